@@ -1,0 +1,75 @@
+//! One batch of one shard: what is written together, or not at all.
+
+use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
+
+/// Everything one turn of a shard's loop changes.
+///
+/// It happens as a whole or not at all. It is refused when `token` is not the shard's owner any more, when
+/// `number` does not follow the owner's last commit, or when a plan's log does not end at `base_seq`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit {
+    pub shard: ShardId,
+    /// The owner's token, from the claim that won.
+    pub token: String,
+    /// Counted from 1 since the token was taken.
+    pub number: u64,
+    /// The last inbox entry this commit has dealt with; `None` when it dealt with none.
+    pub cursor: Option<EntryId>,
+    pub plans: Vec<PlanWrite>,
+    /// In the order in which workers shall see them.
+    pub tasks: Vec<TaskWrite>,
+    /// Task entries whose outcome is recorded here.
+    pub acknowledged: Vec<(AgentType, EntryId)>,
+    /// Whether to drop inbox entries up to the cursor.
+    pub trim_inbox: bool,
+}
+
+/// New events of one plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanWrite {
+    pub plan: PlanId,
+    /// Number of the log's last event before this commit; 0 for a new plan.
+    pub base_seq: u64,
+    /// Number of the last event written here. The log entry's id is `<last_seq>-0`.
+    pub last_seq: u64,
+    /// RFC 3339, the time of all events of the entry.
+    pub time: String,
+    /// A JSON list of events, opaque to the broker.
+    pub events: Vec<u8>,
+    /// Fields of the summary that change, besides `seq`.
+    pub summary: Vec<(&'static str, String)>,
+    pub activity: Activity,
+    /// Unix milliseconds: the plan's place in the index.
+    pub index_ms: u64,
+}
+
+/// What becomes of the plan's membership in the shard's set of active plans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// First events: enters the set.
+    Begins,
+    /// Stays as it is.
+    Continues,
+    /// Final: leaves the set; log and summary expire after so many milliseconds.
+    Ends { retention_ms: u64 },
+}
+
+/// One task for one stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskWrite {
+    pub agent_type: AgentType,
+    /// A task as JSON, opaque to the broker.
+    pub data: Vec<u8>,
+}
+
+/// What became of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Committed {
+    Applied,
+    /// This very commit is already there: its reply was lost.
+    Duplicate,
+    /// The token is not the owner's any more; nothing was written.
+    Fenced,
+    /// The commit's or a plan's number does not follow; nothing was written.
+    Gap(String),
+}

@@ -1,0 +1,21 @@
+//! What a caller of the broker can act on.
+
+/// Why a verb failed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum BrokerError {
+    /// The connection failed or a reply was lost: the verb may or may not have happened.
+    #[error("redis cannot be reached: {0}")]
+    Unavailable(String),
+    /// `maxmemory` is reached; nothing was written.
+    #[error("redis is out of memory")]
+    OutOfMemory,
+    /// Another installation, or none, answers at this address.
+    #[error("redis holds other data than before: {0}")]
+    DataLost(String),
+    /// The server's settings can lose data.
+    #[error("redis is set up in a way that can lose data: {0}")]
+    Unsafe(String),
+    /// A key holds something else than it should; nothing was written.
+    #[error("redis holds something unexpected: {0}")]
+    Corrupt(String),
+}

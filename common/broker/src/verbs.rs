@@ -1,0 +1,265 @@
+//! The verbs: all that the rest of Goalmill may ask of a back end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::wire::Fields;
+
+use crate::{BrokerError, Commit, Committed};
+
+type Result<T> = std::result::Result<T, BrokerError>;
+
+/// What a new installation is made with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Install {
+    /// Written when there is none.
+    pub instance: String,
+    /// Number of shards when there is no installation yet.
+    pub shards: u16,
+}
+
+/// The installation that answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meta {
+    pub instance: String,
+    pub protocol: String,
+    pub shards: u16,
+}
+
+/// How the back end feels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Health {
+    /// `redis 7.0.15`, `embedded`.
+    pub version: String,
+    /// Share of `maxmemory` in use, 0 to 1; 0 without a limit.
+    pub memory_used: f64,
+    /// What an operator should know, as sentences.
+    pub warnings: Vec<String>,
+    /// The back end's clock, Unix milliseconds.
+    pub time_ms: u64,
+}
+
+/// Who owns a shard, and a counter that moves with each sign of life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ownership {
+    pub token: String,
+    pub holder: String,
+    pub beat: u64,
+}
+
+/// An attempt to become a shard's owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    pub holder: String,
+    /// New and unguessable.
+    pub token: String,
+    /// What the claimant saw: the claim fails when it is not so any more. `None`: nobody owned the shard.
+    pub seen: Option<Ownership>,
+}
+
+/// One entry of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub id: EntryId,
+    pub fields: Fields,
+}
+
+/// One entry of a plan's log: the events of one commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogEntry {
+    /// Number of the entry's last event.
+    pub last_seq: u64,
+    /// RFC 3339.
+    pub time: String,
+    /// A JSON list of events.
+    pub events: String,
+}
+
+/// A task as a worker gets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    pub agent_type: AgentType,
+    pub entry: EntryId,
+    /// The entry's `data`; empty when the entry is gone or not a task.
+    pub data: Vec<u8>,
+}
+
+/// How full a task stream is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueState {
+    pub agent_type: AgentType,
+    /// Entries no worker has taken.
+    pub waiting: u64,
+    /// Entries with workers, not acknowledged.
+    pub pending: u64,
+    pub dead_letters: u64,
+}
+
+/// A task that was given up on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadLetter {
+    pub agent_type: AgentType,
+    pub plan: PlanId,
+    pub step: String,
+    pub attempt: u32,
+    /// Upper case: `STEP_POISONED`.
+    pub code: String,
+    pub reason: String,
+    /// The task as JSON.
+    pub task: String,
+}
+
+/// Something said to all, at once and without a promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    Cancel(Vec<AttemptToken>),
+    AgentsChanged(AgentType),
+}
+
+/// A back end. Cheap to share; every verb may be called from many tasks at once.
+///
+/// Verbs that write are idempotent, or say so. A verb that fails with [`BrokerError::Unavailable`] may have
+/// happened. Nothing is re-sent by the back end itself.
+#[async_trait]
+pub trait Broker: Send + Sync + 'static {
+    // --- the installation -------------------------------------------------------------------------
+
+    /// Checks the server, creates the installation when there is none, and says which one answers.
+    ///
+    /// After the first success a missing or different instance id is [`BrokerError::DataLost`], here and in
+    /// [`Broker::check`]; nothing is re-created silently.
+    async fn open(&self, install: &Install) -> Result<Meta>;
+    /// Reads the installation, without creating one.
+    async fn meta(&self) -> Result<Option<Meta>>;
+    /// Says whether the back end answers, safely, with the same installation as before.
+    async fn check(&self) -> Result<Health>;
+
+    // --- ownership of shards ----------------------------------------------------------------------
+
+    async fn owner(&self, shard: ShardId) -> Result<Option<Ownership>>;
+    /// Takes the shard if its ownership still is what was seen; resets the commit number to 0.
+    async fn acquire(&self, shard: ShardId, claim: &Claim) -> Result<bool>;
+    /// Shows life; `false` when the token is not the owner's any more.
+    async fn renew(&self, shard: ShardId, token: &str) -> Result<bool>;
+    /// Gives the shard up, if the token is still the owner's.
+    async fn release(&self, shard: ShardId, token: &str) -> Result<()>;
+
+    // --- the journal ------------------------------------------------------------------------------
+
+    /// Writes one batch, whole or not at all. May be sent again after [`BrokerError::Unavailable`]; also when
+    /// memory is short.
+    async fn commit(&self, commit: &Commit) -> Result<Committed>;
+    /// Where the shard's inbox was read to.
+    async fn cursor(&self, shard: ShardId) -> Result<EntryId>;
+    /// Plans of the shard that are not final.
+    async fn active(&self, shard: ShardId) -> Result<Vec<PlanId>>;
+    /// The log after event `after_seq`, at most `limit` entries, oldest first.
+    async fn log(&self, plan: &PlanId, after_seq: u64, limit: usize) -> Result<Vec<LogEntry>>;
+    /// The plan's summary; empty when there is no such plan.
+    async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>>;
+    /// Plans of a shard, last changed first: those with an index below `before_ms`, at most `limit`.
+    async fn plans(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>>;
+    /// Drops index entries older than `before_ms` whose summary has expired; says how many.
+    async fn sweep_index(&self, shard: ShardId, before_ms: u64) -> Result<u64>;
+
+    // --- submissions ------------------------------------------------------------------------------
+
+    /// Appends a submission; refused when memory is short. Not idempotent by itself: its `id` field is.
+    async fn submit(&self, fields: &Fields) -> Result<EntryId>;
+    /// Submissions taken by a scheduler that has not acknowledged them for `idle_ms`, now taken by `consumer`.
+    async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>>;
+    /// Marks submissions as dealt with, and drops what nobody needs any more.
+    async fn acknowledge_submissions(&self, ids: &[EntryId]) -> Result<()>;
+    /// Writes answers (id, JSON), kept for 24 h.
+    async fn answer(&self, answers: &[(String, String)]) -> Result<()>;
+    /// Reads answers, in the order asked for.
+    async fn answers(&self, ids: &[String]) -> Result<Vec<Option<String>>>;
+
+    // --- inboxes ----------------------------------------------------------------------------------
+
+    /// Appends reports or a request to a shard's inbox. Not idempotent: receivers refuse duplicates.
+    async fn send(&self, shard: ShardId, fields: &Fields) -> Result<()>;
+
+    // --- tasks ------------------------------------------------------------------------------------
+
+    /// Makes sure that the stream and its group exist, the group from the stream's start.
+    async fn open_queue(&self, agent_type: &AgentType) -> Result<()>;
+    /// Extends the worker's leases; returns, in order, whether each is still the worker's.
+    async fn extend(&self, worker: &WorkerId, leases: &[(AgentType, EntryId)]) -> Result<Vec<bool>>;
+    /// Takes over at most `limit` tasks whose lease ran out `idle_ms` after the last extension.
+    async fn reclaim(&self, agent_type: &AgentType, idle_ms: u64, limit: usize) -> Result<Vec<Delivery>>;
+    /// Drops entries below the oldest one that is still needed, and consumers that have been idle for an hour.
+    async fn trim(&self, agent_type: &AgentType) -> Result<()>;
+    /// Every task stream.
+    async fn queues(&self) -> Result<Vec<QueueState>>;
+
+    // --- cancellation -----------------------------------------------------------------------------
+
+    /// Tells all workers to stop these attempts, and remembers it for an hour for those that did not listen.
+    async fn cancel(&self, tokens: &[AttemptToken]) -> Result<()>;
+    /// Attempts cancelled in the last hour.
+    async fn cancelled(&self) -> Result<Vec<AttemptToken>>;
+
+    // --- registry ---------------------------------------------------------------------------------
+
+    /// Registers an agent type, or changes it, and tells everybody.
+    async fn register(&self, agent: &Agent) -> Result<()>;
+    async fn agents(&self) -> Result<Vec<Agent>>;
+    /// Records a worker's heartbeat at the back end's time.
+    async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()>;
+    /// A worker said good-bye.
+    async fn forget_worker(&self, worker: &WorkerId) -> Result<()>;
+    /// Workers seen in the last `within_ms`.
+    async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>>;
+    /// Records a scheduler's heartbeat and returns those seen in the last `within_ms`, sorted.
+    async fn beat_scheduler(&self, id: &str, within_ms: u64) -> Result<Vec<String>>;
+    async fn forget_scheduler(&self, id: &str) -> Result<()>;
+
+    // --- dead letters and blobs -------------------------------------------------------------------
+
+    async fn bury(&self, letter: &DeadLetter) -> Result<()>;
+    /// The newest dead letters of an agent type.
+    async fn dead_letters(&self, agent_type: &AgentType, limit: usize) -> Result<Vec<(EntryId, DeadLetter)>>;
+    /// Keeps a payload under `key` for `ttl_ms`.
+    async fn put_blob(&self, key: &str, bytes: &[u8], ttl_ms: u64) -> Result<()>;
+    async fn get_blob(&self, key: &str) -> Result<Option<Vec<u8>>>;
+
+    // --- waiting ----------------------------------------------------------------------------------
+
+    /// Opens a reader with a connection of its own.
+    async fn reader(&self) -> Result<Box<dyn Reader>>;
+}
+
+/// Reads that wait. One reader serves one loop; its futures must be awaited, never dropped: a dropped read
+/// may have taken entries that nobody then sees. Use its [`Waker`] to end a wait.
+#[async_trait]
+pub trait Reader: Send {
+    /// Entries of a shard's inbox after `after`, at most `count`; waits up to `block_ms` for the first.
+    async fn inbox(&mut self, shard: ShardId, after: &EntryId, count: usize, block_ms: u64) -> Result<Vec<Entry>>;
+    /// New submissions for this scheduler; the first call after opening gives those it had taken before.
+    async fn submissions(&mut self, consumer: &str, count: usize, block_ms: u64) -> Result<Vec<Entry>>;
+    /// New tasks for this worker, at most `count` in all; waits up to `block_ms` for the first.
+    async fn pull(
+        &mut self,
+        worker: &WorkerId,
+        agent_types: &[AgentType],
+        count: usize,
+        block_ms: u64,
+    ) -> Result<Vec<Delivery>>;
+    /// New entries of a plan's log after event `after_seq`; waits up to `block_ms` for the first.
+    async fn log(&mut self, plan: &PlanId, after_seq: u64, limit: usize, block_ms: u64) -> Result<Vec<LogEntry>>;
+    /// What was said to all since the last call; the first call subscribes and returns at once.
+    async fn messages(&mut self, block_ms: u64) -> Result<Vec<Message>>;
+    /// Ends this reader's waits from elsewhere.
+    fn waker(&self) -> Arc<dyn Waker>;
+}
+
+/// Ends a wait.
+#[async_trait]
+pub trait Waker: Send + Sync {
+    /// Makes the reader's current wait, if any, return at once with nothing.
+    async fn wake(&self);
+}

@@ -1,0 +1,80 @@
+//! Who can do steps: agent types and the workers that serve them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{AgentType, WorkerId};
+use crate::json::Json;
+
+/// What an agent type can do, declared at registration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Agent {
+    pub agent_type: AgentType,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// What it is good at, in words; the router reads them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub actions: Vec<Action>,
+    /// Declared share of attempts that succeed, 0 to 1.
+    #[serde(default = "one")]
+    pub success_rate: f64,
+    /// Declared cost of one step, US dollars.
+    #[serde(default)]
+    pub cost: f64,
+    /// Declared duration of one step, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<u64>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+impl Agent {
+    /// An agent of which only the name is known.
+    pub fn named(agent_type: AgentType) -> Self {
+        Self {
+            agent_type,
+            description: String::new(),
+            capabilities: Vec::new(),
+            actions: Vec::new(),
+            success_rate: 1.0,
+            cost: 0.0,
+            latency_ms: None,
+        }
+    }
+}
+
+/// One thing an agent does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Action {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// JSON Schema of its inputs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Json>,
+    /// JSON Schema of its outputs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<Json>,
+}
+
+/// A worker's heartbeat.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct WorkerBeat {
+    pub worker: WorkerId,
+    pub agents: Vec<AgentType>,
+    /// Tasks it can run at once.
+    pub slots: u32,
+    pub busy: u32,
+    /// Whether it is finishing and takes nothing new.
+    #[serde(default)]
+    pub draining: bool,
+    pub version: String,
+    pub host: String,
+    pub started_ms: u64,
+    /// When the beat was sent, Unix milliseconds by the broker's clock; set by the broker.
+    #[serde(default)]
+    pub seen_ms: u64,
+}

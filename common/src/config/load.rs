@@ -1,0 +1,179 @@
+//! Reads settings from their layers and remembers where each value came from.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use config::{Config, Environment, File, FileFormat};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Settings;
+
+/// The prefix of every variable: `GOALMILL__REDIS__URL` sets `redis.url`.
+const PREFIX: &str = "GOALMILL";
+
+/// One flag's value: the setting's path and the text given.
+pub type Override = (&'static str, String);
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    Default,
+    File(PathBuf),
+    Environment(String),
+    Flag,
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Environment(name) => f.write_str(name),
+            Self::Flag => f.write_str("flag"),
+        }
+    }
+}
+
+/// Settings, and the origin of each that is not a default.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    pub settings: Settings,
+    /// Path of the setting (`redis.url`) → where it came from.
+    pub origins: BTreeMap<String, Origin>,
+}
+
+/// Why settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    #[error("the settings cannot be read: {0}")]
+    Read(#[from] config::ConfigError),
+    #[error("the settings contradict each other: {}", .0.join("; "))]
+    Contradiction(Vec<String>),
+}
+
+impl Loaded {
+    pub fn origin(&self, path: &str) -> Origin {
+        self.origins.get(path).cloned().unwrap_or(Origin::Default)
+    }
+
+    /// Every setting as `path`, value and origin, sorted by path; passwords in addresses are hidden.
+    pub fn table(&self) -> Vec<(String, String, Origin)> {
+        let tree = serde_json::to_value(&self.settings).expect("settings always have a JSON form");
+        let mut rows = Vec::new();
+        flatten("", &tree, &mut rows);
+        rows.into_iter()
+            .map(|(path, value)| {
+                let text = match &value {
+                    Value::String(text) => hide_password(text),
+                    other => other.to_string(),
+                };
+                let origin = self.origin(&path);
+                (path, text, origin)
+            })
+            .collect()
+    }
+}
+
+/// Replaces the password of an address by `***`.
+pub fn hide_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.into() };
+    match rest.rsplit_once('@') {
+        Some((auth, host)) => {
+            let user = auth.split(':').next().unwrap_or_default();
+            format!("{scheme}://{user}:***@{host}")
+        }
+        None => url.into(),
+    }
+}
+
+fn flatten(prefix: &str, value: &Value, rows: &mut Vec<(String, Value)>) {
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            for (key, value) in map {
+                let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+                flatten(&path, value, rows);
+            }
+        }
+        leaf => rows.push((prefix.into(), leaf.clone())),
+    }
+}
+
+/// Reads a variable of the environment; empty counts as not set.
+#[expect(clippy::disallowed_methods, reason = "this module is the one place that reads the environment")]
+pub fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Loads the layers: defaults, then `file`, then the environment, then `flags`.
+pub fn load(file: Option<&Path>, flags: &[Override]) -> Result<Loaded, SettingsError> {
+    let defaults = serde_json::to_string(&Settings::default()).expect("settings always have a JSON form");
+    let mut origins = BTreeMap::new();
+    let mut builder = Config::builder().add_source(File::from_str(&defaults, FileFormat::Yaml));
+    if let Some(path) = file {
+        let layer = File::from(path).required(true);
+        note(&Config::builder().add_source(layer.clone()).build()?, |_| Origin::File(path.into()), &mut origins)?;
+        builder = builder.add_source(layer);
+    }
+    let layer = Environment::with_prefix(PREFIX).prefix_separator("__").separator("__").try_parsing(true);
+    let variable = |path: &str| Origin::Environment(format!("{PREFIX}__{}", path.replace('.', "__").to_uppercase()));
+    note(&Config::builder().add_source(layer.clone()).build()?, variable, &mut origins)?;
+    builder = builder.add_source(layer);
+    for (path, value) in flags {
+        builder = builder.set_override(*path, value.clone())?;
+        origins.insert((*path).into(), Origin::Flag);
+    }
+    let settings: Settings = builder.build()?.try_deserialize()?;
+    let violations = settings.violations();
+    if !violations.is_empty() {
+        return Err(SettingsError::Contradiction(violations));
+    }
+    Ok(Loaded { settings, origins })
+}
+
+fn note(
+    layer: &Config,
+    origin: impl Fn(&str) -> Origin,
+    origins: &mut BTreeMap<String, Origin>,
+) -> Result<(), SettingsError> {
+    let tree: Value = layer.clone().try_deserialize()?;
+    let mut rows = Vec::new();
+    flatten("", &tree, &mut rows);
+    origins.extend(rows.into_iter().filter(|(path, _)| !path.is_empty()).map(|(path, _)| {
+        let from = origin(&path);
+        (path, from)
+    }));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_layers_win_and_are_remembered() {
+        let dir = std::env::temp_dir().join(format!("goalmill-settings-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a temporary directory can be made");
+        let file = dir.join("goalmill.toml");
+        std::fs::write(&file, "[worker]\nslots = 3\ndrain_ms = 7\n").expect("a temporary file can be written");
+        let loaded = load(Some(&file), &[("worker.slots", "9".into())]).expect("the layers are valid");
+        assert_eq!(loaded.settings.worker.slots, 9);
+        assert_eq!(loaded.settings.worker.drain_ms, 7);
+        assert_eq!(loaded.origin("worker.slots"), Origin::Flag);
+        assert_eq!(loaded.origin("worker.drain_ms"), Origin::File(file));
+        assert_eq!(loaded.origin("redis.url"), Origin::Default);
+    }
+
+    #[test]
+    fn contradictions_are_named() {
+        let refused = load(None, &[("scheduler.heartbeat_ms", "9000".into())]).expect_err("it contradicts the lease");
+        assert!(refused.to_string().contains("scheduler.heartbeat_ms * 3 <= scheduler.shard_lease_ms"), "{refused}");
+    }
+
+    #[test]
+    fn passwords_are_hidden() {
+        assert_eq!(hide_password("redis://ann:secret@h:1/0"), "redis://ann:***@h:1/0");
+        assert_eq!(hide_password("redis://h:1"), "redis://h:1");
+    }
+}

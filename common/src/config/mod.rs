@@ -1,0 +1,10 @@
+//! Settings: defaults < file < `GOALMILL__…` environment < flags. The only place that reads the environment.
+
+mod load;
+mod settings;
+
+pub use load::{Loaded, Origin, Override, SettingsError, environment, load};
+pub use settings::{
+    ApiSettings, MetricsSettings, PlannerSettings, RedisSettings, RouterSettings, SchedulerSettings, Settings,
+    WorkerSettings,
+};

@@ -1,0 +1,228 @@
+//! One settings struct per concern; every field has a default and names its unit.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::AgentType;
+use crate::limits::Limits;
+
+/// Everything that can be set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    pub redis: RedisSettings,
+    pub scheduler: SchedulerSettings,
+    pub api: ApiSettings,
+    pub metrics: MetricsSettings,
+    pub planner: PlannerSettings,
+    pub router: RouterSettings,
+    pub worker: WorkerSettings,
+    pub limits: Limits,
+}
+
+/// Where Redis is and how it is spoken to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RedisSettings {
+    /// `redis://`, `rediss://` or `redis+unix://`; may hold a password, which is never shown.
+    pub url: String,
+    /// Milliseconds to wait for a connection.
+    pub connect_ms: u64,
+    /// Milliseconds to wait for the reply of a command that does not block.
+    pub response_ms: u64,
+    /// Milliseconds one blocking read waits.
+    pub block_ms: u64,
+    /// Connections for commands.
+    pub pool_size: usize,
+    /// Starts in spite of an eviction policy or a missing append-only file.
+    pub allow_unsafe: bool,
+}
+
+impl Default for RedisSettings {
+    fn default() -> Self {
+        Self {
+            url: "redis://127.0.0.1:6379".into(),
+            connect_ms: 1_000,
+            response_ms: 5_000,
+            block_ms: 2_000,
+            pool_size: 8,
+            allow_unsafe: false,
+        }
+    }
+}
+
+/// Shards, leases, windows and what is kept for how long.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SchedulerSettings {
+    /// Unique among schedulers; made from host and chance when empty.
+    pub id: String,
+    /// Shards of a new installation; an existing one keeps its number.
+    pub shards: u16,
+    /// A shard's owner that shows no life for so long is replaced.
+    pub shard_lease_ms: u64,
+    /// How often owners and schedulers show life; at most a third of the lease.
+    pub heartbeat_ms: u64,
+    /// Tasks of one agent type out at once, per shard, at the least; twice the live slots when that is more.
+    pub window_min: u32,
+    /// A worker's right to a task without an extension.
+    pub task_lease_ms: u64,
+    /// How often expired task leases are looked for.
+    pub reclaim_ms: u64,
+    /// How often streams are trimmed.
+    pub trim_ms: u64,
+    /// Final plans stay readable for so long.
+    pub retention_ms: u64,
+    /// Entries read from a shard's inbox at once.
+    pub inbox_batch: usize,
+}
+
+impl Default for SchedulerSettings {
+    fn default() -> Self {
+        Self {
+            id: String::new(),
+            shards: 4,
+            shard_lease_ms: 10_000,
+            heartbeat_ms: 1_000,
+            window_min: 64,
+            task_lease_ms: 30_000,
+            reclaim_ms: 1_000,
+            trim_ms: 1_000,
+            retention_ms: 24 * 3_600_000,
+            inbox_batch: 1_000,
+        }
+    }
+}
+
+/// The HTTP interface.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ApiSettings {
+    /// Address and port of the API.
+    pub listen: String,
+    /// Bytes of a request body.
+    pub body_bytes_max: usize,
+    /// Milliseconds a request may wait for its shard.
+    pub answer_ms: u64,
+    /// Event streams open at once.
+    pub streams_max: usize,
+}
+
+impl Default for ApiSettings {
+    fn default() -> Self {
+        Self { listen: "127.0.0.1:8080".into(), body_bytes_max: 8 << 20, answer_ms: 10_000, streams_max: 2_000 }
+    }
+}
+
+/// Prometheus.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct MetricsSettings {
+    /// Address and port of `/metrics`; empty for none.
+    pub listen: String,
+    /// Agent types that get a label of their own; the rest is `other`.
+    pub agent_types_max: usize,
+}
+
+impl Default for MetricsSettings {
+    fn default() -> Self {
+        Self { listen: "127.0.0.1:9464".into(), agent_types_max: 100 }
+    }
+}
+
+/// How goals become plans.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PlannerSettings {
+    /// Tried in this order.
+    pub order: Vec<String>,
+    /// Directory of rule files; the built-in ones when empty.
+    pub rules_dir: String,
+    /// Milliseconds one planner may take.
+    pub timeout_ms: u64,
+}
+
+impl Default for PlannerSettings {
+    fn default() -> Self {
+        Self { order: vec!["rules".into()], rules_dir: String::new(), timeout_ms: 60_000 }
+    }
+}
+
+/// Who gets steps with agent type `auto`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RouterSettings {
+    /// Below this similarity (0 to 1) the router abstains.
+    pub threshold: f64,
+    /// Candidates within this share of the best similarity are near-equals.
+    pub gate: f64,
+    /// The registry is read again at least this often.
+    pub refresh_ms: u64,
+}
+
+impl Default for RouterSettings {
+    fn default() -> Self {
+        Self { threshold: 0.05, gate: 0.1, refresh_ms: 300_000 }
+    }
+}
+
+/// What a worker serves, and how it ends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct WorkerSettings {
+    /// Unique among workers; made from host and chance when empty.
+    pub id: String,
+    /// Tasks run at once.
+    pub slots: u32,
+    /// Address and port of `/livez`, `/readyz` and `/metrics`; empty for none.
+    pub listen: String,
+    pub heartbeat_ms: u64,
+    /// Executions that outlive this report their start and progress.
+    pub flush_ms: u64,
+    /// On the first signal, running tasks get this long.
+    pub drain_ms: u64,
+    /// Stops a task itself when its lease could not be extended until this long before its end.
+    pub lease_margin_ms: u64,
+    /// Executors by agent type: see the worker's documentation for the kinds and their fields.
+    pub agents: BTreeMap<AgentType, serde_json::Value>,
+}
+
+impl Default for WorkerSettings {
+    fn default() -> Self {
+        Self {
+            id: String::new(),
+            slots: 16,
+            listen: String::new(),
+            heartbeat_ms: 2_000,
+            flush_ms: 200,
+            drain_ms: 30_000,
+            lease_margin_ms: 5_000,
+            agents: BTreeMap::new(),
+        }
+    }
+}
+
+impl Settings {
+    /// Every relation between settings that does not hold, as sentences.
+    pub fn violations(&self) -> Vec<String> {
+        let s = &self.scheduler;
+        let w = &self.worker;
+        let checks = [
+            (s.heartbeat_ms * 3 <= s.shard_lease_ms, "scheduler.heartbeat_ms * 3 <= scheduler.shard_lease_ms"),
+            (s.heartbeat_ms > 0, "scheduler.heartbeat_ms > 0"),
+            (s.shards > 0, "scheduler.shards > 0"),
+            (s.window_min > 0, "scheduler.window_min > 0"),
+            (s.inbox_batch > 0, "scheduler.inbox_batch > 0"),
+            (w.slots > 0, "worker.slots > 0"),
+            (w.heartbeat_ms > 0, "worker.heartbeat_ms > 0"),
+            (s.task_lease_ms > 2 * w.lease_margin_ms, "scheduler.task_lease_ms > 2 * worker.lease_margin_ms"),
+            (self.redis.pool_size > 0, "redis.pool_size > 0"),
+            (
+                self.limits.inline_bytes_max <= self.limits.payload_bytes_max,
+                "limits.inline_bytes_max <= limits.payload_bytes_max",
+            ),
+        ];
+        checks.iter().filter(|(holds, _)| !holds).map(|(_, text)| format!("`{text}` must hold")).collect()
+    }
+}

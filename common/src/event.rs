@@ -1,0 +1,590 @@
+//! What happened to a plan: recorded once, never changed. Folding a plan's events gives its state.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::clock;
+use crate::failure::Failure;
+use crate::goal::Goal;
+use crate::id::{AgentType, PlanId, StepId, WorkerId};
+use crate::json::Json;
+use crate::plan::Plan;
+use crate::problem::Issue;
+use crate::status::PlanStatus;
+
+/// One line of a plan's log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// Counted from 1, without gaps.
+    pub seq: u64,
+    /// Unix milliseconds, by the clock of the shard's owner.
+    pub time_ms: u64,
+    /// Who caused it, when it was not the engine: `api`, `cli:ann`, `timer`.
+    pub actor: Option<String>,
+    pub event: Event,
+}
+
+/// What happened, to the plan as a whole or to one attempt of one step.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    Plan(PlanEvent),
+    /// `attempt` is 0 as long as there was none.
+    Step {
+        step: StepId,
+        attempt: u32,
+        event: StepEvent,
+    },
+}
+
+macro_rules! events {
+    ($(#[$doc:meta])* $enum:ident { $($(#[$vdoc:meta])* $variant:ident $(($data:ty))? = $name:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum $enum { $($(#[$vdoc])* $variant $((Box<$data>))?,)+ }
+
+        impl $enum {
+            /// Every event type of this kind.
+            pub const TYPES: &'static [&'static str] = &[$($name,)+];
+
+            /// The event's type, as JSON and the log spell it.
+            pub fn type_name(&self) -> &'static str {
+                match self { $(events!(@pattern $variant $(($data))?) => $name,)+ }
+            }
+
+            fn write(&self, out: &mut Vec<u8>, head: &Head<'_>) {
+                match self { $(events!(@bind data $variant $(($data))?) => events!(@write out head data $(($data))?),)+ }
+            }
+
+            /// `None`: no event of this kind has that type.
+            fn read(name: &str, data: Option<&RawValue>) -> Option<Result<Self, serde_json::Error>> {
+                let text = data.map_or("{}", RawValue::get);
+                match name { $($name => Some(events!(@read text $variant $(($data))?)),)+ _ => None }
+            }
+        }
+    };
+    (@pattern $variant:ident ($data:ty)) => { Self::$variant(_) };
+    (@pattern $variant:ident) => { Self::$variant };
+    (@bind $b:ident $variant:ident ($data:ty)) => { Self::$variant($b) };
+    (@bind $b:ident $variant:ident) => { Self::$variant };
+    (@write $out:ident $head:ident $b:ident ($data:ty)) => { write_record($out, $head, Some($b.as_ref())) };
+    (@write $out:ident $head:ident $b:ident) => { write_record::<()>($out, $head, None) };
+    (@read $text:ident $variant:ident ($data:ty)) => { serde_json::from_str($text).map(|d| Self::$variant(Box::new(d))) };
+    (@read $text:ident $variant:ident) => { { let _ = $text; Ok(Self::$variant) } };
+}
+
+events! {
+    /// Something happened to a plan.
+    PlanEvent {
+        GoalAccepted(GoalAccepted) = "goal_accepted",
+        PlanningFailed(Reason) = "planning_failed",
+        PlanCreated(PlanCreated) = "plan_created",
+        PlanValidated(PlanValidated) = "plan_validated",
+        ApprovalRequested(ApprovalRequested) = "plan_approval_requested",
+        Approved(Reason) = "plan_approved",
+        Rejected(Reason) = "plan_rejected",
+        PhaseAdded(PhaseNamed) = "phase_added",
+        PhaseStarted(PhaseNamed) = "phase_started",
+        PhaseCompleted(PhaseNamed) = "phase_completed",
+        PhaseFailed(PhaseNamed) = "phase_failed",
+        PhaseSkipped(PhaseNamed) = "phase_skipped",
+        ReplanTriggered(ReplanTriggered) = "replan_triggered",
+        Revised(PlanRevised) = "plan_revised",
+        Paused(Reason) = "plan_paused",
+        Resumed(Reason) = "plan_resumed",
+        Completed(PlanEnded) = "plan_completed",
+        Failed(PlanEnded) = "plan_failed",
+        Cancelled(PlanEnded) = "plan_cancelled",
+    }
+}
+
+events! {
+    /// Something happened to a step.
+    StepEvent {
+        Added(StepAdded) = "step_added",
+        Modified(StepAdded) = "step_modified",
+        Removed(Reason) = "step_removed",
+        Ready = "step_ready",
+        Blocked(Reason) = "step_blocked",
+        ApprovalRequested(ApprovalRequested) = "step_approval_requested",
+        Approved(Reason) = "step_approved",
+        Queued(StepQueued) = "step_queued",
+        Started(StepStarted) = "step_started",
+        Progress(StepProgress) = "step_progress",
+        Completed(StepCompleted) = "step_completed",
+        Retrying(StepRetrying) = "step_retrying",
+        /// Handed back untried; the attempt does not count as a failure.
+        Released(StepReleased) = "step_released",
+        Failed(StepFailed) = "step_failed",
+        Skipped(StepSkipped) = "step_skipped",
+        Cancelled(Reason) = "step_cancelled",
+    }
+}
+
+/// The goal of a plan was taken on; always the first event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GoalAccepted {
+    pub plan_id: PlanId,
+    pub goal: Goal,
+    /// The submission's id, the caller's idempotency key.
+    pub submission: String,
+    /// Where it came from: CloudEvents `source`.
+    pub source: String,
+    /// Attempt tokens are made from this word, so that no attempt needs one stored.
+    pub secret: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    /// The plan ends by then, Unix milliseconds.
+    pub deadline_ms: u64,
+}
+
+/// The step that a sub-plan stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    pub plan: PlanId,
+    pub step: StepId,
+    pub attempt: u32,
+    /// Plans above this one: 1 for a plan inside a submitted plan.
+    pub depth: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Reason {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Located errors, where there are any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub issues: Vec<Issue>,
+}
+
+impl Reason {
+    pub fn boxed(reason: impl Into<String>) -> Box<Self> {
+        Box::new(Self { reason: reason.into(), issues: Vec::new() })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanCreated {
+    pub plan: Plan,
+    /// `submitted`, `rules`, `htn`, `llm`.
+    pub planner: String,
+    /// 0 to 1.
+    pub confidence: f64,
+    /// How the plan came about: rule or template id and version, model, prompt, repairs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Json>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanValidated {
+    /// What is odd but no error.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Issue>,
+    /// Who the router chose for steps that asked for it, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<Route>,
+    /// Estimated seconds on the longest path.
+    #[serde(default)]
+    pub critical_path_seconds: f64,
+}
+
+/// One decision of the router.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Route {
+    pub step: StepId,
+    pub agent_type: AgentType,
+    /// Best first.
+    pub candidates: Vec<RouteCandidate>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RouteCandidate {
+    pub agent_type: AgentType,
+    /// 0 to 1.
+    pub similarity: f64,
+    /// 0 to 1.
+    pub success_rate: f64,
+    /// US dollars a step.
+    pub cost: f64,
+    pub score: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApprovalRequested {
+    /// The default answer counts from then, Unix milliseconds.
+    pub due_ms: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhaseNamed {
+    pub phase: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplanTriggered {
+    /// `step_failure`, `user_request`, …
+    pub trigger: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<StepId>,
+    pub reason: String,
+    /// The planner's answer is awaited until then, Unix milliseconds.
+    pub due_ms: u64,
+}
+
+/// A validated change of a running plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanRevised {
+    /// Counted from 1; 0 is the plan as it began.
+    pub revision: u32,
+    pub trigger: String,
+    /// For people.
+    pub changes: Vec<String>,
+    pub added: Vec<StepId>,
+    pub removed: Vec<StepId>,
+    pub modified: Vec<StepId>,
+    pub confidence_delta: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanEnded {
+    pub status: PlanStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepAdded {
+    pub step: crate::plan::Step,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepQueued {
+    /// The queue it went to: the step's agent type, or its fallback's. Empty for steps the engine does itself.
+    pub agent_type: AgentType,
+    /// Given up if no worker has started it by then, Unix milliseconds.
+    pub due_ms: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepStarted {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<WorkerId>,
+    /// When the execution began, by the worker's clock, Unix milliseconds.
+    pub started_ms: u64,
+    /// Given up if no outcome came by then, by the owner's clock, Unix milliseconds.
+    pub due_ms: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepProgress {
+    /// 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepCompleted {
+    pub outputs: Json,
+    /// By the worker's clock, Unix milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_ms: Option<u64>,
+    /// US dollars.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cost: f64,
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub tokens: u64,
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
+}
+fn is_none_left(value: &u64) -> bool {
+    *value == 0
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepRetrying {
+    pub failure: Failure,
+    /// The next attempt may start then, Unix milliseconds.
+    pub due_ms: u64,
+    /// Set when the next attempt is the fallback's first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fallback: bool,
+    /// US dollars the failed attempt cost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cost: f64,
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub tokens: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepReleased {
+    pub worker: WorkerId,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepFailed {
+    pub failure: Failure,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cost: f64,
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub tokens: u64,
+}
+
+/// Why a step is skipped; the reason decides whether its dependents may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SkipCause {
+    /// `when` was false. Satisfies dependents.
+    Condition,
+    /// It failed and `on_failure` is `skip`. Satisfies dependents.
+    FailurePolicy,
+    /// A person said so. Satisfies dependents.
+    Person,
+    /// Too few of its dependencies can still be satisfied. Does not satisfy dependents.
+    DependencyFailed,
+}
+
+impl SkipCause {
+    /// Whether dependents count the step as done.
+    pub fn satisfies(self) -> bool {
+        match self {
+            Self::Condition | Self::FailurePolicy | Self::Person => true,
+            Self::DependencyFailed => false,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepSkipped {
+    pub cause: SkipCause,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+}
+
+impl Event {
+    /// The event's type, as JSON and the log spell it.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Plan(event) => event.type_name(),
+            Self::Step { event, .. } => event.type_name(),
+        }
+    }
+
+    pub fn step(&self) -> Option<&StepId> {
+        match self {
+            Self::Plan(_) => None,
+            Self::Step { step, .. } => Some(step),
+        }
+    }
+}
+
+/// The fields before `data`.
+struct Head<'a> {
+    seq: u64,
+    type_name: &'static str,
+    step: Option<&'a StepId>,
+    attempt: u32,
+    actor: Option<&'a str>,
+    /// Set where a record stands alone; in the log the entry has the time.
+    time: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Line<'a, T> {
+    seq: u64,
+    #[serde(rename = "type")]
+    type_name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step_id: Option<&'a StepId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    actor: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<&'a T>,
+}
+
+fn write_record<T: Serialize>(out: &mut Vec<u8>, head: &Head<'_>, data: Option<&T>) {
+    let line = Line {
+        seq: head.seq,
+        type_name: head.type_name,
+        time: head.time.as_deref(),
+        step_id: head.step,
+        attempt: (head.attempt > 0).then_some(head.attempt),
+        actor: head.actor,
+        data,
+    };
+    serde_json::to_writer(out, &line).expect("an event always has a JSON text");
+}
+
+#[derive(Deserialize)]
+struct LineIn<'a> {
+    seq: u64,
+    #[serde(rename = "type")]
+    type_name: std::borrow::Cow<'a, str>,
+    #[serde(default)]
+    time: Option<String>,
+    #[serde(default)]
+    step_id: Option<StepId>,
+    #[serde(default)]
+    attempt: u32,
+    #[serde(default)]
+    actor: Option<String>,
+    #[serde(default, borrow)]
+    data: Option<&'a RawValue>,
+}
+
+/// Why a log cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    #[error("the text is not a list of events: {0}")]
+    Syntax(#[from] serde_json::Error),
+    #[error("event {seq} has the unknown type `{type_name}`")]
+    UnknownType { seq: u64, type_name: String },
+    #[error("event {seq} (`{type_name}`) names no step")]
+    NoStep { seq: u64, type_name: String },
+    #[error("the data of event {seq} (`{type_name}`) cannot be read: {source}")]
+    Data { seq: u64, type_name: String, source: serde_json::Error },
+    #[error("event {seq} has no time")]
+    NoTime { seq: u64 },
+}
+
+impl Record {
+    /// Appends the record as JSON: with its time where it stands alone, without in a log entry.
+    fn write(&self, out: &mut Vec<u8>, alone: bool) {
+        let time = alone.then(|| clock::rfc3339(self.time_ms));
+        let actor = self.actor.as_deref();
+        match &self.event {
+            Event::Plan(event) => {
+                let head = Head { seq: self.seq, type_name: event.type_name(), step: None, attempt: 0, actor, time };
+                event.write(out, &head);
+            }
+            Event::Step { step, attempt, event } => {
+                let type_name = event.type_name();
+                let head = Head { seq: self.seq, type_name, step: Some(step), attempt: *attempt, actor, time };
+                event.write(out, &head);
+            }
+        }
+    }
+
+    /// One line of an exported log: `{"seq":…,"type":…,"time":…,"step_id":…,"attempt":…,"data":…}`.
+    pub fn to_line(&self) -> String {
+        let mut out = Vec::with_capacity(160);
+        self.write(&mut out, true);
+        String::from_utf8(out).expect("JSON is UTF-8")
+    }
+
+    /// Reads one line of an exported log.
+    pub fn from_line(line: &str) -> Result<Self, LogError> {
+        let line: LineIn<'_> = serde_json::from_str(line)?;
+        let seq = line.seq;
+        let time_ms = line.time.as_deref().and_then(clock::parse_rfc3339).ok_or(LogError::NoTime { seq })?;
+        line.into_record(time_ms)
+    }
+}
+
+impl LineIn<'_> {
+    fn into_record(self, time_ms: u64) -> Result<Record, LogError> {
+        let (seq, type_name) = (self.seq, self.type_name);
+        let data = |source| LogError::Data { seq, type_name: type_name.clone().into_owned(), source };
+        let event = if let Some(event) = PlanEvent::read(&type_name, self.data) {
+            Event::Plan(event.map_err(data)?)
+        } else if let Some(event) = StepEvent::read(&type_name, self.data) {
+            let event = event.map_err(data)?;
+            let Some(step) = self.step_id else {
+                return Err(LogError::NoStep { seq, type_name: type_name.into_owned() });
+            };
+            Event::Step { step, attempt: self.attempt, event }
+        } else {
+            return Err(LogError::UnknownType { seq, type_name: type_name.into_owned() });
+        };
+        Ok(Record { seq, time_ms, actor: self.actor, event })
+    }
+}
+
+/// Writes the events of one commit as the `events` field of a log entry: a JSON list without times.
+pub fn write_entry(records: &[Record]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(records.len() * 96 + 2);
+    out.push(b'[');
+    for (i, record) in records.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        record.write(&mut out, false);
+    }
+    out.push(b']');
+    out
+}
+
+/// Reads the `events` field of a log entry; `time_ms` is the entry's own.
+pub fn read_entry(events: &str, time_ms: u64) -> Result<Vec<Record>, LogError> {
+    let lines: Vec<LineIn<'_>> = serde_json::from_str(events)?;
+    lines.into_iter().map(|line| line.into_record(time_ms)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Vec<Record> {
+        let step = |seq, attempt, event| Record {
+            seq,
+            time_ms: 1_795_293_490_279,
+            actor: None,
+            event: Event::Step { step: "a".into(), attempt, event },
+        };
+        vec![
+            Record {
+                seq: 1,
+                time_ms: 1_795_293_490_279,
+                actor: Some("api".into()),
+                event: Event::Plan(PlanEvent::Paused(Reason::boxed("lunch"))),
+            },
+            step(2, 0, StepEvent::Ready),
+            step(
+                3,
+                1,
+                StepEvent::Completed(Box::new(StepCompleted {
+                    outputs: Json::from_text("{\"x\": 1.10}".into()).expect("it is JSON"),
+                    finished_ms: Some(5),
+                    cost: 0.5,
+                    tokens: 0,
+                })),
+            ),
+        ]
+    }
+
+    #[test]
+    fn an_entry_reads_back_and_payloads_keep_their_bytes() {
+        let records = sample();
+        let text = String::from_utf8(write_entry(&records)).expect("JSON is UTF-8");
+        assert!(text.contains("{\"x\": 1.10}"), "{text}");
+        assert!(text.contains(r#"{"seq":2,"type":"step_ready","step_id":"a"}"#), "{text}");
+        assert_eq!(read_entry(&text, 1_795_293_490_279).expect("own text reads back"), records);
+    }
+
+    #[test]
+    fn a_line_stands_alone() {
+        for record in sample() {
+            assert_eq!(Record::from_line(&record.to_line()).expect("own line reads back"), record);
+        }
+    }
+
+    #[test]
+    fn what_is_no_event_says_so() {
+        let read = |text: &str| read_entry(text, 0).expect_err("it is refused").to_string();
+        assert_eq!(read(r#"[{"seq":1,"type":"step_flew"}]"#), "event 1 has the unknown type `step_flew`");
+        assert_eq!(read(r#"[{"seq":1,"type":"step_ready"}]"#), "event 1 (`step_ready`) names no step");
+        assert!(read(r#"[{"seq":1,"type":"plan_created","data":{}}]"#).contains("cannot be read: missing field"));
+    }
+}

@@ -1,0 +1,61 @@
+//! Why an attempt failed, and what follows from it.
+
+use serde::{Deserialize, Serialize};
+
+/// The kind of a failure: it decides whether another attempt makes sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureClass {
+    /// May pass: connection refused, 5xx.
+    Transient,
+    /// Will fail again: bad input, not found, refused by policy.
+    Permanent,
+    /// Took longer than its limit.
+    Timeout,
+    /// The other side asked to slow down.
+    RateLimited,
+    /// The result breaks a constraint of the goal or the step.
+    ConstraintViolation,
+    /// The worker vanished; counted apart from the retries.
+    Lost,
+}
+
+impl FailureClass {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Transient => "transient",
+            Self::Permanent => "permanent",
+            Self::Timeout => "timeout",
+            Self::RateLimited => "rate_limited",
+            Self::ConstraintViolation => "constraint_violation",
+            Self::Lost => "lost",
+        }
+    }
+
+    /// Whether the same attempt may succeed later.
+    pub fn is_retryable(self) -> bool {
+        match self {
+            Self::Transient | Self::Timeout | Self::RateLimited | Self::Lost => true,
+            Self::Permanent | Self::ConstraintViolation => false,
+        }
+    }
+}
+
+/// One failed attempt, as a worker or the scheduler tells it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Failure {
+    pub class: FailureClass,
+    /// Stable, upper case: `HTTP_503`, `STEP_TIMEOUT`, `REF_UNRESOLVED`.
+    pub code: String,
+    /// For people; no secrets, no payloads.
+    pub message: String,
+    /// Wait at least this long before the next attempt, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+}
+
+impl Failure {
+    pub fn new(class: FailureClass, code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { class, code: code.into(), message: message.into(), retry_after_ms: None }
+    }
+}

@@ -1,0 +1,75 @@
+//! What a caller wants.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// What a caller wants: words, limits, and how to know that it is reached.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct Goal {
+    /// In plain language.
+    #[serde(alias = "goal", alias = "query", alias = "job")]
+    pub description: String,
+    /// A known sort of goal, such as `travel_planning`; found by the planner when empty.
+    #[serde(alias = "goal_type", rename = "type", skip_serializing_if = "String::is_empty")]
+    pub goal_type: String,
+    /// Limits by name: `{"budget": {"amount": 2000, "currency": "USD"}, "duration_days": 3}`.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub constraints: Map<String, Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub success_criteria: Vec<String>,
+    /// Unix milliseconds; the plan ends by then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u64>,
+    /// 1 (last) to 10 (first).
+    pub priority: Priority,
+    #[serde(skip_serializing_if = "Budget::is_unlimited")]
+    pub budget: Budget,
+    /// Who pays: plans of one tenant do not push back those of another.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub tenant: String,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+}
+
+/// 1 (last) to 10 (first); 5 unless told.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(transparent)]
+pub struct Priority(#[schemars(range(min = 1, max = 10))] pub u8);
+
+impl Default for Priority {
+    fn default() -> Self {
+        Self(5)
+    }
+}
+
+/// What a plan may use up; a missing limit is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Budget {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+    /// From acceptance to the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+}
+
+impl Budget {
+    pub fn is_unlimited(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What was used up so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct Usage {
+    pub tokens: u64,
+    /// US dollars.
+    pub cost: f64,
+}

@@ -1,0 +1,181 @@
+//! Names of things: plans, steps, attempts, workers, shards.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Longest id accepted from outside, in characters.
+pub const ID_CHARS_MAX: usize = 128;
+
+/// Says whether `text` may be an id: a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`.
+pub fn is_id(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes.next().is_some_and(|first| first.is_ascii_alphanumeric())
+        && text.len() <= ID_CHARS_MAX
+        && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-'))
+}
+
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+        #[serde(transparent)]
+        pub struct $name(#[schemars(with = "String")] Arc<str>);
+
+        impl $name {
+            /// The id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "`{}`", self.0)
+            }
+        }
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self(text.into())
+            }
+        }
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                Self(text.into())
+            }
+        }
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+
+text_id! {
+    /// A plan: `p<shard>-` and 16 characters of time and chance, so that ids of a shard sort by age.
+    PlanId
+}
+text_id! {
+    /// A step, unique in its plan; matches [`is_id`].
+    StepId
+}
+text_id! {
+    /// Who can do a step: the name of a queue that workers pull from; matches [`is_id`].
+    AgentType
+}
+text_id! {
+    /// One worker process; its consumer name in every group.
+    WorkerId
+}
+text_id! {
+    /// An unguessable word that names one attempt; a report must echo it.
+    AttemptToken
+}
+text_id! {
+    /// A stream entry's id, as the broker spells it (`<ms>-<n>`).
+    EntryId
+}
+
+/// The agent type that asks the router to choose.
+pub const AUTO: &str = "auto";
+
+impl AgentType {
+    /// Whether the router is to choose: `auto`, or `TBD` as other formats spell it.
+    pub fn is_auto(&self) -> bool {
+        matches!(self.as_str(), AUTO | "TBD" | "tbd")
+    }
+}
+
+impl EntryId {
+    /// The place before the first entry of a stream.
+    pub fn start() -> Self {
+        "0-0".into()
+    }
+
+    /// Milliseconds and counter, for comparing; ids that are no numbers sort first.
+    pub fn parts(&self) -> (u64, u64) {
+        let (ms, n) = self.0.split_once('-').unwrap_or((&self.0, "0"));
+        (ms.parse().unwrap_or(0), n.parse().unwrap_or(0))
+    }
+}
+
+/// A share of all plans, counted from 0.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(transparent)]
+pub struct ShardId(pub u16);
+
+impl fmt::Display for ShardId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Crockford's base 32 in lower case: no letters that look like digits.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// Writes the low `chars * 5` bits of `value` in base 32.
+pub fn base32(value: u128, chars: usize) -> String {
+    (0..chars)
+        .rev()
+        .map(|i| char::from(ALPHABET[usize::try_from((value >> (5 * i)) & 31).expect("five bits fit")]))
+        .collect()
+}
+
+impl PlanId {
+    /// Makes an id in `shard` from the time (Unix milliseconds, 48 bits kept) and 32 random bits.
+    pub fn new(shard: ShardId, now_ms: u64, random: u64) -> Self {
+        let bits = (u128::from(now_ms & 0xffff_ffff_ffff) << 32) | u128::from(random & 0xffff_ffff);
+        format!("p{shard}-{}", base32(bits, 16)).into()
+    }
+
+    /// The shard the id carries; `None` when it is no plan id.
+    pub fn shard(&self) -> Option<ShardId> {
+        let (shard, rest) = self.0.strip_prefix('p')?.split_once('-')?;
+        (!rest.is_empty() && is_id(&self.0)).then_some(())?;
+        shard.parse().ok().map(ShardId)
+    }
+}
+
+/// The shard for `text`, the same for the same text: FNV-1a, 64 bit, modulo `shards`.
+///
+/// Source: Fowler, Noll, Vo, "The FNV Non-Cryptographic Hash Algorithm", IETF draft 2012.
+pub fn shard_of(text: &str, shards: u16) -> ShardId {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+    ShardId(u16::try_from(hash % u64::from(shards.max(1))).expect("a remainder of a u16 fits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_id_carries_its_shard_and_sorts_by_time() {
+        let early = PlanId::new(ShardId(12), 1_795_293_490_279, 7);
+        let late = PlanId::new(ShardId(12), 1_795_293_490_280, 0);
+        assert_eq!(early.shard(), Some(ShardId(12)));
+        assert!(early < late);
+        assert_eq!(early.as_str().len(), "p12-".len() + 16);
+    }
+
+    #[test]
+    fn what_is_no_plan_id_has_no_shard() {
+        for text in ["", "p", "p1", "p1-", "q1-abc", "p70000-abc", "p1-a b"] {
+            assert_eq!(PlanId::from(text).shard(), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn ids_have_a_closed_alphabet() {
+        assert!(is_id("a") && is_id("Step-1.b_c:d") && is_id(&"x".repeat(128)));
+        assert!(!is_id("") && !is_id("-a") && !is_id("a b") && !is_id("ä") && !is_id(&"x".repeat(129)));
+    }
+}

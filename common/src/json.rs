@@ -1,0 +1,77 @@
+//! JSON that is carried, not understood: payloads stay the bytes they came as.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// Opaque JSON text. Cheap to pass on; parsed only by whoever needs to look inside.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Json(Box<RawValue>);
+
+impl Json {
+    /// Checks that `text` is JSON and keeps it as it is.
+    pub fn from_text(text: String) -> Result<Self, serde_json::Error> {
+        RawValue::from_string(text).map(Self)
+    }
+
+    /// Writes `value` as JSON text.
+    pub fn of<T: Serialize + ?Sized>(value: &T) -> Self {
+        Self(serde_json::value::to_raw_value(value).expect("plain data always has a JSON text"))
+    }
+
+    pub fn null() -> Self {
+        Self(RawValue::NULL.to_owned())
+    }
+
+    pub fn empty_object() -> Self {
+        Self::from_text("{}".into()).expect("an empty object is JSON")
+    }
+
+    pub fn text(&self) -> &str {
+        self.0.get()
+    }
+
+    /// Parses the text; it was checked when it came in.
+    pub fn value(&self) -> serde_json::Value {
+        serde_json::from_str(self.text()).unwrap_or_default()
+    }
+
+    pub fn is_null(&self) -> bool {
+        self.text() == "null"
+    }
+
+    pub fn is_empty_object(&self) -> bool {
+        self.text() == "{}"
+    }
+}
+
+impl Default for Json {
+    fn default() -> Self {
+        Self::empty_object()
+    }
+}
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}
+impl Eq for Json {}
+
+impl From<serde_json::Value> for Json {
+    fn from(value: serde_json::Value) -> Self {
+        Self::of(&value)
+    }
+}
+
+impl schemars::JsonSchema for Json {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "AnyJson".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!(true)
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+}

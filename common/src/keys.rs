@@ -1,0 +1,101 @@
+//! Every Redis key, spelled once.
+//!
+//! Keys of a shard share its hash tag `{s<n>}`, so that one commit may touch them all on Redis Cluster.
+
+use crate::id::{AgentType, PlanId, ShardId};
+
+/// STREAM, public: submissions from any client; group [`SCHEDULERS`].
+pub const GOALS: &str = "goalmill:goals";
+/// HASH, public, read only: instance id, protocol version, shard count, stream layout.
+pub const META: &str = "goalmill:meta";
+/// HASH: agent type → registration as JSON.
+pub const AGENTS: &str = "goalmill:agents";
+/// ZSET: worker heartbeat as JSON → time of the last one in Unix milliseconds. See [`WORKER_BEATS`].
+pub const WORKERS: &str = "goalmill:workers";
+/// HASH: worker id → its last heartbeat as JSON.
+pub const WORKER_BEATS: &str = "goalmill:workers:beats";
+/// ZSET: scheduler id → time of its last heartbeat in Unix milliseconds.
+pub const SCHEDULERS_ALIVE: &str = "goalmill:schedulers";
+/// PUB/SUB: an agent type was registered or changed.
+pub const AGENTS_CHANGED: &str = "goalmill:agents:changed";
+/// PUB/SUB: attempt tokens, separated by blanks, whose execution shall stop.
+pub const CANCEL: &str = "goalmill:cancel";
+/// ZSET: attempt token → when it was superseded, Unix milliseconds; for workers that missed the message.
+pub const CANCELLED: &str = "goalmill:cancelled";
+/// The group of [`GOALS`].
+pub const SCHEDULERS: &str = "schedulers";
+/// The group of every task stream.
+pub const WORKERS_GROUP: &str = "workers";
+
+/// STRING, 24 h, public, read only: what became of submission `id`.
+pub fn answer(id: &str) -> String {
+    format!("goalmill:answers:{id}")
+}
+
+/// STREAM: tasks for one agent type; group [`WORKERS_GROUP`].
+pub fn steps(agent_type: &AgentType) -> String {
+    format!("goalmill:steps:{agent_type}")
+}
+
+/// STREAM, public, read only: tasks of an agent type that were given up on.
+pub fn dead(agent_type: &AgentType) -> String {
+    format!("goalmill:dead:{agent_type}")
+}
+
+/// STREAM: reports and commands for a shard; read from a cursor, no group.
+pub fn reports(shard: ShardId) -> String {
+    format!("goalmill:{{s{shard}}}:reports")
+}
+
+/// SET: ids of a shard's plans that are not final.
+pub fn active(shard: ShardId) -> String {
+    format!("goalmill:{{s{shard}}}:active")
+}
+
+/// HASH: `token`, `holder`, `beat` (moves with each renewal or commit), `commit` (number of the last one).
+pub fn owner(shard: ShardId) -> String {
+    format!("goalmill:{{s{shard}}}:owner")
+}
+
+/// STRING: the entry of [`reports`] up to which the shard has read; moves inside commits only.
+pub fn cursor(shard: ShardId) -> String {
+    format!("goalmill:{{s{shard}}}:cursor")
+}
+
+/// ZSET: plan id → last change in Unix milliseconds.
+pub fn index(shard: ShardId) -> String {
+    format!("goalmill:{{s{shard}}}:index")
+}
+
+/// HASH, public, read only: a plan's summary.
+pub fn plan(id: &PlanId) -> String {
+    format!("goalmill:{{s{}}}:plan:{id}", shard(id))
+}
+
+/// STREAM, public, read only: a plan's log. An entry holds the events of one commit; its id is `<seq of the last>-0`.
+pub fn events(id: &PlanId) -> String {
+    format!("goalmill:{{s{}}}:plan:{id}:events", shard(id))
+}
+
+/// STRING: a payload too large to carry, by reference.
+pub fn blob(shard: ShardId, id: &str) -> String {
+    format!("goalmill:blob:{{s{shard}}}:{id}")
+}
+
+fn shard(id: &PlanId) -> ShardId {
+    id.shard().unwrap_or(ShardId(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_a_shard_share_its_tag() {
+        let id = PlanId::new(ShardId(3), 0, 0);
+        for key in [reports(ShardId(3)), active(ShardId(3)), plan(&id), events(&id), blob(ShardId(3), "x")] {
+            assert!(key.contains("{s3}"), "{key}");
+        }
+        assert_eq!(events(&id), "goalmill:{s3}:plan:p3-0000000000000000:events");
+    }
+}

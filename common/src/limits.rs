@@ -1,0 +1,73 @@
+//! Limits on everything that can grow. Each is a setting; passing one is an error, not a crash.
+
+use serde::{Deserialize, Serialize};
+
+/// What a plan and its parts may measure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Steps of a submitted plan.
+    pub steps_max: usize,
+    /// Steps of a plan that a planner made.
+    pub planned_steps_max: usize,
+    /// Dependencies of one step.
+    pub dependencies_max: usize,
+    /// Steps on the longest path.
+    pub path_max: usize,
+    /// Plans inside plans.
+    pub depth_max: u32,
+    /// Bytes of a plan's text.
+    pub plan_bytes_max: usize,
+    /// Bytes of one step's inputs or outputs kept inline; larger ones go by reference.
+    pub inline_bytes_max: usize,
+    /// Bytes of one step's inputs or outputs at all.
+    pub payload_bytes_max: usize,
+    /// Nesting of JSON and YAML.
+    pub nesting_max: usize,
+    /// Characters of a description or an expression.
+    pub text_chars_max: usize,
+    /// Events of one plan; reaching it fails the plan.
+    pub events_max: u64,
+    /// Retries of one step.
+    pub retries_max: u32,
+    /// Losses of one step before it becomes a dead letter.
+    pub lost_max: u32,
+    /// Milliseconds of one attempt.
+    pub timeout_ms_max: u64,
+    /// Milliseconds a step may wait on its stream.
+    pub queue_ms_max: u64,
+    /// Milliseconds of a plan without a deadline of its own.
+    pub plan_ms_max: u64,
+    /// Milliseconds a person has to decide.
+    pub approval_ms_max: u64,
+    /// Work units of one expression.
+    pub fuel_max: u64,
+    /// Revisions of one plan.
+    pub revisions_max: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            steps_max: 10_000,
+            planned_steps_max: 20,
+            dependencies_max: 10_000,
+            path_max: 10_000,
+            depth_max: 3,
+            plan_bytes_max: 8 << 20,
+            inline_bytes_max: 256 << 10,
+            payload_bytes_max: 2 << 20,
+            nesting_max: 64,
+            text_chars_max: 16_384,
+            events_max: 200_000,
+            retries_max: 100,
+            lost_max: 3,
+            timeout_ms_max: 24 * 3_600_000,
+            queue_ms_max: 24 * 3_600_000,
+            plan_ms_max: 7 * 24 * 3_600_000,
+            approval_ms_max: 24 * 3_600_000,
+            fuel_max: 100_000,
+            revisions_max: 3,
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! A plan as data: the canonical form that validation gives, storage keeps and `export` prints.
+//!
+//! Other spellings are accepted on input by the engine's `validate`; this is the one that is written.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::goal::{Budget, Priority};
+use crate::id::{AgentType, StepId};
+use crate::json::Json;
+
+/// How wide a plan runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Strategy {
+    /// One step at a time.
+    Sequential,
+    /// Everything that is ready, up to `max_parallel`.
+    #[default]
+    Parallel,
+    /// Starts sequentially, widens while all goes well, narrows when not.
+    #[serde(alias = "hybrid")]
+    Adaptive,
+}
+
+/// What does a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A worker, by an action.
+    #[default]
+    #[serde(alias = "tool_call")]
+    Tool,
+    /// A worker, by a model.
+    #[serde(alias = "llm_call")]
+    Llm,
+    /// The engine: its inputs, rendered, are its outputs.
+    Message,
+    /// The engine, as `message`; by custom the last step.
+    Finish,
+    /// The engine, as `message`; for joins and computed values.
+    Internal,
+    /// A plan inside the plan (`plan`); its results roll up.
+    Plan,
+}
+
+impl Kind {
+    /// Whether the engine does it itself, without a worker.
+    pub fn is_inline(self) -> bool {
+        matches!(self, Self::Message | Self::Finish | Self::Internal)
+    }
+}
+
+/// When a step's dependencies allow it to start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Join {
+    /// Every dependency is satisfied.
+    #[default]
+    All,
+    /// One is; the others are not waited for.
+    Any,
+    /// So many are.
+    AtLeast(u32),
+}
+
+/// What happens when attempts and fallback are used up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnFailure {
+    /// The plan fails; nothing new starts.
+    #[default]
+    Abort,
+    /// The step counts as skipped and satisfies its dependents.
+    Skip,
+    /// The step fails, its dependents are skipped, the rest goes on; the plan ends `partial`.
+    Continue,
+    /// A planner is asked for a revision.
+    Replan,
+    /// A person is asked.
+    AskUser,
+}
+
+/// How often and how soon a failed attempt is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retry {
+    /// Attempts after the first one.
+    pub max: u32,
+    /// Ceiling of the first wait, in milliseconds.
+    pub initial_ms: u64,
+    /// Growth of the ceiling with each attempt; at least 1.
+    pub factor: f64,
+    /// Highest ceiling, in milliseconds.
+    pub max_ms: u64,
+    /// `full`: anywhere from 0 to the ceiling; `none`: the ceiling itself.
+    pub jitter: Jitter,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { max: 3, initial_ms: 2_000, factor: 2.0, max_ms: 60_000, jitter: Jitter::Full }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Jitter {
+    #[default]
+    Full,
+    None,
+}
+
+/// Who else may do a step, or what else may be done, once its attempts are used up. It gets attempts of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Fallback {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_type: Option<AgentType>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+}
+
+/// Asks a person before something starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Approval {
+    /// How long a person has, in milliseconds.
+    pub limit_ms: u64,
+    /// What counts as the answer when nobody gives one.
+    pub default: ApprovalDefault,
+}
+
+impl Default for Approval {
+    fn default() -> Self {
+        Self { limit_ms: 24 * 3_600_000, default: ApprovalDefault::Reject }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalDefault {
+    Approve,
+    #[default]
+    Reject,
+}
+
+/// Keeps a step's outputs for other steps with the same key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cache {
+    /// A template over the step's inputs.
+    pub key: String,
+    pub ttl_ms: u64,
+}
+
+/// What a step is expected to take; orders the ready set and prices a dry run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Estimates {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+}
+
+impl Estimates {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    pub id: StepId,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub kind: Kind,
+    /// Who does it; `auto` only until the router has chosen. Empty for kinds that need no worker.
+    #[serde(default = "no_agent", skip_serializing_if = "is_no_agent")]
+    pub agent_type: AgentType,
+    /// What the agent is to do.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub action: String,
+    /// Any JSON; strings may hold expressions (`{{ steps.a.outputs.x }}`).
+    #[serde(default, skip_serializing_if = "Json::is_empty_object")]
+    pub inputs: Json,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependencies: Vec<StepId>,
+    /// The phase it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// Fields that its outputs must have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expected_outputs: Vec<String>,
+    /// A JSON Schema that its outputs must match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Json>,
+    /// An expression; when false the step is skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub join: Join,
+    /// Limit of one attempt, from its start, in milliseconds.
+    #[serde(default = "default_timeout_ms", skip_serializing_if = "is_default_timeout_ms")]
+    pub timeout_ms: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub retry: Retry,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<Fallback>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_failure: OnFailure,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approve: Option<Approval>,
+    /// The plan's, unless told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
+    /// Steps of a plan that name the same resource exclude each other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+    #[serde(default, skip_serializing_if = "Estimates::is_none")]
+    pub estimates: Estimates,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<Cache>,
+    /// The plan of a `plan` step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Box<Plan>>,
+}
+
+/// Limit of one attempt unless the step says otherwise, in milliseconds.
+pub const TIMEOUT_MS: u64 = 60_000;
+
+fn default_timeout_ms() -> u64 {
+    TIMEOUT_MS
+}
+fn is_default_timeout_ms(ms: &u64) -> bool {
+    *ms == TIMEOUT_MS
+}
+fn no_agent() -> AgentType {
+    "".into()
+}
+fn is_no_agent(agent: &AgentType) -> bool {
+    agent.as_str().is_empty()
+}
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Step {
+    /// A `tool` step with every policy at its default.
+    pub fn new(id: impl Into<StepId>, agent_type: impl Into<AgentType>) -> Self {
+        Self {
+            id: id.into(),
+            description: String::new(),
+            kind: Kind::Tool,
+            agent_type: agent_type.into(),
+            action: String::new(),
+            inputs: Json::empty_object(),
+            dependencies: Vec::new(),
+            phase: None,
+            expected_outputs: Vec::new(),
+            output_schema: None,
+            when: None,
+            join: Join::All,
+            timeout_ms: TIMEOUT_MS,
+            retry: Retry::default(),
+            fallback: None,
+            on_failure: OnFailure::Abort,
+            approve: None,
+            priority: None,
+            resource: None,
+            estimates: Estimates::default(),
+            cache: None,
+            plan: None,
+        }
+    }
+}
+
+/// An ordered group of steps: a phase starts when the one before it is final.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    pub id: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Whether the planner may revise the rest when this phase ends.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub checkpoint: bool,
+}
+
+/// A graph of steps.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Plan {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    #[serde(skip_serializing_if = "is_default")]
+    pub strategy: Strategy,
+    /// Steps in flight at once; no limit when missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_parallel: Option<u32>,
+    #[serde(skip_serializing_if = "Budget::is_unlimited")]
+    pub budget: Budget,
+    /// Asks a person before the plan runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approve: Option<Approval>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<Phase>,
+    pub steps: Vec<Step>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+}

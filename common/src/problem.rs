@@ -1,0 +1,128 @@
+//! Errors for clients: RFC 9457 problem objects with stable codes.
+
+use serde::{Deserialize, Serialize};
+
+/// Most single errors that one problem lists.
+pub const ERRORS_MAX: usize = 50;
+
+/// Why a request was refused, for programs and people (RFC 9457, `application/problem+json`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Problem {
+    /// `https://goalmill.dev/errors/<code>`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub title: String,
+    /// HTTP status.
+    pub status: u16,
+    pub code: ErrorCode,
+    pub detail: String,
+    /// Every place that is wrong, at most [`ERRORS_MAX`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<Issue>,
+}
+
+/// One thing that is wrong in a document: what, where, and how to mend it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Issue {
+    /// Stable, upper case: `PLAN_CYCLE`.
+    pub code: String,
+    /// JSON Pointer (RFC 6901) to the place: `/steps/2/dependencies/0`.
+    pub pointer: String,
+    /// What is wrong.
+    pub detail: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub mend: String,
+}
+
+impl Problem {
+    pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
+        Self {
+            kind: format!("https://goalmill.dev/errors/{}", code.as_str()),
+            title: code.title().into(),
+            status: code.status(),
+            code,
+            detail: detail.into(),
+            errors: Vec::new(),
+        }
+    }
+
+    /// Attaches the single errors, the first [`ERRORS_MAX`] of them.
+    #[must_use]
+    pub fn with_errors(mut self, mut errors: Vec<Issue>) -> Self {
+        errors.truncate(ERRORS_MAX);
+        self.errors = errors;
+        self
+    }
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} [{}]", self.detail, self.code.as_str())?;
+        for e in &self.errors {
+            write!(f, "\n  {} at {}: {}", e.code, if e.pointer.is_empty() { "/" } else { &e.pointer }, e.detail)?;
+            if !e.mend.is_empty() {
+                write!(f, "\n    help: {}", e.mend)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problem {}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $variant:ident = $text:literal, $status:literal, $retry:literal, $title:literal;)+) => {
+        /// Every error a client can meet; the words are API.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+        pub enum ErrorCode { $($(#[$doc])* #[serde(rename = $text)] $variant,)+ }
+
+        impl ErrorCode {
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+            /// The HTTP status it answers with.
+            pub fn status(self) -> u16 {
+                match self { $(Self::$variant => $status,)+ }
+            }
+            /// Whether the same request may succeed later.
+            pub fn is_retryable(self) -> bool {
+                match self { $(Self::$variant => $retry,)+ }
+            }
+            fn title(self) -> &'static str {
+                match self { $(Self::$variant => $title,)+ }
+            }
+        }
+    };
+}
+
+codes! {
+    InvalidJson = "INVALID_JSON", 400, false, "The text is not JSON";
+    InvalidEntry = "INVALID_ENTRY", 400, false, "The stream entry is not a submission";
+    UnsupportedType = "UNSUPPORTED_TYPE", 422, false, "The message type is not known here";
+    InvalidGoal = "INVALID_GOAL", 422, false, "The goal cannot be accepted";
+    InvalidPlan = "INVALID_PLAN", 422, false, "The plan cannot be accepted";
+    InvalidRequest = "INVALID_REQUEST", 400, false, "The request is not valid";
+    InvalidIdempotencyKey = "INVALID_IDEMPOTENCY_KEY", 400, false, "The idempotency key is not valid";
+    IdempotencyKeyReused = "IDEMPOTENCY_KEY_REUSED", 409, false, "The idempotency key belongs to another request";
+    BodyTooLarge = "BODY_TOO_LARGE", 413, false, "The body is too large";
+    UnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE", 415, false, "The content type is not supported";
+    NotFound = "NOT_FOUND", 404, false, "There is no such resource";
+    MethodNotAllowed = "METHOD_NOT_ALLOWED", 405, false, "The method is not allowed here";
+    PlanNotFound = "PLAN_NOT_FOUND", 404, false, "There is no such plan";
+    StepNotFound = "STEP_NOT_FOUND", 404, false, "There is no such step";
+    PlanFinal = "PLAN_FINAL", 409, false, "The plan has ended";
+    NotAllowed = "NOT_ALLOWED", 409, false, "The plan's status does not allow this";
+    PlanningFailed = "PLANNING_FAILED", 422, false, "No planner could make a valid plan";
+    Unroutable = "UNROUTABLE", 422, false, "No agent type fits a step";
+    InvalidEventId = "INVALID_EVENT_ID", 400, false, "The event id is not valid";
+    EventsTrimmed = "EVENTS_TRIMMED", 410, false, "The events are no longer kept";
+    StoreUnavailable = "STORE_UNAVAILABLE", 503, true, "Redis cannot be reached";
+    MemoryPressure = "REDIS_MEMORY_PRESSURE", 503, true, "Redis is short of memory";
+    DataLost = "REDIS_DATA_LOST", 503, true, "Redis holds other data than before";
+    UnsafeStore = "REDIS_UNSAFE", 503, false, "Redis is set up in a way that can lose data";
+    NotReady = "NOT_READY", 503, true, "The scheduler is not ready";
+    Internal = "INTERNAL", 500, true, "Something went wrong here";
+}

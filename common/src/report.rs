@@ -1,0 +1,64 @@
+//! What a worker sends back.
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::id::{AgentType, AttemptToken, EntryId, PlanId, StepId, WorkerId};
+use crate::json::Json;
+
+/// What a worker says about one attempt. Anything stale, duplicate, unknown or forged changes only a counter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Report {
+    pub plan: PlanId,
+    pub step: StepId,
+    pub attempt: u32,
+    /// The task's, echoed.
+    pub token: AttemptToken,
+    /// The queue that the task came from.
+    pub agent_type: AgentType,
+    /// The task's entry on that queue: it is acknowledged when the outcome is recorded.
+    pub entry: EntryId,
+    pub worker: WorkerId,
+    pub what: What,
+    /// When the execution began, Unix milliseconds by the worker's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_ms: Option<u64>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+    /// For `progress`: 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<f64>,
+    /// For `progress`: one line for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// US dollars.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// New information that may call for a revision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adjustments: Option<Json>,
+    /// A plan to run in place of the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sub_plan: Option<Json>,
+}
+
+/// What happened to the attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    Started,
+    Progress,
+    Completed,
+    Failed,
+    /// The lease ran out: said by whoever noticed, not by the worker.
+    Lost,
+    /// Handed back without being tried; no attempt is consumed.
+    Released,
+}

@@ -1,0 +1,175 @@
+//! Where a plan or a step stands.
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! statuses {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name { $($(#[$vdoc])* $variant,)+ }
+
+        impl $name {
+            /// Every status, in the order of a life.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The word used in JSON, Redis, metrics and on screen.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+
+            /// Reads the word back.
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|s| s.as_str() == text)
+            }
+        }
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    };
+}
+
+statuses! {
+    /// Where a plan stands; the last five are final.
+    PlanStatus {
+        /// A planner is at work.
+        Planning = "planning",
+        /// A person must agree before it runs.
+        AwaitingApproval = "awaiting_approval",
+        Running = "running",
+        /// A planner is at work on what remains.
+        Replanning = "replanning",
+        /// Nothing new starts; what runs may finish.
+        Paused = "paused",
+        Completed = "completed",
+        /// Ended with failures that its policy allows.
+        Partial = "partial",
+        Failed = "failed",
+        Cancelled = "cancelled",
+        /// A person said no.
+        Rejected = "rejected",
+    }
+}
+
+statuses! {
+    /// Where a step stands; the last five are final.
+    StepStatus {
+        /// Dependencies are open.
+        Pending = "pending",
+        /// A dependency failed and a decision is awaited.
+        Blocked = "blocked",
+        /// May be handed out.
+        Ready = "ready",
+        /// On a stream.
+        Queued = "queued",
+        /// A worker has it.
+        Running = "running",
+        /// Waits out a backoff.
+        Retrying = "retrying",
+        AwaitingApproval = "awaiting_approval",
+        Completed = "completed",
+        Failed = "failed",
+        Skipped = "skipped",
+        Cancelled = "cancelled",
+        /// Replaced by a revision.
+        Revised = "revised",
+    }
+}
+
+impl PlanStatus {
+    /// Whether nothing can change any more.
+    pub fn is_final(self) -> bool {
+        match self {
+            Self::Planning | Self::AwaitingApproval | Self::Running | Self::Replanning | Self::Paused => false,
+            Self::Completed | Self::Partial | Self::Failed | Self::Cancelled | Self::Rejected => true,
+        }
+    }
+}
+
+impl StepStatus {
+    /// Whether nothing can change any more.
+    pub fn is_final(self) -> bool {
+        match self {
+            Self::Pending
+            | Self::Blocked
+            | Self::Ready
+            | Self::Queued
+            | Self::Running
+            | Self::Retrying
+            | Self::AwaitingApproval => false,
+            Self::Completed | Self::Failed | Self::Skipped | Self::Cancelled | Self::Revised => true,
+        }
+    }
+
+    /// Whether an attempt is with a worker, or on its way there.
+    pub fn is_in_flight(self) -> bool {
+        matches!(self, Self::Queued | Self::Running)
+    }
+}
+
+/// How many steps stand where; the six numbers plan-action formats ask for, and the progress made of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Counts {
+    pub total: u32,
+    /// Not started: pending, blocked, ready, awaiting approval.
+    pub pending: u32,
+    /// Queued, running or waiting out a backoff.
+    pub in_progress: u32,
+    pub completed: u32,
+    pub failed: u32,
+    /// Skipped, cancelled or revised.
+    pub skipped: u32,
+}
+
+impl Counts {
+    /// Adds one step in `status`.
+    pub fn add(&mut self, status: StepStatus) {
+        self.total += 1;
+        *self.slot(status) += 1;
+    }
+
+    /// Moves one step from `old` to `new`.
+    pub fn shift(&mut self, old: StepStatus, new: StepStatus) {
+        *self.slot(old) -= 1;
+        *self.slot(new) += 1;
+    }
+
+    /// Share of steps that are final, 0 to 1; an empty plan is done.
+    pub fn progress(&self) -> f64 {
+        if self.total == 0 {
+            return 1.0;
+        }
+        f64::from(self.completed + self.failed + self.skipped) / f64::from(self.total)
+    }
+
+    fn slot(&mut self, status: StepStatus) -> &mut u32 {
+        match status {
+            StepStatus::Pending | StepStatus::Blocked | StepStatus::Ready | StepStatus::AwaitingApproval => {
+                &mut self.pending
+            }
+            StepStatus::Queued | StepStatus::Running | StepStatus::Retrying => &mut self.in_progress,
+            StepStatus::Completed => &mut self.completed,
+            StepStatus::Failed => &mut self.failed,
+            StepStatus::Skipped | StepStatus::Cancelled | StepStatus::Revised => &mut self.skipped,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_reads_back() {
+        for s in PlanStatus::ALL {
+            assert_eq!(PlanStatus::parse(s.as_str()), Some(*s));
+            assert_eq!(serde_json::to_string(s).expect("a status is text"), format!("\"{s}\""));
+        }
+        for s in StepStatus::ALL {
+            assert_eq!(StepStatus::parse(s.as_str()), Some(*s));
+            assert_eq!(serde_json::to_string(s).expect("a status is text"), format!("\"{s}\""));
+        }
+    }
+}

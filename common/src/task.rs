@@ -1,0 +1,33 @@
+//! An attempt of one step, as sent to a worker.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{AgentType, AttemptToken, PlanId, StepId};
+use crate::json::Json;
+
+/// What a worker gets: one attempt of one step, complete in itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Task {
+    pub plan: PlanId,
+    pub step: StepId,
+    /// Counted from 1 over the step's whole life.
+    pub attempt: u32,
+    /// To be echoed in every report.
+    pub token: AttemptToken,
+    pub agent_type: AgentType,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub action: String,
+    /// Rendered: expressions are already replaced. May be `{"$blob": "<key>"}` when too large to carry.
+    pub inputs: Json,
+    /// Limit of the execution, from its start.
+    pub timeout_ms: u64,
+    /// The worker's right to the task lapses after this long without an extension.
+    pub lease_ms: u64,
+    /// The stream that reports go to.
+    pub reply: String,
+    /// The same for every attempt of the step: pass it to side effects.
+    pub idempotency_key: String,
+    /// W3C trace context, when the caller gave one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+}

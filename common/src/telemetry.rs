@@ -1,0 +1,44 @@
+//! Log lines on standard error, and the Prometheus recorder.
+
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tracing_subscriber::EnvFilter;
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// Starts logging to standard error.
+///
+/// `level` is a filter such as `warn` or `goalmill_worker=debug,info`; `RUST_LOG` wins when it is set.
+/// Calling it again changes nothing.
+pub fn log(level: &str, format: LogFormat) {
+    let filter = crate::config::environment("RUST_LOG").unwrap_or_else(|| level.into());
+    let filter = EnvFilter::try_new(&filter).unwrap_or_else(|_| EnvFilter::new("warn"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let started = match format {
+        LogFormat::Text => builder.with_ansi(crate::config::environment("NO_COLOR").is_none()).try_init(),
+        LogFormat::Json => builder.json().try_init(),
+    };
+    drop(started);
+}
+
+/// Waiting times, seconds.
+const WAIT: &[f64] =
+    &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0];
+/// Execution times, seconds.
+const RUN: &[f64] =
+    &[0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0];
+
+/// Installs the process-wide metrics recorder, once; `None` when there is one already.
+///
+/// The caller renders it and must call `run_upkeep` every few seconds, or histogram samples pile up.
+pub fn metrics() -> Option<PrometheusHandle> {
+    let recorder = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_wait_seconds".into()), WAIT)
+        .and_then(|b| b.set_buckets_for_metric(Matcher::Suffix("_seconds".into()), RUN))
+        .ok()?;
+    recorder.install_recorder().ok()
+}

@@ -1,0 +1,166 @@
+//! What the API shows and the command line reads. Times are RFC 3339 in UTC.
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::goal::{Goal, Usage};
+use crate::id::{AgentType, PlanId, StepId, WorkerId};
+use crate::json::Json;
+use crate::plan::{Kind, Plan, Strategy};
+use crate::status::{Counts, PlanStatus, StepStatus};
+
+/// A plan in one line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct PlanSummary {
+    pub plan_id: PlanId,
+    pub status: PlanStatus,
+    /// The plan's name, or the goal's description.
+    pub name: String,
+    pub revision: u32,
+    pub counts: Counts,
+    /// 0 to 1.
+    pub progress: f64,
+    pub usage: Usage,
+    pub created_at: String,
+    pub updated_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<String>,
+    /// Events so far.
+    pub seq: u64,
+}
+
+/// A plan with its steps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct PlanView {
+    #[serde(flatten)]
+    pub summary: PlanSummary,
+    pub goal: Goal,
+    pub planner: String,
+    pub confidence: f64,
+    pub strategy: Strategy,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// The step that this plan stands for, when it is a sub-plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<PlanId>,
+    pub steps: Vec<StepView>,
+}
+
+/// A step with where it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct StepView {
+    pub id: StepId,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    pub kind: Kind,
+    pub agent_type: AgentType,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub action: String,
+    pub status: StepStatus,
+    /// The last one; 0 as long as there was none.
+    pub attempt: u32,
+    pub dependencies: Vec<StepId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<WorkerId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<String>,
+    /// When it wakes up by itself: end of the backoff, of the attempt, of the wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<Json>,
+    /// Of the last failed attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+    /// Why it was skipped, blocked or cancelled.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// A page of a list; `next` continues it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// What a plan's steps gave.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Results {
+    pub plan_id: PlanId,
+    pub status: PlanStatus,
+    pub counts: Counts,
+    pub usage: Usage,
+    /// Outputs by step id, of the completed steps, in the plan's order.
+    pub results: serde_json::Map<String, serde_json::Value>,
+    /// Failures by step id.
+    pub failures: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Why a plan, or a step, is not moving: causes from the nearest to the root.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Explanation {
+    pub plan_id: PlanId,
+    pub status: PlanStatus,
+    /// One sentence.
+    pub summary: String,
+    pub steps: Vec<StepExplanation>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct StepExplanation {
+    pub step_id: StepId,
+    pub status: StepStatus,
+    /// Each line is the cause of the one before.
+    pub because: Vec<String>,
+    /// What somebody can do about it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub mend: String,
+}
+
+/// One agent type's queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct QueueView {
+    pub agent_type: AgentType,
+    /// Tasks on the stream that no worker has taken.
+    pub waiting: u64,
+    /// Tasks with workers.
+    pub running: u64,
+    pub workers: u32,
+    /// Slots of the live workers.
+    pub slots: u32,
+    pub dead_letters: u64,
+}
+
+/// The answer to a validation or a preview.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Preview {
+    pub valid: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub issues: Vec<crate::problem::Issue>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<crate::problem::Issue>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<crate::event::Route>,
+    pub planner: String,
+    pub confidence: f64,
+    /// Estimated seconds on the longest path.
+    pub critical_path_seconds: f64,
+    /// Estimated US dollars of all steps.
+    pub cost: f64,
+}

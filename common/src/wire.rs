@@ -1,0 +1,202 @@
+//! How messages look on the streams: flat fields, versions, sizes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::command::Request;
+use crate::id::is_id;
+use crate::problem::{ErrorCode, Issue, Problem};
+use crate::report::Report;
+use crate::task::Task;
+
+/// Version of tasks, reports and the log.
+pub const PROTOCOL: &str = "1";
+/// CloudEvents `type` of a goal.
+pub const GOAL_TYPE: &str = "goalmill.goal.submit.v1";
+/// CloudEvents `type` of a plan.
+pub const PLAN_TYPE: &str = "goalmill.plan.submit.v1";
+
+/// The fields of a stream entry, in order.
+pub type Fields = Vec<(String, Vec<u8>)>;
+
+/// A submission as it came: one flat entry with CloudEvents attribute names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Submission {
+    /// The idempotency key.
+    pub id: String,
+    pub source: String,
+    pub kind: SubmissionKind,
+    /// JSON (or YAML, for a plan): the goal or the plan.
+    pub data: String,
+    pub traceparent: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SubmissionKind {
+    Goal,
+    Plan,
+}
+
+/// A submission that cannot be taken: why, and the id to answer under, where one could be read.
+#[derive(Debug)]
+pub struct BadSubmission {
+    pub id: Option<String>,
+    pub problem: Problem,
+}
+
+impl Submission {
+    /// The entry's fields, as any client would write them.
+    pub fn fields(&self) -> Fields {
+        let kind = match self.kind {
+            SubmissionKind::Goal => GOAL_TYPE,
+            SubmissionKind::Plan => PLAN_TYPE,
+        };
+        let mut fields: Fields = vec![
+            ("specversion".into(), b"1.0".to_vec()),
+            ("id".into(), self.id.clone().into_bytes()),
+            ("source".into(), self.source.clone().into_bytes()),
+            ("type".into(), kind.into()),
+        ];
+        if let Some(traceparent) = &self.traceparent {
+            fields.push(("traceparent".into(), traceparent.clone().into_bytes()));
+        }
+        fields.push(("data".into(), self.data.clone().into_bytes()));
+        fields
+    }
+
+    /// Reads an entry; unknown fields are ignored, an unknown major version is refused.
+    pub fn from_fields(fields: &Fields) -> Result<Self, BadSubmission> {
+        let text = |name: &str| -> Option<Result<String, ()>> {
+            let (_, bytes) = fields.iter().find(|(field, _)| field == name)?;
+            Some(String::from_utf8(bytes.clone()).map_err(|_| ()))
+        };
+        let id = match text("id") {
+            Some(Ok(id)) if is_id(&id) => Some(id),
+            _ => None,
+        };
+        let mut issues = Vec::new();
+        let mut issue = |code: &str, field: &str, detail: &str, mend: &str| {
+            issues.push(Issue {
+                code: code.into(),
+                pointer: format!("/{field}"),
+                detail: detail.into(),
+                mend: mend.into(),
+            });
+        };
+        if id.is_none() {
+            let mend = "give a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`";
+            issue("INVALID_ID", "id", "the id is missing or not valid", mend);
+        }
+        match text("specversion") {
+            Some(Ok(v)) if v.split('.').next() == Some("1") => {}
+            _ => issue("UNSUPPORTED_VERSION", "specversion", "not CloudEvents 1.x", "set `specversion` to `1.0`"),
+        }
+        let kind = match text("type") {
+            Some(Ok(t)) if t == GOAL_TYPE => Some(SubmissionKind::Goal),
+            Some(Ok(t)) if t == PLAN_TYPE => Some(SubmissionKind::Plan),
+            _ => {
+                issue(
+                    "UNSUPPORTED_TYPE",
+                    "type",
+                    "the type is missing or not known here",
+                    &format!("use `{GOAL_TYPE}` or `{PLAN_TYPE}`"),
+                );
+                None
+            }
+        };
+        let data = match text("data") {
+            Some(Ok(data)) => Some(data),
+            Some(Err(())) => {
+                issue("INVALID_ENCODING", "data", "the data is not UTF-8", "encode it as UTF-8");
+                None
+            }
+            None => {
+                issue("MISSING_FIELD", "data", "there is no data", "put the goal or the plan as JSON into `data`");
+                None
+            }
+        };
+        let source = text("source").and_then(Result::ok).unwrap_or_default();
+        let traceparent = text("traceparent").and_then(Result::ok);
+        match (id.clone(), kind, data) {
+            (Some(id), Some(kind), Some(data)) if issues.is_empty() => Ok(Self { id, source, kind, data, traceparent }),
+            _ => {
+                let unknown = issues.iter().any(|i| i.code == "UNSUPPORTED_TYPE");
+                let code = if unknown { ErrorCode::UnsupportedType } else { ErrorCode::InvalidEntry };
+                let problem = Problem::new(code, "the entry is not a submission").with_errors(issues);
+                Err(BadSubmission { id, problem })
+            }
+        }
+    }
+}
+
+/// What became of a submission or a request: the value of `goalmill:answers:<id>`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Answer {
+    Accepted { plan_id: crate::id::PlanId, status: crate::status::PlanStatus },
+    Refused(Problem),
+}
+
+/// One entry of a shard's inbox.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Inbox {
+    /// From workers: one entry may carry several.
+    Reports(Vec<Report>),
+    /// From a scheduler that does not own the shard.
+    Request(Box<Request>),
+    /// Neither: counted, and passed over.
+    Unreadable(String),
+}
+
+impl Inbox {
+    /// The entry's fields: `v` and `data`, or `v` and `request`.
+    pub fn fields(&self) -> Fields {
+        let (name, data) = match self {
+            Self::Reports(reports) => ("data", serde_json::to_vec(reports)),
+            Self::Request(request) => ("request", serde_json::to_vec(request)),
+            Self::Unreadable(text) => ("unreadable", serde_json::to_vec(text)),
+        };
+        vec![("v".into(), PROTOCOL.into()), (name.into(), data.expect("a message always has a JSON text"))]
+    }
+
+    /// Reads an entry: a list of reports, or a single one, as small workers write it.
+    pub fn from_fields(fields: &Fields) -> Self {
+        let field = |name: &str| fields.iter().find(|(f, _)| f == name).map(|(_, bytes)| bytes.as_slice());
+        match field("v") {
+            Some(b"1") => {}
+            Some(v) => return Self::Unreadable(format!("protocol version `{}`", String::from_utf8_lossy(v))),
+            None => return Self::Unreadable("no field `v`".into()),
+        }
+        if let Some(bytes) = field("data") {
+            return Self::read_reports(bytes);
+        }
+        match field("request").map(serde_json::from_slice) {
+            Some(Ok(request)) => Self::Request(request),
+            Some(Err(e)) => Self::Unreadable(e.to_string()),
+            None => Self::Unreadable("neither `data` nor `request`".into()),
+        }
+    }
+
+    fn read_reports(bytes: &[u8]) -> Self {
+        let first = bytes.iter().find(|b| !b.is_ascii_whitespace());
+        let read = if first == Some(&b'{') {
+            serde_json::from_slice(bytes).map(|report| vec![report])
+        } else {
+            serde_json::from_slice(bytes)
+        };
+        match read {
+            Ok(reports) => Self::Reports(reports),
+            Err(e) => Self::Unreadable(e.to_string()),
+        }
+    }
+}
+
+/// A task as it lies on its stream.
+pub fn write_task(task: &Task) -> Vec<u8> {
+    serde_json::to_vec(task).expect("a task always has a JSON text")
+}
+
+/// Reads the `data` field of a task entry.
+pub fn read_task(data: &[u8]) -> Result<Task, serde_json::Error> {
+    serde_json::from_slice(data)
+}

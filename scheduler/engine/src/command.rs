@@ -1,0 +1,88 @@
+//! What can be asked of a plan, and the refusals.
+
+use goalmill_common::command::{Planned, Submit, Verb};
+use goalmill_common::failure::Failure;
+use goalmill_common::goal::Usage;
+use goalmill_common::id::{PlanId, StepId};
+use goalmill_common::json::Json;
+use goalmill_common::limits::Limits;
+use goalmill_common::report::Report;
+use goalmill_common::status::PlanStatus;
+
+use crate::StepIndex;
+
+/// A command with all that the engine may not find out by itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Envelope {
+    /// Unix milliseconds.
+    pub now_ms: u64,
+    /// Uniform over `u64`; several draws are made from it.
+    pub random: u64,
+    pub actor: Option<String>,
+    pub command: Command,
+}
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Begins a plan; `secret` is a word nobody can guess, from which attempt tokens are made.
+    Submit { plan_id: PlanId, secret: String, submit: Box<Submit> },
+    /// From people and programs. `Verb::Submit` is refused here: see [`Command::Submit`].
+    Verb(Verb),
+    /// The planner's answer; refused if the plan has moved past `revision`.
+    Planned { revision: u32, answer: PlanAnswer },
+    /// A ready step goes out.
+    Dispatch(StepIndex),
+    Report(Box<Report>),
+    /// A timer has come due.
+    Due(Timer),
+    /// The sub-plan of a step is final.
+    SubPlanEnded { step: StepId, attempt: u32, status: PlanStatus, outputs: Json, usage: Usage, failure: Option<Failure> },
+}
+
+/// What a planner says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlanAnswer {
+    Plan(Box<Planned>),
+    /// No planner could; with the located errors of the best try.
+    Failed { reason: String, issues: Vec<goalmill_common::problem::Issue> },
+}
+
+/// What wakes up: the plan (deadline, approval limit, planner's limit) or one step (backoff, limits).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Timer {
+    Plan,
+    Step(StepIndex),
+}
+
+/// Settings that bear on decisions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Context {
+    pub limits: Limits,
+    /// Sent with each task.
+    pub task_lease_ms: u64,
+    /// The stream that reports of this shard go to.
+    pub reply: String,
+}
+
+/// Why a command changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    #[error("the plan exists already")]
+    Exists,
+    #[error("the plan has ended as {status}")]
+    Final { status: PlanStatus },
+    #[error("there is no step `{step}`")]
+    UnknownStep { step: StepId },
+    /// A report for another attempt than the current one, or with a foreign token.
+    #[error("attempt {attempt} of step `{step}` is stale")]
+    StaleAttempt { step: StepId, attempt: u32 },
+    #[error("the plan has moved on to revision {revision}")]
+    StaleRevision { revision: u32 },
+    /// The status does not allow it; says what would.
+    #[error("{reason}")]
+    NotAllowed { reason: String },
+    /// A timer that was overtaken, or a dispatch for which there is no room.
+    #[error("not due")]
+    NotDue,
+}

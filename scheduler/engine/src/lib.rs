@@ -1,0 +1,11 @@
+//! The pure half of the scheduler: validate, decide, apply, react. No I/O, no clock, no randomness.
+
+mod command;
+mod decide;
+mod effect;
+mod state;
+
+pub use command::{Command, Context, Envelope, PlanAnswer, Rejection, Timer};
+pub use decide::{decide, pending};
+pub use effect::{Decision, Effect};
+pub use state::{PlanState, StepIndex};

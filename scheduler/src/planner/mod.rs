@@ -1,0 +1,3 @@
+//! How goals become plans.
+
+pub mod rules;

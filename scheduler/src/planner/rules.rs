@@ -1,0 +1,1 @@
+//! Goal patterns → plan templates: the floor that works with no key and no network.

@@ -1,0 +1,1 @@
+//! Who gets steps with agent type `auto`.
