@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn keys_of_a_shard_share_its_tag() {
-        let id = PlanId::new(ShardId(3), 0, 0);
+        let id = PlanId::from("p3-0000000000000000");
         for key in [reports(ShardId(3)), active(ShardId(3)), plan(&id), events(&id), blob(ShardId(3), "x")] {
             assert!(key.contains("{s3}"), "{key}");
         }
