@@ -46,20 +46,19 @@ pub enum StartError {
 /// A running scheduler.
 pub struct Running {
     site: Arc<Site>,
-    api: SocketAddr,
+    api: Option<SocketAddr>,
     metrics: Option<SocketAddr>,
 }
 
 /// Starts a scheduler: waits for Redis, then serves the API and runs its share of the shards.
+///
+/// Without an address in `api.listen` or `metrics.listen` that listener is left out.
 pub async fn start(options: Options) -> Result<Running, StartError> {
     let Options { settings, broker, clock, random } = options;
-    let listener = listen(&settings.api.listen).await?;
-    let api = listener.local_addr().map_err(|error| cannot_listen(&settings.api.listen, &error))?;
-    let metrics_listener = match settings.metrics.listen.as_str() {
-        "" => None,
-        address => Some(listen(address).await?),
-    };
-    let metrics = metrics_listener.as_ref().and_then(|listener| listener.local_addr().ok());
+    let api_listener = listen(&settings.api.listen).await?;
+    let metrics_listener = listen(&settings.metrics.listen).await?;
+    let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|listener| listener.local_addr().ok());
+    let (api, metrics) = (address(&api_listener), address(&metrics_listener));
     let install = Install { instance: random.token(), shards: settings.scheduler.shards };
     let meta = open(broker.as_ref(), &install).await?;
     let id = match settings.scheduler.id.as_str() {
@@ -84,21 +83,22 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     });
     site.directory.refresh().await?;
     let loops = Loops::default();
-    let spawn = |site: &Arc<Site>| site.clone();
-    site.tasks.spawn(Membership::new(spawn(&site), loops.clone()).run());
-    site.tasks.spawn(intake::run(spawn(&site), loops.clone()));
-    site.tasks.spawn(janitor::run(spawn(&site)));
-    site.tasks.spawn(keep_fresh(spawn(&site)));
-    site.tasks.spawn(api::serve(spawn(&site), loops, listener));
+    site.tasks.spawn(Membership::new(site.clone(), loops.clone()).run());
+    site.tasks.spawn(intake::run(site.clone(), loops.clone()));
+    site.tasks.spawn(janitor::run(site.clone()));
+    site.tasks.spawn(keep_fresh(site.clone()));
+    if let Some(listener) = api_listener {
+        site.tasks.spawn(api::serve(site.clone(), loops, listener));
+    }
     if let Some(listener) = metrics_listener {
-        site.tasks.spawn(api::serve_metrics(spawn(&site), listener));
+        site.tasks.spawn(api::serve_metrics(site.clone(), listener));
     }
     Ok(Running { site, api, metrics })
 }
 
 impl Running {
-    /// Where the API is served.
-    pub fn api(&self) -> SocketAddr {
+    /// Where the API is served, if it is.
+    pub fn api(&self) -> Option<SocketAddr> {
         self.api
     }
 
@@ -133,12 +133,12 @@ async fn open(broker: &dyn Broker, install: &Install) -> Result<goalmill_broker:
     }
 }
 
-async fn listen(address: &str) -> Result<TcpListener, StartError> {
-    TcpListener::bind(address).await.map_err(|error| cannot_listen(address, &error))
-}
-
-fn cannot_listen(address: &str, error: &std::io::Error) -> StartError {
-    StartError::Listen { address: address.into(), reason: error.to_string() }
+async fn listen(address: &str) -> Result<Option<TcpListener>, StartError> {
+    if address.is_empty() {
+        return Ok(None);
+    }
+    let refused = |error: std::io::Error| StartError::Listen { address: address.into(), reason: error.to_string() };
+    TcpListener::bind(address).await.map(Some).map_err(refused)
 }
 
 async fn keep_fresh(site: Arc<Site>) {
@@ -150,6 +150,7 @@ pub(crate) async fn upkeep(site: Arc<Site>, handle: metrics_exporter_prometheus:
     while !site.stop.is_cancelled() {
         handle.run_upkeep();
         tokio::select! {
+            biased;
             () = site.stop.cancelled() => {}
             () = tokio::time::sleep(UPKEEP) => {}
         }

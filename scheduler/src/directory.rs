@@ -95,6 +95,7 @@ impl Directory {
                 Err(_) => {}
             }
             tokio::select! {
+                biased;
                 () = stop.cancelled() => {}
                 () = tokio::time::sleep(REFRESH) => {}
             }

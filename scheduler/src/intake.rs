@@ -33,6 +33,7 @@ pub(crate) async fn run(site: Arc<Site>, loops: Loops) {
                 }
                 silent = true;
                 tokio::select! {
+                    biased;
                     () = site.stop.cancelled() => {}
                     () = tokio::time::sleep(PAUSE) => {}
                 }
@@ -49,6 +50,7 @@ async fn read(site: &Arc<Site>, loops: &Loops) -> Result<(), BrokerError> {
         let (stop, ended) = (site.stop.clone(), ended.clone());
         async move {
             tokio::select! {
+                biased;
                 () = stop.cancelled() => waker.wake().await,
                 () = ended.cancelled() => {}
             }

@@ -131,6 +131,7 @@ impl Follower {
     async fn pause(&mut self) {
         let Some(looked) = self.looked.replace(Instant::now()) else { return };
         tokio::select! {
+           biased;
             biased;
             () = self.api.site.stop.cancelled() => {}
             _ = self.commits.changed() => tokio::time::sleep_until(looked + LOOK_MIN).await,

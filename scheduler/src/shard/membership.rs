@@ -68,6 +68,7 @@ impl Membership {
         let jitter = self.site.random.below(u64::try_from(heartbeat.as_millis() / 4).unwrap_or(0) + 1);
         let wait = heartbeat * 3 / 4 + Duration::from_millis(jitter);
         tokio::select! {
+           biased;
             biased;
             () = self.site.stop.cancelled() => {}
             () = tokio::time::sleep(wait) => {}

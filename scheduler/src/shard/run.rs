@@ -132,6 +132,7 @@ impl Loop {
         });
         let wake = due.map_or(beat, |due| due.min(beat));
         tokio::select! {
+           biased;
             biased;
             () = self.release.cancelled() => {}
             batch = inbox.recv() => {
