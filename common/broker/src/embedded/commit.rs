@@ -18,9 +18,11 @@ impl World {
             self.write_plan(commit, write, now);
         }
         for task in &commit.tasks {
-            let queue = self.queues.entry(task.agent_type.clone()).or_default();
-            queue.exists = true;
-            queue.tasks.append(now, task.data.clone());
+            self.queues
+                .entry(task.agent_type.clone())
+                .or_default()
+                .tasks
+                .append(now, task.data.clone());
             self.signals.ring(&Topic::Tasks(task.agent_type.clone()));
         }
         for (agent_type, entry) in &commit.acknowledged {

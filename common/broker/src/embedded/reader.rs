@@ -119,6 +119,12 @@ impl Reader for EmbeddedReader {
         count: usize,
         block_ms: u64,
     ) -> Result<Vec<Delivery>, BrokerError> {
+        for agent_type in agent_types {
+            if self.core.read(|world, _| !world.queue_exists(agent_type))? {
+                let record = |(): &()| Some(Write::OpenQueue(agent_type.clone()));
+                self.core.write(|world, _| world.open_queue(agent_type), record)?;
+            }
+        }
         let topics: Vec<Topic> = agent_types.iter().cloned().map(Topic::Tasks).collect();
         let record = |taken: &Vec<Delivery>| {
             (!taken.is_empty()).then(|| Write::Pull(worker.clone(), agent_types.into(), count))

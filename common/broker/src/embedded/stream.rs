@@ -63,6 +63,10 @@ impl<T> Stream<T> {
         self.entries.drain(..self.place_after(id));
     }
 
+    pub(super) fn keep_newest(&mut self, count: usize) {
+        self.entries.drain(..self.entries.len().saturating_sub(count));
+    }
+
     /// Drops entries below `id`.
     pub(super) fn drop_below(&mut self, id: Id) {
         self.entries.drain(..self.entries.partition_point(|(at, _)| *at < id));
@@ -76,8 +80,7 @@ impl<T> Stream<T> {
 /// One delivered and not acknowledged entry.
 #[derive(Debug, Serialize, Deserialize)]
 struct Pending {
-    /// `None` when a reclaim took it: no worker's any more.
-    consumer: Option<WorkerId>,
+    consumer: WorkerId,
     touched_ms: u64,
 }
 
@@ -102,13 +105,13 @@ impl Group {
     /// Hands an entry that follows all delivered ones to `consumer`.
     pub(super) fn deliver(&mut self, id: Id, consumer: &WorkerId, now: u64) {
         self.delivered = id;
-        self.touch(id, Some(consumer.clone()), now);
+        self.touch(id, consumer.clone(), now);
     }
 
     /// Takes up to `limit` entries that nobody touched for `idle_ms`, in the order of their ids.
     pub(super) fn reclaim(
         &mut self,
-        consumer: Option<&WorkerId>,
+        consumer: &WorkerId,
         idle_ms: u64,
         limit: usize,
         now: u64,
@@ -123,16 +126,16 @@ impl Group {
             .collect();
         ids.sort_unstable();
         for id in &ids {
-            self.touch(*id, consumer.cloned(), now);
+            self.touch(*id, consumer.clone(), now);
         }
         ids
     }
 
     /// Renews the lease if it still is the consumer's.
     pub(super) fn extend(&mut self, id: Id, consumer: &WorkerId, now: u64) -> bool {
-        let theirs = self.pending.get(&id).is_some_and(|p| p.consumer.as_ref() == Some(consumer));
+        let theirs = self.pending.get(&id).is_some_and(|p| p.consumer == *consumer);
         if theirs {
-            self.touch(id, Some(consumer.clone()), now);
+            self.touch(id, consumer.clone(), now);
         }
         theirs
     }
@@ -146,8 +149,7 @@ impl Group {
     /// Entries that `consumer` has, after `id`.
     pub(super) fn history(&self, consumer: &WorkerId, after: Id, count: usize) -> Vec<Id> {
         let later = (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded);
-        let theirs =
-            self.pending.range(later).filter(|(_, p)| p.consumer.as_ref() == Some(consumer));
+        let theirs = self.pending.range(later).filter(|(_, p)| p.consumer == *consumer);
         theirs.map(|(id, _)| *id).take(count).collect()
     }
 
@@ -159,7 +161,7 @@ impl Group {
         }
     }
 
-    fn touch(&mut self, id: Id, consumer: Option<WorkerId>, now: u64) {
+    fn touch(&mut self, id: Id, consumer: WorkerId, now: u64) {
         if let Some(old) = self.pending.insert(id, Pending { consumer, touched_ms: now }) {
             self.by_age.remove(&(old.touched_ms, id));
         }

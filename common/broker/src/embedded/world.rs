@@ -19,6 +19,10 @@ use crate::{
 
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
+/// Dead letters kept of an agent type.
+const DEAD_LETTERS_MAX: usize = 10_000;
+/// To whom a task belongs that was taken from a lost worker.
+const REAPER: &str = "reaper";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct World {
@@ -94,7 +98,7 @@ impl Plan {
 /// The task stream of an agent type, its group, and its dead letters.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Queue {
-    /// Whether there is a task stream; dead letters alone make none.
+    /// Whether it was opened; tasks and dead letters alone open none.
     pub(super) exists: bool,
     pub(super) tasks: Stream<Vec<u8>>,
     pub(super) group: Group,
@@ -231,7 +235,7 @@ impl World {
         limit: usize,
         now: u64,
     ) -> Vec<Entry> {
-        let ids = self.schedulers_group.reclaim(Some(&consumer.into()), idle_ms, limit, now);
+        let ids = self.schedulers_group.reclaim(&consumer.into(), idle_ms, limit, now);
         self.submission_entries(ids)
     }
 
@@ -283,7 +287,11 @@ impl World {
         self.queues.entry(agent_type.clone()).or_default().exists = true;
     }
 
-    /// Takes tasks one type after the other, `agent_types` in turn, so that a full stream starves no other.
+    pub(super) fn queue_exists(&self, agent_type: &AgentType) -> bool {
+        self.queues.get(agent_type).is_some_and(|queue| queue.exists)
+    }
+
+    /// Takes tasks of the first agent type, then of the next.
     pub(super) fn pull(
         &mut self,
         worker: &WorkerId,
@@ -292,24 +300,18 @@ impl World {
         now: u64,
     ) -> Vec<Delivery> {
         let mut taken = Vec::new();
-        loop {
-            let before = taken.len();
-            for agent_type in agent_types {
-                if taken.len() == count {
-                    return taken;
-                }
-                let Some(queue) = self.queues.get_mut(agent_type) else { continue };
-                let Some((id, data)) = queue.tasks.after(queue.group.delivered()).next() else {
-                    continue;
-                };
+        for agent_type in agent_types {
+            let queue = self.queues.entry(agent_type.clone()).or_default();
+            queue.exists = true;
+            while taken.len() < count
+                && let Some((id, data)) = queue.tasks.after(queue.group.delivered()).next()
+            {
                 let (id, data) = (*id, data.clone());
                 queue.group.deliver(id, worker, now);
                 taken.push(Delivery { agent_type: agent_type.clone(), entry: id.write(), data });
             }
-            if taken.len() == before {
-                return taken;
-            }
         }
+        taken
     }
 
     pub(super) fn extend(
@@ -334,7 +336,7 @@ impl World {
         now: u64,
     ) -> Vec<Delivery> {
         let Some(queue) = self.queues.get_mut(agent_type) else { return Vec::new() };
-        let ids = queue.group.reclaim(None, idle_ms, limit, now);
+        let ids = queue.group.reclaim(&REAPER.into(), idle_ms, limit, now);
         ids.into_iter().map(|id| queue.delivery(agent_type, id)).collect()
     }
 
@@ -423,7 +425,9 @@ impl World {
     // --- dead letters and blobs -------------------------------------------------------------------
 
     pub(super) fn bury(&mut self, letter: &DeadLetter, now: u64) {
-        self.queues.entry(letter.agent_type.clone()).or_default().dead.append(now, letter.clone());
+        let dead = &mut self.queues.entry(letter.agent_type.clone()).or_default().dead;
+        dead.append(now, letter.clone());
+        dead.keep_newest(DEAD_LETTERS_MAX);
     }
 
     pub(super) fn dead_letters(
