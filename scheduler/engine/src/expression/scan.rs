@@ -283,13 +283,12 @@ fn check(tokens: &[Token<'_>], scan: &mut Scan) -> Result<(), ExpressionError> {
                 builds |= before != Some(Token::Sign('[')) || after != Some(Token::Sign(']'))
             }
             Token::Name(word) => match before {
-                Some(Token::Sign('.')) => {
-                    if after == Some(Token::Sign('(')) {
-                        return Err(invalid(format!(
-                            "`.{word}()` is not available; use a filter, as in `x | {word}`"
-                        )));
-                    }
+                Some(Token::Sign('.')) if after == Some(Token::Sign('(')) => {
+                    return Err(invalid(format!(
+                        "`.{word}()` is not available; use a filter, as in `x | {word}`"
+                    )));
                 }
+                Some(Token::Sign('.')) => {}
                 Some(Token::Sign('|')) => {
                     filters::check_filter(word).map_err(invalid)?;
                     builds |= !filters::ARITHMETIC.contains(&word);

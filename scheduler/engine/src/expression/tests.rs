@@ -223,11 +223,11 @@ fn work_and_size_are_limited() {
     assert_eq!(code(&small, "{{ steps.flights.outputs.long }}"), Err("OUTPUT_TOO_LARGE"));
     assert_eq!(code(&small, "x{{ steps.flights.outputs.long }}"), Err("OUTPUT_TOO_LARGE"));
     assert_eq!(
-        code(&usual, "{{ steps.flights.outputs.hits * 100000000 }}"),
+        code(&usual, "{{ steps.flights.outputs.hits * 10000000 }}"),
         Err("OUTPUT_TOO_LARGE")
     );
     assert_eq!(
-        code(&usual, "x{{ steps.flights.outputs.hits * 100000000 }}"),
+        code(&usual, "x{{ steps.flights.outputs.hits * 10000000 }}"),
         Err("OUTPUT_TOO_LARGE")
     );
 }
