@@ -8,6 +8,7 @@ mod journal;
 mod letters;
 mod link;
 mod ownership;
+pub mod probe;
 mod reader;
 mod registry;
 mod reply;
