@@ -7,10 +7,13 @@ use std::time::Duration;
 use goalmill_broker::{Broker, BrokerError};
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::config::Settings;
+use goalmill_common::event::Route;
 use goalmill_common::id::AgentType;
+use goalmill_common::plan::Plan;
+use goalmill_common::problem::Issue;
 use tokio_util::sync::CancellationToken;
 
-use crate::router::Router;
+use crate::router::{self, Router};
 
 /// How often workers are looked at; their slots decide how many tasks may be out.
 const REFRESH: Duration = Duration::from_millis(1_000);
@@ -60,6 +63,15 @@ impl Directory {
     /// Runs `ask` on the router, which knows the registered agents.
     pub(crate) fn with_router<T>(&self, ask: impl FnOnce(&Router) -> T) -> T {
         ask(&self.router.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Lets the router choose for the steps that ask for it.
+    pub(crate) fn route(&self, plan: &mut Plan) -> Result<Vec<Route>, Vec<Issue>> {
+        if plan.steps.iter().any(|step| step.agent_type.is_auto()) {
+            self.with_router(|router| router::route_plan(plan, router))
+        } else {
+            Ok(Vec::new())
+        }
     }
 
     /// Reads registry and workers anew.
