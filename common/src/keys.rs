@@ -10,7 +10,9 @@ pub const GOALS: &str = "goalmill:goals";
 pub const META: &str = "goalmill:meta";
 /// HASH: agent type → registration as JSON.
 pub const AGENTS: &str = "goalmill:agents";
-/// ZSET: worker heartbeat as JSON → time of the last one in Unix milliseconds. See [`WORKER_BEATS`].
+/// SET: agent types whose task stream was opened.
+pub const QUEUES: &str = "goalmill:queues";
+/// ZSET: worker id → time of its last heartbeat in Unix milliseconds. See [`WORKER_BEATS`].
 pub const WORKERS: &str = "goalmill:workers";
 /// HASH: worker id → its last heartbeat as JSON.
 pub const WORKER_BEATS: &str = "goalmill:workers:beats";
@@ -92,7 +94,7 @@ mod tests {
 
     #[test]
     fn keys_of_a_shard_share_its_tag() {
-        let id = PlanId::new(ShardId(3), 0, 0);
+        let id = PlanId::from("p3-0000000000000000");
         for key in [reports(ShardId(3)), active(ShardId(3)), plan(&id), events(&id), blob(ShardId(3), "x")] {
             assert!(key.contains("{s3}"), "{key}");
         }

@@ -3,7 +3,11 @@
 use crate::{Context, Decision, Effect, Envelope, PlanState, Rejection};
 
 /// Decides what a command makes happen, and folds it into the state.
-pub fn decide(state: &mut PlanState, context: &Context, envelope: Envelope) -> Result<Decision, Rejection> {
+pub fn decide(
+    state: &mut PlanState,
+    context: &Context,
+    envelope: Envelope,
+) -> Result<Decision, Rejection> {
     let _ = (state, context, envelope);
     Err(Rejection::NotDue)
 }

@@ -3,6 +3,8 @@
 mod command;
 mod decide;
 mod effect;
+pub mod expression;
+mod near;
 mod state;
 
 pub use command::{Command, Context, Envelope, PlanAnswer, Rejection, Timer};
