@@ -6,6 +6,7 @@ mod check;
 mod command;
 mod decide;
 mod effect;
+mod explain;
 mod fail;
 mod graph;
 mod moves;
