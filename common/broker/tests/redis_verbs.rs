@@ -422,7 +422,7 @@ async fn a_trim_keeps_what_is_waiting_or_pending() {
 // --- helpers ---------------------------------------------------------------------------------------
 
 fn id(number: u64) -> PlanId {
-    PlanId::new(SHARD, 0, number)
+    PlanId::derive_in(SHARD, &number.to_string())
 }
 
 fn commit(token: &str, number: u64, plans: &[PlanWrite]) -> Commit {

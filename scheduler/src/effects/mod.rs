@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
-use goalmill_broker::{Broker, BrokerError, DeadLetter};
+use goalmill_broker::{BrokerError, DeadLetter};
 use goalmill_common::command::Planned;
 use goalmill_common::goal::Goal;
 use goalmill_common::id::{AttemptToken, EntryId, PlanId};
