@@ -2,10 +2,12 @@
 
 mod command;
 mod decide;
+pub mod draft;
 mod effect;
 pub mod expression;
 mod near;
 mod state;
+pub mod validate;
 
 pub use command::{Command, Context, Envelope, PlanAnswer, Rejection, Timer};
 pub use decide::{decide, pending};
