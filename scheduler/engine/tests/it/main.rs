@@ -1,0 +1,7 @@
+//! The engine from outside: commands in, events and effects out.
+
+mod world;
+
+mod life;
+
+mod failure;
