@@ -5,3 +5,7 @@ mod world;
 mod life;
 
 mod failure;
+
+mod shape;
+
+mod nested;
