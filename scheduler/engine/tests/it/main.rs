@@ -1,5 +1,6 @@
 //! The engine from outside: commands in, events and effects out.
 
+mod audit;
 mod world;
 
 mod life;
@@ -9,3 +10,5 @@ mod failure;
 mod shape;
 
 mod nested;
+
+mod histories;
