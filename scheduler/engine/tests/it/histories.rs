@@ -70,7 +70,9 @@ fn random_step(chance: &mut Chance<'_>, i: usize, n: usize, phases: usize) -> St
     let mut step = Step { dependencies, ..Step::new(format!("s{i}"), "w") };
     step.kind =
         chance.pick(&[Kind::Tool, Kind::Tool, Kind::Tool, Kind::Llm, Kind::Message, Kind::Plan]);
-    step.join = chance.pick(&[Join::All, Join::All, Join::Any, Join::AtLeast(2)]);
+    // Seldom more than there are, which skips all that follows.
+    let k = if chance.one_in(16) { 2 } else { step.dependencies.len().min(2) as u32 };
+    step.join = chance.pick(&[Join::All, Join::All, Join::Any, Join::AtLeast(k)]);
     step.retry = chance.pick(&[
         wait(1_000),
         wait(0),
@@ -78,6 +80,8 @@ fn random_step(chance: &mut Chance<'_>, i: usize, n: usize, phases: usize) -> St
         Retry::default(),
     ]);
     step.on_failure = chance.pick(&[
+        OnFailure::Continue,
+        OnFailure::Skip,
         OnFailure::Continue,
         OnFailure::Skip,
         OnFailure::Continue,
@@ -176,6 +180,8 @@ fn random_report(world: &World, chance: &mut Chance<'_>) -> Option<Report> {
         ..Failure::new(
             chance.pick(&[
                 FailureClass::Transient,
+                FailureClass::Transient,
+                FailureClass::Transient,
                 FailureClass::Permanent,
                 FailureClass::RateLimited,
                 FailureClass::ConstraintViolation,
@@ -186,12 +192,12 @@ fn random_report(world: &World, chance: &mut Chance<'_>) -> Option<Report> {
         )
     };
     let done = completed(&task, json!({"x": chance.below(4)}));
-    let made = match chance.below(10) {
-        0..=3 => Report { tokens: Some(3), cost: Some(0.1), ..done },
-        4 | 5 => Report { tokens: Some(1), cost: Some(0.7), ..failed(&task, failure) },
-        6 => report(&task, What::Started),
-        7 => Report { progress: Some(0.3), ..report(&task, What::Progress) },
-        8 => report(&task, What::Lost),
+    let made = match chance.below(12) {
+        0..=2 => Report { tokens: Some(3), cost: Some(0.1), ..done },
+        3..=6 => Report { tokens: Some(1), cost: Some(0.7), ..failed(&task, failure) },
+        7 => report(&task, What::Started),
+        8 => Report { progress: Some(0.3), ..report(&task, What::Progress) },
+        9 | 10 => report(&task, What::Lost),
         _ => report(&task, What::Released),
     };
     Some(if chance.one_in(16) { Report { token: "forged".into(), ..made } } else { made })
@@ -316,9 +322,9 @@ proptest! {
 
     #[test]
     fn every_history_keeps_the_rules_and_comes_to_an_end(
-        words in proptest::collection::vec(any::<u16>(), 0..600),
+        words in proptest::collection::vec(any::<u16>(), 200..1_500),
         goal_first in any::<bool>(),
-        length in 0..150_usize,
+        length in 0..300_usize,
     ) {
         let mut chance = Chance(words.iter());
         let plan = random_plan(&mut chance);

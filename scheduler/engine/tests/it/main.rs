@@ -11,4 +11,6 @@ mod shape;
 
 mod nested;
 
+mod look;
+
 mod histories;
