@@ -10,7 +10,9 @@ pub const GOALS: &str = "goalmill:goals";
 pub const META: &str = "goalmill:meta";
 /// HASH: agent type → registration as JSON.
 pub const AGENTS: &str = "goalmill:agents";
-/// ZSET: worker heartbeat as JSON → time of the last one in Unix milliseconds. See [`WORKER_BEATS`].
+/// SET: agent types whose task stream was opened.
+pub const QUEUES: &str = "goalmill:queues";
+/// ZSET: worker id → time of its last heartbeat in Unix milliseconds. See [`WORKER_BEATS`].
 pub const WORKERS: &str = "goalmill:workers";
 /// HASH: worker id → its last heartbeat as JSON.
 pub const WORKER_BEATS: &str = "goalmill:workers:beats";

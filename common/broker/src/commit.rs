@@ -16,10 +16,11 @@ pub struct Commit {
     pub number: u64,
     /// The last inbox entry this commit has dealt with; `None` when it dealt with none.
     pub cursor: Option<EntryId>,
+    /// Each plan once.
     pub plans: Vec<PlanWrite>,
     /// In the order in which workers shall see them.
     pub tasks: Vec<TaskWrite>,
-    /// Task entries whose outcome is recorded here.
+    /// Task entries whose outcome is recorded here; those that are not pending are passed over.
     pub acknowledged: Vec<(AgentType, EntryId)>,
     /// Whether to drop inbox entries up to the cursor.
     pub trim_inbox: bool,
@@ -31,7 +32,7 @@ pub struct PlanWrite {
     pub plan: PlanId,
     /// Number of the log's last event before this commit; 0 for a new plan.
     pub base_seq: u64,
-    /// Number of the last event written here. The log entry's id is `<last_seq>-0`.
+    /// Number of the last event written here, above `base_seq`. The log entry's id is `<last_seq>-0`.
     pub last_seq: u64,
     /// RFC 3339, the time of all events of the entry.
     pub time: String,

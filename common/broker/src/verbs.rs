@@ -141,9 +141,10 @@ pub trait Broker: Send + Sync + 'static {
     // --- ownership of shards ----------------------------------------------------------------------
 
     async fn owner(&self, shard: ShardId) -> Result<Option<Ownership>>;
-    /// Takes the shard if its ownership still is what was seen; resets the commit number to 0.
+    /// Takes the shard if token and beat of its ownership still are what was seen; commit number and beat start
+    /// at 0. `true` also when `claim.token` owns the shard already: a reply was lost; nothing is reset then.
     async fn acquire(&self, shard: ShardId, claim: &Claim) -> Result<bool>;
-    /// Shows life; `false` when the token is not the owner's any more.
+    /// Shows life: the beat moves by 1, as with each applied commit. `false` when the token is not the owner's any more.
     async fn renew(&self, shard: ShardId, token: &str) -> Result<bool>;
     /// Gives the shard up, if the token is still the owner's.
     async fn release(&self, shard: ShardId, token: &str) -> Result<()>;
@@ -201,7 +202,8 @@ pub trait Broker: Send + Sync + 'static {
     /// Extends the worker's leases; returns, in order, whether each is still the worker's.
     async fn extend(&self, worker: &WorkerId, leases: &[(AgentType, EntryId)])
     -> Result<Vec<bool>>;
-    /// Takes over at most `limit` tasks whose lease ran out `idle_ms` after the last extension.
+    /// Takes over at most `limit` tasks whose lease ran out `idle_ms` after the last extension. They then belong
+    /// to a worker called `reaper`, so that they come again after `idle_ms` unless they are acknowledged.
     async fn reclaim(
         &self,
         agent_type: &AgentType,
@@ -237,6 +239,7 @@ pub trait Broker: Send + Sync + 'static {
 
     // --- dead letters and blobs -------------------------------------------------------------------
 
+    /// Appends a dead letter; about the last 10,000 of an agent type are kept. Not idempotent.
     async fn bury(&self, letter: &DeadLetter) -> Result<()>;
     /// The newest dead letters of an agent type.
     async fn dead_letters(
@@ -254,7 +257,7 @@ pub trait Broker: Send + Sync + 'static {
     async fn reader(&self) -> Result<Box<dyn Reader>>;
 }
 
-/// Reads that wait. One reader serves one loop; its futures must be awaited, never dropped: a dropped read
+/// Reads that wait: for `block_ms` milliseconds, or not at all when it is 0. One reader serves one loop; its futures must be awaited, never dropped: a dropped read
 /// may have taken entries that nobody then sees. Use its [`Waker`] to end a wait.
 #[async_trait]
 pub trait Reader: Send {
@@ -266,14 +269,15 @@ pub trait Reader: Send {
         count: usize,
         block_ms: u64,
     ) -> Result<Vec<Entry>>;
-    /// New submissions for this scheduler; the first call after opening gives those it had taken before.
+    /// New submissions for this scheduler. The first call after opening, or after one that failed, gives those it
+    /// had taken before and not acknowledged, if there are any. An entry that is gone has no fields.
     async fn submissions(
         &mut self,
         consumer: &str,
         count: usize,
         block_ms: u64,
     ) -> Result<Vec<Entry>>;
-    /// New tasks for this worker, at most `count` in all; waits up to `block_ms` for the first.
+    /// New tasks for this worker, at most `count` in all; a missing queue is opened. Waits up to `block_ms` for the first.
     async fn pull(
         &mut self,
         worker: &WorkerId,
