@@ -1,12 +1,13 @@
 //! One batch of one shard: what is written together, or not at all.
 
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
+use serde::{Deserialize, Serialize};
 
 /// Everything one turn of a shard's loop changes.
 ///
 /// It happens as a whole or not at all. It is refused when `token` is not the shard's owner any more, when
 /// `number` does not follow the owner's last commit, or when a plan's log does not end at `base_seq`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commit {
     pub shard: ShardId,
     /// The owner's token, from the claim that won.
@@ -26,7 +27,7 @@ pub struct Commit {
 }
 
 /// New events of one plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanWrite {
     pub plan: PlanId,
     /// Number of the log's last event before this commit; 0 for a new plan.
@@ -38,6 +39,7 @@ pub struct PlanWrite {
     /// A JSON list of events, opaque to the broker.
     pub events: Vec<u8>,
     /// Fields of the summary that change, besides `seq`.
+    #[serde(deserialize_with = "crate::embedded::read_summary")]
     pub summary: Vec<(&'static str, String)>,
     pub activity: Activity,
     /// Unix milliseconds: the plan's place in the index.
@@ -45,7 +47,7 @@ pub struct PlanWrite {
 }
 
 /// What becomes of the plan's membership in the shard's set of active plans.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Activity {
     /// First events: enters the set.
     Begins,
@@ -56,7 +58,7 @@ pub enum Activity {
 }
 
 /// One task for one stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskWrite {
     pub agent_type: AgentType,
     /// A task as JSON, opaque to the broker.

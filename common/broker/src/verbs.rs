@@ -7,13 +7,14 @@ use async_trait::async_trait;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
 use goalmill_common::wire::Fields;
+use serde::{Deserialize, Serialize};
 
 use crate::{BrokerError, Commit, Committed};
 
 type Result<T> = std::result::Result<T, BrokerError>;
 
 /// What a new installation is made with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Install {
     /// Written when there is none.
     pub instance: String,
@@ -22,7 +23,7 @@ pub struct Install {
 }
 
 /// The installation that answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
     pub instance: String,
     pub protocol: String,
@@ -43,7 +44,7 @@ pub struct Health {
 }
 
 /// Who owns a shard, and a counter that moves with each sign of life.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ownership {
     pub token: String,
     pub holder: String,
@@ -51,7 +52,7 @@ pub struct Ownership {
 }
 
 /// An attempt to become a shard's owner.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     pub holder: String,
     /// New and unguessable.
@@ -68,7 +69,7 @@ pub struct Entry {
 }
 
 /// One entry of a plan's log: the events of one commit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogEntry {
     /// Number of the entry's last event.
     pub last_seq: u64,
@@ -99,7 +100,7 @@ pub struct QueueState {
 }
 
 /// A task that was given up on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadLetter {
     pub agent_type: AgentType,
     pub plan: PlanId,
