@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::directory::Directory;
-use crate::planner::{Checked, PlanRequest, Pipeline, SetupError};
+use crate::planner::{Checked, Pipeline, PlanRequest, SetupError, Validate};
 use crate::shard::{Loops, Membership};
 use crate::site::Site;
 use crate::{api, intake, janitor};
@@ -69,8 +69,12 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         "" => format!("scheduler-{}", goalmill_common::id::base32(u128::from(random.draw()), 8)),
         id => id.to_owned(),
     };
-    let planners = Pipeline::from_settings(&settings.planner, Arc::new(check))?;
-    let directory = Directory::new(broker.clone(), &settings);
+    let directory = Arc::new(Directory::new(broker.clone(), &settings));
+    let check: Validate = {
+        let directory = directory.clone();
+        Arc::new(move |plan, request| check(&directory, &plan, request))
+    };
+    let planners = Pipeline::from_settings(&settings.planner, check)?;
     let site = Arc::new(Site {
         id,
         shards: meta.shards,
@@ -118,12 +122,13 @@ impl Running {
     }
 }
 
-/// What a planner made is checked like what a client sends, with the limits for planned goals.
-fn check(plan: Plan, request: &PlanRequest) -> Result<Checked, Vec<Issue>> {
+/// What a planner made is checked and routed like what a client sends, with the limits for planned goals.
+fn check(directory: &Directory, plan: &Plan, request: &PlanRequest) -> Result<Checked, Vec<Issue>> {
     let limits = Limits { steps_max: request.limits.planned_steps_max, ..request.limits.clone() };
-    let draft = serde_json::to_value(&plan).expect("a plan always has a JSON form");
-    let validate::Checked { plan, warnings, .. } = validate::plan(&draft, &limits)?;
-    Ok(Checked { plan, warnings })
+    let draft = serde_json::to_value(plan).expect("a plan always has a JSON form");
+    let validate::Checked { mut plan, warnings, .. } = validate::plan(&draft, &limits)?;
+    let routes = directory.route(&mut plan)?;
+    Ok(Checked { plan, warnings, routes })
 }
 
 /// Opens the installation; waits as long as Redis cannot be reached, refuses what waiting cannot mend.

@@ -281,6 +281,7 @@ async fn a_missing_group_is_made_from_the_start_of_its_stream() {
         assert_eq!(reader.pull(&"w".into(), &types, 5, 10).await.unwrap(), []);
     }
     assert_eq!(reader.pull(&"w".into(), &["fetch".into()], 5, 10).await.unwrap().len(), 1);
+    assert_eq!(reader.submissions("s", 5, 10).await.unwrap(), []);
     let _: Value = cmd("XGROUP")
         .arg("DESTROY")
         .arg(keys::GOALS)
@@ -422,7 +423,7 @@ async fn a_trim_keeps_what_is_waiting_or_pending() {
 // --- helpers ---------------------------------------------------------------------------------------
 
 fn id(number: u64) -> PlanId {
-    PlanId::new(SHARD, 0, number)
+    PlanId::derive_in(SHARD, &number.to_string())
 }
 
 fn commit(token: &str, number: u64, plans: &[PlanWrite]) -> Commit {

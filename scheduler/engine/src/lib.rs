@@ -1,25 +1,31 @@
 //! The pure half of the scheduler: validate, decide, apply, react. No I/O, no clock, no randomness.
 
-mod apply;
-mod attempt;
-mod check;
 mod command;
-mod decide;
 mod effect;
+
 pub mod expression;
 mod near;
-mod explain;
-mod fail;
+
 mod graph;
 mod moves;
-mod react;
-mod render;
 mod state;
+mod token;
+
+mod apply;
+
+mod attempt;
+mod check;
+mod decide;
+mod fail;
+mod render;
 mod sub_plan;
 mod submit;
-mod token;
 mod unlock;
 mod verb;
+
+mod react;
+
+mod explain;
 mod view;
 
 pub use apply::{ReplayError, apply};

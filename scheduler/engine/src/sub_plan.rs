@@ -10,6 +10,7 @@ use goalmill_common::plan::{Kind, TIMEOUT_MS};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use serde_json::{Map, Value};
 
+use crate::token::Key;
 use crate::decide::Turn;
 use crate::graph::{to_u32, to_usize};
 use crate::{Effect, PlanState, Rejection, render};
@@ -107,7 +108,7 @@ impl PlanState {
     pub(crate) fn sub_plan_id(&self, i: u32) -> Option<PlanId> {
         let born = self.born.as_ref()?;
         let (spec, step) = (&self.plan.steps[to_usize(i)], &self.steps[to_usize(i)]);
-        Some(born.key.sub_plan(&born.accepted.plan_id, &spec.id, step.attempt, step.queued_ms))
+        Some(Key::sub_plan(&born.accepted.plan_id, &spec.id, step.attempt))
     }
 
     /// What begins the plan of a running `plan` step. The step's inputs are in the new goal's

@@ -1,6 +1,5 @@
 //! Plans: submit, look at, steer.
 
-use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::body::Bytes;

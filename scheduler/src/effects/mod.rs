@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
-use goalmill_broker::{Broker, BrokerError, DeadLetter};
+use goalmill_broker::{BrokerError, DeadLetter};
 use goalmill_common::command::Planned;
 use goalmill_common::goal::Goal;
 use goalmill_common::id::{AttemptToken, EntryId, PlanId};
@@ -99,10 +99,5 @@ pub(crate) async fn propose(site: &Site, goal: Goal, revision: u32) -> Result<Pl
         revision,
     };
     let refused = |error: PlanningError| Problem::new(ErrorCode::PlanningFailed, error.reason).with_errors(error.issues);
-    let mut planned = site.planners.plan(&request).await.map_err(refused)?;
-    planned.routes = site.directory.route(&mut planned.plan).map_err(|issues| {
-        let detail = issues.first().map_or_else(String::new, |issue| issue.detail.clone());
-        Problem::new(ErrorCode::Unroutable, detail).with_errors(issues)
-    })?;
-    Ok(planned)
+    site.planners.plan(&request).await.map_err(refused)
 }
