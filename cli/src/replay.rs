@@ -127,7 +127,8 @@ fn digest(view: &PlanView) -> String {
 #[cfg(test)]
 mod tests {
     use goalmill_common::event::{
-        Event, GoalAccepted, PlanCreated, PlanEnded, PlanEvent, PlanValidated, StepCompleted, StepEvent, StepQueued, StepStarted,
+        Event, GoalAccepted, PlanCreated, PlanEnded, PlanEvent, PlanValidated, StepCompleted, StepEvent, StepQueued,
+        StepStarted,
     };
     use goalmill_common::goal::Goal;
     use goalmill_common::plan::{Plan, Step};
