@@ -38,8 +38,10 @@ pub struct PlanState {
     pub(crate) in_flight: u32,
     /// How often each resource is held: 0 or 1.
     pub(crate) held: Vec<u32>,
-    /// Ready steps that the engine does itself.
+    /// Ready steps that the engine does itself, at once.
     pub(crate) own: BTreeSet<u32>,
+    /// Ready steps that stand for plans; they need room as others do.
+    pub(crate) sub_plans: BTreeSet<u32>,
     pub(crate) pace: Pace,
     /// End of the approval's or the planner's limit, Unix milliseconds; 0 when neither is awaited.
     pub(crate) wait_ms: u64,
@@ -192,6 +194,7 @@ impl Default for PlanState {
             in_flight: 0,
             held: Vec::new(),
             own: BTreeSet::new(),
+            sub_plans: BTreeSet::new(),
             pace: Pace { width: 1, streak: 0 },
             wait_ms: 0,
             replan: None,
