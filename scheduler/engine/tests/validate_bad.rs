@@ -242,7 +242,15 @@ fn bad_texts_get_their_code_and_place() {
         ),
         ("infinity in YAML", Format::Yaml, b"x: [1, -.inf]\n".to_vec(), "INVALID_NUMBER", "/x/1"),
         ("a million brackets", Format::Auto, brackets.clone(), "NESTING_TOO_DEEP", "*"),
-        ("a million brackets in YAML", Format::Yaml, brackets, "*", "*"),
+        ("a million brackets in YAML", Format::Yaml, brackets, "NESTING_TOO_DEEP", ""),
+        (
+            "a million dashes in YAML",
+            Format::Yaml,
+            "- ".repeat(1_000_000).into_bytes(),
+            "NESTING_TOO_DEEP",
+            "*",
+        ),
+        ("a million marks in YAML", Format::Yaml, "? ".repeat(1_000_000).into_bytes(), "*", "*"),
         (
             "65 brackets",
             Format::Json,
