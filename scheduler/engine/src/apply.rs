@@ -150,7 +150,7 @@ fn born(accepted: &GoalAccepted, time_ms: u64) -> Born {
 fn create(state: &mut PlanState, seq: u64, created: &PlanCreated) -> Result<(), ReplayError> {
     let plan = Arc::clone(&created.plan);
     let graph = Graph::of(&plan).map_err(|reason| ReplayError::BadPlan { seq, reason })?;
-    state.steps = plan.steps.iter().map(|step| StepState::new(step.dependencies.len())).collect();
+    state.steps = (0..to_u32(plan.steps.len())).map(|i| StepState::new(graph.waits(i))).collect();
     state.counts.total = to_u32(plan.steps.len());
     state.counts.pending = state.counts.total;
     let phase =

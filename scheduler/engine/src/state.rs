@@ -12,7 +12,7 @@ use goalmill_common::plan::{Kind, Plan, Step, Strategy};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
 use crate::check::Schemas;
-use crate::graph::{Graph, needed, to_u32, to_usize};
+use crate::graph::{Graph, to_u32, to_usize};
 use crate::token::Key;
 
 /// A step's place in its plan, counted from 0.
@@ -207,14 +207,14 @@ impl Default for PlanState {
 }
 
 impl StepState {
-    pub(crate) fn new(dependencies: usize) -> Self {
+    pub(crate) fn new(dependencies: u32) -> Self {
         Self {
             status: StepStatus::Pending,
             fallback: false,
             attempt: 0,
             tried: 0,
             lost: 0,
-            open: to_u32(dependencies),
+            open: dependencies,
             met: 0,
             due_ms: 0,
             queued_ms: 0,
@@ -473,7 +473,7 @@ impl PlanState {
 
     pub(crate) fn joined(&self, i: u32) -> Joined {
         let step = &self.steps[to_usize(i)];
-        let needed = needed(&self.plan.steps[to_usize(i)]);
+        let needed = self.graph.needed(i, self.plan.steps[to_usize(i)].join);
         if step.met >= needed {
             Joined::Met
         } else if step.met.saturating_add(step.open) < needed {
@@ -481,5 +481,23 @@ impl PlanState {
         } else {
             Joined::Open
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_stays_small() {
+        assert!(size_of::<StepState>() <= 128, "{} bytes", size_of::<StepState>());
+    }
+
+    #[test]
+    fn the_pace_never_falls_to_nothing() {
+        let mut pace = Pace { width: 1, streak: 0 };
+        pace.failed();
+        pace.succeeded(10_000, 1);
+        assert_eq!(pace, Pace { width: 1, streak: 0 });
     }
 }
