@@ -107,6 +107,7 @@ fn cases() -> Vec<Case> {
         ("a schema elsewhere", step(json!({"outputs": {"properties": {"x": {"$ref": "https://example.com/x"}}}})), &[("SCHEMA_REMOTE_REF", "/steps/0/outputs/properties/x/$ref")]),
         ("a plan step without plan", step(json!({"kind": "plan"})), &[("MISSING_FIELD", "/steps/0/plan")]),
         ("a bad plan inside", step(json!({"plan": {"steps": [{"id": "x", "needs": ["y"]}]}})), &[("UNKNOWN_DEPENDENCY", "/steps/0/plan/steps/0/needs/0"), ("SUB_PLAN_INVALID", "/steps/0/plan")]),
+        ("nothing to do inside", step(json!({"plan": []})), &[("EMPTY_PLAN", "/steps/0/plan"), ("SUB_PLAN_INVALID", "/steps/0/plan")]),
         ("a plan inside another kind", step(json!({"kind": "llm", "plan": {"steps": [{"id": "x"}]}})), &[("INVALID_VALUE", "/steps/0/plan")]),
         ("a cache without key", step(json!({"cache": {"ttl": "1h"}})), &[("MISSING_FIELD", "/steps/0/cache/key")]),
         ("an approval of the wrong type", step(json!({"approve": "yes"})), &[("WRONG_TYPE", "/steps/0/approve")]),

@@ -1,13 +1,15 @@
 //! What must hold for any plan and any text.
 
-use goalmill_common::goal::{Budget, Priority};
+use goalmill_common::goal::{Budget, Goal, Priority};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{
     Approval, ApprovalDefault, Cache, Estimates, Fallback, Jitter, Join, Kind, OnFailure, Phase,
     Plan, Retry, Step, Strategy as Width,
 };
+use goalmill_common::status::StepStatus;
 use goalmill_engine::draft::{self, Format};
+use goalmill_engine::expression::{self, Scope, StepView};
 use goalmill_engine::validate;
 use proptest::collection::vec;
 use proptest::option;
@@ -15,7 +17,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
     fn a_canonical_plan_validates_back_to_itself(plan in plan()) {
@@ -59,12 +61,81 @@ proptest! {
     }
 
     #[test]
+    fn an_expression_that_passed_is_never_malformed_when_it_runs(parts in vec(part(), 0..12)) {
+        let text = parts.concat();
+        let goal = Goal { description: "x".into(), ..Goal::default() };
+        let outputs = Json::of(&json!({"x": [1, 2], "y": "text"}));
+        let look = |_: &str| Some(StepView { status: StepStatus::Completed, outputs: Some(&outputs) });
+        let scope = Scope::new(&goal, &look);
+        let rendered = expression::render(&Json::of(&text), &scope, &Limits::default());
+        let malformed = rendered.is_err_and(|e| e.code == "INVALID_EXPRESSION");
+        prop_assert_eq!(malformed, expression::references(&text).is_err(), "{}", text);
+        let judged = expression::is_true(&text, &scope, &Limits::default());
+        let malformed = judged.is_err_and(|e| e.code == "INVALID_EXPRESSION");
+        prop_assert_eq!(malformed, expression::condition_references(&text).is_err(), "{}", text);
+    }
+
+    #[test]
     fn json_reads_the_same_as_json_and_as_yaml(value in anything()) {
         let text = value.to_string();
         prop_assert_eq!(draft::read(text.as_bytes(), Format::Json, &Limits::default()).unwrap(), value.clone());
         let yaml = serde_yaml_ng::to_string(&value).unwrap();
         prop_assert_eq!(draft::read(yaml.as_bytes(), Format::Yaml, &Limits::default()).unwrap(), value);
     }
+}
+
+fn part() -> impl Strategy<Value = String> {
+    let parts = [
+        "{{",
+        "}}",
+        "{%",
+        "%}",
+        "{#",
+        "#}",
+        "-",
+        "steps",
+        ".a",
+        ".outputs",
+        ".x",
+        "['b-1']",
+        "[\"c\"]",
+        "[0]",
+        " ",
+        "if ",
+        "endif",
+        "else",
+        "for i in ",
+        "endfor",
+        "raw",
+        "endraw",
+        "goal",
+        ".description",
+        "|upper",
+        "|default('y')",
+        "|join(',')",
+        " ~ ",
+        " + ",
+        " * ",
+        " > ",
+        "1",
+        "'s'",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        "not ",
+        " and ",
+        " is defined",
+        ",",
+        ":",
+        "steps.a.outputs.x",
+        "\\",
+        "é",
+        "\n",
+    ];
+    proptest::sample::select(parts.to_vec()).prop_map(str::to_owned)
 }
 
 fn anything() -> impl Strategy<Value = Value> {

@@ -97,6 +97,3 @@ pub(crate) fn issue(
 ) -> Issue {
     Issue { code: code.into(), pointer: pointer.into(), detail: detail.into(), mend: mend.into() }
 }
-
-#[cfg(test)]
-mod tests;

@@ -73,7 +73,9 @@ pub(super) fn template(text: &str) -> Result<Scan, ExpressionError> {
         at = close + 2;
         if !is_block {
             if text[..open].trim().is_empty() && text[at..].trim().is_empty() {
-                scan.whole = Some(inside..close);
+                // The dash of `-}}` belongs to the braces.
+                let length = text[inside..close].trim_end_matches(['-', '+']).len();
+                scan.whole = Some(inside..inside + length);
                 scan.is_path = is_path(&tokens);
             }
             check(&tokens, &mut scan)?;
