@@ -36,12 +36,14 @@ mod verb;
 mod react;
 
 mod explain;
+mod look;
 mod view;
 
 pub use apply::{ReplayError, apply};
 pub use command::{Command, Context, Envelope, PlanAnswer, Rejection, Timer};
 pub use decide::decide;
 pub use effect::{Decision, Effect};
+pub use look::StepAt;
 pub use moves::{plan_move, step_move};
 pub use react::pending;
-pub use state::{PlanState, StepAt, StepIndex};
+pub use state::{PlanState, StepIndex};
