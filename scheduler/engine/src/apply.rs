@@ -8,6 +8,7 @@ use goalmill_common::event::{
 };
 use goalmill_common::failure::FailureClass;
 use goalmill_common::id::StepId;
+use goalmill_common::plan::Kind;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::graph::{Graph, to_u32, to_usize};
@@ -149,7 +150,7 @@ fn born(accepted: &GoalAccepted, time_ms: u64) -> Born {
 fn create(state: &mut PlanState, seq: u64, created: &PlanCreated) -> Result<(), ReplayError> {
     let plan = Arc::clone(&created.plan);
     let graph = Graph::of(&plan).map_err(|reason| ReplayError::BadPlan { seq, reason })?;
-    state.steps = plan.steps.iter().map(|step| StepState::new(step.dependencies.len())).collect();
+    state.steps = (0..to_u32(plan.steps.len())).map(|i| StepState::new(graph.waits(i))).collect();
     state.counts.total = to_u32(plan.steps.len());
     state.counts.pending = state.counts.total;
     let phase =
@@ -174,6 +175,7 @@ fn end(state: &mut PlanState, time_ms: u64, ended: Box<PlanEnded>) {
     state.in_flight = 0;
     state.held.fill(0);
     state.own.clear();
+    state.sub_plans.clear();
     state.wait_ms = 0;
     state.replan = None;
     state.finished_ms = time_ms;
@@ -436,14 +438,24 @@ fn shift(state: &mut PlanState, i: u32, old: StepStatus, new: StepStatus, satisf
         fly(state, i, new.is_in_flight());
     }
     if old == StepStatus::Ready || new == StepStatus::Ready {
-        if new == StepStatus::Ready && state.is_own(i) {
-            state.own.insert(i);
-        } else {
-            state.own.remove(&i);
-        }
+        keep(state, i, new == StepStatus::Ready);
     }
     if new.is_final() {
         settle(state, i, new, satisfied);
+    }
+}
+
+/// Keeps the ready steps that the engine begins by itself.
+fn keep(state: &mut PlanState, i: u32, ready: bool) {
+    let set = match state.plan.steps[to_usize(i)].kind {
+        Kind::Tool | Kind::Llm => return,
+        Kind::Message | Kind::Finish | Kind::Internal => &mut state.own,
+        Kind::Plan => &mut state.sub_plans,
+    };
+    if ready {
+        set.insert(i);
+    } else {
+        set.remove(&i);
     }
 }
 

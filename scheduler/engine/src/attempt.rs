@@ -33,7 +33,7 @@ impl Turn<'_> {
 
     fn send(&mut self, i: StepIndex, inputs: Json) {
         let agent_type = self.state.queue(i).expect("the step exists").clone();
-        let due_ms = self.now_ms.saturating_add(self.context.limits.queue_ms_max);
+        let due_ms = self.after(self.context.limits.queue_ms_max);
         let queued = StepQueued { agent_type: agent_type.clone(), due_ms };
         self.emit_next(i.0, StepEvent::Queued(Box::new(queued)));
         let task = self.task(i, agent_type, inputs);
@@ -110,7 +110,7 @@ impl Turn<'_> {
                 let unknown = || {
                     Failure::new(FailureClass::Transient, "UNKNOWN", "the worker gave no reason")
                 };
-                self.fail_attempt(i, report.failure.unwrap_or_else(unknown), cost, tokens);
+                self.fail_attempt(i, bounded(report.failure.unwrap_or_else(unknown)), cost, tokens);
             }
             What::Lost => {
                 self.acknowledge(&report);
@@ -118,7 +118,7 @@ impl Turn<'_> {
                     let message = format!("worker `{}` vanished", report.worker);
                     Failure::new(FailureClass::Lost, "WORKER_LOST", message)
                 };
-                let failure = report.failure.clone().unwrap_or_else(lost);
+                let failure = bounded(report.failure.clone().unwrap_or_else(lost));
                 self.fail_attempt(i, Failure { class: FailureClass::Lost, ..failure }, 0.0, 0);
             }
             What::Released => {
@@ -144,7 +144,7 @@ impl Turn<'_> {
             StepEvent::Started(Box::new(StepStarted {
                 worker: Some(report.worker.clone()),
                 started_ms: report.started_ms.unwrap_or(self.now_ms),
-                due_ms: self.now_ms.saturating_add(timeout_ms),
+                due_ms: self.after(timeout_ms),
             })),
         );
     }
@@ -247,8 +247,22 @@ impl Turn<'_> {
     }
 }
 
-/// Longest line of progress kept, in characters.
+/// Longest line of progress or failure kept, in characters.
 const MESSAGE_CHARS_MAX: usize = 1_000;
+/// Longest code of a failure kept, in characters.
+const CODE_CHARS_MAX: usize = 64;
+
+/// A failure with as much of its texts as the log keeps.
+fn bounded(mut failure: Failure) -> Failure {
+    for (text, most) in
+        [(&mut failure.message, MESSAGE_CHARS_MAX), (&mut failure.code, CODE_CHARS_MAX)]
+    {
+        if let Some((end, _)) = text.char_indices().nth(most) {
+            text.truncate(end);
+        }
+    }
+    failure
+}
 
 /// US dollars and tokens, as far as they are numbers that can be.
 fn spent(report: &Report) -> (f64, u64) {

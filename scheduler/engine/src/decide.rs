@@ -185,6 +185,11 @@ impl<'a> Turn<'a> {
         drawn
     }
 
+    /// So many milliseconds from now. Never 0, which stands for no time at all.
+    pub(crate) fn after(&self, ms: u64) -> u64 {
+        self.now_ms.saturating_add(ms).max(1)
+    }
+
     /// The step, if the plan has it and is past its planning.
     pub(crate) fn find(&self, step: &StepId) -> Result<u32, Rejection> {
         self.state

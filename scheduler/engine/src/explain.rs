@@ -6,7 +6,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::view::{Explanation, StepExplanation};
 
 use crate::fail::ASK_USER;
-use crate::graph::{needed, to_u32, to_usize};
+use crate::graph::{to_u32, to_usize};
 use crate::{PlanState, StepIndex};
 
 /// Longest chain of causes shown.
@@ -140,8 +140,8 @@ impl PlanState {
         let due = if step.due_ms > 0 { rfc3339(step.due_ms) } else { "its end".into() };
         match step.status {
             StepStatus::Pending if step.open > 0 => {
-                let (open, all) = (step.open, spec.dependencies.len());
-                let more = needed(spec).saturating_sub(step.met);
+                let (open, all) = (step.open, self.graph.waits(i));
+                let more = self.graph.needed(i, spec.join).saturating_sub(step.met);
                 format!("`{id}` waits for {more} more of its {all} dependencies ({open} are open)")
             }
             StepStatus::Pending => {

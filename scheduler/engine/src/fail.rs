@@ -61,7 +61,7 @@ impl Turn<'_> {
         fallback: bool,
         (cost, tokens): (f64, u64),
     ) {
-        let due_ms = self.now_ms.saturating_add(wait_ms);
+        let due_ms = self.after(wait_ms);
         let retrying = StepRetrying { failure, due_ms, fallback, cost, tokens };
         self.emit_step(i, StepEvent::Retrying(Box::new(retrying)));
         if wait_ms == 0 {
@@ -101,7 +101,7 @@ impl Turn<'_> {
             trigger: trigger.into(),
             step: step.map(|i| self.id_of(i)),
             reason,
-            due_ms: self.now_ms.saturating_add(wait_ms),
+            due_ms: self.after(wait_ms),
         })));
     }
 

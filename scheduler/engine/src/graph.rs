@@ -17,6 +17,8 @@ pub(crate) struct Graph {
     /// `targets[starts[i]..starts[i + 1]]` are the dependents of step `i`.
     starts: Vec<u32>,
     targets: Vec<u32>,
+    /// Dependencies of each step; one that is named twice counts once.
+    waits: Vec<u32>,
     ranks: Vec<f64>,
     /// Empty when no step names a phase.
     phase_of: Vec<u32>,
@@ -30,13 +32,14 @@ impl Graph {
     /// Reads a plan's shape; says what is wrong with a plan that could never end.
     pub(crate) fn of(plan: &Plan) -> Result<Self, String> {
         let index = index_of(plan)?;
-        let (starts, targets) = edges_of(plan, &index)?;
+        let Edges { starts, targets, waits } = edges_of(plan, &index)?;
         let (phase_of, members) = phases_of(plan)?;
         let (resource_of, resources) = resources_of(plan);
         let mut graph = Self {
             index,
             starts,
             targets,
+            waits,
             ranks: Vec::new(),
             phase_of,
             members,
@@ -63,6 +66,20 @@ impl Graph {
 
     pub(crate) fn dependent_at(&self, place: usize) -> u32 {
         self.targets[place]
+    }
+
+    /// How many steps it depends on.
+    pub(crate) fn waits(&self, i: u32) -> u32 {
+        self.waits[to_usize(i)]
+    }
+
+    /// How many satisfied dependencies let the step start.
+    pub(crate) fn needed(&self, i: u32, join: Join) -> u32 {
+        match join {
+            Join::All => self.waits(i),
+            Join::Any => self.waits(i).min(1),
+            Join::AtLeast(k) => k,
+        }
     }
 
     /// Estimated seconds from the step's start to the end of the longest path that begins with it.
@@ -101,9 +118,7 @@ impl Graph {
             .steps
             .iter()
             .enumerate()
-            .map(|(i, step)| {
-                to_u32(step.dependencies.len()) + u32::from(self.phase(to_u32(i)).is_some())
-            })
+            .map(|(i, _)| self.waits(to_u32(i)) + u32::from(self.phase(to_u32(i)).is_some()))
             .collect();
         for gate in 0..gates {
             open.push(if gate == 0 { 0 } else { to_u32(self.members[gate - 1].len()) + 1 });
@@ -152,16 +167,6 @@ impl Graph {
     }
 }
 
-/// How many satisfied dependencies let the step start.
-pub(crate) fn needed(step: &Step) -> u32 {
-    let all = to_u32(step.dependencies.len());
-    match step.join {
-        Join::All => all,
-        Join::Any => all.min(1),
-        Join::AtLeast(k) => k,
-    }
-}
-
 /// A place in a list; indices are 32 bits wide and so is every machine this runs on, at least.
 pub(crate) fn to_usize(i: u32) -> usize {
     usize::try_from(i).expect("a 32-bit index fits")
@@ -186,9 +191,18 @@ fn index_of(plan: &Plan) -> Result<HashMap<StepId, u32>, String> {
     Ok(index)
 }
 
-fn edges_of(plan: &Plan, index: &HashMap<StepId, u32>) -> Result<(Vec<u32>, Vec<u32>), String> {
+/// Who depends on whom, packed.
+struct Edges {
+    starts: Vec<u32>,
+    targets: Vec<u32>,
+    waits: Vec<u32>,
+}
+
+fn edges_of(plan: &Plan, index: &HashMap<StepId, u32>) -> Result<Edges, String> {
     let mut starts = vec![0_u32; plan.steps.len() + 1];
+    let mut waits = vec![0; plan.steps.len()];
     let mut edges = Vec::new();
+    let mut named_by = vec![NONE; plan.steps.len()];
     for (i, step) in plan.steps.iter().enumerate() {
         for dependency in &step.dependencies {
             let Some(&from) = index.get(dependency) else {
@@ -197,8 +211,12 @@ fn edges_of(plan: &Plan, index: &HashMap<StepId, u32>) -> Result<(Vec<u32>, Vec<
                     step.id
                 ));
             };
-            starts[to_usize(from) + 1] += 1;
-            edges.push((from, to_u32(i)));
+            if named_by[to_usize(from)] != to_u32(i) {
+                named_by[to_usize(from)] = to_u32(i);
+                starts[to_usize(from) + 1] += 1;
+                waits[i] += 1;
+                edges.push((from, to_u32(i)));
+            }
         }
     }
     for i in 1..starts.len() {
@@ -211,7 +229,7 @@ fn edges_of(plan: &Plan, index: &HashMap<StepId, u32>) -> Result<(Vec<u32>, Vec<
         targets[to_usize(*place)] = to;
         *place += 1;
     }
-    Ok((starts, targets))
+    Ok(Edges { starts, targets, waits })
 }
 
 fn phases_of(plan: &Plan) -> Result<(Vec<u32>, Vec<Vec<u32>>), String> {
@@ -269,6 +287,13 @@ mod tests {
         let ranks: Vec<f64> = (0..4).map(|i| graph.rank(i)).collect();
         assert_eq!(ranks, [3.0, 2.0, 1.0, 1.0]);
         assert_eq!(graph.dependents(0), [1, 2]);
+    }
+
+    #[test]
+    fn a_dependency_that_is_named_twice_counts_once() {
+        let graph = Graph::of(&plan(&[("a", &[]), ("b", &["a", "a"])])).unwrap();
+        assert_eq!((graph.waits(1), graph.dependents(0)), (1, [1].as_slice()));
+        assert_eq!((graph.needed(1, Join::All), graph.needed(1, Join::AtLeast(2))), (1, 2));
     }
 
     #[test]

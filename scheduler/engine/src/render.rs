@@ -36,8 +36,8 @@ pub(crate) fn condition(state: &PlanState, i: u32, limits: &Limits) -> Result<bo
     with_scope(state, i, |scope| expression::is_true(when, scope, limits), &what)
 }
 
-/// Lets an expression see the goal and what the step depends on. An expression that fails once fails always, so
-/// there is no second try.
+/// Lets an expression see the goal, what the step depends on, and whatever else is over. An expression that fails once
+/// fails always, so there is no second try.
 fn with_scope<T>(
     state: &PlanState,
     i: u32,
@@ -47,10 +47,10 @@ fn with_scope<T>(
     let goal = &state.accepted().expect("a plan with steps was accepted").goal;
     let dependencies = &state.plan.steps[to_usize(i)].dependencies;
     let look = |id: &str| {
-        let seen = dependencies.iter().any(|dependency| dependency.as_str() == id);
-        let found = state.graph.find(id).filter(|_| seen)?;
-        let step = &state.steps[to_usize(found)];
-        Some(StepView { status: step.status, outputs: step.outputs.as_ref() })
+        let step = &state.steps[to_usize(state.graph.find(id)?)];
+        let seen = step.status.is_final()
+            || dependencies.iter().any(|dependency| dependency.as_str() == id);
+        seen.then_some(StepView { status: step.status, outputs: step.outputs.as_ref() })
     };
     evaluate(&Scope::new(goal, &look)).map_err(|e| {
         let message = format!("{what}: {}", e.message);

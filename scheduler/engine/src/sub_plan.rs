@@ -44,11 +44,8 @@ impl Turn<'_> {
     fn sub_plan_due(&self, i: u32) -> u64 {
         let timeout_ms = self.state.plan.steps[to_usize(i)].timeout_ms;
         let most = self.state.accepted().map_or(u64::MAX, |accepted| accepted.deadline_ms);
-        if timeout_ms == TIMEOUT_MS {
-            most
-        } else {
-            self.now_ms.saturating_add(timeout_ms).min(most)
-        }
+        let due_ms = if timeout_ms == TIMEOUT_MS { most } else { self.after(timeout_ms).min(most) };
+        due_ms.max(1)
     }
 
     pub(crate) fn sub_plan_ended(

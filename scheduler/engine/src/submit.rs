@@ -41,7 +41,7 @@ impl Turn<'_> {
             return Err(not_allowed(reason.clone()));
         }
         let planned = submit.plan;
-        let longest = self.now_ms.saturating_add(self.context.limits.plan_ms_max);
+        let longest = self.after(self.context.limits.plan_ms_max);
         self.emit_plan(PlanEvent::GoalAccepted(Box::new(GoalAccepted {
             plan_id,
             deadline_ms: submit.goal.deadline_ms.map_or(longest, |deadline| deadline.min(longest)),
@@ -79,10 +79,13 @@ impl Turn<'_> {
         if awaited != revision {
             return Err(Rejection::StaleRevision { revision: self.state.revision });
         }
-        match (self.state.status, answer) {
-            (PlanStatus::Replanning, answer) => self.revised(answer),
-            (_, PlanAnswer::Failed { reason, issues }) => self.planning_failed(reason, issues),
-            (_, PlanAnswer::Plan(planned)) => match self.refusal(&planned.plan) {
+        if self.state.status == PlanStatus::Replanning {
+            self.revised(answer);
+            return Ok(());
+        }
+        match answer {
+            PlanAnswer::Failed { reason, issues } => self.planning_failed(reason, issues),
+            PlanAnswer::Plan(planned) => match self.refusal(&planned.plan) {
                 Some(reason) => self.planning_failed(reason, Vec::new()),
                 None => self.start(*planned),
             },
@@ -118,7 +121,7 @@ impl Turn<'_> {
         match approve {
             Some(approval) => {
                 let limit_ms = approval.limit_ms.min(self.context.limits.approval_ms_max);
-                let due_ms = self.now_ms.saturating_add(limit_ms);
+                let due_ms = self.after(limit_ms);
                 self.emit_plan(PlanEvent::ApprovalRequested(Box::new(ApprovalRequested {
                     due_ms,
                 })));

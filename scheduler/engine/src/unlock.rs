@@ -4,7 +4,6 @@ use goalmill_common::event::{
     ApprovalRequested, PhaseNamed, PlanEnded, PlanEvent, Reason, SkipCause, StepEvent, StepSkipped,
 };
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::plan::Kind;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::decide::Turn;
@@ -88,7 +87,7 @@ impl Turn<'_> {
             return self.emit_step(i, StepEvent::Ready);
         };
         let limit_ms = approval.limit_ms.min(self.context.limits.approval_ms_max);
-        let due_ms = self.now_ms.saturating_add(limit_ms);
+        let due_ms = self.after(limit_ms);
         self.emit_step(i, StepEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms })));
     }
 
@@ -134,15 +133,17 @@ impl Turn<'_> {
         if self.state.status != PlanStatus::Running {
             return false;
         }
-        let has_room = self.state.has_room();
-        let kind = |i: u32| self.state.plan.steps[to_usize(i)].kind;
-        let may = |i: &&u32| kind(**i) != Kind::Plan || (has_room && self.state.is_free(**i));
-        let Some(&i) = self.state.own.iter().find(may) else { return false };
-        if kind(i) == Kind::Plan {
-            self.start_sub_plan(i);
-        } else {
+        if let Some(&i) = self.state.own.first() {
             self.answer_inline(i);
+            return true;
         }
+        if !self.state.has_room() {
+            return false;
+        }
+        let Some(&i) = self.state.sub_plans.iter().find(|i| self.state.is_free(**i)) else {
+            return false;
+        };
+        self.start_sub_plan(i);
         true
     }
 

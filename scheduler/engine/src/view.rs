@@ -118,8 +118,11 @@ impl PlanState {
         if first {
             fields.push(("created", rfc3339(self.created_ms())));
         }
-        // A goal's plan has its name only when a planner has given it one.
-        if first || self.in_flight == 0 {
+        // A goal gets its plan's name when a planner has given it one, before anything is done.
+        if first
+            || self.counts.completed + self.counts.failed + self.counts.skipped == 0
+            || self.is_final()
+        {
             fields.push(("name", self.name().to_owned()));
         }
         fields.extend(at(self.finished_ms).map(|ms| ("finished", rfc3339(ms))));

@@ -49,6 +49,7 @@ fn factor(name: &str) -> Option<f64> {
         "m" | "min" | "mins" | "minute" | "minutes" => 60_000.0,
         "h" | "hr" | "hrs" | "hour" | "hours" => 3_600_000.0,
         "d" | "day" | "days" => 86_400_000.0,
+        "w" | "week" | "weeks" => 604_800_000.0,
         _ => return None,
     })
 }

@@ -115,7 +115,7 @@ impl<'v, 'a> Fields<'v, 'a> {
             wrong_type(self.cx, &at, field.value, "a number");
             return None;
         };
-        if amount < 0.0 || amount > AMOUNT_MAX {
+        if !(0.0..=AMOUNT_MAX).contains(&amount) {
             self.cx.error(
                 "OUT_OF_RANGE",
                 &at,

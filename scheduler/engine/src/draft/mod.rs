@@ -42,6 +42,9 @@ pub fn read(text: &[u8], format: Format, limits: &Limits) -> Result<Value, Vec<I
     if text.trim().is_empty() {
         return Err(vec![issue(code, "", "the text is empty", "give a document")]);
     }
+    if !is_json && tree::flow_depth(text) > limits.nesting_max * 2 {
+        return Err(vec![tree::too_deep(limits, "")]);
+    }
     let reading = Reading::new(limits, !is_json);
     let tree = Tree::root(&reading);
     let (value, failure) = if is_json {
@@ -94,6 +97,3 @@ pub(crate) fn issue(
 ) -> Issue {
     Issue { code: code.into(), pointer: pointer.into(), detail: detail.into(), mend: mend.into() }
 }
-
-#[cfg(test)]
-mod tests;

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::collections::HashSet;
 
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::{ERRORS_MAX, Issue};
@@ -89,11 +90,21 @@ pub(crate) struct Cx<'l> {
     pub limits: &'l Limits,
     errors: RefCell<Issues>,
     warnings: RefCell<Issues>,
+    /// Texts of the schemas that were checked.
+    schemas: RefCell<HashSet<String>>,
 }
+
+/// Errors for which the nearest word is looked up.
+const GUESSES_MAX: usize = 20;
 
 impl<'l> Cx<'l> {
     pub(crate) fn new(limits: &'l Limits) -> Self {
-        Self { limits, errors: RefCell::default(), warnings: RefCell::default() }
+        Self {
+            limits,
+            errors: RefCell::default(),
+            warnings: RefCell::default(),
+            schemas: RefCell::default(),
+        }
     }
 
     pub(crate) fn error(
@@ -121,9 +132,14 @@ impl<'l> Cx<'l> {
         self.errors.borrow().count
     }
 
-    /// Whether another error would be listed; what is dear to find out need not be found out otherwise.
-    pub(crate) fn has_room(&self) -> bool {
-        self.errors.borrow().list.len() < ERRORS_MAX
+    /// Whether to look for what was probably meant: dear in a large plan, so only for the first errors.
+    pub(crate) fn may_guess(&self) -> bool {
+        self.errors() < GUESSES_MAX
+    }
+
+    /// Says whether a schema was not seen before, so that many steps may share one.
+    pub(crate) fn is_new_schema(&self, text: &str) -> bool {
+        self.schemas.borrow_mut().insert(text.to_owned())
     }
 
     /// The warnings, or the errors when there are any.

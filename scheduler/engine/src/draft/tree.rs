@@ -106,13 +106,7 @@ impl<'r, 'l> Tree<'r, 'l> {
         let limit = self.reading.limits.nesting_max;
         if self.depth >= limit {
             let pointer = self.reading.path.borrow().clone();
-            let detail = format!("lists and objects are nested more than {limit} deep");
-            return Err(self.reading.stop(issue(
-                "NESTING_TOO_DEEP",
-                &pointer,
-                detail,
-                "flatten the data",
-            )));
+            return Err(self.reading.stop(too_deep(self.reading.limits, &pointer)));
         }
         Ok(Self { depth: self.depth + 1, ..self })
     }
@@ -307,6 +301,33 @@ impl Visitor<'_> for Key {
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<String, E> {
         Ok(value.to_string())
     }
+}
+
+pub(super) fn too_deep(limits: &Limits, pointer: &str) -> Issue {
+    let detail = format!("lists and objects are nested more than {} deep", limits.nesting_max);
+    issue("NESTING_TOO_DEEP", pointer, detail, "flatten the data")
+}
+
+/// About how deep the brackets of a YAML text are nested, counting only those that stand where a value begins.
+///
+/// The YAML scanner takes time in proportion to length times this depth, so it is looked at before.
+pub(super) fn flow_depth(text: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let mut before = b'\n';
+    for byte in text.bytes() {
+        match byte {
+            b'[' | b'{' if matches!(before, b'\n' | b'-' | b':' | b',' | b'?' | b'[' | b'{') => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if !matches!(byte, b' ' | b'\t' | b'\r') {
+            before = byte;
+        }
+    }
+    deepest
 }
 
 const NUMBER_MEND: &str =

@@ -125,6 +125,9 @@ fn bare(text: &str) -> Result<&str, ExpressionError> {
 
 fn scan_template(text: &str) -> Result<Scan, ExpressionError> {
     let scan = scan::template(text)?;
+    if scan.is_path {
+        return Ok(scan);
+    }
     let environment = filters::environment();
     let template = environment.template_from_str(text).map_err(|e| wrong(&e))?;
     check_names(template.undeclared_variables(false), &scan)?;
@@ -133,6 +136,9 @@ fn scan_template(text: &str) -> Result<Scan, ExpressionError> {
 
 fn scan_bare(text: &str) -> Result<Scan, ExpressionError> {
     let scan = scan::bare(text)?;
+    if scan.is_path {
+        return Ok(scan);
+    }
     let environment = filters::environment();
     let expression = environment.compile_expression(text).map_err(|e| wrong(&e))?;
     check_names(expression.undeclared_variables(false), &scan)?;

@@ -18,6 +18,8 @@ pub(super) struct Scan {
     pub refs: Vec<StepRef>,
     pub uses_goal: bool,
     pub has_loop: bool,
+    /// Whether there is only one expression and it is a path, such as `steps.a.outputs.x`: certainly well formed.
+    pub is_path: bool,
     /// The inside of the only expression, when there is nothing else in the text.
     pub whole: Option<std::ops::Range<usize>>,
 }
@@ -71,7 +73,10 @@ pub(super) fn template(text: &str) -> Result<Scan, ExpressionError> {
         at = close + 2;
         if !is_block {
             if text[..open].trim().is_empty() && text[at..].trim().is_empty() {
-                scan.whole = Some(inside..close);
+                // The dash of `-}}` belongs to the braces.
+                let length = text[inside..close].trim_end_matches(['-', '+']).len();
+                scan.whole = Some(inside..inside + length);
+                scan.is_path = is_path(&tokens);
             }
             check(&tokens, &mut scan)?;
             continue;
@@ -91,6 +96,7 @@ pub(super) fn bare(text: &str) -> Result<Scan, ExpressionError> {
     let mut scan = Scan::default();
     let (tokens, _) = tokens(text, None)?;
     check(&tokens, &mut scan)?;
+    scan.is_path = is_path(&tokens);
     Ok(scan)
 }
 
@@ -265,6 +271,22 @@ fn check_loop(tokens: &[Token<'_>], scan: &mut Scan) -> Result<(), ExpressionErr
     }
     check(path, scan)?;
     check(tokens.get(condition + 1..).unwrap_or_default(), scan)
+}
+
+fn is_path(tokens: &[Token<'_>]) -> bool {
+    let Some((Token::Name("steps" | "goal"), mut rest)) = tokens.split_first() else {
+        return false;
+    };
+    loop {
+        rest = match rest {
+            [] => return true,
+            [Token::Sign('.'), Token::Name(_), rest @ ..] => rest,
+            [Token::Sign('['), Token::Text { plain: true, .. }, Token::Sign(']'), rest @ ..] => {
+                rest
+            }
+            _ => return false,
+        };
+    }
 }
 
 /// Words that may stand before a bracket without being called.

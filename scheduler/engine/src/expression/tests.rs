@@ -14,6 +14,7 @@ fn a_whole_value_keeps_its_type() {
         "sum": "{{ steps.flights.outputs.best.price * 2 }}",
         "yes": "{{ steps.flights.outputs.best.price > 100 }}",
         "status": "{{ steps.flights.status }}",
+        "dashes": "{{- steps.flights.outputs.best.price -}}",
         "goal": "{{ goal.constraints.budget.amount }}",
     });
     let expected = json!({
@@ -24,6 +25,7 @@ fn a_whole_value_keeps_its_type() {
         "sum": 825.0,
         "yes": true,
         "status": "completed",
+        "dashes": 412.5,
         "goal": 2000,
     });
     assert_eq!(rendered(&inputs).unwrap(), expected);

@@ -140,7 +140,7 @@ fn resolve(
             let Some(&target) = index.get(&dependency.id) else {
                 // A step that could not be read may be the one that is meant.
                 if complete || goalmill_common::id::is_id(id) {
-                    let near = if cx.has_room() {
+                    let near = if cx.may_guess() {
                         nearest(id, names.iter().map(StepId::as_str))
                     } else {
                         None

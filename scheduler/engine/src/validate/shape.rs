@@ -45,7 +45,10 @@ pub(super) fn document(cx: &Cx<'_>, at: &At<'_>, draft: &Value, depth: u32) -> O
         Value::Array(_) => {
             let mut reading = Reading::new(cx);
             let count = size(draft);
-            if too_many(cx, at, count) {
+            if count == 0 {
+                cx.error("EMPTY_PLAN", at, "the plan has no steps", "add at least one step");
+            }
+            if count == 0 || too_many(cx, at, count) {
                 return None;
             }
             reading.steps(at, draft, None, depth);
@@ -192,10 +195,6 @@ fn too_many(cx: &Cx<'_>, at: &At<'_>, count: usize) -> bool {
             format!("{count} steps, at most {limit} are allowed"),
             "split the plan into several",
         );
-    }
-    if count == 0 && matches!(at, At::Pointer(_)) {
-        cx.error("EMPTY_PLAN", at, "the plan has no steps", "add at least one step");
-        return true;
     }
     count > limit
 }
@@ -359,7 +358,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
             );
             self.cx.error("PLAN_TOO_LARGE", at, detail, "pass large data by reference");
         }
-        self.attach(at, edges);
+        self.attach(at, edges, self.steps.len() == count);
         plan.steps = self.steps;
         // With steps left out, what refers to them would look wrong too.
         let complete = plan.steps.len() == count;
@@ -368,7 +367,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
     }
 
     /// Turns edges into dependencies. `START` and `END` are marks that some formats put around a graph.
-    fn attach(&mut self, at: &At<'_>, edges: &[(String, String, usize, &'v str)]) {
+    fn attach(&mut self, at: &At<'_>, edges: &[(String, String, usize, &'v str)], complete: bool) {
         if edges.is_empty() {
             return;
         }
@@ -395,6 +394,8 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
                     id: from.as_str().into(),
                     place: Place::Edge { parent: parent.clone(), key, index: *i },
                 }),
+                // A step that could not be read may be the one that is meant.
+                None if !complete && !goalmill_common::id::is_id(to) => {}
                 None => {
                     let near = crate::near::nearest(to, self.steps.iter().map(|s| s.id.as_str()));
                     let root = At::Pointer(&parent);

@@ -99,7 +99,7 @@ impl Check<'_, '_> {
     }
 
     fn unknown(&self, at: &At<'_>, id: &str) {
-        let near = if self.cx.has_room() {
+        let near = if self.cx.may_guess() {
             nearest(id, self.plan.steps.iter().map(|s| s.id.as_str()))
         } else {
             None
@@ -118,30 +118,32 @@ impl Check<'_, '_> {
 
     /// Finds out which targets are dependencies at some remove, for up to 1,024 targets at a time.
     fn answer(&self, graph: &Graph) {
-        const WORDS: usize = 16;
         let mut targets: Vec<u32> = self.queries.iter().map(|q| q.target).collect();
         targets.sort_unstable();
         targets.dedup();
         let mut found = vec![false; self.queries.len()];
-        for chunk in targets.chunks(WORDS * 64) {
+        for chunk in targets.chunks(1_024) {
             let bit: BTreeMap<u32, usize> =
                 chunk.iter().enumerate().map(|(bit, target)| (*target, bit)).collect();
-            let mut seen = vec![[0_u64; WORDS]; graph.needs.len()];
-            for &step in &graph.order {
-                let mut own = [0_u64; WORDS];
-                for need in &graph.needs[step as usize] {
+            let words = chunk.len().div_ceil(64);
+            let mut seen = vec![0_u64; graph.needs.len() * words];
+            let mut own = vec![0_u64; words];
+            for step in graph.order.iter().map(|step| *step as usize) {
+                own.fill(0);
+                for need in &graph.needs[step] {
+                    let start = *need as usize * words;
                     own.iter_mut()
-                        .zip(&seen[*need as usize])
+                        .zip(&seen[start..start + words])
                         .for_each(|(word, other)| *word |= other);
                     if let Some(bit) = bit.get(need) {
                         own[bit / 64] |= 1 << (bit % 64);
                     }
                 }
-                seen[step as usize] = own;
+                seen[step * words..(step + 1) * words].copy_from_slice(&own);
             }
             for (query, found) in self.queries.iter().zip(&mut found) {
                 if let Some(bit) = bit.get(&query.target) {
-                    *found = seen[query.step as usize][bit / 64] >> (bit % 64) & 1 == 1;
+                    *found = seen[query.step as usize * words + bit / 64] >> (bit % 64) & 1 == 1;
                 }
             }
         }

@@ -359,7 +359,7 @@ fn fallback(fields: &Fields<'_, '_>) -> Option<Fallback> {
         other => {
             let action = text(fields.cx, &at, other)?;
             return (!action.is_empty())
-                .then(|| Fallback { agent_type: None, action: Some(action) });
+                .then_some(Fallback { agent_type: None, action: Some(action) });
         }
     };
     let inner = Fields::read(fields.cx, &at, map, FALLBACK);

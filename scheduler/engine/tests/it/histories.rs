@@ -318,7 +318,7 @@ fn check_log(world: &World) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_history_keeps_the_rules_and_comes_to_an_end(
@@ -364,6 +364,34 @@ proptest! {
         let mut swapped = world.log.clone();
         swapped.swap(i, i + 1);
         prop_assert!(fold(&swapped).is_none());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_plan_that_nobody_validated_is_refused_or_comes_to_an_end(
+        words in proptest::collection::vec(any::<u16>(), 0..400),
+    ) {
+        let mut chance = Chance(words.iter());
+        let mut plan = random_plan(&mut chance);
+        for _ in 0..chance.below(4) {
+            let (i, k) = (chance.below(plan.steps.len()), chance.below(31));
+            match chance.below(5) {
+                0 => plan.steps[i].dependencies.push(format!("s{k}").as_str().into()),
+                1 => plan.steps[i].id = format!("s{k}").as_str().into(),
+                2 => plan.steps[i].phase = Some(format!("f{}", k % 4)),
+                3 => plan.steps[i].join = Join::AtLeast(u32::MAX),
+                _ => plan.steps[i].retry = Retry { factor: f64::NAN, max: u32::MAX, ..Retry::default() },
+            }
+        }
+        let mut world = World::new();
+        world.now_ms = 0;
+        if world.submit(plan).is_ok() {
+            drive(&mut world);
+            check_log(&world);
+        }
     }
 }
 

@@ -33,7 +33,10 @@ fn the_summary_in_redis_says_once_what_never_changes() {
     assert!(first.contains(&"created") && first.contains(&"name") && !first.contains(&"finished"));
     world.dispatch("a");
     let later: Vec<&str> = names(&world, false);
-    assert_eq!(later, ["status", "revision", "counts", "progress", "cost", "tokens", "updated"]);
+    assert_eq!(
+        later,
+        ["status", "revision", "counts", "progress", "cost", "tokens", "updated", "name"]
+    );
     world.finish();
     assert!(names(&world, false).contains(&"finished"));
 }

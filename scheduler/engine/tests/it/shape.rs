@@ -24,6 +24,25 @@ fn inputs_are_filled_in_from_what_came_before() {
 }
 
 #[test]
+fn inputs_see_what_is_over_and_nothing_else() {
+    let plan =
+        with(plan(&[("a", &[]), ("b", &["a"]), ("c", &["b"]), ("other", &[])]), "c", |step| {
+            step.inputs =
+                json!({"x": "{{ steps.a.outputs.x }}", "y": "{{ steps.other.status }}"}).into();
+        });
+    let mut world = World::of(plan.clone());
+    world.complete("other", json!({}));
+    world.complete("a", json!({"x": 1}));
+    world.complete("b", json!({}));
+    assert_eq!(world.dispatch("c").inputs.value(), json!({"x": 1, "y": "completed"}));
+    let mut world = World::of(plan);
+    world.complete("a", json!({"x": 1}));
+    world.complete("b", json!({}));
+    world.command(Command::Dispatch(world.index("c"))).unwrap();
+    assert_eq!(world.code("c"), "REF_UNRESOLVED");
+}
+
+#[test]
 fn inputs_that_cannot_be_filled_in_fail_the_step_without_an_attempt() {
     let plan = with(plan(&[("a", &[]), ("b", &["a"])]), "b", |step| {
         step.inputs = json!({"price": "{{ steps.a.outputs.price }}"}).into();
