@@ -1,1 +1,8 @@
+//! The harness of all tests that need more than one package: a private Redis, processes, a network that fails.
 
+pub mod audit;
+pub mod installation;
+pub mod process;
+pub mod proxy;
+pub mod redis_server;
+pub mod wait;

@@ -1,12 +1,13 @@
 //! One batch of one shard: what is written together, or not at all.
 
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
+use serde::{Deserialize, Serialize};
 
 /// Everything one turn of a shard's loop changes.
 ///
 /// It happens as a whole or not at all. It is refused when `token` is not the shard's owner any more, when
 /// `number` does not follow the owner's last commit, or when a plan's log does not end at `base_seq`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commit {
     pub shard: ShardId,
     /// The owner's token, from the claim that won.
@@ -15,28 +16,30 @@ pub struct Commit {
     pub number: u64,
     /// The last inbox entry this commit has dealt with; `None` when it dealt with none.
     pub cursor: Option<EntryId>,
+    /// Each plan once.
     pub plans: Vec<PlanWrite>,
     /// In the order in which workers shall see them.
     pub tasks: Vec<TaskWrite>,
-    /// Task entries whose outcome is recorded here.
+    /// Task entries whose outcome is recorded here; those that are not pending are passed over.
     pub acknowledged: Vec<(AgentType, EntryId)>,
     /// Whether to drop inbox entries up to the cursor.
     pub trim_inbox: bool,
 }
 
 /// New events of one plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanWrite {
     pub plan: PlanId,
     /// Number of the log's last event before this commit; 0 for a new plan.
     pub base_seq: u64,
-    /// Number of the last event written here. The log entry's id is `<last_seq>-0`.
+    /// Number of the last event written here, above `base_seq`. The log entry's id is `<last_seq>-0`.
     pub last_seq: u64,
     /// RFC 3339, the time of all events of the entry.
     pub time: String,
     /// A JSON list of events, opaque to the broker.
     pub events: Vec<u8>,
     /// Fields of the summary that change, besides `seq`.
+    #[serde(deserialize_with = "crate::embedded::read_summary")]
     pub summary: Vec<(&'static str, String)>,
     pub activity: Activity,
     /// Unix milliseconds: the plan's place in the index.
@@ -44,7 +47,7 @@ pub struct PlanWrite {
 }
 
 /// What becomes of the plan's membership in the shard's set of active plans.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Activity {
     /// First events: enters the set.
     Begins,
@@ -55,7 +58,7 @@ pub enum Activity {
 }
 
 /// One task for one stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskWrite {
     pub agent_type: AgentType,
     /// A task as JSON, opaque to the broker.

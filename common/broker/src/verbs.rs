@@ -7,13 +7,14 @@ use async_trait::async_trait;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
 use goalmill_common::wire::Fields;
+use serde::{Deserialize, Serialize};
 
 use crate::{BrokerError, Commit, Committed};
 
 type Result<T> = std::result::Result<T, BrokerError>;
 
 /// What a new installation is made with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Install {
     /// Written when there is none.
     pub instance: String,
@@ -22,7 +23,7 @@ pub struct Install {
 }
 
 /// The installation that answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
     pub instance: String,
     pub protocol: String,
@@ -43,7 +44,7 @@ pub struct Health {
 }
 
 /// Who owns a shard, and a counter that moves with each sign of life.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ownership {
     pub token: String,
     pub holder: String,
@@ -51,7 +52,7 @@ pub struct Ownership {
 }
 
 /// An attempt to become a shard's owner.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     pub holder: String,
     /// New and unguessable.
@@ -68,7 +69,7 @@ pub struct Entry {
 }
 
 /// One entry of a plan's log: the events of one commit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogEntry {
     /// Number of the entry's last event.
     pub last_seq: u64,
@@ -99,7 +100,7 @@ pub struct QueueState {
 }
 
 /// A task that was given up on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadLetter {
     pub agent_type: AgentType,
     pub plan: PlanId,
@@ -140,9 +141,10 @@ pub trait Broker: Send + Sync + 'static {
     // --- ownership of shards ----------------------------------------------------------------------
 
     async fn owner(&self, shard: ShardId) -> Result<Option<Ownership>>;
-    /// Takes the shard if its ownership still is what was seen; resets the commit number to 0.
+    /// Takes the shard if token and beat of its ownership still are what was seen; commit number and beat start
+    /// at 0. `true` also when `claim.token` owns the shard already: a reply was lost; nothing is reset then.
     async fn acquire(&self, shard: ShardId, claim: &Claim) -> Result<bool>;
-    /// Shows life; `false` when the token is not the owner's any more.
+    /// Shows life: the beat moves by 1, as with each applied commit. `false` when the token is not the owner's any more.
     async fn renew(&self, shard: ShardId, token: &str) -> Result<bool>;
     /// Gives the shard up, if the token is still the owner's.
     async fn release(&self, shard: ShardId, token: &str) -> Result<()>;
@@ -161,7 +163,12 @@ pub trait Broker: Send + Sync + 'static {
     /// The plan's summary; empty when there is no such plan.
     async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>>;
     /// Plans of a shard, last changed first: those with an index below `before_ms`, at most `limit`.
-    async fn plans(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>>;
+    async fn plans(
+        &self,
+        shard: ShardId,
+        before_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<(PlanId, u64)>>;
     /// Drops index entries older than `before_ms` whose summary has expired; says how many.
     async fn sweep_index(&self, shard: ShardId, before_ms: u64) -> Result<u64>;
 
@@ -170,7 +177,12 @@ pub trait Broker: Send + Sync + 'static {
     /// Appends a submission; refused when memory is short. Not idempotent by itself: its `id` field is.
     async fn submit(&self, fields: &Fields) -> Result<EntryId>;
     /// Submissions taken by a scheduler that has not acknowledged them for `idle_ms`, now taken by `consumer`.
-    async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>>;
+    async fn reclaim_submissions(
+        &self,
+        consumer: &str,
+        idle_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<Entry>>;
     /// Marks submissions as dealt with, and drops what nobody needs any more.
     async fn acknowledge_submissions(&self, ids: &[EntryId]) -> Result<()>;
     /// Writes answers (id, JSON), kept for 24 h.
@@ -188,9 +200,16 @@ pub trait Broker: Send + Sync + 'static {
     /// Makes sure that the stream and its group exist, the group from the stream's start.
     async fn open_queue(&self, agent_type: &AgentType) -> Result<()>;
     /// Extends the worker's leases; returns, in order, whether each is still the worker's.
-    async fn extend(&self, worker: &WorkerId, leases: &[(AgentType, EntryId)]) -> Result<Vec<bool>>;
-    /// Takes over at most `limit` tasks whose lease ran out `idle_ms` after the last extension.
-    async fn reclaim(&self, agent_type: &AgentType, idle_ms: u64, limit: usize) -> Result<Vec<Delivery>>;
+    async fn extend(&self, worker: &WorkerId, leases: &[(AgentType, EntryId)])
+    -> Result<Vec<bool>>;
+    /// Takes over at most `limit` tasks whose lease ran out `idle_ms` after the last extension. They then belong
+    /// to a worker called `reaper`, so that they come again after `idle_ms` unless they are acknowledged.
+    async fn reclaim(
+        &self,
+        agent_type: &AgentType,
+        idle_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<Delivery>>;
     /// Drops entries below the oldest one that is still needed, and consumers that have been idle for an hour.
     async fn trim(&self, agent_type: &AgentType) -> Result<()>;
     /// Every task stream.
@@ -220,9 +239,14 @@ pub trait Broker: Send + Sync + 'static {
 
     // --- dead letters and blobs -------------------------------------------------------------------
 
+    /// Appends a dead letter; about the last 10,000 of an agent type are kept. Not idempotent.
     async fn bury(&self, letter: &DeadLetter) -> Result<()>;
     /// The newest dead letters of an agent type.
-    async fn dead_letters(&self, agent_type: &AgentType, limit: usize) -> Result<Vec<(EntryId, DeadLetter)>>;
+    async fn dead_letters(
+        &self,
+        agent_type: &AgentType,
+        limit: usize,
+    ) -> Result<Vec<(EntryId, DeadLetter)>>;
     /// Keeps a payload under `key` for `ttl_ms`.
     async fn put_blob(&self, key: &str, bytes: &[u8], ttl_ms: u64) -> Result<()>;
     async fn get_blob(&self, key: &str) -> Result<Option<Vec<u8>>>;
@@ -233,15 +257,29 @@ pub trait Broker: Send + Sync + 'static {
     async fn reader(&self) -> Result<Box<dyn Reader>>;
 }
 
-/// Reads that wait. One reader serves one loop; its futures must be awaited, never dropped: a dropped read
-/// may have taken entries that nobody then sees. Use its [`Waker`] to end a wait.
+/// Reads that wait: for `block_ms` milliseconds, or not at all when it is 0.
+///
+/// One reader serves one loop; its futures must be awaited, never dropped: a dropped read may have taken entries
+/// that nobody then sees. Use its [`Waker`] to end a wait.
 #[async_trait]
 pub trait Reader: Send {
     /// Entries of a shard's inbox after `after`, at most `count`; waits up to `block_ms` for the first.
-    async fn inbox(&mut self, shard: ShardId, after: &EntryId, count: usize, block_ms: u64) -> Result<Vec<Entry>>;
-    /// New submissions for this scheduler; the first call after opening gives those it had taken before.
-    async fn submissions(&mut self, consumer: &str, count: usize, block_ms: u64) -> Result<Vec<Entry>>;
-    /// New tasks for this worker, at most `count` in all; waits up to `block_ms` for the first.
+    async fn inbox(
+        &mut self,
+        shard: ShardId,
+        after: &EntryId,
+        count: usize,
+        block_ms: u64,
+    ) -> Result<Vec<Entry>>;
+    /// New submissions for this scheduler. The first call after opening, or after one that failed, gives those it
+    /// had taken before and not acknowledged, if there are any. An entry that is gone has no fields.
+    async fn submissions(
+        &mut self,
+        consumer: &str,
+        count: usize,
+        block_ms: u64,
+    ) -> Result<Vec<Entry>>;
+    /// New tasks for this worker, at most `count` in all; a missing queue is opened. Waits up to `block_ms` for the first.
     async fn pull(
         &mut self,
         worker: &WorkerId,
@@ -250,7 +288,13 @@ pub trait Reader: Send {
         block_ms: u64,
     ) -> Result<Vec<Delivery>>;
     /// New entries of a plan's log after event `after_seq`; waits up to `block_ms` for the first.
-    async fn log(&mut self, plan: &PlanId, after_seq: u64, limit: usize, block_ms: u64) -> Result<Vec<LogEntry>>;
+    async fn log(
+        &mut self,
+        plan: &PlanId,
+        after_seq: u64,
+        limit: usize,
+        block_ms: u64,
+    ) -> Result<Vec<LogEntry>>;
     /// What was said to all since the last call; the first call subscribes and returns at once.
     async fn messages(&mut self, block_ms: u64) -> Result<Vec<Message>>;
     /// Ends this reader's waits from elsewhere.

@@ -1,0 +1,291 @@
+//! The embedded back end: in memory, in one process, with an optional journal file.
+//!
+//! Nothing depends on chance or on the order of a hash, so a run under virtual time repeats exactly.
+
+mod commit;
+mod core;
+mod deadlines;
+mod journal;
+mod reader;
+mod record;
+mod signals;
+mod stream;
+mod world;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::clock::Clock;
+use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::wire::Fields;
+
+use self::core::Core;
+use self::reader::EmbeddedReader;
+use self::record::Write;
+use crate::{
+    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, Install,
+    LogEntry, Meta, Ownership, QueueState, Reader,
+};
+
+pub(crate) use self::record::read_summary;
+
+type Result<T> = std::result::Result<T, BrokerError>;
+
+/// Opens an empty back end, or the one kept under `data_dir`.
+///
+/// With a `data_dir`, every write is in the file `journal.v1` there before it is answered: it survives the end
+/// of the process, however sudden, but the last writes may not survive the end of the machine.
+pub fn open(data_dir: Option<&Path>, clock: Clock) -> Result<Arc<dyn Broker>> {
+    Ok(Arc::new(Embedded { core: Arc::new(Core::open(data_dir, clock)?) }))
+}
+
+struct Embedded {
+    core: Arc<Core>,
+}
+
+#[async_trait]
+impl Broker for Embedded {
+    async fn open(&self, install: &Install) -> Result<Meta> {
+        self.core.write(
+            |world, _| world.install(install),
+            |_| Some(Write::Install(Cow::Borrowed(install))),
+        )
+    }
+
+    async fn meta(&self) -> Result<Option<Meta>> {
+        self.core.read(|world, _| world.meta.clone())
+    }
+
+    async fn check(&self) -> Result<Health> {
+        self.core.read(|_, now| Health {
+            version: "embedded".into(),
+            memory_used: 0.0,
+            warnings: Vec::new(),
+            time_ms: now,
+        })
+    }
+
+    async fn owner(&self, shard: ShardId) -> Result<Option<Ownership>> {
+        self.core.read(|world, _| world.shards.get(&shard).and_then(|shard| shard.owner.clone()))
+    }
+
+    async fn acquire(&self, shard: ShardId, claim: &Claim) -> Result<bool> {
+        let record = |won: &bool| won.then(|| Write::Acquire(shard, Cow::Borrowed(claim)));
+        self.core.write(|world, _| world.acquire(shard, claim), record)
+    }
+
+    async fn renew(&self, shard: ShardId, token: &str) -> Result<bool> {
+        let record = |held: &bool| held.then(|| Write::Renew(shard, token.into()));
+        self.core.write(|world, _| world.renew(shard, token), record)
+    }
+
+    async fn release(&self, shard: ShardId, token: &str) -> Result<()> {
+        self.core.write(
+            |world, _| world.release(shard, token),
+            |()| Some(Write::Release(shard, token.into())),
+        )
+    }
+
+    async fn commit(&self, commit: &Commit) -> Result<Committed> {
+        let record = |done: &Committed| {
+            (*done == Committed::Applied).then_some(Write::Commit(Cow::Borrowed(commit)))
+        };
+        self.core.write(|world, now| world.commit(commit, now), record)
+    }
+
+    async fn cursor(&self, shard: ShardId) -> Result<EntryId> {
+        let cursor = self
+            .core
+            .read(|world, _| world.shards.get(&shard).and_then(|shard| shard.cursor.clone()))?;
+        Ok(cursor.unwrap_or_else(EntryId::start))
+    }
+
+    async fn active(&self, shard: ShardId) -> Result<Vec<PlanId>> {
+        let active = |shard: &world::Shard| shard.active.iter().cloned().collect();
+        self.core.read(|world, _| world.shards.get(&shard).map(active).unwrap_or_default())
+    }
+
+    async fn log(&self, plan: &PlanId, after_seq: u64, limit: usize) -> Result<Vec<LogEntry>> {
+        self.core.read(|world, _| world.log(plan, after_seq, limit))
+    }
+
+    async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>> {
+        self.core.read(|world, _| {
+            world.plans.get(plan).map(|plan| plan.summary.clone()).unwrap_or_default()
+        })
+    }
+
+    async fn plans(
+        &self,
+        shard: ShardId,
+        before_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<(PlanId, u64)>> {
+        self.core.read(|world, _| world.plans(shard, before_ms, limit))
+    }
+
+    async fn sweep_index(&self, shard: ShardId, before_ms: u64) -> Result<u64> {
+        let record = |swept: &u64| (*swept > 0).then_some(Write::SweepIndex(shard, before_ms));
+        self.core.write(|world, _| world.sweep_index(shard, before_ms), record)
+    }
+
+    async fn submit(&self, fields: &Fields) -> Result<EntryId> {
+        self.core
+            .write(|world, now| world.submit(fields, now), |_| Some(Write::Submit(fields.into())))
+    }
+
+    async fn reclaim_submissions(
+        &self,
+        consumer: &str,
+        idle_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<Entry>> {
+        let record = |taken: &Vec<Entry>| {
+            (!taken.is_empty()).then(|| Write::ReclaimSubmissions(consumer.into(), idle_ms, limit))
+        };
+        self.core
+            .write(|world, now| world.reclaim_submissions(consumer, idle_ms, limit, now), record)
+    }
+
+    async fn acknowledge_submissions(&self, ids: &[EntryId]) -> Result<()> {
+        let record = |(): &()| Some(Write::AcknowledgeSubmissions(ids.into()));
+        self.core.write(|world, _| world.acknowledge_submissions(ids), record)
+    }
+
+    async fn answer(&self, answers: &[(String, String)]) -> Result<()> {
+        self.core.write(
+            |world, now| world.answer(answers, now),
+            |()| Some(Write::Answer(answers.into())),
+        )
+    }
+
+    async fn answers(&self, ids: &[String]) -> Result<Vec<Option<String>>> {
+        self.core.read(|world, _| world.answers(ids))
+    }
+
+    async fn send(&self, shard: ShardId, fields: &Fields) -> Result<()> {
+        self.core.write(
+            |world, now| world.send(shard, fields, now),
+            |()| Some(Write::Send(shard, fields.into())),
+        )
+    }
+
+    async fn open_queue(&self, agent_type: &AgentType) -> Result<()> {
+        let record = |(): &()| Some(Write::OpenQueue(agent_type.clone()));
+        self.core.write(|world, _| world.open_queue(agent_type), record)
+    }
+
+    async fn extend(
+        &self,
+        worker: &WorkerId,
+        leases: &[(AgentType, EntryId)],
+    ) -> Result<Vec<bool>> {
+        let record = |held: &Vec<bool>| {
+            held.contains(&true).then(|| Write::Extend(worker.clone(), leases.into()))
+        };
+        self.core.write(|world, now| world.extend(worker, leases, now), record)
+    }
+
+    async fn reclaim(
+        &self,
+        agent_type: &AgentType,
+        idle_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<Delivery>> {
+        let record = |taken: &Vec<Delivery>| {
+            (!taken.is_empty()).then(|| Write::Reclaim(agent_type.clone(), idle_ms, limit))
+        };
+        self.core.write(|world, now| world.reclaim(agent_type, idle_ms, limit, now), record)
+    }
+
+    async fn trim(&self, agent_type: &AgentType) -> Result<()> {
+        self.core
+            .write(|world, _| world.trim(agent_type), |()| Some(Write::Trim(agent_type.clone())))
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueState>> {
+        self.core.read(|world, _| world.queue_states())
+    }
+
+    async fn cancel(&self, tokens: &[AttemptToken]) -> Result<()> {
+        self.core
+            .write(|world, now| world.cancel(tokens, now), |()| Some(Write::Cancel(tokens.into())))
+    }
+
+    async fn cancelled(&self) -> Result<Vec<AttemptToken>> {
+        self.core.read(|world, _| world.cancelled())
+    }
+
+    async fn register(&self, agent: &Agent) -> Result<()> {
+        self.core.write(|world, _| world.register(agent), |()| Some(Write::register(agent)))
+    }
+
+    async fn agents(&self) -> Result<Vec<Agent>> {
+        self.core.read(|world, _| world.agents())
+    }
+
+    async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {
+        self.core.write(
+            |world, now| world.beat_worker(beat, now),
+            |()| Some(Write::BeatWorker(Cow::Borrowed(beat))),
+        )
+    }
+
+    async fn forget_worker(&self, worker: &WorkerId) -> Result<()> {
+        self.core.write(
+            |world, _| world.forget_worker(worker),
+            |()| Some(Write::ForgetWorker(worker.clone())),
+        )
+    }
+
+    async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>> {
+        self.core.read(|world, now| world.workers(within_ms, now))
+    }
+
+    async fn beat_scheduler(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
+        let beat = |world: &mut world::World, now| {
+            world.beat_scheduler(id, now);
+            world.schedulers(within_ms, now)
+        };
+        self.core.write(beat, |_| Some(Write::BeatScheduler(id.into())))
+    }
+
+    async fn forget_scheduler(&self, id: &str) -> Result<()> {
+        self.core.write(
+            |world, _| world.forget_scheduler(id),
+            |()| Some(Write::ForgetScheduler(id.into())),
+        )
+    }
+
+    async fn bury(&self, letter: &DeadLetter) -> Result<()> {
+        self.core.write(
+            |world, now| world.bury(letter, now),
+            |()| Some(Write::Bury(Cow::Borrowed(letter))),
+        )
+    }
+
+    async fn dead_letters(
+        &self,
+        agent_type: &AgentType,
+        limit: usize,
+    ) -> Result<Vec<(EntryId, DeadLetter)>> {
+        self.core.read(|world, _| world.dead_letters(agent_type, limit))
+    }
+
+    async fn put_blob(&self, key: &str, bytes: &[u8], ttl_ms: u64) -> Result<()> {
+        let record = |(): &()| Some(Write::PutBlob(key.into(), bytes.into(), ttl_ms));
+        self.core.write(|world, now| world.put_blob(key, bytes, ttl_ms, now), record)
+    }
+
+    async fn get_blob(&self, key: &str) -> Result<Option<Vec<u8>>> {
+        self.core.read(|world, _| world.blob(key))
+    }
+
+    async fn reader(&self) -> Result<Box<dyn Reader>> {
+        Ok(Box::new(EmbeddedReader::new(Arc::clone(&self.core))))
+    }
+}

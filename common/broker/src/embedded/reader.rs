@@ -1,0 +1,197 @@
+//! Reads that wait, in Tokio's time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId, WorkerId};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::core::Core;
+use super::record::Write;
+use super::signals::Topic;
+use super::stream::Id;
+use crate::{BrokerError, Delivery, Entry, LogEntry, Message, Reader, Waker};
+
+/// Longest wait; longer ones are cut, since the timer cannot hold them.
+const WAIT_MS_MAX: u64 = 365 * 86_400_000;
+
+pub(super) struct EmbeddedReader {
+    core: Arc<Core>,
+    number: u64,
+    /// Something of interest was written.
+    rung: Arc<Notify>,
+    /// Somebody ends the wait.
+    woken: Arc<Wake>,
+    history: History,
+}
+
+/// How far a reader of submissions got with those taken before it was opened.
+enum History {
+    After(Id),
+    Done,
+}
+
+impl EmbeddedReader {
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        let number = core.look(|world, _| world.signals.next_reader());
+        let (rung, woken) = (Arc::default(), Arc::default());
+        Self { core, number, rung, woken, history: History::After(Id::default()) }
+    }
+
+    /// Tries until there is something, the time is over, or somebody wakes the reader.
+    async fn wait<T>(
+        &self,
+        topics: &[Topic],
+        block_ms: u64,
+        mut attempt: impl FnMut() -> Result<Vec<T>, BrokerError> + Send,
+    ) -> Result<Vec<T>, BrokerError> {
+        let first = attempt()?;
+        if !first.is_empty() || block_ms == 0 {
+            return Ok(first);
+        }
+        let _waiting = Waiting::begin(self, topics);
+        let end = Instant::now() + Duration::from_millis(block_ms.min(WAIT_MS_MAX));
+        loop {
+            let found = attempt()?;
+            if !found.is_empty() {
+                return Ok(found);
+            }
+            tokio::select! {
+                biased;
+                () = self.woken.0.notified() => return Ok(Vec::new()),
+                () = self.rung.notified() => {}
+                () = tokio::time::sleep_until(end) => return attempt(),
+            }
+        }
+    }
+}
+
+impl Drop for EmbeddedReader {
+    fn drop(&mut self) {
+        self.core.look(|world, _| world.signals.unsubscribe(self.number));
+    }
+}
+
+#[async_trait]
+impl Reader for EmbeddedReader {
+    async fn inbox(
+        &mut self,
+        shard: ShardId,
+        after: &EntryId,
+        count: usize,
+        block_ms: u64,
+    ) -> Result<Vec<Entry>, BrokerError> {
+        let after = Id::read(after);
+        let attempt = || self.core.read(|world, _| world.inbox(shard, after, count));
+        self.wait(&[Topic::Inbox(shard)], block_ms, attempt).await
+    }
+
+    async fn submissions(
+        &mut self,
+        consumer: &str,
+        count: usize,
+        block_ms: u64,
+    ) -> Result<Vec<Entry>, BrokerError> {
+        let consumer = WorkerId::from(consumer);
+        if let History::After(after) = self.history {
+            let taken =
+                self.core.read(|world, _| world.taken_submissions(&consumer, after, count))?;
+            if let Some(last) = taken.last() {
+                self.history = History::After(Id::read(&last.id));
+                return Ok(taken);
+            }
+            self.history = History::Done;
+        }
+        let record = |taken: &Vec<Entry>| {
+            (!taken.is_empty()).then(|| Write::TakeSubmissions(consumer.clone(), taken.len()))
+        };
+        let attempt =
+            || self.core.write(|world, now| world.take_submissions(&consumer, count, now), record);
+        self.wait(&[Topic::Submissions], block_ms, attempt).await
+    }
+
+    async fn pull(
+        &mut self,
+        worker: &WorkerId,
+        agent_types: &[AgentType],
+        count: usize,
+        block_ms: u64,
+    ) -> Result<Vec<Delivery>, BrokerError> {
+        for agent_type in agent_types {
+            if self.core.read(|world, _| !world.queue_exists(agent_type))? {
+                let record = |(): &()| Some(Write::OpenQueue(agent_type.clone()));
+                self.core.write(|world, _| world.open_queue(agent_type), record)?;
+            }
+        }
+        let topics: Vec<Topic> = agent_types.iter().cloned().map(Topic::Tasks).collect();
+        let record = |taken: &Vec<Delivery>| {
+            (!taken.is_empty()).then(|| Write::Pull(worker.clone(), agent_types.into(), count))
+        };
+        let attempt =
+            || self.core.write(|world, now| world.pull(worker, agent_types, count, now), record);
+        self.wait(&topics, block_ms, attempt).await
+    }
+
+    async fn log(
+        &mut self,
+        plan: &PlanId,
+        after_seq: u64,
+        limit: usize,
+        block_ms: u64,
+    ) -> Result<Vec<LogEntry>, BrokerError> {
+        let attempt = || self.core.read(|world, _| world.log(plan, after_seq, limit));
+        self.wait(&[Topic::Log(plan.clone())], block_ms, attempt).await
+    }
+
+    async fn messages(&mut self, block_ms: u64) -> Result<Vec<Message>, BrokerError> {
+        if self.core.look(|world, _| world.signals.subscribe(self.number)) {
+            return Ok(Vec::new());
+        }
+        let attempt = || self.core.read(|world, _| world.signals.take_messages(self.number));
+        self.wait(&[Topic::Messages], block_ms, attempt).await
+    }
+
+    fn waker(&self) -> Arc<dyn Waker> {
+        Arc::clone(&self.woken) as Arc<dyn Waker>
+    }
+}
+
+/// Ends a wait; when there is none, the next one, so that a wake between two reads is not lost.
+#[derive(Default)]
+struct Wake(Notify);
+
+#[async_trait]
+impl Waker for Wake {
+    async fn wake(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// A reader's place among those who wait, given up also when its future is dropped.
+struct Waiting<'a> {
+    reader: &'a EmbeddedReader,
+    topics: &'a [Topic],
+}
+
+impl<'a> Waiting<'a> {
+    fn begin(reader: &'a EmbeddedReader, topics: &'a [Topic]) -> Self {
+        reader.core.look(|world, _| {
+            for topic in topics {
+                world.signals.wait(topic, reader.number, &reader.rung);
+            }
+        });
+        Self { reader, topics }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.reader.core.look(|world, _| {
+            for topic in self.topics {
+                world.signals.stop_waiting(topic, self.reader.number);
+            }
+        });
+    }
+}

@@ -1,0 +1,170 @@
+//! A stream and a consumer group, with the ids and the pending lists of Redis.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use goalmill_common::id::{EntryId, WorkerId};
+use serde::{Deserialize, Serialize};
+
+/// An entry's id: milliseconds and a counter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Id(pub u64, pub u64);
+
+impl Id {
+    pub(super) fn read(id: &EntryId) -> Self {
+        let (ms, n) = id.parts();
+        Self(ms, n)
+    }
+
+    pub(super) fn write(self) -> EntryId {
+        format!("{}-{}", self.0, self.1).into()
+    }
+}
+
+/// Entries in the order of their ids.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Stream<T> {
+    entries: VecDeque<(Id, T)>,
+    last: Id,
+}
+
+impl<T> Default for Stream<T> {
+    fn default() -> Self {
+        Self { entries: VecDeque::new(), last: Id::default() }
+    }
+}
+
+impl<T> Stream<T> {
+    /// Appends under an id that is larger than all before, also when the clock stands still or goes back.
+    pub(super) fn append(&mut self, now: u64, entry: T) -> Id {
+        self.last = if now > self.last.0 { Id(now, 0) } else { Id(self.last.0, self.last.1 + 1) };
+        self.entries.push_back((self.last, entry));
+        self.last
+    }
+
+    pub(super) fn after(&self, id: Id) -> impl Iterator<Item = &(Id, T)> {
+        self.entries.range(self.place_after(id)..)
+    }
+
+    pub(super) fn count_after(&self, id: Id) -> usize {
+        self.entries.len() - self.place_after(id)
+    }
+
+    pub(super) fn newest(&self) -> impl Iterator<Item = &(Id, T)> {
+        self.entries.iter().rev()
+    }
+
+    pub(super) fn get(&self, id: Id) -> Option<&T> {
+        let place = self.entries.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        self.entries.get(place).map(|(_, entry)| entry)
+    }
+
+    /// Drops entries up to `id` and `id` itself.
+    pub(super) fn drop_through(&mut self, id: Id) {
+        self.entries.drain(..self.place_after(id));
+    }
+
+    pub(super) fn keep_newest(&mut self, count: usize) {
+        self.entries.drain(..self.entries.len().saturating_sub(count));
+    }
+
+    /// Drops entries below `id`.
+    pub(super) fn drop_below(&mut self, id: Id) {
+        self.entries.drain(..self.entries.partition_point(|(at, _)| *at < id));
+    }
+
+    fn place_after(&self, id: Id) -> usize {
+        self.entries.partition_point(|(at, _)| *at <= id)
+    }
+}
+
+/// One delivered and not acknowledged entry.
+#[derive(Debug, Serialize, Deserialize)]
+struct Pending {
+    consumer: WorkerId,
+    touched_ms: u64,
+}
+
+/// Who has which entry of a stream, and since when.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Group {
+    delivered: Id,
+    pending: BTreeMap<Id, Pending>,
+    /// The same by age, so that looking for lost entries does not read the fresh ones.
+    by_age: BTreeSet<(u64, Id)>,
+}
+
+impl Group {
+    pub(super) fn delivered(&self) -> Id {
+        self.delivered
+    }
+
+    pub(super) fn pending_count(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Hands an entry that follows all delivered ones to `consumer`.
+    pub(super) fn deliver(&mut self, id: Id, consumer: &WorkerId, now: u64) {
+        self.delivered = id;
+        self.touch(id, consumer.clone(), now);
+    }
+
+    /// Takes up to `limit` entries that nobody touched for `idle_ms`, in the order of their ids.
+    pub(super) fn reclaim(
+        &mut self,
+        consumer: &WorkerId,
+        idle_ms: u64,
+        limit: usize,
+        now: u64,
+    ) -> Vec<Id> {
+        let Some(before) = now.checked_sub(idle_ms) else { return Vec::new() };
+        let mut ids: Vec<Id> = self
+            .by_age
+            .iter()
+            .take_while(|(touched, _)| *touched <= before)
+            .take(limit)
+            .map(|(_, id)| *id)
+            .collect();
+        ids.sort_unstable();
+        for id in &ids {
+            self.touch(*id, consumer.clone(), now);
+        }
+        ids
+    }
+
+    /// Renews the lease if it still is the consumer's.
+    pub(super) fn extend(&mut self, id: Id, consumer: &WorkerId, now: u64) -> bool {
+        let theirs = self.pending.get(&id).is_some_and(|p| p.consumer == *consumer);
+        if theirs {
+            self.touch(id, consumer.clone(), now);
+        }
+        theirs
+    }
+
+    pub(super) fn acknowledge(&mut self, id: Id) {
+        if let Some(pending) = self.pending.remove(&id) {
+            self.by_age.remove(&(pending.touched_ms, id));
+        }
+    }
+
+    /// Entries that `consumer` has, after `id`.
+    pub(super) fn history(&self, consumer: &WorkerId, after: Id, count: usize) -> Vec<Id> {
+        let later = (std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded);
+        let theirs = self.pending.range(later).filter(|(_, p)| p.consumer == *consumer);
+        theirs.map(|(id, _)| *id).take(count).collect()
+    }
+
+    /// Drops from `stream` what was delivered and acknowledged by all, from its start.
+    pub(super) fn trim<T>(&self, stream: &mut Stream<T>) {
+        match self.pending.first_key_value() {
+            Some((oldest, _)) => stream.drop_below(*oldest),
+            None => stream.drop_through(self.delivered),
+        }
+    }
+
+    fn touch(&mut self, id: Id, consumer: WorkerId, now: u64) {
+        if let Some(old) = self.pending.insert(id, Pending { consumer, touched_ms: now }) {
+            self.by_age.remove(&(old.touched_ms, id));
+        }
+        self.by_age.insert((now, id));
+    }
+}

@@ -1,0 +1,462 @@
+//! All that the back end holds, and what each verb does to it.
+//!
+//! The time is an argument and nothing here waits, so the same calls always give the same state: that is
+//! how the journal file is read back.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::wire::Fields;
+use serde::{Deserialize, Serialize};
+
+use super::deadlines::{Deadlines, Expiring};
+use super::signals::{Signals, Topic};
+use super::stream::{Group, Id, Stream};
+use crate::{
+    Claim, DeadLetter, Delivery, Entry, Install, LogEntry, Message, Meta, Ownership, QueueState,
+};
+
+const HOUR_MS: u64 = 3_600_000;
+const DAY_MS: u64 = 24 * HOUR_MS;
+/// Dead letters kept of an agent type.
+const DEAD_LETTERS_MAX: usize = 10_000;
+/// To whom a task belongs that was taken from a lost worker.
+const REAPER: &str = "reaper";
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct World {
+    pub(super) meta: Option<Meta>,
+    pub(super) shards: BTreeMap<ShardId, Shard>,
+    pub(super) plans: BTreeMap<PlanId, Plan>,
+    pub(super) queues: BTreeMap<AgentType, Queue>,
+    pub(super) deadlines: Deadlines,
+    submissions: Stream<Fields>,
+    schedulers_group: Group,
+    answers: BTreeMap<String, String>,
+    cancelled: BTreeMap<AttemptToken, u64>,
+    #[serde(with = "super::record::agents")]
+    agents: BTreeMap<AgentType, Agent>,
+    workers: BTreeMap<WorkerId, WorkerBeat>,
+    schedulers: BTreeMap<String, u64>,
+    blobs: BTreeMap<String, Vec<u8>>,
+    #[serde(skip)]
+    pub(super) signals: Signals,
+}
+
+/// What belongs to one shard.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Shard {
+    pub(super) owner: Option<Ownership>,
+    /// Number of the owner's last commit.
+    pub(super) number: u64,
+    pub(super) cursor: Option<EntryId>,
+    pub(super) active: BTreeSet<PlanId>,
+    pub(super) index: Index,
+    pub(super) inbox: Stream<Fields>,
+}
+
+/// Plans by the time of their last change.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Index {
+    by_plan: BTreeMap<PlanId, u64>,
+    by_time: BTreeSet<(u64, PlanId)>,
+}
+
+impl Index {
+    pub(super) fn set(&mut self, plan: &PlanId, at_ms: u64) {
+        self.remove(plan);
+        self.by_plan.insert(plan.clone(), at_ms);
+        self.by_time.insert((at_ms, plan.clone()));
+    }
+
+    fn remove(&mut self, plan: &PlanId) {
+        if let Some(old_ms) = self.by_plan.remove(plan) {
+            self.by_time.remove(&(old_ms, plan.clone()));
+        }
+    }
+
+    /// Newest first.
+    fn before(&self, before_ms: u64) -> impl Iterator<Item = (&PlanId, u64)> {
+        let end = (before_ms, PlanId::from(""));
+        self.by_time.range(..end).rev().map(|(at_ms, plan)| (plan, *at_ms))
+    }
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Plan {
+    pub(super) summary: BTreeMap<String, String>,
+    pub(super) log: Vec<LogEntry>,
+}
+
+impl Plan {
+    pub(super) fn last_seq(&self) -> u64 {
+        self.log.last().map_or(0, |entry| entry.last_seq)
+    }
+}
+
+/// The task stream of an agent type, its group, and its dead letters.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Queue {
+    /// Whether it was opened; tasks and dead letters alone open none.
+    pub(super) exists: bool,
+    pub(super) tasks: Stream<Vec<u8>>,
+    pub(super) group: Group,
+    dead: Stream<DeadLetter>,
+}
+
+impl Queue {
+    fn delivery(&self, agent_type: &AgentType, id: Id) -> Delivery {
+        let data = self.tasks.get(id).cloned().unwrap_or_default();
+        Delivery { agent_type: agent_type.clone(), entry: id.write(), data }
+    }
+}
+
+impl World {
+    /// Drops what has expired.
+    pub(super) fn expire(&mut self, now: u64) {
+        while let Some(thing) = self.deadlines.take_due(now) {
+            match thing {
+                Expiring::Plan(plan) => drop(self.plans.remove(&plan)),
+                Expiring::Answer(id) => drop(self.answers.remove(&id)),
+                Expiring::Blob(key) => drop(self.blobs.remove(&key)),
+                Expiring::Cancelled(token) => drop(self.cancelled.remove(&token)),
+                Expiring::Worker(worker) => drop(self.workers.remove(&worker)),
+                Expiring::Scheduler(id) => drop(self.schedulers.remove(&id)),
+            }
+        }
+    }
+
+    pub(super) fn install(&mut self, install: &Install) -> Meta {
+        let make = || Meta {
+            instance: install.instance.clone(),
+            protocol: goalmill_common::wire::PROTOCOL.into(),
+            shards: install.shards,
+        };
+        self.meta.get_or_insert_with(make).clone()
+    }
+
+    // --- ownership --------------------------------------------------------------------------------
+
+    pub(super) fn acquire(&mut self, shard: ShardId, claim: &Claim) -> bool {
+        let shard = self.shards.entry(shard).or_default();
+        if shard.owner.as_ref().is_some_and(|owner| owner.token == claim.token) {
+            return true;
+        }
+        if shard.owner != claim.seen {
+            return false;
+        }
+        let beat = shard.owner.as_ref().map_or(0, |owner| owner.beat) + 1;
+        shard.owner =
+            Some(Ownership { token: claim.token.clone(), holder: claim.holder.clone(), beat });
+        shard.number = 0;
+        true
+    }
+
+    pub(super) fn renew(&mut self, shard: ShardId, token: &str) -> bool {
+        match self.shards.get_mut(&shard).and_then(|shard| shard.owner.as_mut()) {
+            Some(owner) if owner.token == token => {
+                owner.beat += 1;
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    pub(super) fn release(&mut self, shard: ShardId, token: &str) {
+        if let Some(shard) = self.shards.get_mut(&shard)
+            && shard.owner.as_ref().is_some_and(|owner| owner.token == token)
+        {
+            shard.owner = None;
+        }
+    }
+
+    // --- the journal ------------------------------------------------------------------------------
+
+    pub(super) fn log(&self, plan: &PlanId, after_seq: u64, limit: usize) -> Vec<LogEntry> {
+        let Some(plan) = self.plans.get(plan) else { return Vec::new() };
+        let from = plan.log.partition_point(|entry| entry.last_seq <= after_seq);
+        plan.log.iter().skip(from).take(limit).cloned().collect()
+    }
+
+    pub(super) fn plans(&self, shard: ShardId, before_ms: u64, limit: usize) -> Vec<(PlanId, u64)> {
+        let index = self.shards.get(&shard).map(|shard| &shard.index);
+        let plans = index.into_iter().flat_map(|index| index.before(before_ms));
+        plans.take(limit).map(|(plan, at_ms)| (plan.clone(), at_ms)).collect()
+    }
+
+    pub(super) fn sweep_index(&mut self, shard: ShardId, before_ms: u64) -> u64 {
+        let Some(shard) = self.shards.get_mut(&shard) else { return 0 };
+        let old = shard.index.before(before_ms).map(|(plan, _)| plan);
+        let expired: Vec<PlanId> =
+            old.filter(|plan| !self.plans.contains_key(*plan)).cloned().collect();
+        for plan in &expired {
+            shard.index.remove(plan);
+        }
+        expired.len() as u64
+    }
+
+    // --- submissions ------------------------------------------------------------------------------
+
+    pub(super) fn submit(&mut self, fields: &Fields, now: u64) -> EntryId {
+        let id = self.submissions.append(now, fields.clone());
+        self.signals.ring(&Topic::Submissions);
+        id.write()
+    }
+
+    pub(super) fn take_submissions(
+        &mut self,
+        consumer: &WorkerId,
+        count: usize,
+        now: u64,
+    ) -> Vec<Entry> {
+        let new = self.submissions.after(self.schedulers_group.delivered()).take(count);
+        let taken: Vec<Id> = new.map(|(id, _)| *id).collect();
+        for id in &taken {
+            self.schedulers_group.deliver(*id, consumer, now);
+        }
+        self.submission_entries(taken)
+    }
+
+    /// What `consumer` took before and has not acknowledged.
+    pub(super) fn taken_submissions(
+        &self,
+        consumer: &WorkerId,
+        after: Id,
+        count: usize,
+    ) -> Vec<Entry> {
+        self.submission_entries(self.schedulers_group.history(consumer, after, count))
+    }
+
+    pub(super) fn reclaim_submissions(
+        &mut self,
+        consumer: &str,
+        idle_ms: u64,
+        limit: usize,
+        now: u64,
+    ) -> Vec<Entry> {
+        let ids = self.schedulers_group.reclaim(&consumer.into(), idle_ms, limit, now);
+        self.submission_entries(ids)
+    }
+
+    pub(super) fn acknowledge_submissions(&mut self, ids: &[EntryId]) {
+        for id in ids {
+            self.schedulers_group.acknowledge(Id::read(id));
+        }
+        self.schedulers_group.trim(&mut self.submissions);
+    }
+
+    fn submission_entries(&self, ids: Vec<Id>) -> Vec<Entry> {
+        let entry = |id: Id| Entry {
+            id: id.write(),
+            fields: self.submissions.get(id).cloned().unwrap_or_default(),
+        };
+        ids.into_iter().map(entry).collect()
+    }
+
+    pub(super) fn answer(&mut self, answers: &[(String, String)], now: u64) {
+        for (id, answer) in answers {
+            self.answers.insert(id.clone(), answer.clone());
+            self.deadlines.set(Expiring::Answer(id.clone()), now + DAY_MS);
+        }
+    }
+
+    pub(super) fn answers(&self, ids: &[String]) -> Vec<Option<String>> {
+        ids.iter().map(|id| self.answers.get(id).cloned()).collect()
+    }
+
+    // --- inboxes ----------------------------------------------------------------------------------
+
+    pub(super) fn send(&mut self, shard: ShardId, fields: &Fields, now: u64) {
+        self.shards.entry(shard).or_default().inbox.append(now, fields.clone());
+        self.signals.ring(&Topic::Inbox(shard));
+    }
+
+    pub(super) fn inbox(&self, shard: ShardId, after: Id, count: usize) -> Vec<Entry> {
+        let inbox = self.shards.get(&shard).map(|shard| &shard.inbox);
+        let entries = inbox.into_iter().flat_map(|inbox| inbox.after(after));
+        entries
+            .take(count)
+            .map(|(id, fields)| Entry { id: id.write(), fields: fields.clone() })
+            .collect()
+    }
+
+    // --- tasks ------------------------------------------------------------------------------------
+
+    pub(super) fn open_queue(&mut self, agent_type: &AgentType) {
+        self.queues.entry(agent_type.clone()).or_default().exists = true;
+    }
+
+    pub(super) fn queue_exists(&self, agent_type: &AgentType) -> bool {
+        self.queues.get(agent_type).is_some_and(|queue| queue.exists)
+    }
+
+    /// Takes tasks of the first agent type, then of the next.
+    pub(super) fn pull(
+        &mut self,
+        worker: &WorkerId,
+        agent_types: &[AgentType],
+        count: usize,
+        now: u64,
+    ) -> Vec<Delivery> {
+        let mut taken = Vec::new();
+        for agent_type in agent_types {
+            let queue = self.queues.entry(agent_type.clone()).or_default();
+            queue.exists = true;
+            while taken.len() < count
+                && let Some((id, data)) = queue.tasks.after(queue.group.delivered()).next()
+            {
+                let (id, data) = (*id, data.clone());
+                queue.group.deliver(id, worker, now);
+                taken.push(Delivery { agent_type: agent_type.clone(), entry: id.write(), data });
+            }
+        }
+        taken
+    }
+
+    pub(super) fn extend(
+        &mut self,
+        worker: &WorkerId,
+        leases: &[(AgentType, EntryId)],
+        now: u64,
+    ) -> Vec<bool> {
+        let mut extend = |agent_type, entry| {
+            self.queues
+                .get_mut(agent_type)
+                .is_some_and(|queue| queue.group.extend(Id::read(entry), worker, now))
+        };
+        leases.iter().map(|(agent_type, entry)| extend(agent_type, entry)).collect()
+    }
+
+    pub(super) fn reclaim(
+        &mut self,
+        agent_type: &AgentType,
+        idle_ms: u64,
+        limit: usize,
+        now: u64,
+    ) -> Vec<Delivery> {
+        let Some(queue) = self.queues.get_mut(agent_type) else { return Vec::new() };
+        let ids = queue.group.reclaim(&REAPER.into(), idle_ms, limit, now);
+        ids.into_iter().map(|id| queue.delivery(agent_type, id)).collect()
+    }
+
+    pub(super) fn trim(&mut self, agent_type: &AgentType) {
+        if let Some(queue) = self.queues.get_mut(agent_type) {
+            queue.group.trim(&mut queue.tasks);
+        }
+    }
+
+    /// Of those agent types that were opened or registered.
+    pub(super) fn queue_states(&self) -> Vec<QueueState> {
+        let opened =
+            self.queues.iter().filter(|(_, queue)| queue.exists).map(|(agent_type, _)| agent_type);
+        let names: BTreeSet<&AgentType> = opened.chain(self.agents.keys()).collect();
+        names.into_iter().map(|agent_type| self.queue_state(agent_type)).collect()
+    }
+
+    fn queue_state(&self, agent_type: &AgentType) -> QueueState {
+        let agent_type = agent_type.clone();
+        match self.queues.get(&agent_type) {
+            Some(queue) => QueueState {
+                agent_type,
+                waiting: queue.tasks.count_after(queue.group.delivered()) as u64,
+                pending: queue.group.pending_count() as u64,
+                dead_letters: queue.dead.count_after(Id::default()) as u64,
+            },
+            None => QueueState { agent_type, waiting: 0, pending: 0, dead_letters: 0 },
+        }
+    }
+
+    // --- cancellation -----------------------------------------------------------------------------
+
+    pub(super) fn cancel(&mut self, tokens: &[AttemptToken], now: u64) {
+        if tokens.is_empty() {
+            return;
+        }
+        for token in tokens {
+            self.cancelled.insert(token.clone(), now);
+            self.deadlines.set(Expiring::Cancelled(token.clone()), now + HOUR_MS);
+        }
+        self.signals.publish(&Message::Cancel(tokens.to_vec()));
+    }
+
+    /// In the order of their cancellation.
+    pub(super) fn cancelled(&self) -> Vec<AttemptToken> {
+        let mut tokens: Vec<(u64, &AttemptToken)> =
+            self.cancelled.iter().map(|(token, at_ms)| (*at_ms, token)).collect();
+        tokens.sort_unstable();
+        tokens.into_iter().map(|(_, token)| token.clone()).collect()
+    }
+
+    // --- registry ---------------------------------------------------------------------------------
+
+    pub(super) fn register(&mut self, agent: &Agent) {
+        self.agents.insert(agent.agent_type.clone(), agent.clone());
+        self.signals.publish(&Message::AgentsChanged(agent.agent_type.clone()));
+    }
+
+    pub(super) fn agents(&self) -> Vec<Agent> {
+        self.agents.values().cloned().collect()
+    }
+
+    pub(super) fn beat_worker(&mut self, beat: &WorkerBeat, now: u64) {
+        self.workers.insert(beat.worker.clone(), WorkerBeat { seen_ms: now, ..beat.clone() });
+        self.deadlines.set(Expiring::Worker(beat.worker.clone()), now + DAY_MS);
+    }
+
+    pub(super) fn forget_worker(&mut self, worker: &WorkerId) {
+        self.workers.remove(worker);
+        self.deadlines.clear(&Expiring::Worker(worker.clone()));
+    }
+
+    pub(super) fn workers(&self, within_ms: u64, now: u64) -> Vec<WorkerBeat> {
+        let since = now.saturating_sub(within_ms);
+        self.workers.values().filter(|beat| beat.seen_ms >= since).cloned().collect()
+    }
+
+    pub(super) fn beat_scheduler(&mut self, id: &str, now: u64) {
+        self.schedulers.insert(id.into(), now);
+        self.deadlines.set(Expiring::Scheduler(id.into()), now + DAY_MS);
+    }
+
+    pub(super) fn schedulers(&self, within_ms: u64, now: u64) -> Vec<String> {
+        let since = now.saturating_sub(within_ms);
+        self.schedulers
+            .iter()
+            .filter(|(_, seen_ms)| **seen_ms >= since)
+            .map(|(id, _)| id.clone())
+            .collect()
+    }
+
+    pub(super) fn forget_scheduler(&mut self, id: &str) {
+        self.schedulers.remove(id);
+        self.deadlines.clear(&Expiring::Scheduler(id.into()));
+    }
+
+    // --- dead letters and blobs -------------------------------------------------------------------
+
+    pub(super) fn bury(&mut self, letter: &DeadLetter, now: u64) {
+        let dead = &mut self.queues.entry(letter.agent_type.clone()).or_default().dead;
+        dead.append(now, letter.clone());
+        dead.keep_newest(DEAD_LETTERS_MAX);
+    }
+
+    pub(super) fn dead_letters(
+        &self,
+        agent_type: &AgentType,
+        limit: usize,
+    ) -> Vec<(EntryId, DeadLetter)> {
+        let dead = self.queues.get(agent_type).map(|queue| &queue.dead);
+        let newest = dead.into_iter().flat_map(Stream::newest).take(limit);
+        newest.map(|(id, letter)| (id.write(), letter.clone())).collect()
+    }
+
+    pub(super) fn put_blob(&mut self, key: &str, bytes: &[u8], ttl_ms: u64, now: u64) {
+        self.blobs.insert(key.into(), bytes.into());
+        self.deadlines.set(Expiring::Blob(key.into()), now.saturating_add(ttl_ms));
+    }
+
+    pub(super) fn blob(&self, key: &str) -> Option<Vec<u8>> {
+        self.blobs.get(key).cloned()
+    }
+}

@@ -1,0 +1,139 @@
+//! Writes one batch of one shard with one call.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use goalmill_common::id::{AgentType, EntryId};
+use goalmill_common::keys;
+
+use super::Result;
+use super::functions::Function;
+use super::link::Links;
+use crate::{Activity, BrokerError, Commit, Committed};
+
+/// The longest time Redis may be told to keep something, in milliseconds: ten years.
+const RETENTION_MS_MAX: u64 = 10 * 365 * 24 * 3_600_000;
+
+impl Links {
+    pub(super) async fn commit(&self, commit: &Commit) -> Result<Committed> {
+        if let Some(gap) = gap(commit) {
+            return Ok(Committed::Gap(gap));
+        }
+        let answer: String = self.commits(commit.shard).call(&call(commit)).await?;
+        match answer.as_str() {
+            "OK" => Ok(Committed::Applied),
+            "DUP" => Ok(Committed::Duplicate),
+            "FENCED" => Ok(Committed::Fenced),
+            other => match other.strip_prefix("GAP ") {
+                Some(why) => Ok(Committed::Gap(why.to_owned())),
+                None => Err(BrokerError::Corrupt(format!("a commit was answered with `{other}`"))),
+            },
+        }
+    }
+}
+
+/// What does not follow, as far as it shows without Redis.
+fn gap(commit: &Commit) -> Option<String> {
+    let mut seen = BTreeSet::new();
+    if let Some(cursor) = &commit.cursor
+        && !is_entry_id(cursor)
+    {
+        return Some(format!("the cursor `{cursor}` is not an entry's id"));
+    }
+    commit.plans.iter().find_map(|plan| {
+        if plan.last_seq <= plan.base_seq {
+            return Some(format!(
+                "plan `{}` would go from {} to {}",
+                plan.plan, plan.base_seq, plan.last_seq
+            ));
+        }
+        (!seen.insert(&plan.plan)).then(|| format!("plan `{}` is written twice", plan.plan))
+    })
+}
+
+/// Builds the call; `functions.lua` says what goes where.
+fn call(commit: &Commit) -> redis::Cmd {
+    let streams = Streams::of(commit);
+    let shard = commit.shard;
+    let mut keys = vec![
+        keys::owner(shard),
+        keys::active(shard),
+        keys::index(shard),
+        keys::cursor(shard),
+        keys::reports(shard),
+    ];
+    for plan in &commit.plans {
+        keys.push(keys::events(&plan.plan));
+        keys.push(keys::plan(&plan.plan));
+    }
+    keys.extend(streams.places.keys().map(|agent_type| keys::steps(agent_type)));
+
+    let mut call = Function::Commit.on(&keys);
+    call.arg(&commit.token)
+        .arg(commit.number)
+        .arg(commit.cursor.as_ref().map_or("", EntryId::as_str))
+        .arg(u8::from(commit.trim_inbox))
+        .arg(commit.plans.len())
+        .arg(commit.tasks.len())
+        .arg(streams.places.len());
+    for plan in &commit.plans {
+        let (activity, retention_ms) = match plan.activity {
+            Activity::Begins => ("begins", 0),
+            Activity::Continues => ("continues", 0),
+            Activity::Ends { retention_ms } => ("ends", retention_ms.min(RETENTION_MS_MAX)),
+        };
+        call.arg(plan.plan.as_str())
+            .arg(plan.base_seq)
+            .arg(plan.last_seq)
+            .arg(&plan.time)
+            .arg(&plan.events)
+            .arg(activity)
+            .arg(retention_ms)
+            .arg(plan.index_ms)
+            .arg(2 * plan.summary.len());
+        for (field, value) in &plan.summary {
+            call.arg(field).arg(value);
+        }
+    }
+    for task in &commit.tasks {
+        call.arg(streams.places[&task.agent_type]).arg(&task.data);
+    }
+    for ids in &streams.acknowledged {
+        call.arg(ids.len());
+        for id in ids {
+            call.arg(id.as_str());
+        }
+    }
+    call
+}
+
+/// The task streams of a commit, each once, and what is acknowledged on it.
+struct Streams<'a> {
+    /// Counted from 1, in the order of the keys.
+    places: BTreeMap<&'a AgentType, usize>,
+    acknowledged: Vec<Vec<&'a EntryId>>,
+}
+
+impl<'a> Streams<'a> {
+    fn of(commit: &'a Commit) -> Self {
+        let types = commit.tasks.iter().map(|task| &task.agent_type);
+        let types: BTreeSet<_> =
+            types.chain(commit.acknowledged.iter().map(|(agent_type, _)| agent_type)).collect();
+        let mut acknowledged = vec![Vec::new(); types.len()];
+        let places: BTreeMap<_, _> =
+            types.into_iter().enumerate().map(|(at, t)| (t, at + 1)).collect();
+        for (agent_type, id) in &commit.acknowledged {
+            // An id that a worker made up would make the call fail half-way.
+            if is_entry_id(id) {
+                acknowledged[places[agent_type] - 1].push(id);
+            }
+        }
+        Self { places, acknowledged }
+    }
+}
+
+/// Whether Redis takes the text as an id: `<ms>-<n>`.
+pub(super) fn is_entry_id(id: &EntryId) -> bool {
+    let number =
+        |text: &str| text.bytes().all(|b| b.is_ascii_digit()) && text.parse::<u64>().is_ok();
+    id.as_str().split_once('-').is_some_and(|(ms, n)| number(ms) && number(n))
+}

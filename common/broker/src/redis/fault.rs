@@ -1,0 +1,54 @@
+//! What an error of Redis or of the line to it means to a caller.
+
+use redis::{ErrorKind, RedisError};
+
+use crate::BrokerError;
+
+/// Sorts an error by what the caller can do about it. Its text never holds the address or a password.
+pub(super) fn fault(error: RedisError) -> BrokerError {
+    let text = error.to_string();
+    match error.kind() {
+        ErrorKind::Server(_) | ErrorKind::Extension => {
+            answered(error.code().unwrap_or("ERR"), text)
+        }
+        ErrorKind::UnexpectedReturnType => BrokerError::Corrupt(text),
+        _ => BrokerError::Unavailable(text),
+    }
+}
+
+/// Sorts what the server answered.
+fn answered(code: &str, text: String) -> BrokerError {
+    match code {
+        "OOM" => BrokerError::OutOfMemory,
+        "WRONGTYPE" => BrokerError::Corrupt(text),
+        "ERR" if text.contains("unknown command") => {
+            BrokerError::Unsafe(format!("the server lacks a command that Redis 7.0 has: {text}"))
+        }
+        "ERR" => BrokerError::Corrupt(text),
+        // LOADING, BUSY, READONLY, MISCONF, CLUSTERDOWN, TRYAGAIN, MASTERDOWN, NOAUTH, NOPERM, UNBLOCKED and the like.
+        _ => BrokerError::Unavailable(text),
+    }
+}
+
+/// Whether the server has no such function: it was not run and may be called again once it is loaded.
+pub(super) fn is_unknown_function(error: &RedisError) -> bool {
+    error.to_string().contains("Function not found")
+}
+
+/// Whether a stream or its group is missing.
+pub(super) fn is_no_group(error: &RedisError) -> bool {
+    error.code() == Some("NOGROUP")
+}
+
+/// Whether the stream went away under a waiting reader.
+pub(super) fn is_unblocked(error: &RedisError) -> bool {
+    error.code() == Some("UNBLOCKED")
+}
+
+/// Whether the server itself answered, so that the line is sound.
+pub(super) fn is_answer(error: &RedisError) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::UnexpectedReturnType
+    ) && error.code() != Some("READONLY")
+}

@@ -1,0 +1,371 @@
+#!lua name=goalmill_v1
+
+-- Everything that must happen as a whole. A script's writes are not undone when it fails half-way, so each
+-- function checks whatever could fail before its first write. Payloads are bytes that nobody here looks into.
+
+-- Lua hands over at most about 8,000 values to one command.
+local PORTION = 1000
+
+-- Calls `command key items…`, in portions.
+local function write(command, key, items)
+  for first = 1, #items, PORTION do
+    redis.call(command, key, unpack(items, first, math.min(first + PORTION - 1, #items)))
+  end
+end
+
+local function decimal(number)
+  return string.format('%.0f', number)
+end
+
+-- The server's time in Unix milliseconds.
+local function now()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- One batch of one shard, whole or not at all.
+-- KEYS[1] owner  [2] active  [3] index  [4] cursor  [5] reports
+-- KEYS[6…] log and summary of each plan, then one task stream for each agent type
+-- ARGV[1] token  [2] commit number  [3] cursor or ''  [4] '1' to trim the inbox  [5] plans  [6] tasks  [7] agent types
+-- then for each plan: id, base seq, last seq, time, events, 'begins' | 'continues' | 'ends', retention ms, index ms,
+--   number of further values, field, value, …
+-- then for each task: number of its stream counted from 1, data
+-- then for each agent type: number of entries to acknowledge, ids…
+-- Returns 'OK', 'DUP', 'FENCED' or 'GAP …'.
+local function commit(keys, args)
+  local call = redis.call
+  local owner = call('HMGET', keys[1], 'token', 'commit', 'beat')
+  if owner[1] ~= args[1] then return 'FENCED' end
+  if owner[2] == args[2] then return 'DUP' end
+  if tonumber(owner[2] or 0) + 1 ~= tonumber(args[2]) then
+    return 'GAP commit ' .. args[2] .. ' does not follow ' .. (owner[2] or 'none')
+  end
+  local plans, tasks, types = tonumber(args[5]), tonumber(args[6]), tonumber(args[7])
+  local streams = 5 + 2 * plans
+
+  local at = 8
+  for plan = 1, plans do
+    local seq = call('HGET', keys[5 + 2 * plan], 'seq') or '0'
+    if seq ~= args[at + 1] then
+      return 'GAP plan `' .. args[at] .. '` is at ' .. seq .. ', not at ' .. args[at + 1]
+    end
+    if (call('XLEN', keys[4 + 2 * plan]) == 0) ~= (seq == '0') then
+      return 'GAP the log of plan `' .. args[at] .. '` does not end at ' .. seq
+    end
+    at = at + 9 + args[at + 8]
+  end
+  if plans > 0 then
+    call('SCARD', keys[2])
+    call('ZCARD', keys[3])
+  end
+  if args[3] ~= '' then
+    call('STRLEN', keys[4])
+    call('XLEN', keys[5])
+  end
+  for stream = 1, types do
+    call('XLEN', keys[streams + stream])
+  end
+
+  local begins, ends, index = {}, {}, {}
+  at = 8
+  for plan = 1, plans do
+    local log, summary = keys[4 + 2 * plan], keys[5 + 2 * plan]
+    local id, last, activity, fields = args[at], args[at + 2], args[at + 5], tonumber(args[at + 8])
+    call('XADD', log, last .. '-0', 'v', '1', 'time', args[at + 3], 'events', args[at + 4])
+    call('HSET', summary, 'seq', last, unpack(args, at + 9, at + 8 + fields))
+    if activity == 'begins' then
+      begins[#begins + 1] = id
+    elseif activity == 'ends' then
+      ends[#ends + 1] = id
+      call('PEXPIRE', log, args[at + 6])
+      call('PEXPIRE', summary, args[at + 6])
+    end
+    index[#index + 1] = args[at + 7]
+    index[#index + 1] = id
+    at = at + 9 + fields
+  end
+  write('SADD', keys[2], begins)
+  write('SREM', keys[2], ends)
+  write('ZADD', keys[3], index)
+  for _ = 1, tasks do
+    call('XADD', keys[streams + args[at]], '*', 'v', '1', 'data', args[at + 1])
+    at = at + 2
+  end
+  for stream = 1, types do
+    local last = at + args[at]
+    for first = at + 1, last, PORTION do
+      call('XACK', keys[streams + stream], 'workers', unpack(args, first, math.min(first + PORTION - 1, last)))
+    end
+    at = last + 1
+  end
+  if args[3] ~= '' then
+    call('SET', keys[4], args[3])
+    if args[4] == '1' then call('XTRIM', keys[5], 'MINID', '~', args[3]) end
+  end
+  call('HSET', keys[1], 'commit', args[2], 'beat', decimal((owner[3] or 0) + 1))
+  return 'OK'
+end
+
+-- Takes a shard if its owner is still the one that was seen.
+-- KEYS[1] owner. ARGV[1] new token  [2] holder  [3] '1' when an owner was seen  [4] its token  [5] its beat
+-- Returns 1 when the shard is the claimant's, also when it was already; else 0.
+local function acquire(keys, args)
+  local owner = redis.call('HMGET', keys[1], 'token', 'beat')
+  if owner[1] == args[1] then return 1 end
+  if owner[1] then
+    if args[3] ~= '1' or owner[1] ~= args[4] or owner[2] ~= args[5] then return 0 end
+  elseif args[3] == '1' then
+    return 0
+  end
+  redis.call('DEL', keys[1])
+  redis.call('HSET', keys[1], 'token', args[1], 'holder', args[2], 'beat', '0', 'commit', '0')
+  return 1
+end
+
+-- Shows that a shard's owner lives.
+-- KEYS[1] owner. ARGV[1] token. Returns 1, or 0 when the token is not the owner's.
+local function renew(keys, args)
+  if redis.call('HGET', keys[1], 'token') ~= args[1] then return 0 end
+  redis.call('HINCRBY', keys[1], 'beat', 1)
+  return 1
+end
+
+-- Gives a shard up.
+-- KEYS[1] owner. ARGV[1] token. Returns 1, or 0 when the token is not the owner's.
+local function release(keys, args)
+  if redis.call('HGET', keys[1], 'token') ~= args[1] then return 0 end
+  return redis.call('DEL', keys[1])
+end
+
+-- Creates the installation when there is none.
+-- KEYS[1] meta. ARGV: field, value, …; the first field is `instance`. Returns whether it was created, 1 or 0.
+local function install(keys, args)
+  if redis.call('HSETNX', keys[1], args[1], args[2]) == 0 then return 0 end
+  redis.call('HSET', keys[1], unpack(args))
+  return 1
+end
+
+-- Which of `ids` the worker holds, as a set. It rarely holds others: all it holds is looked at in one go.
+local function holds(stream, worker, ids)
+  local limit, set = #ids + 100, {}
+  local pending = redis.pcall('XPENDING', stream, 'workers', '-', '+', limit, worker)
+  if pending.err then
+    if string.sub(pending.err, 1, 7) == 'NOGROUP' then return set end
+    error(pending)
+  end
+  for _, entry in ipairs(pending) do set[entry[1]] = true end
+  if #pending < limit then return set end
+  for _, id in ipairs(ids) do
+    set[id] = redis.call('XPENDING', stream, 'workers', id, id, 1, worker)[1] and true
+  end
+  return set
+end
+
+-- Extends the leases that are the worker's.
+-- KEYS: one task stream for each agent type. ARGV[1] worker, then for each stream: number of ids, ids…
+-- Returns for each id, in order, 1 when it is the worker's, or 0.
+local function extend(keys, args)
+  local answers, at = {}, 2
+  for _, stream in ipairs(keys) do
+    local ids, held, kept = {}, {}, {}
+    for place = at + 1, at + args[at] do ids[#ids + 1] = args[place] end
+    at = at + 1 + args[at]
+    local set = holds(stream, args[1], ids)
+    for _, id in ipairs(ids) do
+      if set[id] then held[#held + 1] = id end
+    end
+    for first = 1, #held, PORTION do
+      local claim = { 'XCLAIM', stream, 'workers', args[1], '0' }
+      for place = first, math.min(first + PORTION - 1, #held) do claim[#claim + 1] = held[place] end
+      claim[#claim + 1] = 'JUSTID'
+      for _, id in ipairs(redis.call(unpack(claim))) do kept[id] = true end
+    end
+    for _, id in ipairs(ids) do answers[#answers + 1] = kept[id] and 1 or 0 end
+  end
+  return answers
+end
+
+-- Appends to an inbox although memory is short: a plain XADD was refused.
+-- KEYS[1] reports. ARGV: field, value, … Returns the entry's id.
+local function send(keys, args)
+  return redis.call('XADD', keys[1], '*', unpack(args))
+end
+
+-- The id below which nobody needs an entry: the oldest pending one, or else the last one given out.
+local function needed(stream, group)
+  local pending = redis.pcall('XPENDING', stream, group)
+  if pending.err then
+    if string.sub(pending.err, 1, 7) == 'NOGROUP' then return nil end
+    error(pending)
+  end
+  if pending[1] > 0 then return pending[2] end
+  for _, state in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
+    local fields = {}
+    for place = 1, #state, 2 do fields[state[place]] = state[place + 1] end
+    if fields['name'] == group then return fields['last-delivered-id'] end
+  end
+end
+
+-- Drops entries that nobody needs, in whole nodes.
+-- KEYS[1] stream. ARGV[1] its group. Returns how many.
+local function trim(keys, args)
+  local id = needed(keys[1], args[1])
+  if not id then return 0 end
+  return redis.call('XTRIM', keys[1], 'MINID', '~', id)
+end
+
+-- Acknowledges entries, then trims.
+-- KEYS[1] stream. ARGV[1] its group, ids… Returns how many were acknowledged.
+local function settle(keys, args)
+  local settled = 0
+  for first = 2, #args, PORTION do
+    local last = math.min(first + PORTION - 1, #args)
+    settled = settled + redis.call('XACK', keys[1], args[1], unpack(args, first, last))
+  end
+  trim(keys, args)
+  return settled
+end
+
+-- Forgets consumers that hold nothing and have not been seen for long.
+-- KEYS[1] stream. ARGV[1] its group  [2] idle ms  [3] at most so many. Returns how many.
+local function prune(keys, args)
+  local consumers = redis.pcall('XINFO', 'CONSUMERS', keys[1], args[1])
+  if consumers.err then return 0 end
+  local pruned = 0
+  for _, state in ipairs(consumers) do
+    local fields = {}
+    for place = 1, #state, 2 do fields[state[place]] = state[place + 1] end
+    if fields['pending'] == 0 and fields['idle'] > tonumber(args[2]) and pruned < tonumber(args[3]) then
+      redis.call('XGROUP', 'DELCONSUMER', keys[1], args[1], fields['name'])
+      pruned = pruned + 1
+    end
+  end
+  return pruned
+end
+
+-- Takes new tasks from several streams without waiting, in the order given, never more than asked for.
+-- KEYS: task streams. ARGV[1] worker  [2] count.
+-- Returns the reply of XREADGROUP; or, when there is nothing, for each stream the id of its last entry.
+local function pull(keys, args)
+  local left, taken = tonumber(args[2]), {}
+  for _, stream in ipairs(keys) do
+    if left <= 0 then break end
+    local reply = redis.call('XREADGROUP', 'GROUP', 'workers', args[1], 'COUNT', left, 'STREAMS', stream, '>')
+    if reply and reply[1] then
+      taken[#taken + 1] = reply[1]
+      left = left - #reply[1][2]
+    end
+  end
+  if #taken > 0 then return taken end
+  local tops = {}
+  for place, stream in ipairs(keys) do
+    local last = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)
+    tops[place] = last[1] and last[1][1] or '0-0'
+  end
+  return tops
+end
+
+-- Entries after `id`, counted up to a limit: Redis 7 loses count when entries were deleted from the middle.
+local function count_after(stream, id)
+  local count = 0
+  repeat
+    local page = redis.call('XRANGE', stream, '(' .. id, '+', 'COUNT', 100)
+    count = count + #page
+    if #page > 0 then id = page[#page][1] end
+  until #page < 100 or count >= 10000
+  return count
+end
+
+-- How full task streams are.
+-- KEYS: task stream, dead letters, … Returns for each pair: waiting, pending, dead letters.
+local function queues(keys, _)
+  local answers = {}
+  for place = 1, #keys, 2 do
+    local stream = keys[place]
+    local waiting, pending, grouped = 0, 0, false
+    if redis.call('EXISTS', stream) == 1 then
+      for _, state in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
+        local fields = {}
+        for field = 1, #state, 2 do fields[state[field]] = state[field + 1] end
+        if fields['name'] == 'workers' then
+          grouped = true
+          pending = fields['pending']
+          waiting = fields['lag'] or count_after(stream, fields['last-delivered-id'])
+        end
+      end
+      if not grouped then waiting = redis.call('XLEN', stream) end
+    end
+    answers[#answers + 1] = waiting
+    answers[#answers + 1] = pending
+    answers[#answers + 1] = redis.call('XLEN', keys[place + 1])
+  end
+  return answers
+end
+
+-- Publishes attempt tokens to stop, and remembers them.
+-- KEYS[1] cancelled. ARGV[1] channel  [2] how long to remember, ms; tokens… Returns how many there are.
+local function cancel(keys, args)
+  local time, scored = now(), {}
+  for place = 3, #args do
+    scored[#scored + 1] = decimal(time)
+    scored[#scored + 1] = args[place]
+  end
+  write('ZADD', keys[1], scored)
+  redis.call('ZREMRANGEBYSCORE', keys[1], '-inf', decimal(time - args[2]))
+  for first = 3, #args, PORTION do
+    local last = math.min(first + PORTION - 1, #args)
+    redis.call('PUBLISH', args[1], table.concat(args, ' ', first, last))
+  end
+  return #args - 2
+end
+
+-- Members of a ZSET of times that are younger than so many milliseconds.
+-- KEYS[1] ZSET. ARGV[1] age ms. Returns members and their times, oldest first.
+local function recent(keys, args)
+  return redis.call('ZRANGEBYSCORE', keys[1], '(' .. decimal(now() - args[1]), '+inf', 'WITHSCORES')
+end
+
+-- Records a worker's heartbeat at the server's time, and forgets workers of long ago.
+-- KEYS[1] workers  [2] their heartbeats. ARGV[1] worker  [2] heartbeat  [3] how long to remember, ms. Returns the time.
+local function beat_worker(keys, args)
+  local time = now()
+  redis.call('HSET', keys[2], args[1], args[2])
+  redis.call('ZADD', keys[1], decimal(time), args[1])
+  local old = redis.call('ZRANGEBYSCORE', keys[1], '-inf', decimal(time - args[3]), 'LIMIT', 0, 100)
+  if #old > 0 then
+    redis.call('HDEL', keys[2], unpack(old))
+    redis.call('ZREM', keys[1], unpack(old))
+  end
+  return decimal(time)
+end
+
+-- Records a scheduler's heartbeat at the server's time, and forgets schedulers of long ago.
+-- KEYS[1] schedulers. ARGV[1] scheduler  [2] age ms  [3] how long to remember, ms. Returns those younger than the age.
+local function beat_scheduler(keys, args)
+  local time = now()
+  redis.call('ZADD', keys[1], decimal(time), args[1])
+  redis.call('ZREMRANGEBYSCORE', keys[1], '-inf', decimal(time - args[3]))
+  return redis.call('ZRANGEBYSCORE', keys[1], '(' .. decimal(time - args[2]), '+inf')
+end
+
+local function define(name, callback, flags)
+  redis.register_function { function_name = 'goalmill_' .. name .. '_v1', callback = callback, flags = flags }
+end
+
+-- Memory may be short where refusing would stop running plans; `install` alone is refused then.
+define('commit', commit, { 'allow-oom' })
+define('acquire', acquire, { 'allow-oom' })
+define('renew', renew, { 'allow-oom' })
+define('release', release, { 'allow-oom' })
+define('install', install, {})
+define('send', send, { 'allow-oom' })
+define('extend', extend, { 'allow-oom' })
+define('trim', trim, { 'allow-oom' })
+define('settle', settle, { 'allow-oom' })
+define('prune', prune, { 'allow-oom' })
+define('pull', pull, { 'allow-oom' })
+define('queues', queues, { 'no-writes' })
+define('cancel', cancel, { 'allow-oom' })
+define('recent', recent, { 'no-writes' })
+define('beat_worker', beat_worker, { 'allow-oom' })
+define('beat_scheduler', beat_scheduler, { 'allow-oom' })

@@ -1,0 +1,244 @@
+//! The installation: is this server fit, is it the one we knew, and how does it feel.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use goalmill_common::{keys, wire};
+use redis::{Value, cmd, pipe};
+use tokio::time::Instant;
+
+use super::Result;
+use super::functions::{self, Function};
+use super::link::Links;
+use crate::{BrokerError, Health, Install, Meta};
+
+/// Above this share of `maxmemory` new submissions are refused.
+pub(super) const MEMORY_USED_MAX: f64 = 0.8;
+/// For so long a reading of the memory is good enough.
+const MEMORY_READ_EVERY: Duration = Duration::from_secs(1);
+/// Functions exist since this version.
+const VERSION_MIN: u32 = 7;
+
+impl Links {
+    pub(super) async fn open(&self, install: &Install) -> Result<Meta> {
+        let info = Info(self.ask(&cmd("INFO")).await?);
+        self.refuse_unfit(&info)?;
+        self.load_functions().await?;
+        let meta = match self.meta_of_the_known_installation().await? {
+            Some(meta) => meta,
+            None => self.install(install).await?,
+        };
+        match self.create_group(keys::GOALS, keys::SCHEDULERS).await {
+            // The group is made when it is missed.
+            Ok(()) | Err(BrokerError::OutOfMemory) => Ok(meta),
+            Err(e) => Err(e),
+        }
+    }
+
+    pub(super) async fn meta(&self) -> Result<Option<Meta>> {
+        let mut read = cmd("HMGET");
+        read.arg(keys::META).arg(&["instance", "protocol", "shards"]);
+        let (instance, protocol, shards): (Option<String>, Option<String>, Option<String>) =
+            self.ask(&read).await?;
+        let Some(instance) = instance else { return Ok(None) };
+        let shards = shards.unwrap_or_default();
+        let shards = shards.parse().map_err(|_| {
+            BrokerError::Corrupt(format!(
+                "`{}` says `{shards}` shards, which is no number up to 65535",
+                keys::META
+            ))
+        })?;
+        Ok(Some(Meta { instance, protocol: protocol.unwrap_or_default(), shards }))
+    }
+
+    pub(super) async fn check(&self) -> Result<Health> {
+        let mut pipe = pipe();
+        pipe.cmd("PING").cmd("HGET").arg(keys::META).arg("instance").cmd("TIME").cmd("INFO");
+        let (_pong, instance, time, info): (Value, Option<String>, (u64, u64), String) =
+            self.ask_all(&pipe).await?;
+        self.recognise(instance.as_deref())?;
+        let info = Info(info);
+        self.refuse_unfit(&info)?;
+        self.remember_memory(info.memory_used());
+        Ok(Health {
+            version: info.version(),
+            memory_used: info.memory_used(),
+            warnings: info.warnings(),
+            time_ms: time.0 * 1_000 + time.1 / 1_000,
+        })
+    }
+
+    /// Refuses a server that answers with other data than before.
+    pub(super) async fn recognise_server(&self) -> Result<()> {
+        let mut read = cmd("HGET");
+        let instance: Option<String> = self.ask(read.arg(keys::META).arg("instance")).await?;
+        self.recognise(instance.as_deref())
+    }
+
+    /// Refuses while memory is short. Reads it at most once a second.
+    pub(super) async fn refuse_when_memory_is_short(&self) -> Result<()> {
+        let known = *self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = match known {
+            Some((at, used)) if at.elapsed() < MEMORY_READ_EVERY => used,
+            _ => {
+                let used = Info(self.ask(cmd("INFO").arg("memory")).await?).memory_used();
+                self.remember_memory(used);
+                used
+            }
+        };
+        if used > MEMORY_USED_MAX { Err(BrokerError::OutOfMemory) } else { Ok(()) }
+    }
+
+    /// Makes the stream and its group, from the stream's start, unless they exist.
+    pub(super) async fn create_group(&self, stream: &str, group: &str) -> Result<()> {
+        let mut create = cmd("XGROUP");
+        create.arg("CREATE").arg(stream).arg(group).arg("0").arg("MKSTREAM");
+        match self.try_ask::<Value>(&create).await? {
+            Ok(_) => Ok(()),
+            Err(e) if e.code() == Some("BUSYGROUP") => Ok(()),
+            Err(e) => Err(super::fault::fault(e)),
+        }
+    }
+
+    async fn install(&self, install: &Install) -> Result<Meta> {
+        let mut call = Function::Install.on(&[keys::META]);
+        call.arg("instance").arg(&install.instance).arg("protocol").arg(wire::PROTOCOL);
+        call.arg("shards").arg(install.shards).arg("streams").arg("single");
+        let _created: bool = self.call(&call).await?;
+        let meta = self.meta_of_the_known_installation().await?;
+        meta.ok_or_else(|| {
+            BrokerError::DataLost(format!("`{}` went away while it was made", keys::META))
+        })
+    }
+
+    async fn meta_of_the_known_installation(&self) -> Result<Option<Meta>> {
+        let meta = self.meta().await?;
+        self.recognise(meta.as_ref().map(|meta| meta.instance.as_str()))?;
+        if let Some(meta) = &meta {
+            self.instance.get_or_init(|| meta.instance.clone());
+        }
+        Ok(meta)
+    }
+
+    fn recognise(&self, found: Option<&str>) -> Result<()> {
+        match (self.instance.get(), found) {
+            (None, _) => Ok(()),
+            (Some(known), Some(found)) if known == found => Ok(()),
+            (Some(known), Some(found)) => Err(BrokerError::DataLost(format!(
+                "the installation is `{found}`, it was `{known}`"
+            ))),
+            (Some(known), None) => Err(BrokerError::DataLost(format!(
+                "the installation `{known}` is gone; restore the data, or restart Goalmill to begin anew"
+            ))),
+        }
+    }
+
+    fn refuse_unfit(&self, info: &Info) -> Result<()> {
+        let version = info.text("redis_version");
+        if version
+            .split('.')
+            .next()
+            .and_then(|major| major.parse().ok())
+            .is_none_or(|major: u32| major < VERSION_MIN)
+        {
+            return Err(BrokerError::Unsafe(format!(
+                "the version is `{version}`; install Redis 7.0 or later"
+            )));
+        }
+        if info.text("role") == "slave" {
+            return Err(BrokerError::Unavailable(
+                "this server is a replica; connect to the primary".into(),
+            ));
+        }
+        match info.eviction() {
+            Some(policy) if !self.allow_unsafe => Err(BrokerError::Unsafe(format!(
+                "`maxmemory-policy` is `{policy}`, which evicts plans; set it to `noeviction`"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn remember_memory(&self, used: f64) {
+        *self.memory.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), used));
+    }
+
+    async fn load_functions(&self) -> Result<()> {
+        functions::load(&mut self.dialer.dial().await?).await
+    }
+}
+
+/// The reply of `INFO`.
+struct Info(String);
+
+impl Info {
+    /// The value of a field; empty when the server does not tell it.
+    fn text(&self, name: &str) -> &str {
+        let found = self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        found.unwrap_or_default().trim_end()
+    }
+
+    fn number(&self, name: &str) -> f64 {
+        self.text(name).parse().unwrap_or(0.0)
+    }
+
+    fn version(&self) -> String {
+        match self.text("valkey_version") {
+            "" => format!("redis {}", self.text("redis_version")),
+            valkey => format!("valkey {valkey}"),
+        }
+    }
+
+    fn memory_used(&self) -> f64 {
+        let limit = self.number("maxmemory");
+        if limit > 0.0 { self.number("used_memory") / limit } else { 0.0 }
+    }
+
+    /// The policy, when it evicts.
+    fn eviction(&self) -> Option<&str> {
+        Some(self.text("maxmemory_policy")).filter(|policy| !matches!(*policy, "" | "noeviction"))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if let Some(policy) = self.eviction() {
+            warnings.push(format!(
+                "`maxmemory-policy` is `{policy}`, which evicts plans; set it to `noeviction`"
+            ));
+        }
+        if self.text("aof_enabled") == "0" {
+            warnings.push(
+                "the append-only file is off: a restart loses plans; set `appendonly yes`".into(),
+            );
+        }
+        for (field, what) in
+            [("aof_last_write_status", "append-only file"), ("rdb_last_bgsave_status", "snapshot")]
+        {
+            if !matches!(self.text(field), "" | "ok") {
+                warnings.push(format!(
+                    "the last write of the {what} failed; look at the disk of Redis"
+                ));
+            }
+        }
+        let used = self.memory_used();
+        if used > MEMORY_USED_MAX {
+            warnings.push(format!(
+                "{:.0} % of `maxmemory` is in use: new submissions are refused",
+                used * 100.0
+            ));
+        }
+        warnings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn info_is_read() {
+        let info = Info("# Server\r\nredis_version:7.0.15\r\nused_memory:50\r\nmaxmemory:100\r\naof_enabled:0\r\n".into());
+        assert_eq!((info.version().as_str(), info.memory_used()), ("redis 7.0.15", 0.5));
+        assert_eq!(info.eviction(), None);
+        assert_eq!(info.warnings().len(), 1, "{:?}", info.warnings());
+    }
+}

@@ -1,0 +1,110 @@
+//! Reads what commits wrote.
+
+use std::collections::BTreeMap;
+
+use goalmill_common::id::{EntryId, PlanId, ShardId};
+use goalmill_common::keys;
+use redis::{cmd, pipe};
+
+use super::link::Links;
+use super::{Result, reply};
+use crate::LogEntry;
+
+/// Index entries looked at in one go.
+const SWEEP_PAGE: usize = 500;
+
+impl Links {
+    pub(super) async fn cursor(&self, shard: ShardId) -> Result<EntryId> {
+        let cursor: Option<String> = self.ask(cmd("GET").arg(keys::cursor(shard))).await?;
+        Ok(cursor.map_or_else(EntryId::start, EntryId::from))
+    }
+
+    pub(super) async fn active(&self, shard: ShardId) -> Result<Vec<PlanId>> {
+        let mut plans: Vec<String> = self.ask(cmd("SMEMBERS").arg(keys::active(shard))).await?;
+        plans.sort_unstable();
+        Ok(plans.into_iter().map(PlanId::from).collect())
+    }
+
+    pub(super) async fn log(
+        &self,
+        plan: &PlanId,
+        after_seq: u64,
+        limit: usize,
+    ) -> Result<Vec<LogEntry>> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let mut read = cmd("XRANGE");
+        read.arg(keys::events(plan))
+            .arg(format!("({after_seq}-0"))
+            .arg("+")
+            .arg("COUNT")
+            .arg(limit);
+        let entries = reply::entries(self.ask(&read).await?)?;
+        Ok(entries.into_iter().map(reply::log_entry).collect())
+    }
+
+    pub(super) async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>> {
+        self.ask(cmd("HGETALL").arg(keys::plan(plan))).await
+    }
+
+    pub(super) async fn plans(
+        &self,
+        shard: ShardId,
+        before_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<(PlanId, u64)>> {
+        let mut read = cmd("ZREVRANGEBYSCORE");
+        read.arg(keys::index(shard)).arg(format!("({before_ms}")).arg("-inf").arg("WITHSCORES");
+        read.arg("LIMIT").arg(0).arg(limit);
+        let found: Vec<(String, f64)> = self.ask(&read).await?;
+        Ok(found.into_iter().map(|(plan, score)| (PlanId::from(plan), whole(score))).collect())
+    }
+
+    pub(super) async fn sweep_index(&self, shard: ShardId, before_ms: u64) -> Result<u64> {
+        let index = keys::index(shard);
+        let (mut swept, mut kept) = (0, 0);
+        loop {
+            let mut read = cmd("ZRANGEBYSCORE");
+            read.arg(&index)
+                .arg("-inf")
+                .arg(format!("({before_ms}"))
+                .arg("LIMIT")
+                .arg(kept)
+                .arg(SWEEP_PAGE);
+            let page: Vec<String> = self.ask(&read).await?;
+            if page.is_empty() {
+                return Ok(swept);
+            }
+            let gone = self.without_summary(&page).await?;
+            kept += page.len() - gone.len();
+            if !gone.is_empty() {
+                swept += self.ask::<u64>(cmd("ZREM").arg(&index).arg(&gone)).await?;
+            }
+        }
+    }
+
+    async fn without_summary(&self, plans: &[String]) -> Result<Vec<String>> {
+        let mut pipe = pipe();
+        for plan in plans {
+            pipe.cmd("EXISTS").arg(keys::plan(&PlanId::from(plan.as_str())));
+        }
+        let exist: Vec<bool> = self.ask_all(&pipe).await?;
+        Ok(plans
+            .iter()
+            .zip(exist)
+            .filter(|(_, exists)| !exists)
+            .map(|(plan, _)| plan.clone())
+            .collect())
+    }
+}
+
+/// A score as the whole number that it was written as.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "scores are milliseconds below 2^53"
+)]
+pub(super) fn whole(score: f64) -> u64 {
+    score as u64
+}

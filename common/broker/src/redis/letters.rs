@@ -1,0 +1,74 @@
+//! Dead letters and blobs.
+
+use goalmill_common::id::{AgentType, EntryId, PlanId};
+use goalmill_common::keys;
+use redis::{Value, cmd};
+
+use super::link::Links;
+use super::{Result, reply};
+use crate::{DeadLetter, Entry};
+
+/// Dead letters kept of one agent type, about.
+const DEAD_LETTERS_MAX: usize = 10_000;
+
+impl Links {
+    pub(super) async fn bury(&self, letter: &DeadLetter) -> Result<()> {
+        let mut add = cmd("XADD");
+        add.arg(keys::dead(&letter.agent_type))
+            .arg("MAXLEN")
+            .arg("~")
+            .arg(DEAD_LETTERS_MAX)
+            .arg("*");
+        add.arg("plan")
+            .arg(letter.plan.as_str())
+            .arg("step")
+            .arg(&letter.step)
+            .arg("attempt")
+            .arg(letter.attempt);
+        add.arg("code")
+            .arg(&letter.code)
+            .arg("reason")
+            .arg(&letter.reason)
+            .arg("task")
+            .arg(&letter.task);
+        self.ask::<Value>(&add).await?;
+        Ok(())
+    }
+
+    pub(super) async fn dead_letters(
+        &self,
+        agent_type: &AgentType,
+        limit: usize,
+    ) -> Result<Vec<(EntryId, DeadLetter)>> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let mut read = cmd("XREVRANGE");
+        read.arg(keys::dead(agent_type)).arg("+").arg("-").arg("COUNT").arg(limit);
+        let entries = reply::entries(self.ask(&read).await?)?;
+        Ok(entries.into_iter().map(|entry| letter(agent_type, entry)).collect())
+    }
+
+    pub(super) async fn put_blob(&self, key: &str, bytes: &[u8], ttl_ms: u64) -> Result<()> {
+        self.ask::<Value>(cmd("SET").arg(key).arg(bytes).arg("PX").arg(ttl_ms.max(1))).await?;
+        Ok(())
+    }
+
+    pub(super) async fn get_blob(&self, key: &str) -> Result<Option<Vec<u8>>> {
+        self.ask(cmd("GET").arg(key)).await
+    }
+}
+
+fn letter(agent_type: &AgentType, mut entry: Entry) -> (EntryId, DeadLetter) {
+    let mut text = |name: &str| reply::lossy(reply::take(&mut entry.fields, name));
+    let letter = DeadLetter {
+        agent_type: agent_type.clone(),
+        plan: PlanId::from(text("plan")),
+        step: text("step"),
+        attempt: text("attempt").parse().unwrap_or(0),
+        code: text("code"),
+        reason: text("reason"),
+        task: text("task"),
+    };
+    (entry.id, letter)
+}

@@ -1,0 +1,229 @@
+//! Connections: a pool for rare verbs, lines of their own for busy ones, new ones for readers.
+//!
+//! Nothing here sends a command twice: a verb whose reply was lost fails, and its caller decides.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use deadpool_redis::{Manager, Pool, PoolError, Runtime};
+use goalmill_common::config::RedisSettings;
+use goalmill_common::id::{AgentType, ShardId};
+use redis::aio::MultiplexedConnection;
+use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue,
+    IntoConnectionInfo, Pipeline, RedisResult,
+};
+use tokio::time::Instant;
+
+use super::fault::{fault, is_answer, is_unknown_function};
+use super::{Result, functions};
+use crate::BrokerError;
+
+/// Bytes that may wait in a line's write buffer.
+const WRITE_BUFFER_BYTES: usize = 64 << 10;
+
+/// All connections to one Redis, and what is remembered about it.
+pub(super) struct Links {
+    pub(super) dialer: Arc<Dialer>,
+    pool: Pool,
+    commits: Mutex<BTreeMap<ShardId, Arc<Link>>>,
+    /// Appends to inboxes and submissions.
+    pub(super) sends: Link,
+    /// Extends leases and ends the waits of readers.
+    pub(super) control: Link,
+    pub(super) allow_unsafe: bool,
+    /// The installation that answered first.
+    pub(super) instance: OnceLock<String>,
+    /// Share of `maxmemory` in use, and when it was read.
+    pub(super) memory: Mutex<Option<(Instant, f64)>>,
+    /// Where the search for expired leases goes on.
+    pub(super) sweeps: Mutex<BTreeMap<AgentType, String>>,
+    /// When consumers were pruned last.
+    pub(super) pruned: Mutex<BTreeMap<AgentType, Instant>>,
+}
+
+impl Links {
+    pub(super) fn new(settings: &RedisSettings) -> Result<Self> {
+        let dialer = Arc::new(Dialer::new(settings)?);
+        let manager =
+            Manager::new_with_config(dialer.info.clone(), dialer.config.clone()).map_err(fault)?;
+        let pool = Pool::builder(manager)
+            .max_size(settings.pool_size.max(1))
+            .runtime(Runtime::Tokio1)
+            .wait_timeout(Some(Duration::from_millis(settings.response_ms)))
+            .build()
+            .map_err(|e| BrokerError::Unavailable(format!("the pool cannot be built: {e}")))?;
+        Ok(Self {
+            pool,
+            commits: Mutex::default(),
+            sends: Link::new(dialer.clone()),
+            control: Link::new(dialer.clone()),
+            dialer,
+            allow_unsafe: settings.allow_unsafe,
+            instance: OnceLock::new(),
+            memory: Mutex::default(),
+            sweeps: Mutex::default(),
+            pruned: Mutex::default(),
+        })
+    }
+
+    /// The line for a shard's commits.
+    pub(super) fn commits(&self, shard: ShardId) -> Arc<Link> {
+        let mut commits = self.commits.lock().unwrap_or_else(PoisonError::into_inner);
+        commits.entry(shard).or_insert_with(|| Arc::new(Link::new(self.dialer.clone()))).clone()
+    }
+
+    /// Sends one command over a connection of the pool.
+    pub(super) async fn ask<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<T> {
+        self.try_ask(cmd).await?.map_err(fault)
+    }
+
+    /// Sends one command, and leaves a refusal of the server to the caller.
+    pub(super) async fn try_ask<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<RedisResult<T>> {
+        let mut line = self.pool.get().await.map_err(no_line)?;
+        let reply = cmd.query_async(&mut line).await;
+        discard_broken(line, &reply);
+        Ok(reply)
+    }
+
+    /// Sends reads, or writes that do not depend on one another, in one go.
+    pub(super) async fn ask_all<T: FromRedisValue>(&self, pipe: &Pipeline) -> Result<T> {
+        let mut line = self.pool.get().await.map_err(no_line)?;
+        let reply = pipe.query_async(&mut line).await;
+        discard_broken(line, &reply);
+        reply.map_err(fault)
+    }
+
+    /// Calls a function over the pool.
+    pub(super) async fn call<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<T> {
+        let mut line = self.pool.get().await.map_err(no_line)?;
+        let mut reply = cmd.query_async(&mut line).await;
+        if reply.as_ref().is_err_and(is_unknown_function) {
+            functions::load(&mut *line).await?;
+            reply = cmd.query_async(&mut line).await;
+        }
+        discard_broken(line, &reply);
+        reply.map_err(fault)
+    }
+}
+
+/// Keeps a connection that failed from going back to the pool.
+fn discard_broken<T>(line: deadpool_redis::Connection, reply: &RedisResult<T>) {
+    if reply.as_ref().is_err_and(|e| !is_answer(e)) {
+        drop(deadpool_redis::Connection::take(line));
+    }
+}
+
+fn no_line(error: PoolError) -> BrokerError {
+    match error {
+        PoolError::Backend(e) => fault(e),
+        PoolError::Timeout(_)
+        | PoolError::Closed
+        | PoolError::NoRuntimeSpecified
+        | PoolError::PostCreateHook(_) => {
+            BrokerError::Unavailable(format!("no connection is free: {error}"))
+        }
+    }
+}
+
+/// One connection that many share; opened when needed, dropped when it breaks.
+pub(super) struct Link {
+    dialer: Arc<Dialer>,
+    line: tokio::sync::Mutex<Option<MultiplexedConnection>>,
+}
+
+impl Link {
+    fn new(dialer: Arc<Dialer>) -> Self {
+        Self { dialer, line: tokio::sync::Mutex::default() }
+    }
+
+    /// Sends one command.
+    pub(super) async fn ask<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<T> {
+        let mut line = self.line().await?;
+        let reply = cmd.query_async(&mut line).await;
+        self.drop_broken(&reply).await;
+        reply.map_err(fault)
+    }
+
+    /// Calls a function.
+    pub(super) async fn call<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<T> {
+        let mut line = self.line().await?;
+        let mut reply = cmd.query_async(&mut line).await;
+        if reply.as_ref().is_err_and(is_unknown_function) {
+            functions::load(&mut line).await?;
+            reply = cmd.query_async(&mut line).await;
+        }
+        self.drop_broken(&reply).await;
+        reply.map_err(fault)
+    }
+
+    async fn line(&self) -> Result<MultiplexedConnection> {
+        let mut line = self.line.lock().await;
+        match &*line {
+            Some(open) => Ok(open.clone()),
+            None => Ok(line.insert(self.dialer.dial().await?).clone()),
+        }
+    }
+
+    async fn drop_broken<T>(&self, reply: &RedisResult<T>) {
+        if reply.as_ref().is_err_and(|e| !is_answer(e)) {
+            *self.line.lock().await = None;
+        }
+    }
+}
+
+/// Opens connections.
+pub(super) struct Dialer {
+    client: Client,
+    info: ConnectionInfo,
+    config: AsyncConnectionConfig,
+}
+
+impl Dialer {
+    fn new(settings: &RedisSettings) -> Result<Self> {
+        let info = settings.url.as_str().into_connection_info().map_err(|e| {
+            let mend = "give `redis://`, `rediss://` or `redis+unix://` and an address";
+            BrokerError::Unavailable(format!("`redis.url` is not valid: {e}; {mend}"))
+        })?;
+        let info = info.set_tcp_settings(tcp());
+        if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+            // An error says that the process has a provider already.
+            rustls::crypto::ring::default_provider().install_default().ok();
+        }
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(Duration::from_millis(settings.connect_ms)))
+            .set_response_timeout(Some(Duration::from_millis(settings.response_ms)))
+            .set_write_backpressure_boundary(WRITE_BUFFER_BYTES);
+        Ok(Self { client: Client::open(info.clone()).map_err(fault)?, info, config })
+    }
+
+    /// Opens a connection for commands or for a reader.
+    pub(super) async fn dial(&self) -> Result<MultiplexedConnection> {
+        self.client.get_multiplexed_async_connection_with_config(&self.config).await.map_err(fault)
+    }
+
+    /// Opens a connection that takes messages: they go to `sender`.
+    pub(super) async fn dial_messages(
+        &self,
+        sender: tokio::sync::mpsc::UnboundedSender<redis::PushInfo>,
+    ) -> Result<MultiplexedConnection> {
+        let redis = self.info.redis_settings().clone().set_protocol(redis::ProtocolVersion::RESP3);
+        let client = Client::open(self.info.clone().set_redis_settings(redis)).map_err(fault)?;
+        let config = self.config.clone().set_push_sender(sender);
+        client.get_multiplexed_async_connection_with_config(&config).await.map_err(fault)
+    }
+}
+
+/// Small writes go out at once, and a peer that went silent is noticed in about 10 s.
+fn tcp() -> TcpSettings {
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(5))
+        .with_interval(Duration::from_secs(2))
+        .with_retries(3);
+    let settings = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
+    #[cfg(target_os = "linux")]
+    let settings = settings.set_user_timeout(Duration::from_secs(10));
+    settings
+}

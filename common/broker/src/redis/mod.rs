@@ -1,0 +1,197 @@
+//! The Redis back end: one Redis, its keys and its functions.
+
+mod commit;
+mod fault;
+mod functions;
+mod install;
+mod journal;
+mod letters;
+mod link;
+mod ownership;
+pub mod probe;
+mod reader;
+mod registry;
+mod reply;
+mod submissions;
+mod tasks;
+mod wait;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::config::RedisSettings;
+use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::wire::Fields;
+
+use crate::{
+    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, Install,
+    LogEntry, Meta, Ownership, QueueState, Reader,
+};
+use link::Links;
+
+type Result<T> = std::result::Result<T, BrokerError>;
+
+/// Prepares connections; nothing is sent before the first verb.
+///
+/// For `rediss://` the process-wide TLS provider is set when there is none yet.
+pub async fn connect(settings: &RedisSettings) -> Result<Arc<dyn Broker>> {
+    Ok(Arc::new(RedisBroker(Arc::new(Links::new(settings)?))))
+}
+
+/// The verbs over Redis, each in the file of its concern.
+struct RedisBroker(Arc<Links>);
+
+#[async_trait]
+impl Broker for RedisBroker {
+    async fn open(&self, install: &Install) -> Result<Meta> {
+        self.0.open(install).await
+    }
+    async fn meta(&self) -> Result<Option<Meta>> {
+        self.0.meta().await
+    }
+    async fn check(&self) -> Result<Health> {
+        self.0.check().await
+    }
+
+    async fn owner(&self, shard: ShardId) -> Result<Option<Ownership>> {
+        self.0.owner(shard).await
+    }
+    async fn acquire(&self, shard: ShardId, claim: &Claim) -> Result<bool> {
+        self.0.acquire(shard, claim).await
+    }
+    async fn renew(&self, shard: ShardId, token: &str) -> Result<bool> {
+        self.0.renew(shard, token).await
+    }
+    async fn release(&self, shard: ShardId, token: &str) -> Result<()> {
+        self.0.release(shard, token).await
+    }
+
+    async fn commit(&self, commit: &Commit) -> Result<Committed> {
+        self.0.commit(commit).await
+    }
+    async fn cursor(&self, shard: ShardId) -> Result<EntryId> {
+        self.0.cursor(shard).await
+    }
+    async fn active(&self, shard: ShardId) -> Result<Vec<PlanId>> {
+        self.0.active(shard).await
+    }
+    async fn log(&self, plan: &PlanId, after_seq: u64, limit: usize) -> Result<Vec<LogEntry>> {
+        self.0.log(plan, after_seq, limit).await
+    }
+    async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>> {
+        self.0.summary(plan).await
+    }
+    async fn plans(
+        &self,
+        shard: ShardId,
+        before_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<(PlanId, u64)>> {
+        self.0.plans(shard, before_ms, limit).await
+    }
+    async fn sweep_index(&self, shard: ShardId, before_ms: u64) -> Result<u64> {
+        self.0.sweep_index(shard, before_ms).await
+    }
+
+    async fn submit(&self, fields: &Fields) -> Result<EntryId> {
+        self.0.submit(fields).await
+    }
+    async fn reclaim_submissions(
+        &self,
+        consumer: &str,
+        idle_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<Entry>> {
+        self.0.reclaim_submissions(consumer, idle_ms, limit).await
+    }
+    async fn acknowledge_submissions(&self, ids: &[EntryId]) -> Result<()> {
+        self.0.acknowledge_submissions(ids).await
+    }
+    async fn answer(&self, answers: &[(String, String)]) -> Result<()> {
+        self.0.answer(answers).await
+    }
+    async fn answers(&self, ids: &[String]) -> Result<Vec<Option<String>>> {
+        self.0.answers(ids).await
+    }
+
+    async fn send(&self, shard: ShardId, fields: &Fields) -> Result<()> {
+        self.0.send(shard, fields).await
+    }
+
+    async fn open_queue(&self, agent_type: &AgentType) -> Result<()> {
+        self.0.open_queue(agent_type).await
+    }
+    async fn extend(
+        &self,
+        worker: &WorkerId,
+        leases: &[(AgentType, EntryId)],
+    ) -> Result<Vec<bool>> {
+        self.0.extend(worker, leases).await
+    }
+    async fn reclaim(
+        &self,
+        agent_type: &AgentType,
+        idle_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<Delivery>> {
+        self.0.reclaim(agent_type, idle_ms, limit).await
+    }
+    async fn trim(&self, agent_type: &AgentType) -> Result<()> {
+        self.0.trim(agent_type).await
+    }
+    async fn queues(&self) -> Result<Vec<QueueState>> {
+        self.0.queues().await
+    }
+
+    async fn cancel(&self, tokens: &[AttemptToken]) -> Result<()> {
+        self.0.cancel(tokens).await
+    }
+    async fn cancelled(&self) -> Result<Vec<AttemptToken>> {
+        self.0.cancelled().await
+    }
+
+    async fn register(&self, agent: &Agent) -> Result<()> {
+        self.0.register(agent).await
+    }
+    async fn agents(&self) -> Result<Vec<Agent>> {
+        self.0.agents().await
+    }
+    async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {
+        self.0.beat_worker(beat).await
+    }
+    async fn forget_worker(&self, worker: &WorkerId) -> Result<()> {
+        self.0.forget_worker(worker).await
+    }
+    async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>> {
+        self.0.workers(within_ms).await
+    }
+    async fn beat_scheduler(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
+        self.0.beat_scheduler(id, within_ms).await
+    }
+    async fn forget_scheduler(&self, id: &str) -> Result<()> {
+        self.0.forget_scheduler(id).await
+    }
+
+    async fn bury(&self, letter: &DeadLetter) -> Result<()> {
+        self.0.bury(letter).await
+    }
+    async fn dead_letters(
+        &self,
+        agent_type: &AgentType,
+        limit: usize,
+    ) -> Result<Vec<(EntryId, DeadLetter)>> {
+        self.0.dead_letters(agent_type, limit).await
+    }
+    async fn put_blob(&self, key: &str, bytes: &[u8], ttl_ms: u64) -> Result<()> {
+        self.0.put_blob(key, bytes, ttl_ms).await
+    }
+    async fn get_blob(&self, key: &str) -> Result<Option<Vec<u8>>> {
+        self.0.get_blob(key).await
+    }
+
+    async fn reader(&self) -> Result<Box<dyn Reader>> {
+        Ok(Box::new(reader::RedisReader::new(self.0.clone())))
+    }
+}

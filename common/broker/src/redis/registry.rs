@@ -1,0 +1,119 @@
+//! Who is there: agent types, workers, schedulers; and which attempts shall stop.
+
+use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::id::{AttemptToken, WorkerId};
+use goalmill_common::keys;
+use redis::{Value, cmd, pipe};
+use serde::de::DeserializeOwned;
+
+use super::Result;
+use super::functions::Function;
+use super::journal::whole;
+use super::link::Links;
+
+/// Cancelled attempts are remembered for so long, in milliseconds.
+const CANCELLED_MS: u64 = 3_600_000;
+/// Workers and schedulers that were not seen for so long are forgotten, in milliseconds.
+const REMEMBER_MS: u64 = 24 * 3_600_000;
+
+impl Links {
+    pub(super) async fn cancel(&self, tokens: &[AttemptToken]) -> Result<()> {
+        if tokens.is_empty() {
+            return Ok(());
+        }
+        let mut call = Function::Cancel.on(&[keys::CANCELLED]);
+        call.arg(keys::CANCEL).arg(CANCELLED_MS);
+        for token in tokens {
+            call.arg(token.as_str());
+        }
+        self.call::<Value>(&call).await?;
+        Ok(())
+    }
+
+    pub(super) async fn cancelled(&self) -> Result<Vec<AttemptToken>> {
+        let tokens = self.recent(keys::CANCELLED, CANCELLED_MS).await?;
+        Ok(tokens.into_iter().map(|(token, _)| AttemptToken::from(token)).collect())
+    }
+
+    pub(super) async fn register(&self, agent: &Agent) -> Result<()> {
+        let agent_type = agent.agent_type.as_str();
+        let mut pipe = pipe();
+        pipe.cmd("HSET").arg(keys::AGENTS).arg(agent_type).arg(json(agent));
+        pipe.cmd("PUBLISH").arg(keys::AGENTS_CHANGED).arg(agent_type);
+        self.ask_all::<Value>(&pipe).await?;
+        Ok(())
+    }
+
+    pub(super) async fn agents(&self) -> Result<Vec<Agent>> {
+        let texts: Vec<Vec<u8>> = self.ask(cmd("HVALS").arg(keys::AGENTS)).await?;
+        let mut agents: Vec<Agent> =
+            texts.iter().filter_map(|text| read(keys::AGENTS, text)).collect();
+        agents.sort_by(|a, b| a.agent_type.cmp(&b.agent_type));
+        Ok(agents)
+    }
+
+    pub(super) async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {
+        let mut call = Function::BeatWorker.on(&[keys::WORKERS, keys::WORKER_BEATS]);
+        self.call::<Value>(call.arg(beat.worker.as_str()).arg(json(beat)).arg(REMEMBER_MS)).await?;
+        Ok(())
+    }
+
+    pub(super) async fn forget_worker(&self, worker: &WorkerId) -> Result<()> {
+        let mut pipe = pipe();
+        pipe.cmd("ZREM").arg(keys::WORKERS).arg(worker.as_str());
+        pipe.cmd("HDEL").arg(keys::WORKER_BEATS).arg(worker.as_str());
+        self.ask_all::<Value>(&pipe).await?;
+        Ok(())
+    }
+
+    pub(super) async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>> {
+        let seen = self.recent(keys::WORKERS, within_ms).await?;
+        if seen.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut read_beats = cmd("HMGET");
+        read_beats.arg(keys::WORKER_BEATS);
+        for (worker, _) in &seen {
+            read_beats.arg(worker);
+        }
+        let texts: Vec<Option<Vec<u8>>> = self.ask(&read_beats).await?;
+        let beats = seen.into_iter().zip(texts).filter_map(|((_, seen_ms), text)| {
+            let beat: WorkerBeat = read(keys::WORKER_BEATS, &text?)?;
+            Some(WorkerBeat { seen_ms, ..beat })
+        });
+        let mut beats: Vec<_> = beats.collect();
+        beats.sort_by(|a, b| a.worker.cmp(&b.worker));
+        Ok(beats)
+    }
+
+    pub(super) async fn beat_scheduler(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
+        let mut call = Function::BeatScheduler.on(&[keys::SCHEDULERS_ALIVE]);
+        let mut alive: Vec<String> =
+            self.call(call.arg(id).arg(within_ms).arg(REMEMBER_MS)).await?;
+        alive.sort_unstable();
+        Ok(alive)
+    }
+
+    pub(super) async fn forget_scheduler(&self, id: &str) -> Result<()> {
+        self.ask::<Value>(cmd("ZREM").arg(keys::SCHEDULERS_ALIVE).arg(id)).await?;
+        Ok(())
+    }
+
+    /// Members of a ZSET of times that are younger than `within_ms`, with their times.
+    async fn recent(&self, key: &str, within_ms: u64) -> Result<Vec<(String, u64)>> {
+        let found: Vec<(String, f64)> =
+            self.call(Function::Recent.on(&[key]).arg(within_ms)).await?;
+        Ok(found.into_iter().map(|(member, score)| (member, whole(score))).collect())
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("a registration always has a JSON text")
+}
+
+/// Reads what any client may have written: what cannot be read is passed over.
+fn read<T: DeserializeOwned>(key: &str, text: &[u8]) -> Option<T> {
+    serde_json::from_slice(text)
+        .inspect_err(|e| tracing::warn!("an entry of `{key}` cannot be read: {e}"))
+        .ok()
+}

@@ -1,0 +1,95 @@
+//! Submissions, their answers, and messages to a shard's inbox.
+
+use goalmill_common::id::{EntryId, ShardId};
+use goalmill_common::keys;
+use goalmill_common::wire::Fields;
+use redis::{Cmd, Value, cmd, pipe};
+
+use super::Result;
+use super::commit::is_entry_id;
+use super::functions::Function;
+use super::link::Links;
+use crate::{BrokerError, Entry};
+
+/// Answers are kept for so long, in milliseconds.
+const ANSWERS_MS: u64 = 24 * 3_600_000;
+
+impl Links {
+    pub(super) async fn submit(&self, fields: &Fields) -> Result<EntryId> {
+        self.refuse_when_memory_is_short().await?;
+        let id: String = self.sends.ask(&append(keys::GOALS, fields)).await?;
+        Ok(EntryId::from(id))
+    }
+
+    pub(super) async fn reclaim_submissions(
+        &self,
+        consumer: &str,
+        idle_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<Entry>> {
+        let claim =
+            self.claim_idle(keys::GOALS, keys::SCHEDULERS, consumer, idle_ms, limit, "0-0").await?;
+        Ok(claim.entries)
+    }
+
+    pub(super) async fn acknowledge_submissions(&self, ids: &[EntryId]) -> Result<()> {
+        let mut call = Function::Settle.on(&[keys::GOALS]);
+        call.arg(keys::SCHEDULERS);
+        for id in ids.iter().filter(|id| is_entry_id(id)) {
+            call.arg(id.as_str());
+        }
+        self.call::<Value>(&call).await?;
+        Ok(())
+    }
+
+    pub(super) async fn answer(&self, answers: &[(String, String)]) -> Result<()> {
+        if answers.is_empty() {
+            return Ok(());
+        }
+        let mut pipe = pipe();
+        for (id, answer) in answers {
+            pipe.cmd("SET").arg(keys::answer(id)).arg(answer).arg("PX").arg(ANSWERS_MS);
+        }
+        self.ask_all::<Value>(&pipe).await?;
+        Ok(())
+    }
+
+    pub(super) async fn answers(&self, ids: &[String]) -> Result<Vec<Option<String>>> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut read = cmd("MGET");
+        for id in ids {
+            read.arg(keys::answer(id));
+        }
+        self.ask(&read).await
+    }
+
+    /// A report must get through also when memory is short: it lets plans end.
+    pub(super) async fn send(&self, shard: ShardId, fields: &Fields) -> Result<()> {
+        let inbox = keys::reports(shard);
+        match self.sends.ask::<Value>(&append(&inbox, fields)).await {
+            Ok(_) => Ok(()),
+            Err(BrokerError::OutOfMemory) => {
+                let mut call = Function::Send.on(&[&inbox]);
+                add_fields(&mut call, fields);
+                self.sends.call::<Value>(&call).await?;
+                Ok(())
+            }
+            Err(e) => Err(e),
+        }
+    }
+}
+
+fn append(stream: &str, fields: &Fields) -> Cmd {
+    let mut add = cmd("XADD");
+    add.arg(stream).arg("*");
+    add_fields(&mut add, fields);
+    add
+}
+
+fn add_fields(cmd: &mut Cmd, fields: &Fields) {
+    for (name, value) in fields {
+        cmd.arg(name).arg(value);
+    }
+}

@@ -1,0 +1,196 @@
+//! A private `redis-server`: own port, own directory, gone with its handle.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use goalmill_common::config::RedisSettings;
+use redis::aio::MultiplexedConnection;
+use tempfile::TempDir;
+
+use crate::process::signal;
+use crate::wait::until_some;
+
+const START_LIMIT: Duration = Duration::from_secs(20);
+/// Two tests may be given the same free port; the second one to use it tries another.
+const PORT_ATTEMPTS: u32 = 5;
+
+/// When a write is on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fsync {
+    /// Within a second: Goalmill's recommendation.
+    EverySecond,
+    /// Before it is answered.
+    Always,
+    /// Never: no append-only file at all.
+    Off,
+}
+
+/// How the server is started.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub fsync: Fsync,
+    /// `maxmemory` in bytes; 0 is no limit.
+    pub memory_bytes_max: u64,
+    pub eviction: &'static str,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { fsync: Fsync::EverySecond, memory_bytes_max: 0, eviction: "noeviction" }
+    }
+}
+
+/// A running (or killed) server.
+pub struct RedisServer {
+    dir: TempDir,
+    port: u16,
+    options: Options,
+    child: Option<Child>,
+}
+
+impl RedisServer {
+    /// Starts one as an operator should: append-only file, no eviction.
+    pub async fn start() -> Result<Self> {
+        Self::start_with(Options::default()).await
+    }
+
+    pub async fn start_with(options: Options) -> Result<Self> {
+        let dir = tempfile::Builder::new().prefix("goalmill-redis-").tempdir()?;
+        let mut server = Self { dir, port: 0, options, child: None };
+        for attempt in 1.. {
+            server.port = free_port()?;
+            match server.restart().await {
+                Ok(()) => break,
+                Err(e) if attempt == PORT_ATTEMPTS => return Err(e),
+                Err(_) => {}
+            }
+        }
+        Ok(server)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// The directory with the server's files.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Settings that reach this server.
+    pub fn settings(&self) -> RedisSettings {
+        RedisSettings { url: self.url(), ..RedisSettings::default() }
+    }
+
+    /// A plain connection, for looking at keys.
+    pub async fn connection(&self) -> Result<MultiplexedConnection> {
+        let client = redis::Client::open(self.url())?;
+        Ok(client.get_multiplexed_async_connection().await?)
+    }
+
+    /// Ends the server at once, as `kill -9` does; its files stay.
+    pub fn kill9(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+
+    /// Starts the server over its files, on the same port, and waits until it answers.
+    pub async fn restart(&mut self) -> Result<()> {
+        self.kill9();
+        self.child = Some(self.spawn()?);
+        let answered = until_some(START_LIMIT, async || {
+            if let Some(child) = &mut self.child
+                && let Ok(Some(status)) = child.try_wait()
+            {
+                return Some(Err(status));
+            }
+            let mut connection = self.connection().await.ok()?;
+            let pong: Result<String, _> = redis::cmd("PING").query_async(&mut connection).await;
+            pong.ok().map(|_| Ok(()))
+        });
+        match answered.await {
+            Some(Ok(())) => Ok(()),
+            Some(Err(status)) => bail!("redis-server ended with {status}: {}", self.last_words()),
+            None => {
+                bail!("redis-server did not answer within {START_LIMIT:?}: {}", self.last_words())
+            }
+        }
+    }
+
+    /// Ends the server and forgets its files: the next [`Self::restart`] finds an empty one.
+    pub fn lose_everything(&mut self) -> Result<()> {
+        self.kill9();
+        for file in std::fs::read_dir(self.dir.path())? {
+            let path = file?.path();
+            if path.is_dir() { std::fs::remove_dir_all(path)? } else { std::fs::remove_file(path)? }
+        }
+        Ok(())
+    }
+
+    /// Holds the process (SIGSTOP): connections stay open and nobody answers.
+    pub fn stop_process(&self) -> Result<()> {
+        signal(self.pid()?, "STOP")
+    }
+
+    /// Lets a held process go on.
+    pub fn cont(&self) -> Result<()> {
+        signal(self.pid()?, "CONT")
+    }
+
+    fn pid(&self) -> Result<u32> {
+        Ok(self.child.as_ref().context("redis-server is not running")?.id())
+    }
+
+    fn spawn(&self) -> Result<Child> {
+        let (append, fsync) = match self.options.fsync {
+            Fsync::EverySecond => ("yes", "everysec"),
+            Fsync::Always => ("yes", "always"),
+            Fsync::Off => ("no", "no"),
+        };
+        let log = File::options().create(true).append(true).open(self.log_path())?;
+        Command::new("redis-server")
+            .args(["--bind", "127.0.0.1", "--protected-mode", "yes", "--save", ""])
+            .args(["--port", &self.port.to_string()])
+            .arg("--dir")
+            .arg(self.dir.path())
+            .args(["--appendonly", append, "--appendfsync", fsync])
+            .args(["--maxmemory", &self.options.memory_bytes_max.to_string()])
+            .args(["--maxmemory-policy", self.options.eviction])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .context("`redis-server` 7.0 or newer must be on PATH: `apt-get install redis-server`, `brew install redis`")
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.dir.path().join("redis.log")
+    }
+
+    fn last_words(&self) -> String {
+        let log = std::fs::read_to_string(self.log_path()).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().rev().take(5).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.kill9();
+    }
+}
+
+/// A port that nobody listens on at this moment.
+pub fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
