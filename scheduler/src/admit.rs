@@ -1,23 +1,19 @@
 //! Turns what a client sent into something a shard can take: read, validated, routed.
 
 use goalmill_common::command::{Planned, Submit};
-use goalmill_common::event::Route;
 use goalmill_common::goal::Goal;
-use goalmill_common::plan::Plan;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::wire::{Submission, SubmissionKind};
 use goalmill_engine::draft::{self, Format};
 use goalmill_engine::validate::{self, Checked};
 use serde_json::Value;
 
-use crate::router;
 use crate::site::Site;
 
 /// What a client's plan text holds: the plan, and the goal it came with.
 pub(crate) struct Admitted {
     pub(crate) goal: Goal,
     pub(crate) planned: Planned,
-    pub(crate) critical_path_seconds: f64,
 }
 
 /// Reads and checks a submission, wherever it came from.
@@ -49,20 +45,11 @@ pub(crate) fn plan(site: &Site, text: &[u8], format: Format) -> Result<Admitted,
     };
     let checked =
         validate::plan(&draft, &site.settings.limits).map_err(|issues| refused(ErrorCode::InvalidPlan, issues))?;
-    let Checked { mut plan, warnings, critical_path_seconds } = checked;
-    let routes = route(site, &mut plan).map_err(|issues| refused(ErrorCode::Unroutable, issues))?;
+    let Checked { mut plan, warnings, .. } = checked;
+    let routes = site.directory.route(&mut plan).map_err(|issues| refused(ErrorCode::Unroutable, issues))?;
     let planned =
         Planned { plan, planner: "submitted".into(), confidence: 1.0, provenance: None, warnings, routes };
-    Ok(Admitted { goal, planned, critical_path_seconds })
-}
-
-/// Lets the router choose for steps that ask for it.
-pub(crate) fn route(site: &Site, plan: &mut Plan) -> Result<Vec<Route>, Vec<Issue>> {
-    if plan.steps.iter().any(|step| step.agent_type.is_auto()) {
-        site.directory.with_router(|router| router::route_plan(plan, router))
-    } else {
-        Ok(Vec::new())
-    }
+    Ok(Admitted { goal, planned })
 }
 
 fn read(site: &Site, text: &[u8], format: Format, code: ErrorCode) -> Result<Value, Problem> {

@@ -7,14 +7,18 @@ use std::time::Duration;
 use goalmill_broker::{Broker, BrokerError, Install};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::Settings;
+use goalmill_common::limits::Limits;
+use goalmill_common::plan::Plan;
+use goalmill_common::problem::Issue;
 use goalmill_common::random::Random;
+use goalmill_engine::validate;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::directory::Directory;
-use crate::planner::Pipeline;
+use crate::planner::{Checked, Pipeline, PlanRequest, SetupError, Validate};
 use crate::shard::{Loops, Membership};
 use crate::site::Site;
 use crate::{api, intake, janitor};
@@ -37,8 +41,8 @@ pub struct Options {
 pub enum StartError {
     #[error("cannot listen on {address}: {reason}")]
     Listen { address: String, reason: String },
-    #[error("the planners cannot be set up: {0}")]
-    Planner(String),
+    #[error(transparent)]
+    Planner(#[from] SetupError),
     #[error(transparent)]
     Broker(#[from] BrokerError),
 }
@@ -65,9 +69,12 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         "" => format!("scheduler-{}", goalmill_common::id::base32(u128::from(random.draw()), 8)),
         id => id.to_owned(),
     };
-    let planners =
-        Pipeline::new(&settings.planner, clock.clone()).map_err(|error| StartError::Planner(error.to_string()))?;
-    let directory = Directory::new(broker.clone(), &settings);
+    let directory = Arc::new(Directory::new(broker.clone(), &settings));
+    let check: Validate = {
+        let directory = directory.clone();
+        Arc::new(move |plan, request| check(&directory, &plan, request))
+    };
+    let planners = Pipeline::from_settings(&settings.planner, check)?;
     let site = Arc::new(Site {
         id,
         shards: meta.shards,
@@ -113,6 +120,15 @@ impl Running {
         self.site.tasks.close();
         self.site.tasks.wait().await;
     }
+}
+
+/// What a planner made is checked and routed like what a client sends, with the limits for planned goals.
+fn check(directory: &Directory, plan: &Plan, request: &PlanRequest) -> Result<Checked, Vec<Issue>> {
+    let limits = Limits { steps_max: request.limits.planned_steps_max, ..request.limits.clone() };
+    let draft = serde_json::to_value(plan).expect("a plan always has a JSON form");
+    let validate::Checked { mut plan, warnings, .. } = validate::plan(&draft, &limits)?;
+    let routes = directory.route(&mut plan)?;
+    Ok(Checked { plan, warnings, routes })
 }
 
 /// Opens the installation; waits as long as Redis cannot be reached, refuses what waiting cannot mend.

@@ -1,16 +1,19 @@
 //! Who is there: a snapshot of the registry and of the live workers, refreshed in the background.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use goalmill_broker::{Broker, BrokerError};
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::config::Settings;
+use goalmill_common::event::Route;
 use goalmill_common::id::AgentType;
+use goalmill_common::plan::Plan;
+use goalmill_common::problem::Issue;
 use tokio_util::sync::CancellationToken;
 
-use crate::router::Router;
+use crate::router::{self, Router};
 
 /// How often workers are looked at; their slots decide how many tasks may be out.
 const REFRESH: Duration = Duration::from_millis(1_000);
@@ -22,7 +25,7 @@ pub(crate) struct Directory {
     /// A worker that was silent for so long counts as gone.
     alive_ms: u64,
     known: RwLock<Known>,
-    router: Mutex<Router>,
+    router: Router,
 }
 
 #[derive(Default)]
@@ -39,7 +42,7 @@ impl Directory {
             window_min: settings.scheduler.window_min,
             alive_ms: settings.worker.heartbeat_ms * 4,
             known: RwLock::default(),
-            router: Mutex::new(Router::new(settings.router.clone())),
+            router: Router::new(settings.router.clone()),
         }
     }
 
@@ -57,9 +60,18 @@ impl Directory {
         self.known.read().unwrap_or_else(PoisonError::into_inner).workers.clone()
     }
 
-    /// Runs `ask` on the router, which knows the registered agents.
-    pub(crate) fn with_router<T>(&self, ask: impl FnOnce(&Router) -> T) -> T {
-        ask(&self.router.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The router, which knows the registered agents.
+    pub(crate) fn router(&self) -> &Router {
+        &self.router
+    }
+
+    /// Lets the router choose for the steps that ask for it.
+    pub(crate) fn route(&self, plan: &mut Plan) -> Result<Vec<Route>, Vec<Issue>> {
+        if plan.steps.iter().any(|step| step.agent_type.is_auto()) {
+            router::route_plan(plan, &self.router)
+        } else {
+            Ok(Vec::new())
+        }
     }
 
     /// Reads registry and workers anew.
@@ -74,7 +86,7 @@ impl Directory {
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if *known.agents != agents {
-            self.router.lock().unwrap_or_else(PoisonError::into_inner).update(agents.clone());
+            self.router.update(agents.clone());
             known.agents = Arc::new(agents);
         }
         known.workers = Arc::new(workers);

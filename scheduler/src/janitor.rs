@@ -25,7 +25,6 @@ pub(crate) async fn run(site: Arc<Site>) {
         let jitter = site.random.below(settings.reclaim_ms / 2 + 1);
         tokio::select! {
            biased;
-            biased;
             () = site.stop.cancelled() => return,
             () = tokio::time::sleep(reclaim / 2 + Duration::from_millis(jitter)) => {}
         }

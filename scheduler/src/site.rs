@@ -23,7 +23,7 @@ pub(crate) struct Site {
     pub(crate) broker: Arc<dyn Broker>,
     pub(crate) clock: Clock,
     pub(crate) random: Random,
-    pub(crate) directory: Directory,
+    pub(crate) directory: Arc<Directory>,
     pub(crate) planners: Pipeline,
     /// Moves with every commit made here: followers of a log look again.
     pub(crate) commits: watch::Sender<u64>,

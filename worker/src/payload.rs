@@ -13,8 +13,6 @@ use crate::worker::Worker;
 
 /// How long a blob is kept: a day, in milliseconds.
 const BLOB_TTL_MS: u64 = 24 * 3_600_000;
-/// What every blob's key begins with; nothing else is read for a reference.
-const BLOB_PREFIX: &str = "goalmill:blob:";
 
 /// The task with its references replaced; `None` when it has none.
 pub(crate) async fn resolve(worker: &Worker, task: &Task) -> Result<Option<Task>, Failure> {
@@ -51,7 +49,7 @@ fn reference(value: &mut Value) -> Option<&mut Value> {
 
 async fn read(worker: &Worker, place: &Value) -> Result<Vec<u8>, Failure> {
     let key = place["$blob"].as_str().unwrap_or_default();
-    if !key.starts_with(BLOB_PREFIX) {
+    if !key.starts_with(keys::BLOBS) {
         let message = format!("`{key}` is not the key of a blob");
         return Err(Failure::new(FailureClass::Permanent, "BLOB_INVALID", message));
     }

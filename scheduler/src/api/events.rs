@@ -132,7 +132,6 @@ impl Follower {
         let Some(looked) = self.looked.replace(Instant::now()) else { return };
         tokio::select! {
            biased;
-            biased;
             () = self.api.site.stop.cancelled() => {}
             _ = self.commits.changed() => tokio::time::sleep_until(looked + LOOK_MIN).await,
             () = tokio::time::sleep(LOOK_MAX) => {}

@@ -1,6 +1,5 @@
 //! Plans: submit, look at, steer.
 
-use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::body::Bytes;
@@ -159,7 +158,7 @@ pub(crate) async fn list(State(api): State<Api>, Query(query): Query<ListQuery>)
         let more = plans.len() == limit;
         for (plan, changed_ms) in plans {
             before = changed_ms;
-            let summary = PlanSummary::from_fields(&broker.summary(&plan).await?);
+            let summary = PlanSummary::from_fields(plan.clone(), &broker.summary(&plan).await?);
             items.extend(summary.filter(|summary| query.status.is_none_or(|status| status == summary.status)));
         }
         if !more || items.len() >= limit {
@@ -174,10 +173,11 @@ pub(crate) async fn get(State(api): State<Api>, Path(id): Path<String>) -> Answe
 }
 
 pub(crate) async fn graph(State(api): State<Api>, Path(id): Path<String>) -> Answer<Plan> {
-    match state(&api, &id).await?.plan() {
-        Some(plan) => Ok(Json(plan.clone())),
-        None => Err(Problem::new(ErrorCode::NotFound, format!("plan `{id}` is not planned yet")).into()),
+    let state = state(&api, &id).await?;
+    if state.is_empty() {
+        return Err(Problem::new(ErrorCode::NotFound, format!("plan `{id}` is not planned yet")).into());
     }
+    Ok(Json(state.plan().as_ref().clone()))
 }
 
 pub(crate) async fn results(State(api): State<Api>, Path(id): Path<String>) -> Answer<Results> {
@@ -190,7 +190,7 @@ pub(crate) async fn explain(State(api): State<Api>, Path(id): Path<String>) -> A
     let workers = api.site.directory.workers();
     for step in &mut explanation.steps {
         let Some(index) = state.step_index(&step.step_id) else { continue };
-        let queue = state.queue(index);
+        let Some(queue) = state.queue(index) else { continue };
         let waits = matches!(
             step.status,
             goalmill_common::status::StepStatus::Ready | goalmill_common::status::StepStatus::Queued

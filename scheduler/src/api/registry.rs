@@ -58,7 +58,7 @@ pub(crate) struct RouteAnswer {
 
 pub(crate) async fn route(State(api): State<Api>, body: Result<Bytes, BytesRejection>) -> Answer<RouteAnswer> {
     let request: RouteRequest = answer::json(&answer::body(body)?)?;
-    let candidates = api.site.directory.with_router(|router| router.route(&request.text));
+    let candidates = api.site.directory.router().route(&request.text);
     Ok(Json(RouteAnswer { candidates }))
 }
 

@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
-use goalmill_broker::{Broker, BrokerError, DeadLetter};
+use goalmill_broker::{BrokerError, DeadLetter};
 use goalmill_common::command::Planned;
 use goalmill_common::goal::Goal;
 use goalmill_common::id::{AttemptToken, EntryId, PlanId};
-use goalmill_common::problem::Problem;
+use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Answer;
 use goalmill_engine::{Command, PlanAnswer};
 
+use crate::planner::{PlanRequest, PlanningError};
 use crate::site::Site;
 
 /// One thing to tell the rest of the world.
@@ -90,6 +91,13 @@ pub(crate) async fn plan(site: &Site, goal: Goal, revision: u32) -> Command {
 
 /// A valid, routed plan for a goal, or why there is none.
 pub(crate) async fn propose(site: &Site, goal: Goal, revision: u32) -> Result<Planned, Problem> {
-    let agents = site.directory.agents();
-    site.planners.plan(goal, &agents, &site.settings.limits, site.clock.now_ms(), revision, &site.directory).await
+    let request = PlanRequest {
+        goal,
+        agents: site.directory.agents().as_ref().clone(),
+        limits: site.settings.limits.clone(),
+        now_ms: site.clock.now_ms(),
+        revision,
+    };
+    let refused = |error: PlanningError| Problem::new(ErrorCode::PlanningFailed, error.reason).with_errors(error.issues);
+    site.planners.plan(&request).await.map_err(refused)
 }

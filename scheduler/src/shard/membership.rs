@@ -69,7 +69,6 @@ impl Membership {
         let wait = heartbeat * 3 / 4 + Duration::from_millis(jitter);
         tokio::select! {
            biased;
-            biased;
             () = self.site.stop.cancelled() => {}
             () = tokio::time::sleep(wait) => {}
         }

@@ -75,11 +75,13 @@ impl Owned {
     pub(crate) fn restore(&mut self, state: PlanState) {
         let slot = self.hold(state);
         let state = &self.plans[&slot].state;
-        for (step, agent_type) in state.in_flight() {
-            self.in_flight.insert((slot, step), agent_type.clone());
-            *self.outstanding.entry(agent_type.clone()).or_default() += 1;
+        for step in state.flights() {
+            if let Some(agent_type) = state.queue(step).filter(|queue| !queue.as_str().is_empty()) {
+                self.in_flight.insert((slot, step), agent_type.clone());
+                *self.outstanding.entry(agent_type.clone()).or_default() += 1;
+            }
         }
-        let effects = pending(state);
+        let effects = pending(state, &self.context);
         self.absorb(slot, effects);
     }
 
@@ -169,7 +171,7 @@ impl Owned {
                 let Some(taken) = self.ready.pop(&agent_type) else { break };
                 let (slot, step) = (taken.place.slot, taken.place.step);
                 let Some(state) = self.plans.get(&slot).map(|held| &held.state) else { continue };
-                if state.status_of(step) != StepStatus::Ready {
+                if state.step(step).is_none_or(|step| step.status != StepStatus::Ready) {
                     continue;
                 }
                 if !state.admits(step) {
@@ -291,8 +293,8 @@ impl Owned {
     fn hold(&mut self, state: PlanState) -> Slot {
         self.last_slot += 1;
         let slot = self.last_slot;
-        if state.seq() > 0 {
-            self.slots.insert(state.id().clone(), slot);
+        if let Some(id) = state.id() {
+            self.slots.insert(id.clone(), slot);
         }
         let written = state.seq();
         self.plans.insert(slot, Held { state, written, unwritten: Vec::new() });
@@ -300,8 +302,8 @@ impl Owned {
     }
 
     fn drop_plan(&mut self, slot: Slot) {
-        if let Some(held) = self.plans.remove(&slot) {
-            self.slots.remove(held.state.id());
+        if let Some(id) = self.plans.remove(&slot).as_ref().and_then(|held| held.state.id()) {
+            self.slots.remove(id);
         }
         self.ready.forget(slot);
     }
@@ -333,9 +335,10 @@ impl Owned {
                 Effect::Acknowledge { agent_type, entry } => self.turn.acknowledged.push((agent_type, entry)),
                 Effect::Ready(step) => {
                     let state = &self.plans[&slot].state;
+                    let Some(agent_type) = state.queue(step) else { continue };
                     let standing = Standing {
-                        agent_type: state.queue(step),
-                        priority: state.priority(step),
+                        agent_type,
+                        priority: state.priority(step).0,
                         tenant: state.tenant(),
                         rank: state.rank(step),
                     };
@@ -344,8 +347,8 @@ impl Owned {
                 Effect::Room => self.ready.unpark(slot, true),
                 Effect::Timer(timer, due) => self.timers.set(slot, timer, due),
                 Effect::Plan { revision } => {
-                    let state = &self.plans[&slot].state;
-                    let (plan, goal) = (state.id().clone(), Box::new(state.goal().clone()));
+                    let Some(accepted) = self.plans[&slot].state.accepted() else { continue };
+                    let (plan, goal) = (accepted.plan_id.clone(), Box::new(accepted.goal.clone()));
                     self.turn.after.push(After::Plan { plan, goal, revision });
                 }
                 Effect::Cancel(token) => self.errand(Errand::Cancel(token)),
@@ -360,13 +363,15 @@ impl Owned {
                     }
                 }
                 Effect::Bury { step, failure } => {
-                    let letter = self.dead_letter(slot, step, failure);
-                    self.errand(Errand::Bury(Box::new(letter)));
+                    if let Some(letter) = self.dead_letter(slot, step, failure) {
+                        self.errand(Errand::Bury(Box::new(letter)));
+                    }
                 }
                 Effect::Answer { submission } => {
                     let state = &self.plans[&slot].state;
-                    let accepted = (state.id().clone(), state.status());
-                    self.errand(Errand::answer(submission, Ok(accepted)));
+                    let Some(plan) = state.id().cloned() else { continue };
+                    let status = state.status();
+                    self.errand(Errand::answer(submission, Ok((plan, status))));
                 }
                 Effect::Ended => {
                     let state = &self.plans[&slot].state;
@@ -380,17 +385,18 @@ impl Owned {
         self.turn.after.push(After::Errand(errand));
     }
 
-    fn dead_letter(&self, slot: Slot, step: StepIndex, failure: Failure) -> DeadLetter {
+    fn dead_letter(&self, slot: Slot, index: StepIndex, failure: Failure) -> Option<DeadLetter> {
         let state = &self.plans[&slot].state;
-        DeadLetter {
-            agent_type: state.queue(step).clone(),
-            plan: state.id().clone(),
-            step: state.step_id(step).to_string(),
-            attempt: state.attempt_of(step),
+        let step = state.step(index)?;
+        Some(DeadLetter {
+            agent_type: state.queue(index)?.clone(),
+            plan: state.id()?.clone(),
+            step: step.spec.id.to_string(),
+            attempt: step.attempt,
             code: failure.code,
             reason: failure.message,
-            task: state.inputs_text(step).to_owned(),
-        }
+            task: step.spec.inputs.text().to_owned(),
+        })
     }
 
     fn start_sub_plan(&mut self, plan: PlanId, submit: Box<Submit>) {
@@ -440,7 +446,7 @@ impl Held {
             Activity::Continues
         };
         PlanWrite {
-            plan: self.state.id().clone(),
+            plan: self.state.id().expect("a plan with events has an id").clone(),
             base_seq: self.written,
             last_seq: self.state.seq(),
             time: rfc3339(time_ms),

@@ -133,7 +133,6 @@ impl Loop {
         let wake = due.map_or(beat, |due| due.min(beat));
         tokio::select! {
            biased;
-            biased;
             () = self.release.cancelled() => {}
             batch = inbox.recv() => {
                 self.owned.begin_turn();

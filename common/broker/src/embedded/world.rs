@@ -346,14 +346,25 @@ impl World {
         }
     }
 
+    /// Of those agent types that were opened or registered.
     pub(super) fn queue_states(&self) -> Vec<QueueState> {
-        let state = |(agent_type, queue): (&AgentType, &Queue)| QueueState {
-            agent_type: agent_type.clone(),
-            waiting: queue.tasks.count_after(queue.group.delivered()) as u64,
-            pending: queue.group.pending_count() as u64,
-            dead_letters: queue.dead.count_after(Id::default()) as u64,
-        };
-        self.queues.iter().filter(|(_, queue)| queue.exists).map(state).collect()
+        let opened =
+            self.queues.iter().filter(|(_, queue)| queue.exists).map(|(agent_type, _)| agent_type);
+        let names: BTreeSet<&AgentType> = opened.chain(self.agents.keys()).collect();
+        names.into_iter().map(|agent_type| self.queue_state(agent_type)).collect()
+    }
+
+    fn queue_state(&self, agent_type: &AgentType) -> QueueState {
+        let agent_type = agent_type.clone();
+        match self.queues.get(&agent_type) {
+            Some(queue) => QueueState {
+                agent_type,
+                waiting: queue.tasks.count_after(queue.group.delivered()) as u64,
+                pending: queue.group.pending_count() as u64,
+                dead_letters: queue.dead.count_after(Id::default()) as u64,
+            },
+            None => QueueState { agent_type, waiting: 0, pending: 0, dead_letters: 0 },
+        }
     }
 
     // --- cancellation -----------------------------------------------------------------------------

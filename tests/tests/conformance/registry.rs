@@ -1,0 +1,143 @@
+//! Who is there, what was said to all, what was given up on, what is kept by reference.
+
+use goalmill_broker::Message;
+use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::id::AttemptToken;
+use goalmill_common::keys;
+
+use crate::make::{S0, letter};
+use crate::stage::Stage;
+
+on_both_back_ends! {
+    an_agent_type_is_registered_changed_and_announced,
+    a_worker_is_seen_until_it_is_silent_or_says_good_bye,
+    schedulers_see_one_another,
+    a_cancellation_is_said_to_all_and_remembered_for_an_hour,
+    dead_letters_are_listed_newest_first,
+    a_blob_is_kept_for_its_time,
+}
+
+async fn an_agent_type_is_registered_changed_and_announced(mut stage: Stage) {
+    let mut reader = stage.broker.reader().await.unwrap();
+    assert!(reader.messages(60_000).await.unwrap().is_empty(), "the first call subscribes");
+    let before = stage.look().await;
+    let mut agent = Agent::named("build".into());
+    agent.capabilities = vec!["compile ✓".into()];
+    agent.latency_ms = Some(7);
+    stage.broker.register(&agent).await.unwrap();
+    stage.assert_changed(&before, &["agent build", "queue build"], &[keys::AGENTS]).await;
+    assert_eq!(reader.messages(20_000).await.unwrap(), [Message::AgentsChanged("build".into())]);
+
+    agent.cost = 0.25;
+    stage.broker.register(&agent).await.unwrap();
+    stage.broker.register(&Agent::named("alpha".into())).await.unwrap();
+    assert_eq!(stage.broker.agents().await.unwrap(), [Agent::named("alpha".into()), agent]);
+}
+
+async fn a_worker_is_seen_until_it_is_silent_or_says_good_bye(mut stage: Stage) {
+    let before = stage.look().await;
+    stage.broker.beat_worker(&beat("w1", 0)).await.unwrap();
+    stage.assert_changed(&before, &["worker w1"], &[keys::WORKERS, keys::WORKER_BEATS]).await;
+    let time = stage.broker.check().await.unwrap().time_ms;
+    let seen = stage.broker.workers(60_000).await.unwrap();
+    assert!(
+        seen[0].seen_ms <= time && seen[0].seen_ms + 20_000 > time,
+        "the time is the back end's: {seen:?}"
+    );
+    assert_eq!(seen, [WorkerBeat { seen_ms: seen[0].seen_ms, ..beat("w1", 0) }]);
+
+    stage.later(30_000).await;
+    stage.broker.beat_worker(&beat("w2", 1)).await.unwrap();
+    stage.broker.beat_worker(&beat("w2", 2)).await.unwrap();
+    let busy = async |stage: &Stage, within| -> Vec<(String, u32)> {
+        let seen = stage.broker.workers(within).await.unwrap();
+        seen.into_iter().map(|beat| (beat.worker.to_string(), beat.busy)).collect()
+    };
+    assert_eq!(busy(&stage, 60_000).await, [("w1".into(), 0), ("w2".into(), 2)]);
+    assert_eq!(busy(&stage, 15_000).await, [("w2".into(), 2)]);
+    let before = stage.look().await;
+    stage.broker.forget_worker(&"w2".into()).await.unwrap();
+    stage.broker.forget_worker(&"w9".into()).await.unwrap();
+    stage.assert_changed(&before, &["worker w2"], &[keys::WORKERS, keys::WORKER_BEATS]).await;
+    assert_eq!(busy(&stage, 60_000).await, [("w1".into(), 0)]);
+}
+
+async fn schedulers_see_one_another(mut stage: Stage) {
+    let before = stage.look().await;
+    assert_eq!(stage.broker.beat_scheduler("two", 60_000).await.unwrap(), ["two"]);
+    stage.assert_changed(&before, &[], &[keys::SCHEDULERS_ALIVE]).await;
+    assert_eq!(stage.broker.beat_scheduler("one", 60_000).await.unwrap(), ["one", "two"]);
+    stage.later(61_000).await;
+    assert_eq!(stage.broker.beat_scheduler("three", 60_000).await.unwrap(), ["three"]);
+    assert_eq!(stage.broker.beat_scheduler("two", 60_000).await.unwrap(), ["three", "two"]);
+    stage.broker.forget_scheduler("three").await.unwrap();
+    stage.broker.forget_scheduler("four").await.unwrap();
+    assert_eq!(stage.broker.beat_scheduler("two", 60_000).await.unwrap(), ["two"]);
+}
+
+async fn a_cancellation_is_said_to_all_and_remembered_for_an_hour(mut stage: Stage) {
+    let (mut one, mut two) =
+        (stage.broker.reader().await.unwrap(), stage.broker.reader().await.unwrap());
+    for reader in [&mut one, &mut two] {
+        assert!(reader.messages(0).await.unwrap().is_empty());
+    }
+    let tokens = ["a1", "a2"].map(AttemptToken::from);
+    let before = stage.look().await;
+    stage.broker.cancel(&[]).await.unwrap();
+    stage.assert_unchanged(&before).await;
+    stage.broker.cancel(&tokens).await.unwrap();
+    stage.assert_changed(&before, &["cancelled"], &[keys::CANCELLED]).await;
+    for reader in [&mut one, &mut two] {
+        assert_eq!(reader.messages(20_000).await.unwrap(), [Message::Cancel(tokens.to_vec())]);
+    }
+    assert!(one.messages(0).await.unwrap().is_empty(), "said once");
+
+    stage.later(40 * 60_000).await;
+    stage.broker.cancel(&["a0".into(), "a2".into()]).await.unwrap();
+    assert_eq!(stage.broker.cancelled().await.unwrap(), ["a1", "a0", "a2"].map(AttemptToken::from));
+    stage.later(21 * 60_000).await;
+    assert_eq!(stage.broker.cancelled().await.unwrap(), ["a0", "a2"].map(AttemptToken::from));
+}
+
+async fn dead_letters_are_listed_newest_first(stage: Stage) {
+    for step in ["one", "two", "three"] {
+        stage.broker.bury(&letter("build", step)).await.unwrap();
+    }
+    let build = "build".into();
+    let listed = stage.broker.dead_letters(&build, 2).await.unwrap();
+    assert!(listed[0].0.parts() > listed[1].0.parts());
+    let letters: Vec<_> = listed.into_iter().map(|(_, letter)| letter).collect();
+    assert_eq!(letters, [letter("build", "three"), letter("build", "two")]);
+    assert_eq!(stage.broker.dead_letters(&build, 9).await.unwrap().len(), 3);
+    assert!(stage.broker.dead_letters(&"test".into(), 9).await.unwrap().is_empty());
+}
+
+async fn a_blob_is_kept_for_its_time(mut stage: Stage) {
+    let (one, two) = (keys::blob(S0, "k1"), keys::blob(S0, "k2"));
+    let bytes: Vec<u8> = (0..1_000_000_u32).flat_map(u32::to_le_bytes).collect();
+    let before = stage.look().await;
+    stage.broker.put_blob(&one, &bytes, 60_000).await.unwrap();
+    stage.assert_changed(&before, &["blob k1"], &[&one]).await;
+    stage.broker.put_blob(&two, &[], 600_000).await.unwrap();
+    assert_eq!(stage.broker.get_blob(&one).await.unwrap(), Some(bytes));
+    assert_eq!(stage.broker.get_blob(&two).await.unwrap(), Some(Vec::new()));
+    stage.later(30_000).await;
+    stage.broker.put_blob(&two, b"new", 20_000).await.unwrap();
+    stage.later(31_000).await;
+    assert_eq!(stage.broker.get_blob(&one).await.unwrap(), None);
+    assert_eq!(stage.broker.get_blob(&two).await.unwrap(), None, "the later time counts");
+}
+
+fn beat(worker: &str, busy: u32) -> WorkerBeat {
+    WorkerBeat {
+        worker: worker.into(),
+        agents: vec!["build".into()],
+        slots: 4,
+        busy,
+        draining: false,
+        version: "0.1.0".into(),
+        host: "häuschen".into(),
+        started_ms: 5,
+        seen_ms: 1,
+    }
+}
