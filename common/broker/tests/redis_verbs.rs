@@ -287,10 +287,9 @@ async fn a_missing_group_is_made_from_the_start_of_its_stream() {
         .await
         .unwrap();
     let mut reader = broker.reader().await.unwrap();
-    for types in [vec![AgentType::from("fetch")], vec!["think".into(), "draw".into()]] {
-        assert_eq!(reader.pull(&"w".into(), &types, 5, 10).await.unwrap(), []);
-    }
-    assert_eq!(reader.pull(&"w".into(), &["fetch".into()], 5, 10).await.unwrap().len(), 1);
+    let types = ["think", "fetch", "draw"].map(AgentType::from);
+    assert_eq!(reader.pull(&"w".into(), &types, 5, 10).await.unwrap().len(), 1);
+    assert_eq!(reader.pull(&"w".into(), &types, 5, 10).await.unwrap(), []);
     assert_eq!(reader.submissions("s", 5, 10).await.unwrap(), []);
     let _: Value = cmd("XGROUP")
         .arg("DESTROY")
@@ -300,8 +299,25 @@ async fn a_missing_group_is_made_from_the_start_of_its_stream() {
         .await
         .unwrap();
     broker.submit(&vec![("data".to_owned(), b"{}".to_vec())]).await.unwrap();
-    assert_eq!(reader.submissions("s", 5, 10).await.unwrap(), []);
     assert_eq!(reader.submissions("s", 5, 10).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_queue_that_is_missing_among_several_strands_nothing() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    broker.open_queue(&"a".into()).await.unwrap();
+    own(&*broker, "t").await;
+    let mut first = commit("t", 1, &[]);
+    first.tasks = vec![task("a", b"x"), task("b", b"y")];
+    broker.commit(&first).await.unwrap();
+    let mut reader = broker.reader().await.unwrap();
+    let types = ["a", "b"].map(AgentType::from);
+    let mut got = Vec::new();
+    for _ in 0..3 {
+        got.extend(reader.pull(&"w".into(), &types, 5, 0).await.unwrap());
+    }
+    assert_eq!(got.iter().map(|d| d.data.as_slice()).collect::<Vec<_>>(), [b"x", b"y"]);
 }
 
 #[tokio::test]
