@@ -103,7 +103,7 @@ async fn a_read_that_was_dropped_does_not_hold_up_the_next() {
 
 #[tokio::test]
 async fn messages_come_again_after_the_connection_broke() {
-    let mut server = Server::start(&[]).await;
+    let mut server = Server::start(&["--appendfsync", "always"]).await;
     let broker = server.open().await;
     let mut reader = broker.reader().await.unwrap();
     assert_eq!(reader.messages(60_000).await.unwrap(), [], "the first call subscribes only");
