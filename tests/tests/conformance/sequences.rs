@@ -12,7 +12,7 @@ use goalmill_broker::{
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId, WorkerId};
 use goalmill_common::keys;
-use goalmill_tests::redis_server::RedisServer;
+use goalmill_tests::redis_server::{Fsync, Options, RedisServer};
 use goalmill_tests::wait::{SOON, until};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -183,7 +183,8 @@ struct Write {
 #[test]
 fn random_sequences_give_the_same_answers() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let server = Arc::new(runtime.block_on(RedisServer::start()).unwrap());
+    let fast = Options { fsync: Fsync::Off, ..Options::default() };
+    let server = Arc::new(runtime.block_on(RedisServer::start_with(fast)).unwrap());
     let config = Config {
         cases: 150,
         failure_persistence: None,
