@@ -3,6 +3,7 @@
 //! A connection that failed is dropped and the next call opens another. Nothing that was in flight is asked for
 //! again: submissions come from the scheduler's own pending entries, tasks when their lease runs out.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use async_trait::async_trait;
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
 use goalmill_common::keys;
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, PushInfo, PushKind, RedisError, RedisResult, Value, cmd};
+use redis::{Cmd, PushInfo, PushKind, RedisResult, Value, cmd};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, timeout_at};
 
@@ -34,6 +35,10 @@ pub(super) struct RedisReader {
     own: Option<EntryId>,
     /// Which agent type is asked first.
     turn: usize,
+    /// Agent types whose queue is there, as far as is known.
+    opened: BTreeSet<AgentType>,
+    /// Whether a command is under way: still so at the next one when its future was dropped.
+    asking: bool,
 }
 
 struct Subscription {
@@ -45,11 +50,32 @@ struct Subscription {
 impl RedisReader {
     pub(super) fn new(links: Arc<Links>) -> Self {
         let wait = Arc::new(Wait::new(links.clone()));
-        Self { links, line: None, messages: None, wait, own: Some(EntryId::start()), turn: 0 }
+        Self {
+            links,
+            line: None,
+            messages: None,
+            wait,
+            own: Some(EntryId::start()),
+            turn: 0,
+            opened: BTreeSet::new(),
+            asking: false,
+        }
     }
 
     /// Sends one command and waits for `block_ms` and some grace.
     async fn ask(&mut self, cmd: &Cmd, block_ms: u64) -> Result<RedisResult<Value>> {
+        if std::mem::replace(&mut self.asking, true) {
+            self.disconnect();
+        }
+        let reply = self.ask_server(cmd, block_ms).await;
+        self.asking = false;
+        if !matches!(&reply, Ok(Ok(_))) && !matches!(&reply, Ok(Err(e)) if is_answer(e)) {
+            self.disconnect();
+        }
+        reply
+    }
+
+    async fn ask_server(&mut self, cmd: &Cmd, block_ms: u64) -> Result<RedisResult<Value>> {
         let line = match &mut self.line {
             Some(line) => line,
             None => {
@@ -61,93 +87,114 @@ impl RedisReader {
             }
         };
         line.set_response_timeout(Duration::from_millis(block_ms) + GRACE);
-        let mut reply = cmd.query_async(line).await;
+        let reply = cmd.query_async(line).await;
         if reply.as_ref().is_err_and(is_unknown_function) {
             functions::load(line).await?;
-            reply = cmd.query_async(line).await;
-        }
-        if reply.as_ref().is_err_and(|e| !is_answer(e)) {
-            self.line = None;
-            self.own = Some(EntryId::start());
+            return Ok(cmd.query_async(line).await);
         }
         Ok(reply)
     }
 
-    /// Sends a read; nothing when its stream went away.
-    async fn read(&mut self, cmd: &Cmd, block_ms: u64) -> Result<Value> {
-        match self.ask(cmd, block_ms).await? {
-            Ok(reply) => Ok(reply),
-            Err(e) => self.excuse(e, &[]).await,
-        }
+    fn disconnect(&mut self) {
+        self.line = None;
+        self.own = Some(EntryId::start());
     }
 
-    /// Makes good for streams and groups that went away, if the server is still the one we knew.
-    async fn excuse(&self, error: RedisError, groups: &[(String, &str)]) -> Result<Value> {
-        if !is_no_group(&error) && !is_unblocked(&error) {
-            return Err(fault(error));
+    /// Sends a read; nothing when its stream went away.
+    async fn read(&mut self, cmd: &Cmd, block_ms: u64) -> Result<Value> {
+        let reply = self.ask(cmd, block_ms).await?;
+        self.excuse(reply).await
+    }
+
+    /// Sends a read of tasks. It is sent again when a queue was missing: then nothing was taken.
+    async fn read_tasks(
+        &mut self,
+        cmd: &Cmd,
+        agent_types: &[AgentType],
+        block_ms: u64,
+    ) -> Result<Value> {
+        let mut reply = self.ask(cmd, block_ms).await?;
+        if reply.as_ref().is_err_and(is_no_group) {
+            self.opened.clear();
+            self.open_queues(agent_types).await?;
+            reply = self.ask(cmd, block_ms).await?;
+        }
+        self.excuse(reply).await
+    }
+
+    /// Opens the queues that this reader has not seen, if the server is still the one we knew.
+    async fn open_queues(&mut self, agent_types: &[AgentType]) -> Result<()> {
+        if agent_types.iter().all(|agent_type| self.opened.contains(agent_type)) {
+            return Ok(());
         }
         self.links.recognise_server().await?;
-        for (stream, group) in groups {
-            self.links.create_group(stream, group).await?;
+        for agent_type in agent_types {
+            match self.links.open_queue(agent_type).await {
+                // It is missed later, if it is missing.
+                Ok(()) | Err(BrokerError::OutOfMemory) => self.opened.insert(agent_type.clone()),
+                Err(e) => return Err(e),
+            };
         }
-        Ok(Value::Nil)
+        Ok(())
+    }
+
+    /// Nothing instead of an error when a stream went away under the wait, if the server is still the one we knew.
+    async fn excuse(&self, reply: RedisResult<Value>) -> Result<Value> {
+        match reply {
+            Ok(reply) => Ok(reply),
+            Err(e) if is_unblocked(&e) => {
+                self.links.recognise_server().await?;
+                Ok(Value::Nil)
+            }
+            Err(e) => Err(fault(e)),
+        }
     }
 
     /// Takes at most `count` tasks that are there; or else says for each stream what its last entry is.
-    async fn take(&mut self, worker: &WorkerId, streams: &[String], count: usize) -> Result<Taken> {
-        let mut call = Function::Pull.on(streams);
-        let reply = self.ask(call.arg(worker.as_str()).arg(count), 0).await?;
-        let Value::Array(items) = self.tasks(reply, streams).await? else {
-            return Ok(Taken::Tasks(Vec::new()));
-        };
+    async fn take(
+        &mut self,
+        worker: &WorkerId,
+        agent_types: &[AgentType],
+        count: usize,
+    ) -> Result<Taken> {
+        let mut call = Function::Pull.on(&streams(agent_types));
+        let reply = self.read_tasks(call.arg(worker.as_str()).arg(count), agent_types, 0).await?;
+        let items = reply::list(reply)?;
         if matches!(items.first(), Some(Value::Array(_))) {
             return Ok(Taken::Tasks(reply::streams(Value::Array(items))?));
         }
         Ok(Taken::Nothing { tops: items.into_iter().map(reply::text).collect::<Result<_>>()? })
     }
 
-    /// A reply about task streams; nothing when one had to be made.
-    async fn tasks(&self, reply: RedisResult<Value>, streams: &[String]) -> Result<Value> {
-        match reply {
-            Ok(reply) => Ok(reply),
-            Err(e) => {
-                let groups: Vec<_> =
-                    streams.iter().map(|stream| (stream.clone(), keys::WORKERS_GROUP)).collect();
-                self.excuse(e, &groups).await
-            }
-        }
-    }
-
     /// Waits for tasks on all streams; `each` is the most that one of them may give.
     async fn wait_for_tasks(
         &mut self,
         worker: &WorkerId,
-        streams: &[String],
+        agent_types: &[AgentType],
         each: usize,
         block_ms: u64,
     ) -> Result<Vec<(String, Vec<Entry>)>> {
         let mut read = cmd("XREADGROUP");
         read.arg("GROUP").arg(keys::WORKERS_GROUP).arg(worker.as_str()).arg("COUNT").arg(each);
         block(&mut read, block_ms);
-        read.arg("STREAMS").arg(streams);
-        for _ in streams {
+        read.arg("STREAMS").arg(streams(agent_types));
+        for _ in agent_types {
             read.arg(">");
         }
-        let reply = self.ask(&read, block_ms).await?;
-        reply::streams(self.tasks(reply, streams).await?)
+        reply::streams(self.read_tasks(&read, agent_types, block_ms).await?)
     }
 
     /// Waits for an entry after `tops` without taking it; `false` when there was none.
     async fn wait_for_any(
         &mut self,
-        streams: &[String],
+        agent_types: &[AgentType],
         tops: &[String],
         block_ms: u64,
     ) -> Result<bool> {
         let mut read = cmd("XREAD");
         read.arg("COUNT").arg(1);
         block(&mut read, block_ms);
-        read.arg("STREAMS").arg(streams).arg(tops);
+        read.arg("STREAMS").arg(streams(agent_types)).arg(tops);
         Ok(self.read(&read, block_ms).await? != Value::Nil)
     }
 
@@ -157,13 +204,13 @@ impl RedisReader {
     async fn pull_several(
         &mut self,
         worker: &WorkerId,
-        streams: &[String],
+        agent_types: &[AgentType],
         count: usize,
         block_ms: u64,
     ) -> Result<Vec<(String, Vec<Entry>)>> {
         let until = Instant::now() + Duration::from_millis(block_ms);
         loop {
-            let tops = match self.take(worker, streams, count).await? {
+            let tops = match self.take(worker, agent_types, count).await? {
                 Taken::Tasks(tasks) => return Ok(tasks),
                 Taken::Nothing { tops } => tops,
             };
@@ -172,10 +219,12 @@ impl RedisReader {
             if left_ms == 0 {
                 return Ok(Vec::new());
             }
-            if count >= streams.len() {
-                return self.wait_for_tasks(worker, streams, count / streams.len(), left_ms).await;
+            if count >= agent_types.len() {
+                return self
+                    .wait_for_tasks(worker, agent_types, count / agent_types.len(), left_ms)
+                    .await;
             }
-            if !self.wait_for_any(streams, &tops, left_ms).await? {
+            if !self.wait_for_any(agent_types, &tops, left_ms).await? {
                 return Ok(Vec::new());
             }
         }
@@ -193,11 +242,13 @@ impl RedisReader {
         read.arg("GROUP").arg(keys::SCHEDULERS).arg(consumer).arg("COUNT").arg(count);
         block(&mut read, block_ms);
         read.arg("STREAMS").arg(keys::GOALS).arg(id);
-        let reply = match self.ask(&read, block_ms).await? {
-            Ok(reply) => reply,
-            Err(e) => self.excuse(e, &[(keys::GOALS.to_owned(), keys::SCHEDULERS)]).await?,
-        };
-        reply::only_stream(reply)
+        let mut reply = self.ask(&read, block_ms).await?;
+        if reply.as_ref().is_err_and(is_no_group) {
+            self.links.recognise_server().await?;
+            self.links.create_group(keys::GOALS, keys::SCHEDULERS).await?;
+            reply = self.ask(&read, block_ms).await?;
+        }
+        reply::only_stream(self.excuse(reply).await?)
     }
 
     async fn subscribe(&mut self) -> Result<()> {
@@ -261,15 +312,13 @@ impl Reader for RedisReader {
         }
         let wait = self.wait.clone();
         let _waiting = wait.begin();
+        self.open_queues(agent_types).await?;
+        let mut turned = agent_types.to_vec();
+        turned.rotate_left(self.turn % agent_types.len());
         self.turn = self.turn.wrapping_add(1);
-        let streams: Vec<String> = (0..agent_types.len())
-            .map(|place| {
-                keys::steps(&agent_types[self.turn.wrapping_add(place) % agent_types.len()])
-            })
-            .collect();
-        let found = match streams.len() {
-            1 => self.wait_for_tasks(worker, &streams, count, block_ms).await?,
-            _ => self.pull_several(worker, &streams, count, block_ms).await?,
+        let found = match turned.len() {
+            1 => self.wait_for_tasks(worker, &turned, count, block_ms).await?,
+            _ => self.pull_several(worker, &turned, count, block_ms).await?,
         };
         let mut deliveries = Vec::new();
         for (stream, entries) in found {
@@ -340,6 +389,10 @@ impl Reader for RedisReader {
     fn waker(&self) -> Arc<dyn Waker> {
         self.wait.clone()
     }
+}
+
+fn streams(agent_types: &[AgentType]) -> Vec<String> {
+    agent_types.iter().map(keys::steps).collect()
 }
 
 /// Makes a read wait. Redis takes 0 as for ever; here it means not at all.
