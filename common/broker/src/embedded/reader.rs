@@ -25,6 +25,8 @@ pub(super) struct EmbeddedReader {
     /// Somebody ends the wait.
     woken: Arc<Wake>,
     history: History,
+    /// Which agent type is asked first.
+    turn: usize,
 }
 
 /// How far a reader of submissions got with those taken before it was opened.
@@ -37,7 +39,7 @@ impl EmbeddedReader {
     pub(super) fn new(core: Arc<Core>) -> Self {
         let number = core.look(|world, _| world.signals.next_reader());
         let (rung, woken) = (Arc::default(), Arc::default());
-        Self { core, number, rung, woken, history: History::After(Id::default()) }
+        Self { core, number, rung, woken, history: History::After(Id::default()), turn: 0 }
     }
 
     /// Tries until there is something, the time is over, or somebody wakes the reader.
@@ -125,6 +127,14 @@ impl Reader for EmbeddedReader {
                 self.core.write(|world, _| world.open_queue(agent_type), record)?;
             }
         }
+        // A full stream must not starve the others.
+        self.turn = self.turn.wrapping_add(1);
+        let mut agent_types = agent_types.to_vec();
+        if !agent_types.is_empty() {
+            let first = self.turn % agent_types.len();
+            agent_types.rotate_left(first);
+        }
+        let agent_types = agent_types.as_slice();
         let topics: Vec<Topic> = agent_types.iter().cloned().map(Topic::Tasks).collect();
         let record = |taken: &Vec<Delivery>| {
             (!taken.is_empty()).then(|| Write::Pull(worker.clone(), agent_types.into(), count))

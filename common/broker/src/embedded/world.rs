@@ -143,12 +143,12 @@ impl World {
         if shard.owner.as_ref().is_some_and(|owner| owner.token == claim.token) {
             return true;
         }
-        if shard.owner != claim.seen {
+        let sign = |owner: &Ownership| (owner.token.clone(), owner.beat);
+        if shard.owner.as_ref().map(sign) != claim.seen.as_ref().map(sign) {
             return false;
         }
-        let beat = shard.owner.as_ref().map_or(0, |owner| owner.beat) + 1;
-        shard.owner =
-            Some(Ownership { token: claim.token.clone(), holder: claim.holder.clone(), beat });
+        let (token, holder) = (claim.token.clone(), claim.holder.clone());
+        shard.owner = Some(Ownership { token, holder, beat: 0 });
         shard.number = 0;
         true
     }
