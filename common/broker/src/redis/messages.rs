@@ -34,11 +34,7 @@ impl Subscription {
     /// What was said since the last call; waits up to `block_ms` for the first, or until `woken`.
     ///
     /// After an error the subscription is of no more use.
-    pub(super) async fn listen(
-        &mut self,
-        block_ms: u64,
-        woken: Pin<&mut Notified<'_>>,
-    ) -> Result<Vec<Message>> {
+    pub(super) async fn listen(&mut self, block_ms: u64, woken: Pin<&mut Notified<'_>>) -> Result<Vec<Message>> {
         let said = self.heard()?;
         if !said.is_empty() || block_ms == 0 {
             return Ok(said);
@@ -89,9 +85,7 @@ fn message(data: Vec<redis::Value>) -> Option<Message> {
     let channel = reply::text(data.next()?).ok()?;
     let payload = reply::text(data.next()?).ok()?;
     match channel.as_str() {
-        keys::CANCEL => {
-            Some(Message::Cancel(payload.split_whitespace().map(AttemptToken::from).collect()))
-        }
+        keys::CANCEL => Some(Message::Cancel(payload.split_whitespace().map(AttemptToken::from).collect())),
         keys::AGENTS_CHANGED => Some(Message::AgentsChanged(AgentType::from(payload))),
         _ => None,
     }

@@ -62,15 +62,12 @@ impl RedisReader {
                 Taken::Tasks(tasks) => return Ok(tasks),
                 Taken::Nothing { tops } => tops,
             };
-            let left_ms =
-                u64::try_from(until.duration_since(Instant::now()).as_millis()).unwrap_or(0);
+            let left_ms = u64::try_from(until.duration_since(Instant::now()).as_millis()).unwrap_or(0);
             if left_ms == 0 {
                 return Ok(Vec::new());
             }
             if count >= agent_types.len() {
-                return self
-                    .wait_for_tasks(worker, agent_types, count / agent_types.len(), left_ms)
-                    .await;
+                return self.wait_for_tasks(worker, agent_types, count / agent_types.len(), left_ms).await;
             }
             if !self.wait_for_any(agent_types, &tops, left_ms).await? {
                 return Ok(Vec::new());
@@ -79,12 +76,7 @@ impl RedisReader {
     }
 
     /// Takes at most `count` tasks that are there; or else says for each stream what its last entry is.
-    async fn take(
-        &mut self,
-        worker: &WorkerId,
-        agent_types: &[AgentType],
-        count: usize,
-    ) -> Result<Taken> {
+    async fn take(&mut self, worker: &WorkerId, agent_types: &[AgentType], count: usize) -> Result<Taken> {
         let mut call = Function::Pull.on(&streams(agent_types));
         let reply = self.read_tasks(call.arg(worker.as_str()).arg(count), agent_types, 0).await?;
         let items = reply::list(reply)?;
@@ -113,12 +105,7 @@ impl RedisReader {
     }
 
     /// Waits for an entry after `tops` without taking it; `false` when there was none.
-    async fn wait_for_any(
-        &mut self,
-        agent_types: &[AgentType],
-        tops: &[String],
-        block_ms: u64,
-    ) -> Result<bool> {
+    async fn wait_for_any(&mut self, agent_types: &[AgentType], tops: &[String], block_ms: u64) -> Result<bool> {
         let mut read = cmd("XREAD");
         read.arg("COUNT").arg(1);
         block(&mut read, block_ms);
@@ -127,12 +114,7 @@ impl RedisReader {
     }
 
     /// Sends a read of tasks. It is sent again when a queue was missing: then nothing was taken.
-    async fn read_tasks(
-        &mut self,
-        cmd: &Cmd,
-        agent_types: &[AgentType],
-        block_ms: u64,
-    ) -> Result<Value> {
+    async fn read_tasks(&mut self, cmd: &Cmd, agent_types: &[AgentType], block_ms: u64) -> Result<Value> {
         let mut reply = self.ask(cmd, block_ms).await?;
         if reply.as_ref().is_err_and(is_no_group) {
             self.opened.clear();

@@ -72,9 +72,7 @@ impl RedisReader {
             Some(line) => line,
             None => {
                 let mut line = self.links.dialer.dial().await?;
-                self.wait.connected(
-                    redis::cmd("CLIENT").arg("ID").query_async(&mut line).await.map_err(fault)?,
-                );
+                self.wait.connected(redis::cmd("CLIENT").arg("ID").query_async(&mut line).await.map_err(fault)?);
                 self.line.insert(line)
             }
         };
@@ -111,13 +109,7 @@ impl RedisReader {
     }
 
     /// Reads submissions after `id`: own pending ones, or with `>` new ones.
-    async fn read_submissions(
-        &mut self,
-        consumer: &str,
-        count: usize,
-        id: &str,
-        block_ms: u64,
-    ) -> Result<Vec<Entry>> {
+    async fn read_submissions(&mut self, consumer: &str, count: usize, id: &str, block_ms: u64) -> Result<Vec<Entry>> {
         let mut read = cmd("XREADGROUP");
         read.arg("GROUP").arg(keys::SCHEDULERS).arg(consumer).arg("COUNT").arg(count);
         block(&mut read, block_ms);
@@ -134,13 +126,7 @@ impl RedisReader {
 
 #[async_trait]
 impl Reader for RedisReader {
-    async fn inbox(
-        &mut self,
-        shard: ShardId,
-        after: &EntryId,
-        count: usize,
-        block_ms: u64,
-    ) -> Result<Vec<Entry>> {
+    async fn inbox(&mut self, shard: ShardId, after: &EntryId, count: usize, block_ms: u64) -> Result<Vec<Entry>> {
         let _waiting = self.wait.begin();
         let mut read = cmd("XREAD");
         read.arg("COUNT").arg(count.max(1));
@@ -149,12 +135,7 @@ impl Reader for RedisReader {
         reply::only_stream(self.read(&read, block_ms).await?)
     }
 
-    async fn submissions(
-        &mut self,
-        consumer: &str,
-        count: usize,
-        block_ms: u64,
-    ) -> Result<Vec<Entry>> {
+    async fn submissions(&mut self, consumer: &str, count: usize, block_ms: u64) -> Result<Vec<Entry>> {
         let _waiting = self.wait.begin();
         let count = count.max(1);
         if let Some(after) = self.own.clone() {
@@ -182,13 +163,7 @@ impl Reader for RedisReader {
         self.pull_tasks(worker, agent_types, count, block_ms).await
     }
 
-    async fn log(
-        &mut self,
-        plan: &PlanId,
-        after_seq: u64,
-        limit: usize,
-        block_ms: u64,
-    ) -> Result<Vec<LogEntry>> {
+    async fn log(&mut self, plan: &PlanId, after_seq: u64, limit: usize, block_ms: u64) -> Result<Vec<LogEntry>> {
         let _waiting = self.wait.begin();
         let mut read = cmd("XREAD");
         read.arg("COUNT").arg(limit.max(1));
