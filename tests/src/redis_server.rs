@@ -85,9 +85,14 @@ impl RedisServer {
         self.dir.path()
     }
 
-    /// Settings that reach this server.
+    /// Settings that reach this server, and are patient: the machine may be busy with other tests.
     pub fn settings(&self) -> RedisSettings {
-        RedisSettings { url: self.url(), ..RedisSettings::default() }
+        RedisSettings {
+            url: self.url(),
+            connect_ms: 10_000,
+            response_ms: 20_000,
+            ..RedisSettings::default()
+        }
     }
 
     /// A plain connection, for looking at keys.

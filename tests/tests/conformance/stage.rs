@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use goalmill_broker::{Broker, Install, Reader};
 use goalmill_common::clock::Clock;
+use goalmill_common::config::RedisSettings;
 use goalmill_common::id::{AgentType, PlanId, ShardId};
 use goalmill_common::keys;
 use goalmill_tests::redis_server::RedisServer;
@@ -33,7 +34,7 @@ enum BackEnd {
 }
 
 struct RedisBackEnd {
-    server: RedisServer,
+    _server: Arc<RedisServer>,
     raw: MultiplexedConnection,
 }
 
@@ -54,24 +55,28 @@ impl Stage {
     }
 
     pub async fn redis() -> Self {
-        let server = RedisServer::start().await.unwrap();
-        let broker = goalmill_broker::redis::connect(&server.settings()).await.unwrap();
-        let raw = server.connection().await.unwrap();
-        Self::installed(broker, BackEnd::Redis(Box::new(RedisBackEnd { server, raw }))).await
+        let server = Arc::new(RedisServer::start().await.unwrap());
+        Self::redis_again(&server).await
+    }
+
+    /// An empty installation on a server that was used before.
+    pub async fn redis_again(server: &Arc<RedisServer>) -> Self {
+        Self::redis_through(server, &server.settings()).await
+    }
+
+    /// An empty installation on a server that is reached in another way.
+    pub async fn redis_through(server: &Arc<RedisServer>, settings: &RedisSettings) -> Self {
+        let mut connection = server.connection().await.unwrap();
+        raw::<Value>(&mut connection, &["FLUSHALL"]).await;
+        let broker = goalmill_broker::redis::connect(settings).await.unwrap();
+        let back_end = RedisBackEnd { _server: Arc::clone(server), raw: connection };
+        Self::installed(broker, BackEnd::Redis(Box::new(back_end))).await
     }
 
     async fn installed(broker: Arc<dyn Broker>, back_end: BackEnd) -> Self {
         broker.open(&Install { instance: "first".into(), shards: 2 }).await.unwrap();
         let probe = broker.reader().await.unwrap();
         Self { broker, probe, back_end }
-    }
-
-    /// The server behind the back end.
-    pub fn server(&mut self) -> &mut RedisServer {
-        match &mut self.back_end {
-            BackEnd::Redis(redis) => &mut redis.server,
-            BackEnd::Embedded { .. } => panic!("this scenario is for Redis only"),
-        }
     }
 
     /// Sends a plain command to the server.

@@ -44,7 +44,7 @@ async fn a_wait_for_submissions_ends_with_a_submission(stage: Stage) {
 
 async fn a_wait_for_tasks_ends_with_a_task_of_any_type(stage: Stage) {
     own(&*stage.broker, S0, "t1").await;
-    stage.broker.open_queue(&"build".into()).await.unwrap();
+    open_queues(&stage).await;
     for (number, agent_type) in [(1, "build"), (2, "test"), (3, "build")] {
         let mut reader = stage.broker.reader().await.unwrap();
         let types = ["build".into(), "test".into()];
@@ -86,6 +86,7 @@ async fn a_wait_for_messages_ends_with_a_message(stage: Stage) {
 
 async fn a_wait_with_nothing_to_come_ends_in_time(stage: Stage) {
     const SHORT_MS: u64 = 120;
+    open_queues(&stage).await;
     let mut reader = stage.broker.reader().await.unwrap();
     reader.messages(0).await.unwrap();
     let begun = Instant::now();
@@ -100,6 +101,7 @@ async fn a_wait_with_nothing_to_come_ends_in_time(stage: Stage) {
 }
 
 async fn a_waker_ends_every_kind_of_wait(stage: Stage) {
+    open_queues(&stage).await;
     for kind in 0..5 {
         let mut reader = stage.broker.reader().await.unwrap();
         reader.messages(0).await.unwrap();
@@ -129,6 +131,12 @@ async fn a_woken_reader_goes_on_and_misses_nothing(stage: Stage) {
     })
     .await;
     assert_eq!(pulled[0].data, b"x");
+}
+
+async fn open_queues(stage: &Stage) {
+    for agent_type in ["build", "test"] {
+        stage.broker.open_queue(&agent_type.into()).await.unwrap();
+    }
 }
 
 async fn wait_for(kind: u8, reader: &mut dyn Reader) -> usize {

@@ -25,6 +25,8 @@ pub(super) struct EmbeddedReader {
     /// Somebody ends the wait.
     woken: Arc<Wake>,
     history: History,
+    /// Which agent type is asked first.
+    turn: usize,
 }
 
 /// How far a reader of submissions got with those taken before it was opened.
@@ -37,7 +39,7 @@ impl EmbeddedReader {
     pub(super) fn new(core: Arc<Core>) -> Self {
         let number = core.look(|world, _| world.signals.next_reader());
         let (rung, woken) = (Arc::default(), Arc::default());
-        Self { core, number, rung, woken, history: History::After(Id::default()) }
+        Self { core, number, rung, woken, history: History::After(Id::default()), turn: 0 }
     }
 
     /// Tries until there is something, the time is over, or somebody wakes the reader.
@@ -88,27 +90,19 @@ impl Reader for EmbeddedReader {
         self.wait(&[Topic::Inbox(shard)], block_ms, attempt).await
     }
 
-    async fn submissions(
-        &mut self,
-        consumer: &str,
-        count: usize,
-        block_ms: u64,
-    ) -> Result<Vec<Entry>, BrokerError> {
+    async fn submissions(&mut self, consumer: &str, count: usize, block_ms: u64) -> Result<Vec<Entry>, BrokerError> {
         let consumer = WorkerId::from(consumer);
         if let History::After(after) = self.history {
-            let taken =
-                self.core.read(|world, _| world.taken_submissions(&consumer, after, count))?;
+            let taken = self.core.read(|world, _| world.taken_submissions(&consumer, after, count))?;
             if let Some(last) = taken.last() {
                 self.history = History::After(Id::read(&last.id));
                 return Ok(taken);
             }
             self.history = History::Done;
         }
-        let record = |taken: &Vec<Entry>| {
-            (!taken.is_empty()).then(|| Write::TakeSubmissions(consumer.clone(), taken.len()))
-        };
-        let attempt =
-            || self.core.write(|world, now| world.take_submissions(&consumer, count, now), record);
+        let record =
+            |taken: &Vec<Entry>| (!taken.is_empty()).then(|| Write::TakeSubmissions(consumer.clone(), taken.len()));
+        let attempt = || self.core.write(|world, now| world.take_submissions(&consumer, count, now), record);
         self.wait(&[Topic::Submissions], block_ms, attempt).await
     }
 
@@ -125,12 +119,18 @@ impl Reader for EmbeddedReader {
                 self.core.write(|world, _| world.open_queue(agent_type), record)?;
             }
         }
+        // A full stream must not starve the others.
+        self.turn = self.turn.wrapping_add(1);
+        let mut agent_types = agent_types.to_vec();
+        if !agent_types.is_empty() {
+            let first = self.turn % agent_types.len();
+            agent_types.rotate_left(first);
+        }
+        let agent_types = agent_types.as_slice();
         let topics: Vec<Topic> = agent_types.iter().cloned().map(Topic::Tasks).collect();
-        let record = |taken: &Vec<Delivery>| {
-            (!taken.is_empty()).then(|| Write::Pull(worker.clone(), agent_types.into(), count))
-        };
-        let attempt =
-            || self.core.write(|world, now| world.pull(worker, agent_types, count, now), record);
+        let record =
+            |taken: &Vec<Delivery>| (!taken.is_empty()).then(|| Write::Pull(worker.clone(), agent_types.into(), count));
+        let attempt = || self.core.write(|world, now| world.pull(worker, agent_types, count, now), record);
         self.wait(&topics, block_ms, attempt).await
     }
 

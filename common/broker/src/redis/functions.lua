@@ -250,7 +250,12 @@ local function pull(keys, args)
   local left, taken = tonumber(args[2]), {}
   for _, stream in ipairs(keys) do
     if left <= 0 then break end
-    local reply = redis.call('XREADGROUP', 'GROUP', 'workers', args[1], 'COUNT', left, 'STREAMS', stream, '>')
+    local reply = redis.pcall('XREADGROUP', 'GROUP', 'workers', args[1], 'COUNT', left, 'STREAMS', stream, '>')
+    if reply and reply.err then
+      -- What was taken before must not be lost with the error.
+      if #taken == 0 then return reply end
+      break
+    end
     if reply and reply[1] then
       taken[#taken + 1] = reply[1]
       left = left - #reply[1][2]
