@@ -67,13 +67,12 @@ async fn tasks_that_came_before_the_queue_was_opened_are_seen(stage: Stage) {
         .await;
     stage.broker.open_queue(&"build".into()).await.unwrap();
     let mut reader = stage.broker.reader().await.unwrap();
-    let mut pulled = pull(&mut reader, "w1", &["build", "test"], 10).await;
-    pulled.extend(pull(&mut reader, "w1", &["build", "test"], 10).await);
+    let pulled = pull(&mut reader, "w1", &["build", "test"], 10).await;
     let seen: BTreeSet<String> = data(&pulled).into_iter().collect();
     assert_eq!(
         seen,
         ["early", "early too"].map(String::from).into(),
-        "a pull opens a queue that is missing, the next one reads it"
+        "a pull opens a queue that is missing"
     );
     let queues: Vec<AgentType> =
         stage.broker.queues().await.unwrap().into_iter().map(|q| q.agent_type).collect();
