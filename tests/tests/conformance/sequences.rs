@@ -185,12 +185,7 @@ fn random_sequences_give_the_same_answers() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let fast = Options { fsync: Fsync::Off, ..Options::default() };
     let server = Arc::new(runtime.block_on(RedisServer::start_with(fast)).unwrap());
-    let config = Config {
-        cases: 150,
-        failure_persistence: None,
-        max_shrink_iters: 2_000,
-        ..Config::default()
-    };
+    let config = Config { failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
     TestRunner::new(config)
         .run(&vec(verb(), 1..80), |verbs| {
             runtime.block_on(async {
