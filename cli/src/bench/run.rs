@@ -59,9 +59,8 @@ pub async fn measure(args: &BenchArgs) -> Result<Report> {
 
     let hops = if plans.len() == 1 { bench.hops(&run.ids[0], &plans[0]).await? } else { Latency::default() };
     let submit_to_start = bench.submit_to_start(args.latency_samples).await?;
-    let cpu_us = (after.0.cpu_us - before.0.cpu_us)
-        + (after.1.cpu_us - before.1.cpu_us)
-        + (after.2.cpu_us - before.2.cpu_us);
+    let cpu_us =
+        (after.0.cpu_us - before.0.cpu_us) + (after.1.cpu_us - before.1.cpu_us) + (after.2.cpu_us - before.2.cpu_us);
     let per_step = |n: u64| n as f64 / steps as f64;
     Ok(Report {
         shape: args.shape.name(),

@@ -16,9 +16,7 @@ use goalmill_engine::{Command, Context, Decision, Effect, Envelope, PlanState, d
 
 fn main() {
     let wide = (0..10_000).map(|i| step(i, &[])).collect();
-    let chain = (0..10_000)
-        .map(|i| step(i, &i.checked_sub(1).map_or(vec![], |before| vec![before])))
-        .collect();
+    let chain = (0..10_000).map(|i| step(i, &i.checked_sub(1).map_or(vec![], |before| vec![before]))).collect();
     let mut fan: Vec<Step> = (0..9_999).map(|i| step(i, &[])).collect();
     fan.push(step(9_999, &(0..9_999).collect::<Vec<_>>()));
     for (name, steps) in [("wide", wide), ("chain", chain), ("fan-in", fan)] {
@@ -56,11 +54,7 @@ fn submit(steps: Vec<Step>) -> Command {
         parent: None,
         traceparent: None,
     };
-    Command::Submit {
-        plan_id: "p0-0123456789abcdef".into(),
-        secret: "secret".into(),
-        submit: Box::new(submit),
-    }
+    Command::Submit { plan_id: "p0-0123456789abcdef".into(), secret: "secret".into(), submit: Box::new(submit) }
 }
 
 fn give(state: &mut PlanState, command: Command) -> Decision {

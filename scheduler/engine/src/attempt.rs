@@ -41,14 +41,9 @@ impl Turn<'_> {
     }
 
     fn task(&self, i: StepIndex, agent_type: AgentType, inputs: Json) -> Task {
-        let (spec, step) =
-            (&self.state.plan.steps[to_usize(i.0)], &self.state.steps[to_usize(i.0)]);
+        let (spec, step) = (&self.state.plan.steps[to_usize(i.0)], &self.state.steps[to_usize(i.0)]);
         let accepted = self.state.accepted().expect("a plan with steps was accepted");
-        let other = spec
-            .fallback
-            .as_ref()
-            .filter(|_| step.fallback)
-            .and_then(|fallback| fallback.action.as_ref());
+        let other = spec.fallback.as_ref().filter(|_| step.fallback).and_then(|fallback| fallback.action.as_ref());
         Task {
             plan: accepted.plan_id.clone(),
             step: spec.id.clone(),
@@ -69,10 +64,8 @@ impl Turn<'_> {
     pub(crate) fn report(&mut self, report: Report) -> Result<(), Rejection> {
         let i = self.find(&report.step)?;
         let step = &self.state.steps[to_usize(i)];
-        let stale =
-            || Rejection::StaleAttempt { step: report.step.clone(), attempt: report.attempt };
-        let current =
-            step.attempt == report.attempt && step.status.is_in_flight() && !self.state.is_own(i);
+        let stale = || Rejection::StaleAttempt { step: report.step.clone(), attempt: report.attempt };
+        let current = step.attempt == report.attempt && step.status.is_in_flight() && !self.state.is_own(i);
         if !current || self.state.token(StepIndex(i)).as_ref() != Some(&report.token) {
             return Err(stale());
         }
@@ -107,9 +100,7 @@ impl Turn<'_> {
                 }
                 self.acknowledge(&report);
                 let (cost, tokens) = spent(&report);
-                let unknown = || {
-                    Failure::new(FailureClass::Transient, "UNKNOWN", "the worker gave no reason")
-                };
+                let unknown = || Failure::new(FailureClass::Transient, "UNKNOWN", "the worker gave no reason");
                 self.fail_attempt(i, bounded(report.failure.unwrap_or_else(unknown)), cost, tokens);
             }
             What::Lost => {
@@ -123,10 +114,7 @@ impl Turn<'_> {
             }
             What::Released => {
                 self.acknowledge(&report);
-                self.emit_step(
-                    i,
-                    StepEvent::Released(Box::new(StepReleased { worker: report.worker })),
-                );
+                self.emit_step(i, StepEvent::Released(Box::new(StepReleased { worker: report.worker })));
             }
         }
     }
@@ -137,8 +125,7 @@ impl Turn<'_> {
     }
 
     fn started(&mut self, i: u32, report: &Report) {
-        let timeout_ms =
-            self.state.plan.steps[to_usize(i)].timeout_ms.min(self.context.limits.timeout_ms_max);
+        let timeout_ms = self.state.plan.steps[to_usize(i)].timeout_ms.min(self.context.limits.timeout_ms_max);
         self.emit_step(
             i,
             StepEvent::Started(Box::new(StepStarted {
@@ -154,10 +141,8 @@ impl Turn<'_> {
         if self.state.seq >= self.context.limits.events_max / 2 {
             return;
         }
-        let progress =
-            report.progress.filter(|share| share.is_finite()).map(|share| share.clamp(0.0, 1.0));
-        let message =
-            report.message.map(|message| message.chars().take(MESSAGE_CHARS_MAX).collect());
+        let progress = report.progress.filter(|share| share.is_finite()).map(|share| share.clamp(0.0, 1.0));
+        let message = report.message.map(|message| message.chars().take(MESSAGE_CHARS_MAX).collect());
         self.emit_step(i, StepEvent::Progress(Box::new(StepProgress { progress, message })));
     }
 
@@ -168,10 +153,7 @@ impl Turn<'_> {
             return self.fail_attempt(i, failure, cost, tokens);
         }
         let finished_ms = report.finished_ms;
-        self.emit_step(
-            i,
-            StepEvent::Completed(Box::new(StepCompleted { outputs, finished_ms, cost, tokens })),
-        );
+        self.emit_step(i, StepEvent::Completed(Box::new(StepCompleted { outputs, finished_ms, cost, tokens })));
     }
 
     /// Why outputs are not what was expected of the step.
@@ -204,9 +186,7 @@ impl Turn<'_> {
         }
         match self.status_of(i) {
             StepStatus::Queued => self.time_out(i, "QUEUE_TIMEOUT", "no worker took it in time"),
-            StepStatus::Running => {
-                self.time_out(i, "STEP_TIMEOUT", "it took longer than its limit")
-            }
+            StepStatus::Running => self.time_out(i, "STEP_TIMEOUT", "it took longer than its limit"),
             StepStatus::Retrying => self.emit_step(i, StepEvent::Ready),
             StepStatus::AwaitingApproval => self.decide_by_default(i),
             StepStatus::Pending
@@ -225,11 +205,7 @@ impl Turn<'_> {
     fn time_out(&mut self, i: u32, code: &str, message: &str) {
         self.stop_attempt(i);
         let failure = Failure::new(FailureClass::Timeout, code, message);
-        if self.state.is_own(i) {
-            self.give_up(i, failure, 0.0, 0)
-        } else {
-            self.fail_attempt(i, failure, 0.0, 0)
-        }
+        if self.state.is_own(i) { self.give_up(i, failure, 0.0, 0) } else { self.fail_attempt(i, failure, 0.0, 0) }
     }
 
     fn decide_by_default(&mut self, i: u32) {
@@ -254,9 +230,7 @@ const CODE_CHARS_MAX: usize = 64;
 
 /// A failure with as much of its texts as the log keeps.
 fn bounded(mut failure: Failure) -> Failure {
-    for (text, most) in
-        [(&mut failure.message, MESSAGE_CHARS_MAX), (&mut failure.code, CODE_CHARS_MAX)]
-    {
+    for (text, most) in [(&mut failure.message, MESSAGE_CHARS_MAX), (&mut failure.code, CODE_CHARS_MAX)] {
         if let Some((end, _)) = text.char_indices().nth(most) {
             text.truncate(end);
         }

@@ -35,17 +35,8 @@ impl Graph {
         let Edges { starts, targets, waits } = edges_of(plan, &index)?;
         let (phase_of, members) = phases_of(plan)?;
         let (resource_of, resources) = resources_of(plan);
-        let mut graph = Self {
-            index,
-            starts,
-            targets,
-            waits,
-            ranks: Vec::new(),
-            phase_of,
-            members,
-            resource_of,
-            resources,
-        };
+        let mut graph =
+            Self { index, starts, targets, waits, ranks: Vec::new(), phase_of, members, resource_of, resources };
         let order = graph.order(plan)?;
         graph.ranks = graph.ranks_of(plan, &order);
         Ok(graph)
@@ -123,8 +114,7 @@ impl Graph {
         for gate in 0..gates {
             open.push(if gate == 0 { 0 } else { to_u32(self.members[gate - 1].len()) + 1 });
         }
-        let mut free: VecDeque<usize> =
-            (0..steps + gates).filter(|node| open[*node] == 0).collect();
+        let mut free: VecDeque<usize> = (0..steps + gates).filter(|node| open[*node] == 0).collect();
         let mut order = Vec::with_capacity(steps);
         let mut seen = 0;
         while let Some(node) = free.pop_front() {
@@ -159,8 +149,7 @@ impl Graph {
     fn ranks_of(&self, plan: &Plan, order: &[u32]) -> Vec<f64> {
         let mut ranks = vec![0.0; plan.steps.len()];
         for &i in order.iter().rev() {
-            let rest =
-                self.dependents(i).iter().map(|next| ranks[to_usize(*next)]).fold(0.0, f64::max);
+            let rest = self.dependents(i).iter().map(|next| ranks[to_usize(*next)]).fold(0.0, f64::max);
             ranks[to_usize(i)] = rest + seconds(&plan.steps[to_usize(i)]);
         }
         ranks
@@ -206,10 +195,7 @@ fn edges_of(plan: &Plan, index: &HashMap<StepId, u32>) -> Result<Edges, String> 
     for (i, step) in plan.steps.iter().enumerate() {
         for dependency in &step.dependencies {
             let Some(&from) = index.get(dependency) else {
-                return Err(format!(
-                    "step `{}` depends on `{dependency}`, which does not exist",
-                    step.id
-                ));
+                return Err(format!("step `{}` depends on `{dependency}`, which does not exist", step.id));
             };
             if named_by[to_usize(from)] != to_u32(i) {
                 named_by[to_usize(from)] = to_u32(i);
@@ -282,8 +268,7 @@ mod tests {
 
     #[test]
     fn a_rank_is_the_longest_way_to_the_end() {
-        let graph =
-            Graph::of(&plan(&[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["b"])])).unwrap();
+        let graph = Graph::of(&plan(&[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["b"])])).unwrap();
         let ranks: Vec<f64> = (0..4).map(|i| graph.rank(i)).collect();
         assert_eq!(ranks, [3.0, 2.0, 1.0, 1.0]);
         assert_eq!(graph.dependents(0), [1, 2]);
@@ -308,8 +293,7 @@ mod tests {
     #[test]
     fn a_step_that_waits_for_a_later_phase_is_refused() {
         let mut plan = plan(&[("a", &["b"]), ("b", &[])]);
-        let phase =
-            |id: &str| Phase { id: id.into(), description: String::new(), checkpoint: false };
+        let phase = |id: &str| Phase { id: id.into(), description: String::new(), checkpoint: false };
         plan.phases = vec![phase("one"), phase("two")];
         plan.steps[0].phase = Some("one".into());
         plan.steps[1].phase = Some("two".into());

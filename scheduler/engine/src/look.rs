@@ -133,9 +133,7 @@ impl PlanState {
 
     /// Steps with an attempt on a stream, with a worker, or as a plan of their own. Looks at every step.
     pub fn flights(&self) -> impl Iterator<Item = StepIndex> + '_ {
-        let in_flight = |(i, step): (usize, &StepState)| {
-            step.status.is_in_flight().then(|| StepIndex(to_u32(i)))
-        };
+        let in_flight = |(i, step): (usize, &StepState)| step.status.is_in_flight().then(|| StepIndex(to_u32(i)));
         self.steps.iter().enumerate().filter_map(in_flight)
     }
 
@@ -179,11 +177,7 @@ impl PlanState {
     pub fn queue(&self, i: StepIndex) -> Option<&AgentType> {
         let spec = self.plan.steps.get(to_usize(i.0))?;
         let fallen = self.steps.get(to_usize(i.0)).is_some_and(|step| step.fallback);
-        let other = spec
-            .fallback
-            .as_ref()
-            .filter(|_| fallen)
-            .and_then(|fallback| fallback.agent_type.as_ref());
+        let other = spec.fallback.as_ref().filter(|_| fallen).and_then(|fallback| fallback.agent_type.as_ref());
         Some(other.unwrap_or(&spec.agent_type))
     }
 

@@ -19,11 +19,9 @@ pub fn step_move(status: StepStatus, event: &StepEvent) -> Option<StepStatus> {
         StepEvent::Progress(_) => from(status, &[S::Running], S::Running),
         StepEvent::Retrying(_) => from(status, &[S::Queued, S::Running], S::Retrying),
         StepEvent::Released(_) => from(status, &[S::Queued, S::Running], S::Ready),
-        StepEvent::Failed(_) => from(
-            status,
-            &[S::Pending, S::Ready, S::AwaitingApproval, S::Queued, S::Running],
-            S::Failed,
-        ),
+        StepEvent::Failed(_) => {
+            from(status, &[S::Pending, S::Ready, S::AwaitingApproval, S::Queued, S::Running], S::Failed)
+        }
         StepEvent::Completed(_) => unless_final(status, S::Completed),
         StepEvent::Skipped(_) => unless_final(status, S::Skipped),
         StepEvent::Cancelled(_) => unless_final(status, S::Cancelled),
@@ -40,9 +38,7 @@ pub fn plan_move(status: PlanStatus, event: &PlanEvent) -> Option<PlanStatus> {
     match event {
         // A revision makes the last two; none is accepted here.
         PlanEvent::GoalAccepted(_) | PlanEvent::PhaseAdded(_) | PlanEvent::Revised(_) => None,
-        PlanEvent::PlanningFailed(_) => {
-            matches!(status, S::Planning | S::Replanning).then_some(status)
-        }
+        PlanEvent::PlanningFailed(_) => matches!(status, S::Planning | S::Replanning).then_some(status),
         PlanEvent::PlanCreated(_) => planning(),
         PlanEvent::PlanValidated(_) => planning().map(|_| S::Running),
         PlanEvent::ApprovalRequested(_) => (status == S::Running).then_some(S::AwaitingApproval),
@@ -59,12 +55,8 @@ pub fn plan_move(status: PlanStatus, event: &PlanEvent) -> Option<PlanStatus> {
             let fits = matches!(end.status, S::Completed | S::Partial);
             (matches!(status, S::Running | S::Paused) && fits).then_some(end.status)
         }
-        PlanEvent::Failed(end) => {
-            (!status.is_final() && end.status == S::Failed).then_some(S::Failed)
-        }
-        PlanEvent::Cancelled(end) => {
-            (!status.is_final() && end.status == S::Cancelled).then_some(S::Cancelled)
-        }
+        PlanEvent::Failed(end) => (!status.is_final() && end.status == S::Failed).then_some(S::Failed),
+        PlanEvent::Cancelled(end) => (!status.is_final() && end.status == S::Cancelled).then_some(S::Cancelled),
     }
 }
 
@@ -79,9 +71,9 @@ fn unless_final(status: StepStatus, to: StepStatus) -> Option<StepStatus> {
 #[cfg(test)]
 mod tests {
     use goalmill_common::event::{
-        ApprovalRequested, GoalAccepted, PhaseNamed, PlanCreated, PlanEnded, PlanRevised,
-        PlanValidated, Reason, ReplanTriggered, SkipCause, StepAdded, StepCompleted, StepFailed,
-        StepProgress, StepQueued, StepReleased, StepRetrying, StepSkipped, StepStarted,
+        ApprovalRequested, GoalAccepted, PhaseNamed, PlanCreated, PlanEnded, PlanRevised, PlanValidated, Reason,
+        ReplanTriggered, SkipCause, StepAdded, StepCompleted, StepFailed, StepProgress, StepQueued, StepReleased,
+        StepRetrying, StepSkipped, StepStarted,
     };
     use goalmill_common::failure::{Failure, FailureClass};
     use goalmill_common::goal::Goal;
@@ -102,24 +94,12 @@ mod tests {
         ("step_queued", "ready", "queued"),
         ("step_started", "queued", "running"),
         ("step_progress", "running", "running"),
-        (
-            "step_completed",
-            "pending blocked ready queued running retrying awaiting_approval",
-            "completed",
-        ),
+        ("step_completed", "pending blocked ready queued running retrying awaiting_approval", "completed"),
         ("step_retrying", "queued running", "retrying"),
         ("step_released", "queued running", "ready"),
         ("step_failed", "pending ready queued running awaiting_approval", "failed"),
-        (
-            "step_skipped",
-            "pending blocked ready queued running retrying awaiting_approval",
-            "skipped",
-        ),
-        (
-            "step_cancelled",
-            "pending blocked ready queued running retrying awaiting_approval",
-            "cancelled",
-        ),
+        ("step_skipped", "pending blocked ready queued running retrying awaiting_approval", "skipped"),
+        ("step_cancelled", "pending blocked ready queued running retrying awaiting_approval", "cancelled"),
     ];
 
     /// Event, where it may happen, where it leads; `=` leaves the status as it is.
@@ -152,10 +132,7 @@ mod tests {
         for (event, (name, allowed, to)) in step_events().iter().zip(STEP_MOVES) {
             assert_eq!(event.type_name(), *name);
             for status in StepStatus::ALL {
-                let expected = allowed
-                    .split(' ')
-                    .any(|word| word == status.as_str())
-                    .then(|| StepStatus::parse(to));
+                let expected = allowed.split(' ').any(|word| word == status.as_str()).then(|| StepStatus::parse(to));
                 assert_eq!(step_move(*status, event), expected.flatten(), "{name} at {status}");
             }
         }
@@ -200,12 +177,7 @@ mod tests {
             StepEvent::Queued(Box::new(StepQueued { agent_type: "w".into(), due_ms: 1 })),
             StepEvent::Started(Box::new(StepStarted { worker: None, started_ms: 1, due_ms: 1 })),
             StepEvent::Progress(Box::new(StepProgress { progress: None, message: None })),
-            StepEvent::Completed(Box::new(StepCompleted {
-                outputs: Json::null(),
-                finished_ms: None,
-                cost,
-                tokens,
-            })),
+            StepEvent::Completed(Box::new(StepCompleted { outputs: Json::null(), finished_ms: None, cost, tokens })),
             StepEvent::Retrying(Box::new(StepRetrying {
                 failure: failure(),
                 due_ms: 1,

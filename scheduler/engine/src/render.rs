@@ -14,19 +14,13 @@ pub(crate) fn inputs(state: &PlanState, i: u32, limits: &Limits) -> Result<Json,
     let bytes = step.inputs.text().len();
     if bytes > limits.payload_bytes_max {
         let most = limits.payload_bytes_max;
-        let message =
-            format!("the inputs have {bytes} bytes, more than `payload_bytes_max` ({most})");
+        let message = format!("the inputs have {bytes} bytes, more than `payload_bytes_max` ({most})");
         return Err(Failure::new(FailureClass::Permanent, "INPUT_TOO_LARGE", message));
     }
     if expression::is_plain(step.inputs.text()) {
         return Ok(step.inputs.clone());
     }
-    with_scope(
-        state,
-        i,
-        |scope| expression::render(&step.inputs, scope, limits),
-        "the inputs cannot be filled in",
-    )
+    with_scope(state, i, |scope| expression::render(&step.inputs, scope, limits), "the inputs cannot be filled in")
 }
 
 /// Whether the step's condition is true; a step without one always is.
@@ -48,8 +42,7 @@ fn with_scope<T>(
     let dependencies = &state.plan.steps[to_usize(i)].dependencies;
     let look = |id: &str| {
         let step = &state.steps[to_usize(state.graph.find(id)?)];
-        let seen = step.status.is_final()
-            || dependencies.iter().any(|dependency| dependency.as_str() == id);
+        let seen = step.status.is_final() || dependencies.iter().any(|dependency| dependency.as_str() == id);
         seen.then_some(StepView { status: step.status, outputs: step.outputs.as_ref() })
     };
     evaluate(&Scope::new(goal, &look)).map_err(|e| {

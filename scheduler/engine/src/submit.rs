@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use goalmill_common::command::{Planned, Submit};
-use goalmill_common::event::{
-    ApprovalRequested, GoalAccepted, PlanCreated, PlanEvent, PlanValidated, Reason,
-};
+use goalmill_common::event::{ApprovalRequested, GoalAccepted, PlanCreated, PlanEvent, PlanValidated, Reason};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Budget;
 use goalmill_common::id::PlanId;
@@ -18,25 +16,15 @@ use crate::graph::Graph;
 use crate::{Effect, PlanAnswer, Rejection};
 
 impl Turn<'_> {
-    pub(crate) fn submit(
-        &mut self,
-        plan_id: PlanId,
-        secret: String,
-        submit: Submit,
-    ) -> Result<(), Rejection> {
+    pub(crate) fn submit(&mut self, plan_id: PlanId, secret: String, submit: Submit) -> Result<(), Rejection> {
         if self.state.born.is_some() {
             return Err(Rejection::Exists);
         }
         let unfit = submit.plan.as_ref().and_then(|planned| self.refusal(&planned.plan));
-        let odd =
-            (!is_budget(&submit.goal.budget)).then(|| "the goal's budget is no number".to_owned());
+        let odd = (!is_budget(&submit.goal.budget)).then(|| "the goal's budget is no number".to_owned());
         let unfit = unfit.or(odd);
-        let too_deep = submit
-            .parent
-            .as_ref()
-            .is_some_and(|parent| parent.depth > self.context.limits.depth_max);
-        let unfit =
-            unfit.or_else(|| too_deep.then(|| "plans are nested deeper than `depth_max`".into()));
+        let too_deep = submit.parent.as_ref().is_some_and(|parent| parent.depth > self.context.limits.depth_max);
+        let unfit = unfit.or_else(|| too_deep.then(|| "plans are nested deeper than `depth_max`".into()));
         if let (Some(reason), None) = (&unfit, &submit.parent) {
             return Err(not_allowed(reason.clone()));
         }
@@ -97,10 +85,7 @@ impl Turn<'_> {
     fn refusal(&self, plan: &Plan) -> Option<String> {
         let most = self.context.limits.steps_max;
         if plan.steps.len() > most {
-            return Some(format!(
-                "the plan has {} steps, more than `steps_max` ({most})",
-                plan.steps.len()
-            ));
+            return Some(format!("the plan has {} steps, more than `steps_max` ({most})", plan.steps.len()));
         }
         Graph::of(plan).err().or_else(|| not_numbers(plan))
     }
@@ -122,9 +107,7 @@ impl Turn<'_> {
             Some(approval) => {
                 let limit_ms = approval.limit_ms.min(self.context.limits.approval_ms_max);
                 let due_ms = self.after(limit_ms);
-                self.emit_plan(PlanEvent::ApprovalRequested(Box::new(ApprovalRequested {
-                    due_ms,
-                })));
+                self.emit_plan(PlanEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms })));
             }
             None => self.begin_steps(),
         }
@@ -140,10 +123,7 @@ impl Turn<'_> {
     }
 
     fn planning_failed(&mut self, reason: String, issues: Vec<Issue>) {
-        self.emit_plan(PlanEvent::PlanningFailed(Box::new(Reason {
-            reason: reason.clone(),
-            issues,
-        })));
+        self.emit_plan(PlanEvent::PlanningFailed(Box::new(Reason { reason: reason.clone(), issues })));
         self.fail_plan(Failure::new(FailureClass::Permanent, "PLANNING_FAILED", reason));
     }
 }

@@ -92,11 +92,7 @@ impl Turn<'_> {
     }
 
     fn skip_for_dependencies(&mut self, i: u32) {
-        self.skip(
-            i,
-            SkipCause::DependencyFailed,
-            "too few of its dependencies can still be done".into(),
-        );
+        self.skip(i, SkipCause::DependencyFailed, "too few of its dependencies can still be done".into());
     }
 
     pub(crate) fn skip(&mut self, i: u32, cause: SkipCause, reason: String) {
@@ -110,8 +106,7 @@ impl Turn<'_> {
         if !self.is_active() || (phase.begun && phase.open > 0) {
             return false;
         }
-        let named =
-            Box::new(PhaseNamed { phase: self.state.plan.phases[self.state.phase].id.clone() });
+        let named = Box::new(PhaseNamed { phase: self.state.plan.phases[self.state.phase].id.clone() });
         if phase.open == 0 {
             self.emit_plan(match (phase.begun, phase.failed, phase.completed) {
                 (true, 1.., _) => PlanEvent::PhaseFailed(named),
@@ -158,22 +153,13 @@ impl Turn<'_> {
         let (budget, usage) = (self.state.budget(), self.state.usage);
         let message = match budget.tokens.filter(|most| usage.tokens > *most) {
             Some(most) => format!("{} tokens are used up, {most} were allowed", usage.tokens),
-            None => format!(
-                "{} dollars are used up, {} were allowed",
-                usage.cost,
-                budget.cost.unwrap_or_default()
-            ),
+            None => format!("{} dollars are used up, {} were allowed", usage.cost, budget.cost.unwrap_or_default()),
         };
         self.fail_plan(Failure::new(FailureClass::ConstraintViolation, "BUDGET_EXCEEDED", message));
     }
 
     fn complete(&mut self) {
-        let status =
-            if self.state.counts.failed > 0 { PlanStatus::Partial } else { PlanStatus::Completed };
-        self.emit_plan(PlanEvent::Completed(Box::new(PlanEnded {
-            status,
-            failure: None,
-            reason: String::new(),
-        })));
+        let status = if self.state.counts.failed > 0 { PlanStatus::Partial } else { PlanStatus::Completed };
+        self.emit_plan(PlanEvent::Completed(Box::new(PlanEnded { status, failure: None, reason: String::new() })));
     }
 }

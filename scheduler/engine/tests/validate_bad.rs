@@ -132,47 +132,31 @@ fn a_cycle_is_spelled_the_way_it_would_run() {
 fn the_mend_names_what_was_probably_meant() {
     let mends = |plan: Value| validate::plan(&plan, &Limits::default()).unwrap_err().remove(0).mend;
     assert_eq!(mends(json!({"stpes": []})), "did you mean `steps`?");
-    assert_eq!(
-        mends(json!([{"id": "flights"}, {"id": "b", "needs": ["flihgts"]}])),
-        "did you mean `flights`?"
-    );
+    assert_eq!(mends(json!([{"id": "flights"}, {"id": "b", "needs": ["flihgts"]}])), "did you mean `flights`?");
     assert!(mends(json!([{"id": "My Step"}])).contains("`my_step`"));
-    let twice = validate::plan(&json!([{"id": "a"}, {"id": "a"}]), &Limits::default())
-        .unwrap_err()
-        .remove(0);
+    let twice = validate::plan(&json!([{"id": "a"}, {"id": "a"}]), &Limits::default()).unwrap_err().remove(0);
     assert!(twice.detail.contains("first at /0"), "{}", twice.detail);
 }
 
 #[test]
 fn limits_on_steps_paths_and_depth_hold() {
     let code = |plan: &Value, limits: &Limits| {
-        found(&validate::plan(plan, limits).unwrap_err())
-            .first()
-            .map(|(c, p)| (c.to_string(), p.to_string()))
+        found(&validate::plan(plan, limits).unwrap_err()).first().map(|(c, p)| (c.to_string(), p.to_string()))
     };
     let named = |code: &str, pointer: &str| Some((code.to_owned(), pointer.to_owned()));
     let many = json!({"steps": (0..100_000).map(|i| json!({"id": i})).collect::<Vec<_>>()});
     assert_eq!(code(&many, &Limits::default()), named("TOO_MANY_STEPS", "/steps"));
     let chain = json!(
-        (0..11)
-            .map(|i| json!({"id": i, "needs": if i == 0 { vec![] } else { vec![i - 1] }}))
-            .collect::<Vec<_>>()
+        (0..11).map(|i| json!({"id": i, "needs": if i == 0 { vec![] } else { vec![i - 1] }})).collect::<Vec<_>>()
     );
-    assert_eq!(
-        code(&chain, &Limits { path_max: 10, ..Limits::default() }),
-        named("PATH_TOO_LONG", "")
-    );
+    assert_eq!(code(&chain, &Limits { path_max: 10, ..Limits::default() }), named("PATH_TOO_LONG", ""));
     let wide = json!([{"id": "a"}, {"id": "b"}, {"id": "c", "needs": ["a", "b"]}]);
     assert_eq!(
         code(&wide, &Limits { dependencies_max: 1, ..Limits::default() }),
         named("TOO_MANY_DEPENDENCIES", "/2/needs")
     );
-    let heavy =
-        json!([{"id": "a", "inputs": "x".repeat(600)}, {"id": "b", "inputs": "x".repeat(600)}]);
-    assert_eq!(
-        code(&heavy, &Limits { plan_bytes_max: 1_000, ..Limits::default() }),
-        named("PLAN_TOO_LARGE", "")
-    );
+    let heavy = json!([{"id": "a", "inputs": "x".repeat(600)}, {"id": "b", "inputs": "x".repeat(600)}]);
+    assert_eq!(code(&heavy, &Limits { plan_bytes_max: 1_000, ..Limits::default() }), named("PLAN_TOO_LARGE", ""));
     let mut deep = json!({"steps": [{"id": "x"}]});
     for _ in 0..4 {
         deep = json!({"steps": [{"id": "x", "plan": deep}]});
@@ -186,10 +170,7 @@ fn issues_are_counted_beyond_those_that_are_listed() {
     let plan = json!((0..500).map(|i| json!({"id": i, "needs": ["nope"]})).collect::<Vec<_>>());
     let issues = validate::plan(&plan, &Limits::default()).unwrap_err();
     assert_eq!(issues.len(), 50);
-    assert_eq!(
-        (issues[49].code.as_str(), issues[49].detail.as_str()),
-        ("MORE_ISSUES", "451 more issues of 500")
-    );
+    assert_eq!((issues[49].code.as_str(), issues[49].detail.as_str()), ("MORE_ISSUES", "451 more issues of 500"));
 }
 
 #[test]
@@ -203,13 +184,7 @@ fn bad_texts_get_their_code_and_place() {
         ("nothing", Format::Json, b"".to_vec(), "INVALID_JSON", ""),
         ("blanks", Format::Yaml, b" \n ".to_vec(), "INVALID_YAML", ""),
         ("a comma too many", Format::Json, b"{\"goal\": \"x\",}".to_vec(), "INVALID_JSON", ""),
-        (
-            "an end too early",
-            Format::Auto,
-            b"{\"steps\": [{\"id\": ".to_vec(),
-            "INVALID_JSON",
-            "/steps/0/id",
-        ),
+        ("an end too early", Format::Auto, b"{\"steps\": [{\"id\": ".to_vec(), "INVALID_JSON", "/steps/0/id"),
         ("two texts", Format::Json, b"{\"steps\": []} {}".to_vec(), "INVALID_JSON", ""),
         (
             "a key twice",
@@ -218,71 +193,23 @@ fn bad_texts_get_their_code_and_place() {
             "DUPLICATE_KEY",
             "/steps/0/id",
         ),
-        (
-            "a key twice, in YAML",
-            Format::Yaml,
-            b"steps:\n- id: a\n  id: b\n".to_vec(),
-            "DUPLICATE_KEY",
-            "/steps/0/id",
-        ),
-        (
-            "NaN",
-            Format::Json,
-            b"{\"steps\": [{\"priority\": NaN}]}".to_vec(),
-            "INVALID_NUMBER",
-            "/steps/0/priority",
-        ),
+        ("a key twice, in YAML", Format::Yaml, b"steps:\n- id: a\n  id: b\n".to_vec(), "DUPLICATE_KEY", "/steps/0/id"),
+        ("NaN", Format::Json, b"{\"steps\": [{\"priority\": NaN}]}".to_vec(), "INVALID_NUMBER", "/steps/0/priority"),
         ("infinity", Format::Json, b"{\"x\": -Infinity}".to_vec(), "INVALID_NUMBER", "/x"),
         ("a number too large", Format::Json, b"{\"x\": 1e999}".to_vec(), "INVALID_NUMBER", "/x"),
-        (
-            "NaN in YAML",
-            Format::Yaml,
-            b"steps:\n- priority: .nan\n".to_vec(),
-            "INVALID_NUMBER",
-            "/steps/0/priority",
-        ),
+        ("NaN in YAML", Format::Yaml, b"steps:\n- priority: .nan\n".to_vec(), "INVALID_NUMBER", "/steps/0/priority"),
         ("infinity in YAML", Format::Yaml, b"x: [1, -.inf]\n".to_vec(), "INVALID_NUMBER", "/x/1"),
         ("a million brackets", Format::Auto, brackets.clone(), "NESTING_TOO_DEEP", "*"),
         ("a million brackets in YAML", Format::Yaml, brackets, "NESTING_TOO_DEEP", ""),
-        (
-            "a million dashes in YAML",
-            Format::Yaml,
-            "- ".repeat(1_000_000).into_bytes(),
-            "NESTING_TOO_DEEP",
-            "*",
-        ),
+        ("a million dashes in YAML", Format::Yaml, "- ".repeat(1_000_000).into_bytes(), "NESTING_TOO_DEEP", "*"),
         ("a million marks in YAML", Format::Yaml, "? ".repeat(1_000_000).into_bytes(), "*", "*"),
-        (
-            "65 brackets",
-            Format::Json,
-            ("[".repeat(65) + &"]".repeat(65)).into_bytes(),
-            "NESTING_TOO_DEEP",
-            "*",
-        ),
-        (
-            "65 brackets in YAML",
-            Format::Yaml,
-            ("[".repeat(65) + &"]".repeat(65)).into_bytes(),
-            "NESTING_TOO_DEEP",
-            "*",
-        ),
+        ("65 brackets", Format::Json, ("[".repeat(65) + &"]".repeat(65)).into_bytes(), "NESTING_TOO_DEEP", "*"),
+        ("65 brackets in YAML", Format::Yaml, ("[".repeat(65) + &"]".repeat(65)).into_bytes(), "NESTING_TOO_DEEP", "*"),
         ("Latin-1", Format::Json, latin, "INVALID_ENCODING", ""),
         ("UTF-16", Format::Auto, utf16, "INVALID_ENCODING", ""),
         ("UTF-16 with a mark", Format::Auto, utf16_bom, "INVALID_ENCODING", ""),
-        (
-            "bad indentation",
-            Format::Yaml,
-            b"steps:\n  - id: a\n bad: [\n".to_vec(),
-            "INVALID_YAML",
-            "*",
-        ),
-        (
-            "two documents",
-            Format::Yaml,
-            b"steps: []\n---\nsteps: []\n".to_vec(),
-            "MULTIPLE_DOCUMENTS",
-            "",
-        ),
+        ("bad indentation", Format::Yaml, b"steps:\n  - id: a\n bad: [\n".to_vec(), "INVALID_YAML", "*"),
+        ("two documents", Format::Yaml, b"steps: []\n---\nsteps: []\n".to_vec(), "MULTIPLE_DOCUMENTS", ""),
         ("an unknown anchor", Format::Yaml, b"a: *nowhere\n".to_vec(), "INVALID_YAML", "*"),
         ("a tag", Format::Yaml, b"a: !python/object x\n".to_vec(), "INVALID_YAML", "/a"),
         ("a bomb of aliases", Format::Yaml, bomb().into_bytes(), "PLAN_TOO_LARGE", "*"),
@@ -297,11 +224,9 @@ fn bad_texts_get_their_code_and_place() {
 
 #[test]
 fn a_syntax_error_names_line_and_column() {
-    let issues =
-        validate::text(b"{\"goal\": \"x\",}", Format::Json, &Limits::default()).unwrap_err();
+    let issues = validate::text(b"{\"goal\": \"x\",}", Format::Json, &Limits::default()).unwrap_err();
     assert_eq!(issues[0].detail, "trailing comma at line 1 column 14");
-    let issues =
-        validate::text(b"steps:\n  - {id: a\n", Format::Yaml, &Limits::default()).unwrap_err();
+    let issues = validate::text(b"steps:\n  - {id: a\n", Format::Yaml, &Limits::default()).unwrap_err();
     assert!(issues[0].detail.contains("line 3 column 1"), "{}", issues[0].detail);
 }
 
@@ -318,10 +243,7 @@ fn bad_goals_get_their_code_and_place() {
         (json!({"query": "x", "deadline": "tomorrow"}), vec![("INVALID_VALUE", "/deadline")]),
         (json!({"query": "x", "deadline": -1}), vec![("OUT_OF_RANGE", "/deadline")]),
         (json!({"query": "x".repeat(20_000)}), vec![("TEXT_TOO_LONG", "/query")]),
-        (
-            json!({"query": "x", "success_criteria": [1]}),
-            vec![("WRONG_TYPE", "/success_criteria/0")],
-        ),
+        (json!({"query": "x", "success_criteria": [1]}), vec![("WRONG_TYPE", "/success_criteria/0")]),
     ] {
         let issues = validate::goal(&goal, &Limits::default()).map(|_| ()).unwrap_err();
         assert_eq!(found(&issues), expected, "{issues:#?}");

@@ -17,17 +17,14 @@ fn every_code_has_its_section_and_every_section_its_code() {
         }
     }
     let page = fs::read_to_string(root.join("../../docs/errors/README.md")).unwrap();
-    let told: BTreeSet<String> =
-        page.lines().filter_map(|line| line.strip_prefix("### ")).map(str::to_owned).collect();
+    let told: BTreeSet<String> = page.lines().filter_map(|line| line.strip_prefix("### ")).map(str::to_owned).collect();
     assert!(used.len() > 40, "{used:?}");
     assert_eq!(used, told);
 }
 
 /// Quoted words in upper case with an underscore.
 fn codes(source: &str) -> Vec<String> {
-    let is_code = |word: &&str| {
-        word.trim_matches('_').contains('_')
-            && word.chars().all(|c| c.is_ascii_uppercase() || c == '_')
-    };
+    let is_code =
+        |word: &&str| word.trim_matches('_').contains('_') && word.chars().all(|c| c.is_ascii_uppercase() || c == '_');
     source.split('"').filter(is_code).map(str::to_owned).collect()
 }

@@ -109,25 +109,13 @@ fn every_policy_spelling_gives_the_same_policy() {
             json!({"retry": {"max": 1, "backoff": {"initial_ms": 10, "factor": 1, "max_ms": 20, "jitter": "none"}}}),
             retry(1, 10, 1.0, 20, "none"),
         ),
-        (
-            json!({"retry": {"max": 1, "backoff": "fixed", "delay": 90}}),
-            retry(1, 90_000, 1.0, 90_000, "full"),
-        ),
+        (json!({"retry": {"max": 1, "backoff": "fixed", "delay": 90}}), retry(1, 90_000, 1.0, 90_000, "full")),
         (json!({"continue_on_failure": true}), json!({"on_failure": "continue"})),
         (json!({"on_error": "Ask User"}), json!({"on_failure": "ask_user"})),
         (json!({"fallback_action": "use_train"}), json!({"fallback": {"action": "use_train"}})),
-        (
-            json!({"fallback": {"agent": "train_agent"}}),
-            json!({"fallback": {"agent_type": "train_agent"}}),
-        ),
-        (
-            json!({"approve": true}),
-            json!({"approve": {"limit_ms": 86_400_000, "default": "reject"}}),
-        ),
-        (
-            json!({"approval_required": true}),
-            json!({"approve": {"limit_ms": 86_400_000, "default": "reject"}}),
-        ),
+        (json!({"fallback": {"agent": "train_agent"}}), json!({"fallback": {"agent_type": "train_agent"}})),
+        (json!({"approve": true}), json!({"approve": {"limit_ms": 86_400_000, "default": "reject"}})),
+        (json!({"approval_required": true}), json!({"approve": {"limit_ms": 86_400_000, "default": "reject"}})),
         (
             json!({"approve": {"limit": "10m", "default": "approve"}}),
             json!({"approve": {"limit_ms": 600_000, "default": "approve"}}),
@@ -138,10 +126,7 @@ fn every_policy_spelling_gives_the_same_policy() {
         (json!({"condition": true}), json!({"when": "true"})),
         (json!({"if": "goal.priority > 3"}), json!({"when": "goal.priority > 3"})),
         (json!({"expected_output": "price"}), json!({"expected_outputs": ["price"]})),
-        (
-            json!({"outputs": ["price", {"name": "hits"}]}),
-            json!({"expected_outputs": ["price", "hits"]}),
-        ),
+        (json!({"outputs": ["price", {"name": "hits"}]}), json!({"expected_outputs": ["price", "hits"]})),
         (json!({"outputs": {"price": "a number"}}), json!({"expected_outputs": ["price"]})),
         (
             json!({"outputs": {"type": "object", "required": ["price"]}}),
@@ -155,10 +140,7 @@ fn every_policy_spelling_gives_the_same_policy() {
             json!({"cache": "{{ goal.description }}"}),
             json!({"cache": {"key": "{{ goal.description }}", "ttl_ms": 3_600_000}}),
         ),
-        (
-            json!({"cache": {"key": "k", "ttl": "1d"}}),
-            json!({"cache": {"key": "k", "ttl_ms": 86_400_000}}),
-        ),
+        (json!({"cache": {"key": "k", "ttl": "1d"}}), json!({"cache": {"key": "k", "ttl_ms": 86_400_000}})),
         (json!({"dependencies": [-1]}), json!({})),
         (json!({"kind": "llm_call", "assigned_to": "auto"}), json!({"kind": "llm"})),
         (json!({"task": "object-detection"}), json!({"action": "object-detection"})),
@@ -207,8 +189,7 @@ fn steps_of_all_kinds_pass_and_inline_ones_have_no_agent() {
     assert_eq!(checked.plan.steps[0].agent_type.as_str(), "");
     assert_eq!(checked.plan.steps[1].plan.as_ref().unwrap().steps[0].id.as_str(), "x");
     assert!((checked.critical_path_seconds - 4.0).abs() < 1e-9);
-    let warnings: Vec<(&str, &str)> =
-        checked.warnings.iter().map(|w| (w.code.as_str(), w.pointer.as_str())).collect();
+    let warnings: Vec<(&str, &str)> = checked.warnings.iter().map(|w| (w.code.as_str(), w.pointer.as_str())).collect();
     let expected = [
         ("UNUSED_FIELD", "/steps/0/agent"),
         ("UNUSED_FIELD", "/steps/2/expected_outputs"),
@@ -238,10 +219,7 @@ fn a_goal_is_a_sentence_or_an_object() {
         "deadline": "2027-01-01T00:00:00Z", "priority": "high", "budget": {"usd": 2000}, "tenant": "acme",
     }));
     assert_eq!(full.deadline_ms, Some(1_798_761_600_000));
-    assert_eq!(
-        (full.priority.0, full.budget.cost, full.success_criteria.len()),
-        (8, Some(2_000.0), 1)
-    );
+    assert_eq!((full.priority.0, full.budget.cost, full.success_criteria.len()), (8, Some(2_000.0), 1));
     let written = serde_json::to_value(&full).unwrap();
     assert_eq!(goal(written), full);
     assert_eq!(goal(json!({"goal": {"description": "x"}})).description, "x");
@@ -251,10 +229,7 @@ fn a_goal_is_a_sentence_or_an_object() {
 fn the_goal_of_a_plan_document_is_passed_on() {
     let split = |document: Value| draft::split_goal(&document);
     assert_eq!(split(json!({"goal": "x", "steps": []})), Some(json!("x")));
-    assert_eq!(
-        split(json!({"plan": {"goal": {"description": "x"}, "steps": []}})),
-        Some(json!({"description": "x"}))
-    );
+    assert_eq!(split(json!({"plan": {"goal": {"description": "x"}, "steps": []}})), Some(json!({"description": "x"})));
     assert_eq!(split(json!({"plan": {"description": "x"}})), Some(json!({"description": "x"})));
     assert_eq!(split(json!([{"id": "a"}])), None);
 }
@@ -293,8 +268,7 @@ fn ten_thousand_steps_with_wide_joins_and_far_references_pass() {
 
 #[test]
 fn a_cycle_of_ten_thousand_steps_is_found_without_harm() {
-    let ring: Vec<Value> =
-        (0..10_000_usize).map(|i| json!({"id": i, "needs": [(i + 9_999) % 10_000]})).collect();
+    let ring: Vec<Value> = (0..10_000_usize).map(|i| json!({"id": i, "needs": [(i + 9_999) % 10_000]})).collect();
     let issues = validate::plan(&json!(ring), &Limits::default()).unwrap_err();
     assert_eq!((issues.len(), issues[0].code.as_str()), (1, "PLAN_CYCLE"));
     assert!(issues[0].detail.len() < 400);

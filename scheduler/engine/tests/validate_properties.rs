@@ -4,8 +4,8 @@ use goalmill_common::goal::{Budget, Goal, Priority};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{
-    Approval, ApprovalDefault, Cache, Estimates, Fallback, Jitter, Join, Kind, OnFailure, Phase,
-    Plan, Retry, Step, Strategy as Width,
+    Approval, ApprovalDefault, Cache, Estimates, Fallback, Jitter, Join, Kind, OnFailure, Phase, Plan, Retry, Step,
+    Strategy as Width,
 };
 use goalmill_common::status::StepStatus;
 use goalmill_engine::draft::{self, Format};
@@ -175,57 +175,36 @@ fn plan() -> impl Strategy<Value = Plan> {
         option::of(approval()),
         0..3_usize,
     );
-    (head, vec(step(), 1..8)).prop_map(
-        |((name, strategy, max_parallel, tokens, approve, phases), mut steps)| {
-            let phases: Vec<Phase> = (0..phases)
-                .map(|i| Phase {
-                    id: format!("phase {i}"),
-                    description: "some".into(),
-                    checkpoint: i == 1,
-                })
-                .collect();
-            let count = steps.len();
-            for (i, step) in steps.iter_mut().enumerate() {
-                step.id = format!("s-{i}").into();
-                step.dependencies = (0..i)
-                    .filter(|d| (i * 7 + d * 3) % 3 == 0)
-                    .map(|d| format!("s-{d}").into())
-                    .collect();
-                step.phase =
-                    (!phases.is_empty()).then(|| phases[i * phases.len() / count].id.clone());
-                if let Some(first) = step.dependencies.first() {
-                    step.inputs = Json::of(
-                        &json!({"seen": format!("{{{{ steps['{first}'].outputs.x }}}}"), "n": 1.5}),
-                    );
-                    step.when = Some(format!("steps['{first}'].outputs.n > 1"));
-                    step.join = Join::AtLeast(step.dependencies.len() as u32);
-                }
+    (head, vec(step(), 1..8)).prop_map(|((name, strategy, max_parallel, tokens, approve, phases), mut steps)| {
+        let phases: Vec<Phase> = (0..phases)
+            .map(|i| Phase { id: format!("phase {i}"), description: "some".into(), checkpoint: i == 1 })
+            .collect();
+        let count = steps.len();
+        for (i, step) in steps.iter_mut().enumerate() {
+            step.id = format!("s-{i}").into();
+            step.dependencies = (0..i).filter(|d| (i * 7 + d * 3) % 3 == 0).map(|d| format!("s-{d}").into()).collect();
+            step.phase = (!phases.is_empty()).then(|| phases[i * phases.len() / count].id.clone());
+            if let Some(first) = step.dependencies.first() {
+                step.inputs = Json::of(&json!({"seen": format!("{{{{ steps['{first}'].outputs.x }}}}"), "n": 1.5}));
+                step.when = Some(format!("steps['{first}'].outputs.n > 1"));
+                step.join = Join::AtLeast(step.dependencies.len() as u32);
             }
-            Plan {
-                name,
-                strategy,
-                max_parallel,
-                budget: Budget { tokens, cost: tokens.map(|t| t as f64 / 4.0), seconds: None },
-                approve,
-                phases,
-                steps,
-                metadata: Map::from_iter([
-                    ("b".to_owned(), json!(1)),
-                    ("a".to_owned(), json!({"x": []})),
-                ]),
-            }
-        },
-    )
+        }
+        Plan {
+            name,
+            strategy,
+            max_parallel,
+            budget: Budget { tokens, cost: tokens.map(|t| t as f64 / 4.0), seconds: None },
+            approve,
+            phases,
+            steps,
+            metadata: Map::from_iter([("b".to_owned(), json!(1)), ("a".to_owned(), json!({"x": []}))]),
+        }
+    })
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let what = (
-        "[A-Za-z ]{0,20}",
-        kind(),
-        "[a-z_]{0,9}",
-        option::of("[a-z]{1,9}"),
-        vec("[a-z_]{1,9}", 0..3),
-    );
+    let what = ("[A-Za-z ]{0,20}", kind(), "[a-z_]{0,9}", option::of("[a-z]{1,9}"), vec("[a-z_]{1,9}", 0..3));
     let policy = (
         1..9_999_999_u64,
         retry(),
@@ -250,9 +229,8 @@ fn step() -> impl Strategy<Value = Step> {
                 Kind::Tool | Kind::Llm => agent.unwrap_or_else(|| "auto".to_owned()),
                 Kind::Message | Kind::Finish | Kind::Internal | Kind::Plan => String::new(),
             };
-            let plan = (kind == Kind::Plan).then(|| {
-                Box::new(Plan { steps: vec![Step::new("inner", "auto")], ..Plan::default() })
-            });
+            let plan = (kind == Kind::Plan)
+                .then(|| Box::new(Plan { steps: vec![Step::new("inner", "auto")], ..Plan::default() }));
             Step {
                 description,
                 kind,
@@ -266,13 +244,8 @@ fn step() -> impl Strategy<Value = Step> {
                 resource,
                 plan,
                 priority: priority.map(Priority),
-                fallback: fallback
-                    .map(|agent| Fallback { agent_type: Some(agent.into()), action: None }),
-                estimates: Estimates {
-                    seconds: seconds.map(f64::from),
-                    tokens: ttl_ms,
-                    cost: None,
-                },
+                fallback: fallback.map(|agent| Fallback { agent_type: Some(agent.into()), action: None }),
+                estimates: Estimates { seconds: seconds.map(f64::from), tokens: ttl_ms, cost: None },
                 cache: ttl_ms.map(|ttl_ms| Cache { key: "{{ goal.description }}".into(), ttl_ms }),
                 output_schema: ttl_ms.map(|_| Json::of(&json!({"type": "object"}))),
                 ..Step::new("x", agent)

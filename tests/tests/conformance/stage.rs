@@ -117,28 +117,15 @@ impl Stage {
 
     /// Asserts that, since `before`, exactly this changed: `visible` through the verbs, `keys` in Redis.
     #[track_caller]
-    pub fn assert_changed(
-        &mut self,
-        before: &View,
-        visible: &[&str],
-        keys: &[&str],
-    ) -> impl Future<Output = ()> {
+    pub fn assert_changed(&mut self, before: &View, visible: &[&str], keys: &[&str]) -> impl Future<Output = ()> {
         let place = std::panic::Location::caller();
         async move {
             let after = self.look().await;
             let seen = changes(&before.visible, &after.visible);
-            assert_eq!(
-                seen,
-                visible.iter().map(|s| (*s).into()).collect(),
-                "visible changes at {place}\n{after:#?}"
-            );
+            assert_eq!(seen, visible.iter().map(|s| (*s).into()).collect(), "visible changes at {place}\n{after:#?}");
             if matches!(self.back_end, BackEnd::Redis(_)) {
                 let seen = changes(&before.raw, &after.raw);
-                assert_eq!(
-                    seen,
-                    keys.iter().map(|s| (*s).into()).collect(),
-                    "changed keys at {place}\n{after:#?}"
-                );
+                assert_eq!(seen, keys.iter().map(|s| (*s).into()).collect(), "changed keys at {place}\n{after:#?}");
             }
         }
     }
@@ -156,14 +143,8 @@ impl Stage {
             let cursor = broker.cursor(shard).await.unwrap();
             seen.add(&format!("owner {shard}"), broker.owner(shard).await.unwrap());
             seen.add(&format!("active {shard}"), broker.active(shard).await.unwrap());
-            seen.add(
-                &format!("index {shard}"),
-                broker.plans(shard, u64::MAX >> 12, 100).await.unwrap(),
-            );
-            seen.add(
-                &format!("inbox {shard}"),
-                self.probe.inbox(shard, &cursor, 1_000, 0).await.unwrap(),
-            );
+            seen.add(&format!("index {shard}"), broker.plans(shard, u64::MAX >> 12, 100).await.unwrap());
+            seen.add(&format!("inbox {shard}"), self.probe.inbox(shard, &cursor, 1_000, 0).await.unwrap());
             seen.add(&format!("cursor {shard}"), cursor);
         }
         for plan in PLANS {
@@ -179,10 +160,7 @@ impl Stage {
             seen.add(&format!("queue {}", queue.agent_type), queue);
         }
         for agent_type in AGENT_TYPES.map(AgentType::from) {
-            seen.add(
-                &format!("dead {agent_type}"),
-                broker.dead_letters(&agent_type, 100).await.unwrap(),
-            );
+            seen.add(&format!("dead {agent_type}"), broker.dead_letters(&agent_type, 100).await.unwrap());
         }
         seen.add("cancelled", broker.cancelled().await.unwrap());
         for agent in broker.agents().await.unwrap() {
@@ -192,10 +170,7 @@ impl Stage {
             seen.add(&format!("worker {}", beat.worker), beat);
         }
         for key in BLOBS {
-            seen.add(
-                &format!("blob {key}"),
-                broker.get_blob(&keys::blob(ShardId(0), key)).await.unwrap(),
-            );
+            seen.add(&format!("blob {key}"), broker.get_blob(&keys::blob(ShardId(0), key)).await.unwrap());
         }
         seen.0
     }
@@ -210,10 +185,7 @@ impl Seen {
     }
 }
 
-fn changes(
-    before: &BTreeMap<String, String>,
-    after: &BTreeMap<String, String>,
-) -> BTreeSet<String> {
+fn changes(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> BTreeSet<String> {
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     names.into_iter().filter(|name| before.get(*name) != after.get(*name)).cloned().collect()
 }
@@ -226,92 +198,75 @@ pub async fn raw<T: FromRedisValue>(connection: &mut MultiplexedConnection, comm
     cmd.query_async(connection).await.unwrap_or_else(|e| panic!("{command:?}: {e}"))
 }
 
-/// Every key with its content; without what ticks by itself.
-pub async fn dump(connection: &mut MultiplexedConnection) -> BTreeMap<String, String> {
-    let mut all = BTreeMap::new();
-    for key in raw::<BTreeSet<String>>(connection, &["KEYS", "*"]).await {
-        let kind: String = raw(connection, &["TYPE", &key]).await;
-        let content = match kind.as_str() {
-            "string" => format!("{:?}", raw::<Value>(connection, &["GET", &key]).await),
-            "hash" => format!(
-                "{:?}",
-                raw::<BTreeMap<String, Vec<u8>>>(connection, &["HGETALL", &key]).await
-            ),
-            "set" => {
-                format!("{:?}", raw::<BTreeSet<String>>(connection, &["SMEMBERS", &key]).await)
-            }
-            "zset" => format!(
-                "{:?}",
-                raw::<Value>(connection, &["ZRANGE", &key, "0", "-1", "WITHSCORES"]).await
-            ),
-            "stream" => dump_stream(connection, &key).await,
-            other => panic!("`{key}` is a {other}"),
-        };
-        let expires = raw::<i64>(connection, &["PTTL", &key]).await >= 0;
-        all.insert(key, format!("{kind} {content} expires: {expires}"));
-    }
-    all
-}
-
-async fn dump_stream(connection: &mut MultiplexedConnection, key: &str) -> String {
-    let mut content = format!("{:?}", raw::<Value>(connection, &["XRANGE", key, "-", "+"]).await);
-    for group in groups(connection, key).await {
-        let pending: Vec<(String, String, u64, u64)> =
-            raw(connection, &["XPENDING", key, &group, "-", "+", "100000"]).await;
-        let pending: Vec<_> =
-            pending.into_iter().map(|(id, consumer, _, _)| (id, consumer)).collect();
-        content += &format!(" group {group}: {pending:?}");
-    }
-    content
-}
-
-async fn groups(connection: &mut MultiplexedConnection, key: &str) -> Vec<String> {
-    let groups: Vec<BTreeMap<String, Value>> = raw(connection, &["XINFO", "GROUPS", key]).await;
-    groups
-        .into_iter()
-        .map(|group| redis::from_redis_value(group["name"].clone()).unwrap())
-        .collect()
+/// Every key with its content; without what ticks by itself. In one go, since the tests look often.
+async fn dump(connection: &mut MultiplexedConnection) -> BTreeMap<String, String> {
+    const SCRIPT: &str = r"
+        local function show(value)
+            if type(value) ~= 'table' then return tostring(value) end
+            local parts = {}
+            for place, part in ipairs(value) do parts[place] = show(part) end
+            return '[' .. table.concat(parts, ' ') .. ']'
+        end
+        local function hash(key)
+            local flat, fields = redis.call('HGETALL', key), {}
+            for place = 1, #flat, 2 do fields[#fields + 1] = flat[place] .. '=' .. flat[place + 1] end
+            table.sort(fields)
+            return show(fields)
+        end
+        local function set(key)
+            local members = redis.call('SMEMBERS', key)
+            table.sort(members)
+            return show(members)
+        end
+        local function stream(key)
+            local text = show(redis.call('XRANGE', key, '-', '+'))
+            for _, group in ipairs(redis.call('XINFO', 'GROUPS', key)) do
+                text = text .. ' group ' .. group[2] .. ' at ' .. group[8] .. ':'
+                for _, entry in ipairs(redis.call('XPENDING', key, group[2], '-', '+', 100000)) do
+                    text = text .. ' ' .. entry[1] .. ' with ' .. entry[2]
+                end
+            end
+            return text
+        end
+        local all = {}
+        for _, key in ipairs(redis.call('KEYS', '*')) do
+            local kind, content = redis.call('TYPE', key).ok, ''
+            if kind == 'string' then content = redis.call('GET', key)
+            elseif kind == 'hash' then content = hash(key)
+            elseif kind == 'set' then content = set(key)
+            elseif kind == 'zset' then content = show(redis.call('ZRANGE', key, 0, -1, 'WITHSCORES'))
+            elseif kind == 'stream' then content = stream(key)
+            else error('a key of type ' .. kind) end
+            all[#all + 1] = key
+            all[#all + 1] = kind .. ' ' .. content .. ' expires: ' .. tostring(redis.call('PTTL', key) >= 0)
+        end
+        return all";
+    let flat: Vec<Vec<u8>> = raw(connection, &["EVAL", SCRIPT, "0"]).await;
+    let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+    flat.chunks_exact(2).map(|pair| (text(&pair[0]), text(&pair[1]))).collect()
 }
 
 /// Makes everything in Redis that carries a time older.
 async fn age(connection: &mut MultiplexedConnection, ms: u64) {
-    for key in raw::<Vec<String>>(connection, &["KEYS", "*"]).await {
-        let left: i64 = raw(connection, &["PTTL", &key]).await;
-        if left >= 0 {
-            let left = left - i64::try_from(ms).unwrap();
-            raw::<Value>(connection, &["PEXPIRE", &key, &left.to_string()]).await;
-        }
-        if raw::<String>(connection, &["TYPE", &key]).await == "stream" {
-            age_pending(connection, &key, ms).await;
-        }
-    }
-    for key in [keys::WORKERS, keys::SCHEDULERS_ALIVE, keys::CANCELLED] {
-        for member in raw::<Vec<String>>(connection, &["ZRANGE", key, "0", "-1"]).await {
-            raw::<Value>(connection, &["ZINCRBY", key, &format!("-{ms}"), &member]).await;
-        }
-    }
-}
-
-async fn age_pending(connection: &mut MultiplexedConnection, key: &str, ms: u64) {
-    for group in groups(connection, key).await {
-        let pending: Vec<(String, String, u64, u64)> =
-            raw(connection, &["XPENDING", key, &group, "-", "+", "100000"]).await;
-        for (id, consumer, idle, count) in pending {
-            let (idle, count) = ((idle + ms).to_string(), count.to_string());
-            let claim = [
-                "XCLAIM",
-                key,
-                &group,
-                &consumer,
-                "0",
-                &id,
-                "IDLE",
-                &idle,
-                "RETRYCOUNT",
-                &count,
-                "JUSTID",
-            ];
-            raw::<Value>(connection, &claim).await;
-        }
-    }
+    const SCRIPT: &str = r"
+        local ms = tonumber(ARGV[1])
+        for _, key in ipairs(redis.call('KEYS', '*')) do
+            local left = redis.call('PTTL', key)
+            if left >= 0 then redis.call('PEXPIRE', key, left - ms) end
+            if redis.call('TYPE', key).ok == 'stream' then
+                for _, group in ipairs(redis.call('XINFO', 'GROUPS', key)) do
+                    for _, entry in ipairs(redis.call('XPENDING', key, group[2], '-', '+', 100000)) do
+                        redis.call('XCLAIM', key, group[2], entry[2], 0, entry[1],
+                            'IDLE', string.format('%.0f', entry[3] + ms), 'RETRYCOUNT', entry[4], 'JUSTID')
+                    end
+                end
+            end
+        end
+        for _, key in ipairs(KEYS) do
+            for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+                redis.call('ZINCRBY', key, -ms, member)
+            end
+        end";
+    let [workers, schedulers, cancelled] = [keys::WORKERS, keys::SCHEDULERS_ALIVE, keys::CANCELLED];
+    raw::<Value>(connection, &["EVAL", SCRIPT, "3", workers, schedulers, cancelled, &ms.to_string()]).await;
 }

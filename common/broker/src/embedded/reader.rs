@@ -93,7 +93,10 @@ impl Reader for EmbeddedReader {
     async fn submissions(&mut self, consumer: &str, count: usize, block_ms: u64) -> Result<Vec<Entry>, BrokerError> {
         let consumer = WorkerId::from(consumer);
         if let History::After(after) = self.history {
-            let taken = self.core.read(|world, _| world.taken_submissions(&consumer, after, count))?;
+            let record = |taken: &Vec<Entry>| {
+                (!taken.is_empty()).then(|| Write::RetakeSubmissions(consumer.clone(), after, count))
+            };
+            let taken = self.core.write(|world, now| world.retake_submissions(&consumer, after, count, now), record)?;
             if let Some(last) = taken.last() {
                 self.history = History::After(Id::read(&last.id));
                 return Ok(taken);
@@ -113,6 +116,9 @@ impl Reader for EmbeddedReader {
         count: usize,
         block_ms: u64,
     ) -> Result<Vec<Delivery>, BrokerError> {
+        if agent_types.is_empty() || count == 0 {
+            return Ok(Vec::new());
+        }
         for agent_type in agent_types {
             if self.core.read(|world, _| !world.queue_exists(agent_type))? {
                 let record = |(): &()| Some(Write::OpenQueue(agent_type.clone()));
@@ -120,12 +126,10 @@ impl Reader for EmbeddedReader {
             }
         }
         // A full stream must not starve the others.
-        self.turn = self.turn.wrapping_add(1);
+        let first = self.turn % agent_types.len();
         let mut agent_types = agent_types.to_vec();
-        if !agent_types.is_empty() {
-            let first = self.turn % agent_types.len();
-            agent_types.rotate_left(first);
-        }
+        agent_types.rotate_left(first);
+        self.turn = self.turn.wrapping_add(1);
         let agent_types = agent_types.as_slice();
         let topics: Vec<Topic> = agent_types.iter().cloned().map(Topic::Tasks).collect();
         let record =

@@ -8,6 +8,7 @@ use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, ShardId, WorkerId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::stream::Id;
 use super::world::World;
 use crate::{Claim, Commit, DeadLetter, Install};
 
@@ -42,6 +43,7 @@ pub(super) enum Write<'a> {
     ForgetScheduler(Cow<'a, str>),
     Bury(Cow<'a, DeadLetter>),
     PutBlob(Cow<'a, str>, Cow<'a, [u8]>, u64),
+    RetakeSubmissions(WorkerId, Id, usize),
 }
 
 impl Write<'_> {
@@ -84,6 +86,9 @@ impl Write<'_> {
             Self::BeatScheduler(id) => world.beat_scheduler(&id, now),
             Self::ForgetScheduler(id) => world.forget_scheduler(&id),
             Self::Bury(letter) => world.bury(&letter, now),
+            Self::RetakeSubmissions(consumer, after, count) => {
+                drop(world.retake_submissions(&consumer, after, count, now));
+            }
             Self::PutBlob(key, bytes, ttl_ms) => world.put_blob(&key, &bytes, ttl_ms, now),
         }
     }

@@ -210,9 +210,13 @@ impl World {
         self.submission_entries(taken)
     }
 
-    /// What `consumer` took before and has not acknowledged.
-    pub(super) fn taken_submissions(&self, consumer: &WorkerId, after: Id, count: usize) -> Vec<Entry> {
-        self.submission_entries(self.schedulers_group.history(consumer, after, count))
+    /// What `consumer` took before and has not acknowledged; it is fresh again then.
+    pub(super) fn retake_submissions(&mut self, consumer: &WorkerId, after: Id, count: usize, now: u64) -> Vec<Entry> {
+        let ids = self.schedulers_group.history(consumer, after, count);
+        for id in &ids {
+            self.schedulers_group.extend(*id, consumer, now);
+        }
+        self.submission_entries(ids)
     }
 
     pub(super) fn reclaim_submissions(&mut self, consumer: &str, idle_ms: u64, limit: usize, now: u64) -> Vec<Entry> {

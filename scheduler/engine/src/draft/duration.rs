@@ -73,15 +73,8 @@ mod tests {
         ] {
             assert_eq!(milliseconds(&value, Unit::Seconds), Some(expected), "{value}");
         }
-        for value in [
-            json!("3"),
-            json!("s"),
-            json!("3 parsecs"),
-            json!("-3s"),
-            json!(""),
-            json!(true),
-            json!("1..2s"),
-        ] {
+        for value in [json!("3"), json!("s"), json!("3 parsecs"), json!("-3s"), json!(""), json!(true), json!("1..2s")]
+        {
             assert_eq!(milliseconds(&value, Unit::Seconds), None, "{value}");
         }
     }

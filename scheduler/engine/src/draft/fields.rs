@@ -31,12 +31,7 @@ impl<'v, 'a> Fields<'v, 'a> {
     /// Sorts the fields by `table`; reports what is unknown and what is given twice under different names.
     ///
     /// `null` counts as not given.
-    pub(crate) fn read(
-        cx: &'a Cx<'a>,
-        at: &'a At<'a>,
-        map: &'v Map<String, Value>,
-        table: &'static Table,
-    ) -> Self {
+    pub(crate) fn read(cx: &'a Cx<'a>, at: &'a At<'a>, map: &'v Map<String, Value>, table: &'static Table) -> Self {
         let mut fields = Self { cx, at, found: Vec::with_capacity(map.len()), slips: Vec::new() };
         for (key, value) in map {
             match canonical(key, table) {
@@ -54,22 +49,13 @@ impl<'v, 'a> Fields<'v, 'a> {
             return;
         };
         if first.value != field.value {
-            let detail =
-                format!("`{}` and `{}` say different things about `{name}`", first.key, field.key);
-            self.cx.error(
-                "CONFLICTING_FIELDS",
-                &self.at.key(field.key),
-                detail,
-                "keep one of them",
-            );
+            let detail = format!("`{}` and `{}` say different things about `{name}`", first.key, field.key);
+            self.cx.error("CONFLICTING_FIELDS", &self.at.key(field.key), detail, "keep one of them");
         }
     }
 
     fn unknown(&mut self, key: &str, table: &'static Table) {
-        let names = table
-            .iter()
-            .flat_map(|(name, others)| std::iter::once(name).chain(others.iter()))
-            .copied();
+        let names = table.iter().flat_map(|(name, others)| std::iter::once(name).chain(others.iter())).copied();
         let near = crate::near::nearest(key, names);
         if let Some(near) = near {
             self.slips.extend(canonical(near, table));
@@ -128,14 +114,7 @@ impl<'v, 'a> Fields<'v, 'a> {
     }
 
     /// A duration in milliseconds; a bare number counts in `unit`.
-    pub(crate) fn duration(
-        &self,
-        name: &str,
-        unit: Unit,
-        min: u64,
-        max: u64,
-        code: &str,
-    ) -> Option<u64> {
+    pub(crate) fn duration(&self, name: &str, unit: Unit, min: u64, max: u64, code: &str) -> Option<u64> {
         let field = self.get(name)?;
         let at = self.at.key(field.key);
         duration(self.cx, &at, field.value, unit, min, max, code)
@@ -146,12 +125,8 @@ impl<'v, 'a> Fields<'v, 'a> {
 const AMOUNT_MAX: f64 = 1e15;
 
 fn canonical(key: &str, table: &'static Table) -> Option<&'static str> {
-    let find = |key: &str| {
-        table
-            .iter()
-            .find(|(name, others)| *name == key || others.contains(&key))
-            .map(|(name, _)| *name)
-    };
+    let find =
+        |key: &str| table.iter().find(|(name, others)| *name == key || others.contains(&key)).map(|(name, _)| *name);
     find(key).or_else(|| match snake(key) {
         Cow::Owned(snake) => find(&snake),
         Cow::Borrowed(_) => None,
@@ -185,12 +160,7 @@ pub(crate) fn wrong_type(cx: &Cx<'_>, at: &At<'_>, value: &Value, wanted: &str) 
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     };
-    cx.error(
-        "WRONG_TYPE",
-        at,
-        format!("{given} stands where {wanted} belongs"),
-        format!("give {wanted}"),
-    );
+    cx.error("WRONG_TYPE", at, format!("{given} stands where {wanted} belongs"), format!("give {wanted}"));
 }
 
 pub(crate) fn text(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Option<String> {
@@ -227,12 +197,7 @@ pub(crate) fn count(cx: &Cx<'_>, at: &At<'_>, value: &Value, min: u64, max: u64)
             None
         }
         Some(_) | None => {
-            cx.error(
-                "OUT_OF_RANGE",
-                at,
-                format!("`{value}` is not in {min}..={max}"),
-                "give a number in that range",
-            );
+            cx.error("OUT_OF_RANGE", at, format!("`{value}` is not in {min}..={max}"), "give a number in that range");
             None
         }
     }
@@ -263,12 +228,7 @@ pub(crate) fn duration(
     };
     let rounded = ms.round();
     if rounded < min as f64 || rounded > max as f64 {
-        cx.error(
-            "OUT_OF_RANGE",
-            at,
-            format!("{ms} ms is not in {min}..={max} ms"),
-            "give a duration in that range",
-        );
+        cx.error("OUT_OF_RANGE", at, format!("{ms} ms is not in {min}..={max} ms"), "give a duration in that range");
         return None;
     }
     Some(rounded as u64)

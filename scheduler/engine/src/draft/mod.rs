@@ -72,8 +72,7 @@ pub fn split_goal(draft: &Value) -> Option<Value> {
             return Some(goal.clone());
         }
     }
-    let description =
-        documents.iter().flatten().find_map(|document| document.get("description"))?;
+    let description = documents.iter().flatten().find_map(|document| document.get("description"))?;
     description.is_string().then(|| json!({ "description": description }))
 }
 
@@ -89,11 +88,6 @@ fn too_large(limits: &Limits) -> Issue {
     issue("PLAN_TOO_LARGE", "", detail, "split it into plans, or pass large data by reference")
 }
 
-pub(crate) fn issue(
-    code: &str,
-    pointer: &str,
-    detail: impl Into<String>,
-    mend: impl Into<String>,
-) -> Issue {
+pub(crate) fn issue(code: &str, pointer: &str, detail: impl Into<String>, mend: impl Into<String>) -> Issue {
     Issue { code: code.into(), pointer: pointer.into(), detail: detail.into(), mend: mend.into() }
 }

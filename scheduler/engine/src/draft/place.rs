@@ -40,11 +40,7 @@ impl<'a> At<'a> {
 }
 
 pub(super) fn escape(key: &str) -> Cow<'_, str> {
-    if key.contains(['~', '/']) {
-        key.replace('~', "~0").replace('/', "~1").into()
-    } else {
-        key.into()
-    }
+    if key.contains(['~', '/']) { key.replace('~', "~0").replace('/', "~1").into() } else { key.into() }
 }
 
 /// At most 64 characters of what somebody wrote.
@@ -99,31 +95,14 @@ const GUESSES_MAX: usize = 20;
 
 impl<'l> Cx<'l> {
     pub(crate) fn new(limits: &'l Limits) -> Self {
-        Self {
-            limits,
-            errors: RefCell::default(),
-            warnings: RefCell::default(),
-            schemas: RefCell::default(),
-        }
+        Self { limits, errors: RefCell::default(), warnings: RefCell::default(), schemas: RefCell::default() }
     }
 
-    pub(crate) fn error(
-        &self,
-        code: &str,
-        at: &At<'_>,
-        detail: impl Into<String>,
-        mend: impl Into<String>,
-    ) {
+    pub(crate) fn error(&self, code: &str, at: &At<'_>, detail: impl Into<String>, mend: impl Into<String>) {
         self.errors.borrow_mut().push(|| issue(code, &at.pointer(), detail, mend));
     }
 
-    pub(crate) fn warn(
-        &self,
-        code: &str,
-        at: &At<'_>,
-        detail: impl Into<String>,
-        mend: impl Into<String>,
-    ) {
+    pub(crate) fn warn(&self, code: &str, at: &At<'_>, detail: impl Into<String>, mend: impl Into<String>) {
         self.warnings.borrow_mut().push(|| issue(code, &at.pointer(), detail, mend));
     }
 
@@ -145,10 +124,6 @@ impl<'l> Cx<'l> {
     /// The warnings, or the errors when there are any.
     pub(crate) fn finish(self) -> Result<Vec<Issue>, Vec<Issue>> {
         let errors = self.errors.into_inner();
-        if errors.count == 0 {
-            Ok(self.warnings.into_inner().into_list())
-        } else {
-            Err(errors.into_list())
-        }
+        if errors.count == 0 { Ok(self.warnings.into_inner().into_list()) } else { Err(errors.into_list()) }
     }
 }

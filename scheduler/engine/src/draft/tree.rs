@@ -163,11 +163,7 @@ impl<'de> Visitor<'de> for Tree<'_, '_> {
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
         self.reading.spend(1)?;
         Ok(Number::from_f64(value).map(Value::Number).unwrap_or_else(|| {
-            self.reading.note(
-                "INVALID_NUMBER",
-                format!("`{value}` is not a number of JSON"),
-                NUMBER_MEND,
-            );
+            self.reading.note("INVALID_NUMBER", format!("`{value}` is not a number of JSON"), NUMBER_MEND);
             Value::Null
         }))
     }
@@ -221,8 +217,7 @@ impl<'de> Visitor<'de> for Tree<'_, '_> {
             if self.reading.merges && key == "<<" && merged.is_none() {
                 merged = Some(value);
             } else if map.contains_key(&key) {
-                let detail =
-                    format!("the key `{}` stands twice in one object", super::place::shorten(&key));
+                let detail = format!("the key `{}` stands twice in one object", super::place::shorten(&key));
                 self.reading.note("DUPLICATE_KEY", detail, "keep one of them");
             } else {
                 map.insert(key, value);
@@ -238,22 +233,14 @@ impl<'de> Visitor<'de> for Tree<'_, '_> {
 
 impl Tree<'_, '_> {
     /// Adds what YAML's `<<` names, below what the object says itself.
-    fn merge<E: serde::de::Error>(
-        self,
-        map: &mut Map<String, Value>,
-        merged: Value,
-    ) -> Result<(), E> {
+    fn merge<E: serde::de::Error>(self, map: &mut Map<String, Value>, merged: Value) -> Result<(), E> {
         let sources = match merged {
             Value::Array(sources) => sources,
             one => vec![one],
         };
         for source in sources {
             let Value::Object(source) = source else {
-                self.reading.note(
-                    "WRONG_TYPE",
-                    "`<<` needs an object to merge".into(),
-                    "name an anchor of an object",
-                );
+                self.reading.note("WRONG_TYPE", "`<<` needs an object to merge".into(), "name an anchor of an object");
                 return Ok(());
             };
             for (key, value) in source {
@@ -330,39 +317,29 @@ pub(super) fn flow_depth(text: &str) -> usize {
     deepest
 }
 
-const NUMBER_MEND: &str =
-    "JSON has neither NaN nor infinity and no larger exponents; write `null`, or text in quotes";
+const NUMBER_MEND: &str = "JSON has neither NaN nor infinity and no larger exponents; write `null`, or text in quotes";
 
 pub(super) fn json_failure(text: &str, error: &serde_json::Error) -> Failure {
     let detail = error.to_string();
     let at = offset(text, error.line(), error.column());
     // The parser stops at the first letter it cannot use, or behind it.
-    let near = text[floor(text, at.saturating_sub(10))..]
-        .get(..21.min(text.len() - floor(text, at.saturating_sub(10))));
+    let near =
+        text[floor(text, at.saturating_sub(10))..].get(..21.min(text.len() - floor(text, at.saturating_sub(10))));
     let word = near.unwrap_or_default();
     if detail.contains("number out of range") || word.contains("NaN") || word.contains("Infinity") {
-        let detail = format!(
-            "a number is not one of JSON at line {} column {}",
-            error.line(),
-            error.column()
-        );
+        let detail = format!("a number is not one of JSON at line {} column {}", error.line(), error.column());
         return Failure { code: "INVALID_NUMBER", detail, mend: NUMBER_MEND };
     }
     if detail.starts_with("recursion limit") {
         return Failure { code: "NESTING_TOO_DEEP", detail, mend: "flatten the data" };
     }
-    let mend = if error.is_eof() {
-        "the text ends too early; complete it"
-    } else {
-        "correct the JSON at that place"
-    };
+    let mend = if error.is_eof() { "the text ends too early; complete it" } else { "correct the JSON at that place" };
     Failure { code: "INVALID_JSON", detail, mend }
 }
 
 /// Where a line and column are, in bytes.
 fn offset(text: &str, line: usize, column: usize) -> usize {
-    let start =
-        text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum::<usize>();
+    let start = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum::<usize>();
     (start + column.saturating_sub(1)).min(text.len())
 }
 
@@ -374,22 +351,14 @@ pub(super) fn yaml_failure(error: &serde_yaml_ng::Error) -> Failure {
     let text = error.to_string();
     if text.contains("more than one document") {
         let detail = "there is more than one YAML document".into();
-        return Failure {
-            code: "MULTIPLE_DOCUMENTS",
-            detail,
-            mend: "keep one; remove the others and their `---`",
-        };
+        return Failure { code: "MULTIPLE_DOCUMENTS", detail, mend: "keep one; remove the others and their `---`" };
     }
     if text.contains("recursion limit") {
         return Failure { code: "NESTING_TOO_DEEP", detail: text, mend: "flatten the data" };
     }
     if text.contains("repetition limit") {
         let detail = "the aliases blow the document up".into();
-        return Failure {
-            code: "PLAN_TOO_LARGE",
-            detail,
-            mend: "write the data out instead of using aliases",
-        };
+        return Failure { code: "PLAN_TOO_LARGE", detail, mend: "write the data out instead of using aliases" };
     }
     let detail = super::place::shorten_to(&text, 200).into_owned();
     Failure { code: "INVALID_YAML", detail, mend: "correct the YAML at that place" }

@@ -81,11 +81,7 @@ pub fn render(inputs: &Json, scope: &Scope<'_>, limits: &Limits) -> Result<Json,
 }
 
 /// Renders one text, such as a cache key.
-pub fn render_text(
-    text: &str,
-    scope: &Scope<'_>,
-    limits: &Limits,
-) -> Result<String, ExpressionError> {
+pub fn render_text(text: &str, scope: &Scope<'_>, limits: &Limits) -> Result<String, ExpressionError> {
     if is_plain(text) {
         return Ok(text.to_owned());
     }
@@ -116,10 +112,7 @@ fn bare(text: &str) -> Result<&str, ExpressionError> {
     }
     match scan::template(text)?.whole {
         Some(inside) => Ok(text[inside].trim()),
-        None => Err(ExpressionError::new(
-            "INVALID_EXPRESSION",
-            "a condition is one expression, without other text",
-        )),
+        None => Err(ExpressionError::new("INVALID_EXPRESSION", "a condition is one expression, without other text")),
     }
 }
 
@@ -145,10 +138,7 @@ fn scan_bare(text: &str) -> Result<Scan, ExpressionError> {
     Ok(scan)
 }
 
-fn check_names(
-    names: std::collections::HashSet<String>,
-    scan: &Scan,
-) -> Result<(), ExpressionError> {
+fn check_names(names: std::collections::HashSet<String>, scan: &Scan) -> Result<(), ExpressionError> {
     let names: std::collections::BTreeSet<String> = names.into_iter().collect();
     for name in names {
         let seen = match name.as_str() {
@@ -255,10 +245,9 @@ impl Render<'_, '_> {
 
     fn failure(&self, text: &str, error: &minijinja::Error, scan: &Scan) -> ExpressionError {
         match error.kind() {
-            ErrorKind::OutOfFuel => ExpressionError::new(
-                "TEMPLATE_FUEL_EXHAUSTED",
-                "the expression takes more work than `fuel_max` allows",
-            ),
+            ErrorKind::OutOfFuel => {
+                ExpressionError::new("TEMPLATE_FUEL_EXHAUSTED", "the expression takes more work than `fuel_max` allows")
+            }
             ErrorKind::WriteFailure => too_large(),
             ErrorKind::UndefinedError => unresolved(text, self.scope, scan),
             ErrorKind::SyntaxError => wrong(error),
@@ -286,10 +275,7 @@ impl std::io::Write for &mut Capped {
 }
 
 fn too_large() -> ExpressionError {
-    ExpressionError::new(
-        "OUTPUT_TOO_LARGE",
-        "the rendered inputs are larger than `payload_bytes_max`",
-    )
+    ExpressionError::new("OUTPUT_TOO_LARGE", "the rendered inputs are larger than `payload_bytes_max`")
 }
 
 /// Names the step at fault, where the text tells it.

@@ -81,12 +81,7 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>) -> Goal {
 
 fn described(cx: &Cx<'_>, at: &At<'_>, description: Option<&str>) {
     if description == Some("") {
-        cx.error(
-            "INVALID_VALUE",
-            at,
-            "the description is empty",
-            "say in plain language what is to be reached",
-        );
+        cx.error("INVALID_VALUE", at, "the description is empty", "say in plain language what is to be reached");
     }
 }
 
@@ -115,11 +110,9 @@ fn criteria(fields: &Fields<'_, '_>) -> Vec<String> {
     let Some(field) = fields.get("success_criteria") else { return Vec::new() };
     let at = fields.at.key(field.key);
     match field.value {
-        Value::Array(items) => items
-            .iter()
-            .enumerate()
-            .filter_map(|(i, item)| text(fields.cx, &at.item(i), item))
-            .collect(),
+        Value::Array(items) => {
+            items.iter().enumerate().filter_map(|(i, item)| text(fields.cx, &at.item(i), item)).collect()
+        }
         one => text(fields.cx, &at, one).into_iter().collect(),
     }
 }

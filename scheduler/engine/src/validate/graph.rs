@@ -72,13 +72,7 @@ pub(super) struct Graph {
 /// Resolves the dependencies and checks all that a graph can have wrong.
 ///
 /// - `complete`: whether every step of the document could be read.
-pub(super) fn check(
-    cx: &Cx<'_>,
-    at: &At<'_>,
-    plan: &mut Plan,
-    origins: &[Origin<'_>],
-    complete: bool,
-) {
+pub(super) fn check(cx: &Cx<'_>, at: &At<'_>, plan: &mut Plan, origins: &[Origin<'_>], complete: bool) {
     let index = number(cx, plan, origins);
     let needs = resolve(cx, plan, origins, &index, complete);
     let graph = Graph { order: order(&needs), needs };
@@ -88,14 +82,8 @@ pub(super) fn check(
         let longest = longest(&graph, |_| 1.0).max(0.0) as usize;
         let limit = cx.limits.path_max;
         if longest > limit {
-            let detail =
-                format!("the longest path has {longest} steps, at most {limit} are allowed");
-            cx.error(
-                "PATH_TOO_LONG",
-                at,
-                detail,
-                "let steps run beside each other, or use sub-plans",
-            );
+            let detail = format!("the longest path has {longest} steps, at most {limit} are allowed");
+            cx.error("PATH_TOO_LONG", at, detail, "let steps run beside each other, or use sub-plans");
         }
     }
     joins(cx, plan, origins);
@@ -108,10 +96,7 @@ fn number(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) -> HashMap<StepId, u
     for (i, step) in plan.steps.iter().enumerate() {
         let number = u32::try_from(i).expect("the number of steps is limited");
         if let Some(first) = index.get(&step.id) {
-            let detail = format!(
-                "step `{}` stands twice, first at {}",
-                step.id, origins[*first as usize].at
-            );
+            let detail = format!("step `{}` stands twice, first at {}", step.id, origins[*first as usize].at);
             origins[i].with_key(origins[i].id_key, |at| {
                 cx.error("DUPLICATE_STEP_ID", at, detail, "give each step an id of its own");
             });
@@ -140,25 +125,17 @@ fn resolve(
             let Some(&target) = index.get(&dependency.id) else {
                 // A step that could not be read may be the one that is meant.
                 if complete || goalmill_common::id::is_id(id) {
-                    let near = if cx.may_guess() {
-                        nearest(id, names.iter().map(StepId::as_str))
-                    } else {
-                        None
-                    };
+                    let near = if cx.may_guess() { nearest(id, names.iter().map(StepId::as_str)) } else { None };
                     origin.with_dependency(d, |at| unknown(cx, at, id, near));
                 }
                 continue;
             };
             if dependency.id == names[i] {
                 let detail = format!("step `{id}` depends on itself");
-                origin.with_dependency(d, |at| {
-                    cx.error("SELF_DEPENDENCY", at, detail, "remove this dependency")
-                });
+                origin.with_dependency(d, |at| cx.error("SELF_DEPENDENCY", at, detail, "remove this dependency"));
             } else if named_by[target as usize] == i {
                 let detail = format!("`{id}` is named twice; it counts once");
-                origin.with_dependency(d, |at| {
-                    cx.warn("DUPLICATE_DEPENDENCY", at, detail, "remove one of them")
-                });
+                origin.with_dependency(d, |at| cx.warn("DUPLICATE_DEPENDENCY", at, detail, "remove one of them"));
             } else {
                 named_by[target as usize] = i;
                 needs.push(target);
@@ -230,8 +207,7 @@ const SPELLED_MAX: usize = 20;
 
 /// One issue for each knot of cycles, with the shortest cycle found in it.
 fn cycles(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>], needs: &[Vec<u32>]) {
-    let mut graph: DiGraph<(), (), u32> =
-        DiGraph::with_capacity(needs.len(), needs.iter().map(Vec::len).sum());
+    let mut graph: DiGraph<(), (), u32> = DiGraph::with_capacity(needs.len(), needs.iter().map(Vec::len).sum());
     (0..needs.len()).for_each(|_| {
         graph.add_node(());
     });
@@ -260,11 +236,7 @@ fn cycles(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>], needs: &[Vec<u32>]) 
         spelled.push(id(cycle[0]));
         let (first, last) = (cycle[0], cycle[cycle.len() - 1]);
         let detail = format!("cycle detected: {}", spelled.join(" -> "));
-        let mend = format!(
-            "remove one of these dependencies, such as that of `{}` on `{}`",
-            id(first),
-            id(last)
-        );
+        let mend = format!("remove one of these dependencies, such as that of `{}` on `{}`", id(first), id(last));
         let closing = origins[first].dependencies.iter().position(|d| d.id == plan.steps[last].id);
         let place = |at: &At<'_>| cx.error("PLAN_CYCLE", at, detail, mend);
         match closing {
@@ -334,15 +306,8 @@ fn joins(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) {
 }
 
 /// The place of each step's phase in the order of phases; `None` for steps outside of phases.
-fn phases(
-    cx: &Cx<'_>,
-    at: &At<'_>,
-    plan: &Plan,
-    origins: &[Origin<'_>],
-    graph: &Graph,
-) -> Vec<Option<usize>> {
-    let known: HashMap<&str, usize> =
-        plan.phases.iter().enumerate().rev().map(|(i, p)| (p.id.as_str(), i)).collect();
+fn phases(cx: &Cx<'_>, at: &At<'_>, plan: &Plan, origins: &[Origin<'_>], graph: &Graph) -> Vec<Option<usize>> {
+    let known: HashMap<&str, usize> = plan.phases.iter().enumerate().rev().map(|(i, p)| (p.id.as_str(), i)).collect();
     let mut ranks = Vec::with_capacity(plan.steps.len());
     for (step, origin) in plan.steps.iter().zip(origins) {
         let rank = step.phase.as_deref().and_then(|phase| known.get(phase).copied());
@@ -362,10 +327,8 @@ fn phases(
             let (Some(own), Some(other)) = (ranks[i], ranks[need]) else { continue };
             if other > own {
                 let (step, later) = (&plan.steps[i].id, &plan.steps[need].id);
-                let detail =
-                    format!("step `{step}` depends on `{later}`, which belongs to a later phase");
-                let written =
-                    origins[i].dependencies.iter().position(|d| d.id == *later).unwrap_or_default();
+                let detail = format!("step `{step}` depends on `{later}`, which belongs to a later phase");
+                let written = origins[i].dependencies.iter().position(|d| d.id == *later).unwrap_or_default();
                 origins[i].with_dependency(written, |at| {
                     cx.error("PHASE_ORDER", at, detail, "move one of the steps to another phase");
                 });
@@ -373,10 +336,7 @@ fn phases(
         }
     }
     let is_sound = cx.errors() == before && graph.order.len() == plan.steps.len();
-    if is_sound
-        && !plan.phases.is_empty()
-        && with_barriers(plan, &ranks, &graph.needs).1 < plan.steps.len()
-    {
+    if is_sound && !plan.phases.is_empty() && with_barriers(plan, &ranks, &graph.needs).1 < plan.steps.len() {
         let detail = "a step outside of the phases waits for a phase that waits for it";
         cx.error("PHASE_ORDER", at, detail, "put that step into a phase");
     }
@@ -409,21 +369,17 @@ pub fn critical_path(plan: &Plan) -> f64 {
     if plan.strategy == Strategy::Sequential {
         return (0..plan.steps.len()).map(own).sum();
     }
-    let index: HashMap<&StepId, u32> =
-        plan.steps.iter().enumerate().map(|(i, step)| (&step.id, i as u32)).collect();
+    let index: HashMap<&StepId, u32> = plan.steps.iter().enumerate().map(|(i, step)| (&step.id, i as u32)).collect();
     let needs: Vec<Vec<u32>> = plan
         .steps
         .iter()
         .map(|step| step.dependencies.iter().filter_map(|d| index.get(d).copied()).collect())
         .collect();
     let rank = |phase: &String| plan.phases.iter().position(|p| p.id == *phase);
-    let ranks: Vec<Option<usize>> =
-        plan.steps.iter().map(|step| step.phase.as_ref().and_then(rank)).collect();
+    let ranks: Vec<Option<usize>> = plan.steps.iter().map(|step| step.phase.as_ref().and_then(rank)).collect();
     longest(&with_barriers(plan, &ranks, &needs).0, own)
 }
 
 fn seconds(step: &goalmill_common::plan::Step) -> f64 {
-    step.estimates
-        .seconds
-        .unwrap_or_else(|| step.plan.as_ref().map_or(0.0, |inner| critical_path(inner)))
+    step.estimates.seconds.unwrap_or_else(|| step.plan.as_ref().map_or(0.0, |inner| critical_path(inner)))
 }

@@ -23,10 +23,7 @@ pub(super) fn word<T: Copy>(fields: &Fields<'_, '_>, name: &str, words: &[(&str,
     }
     let mend = match crate::near::nearest(&folded, words.iter().map(|(word, _)| *word)) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!(
-            "use one of {}",
-            words.iter().map(|(w, _)| format!("`{w}`")).collect::<Vec<_>>().join(", ")
-        ),
+        None => format!("use one of {}", words.iter().map(|(w, _)| format!("`{w}`")).collect::<Vec<_>>().join(", ")),
     };
     fields.cx.error(
         "INVALID_VALUE",
@@ -79,12 +76,7 @@ pub(super) fn retry(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Retry {
     if let (Some(max), Some(attempts)) = (max, attempts)
         && max != attempts
     {
-        cx.error(
-            "CONFLICTING_FIELDS",
-            at,
-            "`max` and `max_attempts` say different things",
-            "keep one of them",
-        );
+        cx.error("CONFLICTING_FIELDS", at, "`max` and `max_attempts` say different things", "keep one of them");
     }
     if let Some(max) = max.or(attempts) {
         retry.max = max as u32;
@@ -119,8 +111,7 @@ impl Spacing {
     fn take(&mut self, fields: &Fields<'_, '_>) {
         const CODE: &str = "INVALID_RETRY_POLICY";
         let wait = |name, unit| fields.duration(name, unit, 0, BACKOFF_MS_MAX, CODE);
-        let initial =
-            wait("initial_ms", Unit::Milliseconds).or_else(|| wait("initial", Unit::Seconds));
+        let initial = wait("initial_ms", Unit::Milliseconds).or_else(|| wait("initial", Unit::Seconds));
         let max = wait("max_ms", Unit::Milliseconds).or_else(|| wait("max_backoff", Unit::Seconds));
         self.initial_ms = self.initial_ms.or(initial);
         self.max_ms = self.max_ms.or(max);
@@ -129,12 +120,7 @@ impl Spacing {
             match field.value.as_f64() {
                 Some(factor) if (1.0..=100.0).contains(&factor) => self.factor = Some(factor),
                 Some(factor) => {
-                    fields.cx.error(
-                        CODE,
-                        &at,
-                        format!("`{factor}` is not in 1..=100"),
-                        "give a factor of 1 or more",
-                    );
+                    fields.cx.error(CODE, &at, format!("`{factor}` is not in 1..=100"), "give a factor of 1 or more");
                 }
                 None => wrong_type(fields.cx, &at, field.value, "a number"),
             }
@@ -147,14 +133,8 @@ impl Spacing {
         retry.jitter = self.jitter.unwrap_or(retry.jitter);
         match (self.initial_ms, self.max_ms) {
             (Some(initial), Some(max)) if initial > max => {
-                let detail =
-                    format!("the first wait, {initial} ms, is longer than the longest, {max} ms");
-                cx.error(
-                    "INVALID_RETRY_POLICY",
-                    at,
-                    detail,
-                    "raise the longest wait or lower the first",
-                );
+                let detail = format!("the first wait, {initial} ms, is longer than the longest, {max} ms");
+                cx.error("INVALID_RETRY_POLICY", at, detail, "raise the longest wait or lower the first");
             }
             (initial, Some(max)) => {
                 retry.initial_ms = initial.unwrap_or(retry.initial_ms.min(max));
@@ -173,19 +153,12 @@ fn jitter(fields: &Fields<'_, '_>) -> Option<Jitter> {
     match fields.get("jitter")?.value {
         Value::Bool(true) => Some(Jitter::Full),
         Value::Bool(false) => Some(Jitter::None),
-        _ => word(
-            fields,
-            "jitter",
-            &[("full", Jitter::Full), ("none", Jitter::None), ("equal", Jitter::Full)],
-        ),
+        _ => word(fields, "jitter", &[("full", Jitter::Full), ("none", Jitter::None), ("equal", Jitter::Full)]),
     }
 }
 
-const APPROVAL: &Table = &[
-    ("limit_ms", &["timeout_ms"]),
-    ("limit", &["timeout", "within"]),
-    ("default", &["default_action", "on_timeout"]),
-];
+const APPROVAL: &Table =
+    &[("limit_ms", &["timeout_ms"]), ("limit", &["timeout", "within"]), ("default", &["default_action", "on_timeout"])];
 
 /// Reads `approve: true`, `approve: {limit, default}` and `approval_required: true`.
 pub(super) fn approval(fields: &Fields<'_, '_>) -> Option<Approval> {
@@ -271,9 +244,9 @@ pub(super) fn estimates(fields: &Fields<'_, '_>) -> Estimates {
 /// Seconds as a number, or a duration with a unit.
 fn seconds(fields: &Fields<'_, '_>, name: &str) -> Option<f64> {
     match fields.get(name)?.value {
-        Value::String(_) => fields
-            .duration(name, Unit::Seconds, 0, u64::MAX, "INVALID_VALUE")
-            .map(|ms| ms as f64 / 1_000.0),
+        Value::String(_) => {
+            fields.duration(name, Unit::Seconds, 0, u64::MAX, "INVALID_VALUE").map(|ms| ms as f64 / 1_000.0)
+        }
         _ => fields.amount(name),
     }
 }
@@ -286,9 +259,7 @@ pub(super) fn cache(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Option<Cache> {
     };
     let fields = Fields::read(cx, at, map, CACHE);
     let ttl = |name, unit| fields.duration(name, unit, 1, CACHE_TTL_MS_MAX, "INVALID_VALUE");
-    let ttl_ms = ttl("ttl_ms", Unit::Milliseconds)
-        .or_else(|| ttl("ttl", Unit::Seconds))
-        .unwrap_or(CACHE_TTL_MS);
+    let ttl_ms = ttl("ttl_ms", Unit::Milliseconds).or_else(|| ttl("ttl", Unit::Seconds)).unwrap_or(CACHE_TTL_MS);
     if fields.get("key").is_none() {
         let mend = "give a template over the inputs, as in `{{ goal.description }}`";
         cx.error("MISSING_FIELD", &at.key("key"), "a cache needs a `key`", mend);
@@ -298,8 +269,7 @@ pub(super) fn cache(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Option<Cache> {
 
 /// Reads 1 to 10, or a word.
 pub(super) fn priority(fields: &Fields<'_, '_>) -> Option<Priority> {
-    let words =
-        [("low", 2), ("normal", 5), ("medium", 5), ("high", 8), ("urgent", 10), ("critical", 10)];
+    let words = [("low", 2), ("normal", 5), ("medium", 5), ("high", 8), ("urgent", 10), ("critical", 10)];
     match fields.get("priority")?.value {
         Value::String(_) => word(fields, "priority", &words).map(Priority),
         _ => fields.count("priority", 1, 10).map(|n| Priority(n as u8)),

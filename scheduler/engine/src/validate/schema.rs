@@ -60,10 +60,7 @@ fn stays_inside(cx: &Cx<'_>, at: &At<'_>, value: &Value) {
                 let is_reference = matches!(key.as_str(), "$ref" | "$dynamicRef" | "$recursiveRef");
                 match inner.as_str() {
                     Some(target) if is_reference && !target.starts_with('#') => {
-                        let detail = format!(
-                            "`{}` lies outside of the schema; nothing is fetched",
-                            shorten(target)
-                        );
+                        let detail = format!("`{}` lies outside of the schema; nothing is fetched", shorten(target));
                         cx.error(
                             "SCHEMA_REMOTE_REF",
                             &at,
@@ -75,9 +72,7 @@ fn stays_inside(cx: &Cx<'_>, at: &At<'_>, value: &Value) {
                 }
             }
         }
-        Value::Array(items) => {
-            items.iter().enumerate().for_each(|(i, item)| stays_inside(cx, &at.item(i), item))
-        }
+        Value::Array(items) => items.iter().enumerate().for_each(|(i, item)| stays_inside(cx, &at.item(i), item)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

@@ -74,9 +74,7 @@ pub(super) fn document(cx: &Cx<'_>, at: &At<'_>, draft: &Value, depth: u32) -> O
 }
 
 fn wraps(map: &Map<String, Value>, inner: &Value) -> bool {
-    let has_steps = ["steps", "subtasks", "tasks", "nodes", "phases"]
-        .iter()
-        .any(|name| map.contains_key(*name));
+    let has_steps = ["steps", "subtasks", "tasks", "nodes", "phases"].iter().any(|name| map.contains_key(*name));
     !has_steps && (inner.is_object() || inner.is_array())
 }
 
@@ -105,12 +103,7 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>, depth: u32) -> Opt
     let phases = fields.get("phases");
     if steps.is_none() && phases.is_none() {
         if !fields.slips.iter().any(|name| matches!(*name, "steps" | "phases")) {
-            cx.error(
-                "MISSING_FIELD",
-                &at.key("steps"),
-                "a plan needs `steps`",
-                "list the steps under `steps`",
-            );
+            cx.error("MISSING_FIELD", &at.key("steps"), "a plan needs `steps`", "list the steps under `steps`");
         }
         return None;
     }
@@ -144,12 +137,7 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>, depth: u32) -> Opt
     let steps_key = steps.or(phases).map_or("steps", |f| f.key);
     if count == 0 {
         if cx.errors() == before {
-            cx.error(
-                "EMPTY_PLAN",
-                &at.key(steps_key),
-                "the plan has no steps",
-                "add at least one step",
-            );
+            cx.error("EMPTY_PLAN", &at.key(steps_key), "the plan has no steps", "add at least one step");
         }
         return None;
     }
@@ -176,8 +164,7 @@ fn size(steps: &Value) -> usize {
 
 fn inside_phases(phases: &Value) -> usize {
     let one = |phase: &Value| {
-        let steps =
-            PHASE[4].1.iter().chain(std::iter::once(&PHASE[4].0)).find_map(|name| phase.get(name));
+        let steps = PHASE[4].1.iter().chain(std::iter::once(&PHASE[4].0)).find_map(|name| phase.get(name));
         steps.map_or(0, size)
     };
     match phases {
@@ -229,14 +216,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
         }
     }
 
-    fn step(
-        &mut self,
-        at: &At<'_>,
-        value: &'v Value,
-        key: Option<&'v str>,
-        phase: Option<&str>,
-        depth: u32,
-    ) {
+    fn step(&mut self, at: &At<'_>, value: &'v Value, key: Option<&'v str>, phase: Option<&str>, depth: u32) {
         let Value::Object(map) = value else {
             crate::draft::wrong_type(self.cx, at, value, "a step, an object with `id`,");
             return;
@@ -260,11 +240,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
         for (i, item) in items.iter().enumerate() {
             let at = at.item(i);
             if let Value::String(id) = item {
-                phases.push(Phase {
-                    id: id.clone(),
-                    description: String::new(),
-                    checkpoint: false,
-                });
+                phases.push(Phase { id: id.clone(), description: String::new(), checkpoint: false });
                 continue;
             }
             let Value::Object(map) = item else {
@@ -277,8 +253,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
                 self.steps(&at.key(field.key), field.value, Some(&phase.id), depth);
             }
             if let Some(first) = phases.iter().position(|p| p.id == phase.id) {
-                let detail =
-                    format!("phase `{}` stands twice, first as number {}", phase.id, first + 1);
+                let detail = format!("phase `{}` stands twice, first as number {}", phase.id, first + 1);
                 self.cx.error("DUPLICATE_PHASE", &at, detail, "give each phase its own id");
             }
             phases.push(phase);
@@ -301,12 +276,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
             (None, None) => (format!("phase-{}", index + 1), description),
         };
         if id.is_empty() || id.len() > goalmill_common::id::ID_CHARS_MAX {
-            self.cx.error(
-                "INVALID_ID",
-                fields.at,
-                "a phase's id has 1 to 128 characters",
-                "give a shorter id",
-            );
+            self.cx.error("INVALID_ID", fields.at, "a phase's id has 1 to 128 characters", "give a shorter id");
         }
         Phase { id, description, checkpoint: fields.flag("checkpoint").unwrap_or(false) }
     }
@@ -332,12 +302,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
                 Some((from, to)) => edges.push((from, to, i, field.key)),
                 None => {
                     let mend = "write `{\"from\": \"a\", \"to\": \"b\"}` or `[\"a\", \"b\"]`";
-                    self.cx.error(
-                        "WRONG_TYPE",
-                        &at.item(i),
-                        "an edge needs the ids of two steps",
-                        mend,
-                    );
+                    self.cx.error("WRONG_TYPE", &at.item(i), "an edge needs the ids of two steps", mend);
                 }
             }
         }
@@ -371,21 +336,15 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
         if edges.is_empty() {
             return;
         }
-        let index: std::collections::HashMap<String, usize> = self
-            .steps
-            .iter()
-            .enumerate()
-            .map(|(i, step)| (step.id.as_str().to_owned(), i))
-            .collect();
+        let index: std::collections::HashMap<String, usize> =
+            self.steps.iter().enumerate().map(|(i, step)| (step.id.as_str().to_owned(), i)).collect();
         let parent = match at {
             At::Key(parent, _) => parent.pointer(),
             At::Pointer(_) | At::Item(..) => at.pointer(),
         };
         for (from, to, i, key) in edges {
             let known = |name: &str| index.contains_key(name);
-            let is_mark = |name: &str| {
-                !known(name) && matches!(name.to_ascii_uppercase().as_str(), "START" | "END")
-            };
+            let is_mark = |name: &str| !known(name) && matches!(name.to_ascii_uppercase().as_str(), "START" | "END");
             if is_mark(from) || is_mark(to) {
                 continue;
             }

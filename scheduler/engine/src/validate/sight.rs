@@ -41,9 +41,7 @@ pub(super) fn check(
             origin.with_key(origin.inputs_key, |at| check.inputs(i, at, inputs));
         }
         if let Some(when) = &step.when {
-            origin.with_key(origin.when_key, |at| {
-                check.note(i, at, expression::condition_references(when))
-            });
+            origin.with_key(origin.when_key, |at| check.note(i, at, expression::condition_references(when)));
         }
         if let Some(cache) = &step.cache {
             origin.with_key(origin.cache_key, |at| {
@@ -61,15 +59,9 @@ pub(super) fn check(
 impl Check<'_, '_> {
     fn inputs(&mut self, step: usize, at: &At<'_>, value: &Value) {
         match value {
-            Value::String(text) if !expression::is_plain(text) => {
-                self.note(step, at, expression::references(text))
-            }
-            Value::Array(items) => {
-                items.iter().enumerate().for_each(|(i, item)| self.inputs(step, &at.item(i), item))
-            }
-            Value::Object(map) => {
-                map.iter().for_each(|(key, item)| self.inputs(step, &at.key(key), item))
-            }
+            Value::String(text) if !expression::is_plain(text) => self.note(step, at, expression::references(text)),
+            Value::Array(items) => items.iter().enumerate().for_each(|(i, item)| self.inputs(step, &at.item(i), item)),
+            Value::Object(map) => map.iter().for_each(|(key, item)| self.inputs(step, &at.key(key), item)),
             Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
@@ -99,11 +91,7 @@ impl Check<'_, '_> {
     }
 
     fn unknown(&self, at: &At<'_>, id: &str) {
-        let near = if self.cx.may_guess() {
-            nearest(id, self.plan.steps.iter().map(|s| s.id.as_str()))
-        } else {
-            None
-        };
+        let near = if self.cx.may_guess() { nearest(id, self.plan.steps.iter().map(|s| s.id.as_str())) } else { None };
         let mend = match near {
             Some(near) => format!("did you mean `{near}`?"),
             None => "name a step of this plan".to_owned(),
@@ -123,8 +111,7 @@ impl Check<'_, '_> {
         targets.dedup();
         let mut found = vec![false; self.queries.len()];
         for chunk in targets.chunks(1_024) {
-            let bit: BTreeMap<u32, usize> =
-                chunk.iter().enumerate().map(|(bit, target)| (*target, bit)).collect();
+            let bit: BTreeMap<u32, usize> = chunk.iter().enumerate().map(|(bit, target)| (*target, bit)).collect();
             let words = chunk.len().div_ceil(64);
             let mut seen = vec![0_u64; graph.needs.len() * words];
             let mut own = vec![0_u64; words];
@@ -132,9 +119,7 @@ impl Check<'_, '_> {
                 own.fill(0);
                 for need in &graph.needs[step] {
                     let start = *need as usize * words;
-                    own.iter_mut()
-                        .zip(&seen[start..start + words])
-                        .for_each(|(word, other)| *word |= other);
+                    own.iter_mut().zip(&seen[start..start + words]).for_each(|(word, other)| *word |= other);
                     if let Some(bit) = bit.get(need) {
                         own[bit / 64] |= 1 << (bit % 64);
                     }
@@ -147,11 +132,7 @@ impl Check<'_, '_> {
                 }
             }
         }
-        self.queries
-            .iter()
-            .zip(found)
-            .filter(|(_, found)| !found)
-            .for_each(|(query, _)| self.refuse(query));
+        self.queries.iter().zip(found).filter(|(_, found)| !found).for_each(|(query, _)| self.refuse(query));
     }
 
     fn refuse(&self, query: &Query) {
@@ -163,13 +144,7 @@ impl Check<'_, '_> {
             return;
         }
         let step = &self.plan.steps[query.step as usize].id;
-        let detail =
-            format!("the expression sees step `{target}`, on which step `{step}` does not depend");
-        self.cx.error(
-            "REF_NOT_DEPENDENCY",
-            &at,
-            detail,
-            format!("add `{target}` to the dependencies of `{step}`"),
-        );
+        let detail = format!("the expression sees step `{target}`, on which step `{step}` does not depend");
+        self.cx.error("REF_NOT_DEPENDENCY", &at, detail, format!("add `{target}` to the dependencies of `{step}`"));
     }
 }

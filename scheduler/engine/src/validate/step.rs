@@ -44,10 +44,8 @@ const STEP: &Table = &[
     ("metadata", &["meta"]),
 ];
 
-const FALLBACK: &Table = &[
-    ("agent_type", &["agent", "assigned_agent"]),
-    ("action", &["tool", "function", "fallback_action"]),
-];
+const FALLBACK: &Table =
+    &[("agent_type", &["agent", "assigned_agent"]), ("action", &["tool", "function", "fallback_action"])];
 
 /// Reads a step; `None` when it has no usable id, which is noted.
 ///
@@ -114,8 +112,7 @@ pub(super) fn name(value: &Value) -> Option<String> {
 
 fn id(fields: &Fields<'_, '_>, key: Option<&str>) -> Option<String> {
     let given = fields.get("id");
-    let Some(field) = given.or_else(|| if key.is_none() { fields.get("name") } else { None })
-    else {
+    let Some(field) = given.or_else(|| if key.is_none() { fields.get("name") } else { None }) else {
         let Some(key) = key else {
             fields.cx.error(
                 "MISSING_FIELD",
@@ -148,19 +145,19 @@ fn checked_id(cx: &Cx<'_>, at: &At<'_>, id: &str) -> Option<String> {
 
 /// The alphabet of ids, with a proposal where one can be made.
 fn id_mend(id: &str) -> String {
-    let slug: String = id
-        .trim()
-        .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-') {
-                c.to_ascii_lowercase()
-            } else {
-                '_'
-            }
-        })
-        .skip_while(|c| !c.is_ascii_alphanumeric())
-        .take(64)
-        .collect();
+    let slug: String =
+        id.trim()
+            .chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-') {
+                    c.to_ascii_lowercase()
+                } else {
+                    '_'
+                }
+            })
+            .skip_while(|c| !c.is_ascii_alphanumeric())
+            .take(64)
+            .collect();
     let rule = "use a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`";
     if is_id(&slug) { format!("{rule}; for example `{slug}`") } else { rule.to_owned() }
 }
@@ -239,14 +236,8 @@ fn inputs(fields: &Fields<'_, '_>) -> Json {
     let inputs = Json::of(field.value);
     let limit = fields.cx.limits.payload_bytes_max;
     if inputs.text().len() > limit {
-        let detail =
-            format!("the inputs have {} bytes, at most {limit} are allowed", inputs.text().len());
-        fields.cx.error(
-            "INPUT_TOO_LARGE",
-            &fields.at.key(field.key),
-            detail,
-            "pass large data by reference",
-        );
+        let detail = format!("the inputs have {} bytes, at most {limit} are allowed", inputs.text().len());
+        fields.cx.error("INPUT_TOO_LARGE", &fields.at.key(field.key), detail, "pass large data by reference");
         return Json::empty_object();
     }
     inputs
@@ -259,12 +250,7 @@ fn expected_outputs(fields: &Fields<'_, '_>, step: &mut Step) {
         Value::String(name) if is_name(name) => step.expected_outputs.push(name.clone()),
         Value::String(_) => {
             let detail = "a sentence cannot be checked against outputs; it is passed over";
-            fields.cx.warn(
-                "UNUSED_FIELD",
-                at,
-                detail,
-                "name the fields that the outputs must have",
-            );
+            fields.cx.warn("UNUSED_FIELD", at, detail, "name the fields that the outputs must have");
         }
         Value::Object(map) if map.get("name").is_some_and(|n| n.as_str().is_some_and(is_name)) => {
             step.expected_outputs.extend(map["name"].as_str().map(str::to_owned));
@@ -272,9 +258,7 @@ fn expected_outputs(fields: &Fields<'_, '_>, step: &mut Step) {
         other => wrong_type(fields.cx, at, other, "the name of an output"),
     };
     match field.value {
-        Value::Array(items) => {
-            items.iter().enumerate().for_each(|(i, item)| take(&at.item(i), item))
-        }
+        Value::Array(items) => items.iter().enumerate().for_each(|(i, item)| take(&at.item(i), item)),
         Value::Object(map) if map.values().all(Value::is_string) && !schema::is_schema(map) => {
             map.keys().for_each(|name| take(&at, &Value::String(name.clone())));
         }
@@ -299,15 +283,11 @@ fn join(fields: &Fields<'_, '_>) -> Join {
     let Some(field) = fields.get("join") else { return Join::All };
     let at = fields.at.key(field.key);
     let at_least = |at: &At<'_>, value: &Value| {
-        crate::draft::count(fields.cx, at, value, 0, u64::from(u32::MAX))
-            .map_or(Join::All, |k| Join::AtLeast(k as u32))
+        crate::draft::count(fields.cx, at, value, 0, u64::from(u32::MAX)).map_or(Join::All, |k| Join::AtLeast(k as u32))
     };
     match field.value {
         Value::Object(map) => match map.iter().next() {
-            Some((key, value))
-                if map.len() == 1
-                    && matches!(key.as_str(), "at_least" | "atLeast" | "at-least") =>
-            {
+            Some((key, value)) if map.len() == 1 && matches!(key.as_str(), "at_least" | "atLeast" | "at-least") => {
                 at_least(&at.key(key), value)
             }
             _ => {
@@ -321,30 +301,20 @@ fn join(fields: &Fields<'_, '_>) -> Join {
             }
         },
         Value::Number(_) => at_least(&at, field.value),
-        _ => policy::word(fields, "join", &[("all", Join::All), ("any", Join::Any)])
-            .unwrap_or_default(),
+        _ => policy::word(fields, "join", &[("all", Join::All), ("any", Join::Any)]).unwrap_or_default(),
     }
 }
 
 fn timeout(fields: &Fields<'_, '_>) -> u64 {
     let max = fields.cx.limits.timeout_ms_max;
-    let forms = [
-        ("timeout", Unit::Seconds),
-        ("timeout_ms", Unit::Milliseconds),
-        ("timeout_seconds", Unit::Seconds),
-    ];
+    let forms = [("timeout", Unit::Seconds), ("timeout_ms", Unit::Milliseconds), ("timeout_seconds", Unit::Seconds)];
     let mut given = None;
     for (name, unit) in forms {
         let Some(field) = fields.get(name) else { continue };
         let Some(ms) = fields.duration(name, unit, 1, max, "INVALID_TIMEOUT") else { continue };
         if given.is_some_and(|first| first != ms) {
             let at = fields.at.key(field.key);
-            fields.cx.error(
-                "CONFLICTING_FIELDS",
-                &at,
-                "the step has two different timeouts",
-                "keep one of them",
-            );
+            fields.cx.error("CONFLICTING_FIELDS", &at, "the step has two different timeouts", "keep one of them");
         }
         given = Some(ms);
     }
@@ -358,8 +328,7 @@ fn fallback(fields: &Fields<'_, '_>) -> Option<Fallback> {
         Value::Object(map) => map,
         other => {
             let action = text(fields.cx, &at, other)?;
-            return (!action.is_empty())
-                .then_some(Fallback { agent_type: None, action: Some(action) });
+            return (!action.is_empty()).then_some(Fallback { agent_type: None, action: Some(action) });
         }
     };
     let inner = Fields::read(fields.cx, &at, map, FALLBACK);
@@ -370,8 +339,7 @@ fn fallback(fields: &Fields<'_, '_>) -> Option<Fallback> {
         let detail = format!("`{}` is not the name of an agent type", shorten(agent));
         fields.cx.error("INVALID_ID", &at.key(field.key), detail, id_mend(agent));
     }
-    let fallback =
-        Fallback { agent_type: agent_type.map(AgentType::from), action: inner.text("action") };
+    let fallback = Fallback { agent_type: agent_type.map(AgentType::from), action: inner.text("action") };
     Some(fallback)
 }
 
@@ -389,17 +357,11 @@ fn on_failure(fields: &Fields<'_, '_>) -> OnFailure {
     ];
     let given = policy::word(fields, "on_failure", &words);
     let goes_on = fields.flag("continue_on_failure");
-    if let (Some(given), Some(true), Some(field)) =
-        (given, goes_on, fields.get("continue_on_failure"))
+    if let (Some(given), Some(true), Some(field)) = (given, goes_on, fields.get("continue_on_failure"))
         && given != OnFailure::Continue
     {
         let at = fields.at.key(field.key);
-        fields.cx.error(
-            "CONFLICTING_FIELDS",
-            &at,
-            "this and `on_failure` say different things",
-            "keep one of them",
-        );
+        fields.cx.error("CONFLICTING_FIELDS", &at, "this and `on_failure` say different things", "keep one of them");
     }
     match (given, goes_on) {
         (Some(given), _) => given,
@@ -412,23 +374,13 @@ fn sub_plan(fields: &Fields<'_, '_>, step: &mut Step, depth: u32) {
     let Some(field) = fields.get("plan") else {
         if step.kind == Kind::Plan && step.description.is_empty() {
             let mend = "give the inner plan, or a description to plan from";
-            fields.cx.error(
-                "MISSING_FIELD",
-                &fields.at.key("plan"),
-                "a `plan` step needs `plan`",
-                mend,
-            );
+            fields.cx.error("MISSING_FIELD", &fields.at.key("plan"), "a `plan` step needs `plan`", mend);
         }
         return;
     };
     let at = fields.at.key(field.key);
     if step.kind != Kind::Plan {
-        fields.cx.error(
-            "INVALID_VALUE",
-            &at,
-            "only a step of kind `plan` has a plan inside",
-            "set `kind` to `plan`",
-        );
+        fields.cx.error("INVALID_VALUE", &at, "only a step of kind `plan` has a plan inside", "set `kind` to `plan`");
         return;
     }
     let before = fields.cx.errors();
@@ -447,12 +399,7 @@ fn dependencies<'v>(fields: &Fields<'v, '_>) -> Vec<Dependency<'v>> {
     match field.value {
         Value::Array(items) if items.len() > limit => {
             let detail = format!("{} dependencies, at most {limit} are allowed", items.len());
-            fields.cx.error(
-                "TOO_MANY_DEPENDENCIES",
-                &at,
-                detail,
-                "join some of them in a step between",
-            );
+            fields.cx.error("TOO_MANY_DEPENDENCIES", &at, detail, "join some of them in a step between");
             Vec::new()
         }
         Value::Array(items) => {
@@ -462,10 +409,7 @@ fn dependencies<'v>(fields: &Fields<'v, '_>) -> Vec<Dependency<'v>> {
                     // Some formats write "none" as -1.
                     Some(_) if item.as_i64() == Some(-1) => {}
                     Some(id) => {
-                        out.push(Dependency {
-                            id: id.into(),
-                            place: Place::Item { key: field.key, index },
-                        });
+                        out.push(Dependency { id: id.into(), place: Place::Item { key: field.key, index } });
                     }
                     None => wrong_type(fields.cx, &at.item(index), item, "the id of a step"),
                 }

@@ -44,23 +44,16 @@ impl Audit {
         match event {
             PlanEvent::PlanCreated(created) => {
                 self.plan = created.plan.as_ref().clone();
-                self.lines =
-                    self.plan.steps.iter().map(|step| (step.id.clone(), Line::default())).collect();
+                self.lines = self.plan.steps.iter().map(|step| (step.id.clone(), Line::default())).collect();
             }
             PlanEvent::Paused(_) | PlanEvent::ReplanTriggered(_) => self.paused = true,
             PlanEvent::Resumed(_) => self.paused = false,
             PlanEvent::Completed(_) => {
-                assert!(
-                    self.lines.values().all(|line| line.is_final),
-                    "a completed plan has no open step"
-                );
+                assert!(self.lines.values().all(|line| line.is_final), "a completed plan has no open step");
                 self.over = true;
             }
             PlanEvent::Failed(_) | PlanEvent::Cancelled(_) | PlanEvent::Rejected(_) => {
-                assert!(
-                    self.lines.values().all(|line| !line.in_flight),
-                    "nothing is in flight after the end"
-                );
+                assert!(self.lines.values().all(|line| !line.in_flight), "nothing is in flight after the end");
                 self.over = true;
             }
             _ => {}
@@ -68,13 +61,7 @@ impl Audit {
     }
 
     fn read_step(&mut self, record: &Record, id: &StepId, attempt: u32, event: &StepEvent) {
-        let spec = self
-            .plan
-            .steps
-            .iter()
-            .find(|step| step.id == *id)
-            .expect("events name known steps")
-            .clone();
+        let spec = self.plan.steps.iter().find(|step| step.id == *id).expect("events name known steps").clone();
         assert!(!self.lines[id].is_final, "a final step stays as it is: {record:?}");
         match event {
             StepEvent::Queued(_) => {
@@ -99,33 +86,18 @@ impl Audit {
             }
             StepEvent::Retrying(retrying) => {
                 let line = self.line(id);
-                assert!(
-                    line.in_flight && line.attempt == attempt,
-                    "one outcome, of the current attempt"
-                );
+                assert!(line.in_flight && line.attempt == attempt, "one outcome, of the current attempt");
                 line.in_flight = false;
                 if retrying.failure.class == FailureClass::Lost {
                     line.lost += 1;
                     assert!(line.lost < 3, "losses are counted");
                 } else {
                     line.failed += 1;
-                    let tries = if spec.fallback.is_some() {
-                        2 * (spec.retry.max + 1) - 1
-                    } else {
-                        spec.retry.max
-                    };
-                    assert!(
-                        line.failed <= tries,
-                        "attempts are counted: {} of {tries}",
-                        line.failed
-                    );
+                    let tries = if spec.fallback.is_some() { 2 * (spec.retry.max + 1) - 1 } else { spec.retry.max };
+                    assert!(line.failed <= tries, "attempts are counted: {} of {tries}", line.failed);
                 }
-                let most = spec
-                    .retry
-                    .ceiling_ms(line.failed.max(1))
-                    .max(retrying.failure.retry_after_ms.unwrap_or(0));
-                let wait =
-                    retrying.due_ms.checked_sub(record.time_ms).expect("backoff looks ahead");
+                let most = spec.retry.ceiling_ms(line.failed.max(1)).max(retrying.failure.retry_after_ms.unwrap_or(0));
+                let wait = retrying.due_ms.checked_sub(record.time_ms).expect("backoff looks ahead");
                 assert!(wait <= most, "a backoff has a ceiling: {wait} of {most}");
             }
             StepEvent::Released(_) => {
@@ -165,32 +137,21 @@ impl Audit {
 
     fn check_phase(&self, spec: &Step) {
         let place = |name: &Option<String>| {
-            name.as_ref()
-                .and_then(|name| self.plan.phases.iter().position(|phase| phase.id == *name))
+            name.as_ref().and_then(|name| self.plan.phases.iter().position(|phase| phase.id == *name))
         };
         let Some(own) = place(&spec.phase) else { return };
-        let earlier =
-            self.plan.steps.iter().filter(|other| place(&other.phase).is_some_and(|k| k < own));
-        assert!(
-            earlier.into_iter().all(|other| self.lines[&other.id].is_final),
-            "phases run in order"
-        );
+        let earlier = self.plan.steps.iter().filter(|other| place(&other.phase).is_some_and(|k| k < own));
+        assert!(earlier.into_iter().all(|other| self.lines[&other.id].is_final), "phases run in order");
     }
 
     fn check_room(&self, spec: &Step) {
         let in_flight = self.lines.values().filter(|line| line.in_flight).count();
         let most = match self.plan.strategy {
             Strategy::Sequential => 1,
-            Strategy::Parallel | Strategy::Adaptive => {
-                self.plan.max_parallel.unwrap_or(u32::MAX).max(1)
-            }
+            Strategy::Parallel | Strategy::Adaptive => self.plan.max_parallel.unwrap_or(u32::MAX).max(1),
         };
         assert!(in_flight <= most as usize, "{in_flight} in flight, {most} allowed");
-        let holds =
-            |other: &&Step| other.resource == spec.resource && self.lines[&other.id].in_flight;
-        assert!(
-            spec.resource.is_none() || self.plan.steps.iter().filter(holds).count() == 1,
-            "resources exclude"
-        );
+        let holds = |other: &&Step| other.resource == spec.resource && self.lines[&other.id].in_flight;
+        assert!(spec.resource.is_none() || self.plan.steps.iter().filter(holds).count() == 1, "resources exclude");
     }
 }

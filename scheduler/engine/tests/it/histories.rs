@@ -5,8 +5,7 @@ use goalmill_common::event::Record;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::plan::{
-    Approval, ApprovalDefault, Fallback, Jitter, Join, Kind, OnFailure, Phase, Plan, Retry, Step,
-    Strategy as Width,
+    Approval, ApprovalDefault, Fallback, Jitter, Join, Kind, OnFailure, Phase, Plan, Retry, Step, Strategy as Width,
 };
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -37,16 +36,11 @@ impl Chance<'_> {
 fn random_plan(chance: &mut Chance<'_>) -> Plan {
     let n = 1 + chance.below(30);
     let phases = if chance.one_in(4) { 3 } else { 0 };
-    let phase =
-        |k: usize| Phase { id: format!("f{k}"), description: String::new(), checkpoint: false };
+    let phase = |k: usize| Phase { id: format!("f{k}"), description: String::new(), checkpoint: false };
     Plan {
         strategy: chance.pick(&[Width::Parallel, Width::Sequential, Width::Adaptive]),
         max_parallel: chance.one_in(3).then(|| 1 + chance.below(4) as u32),
-        budget: if chance.one_in(6) {
-            Budget { tokens: Some(20), ..Budget::default() }
-        } else {
-            Budget::default()
-        },
+        budget: if chance.one_in(6) { Budget { tokens: Some(20), ..Budget::default() } } else { Budget::default() },
         approve: random_approval(chance, 8),
         phases: (0..phases).map(phase).collect(),
         steps: (0..n).map(|i| random_step(chance, i, n, phases)).collect(),
@@ -60,25 +54,16 @@ fn random_approval(chance: &mut Chance<'_>, rarity: usize) -> Option<Approval> {
 }
 
 fn random_step(chance: &mut Chance<'_>, i: usize, n: usize, phases: usize) -> Step {
-    let dependencies: Vec<_> = (0..i.min(5))
-        .filter(|_| chance.one_in(2))
-        .map(|k| format!("s{}", i - 1 - k).as_str().into())
-        .collect();
-    let wait =
-        |ms| Retry { max: 1, initial_ms: ms, factor: 2.0, max_ms: 10_000, jitter: Jitter::Full };
+    let dependencies: Vec<_> =
+        (0..i.min(5)).filter(|_| chance.one_in(2)).map(|k| format!("s{}", i - 1 - k).as_str().into()).collect();
+    let wait = |ms| Retry { max: 1, initial_ms: ms, factor: 2.0, max_ms: 10_000, jitter: Jitter::Full };
     let first = dependencies.first().cloned();
     let mut step = Step { dependencies, ..Step::new(format!("s{i}"), "w") };
-    step.kind =
-        chance.pick(&[Kind::Tool, Kind::Tool, Kind::Tool, Kind::Llm, Kind::Message, Kind::Plan]);
+    step.kind = chance.pick(&[Kind::Tool, Kind::Tool, Kind::Tool, Kind::Llm, Kind::Message, Kind::Plan]);
     // Seldom more than there are, which skips all that follows.
     let k = if chance.one_in(16) { 2 } else { step.dependencies.len().min(2) as u32 };
     step.join = chance.pick(&[Join::All, Join::All, Join::Any, Join::AtLeast(k)]);
-    step.retry = chance.pick(&[
-        wait(1_000),
-        wait(0),
-        Retry { max: 0, ..Retry::default() },
-        Retry::default(),
-    ]);
+    step.retry = chance.pick(&[wait(1_000), wait(0), Retry { max: 0, ..Retry::default() }, Retry::default()]);
     step.on_failure = chance.pick(&[
         OnFailure::Continue,
         OnFailure::Skip,
@@ -89,9 +74,7 @@ fn random_step(chance: &mut Chance<'_>, i: usize, n: usize, phases: usize) -> St
         OnFailure::Replan,
         OnFailure::AskUser,
     ]);
-    step.fallback = chance
-        .one_in(4)
-        .then(|| Fallback { agent_type: Some("other".into()), action: Some("b".into()) });
+    step.fallback = chance.one_in(4).then(|| Fallback { agent_type: Some("other".into()), action: Some("b".into()) });
     step.approve = random_approval(chance, 8);
     step.resource = chance.one_in(5).then(|| "r".to_owned());
     step.expected_outputs = if chance.one_in(8) { vec!["x".into()] } else { Vec::new() };
@@ -116,20 +99,14 @@ fn happen(world: &mut World, chance: &mut Chance<'_>) {
     let command = match chance.below(32) {
         0..=7 => {
             let ready: Vec<u32> = world.ready.iter().copied().collect();
-            if ready.is_empty() {
-                Command::Dispatch(i)
-            } else {
-                Command::Dispatch(StepIndex(chance.pick(&ready)))
-            }
+            if ready.is_empty() { Command::Dispatch(i) } else { Command::Dispatch(StepIndex(chance.pick(&ready))) }
         }
         8..=19 => match random_report(world, chance) {
             Some(report) => Command::Report(Box::new(report)),
             None => return,
         },
         20 | 21 => {
-            let Some((timer, due)) =
-                world.timers.iter().min_by_key(|(_, due)| **due).map(|(t, d)| (*t, *d))
-            else {
+            let Some((timer, due)) = world.timers.iter().min_by_key(|(_, due)| **due).map(|(t, d)| (*t, *d)) else {
                 return;
             };
             if chance.below(3) > 0 && timer != Timer::Plan {
@@ -141,8 +118,7 @@ fn happen(world: &mut World, chance: &mut Chance<'_>) {
         23 => Command::Due(Timer::Plan),
         24 => {
             let outputs = json!({"x": 1}).into();
-            let status =
-                chance.pick(&[PlanStatus::Completed, PlanStatus::Failed, PlanStatus::Cancelled]);
+            let status = chance.pick(&[PlanStatus::Completed, PlanStatus::Failed, PlanStatus::Cancelled]);
             let usage = Usage { tokens: 1, cost: 0.1 };
             Command::SubPlanEnded { step, attempt: 1, status, outputs, usage, failure: None }
         }
@@ -205,8 +181,7 @@ fn random_report(world: &World, chance: &mut Chance<'_>) -> Option<Report> {
 
 /// Gives a command and checks what a shell relies on.
 fn give(world: &mut World, command: Command) {
-    let admitted: Vec<bool> =
-        (0..world.state.len()).map(|i| world.state.admits(StepIndex(i as u32))).collect();
+    let admitted: Vec<bool> = (0..world.state.len()).map(|i| world.state.admits(StepIndex(i as u32))).collect();
     if let Command::Dispatch(i) = command {
         world.ready.remove(&i.0);
     }
@@ -215,12 +190,9 @@ fn give(world: &mut World, command: Command) {
         Ok(decision) => check_offers(world, &admitted, &decision.effects),
         Err(_) => {
             // What was passed over is offered again later.
-            let ready = |i: &StepIndex| {
-                world.state.step(*i).is_some_and(|at| at.status == StepStatus::Ready)
-            };
-            let back = dispatched
-                .filter(ready)
-                .filter(|i| world.state.step(*i).is_some_and(|at| is_sent(at.spec.kind)));
+            let ready = |i: &StepIndex| world.state.step(*i).is_some_and(|at| at.status == StepStatus::Ready);
+            let back =
+                dispatched.filter(ready).filter(|i| world.state.step(*i).is_some_and(|at| is_sent(at.spec.kind)));
             world.ready.extend(back.map(|i| i.0));
         }
     }
@@ -240,10 +212,7 @@ fn check_offers(world: &World, before: &[bool], effects: &[Effect]) {
         }
         assert!(world.ready.contains(&index.0), "the shell knows each step that may go out");
         let told = effects.contains(&Effect::Room) || effects.contains(&Effect::Ready(index));
-        assert!(
-            before.get(i).copied().unwrap_or(false) || told,
-            "the shell hears of each step that newly may go out"
-        );
+        assert!(before.get(i).copied().unwrap_or(false) || told, "the shell hears of each step that newly may go out");
     }
 }
 
@@ -255,10 +224,7 @@ fn check_timers(state: &PlanState, world: &World) {
         let index = StepIndex(i as u32);
         let at = state.step(index).expect("the step exists");
         let waits = match at.status {
-            StepStatus::Queued
-            | StepStatus::Running
-            | StepStatus::Retrying
-            | StepStatus::AwaitingApproval => true,
+            StepStatus::Queued | StepStatus::Running | StepStatus::Retrying | StepStatus::AwaitingApproval => true,
             StepStatus::Pending
             | StepStatus::Blocked
             | StepStatus::Ready
@@ -293,9 +259,7 @@ fn drive(world: &mut World) {
             };
             let (step, attempt, outputs) = (at.spec.id.clone(), at.attempt, json!({"x": 3}).into());
             let (status, usage, failure) = (PlanStatus::Completed, Usage::default(), None);
-            moved |= world
-                .command(Command::SubPlanEnded { step, attempt, status, outputs, usage, failure })
-                .is_ok();
+            moved |= world.command(Command::SubPlanEnded { step, attempt, status, outputs, usage, failure }).is_ok();
         }
         if !moved && !world.state.is_final() {
             let next = world.timers.iter().min_by_key(|(_, due)| **due).map(|(timer, _)| *timer);

@@ -26,17 +26,12 @@ fn a_summary_counts_and_results_keep_the_plans_order() {
 #[test]
 fn the_summary_in_redis_says_once_what_never_changes() {
     let mut world = World::of(plan(&[("a", &[])]));
-    let names = |world: &World, first| {
-        world.state.summary_fields(first).into_iter().map(|(name, _)| name).collect()
-    };
+    let names = |world: &World, first| world.state.summary_fields(first).into_iter().map(|(name, _)| name).collect();
     let first: Vec<&str> = names(&world, true);
     assert!(first.contains(&"created") && first.contains(&"name") && !first.contains(&"finished"));
     world.dispatch("a");
     let later: Vec<&str> = names(&world, false);
-    assert_eq!(
-        later,
-        ["status", "revision", "counts", "progress", "cost", "tokens", "updated", "name"]
-    );
+    assert_eq!(later, ["status", "revision", "counts", "progress", "cost", "tokens", "updated", "name"]);
     world.finish();
     assert!(names(&world, false).contains(&"finished"));
 }
@@ -50,11 +45,7 @@ fn an_explanation_goes_from_the_step_to_the_root_and_says_a_mend() {
     let c = told.steps.iter().find(|step| step.step_id.as_str() == "c").unwrap();
     assert_eq!(c.because.len(), 3);
     assert_eq!(c.because[0], "`c` waits for 1 more of its 1 dependencies (1 are open)");
-    assert!(
-        c.because[2].starts_with("attempt 1 of `a` is in the queue `w` for 5 s"),
-        "{:?}",
-        c.because
-    );
+    assert!(c.because[2].starts_with("attempt 1 of `a` is in the queue `w` for 5 s"), "{:?}", c.because);
     assert_eq!(c.mend, "start workers for it: `goalmill worker --agents w`");
 }
 
@@ -81,10 +72,7 @@ fn long_chains_rank_before_short_ones() {
 #[test]
 fn what_is_asked_of_no_plan_has_an_answer() {
     let world = World::new();
-    assert_eq!(
-        (world.state.id(), world.state.plan_due(), world.state.next_due()),
-        (None, None, None)
-    );
+    assert_eq!((world.state.id(), world.state.plan_due(), world.state.next_due()), (None, None, None));
     assert_eq!(world.state.explain(0).steps, []);
     assert_eq!(world.state.view(true).steps, []);
     assert!(!world.state.admits(StepIndex(0)));

@@ -21,9 +21,7 @@ fn nested() -> Plan {
 
 fn child_of(world: &World) -> (PlanId, Submit) {
     let start = world.others.iter().rev().find_map(|effect| match effect {
-        Effect::StartSubPlan { plan_id, submit } => {
-            Some((plan_id.clone(), submit.as_ref().clone()))
-        }
+        Effect::StartSubPlan { plan_id, submit } => Some((plan_id.clone(), submit.as_ref().clone())),
         _ => None,
     });
     start.expect("a sub-plan is begun")

@@ -1,17 +1,13 @@
 //! What lets a step start: dependencies, joins, conditions, phases, room, resources, people.
 
 use goalmill_common::command::Verb;
-use goalmill_common::plan::{
-    Approval, ApprovalDefault, Join, Kind, OnFailure, Phase, Plan, Retry, Step, Strategy,
-};
+use goalmill_common::plan::{Approval, ApprovalDefault, Join, Kind, OnFailure, Phase, Plan, Retry, Step, Strategy};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{Command, Effect, PlanAnswer, Rejection, StepIndex, Timer};
 use serde_json::json;
 
-use crate::world::{
-    START_MS, World, completed, permanent, plan, planned, report, step, submission, with,
-};
+use crate::world::{START_MS, World, completed, permanent, plan, planned, report, step, submission, with};
 
 #[test]
 fn inputs_are_filled_in_from_what_came_before() {
@@ -25,11 +21,9 @@ fn inputs_are_filled_in_from_what_came_before() {
 
 #[test]
 fn inputs_see_what_is_over_and_nothing_else() {
-    let plan =
-        with(plan(&[("a", &[]), ("b", &["a"]), ("c", &["b"]), ("other", &[])]), "c", |step| {
-            step.inputs =
-                json!({"x": "{{ steps.a.outputs.x }}", "y": "{{ steps.other.status }}"}).into();
-        });
+    let plan = with(plan(&[("a", &[]), ("b", &["a"]), ("c", &["b"]), ("other", &[])]), "c", |step| {
+        step.inputs = json!({"x": "{{ steps.a.outputs.x }}", "y": "{{ steps.other.status }}"}).into();
+    });
     let mut world = World::of(plan.clone());
     world.complete("other", json!({}));
     world.complete("a", json!({"x": 1}));
@@ -80,9 +74,7 @@ fn a_condition_without_a_value_fails_the_step() {
 #[test]
 fn any_starts_with_the_first_and_waits_for_no_other() {
     let mut world =
-        World::of(with(plan(&[("a", &[]), ("b", &[]), ("c", &["a", "b"])]), "c", |step| {
-            step.join = Join::Any
-        }));
+        World::of(with(plan(&[("a", &[]), ("b", &[]), ("c", &["a", "b"])]), "c", |step| step.join = Join::Any));
     world.complete("b", json!({}));
     assert_eq!(world.status("c"), StepStatus::Ready);
     world.complete("c", json!({}));
@@ -106,9 +98,7 @@ fn a_join_that_can_no_longer_be_met_skips_all_that_follows() {
 
 #[test]
 fn more_than_there_are_can_never_be_met() {
-    let mut world = World::of(with(plan(&[("a", &[]), ("b", &["a"])]), "b", |step| {
-        step.join = Join::AtLeast(2)
-    }));
+    let mut world = World::of(with(plan(&[("a", &[]), ("b", &["a"])]), "b", |step| step.join = Join::AtLeast(2)));
     assert_eq!(world.status("b"), StepStatus::Skipped);
     world.complete("a", json!({}));
     assert_eq!(world.state.status(), PlanStatus::Completed);
@@ -127,30 +117,18 @@ fn phases_run_in_order() {
     assert_eq!(world.status("free"), StepStatus::Ready);
     world.complete("a", json!({}));
     assert_eq!(world.status("c"), StepStatus::Pending);
-    assert!(
-        world
-            .state
-            .explain(world.now_ms)
-            .steps
-            .iter()
-            .any(|s| s.because[0].contains("phase `one`"))
-    );
+    assert!(world.state.explain(world.now_ms).steps.iter().any(|s| s.because[0].contains("phase `one`")));
     world.complete("b", json!({}));
     assert_eq!(world.status("c"), StepStatus::Ready);
     world.finish();
-    let phases: Vec<String> =
-        world.story().into_iter().filter(|line| line.starts_with("phase")).collect();
-    assert_eq!(
-        phases,
-        ["phase_started", "phase_completed", "phase_skipped", "phase_started", "phase_completed"]
-    );
+    let phases: Vec<String> = world.story().into_iter().filter(|line| line.starts_with("phase")).collect();
+    assert_eq!(phases, ["phase_started", "phase_completed", "phase_skipped", "phase_started", "phase_completed"]);
     assert_eq!(world.state.status(), PlanStatus::Completed);
 }
 
 #[test]
 fn a_sequential_plan_has_one_step_in_flight() {
-    let mut world =
-        World::of(Plan { strategy: Strategy::Sequential, ..plan(&[("a", &[]), ("b", &[])]) });
+    let mut world = World::of(Plan { strategy: Strategy::Sequential, ..plan(&[("a", &[]), ("b", &[])]) });
     let task = world.dispatch("a");
     assert!(!world.state.has_room());
     assert_eq!(world.command(Command::Dispatch(StepIndex(1))), Err(Rejection::NotDue));
@@ -162,8 +140,7 @@ fn a_sequential_plan_has_one_step_in_flight() {
 #[test]
 fn an_adaptive_plan_widens_with_success_and_halves_on_failure() {
     let ids: Vec<String> = (0..30).map(|i| format!("s{i}")).collect();
-    let steps =
-        ids.iter().map(|id| Step { on_failure: OnFailure::Continue, ..step(id, &[]) }).collect();
+    let steps = ids.iter().map(|id| Step { on_failure: OnFailure::Continue, ..step(id, &[]) }).collect();
     let mut world = World::of(Plan { strategy: Strategy::Adaptive, steps, ..Plan::default() });
     assert_eq!(world.state.width(), 1);
     let mut ids = ids.into_iter();
@@ -176,11 +153,8 @@ fn an_adaptive_plan_widens_with_success_and_halves_on_failure() {
     // Waiting for a worker much longer than running: the agents do not keep up.
     let task = world.dispatch(&ids.next().unwrap());
     world.now_ms += 10_000;
-    let late = Report {
-        started_ms: Some(world.now_ms - 50),
-        finished_ms: Some(world.now_ms),
-        ..completed(&task, json!({}))
-    };
+    let late =
+        Report { started_ms: Some(world.now_ms - 50), finished_ms: Some(world.now_ms), ..completed(&task, json!({})) };
     world.report(late).unwrap();
     assert_eq!(world.state.width(), 1);
 }
@@ -220,10 +194,7 @@ fn the_engine_does_messages_itself() {
 fn a_long_chain_of_messages_needs_no_deep_stack() {
     let mut steps = vec![Step { kind: Kind::Message, ..Step::new("s0", "") }];
     for i in 1..10_000 {
-        steps.push(Step {
-            kind: Kind::Internal,
-            ..step(&format!("s{i}"), &[&format!("s{}", i - 1)])
-        });
+        steps.push(Step { kind: Kind::Internal, ..step(&format!("s{i}"), &[&format!("s{}", i - 1)]) });
     }
     let world = World::of(Plan { steps, ..Plan::default() });
     assert_eq!(world.state.status(), PlanStatus::Completed);
@@ -280,10 +251,9 @@ fn a_plan_that_needs_approval_waits_for_it() {
 
 #[test]
 fn an_approval_that_nobody_gives_has_a_default() {
-    for (default, status) in [
-        (ApprovalDefault::Reject, PlanStatus::Rejected),
-        (ApprovalDefault::Approve, PlanStatus::Running),
-    ] {
+    for (default, status) in
+        [(ApprovalDefault::Reject, PlanStatus::Rejected), (ApprovalDefault::Approve, PlanStatus::Running)]
+    {
         let mut world = World::of(Plan { approve: asks(default), ..plan(&[("a", &[])]) });
         world.due(Timer::Plan).unwrap();
         assert_eq!(world.state.status(), status);
@@ -292,9 +262,7 @@ fn an_approval_that_nobody_gives_has_a_default() {
 
 #[test]
 fn a_step_that_needs_approval_waits_for_it() {
-    let ask = |default| {
-        with(plan(&[("a", &[]), ("b", &["a"])]), "a", |step| step.approve = asks(default))
-    };
+    let ask = |default| with(plan(&[("a", &[]), ("b", &["a"])]), "a", |step| step.approve = asks(default));
     let mut world = World::of(ask(ApprovalDefault::Reject));
     assert_eq!(world.status("a"), StepStatus::AwaitingApproval);
     world.verb(Verb::ApproveStep { step: "a".into(), reason: "fine".into() }).unwrap();
@@ -321,9 +289,7 @@ fn a_person_can_skip_complete_and_hurry_steps() {
     world.verb(Verb::CompleteStep { step: "b".into(), outputs, reason: String::new() }).unwrap();
     assert_eq!((world.outputs("b"), world.status("c")), (json!({"by": "hand"}), StepStatus::Ready));
     let early = world.verb(Verb::RetryStep { step: "c".into(), reason: String::new() });
-    assert!(
-        matches!(early, Err(Rejection::NotAllowed { reason }) if reason.contains("`c` is ready"))
-    );
+    assert!(matches!(early, Err(Rejection::NotAllowed { reason }) if reason.contains("`c` is ready")));
     world.fail("c", crate::world::transient());
     world.verb(Verb::RetryStep { step: "c".into(), reason: String::new() }).unwrap();
     world.finish();
@@ -335,20 +301,14 @@ fn a_person_can_skip_complete_and_hurry_steps() {
 #[test]
 fn a_person_who_is_asked_may_go_on_without_the_failed_step() {
     for (answer, status) in [(true, PlanStatus::Partial), (false, PlanStatus::Failed)] {
-        let mut world =
-            World::of(with(plan(&[("a", &[]), ("b", &["a"]), ("c", &[])]), "a", |step| {
-                step.on_failure = OnFailure::AskUser;
-            }));
+        let mut world = World::of(with(plan(&[("a", &[]), ("b", &["a"]), ("c", &[])]), "a", |step| {
+            step.on_failure = OnFailure::AskUser;
+        }));
         world.fail("a", permanent());
         assert_eq!(world.state.status(), PlanStatus::Replanning);
-        assert!(
-            !world.others.contains(&Effect::Plan { revision: 1 }),
-            "a person is asked, no planner"
-        );
+        assert!(!world.others.contains(&Effect::Plan { revision: 1 }), "a person is asked, no planner");
         let reason = String::new();
-        world
-            .verb(if answer { Verb::Approve { reason } } else { Verb::Reject { reason } })
-            .unwrap();
+        world.verb(if answer { Verb::Approve { reason } } else { Verb::Reject { reason } }).unwrap();
         world.finish();
         assert_eq!(world.state.status(), status);
     }
@@ -373,9 +333,7 @@ fn a_goal_is_planned_and_then_run() {
     assert!(decision.effects.contains(&Effect::Answer { submission: "req-1".into() }));
     assert!(decision.effects.contains(&Effect::Plan { revision: 0 }));
     world.restart();
-    assert!(
-        world.others.iter().filter(|effect| **effect == Effect::Plan { revision: 0 }).count() == 2
-    );
+    assert!(world.others.iter().filter(|effect| **effect == Effect::Plan { revision: 0 }).count() == 2);
     let answer = PlanAnswer::Plan(Box::new(planned(plan(&[("a", &[])]))));
     world.command(Command::Planned { revision: 0, answer: answer.clone() }).unwrap();
     let again = world.command(Command::Planned { revision: 0, answer });
@@ -407,10 +365,7 @@ fn started_and_progress_are_recorded_once() {
     let view = world.state.view(true);
     assert_eq!((view.steps[0].progress, view.steps[0].status), (Some(0.5), StepStatus::Running));
     world.report(completed(&task, json!({}))).unwrap();
-    assert_eq!(
-        world.story_of("a"),
-        ["step_ready", "step_queued", "step_started", "step_progress", "step_completed"]
-    );
+    assert_eq!(world.story_of("a"), ["step_ready", "step_queued", "step_started", "step_progress", "step_completed"]);
 }
 
 #[test]

@@ -14,8 +14,7 @@ use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
 use goalmill_engine::{
-    Command, Context, Decision, Effect, Envelope, PlanState, Rejection, StepIndex, Timer, apply,
-    decide, pending,
+    Command, Context, Decision, Effect, Envelope, PlanState, Rejection, StepIndex, Timer, apply, decide, pending,
 };
 use serde_json::json;
 
@@ -40,11 +39,7 @@ impl World {
     pub fn new() -> Self {
         Self {
             state: PlanState::default(),
-            context: Context {
-                limits: Limits::default(),
-                task_lease_ms: 30_000,
-                reply: "reports".into(),
-            },
+            context: Context { limits: Limits::default(), task_lease_ms: 30_000, reply: "reports".into() },
             now_ms: START_MS,
             random: u64::MAX,
             log: Vec::new(),
@@ -136,28 +131,15 @@ impl World {
     }
 
     pub fn outputs(&self, step: &str) -> serde_json::Value {
-        self.state
-            .step(self.index(step))
-            .and_then(|at| at.outputs)
-            .expect("the step has outputs")
-            .value()
+        self.state.step(self.index(step)).and_then(|at| at.outputs).expect("the step has outputs").value()
     }
 
     pub fn code(&self, step: &str) -> String {
-        self.state
-            .step(self.index(step))
-            .and_then(|at| at.failure)
-            .expect("the step has failed")
-            .code
-            .clone()
+        self.state.step(self.index(step)).and_then(|at| at.failure).expect("the step has failed").code.clone()
     }
 
     pub fn plan_code(&self) -> String {
-        self.state
-            .ended()
-            .and_then(|ended| ended.failure.clone())
-            .expect("the plan has failed")
-            .code
+        self.state.ended().and_then(|ended| ended.failure.clone()).expect("the plan has failed").code
     }
 
     /// Dispatches one ready step and returns its task.
