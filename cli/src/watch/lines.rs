@@ -81,21 +81,31 @@ fn planned(goal: &Goal, created: &PlanCreated, paint: Paint) -> Vec<String> {
     };
     let plural = if steps == 1 { "" } else { "s" };
     let mut lines = vec![paint.tone(Tone::Dim, format!("  {by} · {steps} step{plural}{sure}"))];
-    if !goal.constraints.is_empty() {
-        let limits: Vec<String> = goal
-            .constraints
-            .iter()
-            .map(|(name, value)| format!("{} {}", name.replace('_', " "), limit(value)))
-            .collect();
-        lines.push(paint.tone(Tone::Dim, format!("  limits: {}", limits.join(" · "))));
+    let facts = |name: &str| created.plan.metadata.get(name);
+    let limits = Some(&goal.constraints).filter(|given| !given.is_empty());
+    if let Some(limits) = limits.or_else(|| facts("facts")?.as_object()).filter(|limits| !limits.is_empty()) {
+        let limits = limits.iter().map(|(name, value)| format!("{} {}", name.replace('_', " "), limit(value)));
+        lines.push(paint.tone(Tone::Dim, format!("  limits: {}", limits.collect::<Vec<_>>().join(" · "))));
+    }
+    if let Some(criteria) = facts("success_criteria").and_then(Value::as_array).filter(|all| !all.is_empty()) {
+        let criteria: Vec<String> = criteria.iter().map(limit).collect();
+        lines.push(paint.tone(Tone::Dim, format!("  success: {}", criteria.join(" · "))));
     }
     lines
 }
 
+/// A limit for people: `2000 USD`, `3 days`, `May 2027`.
 fn limit(value: &Value) -> String {
     match value {
         Value::String(text) => short(text),
-        Value::Object(fields) => fields.values().map(limit).collect::<Vec<_>>().join(" "),
+        Value::Object(fields) => {
+            let part = |(name, value): (&String, &Value)| match (name.as_str(), value) {
+                ("number", _) if fields.contains_key("name") => None,
+                ("days" | "nights" | "hours" | "weeks", Value::Number(number)) => Some(format!("{number} {name}")),
+                (_, value) => Some(limit(value)),
+            };
+            fields.iter().filter_map(part).collect::<Vec<_>>().join(" ")
+        }
         other => other.to_string(),
     }
 }
