@@ -183,7 +183,7 @@ async fn check_queues(context: &Context, checks: &mut Checks) -> Result<(), Fail
         let name = &queue.agent_type;
         if queue.waiting > 0 && queue.workers == 0 {
             let mend = format!("goalmill worker --agents {name}    or check what scales the workers");
-            let tasks = if queue.waiting == 1 { "task".into() } else { format!("{} tasks", queue.waiting) };
+            let tasks = if queue.waiting == 1 { "1 task".into() } else { format!("{} tasks", queue.waiting) };
             checks.add(Level::Problem, "queues", format!("{name} has {tasks} waiting and no worker"), mend);
         }
         if queue.dead_letters > 0 {
