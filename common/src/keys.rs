@@ -79,9 +79,12 @@ pub fn events(id: &PlanId) -> String {
     format!("goalmill:{{s{}}}:plan:{id}:events", shard(id))
 }
 
+/// What every blob's key begins with; nothing else is read for a reference.
+pub const BLOBS: &str = "goalmill:blob:";
+
 /// STRING: a payload too large to carry, by reference.
 pub fn blob(shard: ShardId, id: &str) -> String {
-    format!("goalmill:blob:{{s{shard}}}:{id}")
+    format!("{BLOBS}{{s{shard}}}:{id}")
 }
 
 fn shard(id: &PlanId) -> ShardId {

@@ -14,7 +14,6 @@ use crate::site::Site;
 pub(crate) struct Admitted {
     pub(crate) goal: Goal,
     pub(crate) planned: Planned,
-    pub(crate) critical_path_seconds: f64,
 }
 
 /// Reads and checks a submission, wherever it came from.
@@ -46,11 +45,11 @@ pub(crate) fn plan(site: &Site, text: &[u8], format: Format) -> Result<Admitted,
     };
     let checked =
         validate::plan(&draft, &site.settings.limits).map_err(|issues| refused(ErrorCode::InvalidPlan, issues))?;
-    let Checked { mut plan, warnings, critical_path_seconds } = checked;
+    let Checked { mut plan, warnings, .. } = checked;
     let routes = site.directory.route(&mut plan).map_err(|issues| refused(ErrorCode::Unroutable, issues))?;
     let planned =
         Planned { plan, planner: "submitted".into(), confidence: 1.0, provenance: None, warnings, routes };
-    Ok(Admitted { goal, planned, critical_path_seconds })
+    Ok(Admitted { goal, planned })
 }
 
 fn read(site: &Site, text: &[u8], format: Format, code: ErrorCode) -> Result<Value, Problem> {

@@ -40,11 +40,7 @@ pub(crate) async fn beat(worker: Arc<Worker>) {
     }
 }
 
-async fn turn(
-    worker: &Worker,
-    instance: &mut Option<String>,
-    registered: bool,
-) -> Result<(), BrokerError> {
+async fn turn(worker: &Worker, instance: &mut Option<String>, registered: bool) -> Result<(), BrokerError> {
     if !registered {
         recognise(worker, instance).await?;
         register(worker).await?;
@@ -56,10 +52,9 @@ async fn turn(
 async fn recognise(worker: &Worker, known: &mut Option<String>) -> Result<(), BrokerError> {
     let found = worker.broker.meta().await?;
     match (&known, found) {
-        (_, Some(meta)) if meta.protocol != PROTOCOL => Err(BrokerError::Corrupt(format!(
-            "protocol `{}`, this worker speaks `{PROTOCOL}`",
-            meta.protocol
-        ))),
+        (_, Some(meta)) if meta.protocol != PROTOCOL => {
+            Err(BrokerError::Corrupt(format!("protocol `{}`, this worker speaks `{PROTOCOL}`", meta.protocol)))
+        }
         (Some(known), Some(meta)) if *known != meta.instance => {
             Err(BrokerError::DataLost(format!("instance `{}` instead of `{known}`", meta.instance)))
         }
@@ -74,13 +69,8 @@ async fn recognise(worker: &Worker, known: &mut Option<String>) -> Result<(), Br
 
 /// Opens the queues and registers the agent types. A bare name never replaces what somebody registered in full.
 async fn register(worker: &Worker) -> Result<(), BrokerError> {
-    let known: BTreeMap<_, _> = worker
-        .broker
-        .agents()
-        .await?
-        .into_iter()
-        .map(|agent| (agent.agent_type.clone(), agent))
-        .collect();
+    let known: BTreeMap<_, _> =
+        worker.broker.agents().await?.into_iter().map(|agent| (agent.agent_type.clone(), agent)).collect();
     for (agent_type, served) in &worker.served {
         worker.broker.open_queue(agent_type).await?;
         match (&served.card, known.get(agent_type)) {

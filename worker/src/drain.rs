@@ -47,6 +47,7 @@ async fn end(worker: Arc<Worker>) {
 
 /// Waits for the puller, waking its read until it has seen the signal.
 async fn stop_pulling(worker: &Worker) {
+    worker.wake().await;
     while timeout(Duration::from_millis(WAKE_MS), worker.pulling.wait()).await.is_err() {
         worker.wake().await;
     }

@@ -31,11 +31,7 @@ const RETRY_MS: u64 = 100;
 /// Extends leases until the worker stops.
 pub(crate) async fn keep(worker: Arc<Worker>) {
     loop {
-        let pause = if extend_due(&worker).await {
-            look_ms(&worker)
-        } else {
-            RETRY_MS.min(look_ms(&worker))
-        };
+        let pause = if extend_due(&worker).await { look_ms(&worker) } else { RETRY_MS.min(look_ms(&worker)) };
         let wake = Instant::now() + Duration::from_millis(pause);
         tokio::select! {
             () = worker.stop.cancelled() => return,
@@ -57,8 +53,7 @@ async fn extend_due(worker: &Worker) -> bool {
     let (serials, leases): (Vec<u64>, Vec<(AgentType, EntryId)>) = {
         let held = worker.table.lock();
         let due = held.iter().filter(|(_, h)| now.duration_since(h.renewed_at) >= h.lease() / 3);
-        due.map(|(n, h)| (*n, (h.assignment.agent_type.clone(), h.assignment.entry.clone())))
-            .unzip()
+        due.map(|(n, h)| (*n, (h.assignment.agent_type.clone(), h.assignment.entry.clone()))).unzip()
     };
     if leases.is_empty() {
         return true;

@@ -53,9 +53,7 @@ pub struct Options {
 pub enum StartError {
     #[error("agent type `{agent_type}`: {reason}")]
     Executor { agent_type: AgentType, reason: String },
-    #[error(
-        "the worker serves no agent type: name some with `--agents`, `--demo` or in the settings"
-    )]
+    #[error("the worker serves no agent type: name some with `--agents`, `--demo` or in the settings")]
     NoAgents,
     #[error("cannot listen on {address}: {reason}")]
     Listen { address: String, reason: String },

@@ -22,8 +22,7 @@ impl Link {
 
     /// Redis answers and knows this worker's agent types.
     pub fn up(&self) {
-        let changed =
-            self.state.send_if_modified(|state| std::mem::replace(state, Ok(())).is_err());
+        let changed = self.state.send_if_modified(|state| std::mem::replace(state, Ok(())).is_err());
         if changed {
             tracing::info!("redis answers, the worker is ready");
         }
@@ -50,11 +49,6 @@ impl Link {
     /// Waits until Redis serves.
     pub async fn wait_up(&self) {
         let mut state = self.state.subscribe();
-        state
-            .wait_for(Result::is_ok)
-            .await
-            .expect("the sender lives as long as the link")
-            .as_ref()
-            .ok();
+        state.wait_for(Result::is_ok).await.expect("the sender lives as long as the link").as_ref().ok();
     }
 }

@@ -13,8 +13,6 @@ use crate::worker::Worker;
 
 /// How long a blob is kept: a day, in milliseconds.
 const BLOB_TTL_MS: u64 = 24 * 3_600_000;
-/// What every blob's key begins with; nothing else is read for a reference.
-const BLOB_PREFIX: &str = "goalmill:blob:";
 
 /// The task with its references replaced; `None` when it has none.
 pub(crate) async fn resolve(worker: &Worker, task: &Task) -> Result<Option<Task>, Failure> {
@@ -27,16 +25,11 @@ pub(crate) async fn resolve(worker: &Worker, task: &Task) -> Result<Option<Task>
         let blob = read(worker, place).await?;
         bytes += blob.len();
         if bytes > worker.limits.payload_bytes_max {
-            let message =
-                format!("the inputs have more than {} bytes", worker.limits.payload_bytes_max);
+            let message = format!("the inputs have more than {} bytes", worker.limits.payload_bytes_max);
             return Err(Failure::new(FailureClass::Permanent, "INPUT_TOO_LARGE", message));
         }
         *place = serde_json::from_slice(&blob).map_err(|e| {
-            Failure::new(
-                FailureClass::Permanent,
-                "BLOB_INVALID",
-                format!("a referenced input is not JSON: {e}"),
-            )
+            Failure::new(FailureClass::Permanent, "BLOB_INVALID", format!("a referenced input is not JSON: {e}"))
         })?;
     }
     Ok(Some(Task { inputs: inputs.into(), ..task.clone() }))
@@ -56,7 +49,7 @@ fn reference(value: &mut Value) -> Option<&mut Value> {
 
 async fn read(worker: &Worker, place: &Value) -> Result<Vec<u8>, Failure> {
     let key = place["$blob"].as_str().unwrap_or_default();
-    if !key.starts_with(BLOB_PREFIX) {
+    if !key.starts_with(keys::BLOBS) {
         let message = format!("`{key}` is not the key of a blob");
         return Err(Failure::new(FailureClass::Permanent, "BLOB_INVALID", message));
     }
@@ -73,28 +66,19 @@ async fn read(worker: &Worker, place: &Value) -> Result<Vec<u8>, Failure> {
 /// Puts large outputs aside, and refuses those that are too large.
 ///
 /// Tries for as long as the attempt may take: the work is done, only its result is still in the way.
-pub(crate) async fn pack(
-    worker: &Worker,
-    task: &Task,
-    mut outcome: Outcome,
-) -> Result<Outcome, Failure> {
+pub(crate) async fn pack(worker: &Worker, task: &Task, mut outcome: Outcome) -> Result<Outcome, Failure> {
     let bytes = outcome.outputs.text().len();
     if bytes <= worker.limits.inline_bytes_max {
         return Ok(outcome);
     }
     if bytes > worker.limits.payload_bytes_max {
-        let message = format!(
-            "the outputs have {bytes} bytes, at most {} are taken",
-            worker.limits.payload_bytes_max
-        );
+        let message = format!("the outputs have {bytes} bytes, at most {} are taken", worker.limits.payload_bytes_max);
         return Err(Failure::new(FailureClass::Permanent, "OUTPUT_TOO_LARGE", message));
     }
     let shard = task.plan.shard().expect("tasks without a shard are buried on arrival");
     let key = keys::blob(shard, task.token.as_str());
     let mut failures = 0;
-    while let Err(e) =
-        worker.broker.put_blob(&key, outcome.outputs.text().as_bytes(), BLOB_TTL_MS).await
-    {
+    while let Err(e) = worker.broker.put_blob(&key, outcome.outputs.text().as_bytes(), BLOB_TTL_MS).await {
         failures += 1;
         worker.link.lost(&e.to_string());
         tokio::time::sleep(worker.backoff(failures)).await;

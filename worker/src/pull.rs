@@ -63,11 +63,7 @@ async fn pull_while_connected(worker: &Arc<Worker>, failures: &mut u32) -> Resul
         if deliveries.is_empty() {
             continue;
         }
-        let deliveries = if is_late(worker, asked_at) {
-            still_ours(worker, deliveries).await?
-        } else {
-            deliveries
-        };
+        let deliveries = if is_late(worker, asked_at) { still_ours(worker, deliveries).await? } else { deliveries };
         accept(worker, deliveries);
         // Gives the executions a turn, so that the next pull finds the slots of the short ones free.
         tokio::task::yield_now().await;
@@ -81,18 +77,10 @@ fn is_late(worker: &Worker, asked_at: Instant) -> bool {
 }
 
 /// Keeps the deliveries whose lease can still be extended.
-async fn still_ours(
-    worker: &Worker,
-    deliveries: Vec<Delivery>,
-) -> Result<Vec<Delivery>, BrokerError> {
-    let leases: Vec<_> =
-        deliveries.iter().map(|d| (d.agent_type.clone(), d.entry.clone())).collect();
+async fn still_ours(worker: &Worker, deliveries: Vec<Delivery>) -> Result<Vec<Delivery>, BrokerError> {
+    let leases: Vec<_> = deliveries.iter().map(|d| (d.agent_type.clone(), d.entry.clone())).collect();
     let ours = worker.broker.extend(&worker.id, &leases).await?;
-    Ok(deliveries
-        .into_iter()
-        .zip(ours)
-        .filter_map(|(delivery, ours)| ours.then_some(delivery))
-        .collect())
+    Ok(deliveries.into_iter().zip(ours).filter_map(|(delivery, ours)| ours.then_some(delivery)).collect())
 }
 
 fn accept(worker: &Arc<Worker>, deliveries: Vec<Delivery>) {
@@ -107,6 +95,9 @@ fn accept(worker: &Arc<Worker>, deliveries: Vec<Delivery>) {
         // Held until the batch is in the table, where the listener looks for what it has to stop.
         let superseded = worker.superseded.lock().unwrap_or_else(PoisonError::into_inner);
         pass_over(worker, &superseded, &mut batch);
+        if worker.draining.is_cancelled() {
+            hand_back(worker, &mut batch);
+        }
         worker.table.take(&batch, now)
     };
     for (serial, assignment) in (first..).zip(batch) {
@@ -127,6 +118,14 @@ fn pass_over(worker: &Worker, superseded: &Superseded, batch: &mut Vec<Arc<Assig
         }
         !unwanted
     });
+}
+
+/// Gives back, unexecuted, what the last read brought after the end had begun.
+fn hand_back(worker: &Worker, batch: &mut Vec<Arc<Assignment>>) {
+    for assignment in batch.drain(..) {
+        worker.served[&assignment.agent_type].meter.released.increment(1);
+        worker.outbox.push(assignment.report(&worker.id, What::Released));
+    }
 }
 
 /// Reads a task. What is none becomes a dead letter; its entry stays pending, and whoever reclaims it decides.

@@ -37,15 +37,7 @@ pub(crate) struct Outbox {
 impl Outbox {
     pub fn new() -> (Self, UnboundedReceiver<Report>) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        (
-            Self {
-                sender,
-                unsent: AtomicUsize::new(0),
-                bytes: AtomicUsize::new(0),
-                sent: Notify::new(),
-            },
-            receiver,
-        )
+        (Self { sender, unsent: AtomicUsize::new(0), bytes: AtomicUsize::new(0), sent: Notify::new() }, receiver)
     }
 
     /// Puts a report in line.
@@ -100,8 +92,7 @@ impl Outbox {
 
 /// Bytes of a report that can grow.
 fn weight(report: &Report) -> usize {
-    let part =
-        |json: &Option<goalmill_common::json::Json>| json.as_ref().map_or(0, |j| j.text().len());
+    let part = |json: &Option<goalmill_common::json::Json>| json.as_ref().map_or(0, |j| j.text().len());
     part(&report.outputs) + part(&report.adjustments) + part(&report.sub_plan)
 }
 
@@ -115,8 +106,7 @@ pub(crate) async fn report(worker: Arc<Worker>, mut outgoing: UnboundedReceiver<
             () = worker.stop.cancelled() => return,
         }
         let (reports, bytes) = (batch.len(), batch.iter().map(weight).sum());
-        let sends =
-            pack(&mut batch).into_iter().map(|(shard, entries)| send(&worker, shard, entries));
+        let sends = pack(&mut batch).into_iter().map(|(shard, entries)| send(&worker, shard, entries));
         tokio::select! {
             biased;
             _ = join_all(sends) => worker.outbox.count_sent(reports, bytes),

@@ -71,13 +71,8 @@ async fn execute(worker: &Worker, served: &Served, assignment: &Assignment) -> E
     }
 }
 
-async fn work(
-    worker: &Worker,
-    served: &Served,
-    assignment: &Assignment,
-) -> Result<Outcome, Failure> {
-    let (task, progress, cancelled) =
-        (&assignment.task, &assignment.progress, &assignment.cancelled);
+async fn work(worker: &Worker, served: &Served, assignment: &Assignment) -> Result<Outcome, Failure> {
+    let (task, progress, cancelled) = (&assignment.task, &assignment.progress, &assignment.cancelled);
     let outcome = match payload::resolve(worker, task).await? {
         Some(resolved) => served.executor.execute(&resolved, progress, cancelled).await?,
         None => served.executor.execute(task, progress, cancelled).await?,
@@ -86,21 +81,13 @@ async fn work(
 }
 
 fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
-    let text = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let message = format!("the executor panicked: {}", text.unwrap_or("no message"));
     Failure::new(FailureClass::Transient, "EXECUTOR_PANIC", message)
 }
 
 /// The report on an attempt; `None` when the task is somebody else's.
-fn classify(
-    worker: &Worker,
-    served: &Served,
-    assignment: &Assignment,
-    ended: Ended,
-) -> Option<Report> {
+fn classify(worker: &Worker, served: &Served, assignment: &Assignment, ended: Ended) -> Option<Report> {
     let mut report = assignment.report(&worker.id, What::Completed);
     report.finished_ms = Some(worker.clock.now_ms());
     match ended {

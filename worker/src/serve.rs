@@ -34,11 +34,7 @@ pub(crate) async fn bind(address: &str) -> Result<Option<TcpListener>, StartErro
 }
 
 /// Serves until the worker stops.
-pub(crate) async fn serve(
-    worker: Arc<Worker>,
-    listener: TcpListener,
-    recorder: Option<PrometheusHandle>,
-) {
+pub(crate) async fn serve(worker: Arc<Worker>, listener: TcpListener, recorder: Option<PrometheusHandle>) {
     let app = App { worker: worker.clone(), recorder: recorder.clone() };
     let router = Router::new()
         .route("/livez", get(|| async { "ok\n" }))
@@ -67,9 +63,7 @@ async fn upkeep(recorder: Option<PrometheusHandle>) {
 
 async fn readyz(State(app): State<App>) -> (StatusCode, String) {
     match app.worker.link.state() {
-        _ if app.worker.draining.is_cancelled() => {
-            (StatusCode::SERVICE_UNAVAILABLE, "the worker drains\n".into())
-        }
+        _ if app.worker.draining.is_cancelled() => (StatusCode::SERVICE_UNAVAILABLE, "the worker drains\n".into()),
         Ok(()) => (StatusCode::OK, "ok\n".into()),
         Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
     }
@@ -79,8 +73,6 @@ async fn metrics(State(app): State<App>) -> (StatusCode, String) {
     app.worker.gauge();
     match &app.recorder {
         Some(recorder) => (StatusCode::OK, recorder.render()),
-        None => {
-            (StatusCode::NOT_FOUND, "the program around this worker keeps the metrics\n".into())
-        }
+        None => (StatusCode::NOT_FOUND, "the program around this worker keeps the metrics\n".into()),
     }
 }

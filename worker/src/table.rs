@@ -145,10 +145,7 @@ impl Table {
         let first = self.next.fetch_add(count, Ordering::Relaxed);
         let mut held = self.lock();
         for (serial, assignment) in (first..).zip(batch) {
-            held.insert(
-                serial,
-                Held { assignment: assignment.clone(), pulled_at: at, renewed_at: at, told: false },
-            );
+            held.insert(serial, Held { assignment: assignment.clone(), pulled_at: at, renewed_at: at, told: false });
         }
         drop(held);
         let lease_ms = batch.iter().map(|a| a.task.lease_ms).min().unwrap_or(u64::MAX);

@@ -30,13 +30,8 @@ use crate::{Options, StartError};
 pub(crate) const BLOCK_MS: u64 = 2_000;
 
 /// How long to wait before Redis is tried again, by failures in a row.
-const RECONNECT: Retry = Retry {
-    max: u32::MAX,
-    initial_ms: 50,
-    factor: 2.0,
-    max_ms: 2_000,
-    jitter: goalmill_common::plan::Jitter::Full,
-};
+const RECONNECT: Retry =
+    Retry { max: u32::MAX, initial_ms: 50, factor: 2.0, max_ms: 2_000, jitter: goalmill_common::plan::Jitter::Full };
 
 /// An agent type that this worker serves.
 pub(crate) struct Served {
@@ -89,21 +84,16 @@ impl Worker {
             served.insert(agent_type, Served { executor, card, meter });
         }
         for (agent_type, value) in &settings.agents {
-            let built = executor::build(agent_type, value, &limits).map_err(|reason| {
-                StartError::Executor { agent_type: agent_type.clone(), reason }
-            })?;
+            let built = executor::build(agent_type, value, &limits)
+                .map_err(|reason| StartError::Executor { agent_type: agent_type.clone(), reason })?;
             let meter = Meter::new(agent_type);
-            served.insert(
-                agent_type.clone(),
-                Served { executor: built.executor, card: built.card, meter },
-            );
+            served.insert(agent_type.clone(), Served { executor: built.executor, card: built.card, meter });
         }
         if served.is_empty() {
             return Err(StartError::NoAgents);
         }
         let host = host();
-        let id =
-            if settings.id.is_empty() { name(&host, &random) } else { settings.id.as_str().into() };
+        let id = if settings.id.is_empty() { name(&host, &random) } else { settings.id.as_str().into() };
         let (outbox, outgoing) = Outbox::new();
         let worker = Self {
             id,
@@ -145,8 +135,7 @@ impl Worker {
 
     /// Ends the waits of all readers.
     pub async fn wake(&self) {
-        let wakers: Vec<_> =
-            self.wakers.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let wakers: Vec<_> = self.wakers.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         for waker in wakers {
             waker.wake().await;
         }
@@ -154,12 +143,8 @@ impl Worker {
 }
 
 fn host() -> String {
-    let named = environment("HOSTNAME")
-        .or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok());
-    named
-        .map(|name| name.trim().to_owned())
-        .filter(|name| is_id(name))
-        .unwrap_or_else(|| "worker".into())
+    let named = environment("HOSTNAME").or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok());
+    named.map(|name| name.trim().to_owned()).filter(|name| is_id(name)).unwrap_or_else(|| "worker".into())
 }
 
 /// A new worker's name: its host and 40 bits of chance.

@@ -257,8 +257,10 @@ pub trait Broker: Send + Sync + 'static {
     async fn reader(&self) -> Result<Box<dyn Reader>>;
 }
 
-/// Reads that wait: for `block_ms` milliseconds, or not at all when it is 0. One reader serves one loop; its futures must be awaited, never dropped: a dropped read
-/// may have taken entries that nobody then sees. Use its [`Waker`] to end a wait.
+/// Reads that wait: for `block_ms` milliseconds, or not at all when it is 0.
+///
+/// One reader serves one loop; its futures must be awaited, never dropped: a dropped read may have taken entries
+/// that nobody then sees. Use its [`Waker`] to end a wait.
 #[async_trait]
 pub trait Reader: Send {
     /// Entries of a shard's inbox after `after`, at most `count`; waits up to `block_ms` for the first.

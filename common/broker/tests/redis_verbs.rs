@@ -2,11 +2,16 @@
 
 mod server;
 
+use std::time::Duration;
+
 use goalmill_broker::{
-    Activity, Broker, BrokerError, Claim, Commit, Committed, Delivery, PlanWrite, TaskWrite,
+    Activity, Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Message,
+    PlanWrite, TaskWrite,
 };
-use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
 use goalmill_common::{keys, wire};
+use redis::streams::StreamRangeReply;
 use redis::{AsyncCommands, Value, cmd};
 use server::{Server, eventually, install};
 
@@ -39,8 +44,13 @@ async fn a_commit_is_written_whole_and_its_repetition_is_known() {
     assert!(broker.log(&id(1), 3, 10).await.unwrap().is_empty());
 
     let worker = WorkerId::from("w");
-    let taken =
-        broker.reader().await.unwrap().pull(&worker, &[queue.clone()], 10, 1_000).await.unwrap();
+    let taken = broker
+        .reader()
+        .await
+        .unwrap()
+        .pull(&worker, std::slice::from_ref(&queue), 10, 1_000)
+        .await
+        .unwrap();
     assert_eq!(
         taken.iter().map(|d| d.data.as_slice()).collect::<Vec<_>>(),
         [b"\x00\xff one".as_slice(), b"two"]
@@ -360,6 +370,181 @@ async fn a_lease_is_extended_by_its_holder_only() {
 }
 
 #[tokio::test]
+async fn a_worker_that_holds_very_many_tasks_extends_a_few() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    let taken = deliver(&*broker, &["a".into()], 200).await;
+    let leases = [199, 0, 150].map(|place: usize| ("a".into(), taken[place].entry.clone()));
+    assert_eq!(broker.extend(&"w".into(), &leases).await.unwrap(), [true; 3]);
+}
+
+#[tokio::test]
+async fn what_is_waiting_pending_and_dead_is_counted_by_agent_type() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    deliver(&*broker, &["a".into(), "c".into()], 2).await;
+    let mut more = commit("t", 2, &[]);
+    more.tasks = (0..3).map(|n| task("c", &[n])).collect();
+    broker.commit(&more).await.unwrap();
+    broker.register(&Agent::named("b".into())).await.unwrap();
+    broker.bury(&letter("b")).await.unwrap();
+    // A deletion from the middle makes Redis lose count of what is waiting.
+    let mut raw = server.raw().await;
+    let entries: StreamRangeReply = raw.xrange_all(keys::steps(&"c".into())).await.unwrap();
+    let _: Value = raw.xdel(keys::steps(&"c".into()), &[&entries.ids[3].id]).await.unwrap();
+    let counts: Vec<_> = broker
+        .queues()
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|q| (q.agent_type.to_string(), q.waiting, q.pending, q.dead_letters))
+        .collect();
+    assert_eq!(counts, [("a".into(), 0, 2, 0), ("b".into(), 0, 0, 1), ("c".into(), 2, 2, 0)]);
+    assert_eq!(broker.dead_letters(&"b".into(), 5).await.unwrap()[0].1, letter("b"));
+}
+
+#[tokio::test]
+async fn expired_leases_are_found_behind_many_live_ones() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    let queue = AgentType::from("a");
+    let taken = deliver(&*broker, std::slice::from_ref(&queue), 250).await;
+    let mut raw = server.raw().await;
+    let last = taken.last().unwrap().entry.as_str();
+    let mut claim = cmd("XCLAIM");
+    claim
+        .arg(keys::steps(&queue))
+        .arg("workers")
+        .arg("dead")
+        .arg(0)
+        .arg(last)
+        .arg("IDLE")
+        .arg(3_600_000);
+    let _: Value = claim.query_async(&mut raw).await.unwrap();
+    let lost = broker.reclaim(&queue, 1_800_000, 10).await.unwrap();
+    assert_eq!(lost.iter().map(|d| d.entry.as_str()).collect::<Vec<_>>(), [last]);
+    assert!(broker.reclaim(&queue, 1_800_000, 10).await.unwrap().is_empty());
+
+    // An entry that somebody deleted has no data.
+    let _: Value = raw.xdel(keys::steps(&queue), &[last]).await.unwrap();
+    let gone = broker.reclaim(&queue, 0, 1_000).await.unwrap();
+    assert_eq!(gone.len(), 250);
+    assert_eq!(gone.iter().filter(|d| d.data.is_empty()).count(), 1);
+}
+
+#[tokio::test]
+async fn a_read_that_was_dropped_does_not_hold_up_the_next() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    let mut reader = broker.reader().await.unwrap();
+    let start = EntryId::start();
+    let dropped = reader.inbox(SHARD, &start, 1, 60_000);
+    assert!(tokio::time::timeout(Duration::from_millis(50), dropped).await.is_err());
+    let quick = reader.inbox(SHARD, &start, 1, 0);
+    assert_eq!(tokio::time::timeout(Duration::from_secs(10), quick).await.unwrap().unwrap(), []);
+}
+
+#[tokio::test]
+async fn messages_come_again_after_the_connection_broke() {
+    let mut server = Server::start(&[]).await;
+    let broker = server.open().await;
+    let mut reader = broker.reader().await.unwrap();
+    assert_eq!(reader.messages(60_000).await.unwrap(), [], "the first call subscribes only");
+    broker.cancel(&["t1".into(), "t2".into()]).await.unwrap();
+    broker.register(&Agent::named("a".into())).await.unwrap();
+    let mut said = reader.messages(10_000).await.unwrap();
+    while said.len() < 2 {
+        said.extend(reader.messages(10_000).await.unwrap());
+    }
+    assert_eq!(
+        said,
+        [Message::Cancel(vec!["t1".into(), "t2".into()]), Message::AgentsChanged("a".into())]
+    );
+    server.kill();
+    assert!(matches!(reader.messages(60_000).await, Err(BrokerError::Unavailable(_))));
+    assert!(matches!(reader.messages(60_000).await, Err(BrokerError::Unavailable(_))));
+    server.resume().await;
+    assert_eq!(reader.messages(60_000).await.unwrap(), []);
+    broker.cancel(&["t3".into()]).await.unwrap();
+    assert_eq!(reader.messages(60_000).await.unwrap(), [Message::Cancel(vec!["t3".into()])]);
+    let mut cancelled = broker.cancelled().await.unwrap();
+    cancelled.sort();
+    assert_eq!(cancelled, ["t1", "t2", "t3"].map(AttemptToken::from));
+}
+
+#[tokio::test]
+async fn submissions_that_were_taken_before_a_failure_come_again() {
+    let mut server = Server::start(&["--appendfsync", "always"]).await;
+    let broker = server.open().await;
+    for n in 0..3 {
+        broker.submit(&vec![("data".to_owned(), vec![n])]).await.unwrap();
+    }
+    let mut reader = broker.reader().await.unwrap();
+    let first = reader.submissions("s", 2, 0).await.unwrap();
+    assert_eq!(first.len(), 2);
+    broker.acknowledge_submissions(&[first[0].id.clone()]).await.unwrap();
+    server.kill();
+    assert!(reader.submissions("s", 2, 0).await.is_err());
+    server.resume().await;
+    let again = reader.submissions("s", 2, 0).await.unwrap();
+    assert_eq!(again, first[1..]);
+    assert_eq!(reader.submissions("s", 2, 0).await.unwrap().len(), 1);
+    assert_eq!(broker.reclaim_submissions("other", 0, 1).await.unwrap(), first[1..]);
+    assert!(broker.reclaim_submissions("other", 3_600_000, 1).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn workers_and_schedulers_are_seen_by_the_servers_time() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    let beat = WorkerBeat {
+        worker: "w1".into(),
+        agents: vec!["a".into()],
+        slots: 4,
+        busy: 1,
+        draining: false,
+        version: "0".into(),
+        host: "h".into(),
+        started_ms: 1,
+        seen_ms: 0,
+    };
+    broker.beat_worker(&beat).await.unwrap();
+    let time_ms = broker.check().await.unwrap().time_ms;
+    let mut raw = server.raw().await;
+    let _: () = raw.hset(keys::WORKER_BEATS, "w2", "not JSON").await.unwrap();
+    let _: () = raw.zadd(keys::WORKERS, "w2", time_ms).await.unwrap();
+    let workers = broker.workers(60_000).await.unwrap();
+    assert_eq!(workers.len(), 1, "what cannot be read is passed over");
+    assert!(workers[0].seen_ms.abs_diff(time_ms) < 60_000);
+    assert_eq!(WorkerBeat { seen_ms: 0, ..workers[0].clone() }, beat);
+    broker.forget_worker(&"w1".into()).await.unwrap();
+    assert!(broker.workers(60_000).await.unwrap().is_empty());
+
+    assert_eq!(broker.beat_scheduler("s2", 60_000).await.unwrap(), ["s2"]);
+    assert_eq!(broker.beat_scheduler("s1", 60_000).await.unwrap(), ["s1", "s2"]);
+    broker.forget_scheduler("s2").await.unwrap();
+    assert_eq!(broker.beat_scheduler("s1", 60_000).await.unwrap(), ["s1"]);
+}
+
+#[tokio::test]
+async fn the_index_loses_plans_whose_summary_has_expired() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    own(&*broker, "t").await;
+    let plans: Vec<_> = (1..=700).map(|n| plan(n, 0, n, Activity::Begins)).collect();
+    broker.commit(&commit("t", 1, &plans)).await.unwrap();
+    let mut raw = server.raw().await;
+    for n in (1..=700).filter(|n| n % 7 != 0) {
+        let _: () = raw.del(keys::plan(&id(n))).await.unwrap();
+    }
+    assert_eq!(broker.sweep_index(SHARD, 100 + 694).await.unwrap(), 594);
+    let left = broker.plans(SHARD, u64::MAX, 1_000).await.unwrap();
+    assert_eq!(left.len(), 106);
+    assert_eq!(left[0], (id(700), 800));
+    assert_eq!(broker.plans(SHARD, 800, 1).await.unwrap(), [(id(699), 799)]);
+}
+
+#[tokio::test]
 async fn a_pull_never_gives_more_than_it_was_asked_for() {
     let server = Server::start(&[]).await;
     let broker = server.open().await;
@@ -401,7 +586,7 @@ async fn a_trim_keeps_what_is_waiting_or_pending() {
     let server = Server::start(&["--stream-node-max-entries", "10"]).await;
     let broker = server.open().await;
     let queue = AgentType::from("a");
-    let taken = deliver(&*broker, &[queue.clone()], 95).await;
+    let taken = deliver(&*broker, std::slice::from_ref(&queue), 95).await;
     let mut done = commit("t", 2, &[]);
     done.tasks = vec![task("a", b"waits")];
     done.acknowledged = taken.iter().take(50).map(|d| (queue.clone(), d.entry.clone())).collect();
@@ -454,6 +639,18 @@ fn plan(number: u64, base_seq: u64, last_seq: u64, activity: Activity) -> PlanWr
 
 fn task(agent_type: &str, data: &[u8]) -> TaskWrite {
     TaskWrite { agent_type: agent_type.into(), data: data.into() }
+}
+
+fn letter(agent_type: &str) -> DeadLetter {
+    DeadLetter {
+        agent_type: agent_type.into(),
+        plan: id(1),
+        step: "s".into(),
+        attempt: 3,
+        code: "STEP_POISONED".into(),
+        reason: "lost 3 times".into(),
+        task: "{}".into(),
+    }
 }
 
 async fn own(broker: &dyn Broker, token: &str) {

@@ -3,8 +3,10 @@
 mod command;
 mod effect;
 
+pub mod draft;
 pub mod expression;
 mod near;
+pub mod validate;
 
 mod graph;
 mod moves;

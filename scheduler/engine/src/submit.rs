@@ -7,8 +7,9 @@ use goalmill_common::event::{
     ApprovalRequested, GoalAccepted, PlanCreated, PlanEvent, PlanValidated, Reason,
 };
 use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::Budget;
 use goalmill_common::id::PlanId;
-use goalmill_common::plan::Plan;
+use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_common::status::PlanStatus;
 
@@ -27,6 +28,9 @@ impl Turn<'_> {
             return Err(Rejection::Exists);
         }
         let unfit = submit.plan.as_ref().and_then(|planned| self.refusal(&planned.plan));
+        let odd =
+            (!is_budget(&submit.goal.budget)).then(|| "the goal's budget is no number".to_owned());
+        let unfit = unfit.or(odd);
         let too_deep = submit
             .parent
             .as_ref()
@@ -95,7 +99,7 @@ impl Turn<'_> {
                 plan.steps.len()
             ));
         }
-        Graph::of(plan).err()
+        Graph::of(plan).err().or_else(|| not_numbers(plan))
     }
 
     fn start(&mut self, planned: Planned) {
@@ -103,7 +107,7 @@ impl Turn<'_> {
         self.emit_plan(PlanEvent::PlanCreated(Box::new(PlanCreated {
             plan: Arc::new(planned.plan),
             planner: planned.planner,
-            confidence: planned.confidence,
+            confidence: if planned.confidence.is_finite() { planned.confidence } else { 0.0 },
             provenance: planned.provenance,
         })));
         self.emit_plan(PlanEvent::PlanValidated(Box::new(PlanValidated {
@@ -139,4 +143,21 @@ impl Turn<'_> {
         })));
         self.fail_plan(Failure::new(FailureClass::Permanent, "PLANNING_FAILED", reason));
     }
+}
+
+/// Says which number of a plan is none: it could not be read back from the log.
+fn not_numbers(plan: &Plan) -> Option<String> {
+    if !is_budget(&plan.budget) {
+        return Some("the plan's budget is no number".into());
+    }
+    let is_odd = |step: &&Step| {
+        let estimates = [step.estimates.seconds, step.estimates.cost];
+        !step.retry.factor.is_finite() || estimates.into_iter().flatten().any(|n| !n.is_finite())
+    };
+    let step = plan.steps.iter().find(is_odd)?;
+    Some(format!("step `{}` has a retry factor or an estimate that is no number", step.id))
+}
+
+fn is_budget(budget: &Budget) -> bool {
+    [budget.cost, budget.seconds].into_iter().flatten().all(f64::is_finite)
 }

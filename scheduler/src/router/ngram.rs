@@ -11,9 +11,9 @@ const LONGEST: usize = 5;
 /// Characters of a query that are looked at.
 const QUERY_CHARS_MAX: usize = 600;
 /// Registries of so many agents and more leave out runs that too many of them have.
-const PRUNE_FROM: usize = 200;
+const PRUNE_FROM: usize = 1_000;
 /// Share of the agents above which a run tells nothing.
-const COMMON_SHARE: f32 = 0.2;
+const COMMON_SHARE: f32 = 0.5;
 
 /// The index: for each run of letters, the documents that have it with its weight there.
 #[derive(Debug, Default)]

@@ -112,15 +112,28 @@ impl Stage {
 
     /// Asserts that, since `before`, exactly this changed: `visible` through the verbs, `keys` in Redis.
     #[track_caller]
-    pub fn assert_changed(&mut self, before: &View, visible: &[&str], keys: &[&str]) -> impl Future<Output = ()> {
+    pub fn assert_changed(
+        &mut self,
+        before: &View,
+        visible: &[&str],
+        keys: &[&str],
+    ) -> impl Future<Output = ()> {
         let place = std::panic::Location::caller();
         async move {
             let after = self.look().await;
             let seen = changes(&before.visible, &after.visible);
-            assert_eq!(seen, visible.iter().map(|s| (*s).into()).collect(), "visible changes at {place}\n{after:#?}");
+            assert_eq!(
+                seen,
+                visible.iter().map(|s| (*s).into()).collect(),
+                "visible changes at {place}\n{after:#?}"
+            );
             if matches!(self.back_end, BackEnd::Redis(_)) {
                 let seen = changes(&before.raw, &after.raw);
-                assert_eq!(seen, keys.iter().map(|s| (*s).into()).collect(), "changed keys at {place}\n{after:#?}");
+                assert_eq!(
+                    seen,
+                    keys.iter().map(|s| (*s).into()).collect(),
+                    "changed keys at {place}\n{after:#?}"
+                );
             }
         }
     }
@@ -138,8 +151,14 @@ impl Stage {
             let cursor = broker.cursor(shard).await.unwrap();
             seen.add(&format!("owner {shard}"), broker.owner(shard).await.unwrap());
             seen.add(&format!("active {shard}"), broker.active(shard).await.unwrap());
-            seen.add(&format!("index {shard}"), broker.plans(shard, u64::MAX >> 12, 100).await.unwrap());
-            seen.add(&format!("inbox {shard}"), self.probe.inbox(shard, &cursor, 1_000, 0).await.unwrap());
+            seen.add(
+                &format!("index {shard}"),
+                broker.plans(shard, u64::MAX >> 12, 100).await.unwrap(),
+            );
+            seen.add(
+                &format!("inbox {shard}"),
+                self.probe.inbox(shard, &cursor, 1_000, 0).await.unwrap(),
+            );
             seen.add(&format!("cursor {shard}"), cursor);
         }
         for plan in PLANS {
@@ -155,7 +174,10 @@ impl Stage {
             seen.add(&format!("queue {}", queue.agent_type), queue);
         }
         for agent_type in AGENT_TYPES.map(AgentType::from) {
-            seen.add(&format!("dead {agent_type}"), broker.dead_letters(&agent_type, 100).await.unwrap());
+            seen.add(
+                &format!("dead {agent_type}"),
+                broker.dead_letters(&agent_type, 100).await.unwrap(),
+            );
         }
         seen.add("cancelled", broker.cancelled().await.unwrap());
         for agent in broker.agents().await.unwrap() {
@@ -165,7 +187,10 @@ impl Stage {
             seen.add(&format!("worker {}", beat.worker), beat);
         }
         for key in BLOBS {
-            seen.add(&format!("blob {key}"), broker.get_blob(&keys::blob(ShardId(0), key)).await.unwrap());
+            seen.add(
+                &format!("blob {key}"),
+                broker.get_blob(&keys::blob(ShardId(0), key)).await.unwrap(),
+            );
         }
         seen.0
     }
@@ -180,7 +205,10 @@ impl Seen {
     }
 }
 
-fn changes(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> BTreeSet<String> {
+fn changes(
+    before: &BTreeMap<String, String>,
+    after: &BTreeMap<String, String>,
+) -> BTreeSet<String> {
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     names.into_iter().filter(|name| before.get(*name) != after.get(*name)).cloned().collect()
 }
@@ -200,9 +228,17 @@ pub async fn dump(connection: &mut MultiplexedConnection) -> BTreeMap<String, St
         let kind: String = raw(connection, &["TYPE", &key]).await;
         let content = match kind.as_str() {
             "string" => format!("{:?}", raw::<Value>(connection, &["GET", &key]).await),
-            "hash" => format!("{:?}", raw::<BTreeMap<String, Vec<u8>>>(connection, &["HGETALL", &key]).await),
-            "set" => format!("{:?}", raw::<BTreeSet<String>>(connection, &["SMEMBERS", &key]).await),
-            "zset" => format!("{:?}", raw::<Value>(connection, &["ZRANGE", &key, "0", "-1", "WITHSCORES"]).await),
+            "hash" => format!(
+                "{:?}",
+                raw::<BTreeMap<String, Vec<u8>>>(connection, &["HGETALL", &key]).await
+            ),
+            "set" => {
+                format!("{:?}", raw::<BTreeSet<String>>(connection, &["SMEMBERS", &key]).await)
+            }
+            "zset" => format!(
+                "{:?}",
+                raw::<Value>(connection, &["ZRANGE", &key, "0", "-1", "WITHSCORES"]).await
+            ),
             "stream" => dump_stream(connection, &key).await,
             other => panic!("`{key}` is a {other}"),
         };
@@ -217,7 +253,8 @@ async fn dump_stream(connection: &mut MultiplexedConnection, key: &str) -> Strin
     for group in groups(connection, key).await {
         let pending: Vec<(String, String, u64, u64)> =
             raw(connection, &["XPENDING", key, &group, "-", "+", "100000"]).await;
-        let pending: Vec<_> = pending.into_iter().map(|(id, consumer, _, _)| (id, consumer)).collect();
+        let pending: Vec<_> =
+            pending.into_iter().map(|(id, consumer, _, _)| (id, consumer)).collect();
         content += &format!(" group {group}: {pending:?}");
     }
     content
@@ -225,7 +262,10 @@ async fn dump_stream(connection: &mut MultiplexedConnection, key: &str) -> Strin
 
 async fn groups(connection: &mut MultiplexedConnection, key: &str) -> Vec<String> {
     let groups: Vec<BTreeMap<String, Value>> = raw(connection, &["XINFO", "GROUPS", key]).await;
-    groups.into_iter().map(|group| redis::from_redis_value(group["name"].clone()).unwrap()).collect()
+    groups
+        .into_iter()
+        .map(|group| redis::from_redis_value(group["name"].clone()).unwrap())
+        .collect()
 }
 
 /// Makes everything in Redis that carries a time older.
@@ -253,8 +293,19 @@ async fn age_pending(connection: &mut MultiplexedConnection, key: &str, ms: u64)
             raw(connection, &["XPENDING", key, &group, "-", "+", "100000"]).await;
         for (id, consumer, idle, count) in pending {
             let (idle, count) = ((idle + ms).to_string(), count.to_string());
-            let claim =
-                ["XCLAIM", key, &group, &consumer, "0", &id, "IDLE", &idle, "RETRYCOUNT", &count, "JUSTID"];
+            let claim = [
+                "XCLAIM",
+                key,
+                &group,
+                &consumer,
+                "0",
+                &id,
+                "IDLE",
+                &idle,
+                "RETRYCOUNT",
+                &count,
+                "JUSTID",
+            ];
             raw::<Value>(connection, &claim).await;
         }
     }

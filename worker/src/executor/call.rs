@@ -44,8 +44,7 @@ pub(crate) fn ask(task: &Task) -> Vec<u8> {
         timeout_ms: task.timeout_ms,
         idempotency_key: &task.idempotency_key,
     };
-    serde_json::to_vec(&Call { task: head, inputs: &task.inputs })
-        .expect("a task always has a JSON text")
+    serde_json::to_vec(&Call { task: head, inputs: &task.inputs }).expect("a task always has a JSON text")
 }
 
 #[derive(Deserialize)]
@@ -95,23 +94,17 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Outcome, Failure> {
     }
     let text = String::from_utf8_lossy(bytes).trim().to_owned();
     match serde_json::from_str::<Answer>(&text) {
-        Ok(Answer { error: Some(told), .. }) => Err(told.or(
-            FailureClass::Permanent,
-            "AGENT_ERROR",
-            "the agent tells of an error without a message",
-        )),
-        Ok(Answer { outputs: Some(outputs), cost, tokens, adjustments, sub_plan, error: None }) => {
-            Ok(Outcome {
-                outputs,
-                cost: cost.filter(|c| c.is_finite() && *c > 0.0).unwrap_or(0.0),
-                tokens: tokens.unwrap_or(0),
-                adjustments,
-                sub_plan,
-            })
+        Ok(Answer { error: Some(told), .. }) => {
+            Err(told.or(FailureClass::Permanent, "AGENT_ERROR", "the agent tells of an error without a message"))
         }
-        Ok(Answer { outputs: None, .. }) | Err(_) => {
-            Json::from_text(text).map(Outcome::of).map_err(invalid)
-        }
+        Ok(Answer { outputs: Some(outputs), cost, tokens, adjustments, sub_plan, error: None }) => Ok(Outcome {
+            outputs,
+            cost: cost.filter(|c| c.is_finite() && *c > 0.0).unwrap_or(0.0),
+            tokens: tokens.unwrap_or(0),
+            adjustments,
+            sub_plan,
+        }),
+        Ok(Answer { outputs: None, .. }) | Err(_) => Json::from_text(text).map(Outcome::of).map_err(invalid),
     }
 }
 
@@ -144,30 +137,24 @@ mod tests {
 
     #[test]
     fn outputs_may_come_with_their_price() {
-        let outcome = read(br#"{"outputs":{"a":1},"cost":0.5,"tokens":7,"adjustments":["x"]}"#)
-            .expect("it is valid");
+        let outcome = read(br#"{"outputs":{"a":1},"cost":0.5,"tokens":7,"adjustments":["x"]}"#).expect("it is valid");
         assert_eq!((outcome.outputs.text(), outcome.cost, outcome.tokens), (r#"{"a":1}"#, 0.5, 7));
         assert_eq!(outcome.adjustments.map(|j| j.text().to_owned()), Some("[\"x\"]".into()));
     }
 
     #[test]
     fn an_error_in_a_good_answer_is_a_failure() {
-        let failure = read(br#"{"error":{"class":"rate_limited","code":"SLOW_DOWN","message":"a\n b","retry_after_ms":9}}"#)
-            .expect_err("it tells of an error");
-        assert_eq!(
-            (failure.class, failure.code.as_str()),
-            (FailureClass::RateLimited, "SLOW_DOWN")
-        );
+        let failure =
+            read(br#"{"error":{"class":"rate_limited","code":"SLOW_DOWN","message":"a\n b","retry_after_ms":9}}"#)
+                .expect_err("it tells of an error");
+        assert_eq!((failure.class, failure.code.as_str()), (FailureClass::RateLimited, "SLOW_DOWN"));
         assert_eq!((failure.message.as_str(), failure.retry_after_ms), ("a b", Some(9)));
     }
 
     #[test]
     fn what_is_not_json_is_a_permanent_failure() {
         let failure = read(b"<html>").expect_err("it is not JSON");
-        assert_eq!(
-            (failure.class, failure.code.as_str()),
-            (FailureClass::Permanent, "ANSWER_INVALID")
-        );
+        assert_eq!((failure.class, failure.code.as_str()), (FailureClass::Permanent, "ANSWER_INVALID"));
     }
 
     #[test]

@@ -88,16 +88,10 @@ impl Command {
 
 #[async_trait]
 impl Executor for Command {
-    async fn execute(
-        &self,
-        task: &Task,
-        _: &Progress,
-        _: &CancellationToken,
-    ) -> Result<Outcome, Failure> {
+    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
         let mut child = self.spawn().map_err(|e| self.not_started(&e))?;
         let group = Group::of(&child);
-        let (stdin, stdout, stderr) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let ended = async {
             let status = child.wait().await;
             // What the program left behind would keep the pipes open.
@@ -109,15 +103,13 @@ impl Executor for Command {
             Ok(())
         };
         let tailing = async { Ok(tail(stderr).await) };
-        let ((), answer, tail, status) =
-            tokio::try_join!(feeding, self.answer(stdout), tailing, ended)?;
+        let ((), answer, tail, status) = tokio::try_join!(feeding, self.answer(stdout), tailing, ended)?;
         if status.success() {
             return call::read(&answer);
         }
         let (class, code) = class_of(status);
         let said = String::from_utf8_lossy(&tail);
-        let message =
-            format!("`{}` ended with {status}: {}", self.settings.argv[0], call::clip(&said));
+        let message = format!("`{}` ended with {status}: {}", self.settings.argv[0], call::clip(&said));
         Err(match call::told(&answer) {
             Some(told) => told.or(class, &code, &message),
             None => Failure::new(class, code, message),
@@ -179,11 +171,7 @@ fn class_of(status: ExitStatus) -> (FailureClass, String) {
 }
 
 fn broken(error: &io::Error) -> Failure {
-    Failure::new(
-        FailureClass::Transient,
-        "COMMAND_BROKEN",
-        format!("the program's pipes are broken: {error}"),
-    )
+    Failure::new(FailureClass::Transient, "COMMAND_BROKEN", format!("the program's pipes are broken: {error}"))
 }
 
 /// A process group that ends with this value.

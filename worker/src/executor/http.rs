@@ -64,16 +64,12 @@ impl Http {
         install_tls();
         let url: Url = settings.url.parse().map_err(|e| format!("`url` is not an address: {e}"))?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(format!(
-                "`url` must begin with `http://` or `https://`, not `{}://`",
-                url.scheme()
-            ));
+            return Err(format!("`url` must begin with `http://` or `https://`, not `{}://`", url.scheme()));
         }
         let mut headers = HeaderMap::new();
         for (name, value) in &settings.headers {
             let bad = |_| format!("the header `{name}` is not valid");
-            let name_read =
-                HeaderName::from_bytes(name.as_bytes()).map_err(|e| bad(e.to_string()))?;
+            let name_read = HeaderName::from_bytes(name.as_bytes()).map_err(|e| bad(e.to_string()))?;
             let mut value = HeaderValue::from_str(value).map_err(|e| bad(e.to_string()))?;
             value.set_sensitive(true);
             headers.insert(name_read, value);
@@ -95,8 +91,7 @@ impl Http {
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|e| unreachable(&e))? {
             if body.len() + chunk.len() > self.answer_bytes_max {
-                let message =
-                    format!("the agent's answer has more than {} bytes", self.answer_bytes_max);
+                let message = format!("the agent's answer has more than {} bytes", self.answer_bytes_max);
                 return Err(Failure::new(FailureClass::Permanent, "OUTPUT_TOO_LARGE", message));
             }
             body.extend_from_slice(&chunk);
@@ -107,12 +102,7 @@ impl Http {
 
 #[async_trait]
 impl Executor for Http {
-    async fn execute(
-        &self,
-        task: &Task,
-        _: &Progress,
-        _: &CancellationToken,
-    ) -> Result<Outcome, Failure> {
+    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
         let mut request = self
             .client
             .post(self.url.clone())
@@ -125,8 +115,7 @@ impl Executor for Http {
         }
         let response = request.send().await.map_err(|e| unreachable(&e))?;
         let status = response.status();
-        let retry_after_ms =
-            response.headers().get(RETRY_AFTER).and_then(|v| self.retry_after_ms(v));
+        let retry_after_ms = response.headers().get(RETRY_AFTER).and_then(|v| self.retry_after_ms(v));
         let body = self.body(response).await?;
         if status.is_success() {
             return call::read(&body);
@@ -173,25 +162,13 @@ fn class_of(status: StatusCode, says_when: bool) -> FailureClass {
 /// The failure of a call that got no answer, or half of one. The address stays out of the message: it may hold secrets.
 fn unreachable(error: &reqwest::Error) -> Failure {
     if error.is_timeout() {
-        return Failure::new(
-            FailureClass::Timeout,
-            "HTTP_TIMEOUT",
-            "the agent did not answer in time",
-        );
+        return Failure::new(FailureClass::Timeout, "HTTP_TIMEOUT", "the agent did not answer in time");
     }
     if error.is_redirect() {
-        return Failure::new(
-            FailureClass::Permanent,
-            "HTTP_REDIRECTS",
-            "the agent redirects too often",
-        );
+        return Failure::new(FailureClass::Permanent, "HTTP_REDIRECTS", "the agent redirects too often");
     }
     if error.is_builder() {
-        return Failure::new(
-            FailureClass::Permanent,
-            "HTTP_REQUEST",
-            "the task cannot be sent: a header is not valid",
-        );
+        return Failure::new(FailureClass::Permanent, "HTTP_REQUEST", "the task cannot be sent: a header is not valid");
     }
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {
@@ -218,14 +195,8 @@ mod tests {
     #[test]
     fn retry_after_is_seconds_or_a_date() {
         assert_eq!(retry_after_ms("7", 0), Some(7_000));
-        assert_eq!(
-            retry_after_ms("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777_000 - 5_000),
-            Some(5_000)
-        );
-        assert_eq!(
-            retry_after_ms("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777_000 + 5_000),
-            Some(0)
-        );
+        assert_eq!(retry_after_ms("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777_000 - 5_000), Some(5_000));
+        assert_eq!(retry_after_ms("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777_000 + 5_000), Some(0));
         assert_eq!(retry_after_ms("soon", 0), None);
         assert_eq!(retry_after_ms("999999999999999", 0), Some(RETRY_AFTER_MS_MAX));
     }
@@ -233,8 +204,7 @@ mod tests {
     #[test]
     fn an_address_must_be_http() {
         for (url, part) in [("ftp://x", "must begin with"), ("x", "not an address")] {
-            let settings =
-                HttpSettings { url: url.into(), headers: BTreeMap::new(), timeout_ms: None };
+            let settings = HttpSettings { url: url.into(), headers: BTreeMap::new(), timeout_ms: None };
             let refused = Http::new(settings, &Limits::default()).err().expect("it is refused");
             assert!(refused.contains(part), "{refused}");
         }

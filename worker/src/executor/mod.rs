@@ -74,8 +74,7 @@ pub struct Progress(Arc<std::sync::Mutex<Option<(f64, String)>>>);
 impl Progress {
     /// Says how far it is, 0 to 1, and a line for people; only the newest is sent.
     pub fn tell(&self, share: f64, message: impl Into<String>) {
-        *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
-            Some((share, message.into()));
+        *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some((share, message.into()));
     }
 
     /// What was told since the last call.
@@ -100,11 +99,7 @@ enum Settings {
 }
 
 /// Makes the executor that `value` describes; the error is a sentence for people.
-pub(crate) fn build(
-    agent_type: &AgentType,
-    value: &Value,
-    limits: &Limits,
-) -> Result<Built, String> {
+pub(crate) fn build(agent_type: &AgentType, value: &Value, limits: &Limits) -> Result<Built, String> {
     let mut value = value.clone();
     let card = match value.as_object_mut().and_then(|fields| fields.remove("card")) {
         Some(card) => Some(read_card(agent_type, card)?),
@@ -117,8 +112,7 @@ pub(crate) fn build(
         Settings::Transform(settings) => Arc::new(transform::Transform::new(settings, limits)?),
         Settings::Demo(settings) => demo::executor(agent_type, settings)?,
     };
-    let card = card
-        .or_else(|| executor.card().map(|card| Agent { agent_type: agent_type.clone(), ..card }));
+    let card = card.or_else(|| executor.card().map(|card| Agent { agent_type: agent_type.clone(), ..card }));
     Ok(Built { executor, card })
 }
 

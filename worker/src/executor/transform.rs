@@ -35,21 +35,14 @@ impl Transform {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         environment.set_fuel(Some(limits.fuel_max));
-        environment
-            .compile_expression(&settings.expression)
-            .map_err(|e| format!("`expression`: {e}"))?;
+        environment.compile_expression(&settings.expression).map_err(|e| format!("`expression`: {e}"))?;
         Ok(Self { environment, expression: settings.expression })
     }
 }
 
 #[async_trait]
 impl Executor for Transform {
-    async fn execute(
-        &self,
-        task: &Task,
-        _: &Progress,
-        _: &CancellationToken,
-    ) -> Result<Outcome, Failure> {
+    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
         let inputs = Serde(task.inputs.value());
         let seen = context! {
             inputs => minijinja::Value::from(inputs),
@@ -63,20 +56,12 @@ impl Executor for Transform {
             .and_then(|expression| expression.eval(seen))
             .map_err(|e| failed(&e))?;
         serde_json::to_value(&value).map(|v| Outcome::of(Json::from(v))).map_err(|e| {
-            Failure::new(
-                FailureClass::Permanent,
-                "EXPRESSION_FAILED",
-                format!("the value has no JSON form: {e}"),
-            )
+            Failure::new(FailureClass::Permanent, "EXPRESSION_FAILED", format!("the value has no JSON form: {e}"))
         })
     }
 }
 
 fn failed(error: &minijinja::Error) -> Failure {
-    let code = if error.kind() == ErrorKind::OutOfFuel {
-        "EXPRESSION_TOO_COSTLY"
-    } else {
-        "EXPRESSION_FAILED"
-    };
+    let code = if error.kind() == ErrorKind::OutOfFuel { "EXPRESSION_TOO_COSTLY" } else { "EXPRESSION_FAILED" };
     Failure::new(FailureClass::Permanent, code, error.to_string())
 }

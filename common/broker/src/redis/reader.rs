@@ -34,6 +34,8 @@ pub(super) struct RedisReader {
     own: Option<EntryId>,
     /// Which agent type is asked first.
     turn: usize,
+    /// Whether a command is under way: still so at the next one when its future was dropped.
+    asking: bool,
 }
 
 struct Subscription {
@@ -45,11 +47,31 @@ struct Subscription {
 impl RedisReader {
     pub(super) fn new(links: Arc<Links>) -> Self {
         let wait = Arc::new(Wait::new(links.clone()));
-        Self { links, line: None, messages: None, wait, own: Some(EntryId::start()), turn: 0 }
+        Self {
+            links,
+            line: None,
+            messages: None,
+            wait,
+            own: Some(EntryId::start()),
+            turn: 0,
+            asking: false,
+        }
     }
 
     /// Sends one command and waits for `block_ms` and some grace.
     async fn ask(&mut self, cmd: &Cmd, block_ms: u64) -> Result<RedisResult<Value>> {
+        if std::mem::replace(&mut self.asking, true) {
+            self.disconnect();
+        }
+        let reply = self.ask_server(cmd, block_ms).await;
+        self.asking = false;
+        if !matches!(&reply, Ok(Ok(_))) && !matches!(&reply, Ok(Err(e)) if is_answer(e)) {
+            self.disconnect();
+        }
+        reply
+    }
+
+    async fn ask_server(&mut self, cmd: &Cmd, block_ms: u64) -> Result<RedisResult<Value>> {
         let line = match &mut self.line {
             Some(line) => line,
             None => {
@@ -61,16 +83,17 @@ impl RedisReader {
             }
         };
         line.set_response_timeout(Duration::from_millis(block_ms) + GRACE);
-        let mut reply = cmd.query_async(line).await;
+        let reply = cmd.query_async(line).await;
         if reply.as_ref().is_err_and(is_unknown_function) {
             functions::load(line).await?;
-            reply = cmd.query_async(line).await;
-        }
-        if reply.as_ref().is_err_and(|e| !is_answer(e)) {
-            self.line = None;
-            self.own = Some(EntryId::start());
+            return Ok(cmd.query_async(line).await);
         }
         Ok(reply)
+    }
+
+    fn disconnect(&mut self) {
+        self.line = None;
+        self.own = Some(EntryId::start());
     }
 
     /// Sends a read; nothing when its stream went away.

@@ -11,7 +11,7 @@ use minijinja::{
 };
 
 /// Most that the filters of one expression may read and write, in bytes and items.
-const WORK_MAX: usize = 16 << 20;
+const WORK_MAX: usize = 4 << 20;
 
 const FILTERS: &[&str] = &[
     "abs",

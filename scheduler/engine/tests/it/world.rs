@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use goalmill_common::command::{Planned, Submit, Verb};
-use goalmill_common::event::{Event, PlanEvent, Record, StepEvent};
+use goalmill_common::event::{Event, Record, StepEvent};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Goal;
 use goalmill_common::id::AttemptToken;
@@ -11,7 +11,7 @@ use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::report::{Report, What};
-use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
 use goalmill_engine::{
     Command, Context, Decision, Effect, Envelope, PlanState, Rejection, StepIndex, Timer, apply,
@@ -219,10 +219,6 @@ impl World {
         self.log.iter().filter(of).map(|record| record.event.type_name().to_owned()).collect()
     }
 
-    pub fn has_event(&self, name: &str) -> bool {
-        self.log.iter().any(|record| record.event.type_name() == name)
-    }
-
     /// Completes whatever is in flight or ready, until nothing moves.
     pub fn finish(&mut self) {
         loop {
@@ -350,12 +346,4 @@ pub fn retrying_due(record: &Record) -> Option<u64> {
         Event::Step { event: StepEvent::Retrying(retrying), .. } => Some(retrying.due_ms),
         Event::Step { .. } | Event::Plan(_) => None,
     }
-}
-
-pub fn is_replan(record: &Record) -> bool {
-    matches!(&record.event, Event::Plan(PlanEvent::ReplanTriggered(_)))
-}
-
-pub fn ended(world: &World) -> Option<PlanStatus> {
-    world.state.is_final().then(|| world.state.status())
 }

@@ -294,7 +294,11 @@ fn relative(text: &Text, today: Date) -> Option<When> {
                 let day_after = text.before(at, 1) == "after" && text.before(at, 2) == "day";
                 (plus(today, if day_after { 2 } else { 1 })?, None)
             }
-            (_, "today" | "tonight") => (today, None),
+            (_, "today" | "tonight")
+                if !text.words[at].text.ends_with("'s") && !text.words[at].text.ends_with("’s") =>
+            {
+                (today, None)
+            }
             ("next", "week") => {
                 let monday = next_weekday(today, Weekday::Monday, true)?;
                 (monday, Some(plus(monday, 6)?))
@@ -451,6 +455,7 @@ mod tests {
             "at 3",
             "24/7 support",
             "5-3-2",
+            "in today's world",
             "31 April",
             "a 3-day trip",
             "Feb 30",

@@ -247,7 +247,9 @@ fn region_at(text: &Text, at: usize) -> Option<(String, usize)> {
 
 fn longest(text: &Text, at: usize, list: &[&str]) -> Option<(String, usize)> {
     let first = text.get(at).filter(|w| w.kind == Kind::Letters)?;
+    let initial = |text: &str| text.bytes().next().map(|b| b.to_ascii_lowercase());
     list.iter()
+        .filter(|name| initial(name) == initial(&first.lower))
         .filter_map(|name| {
             let mut next = at;
             for part in name.split([' ', '-']) {

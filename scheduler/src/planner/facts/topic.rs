@@ -131,14 +131,7 @@ fn named_data(text: &Text) -> Option<String> {
         let word = text.lower(*at);
         matches!(
             word,
-            "data"
-                | "dataset"
-                | "spreadsheet"
-                | "table"
-                | "logs"
-                | "records"
-                | "figures"
-                | "transactions"
+            "data" | "dataset" | "spreadsheet" | "logs" | "records" | "figures" | "transactions"
         ) && !matches!(
             text.lower(at + 1),
             "analysis"
@@ -158,6 +151,10 @@ fn named_data(text: &Text) -> Option<String> {
             break;
         }
         first -= 1;
+    }
+    let pointed_at = matches!(text.before(at, 1), "the" | "this" | "my" | "our" | "these" | "a");
+    if first == at && !pointed_at {
+        return None;
     }
     let mut last = at;
     if matches!(text.lower(at + 1), "of" | "from" | "for" | "on" | "about")
@@ -252,6 +249,7 @@ mod tests {
             ("Analyse the quarterly sales data", Some("quarterly sales data")),
             ("find trends in the data of 2024", Some("data of 2024")),
             ("do a data analysis", None),
+            ("vast amounts of data", None),
             (".csv", None),
         ] {
             assert_eq!(dataset(&Text::new(text)).as_deref(), expected, "{text}");

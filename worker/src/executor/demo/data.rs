@@ -14,16 +14,13 @@ pub(super) fn summarise(inputs: &Value, _: u32) -> Worked {
     let rows = match (text(inputs, &["csv"]), inputs["rows"].as_array()) {
         (Some(csv), _) => read_csv(csv),
         (None, Some(rows)) => rows.iter().take(ROWS_MAX).cloned().collect(),
-        (None, None) => {
-            inputs.as_object().map(|fields| vec![Value::Object(fields.clone())]).unwrap_or_default()
-        }
+        (None, None) => inputs.as_object().map(|fields| vec![Value::Object(fields.clone())]).unwrap_or_default(),
     };
     let mut columns: BTreeMap<String, Vec<&Value>> = BTreeMap::new();
     for (name, value) in rows.iter().filter_map(Value::as_object).flatten() {
         columns.entry(name.clone()).or_default().push(value);
     }
-    let described: Map<String, Value> =
-        columns.iter().map(|(name, values)| (name.clone(), describe(values))).collect();
+    let described: Map<String, Value> = columns.iter().map(|(name, values)| (name.clone(), describe(values))).collect();
     let summary = format!("{} rows, {} columns", rows.len(), described.len());
     Ok(json!({"rows": rows.len(), "columns": described, "summary": summary}))
 }
@@ -53,16 +50,13 @@ fn collect(value: &Value, numbers: &mut Vec<f64>) {
 }
 
 fn describe(values: &[&Value]) -> Value {
-    let numbers: Vec<f64> =
-        values.iter().filter_map(|value| as_number(value)).filter(|n| n.is_finite()).collect();
+    let numbers: Vec<f64> = values.iter().filter_map(|value| as_number(value)).filter(|n| n.is_finite()).collect();
     if !numbers.is_empty() && numbers.len() == values.len() {
         return statistics(&numbers);
     }
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for value in values {
-        *counts
-            .entry(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-            .or_default() += 1;
+        *counts.entry(value.as_str().map_or_else(|| value.to_string(), str::to_owned)).or_default() += 1;
     }
     let most = counts.iter().max_by(|a, b| a.1.cmp(b.1).then(b.0.cmp(a.0)));
     json!({"count": values.len(), "distinct": counts.len(), "most_frequent": most.map(|(value, _)| value)})
@@ -134,10 +128,7 @@ mod tests {
         let described = summarise(&json!({"csv": csv}), 1).expect("it is a table");
         assert_eq!(described["rows"], 3);
         assert_eq!(described["columns"]["price"]["mean"], 20.0);
-        assert_eq!(
-            described["columns"]["city"],
-            json!({"count": 3, "distinct": 2, "most_frequent": "Paris"})
-        );
+        assert_eq!(described["columns"]["city"], json!({"count": 3, "distinct": 2, "most_frequent": "Paris"}));
         let rows = summarise(&json!({"rows": [{"x": 1}, {"x": 4}]}), 1).expect("it is a table");
         assert_eq!(rows["columns"]["x"]["median"], 2.5);
     }

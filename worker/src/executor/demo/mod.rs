@@ -66,26 +66,18 @@ pub struct DemoSettings {
 
 /// The cards of the shipped agents.
 pub fn agents() -> Vec<Agent> {
-    serde_json::from_str(include_str!("../../../../config/agents/demo.json"))
-        .expect("a test reads the shipped cards")
+    serde_json::from_str(include_str!("../../../../config/agents/demo.json")).expect("a test reads the shipped cards")
 }
 
 /// The shipped agents, by agent type.
 pub fn executors() -> BTreeMap<AgentType, Arc<dyn Executor>> {
-    agents()
-        .iter()
-        .filter_map(|card| Some((card.agent_type.clone(), shipped(card.agent_type.as_str())?)))
-        .collect()
+    agents().iter().filter_map(|card| Some((card.agent_type.clone(), shipped(card.agent_type.as_str())?))).collect()
 }
 
-pub(crate) fn executor(
-    agent_type: &AgentType,
-    settings: DemoSettings,
-) -> Result<Arc<dyn Executor>, String> {
+pub(crate) fn executor(agent_type: &AgentType, settings: DemoSettings) -> Result<Arc<dyn Executor>, String> {
     let name = settings.agent.unwrap_or_else(|| agent_type.to_string());
     shipped(&name).ok_or_else(|| {
-        let names: Vec<String> =
-            agents().iter().map(|card| format!("`{}`", card.agent_type)).collect();
+        let names: Vec<String> = agents().iter().map(|card| format!("`{}`", card.agent_type)).collect();
         format!("there is no demo agent `{name}`, there are {}", names.join(", "))
     })
 }
@@ -94,9 +86,7 @@ fn shipped(name: &str) -> Option<Arc<dyn Executor>> {
     match name {
         "sleep" => Some(Arc::new(simple::Sleep)),
         "echo" => Some(Arc::new(simple::Echo)),
-        name => {
-            SHIPPED.iter().find(|s| s.name == name).map(|s| Arc::new(Demo(s)) as Arc<dyn Executor>)
-        }
+        name => SHIPPED.iter().find(|s| s.name == name).map(|s| Arc::new(Demo(s)) as Arc<dyn Executor>),
     }
 }
 
@@ -109,15 +99,9 @@ struct Demo(&'static Shipped);
 
 #[async_trait]
 impl Executor for Demo {
-    async fn execute(
-        &self,
-        task: &Task,
-        progress: &Progress,
-        _: &CancellationToken,
-    ) -> Result<Outcome, Failure> {
+    async fn execute(&self, task: &Task, progress: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
         let inputs = task.inputs.value();
-        let latency_ms =
-            inputs["latency_ms"].as_u64().unwrap_or(self.0.latency_ms).min(LATENCY_MS_MAX);
+        let latency_ms = inputs["latency_ms"].as_u64().unwrap_or(self.0.latency_ms).min(LATENCY_MS_MAX);
         let result = (self.0.work)(&inputs, task.attempt);
         if latency_ms > 0 && result.is_ok() {
             for share in [0.5, 1.0] {
@@ -178,10 +162,7 @@ mod tests {
         }
         for name in &cards {
             let executor = shipped(name).unwrap_or_else(|| panic!("{name} has no agent"));
-            assert_eq!(
-                executor.card().map(|card| card.agent_type.to_string()).as_ref(),
-                Some(name)
-            );
+            assert_eq!(executor.card().map(|card| card.agent_type.to_string()).as_ref(), Some(name));
         }
         assert_eq!(executors().len(), cards.len());
     }

@@ -112,10 +112,7 @@ async fn answer(
 ) -> Response {
     let Some(executor) = app.executors.get(agent_type.as_str()) else {
         let message = format!("there is no demo agent `{agent_type}`");
-        return refuse(
-            StatusCode::NOT_FOUND,
-            &Failure::new(FailureClass::Permanent, "NO_SUCH_AGENT", message),
-        );
+        return refuse(StatusCode::NOT_FOUND, &Failure::new(FailureClass::Permanent, "NO_SUCH_AGENT", message));
     };
     let call: Call = match serde_json::from_slice(&body) {
         Ok(call) => call,
@@ -124,8 +121,7 @@ async fn answer(
             return refuse(StatusCode::BAD_REQUEST, &failure);
         }
     };
-    let key =
-        headers.get("idempotency-key").and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
+    let key = headers.get("idempotency-key").and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
     let task = task(agent_type.as_str().into(), call, app.count(&key), key);
     match executor.execute(&task, &Progress::default(), &CancellationToken::new()).await {
         Ok(outcome) => axum::Json(json!({"outputs": outcome.outputs})).into_response(),
@@ -156,9 +152,7 @@ fn status_of(class: FailureClass) -> StatusCode {
         FailureClass::RateLimited => StatusCode::TOO_MANY_REQUESTS,
         FailureClass::Transient | FailureClass::Lost => StatusCode::SERVICE_UNAVAILABLE,
         FailureClass::Timeout => StatusCode::GATEWAY_TIMEOUT,
-        FailureClass::Permanent | FailureClass::ConstraintViolation => {
-            StatusCode::UNPROCESSABLE_ENTITY
-        }
+        FailureClass::Permanent | FailureClass::ConstraintViolation => StatusCode::UNPROCESSABLE_ENTITY,
     }
 }
 

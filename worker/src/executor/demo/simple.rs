@@ -30,21 +30,12 @@ pub(super) struct Sleep;
 
 #[async_trait]
 impl Executor for Sleep {
-    async fn execute(
-        &self,
-        task: &Task,
-        progress: &Progress,
-        _: &CancellationToken,
-    ) -> Result<Outcome, Failure> {
-        let wanted: Duration_ = serde_json::from_str(task.inputs.text()).map_err(|e| {
-            permanent("INPUT_INVALID", format!("`ms` or `seconds` must be a number: {e}"))
-        })?;
+    async fn execute(&self, task: &Task, progress: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
+        let wanted: Duration_ = serde_json::from_str(task.inputs.text())
+            .map_err(|e| permanent("INPUT_INVALID", format!("`ms` or `seconds` must be a number: {e}")))?;
         let ms = wanted.ms.or(wanted.seconds.map(|s| s * 1_000.0)).unwrap_or(0.0);
         if !(0.0..=SLEEP_MS_MAX).contains(&ms) {
-            return Err(permanent(
-                "INPUT_INVALID",
-                "the sleep must be between 0 and 86400 seconds",
-            ));
+            return Err(permanent("INPUT_INVALID", "the sleep must be between 0 and 86400 seconds"));
         }
         let whole = ms.round() as u64;
         if ms > 0.0 {
@@ -80,12 +71,7 @@ pub(super) struct Echo;
 
 #[async_trait]
 impl Executor for Echo {
-    async fn execute(
-        &self,
-        task: &Task,
-        _: &Progress,
-        _: &CancellationToken,
-    ) -> Result<Outcome, Failure> {
+    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
         Ok(Outcome::of(task.inputs.clone()))
     }
 
@@ -98,9 +84,8 @@ impl Executor for Echo {
 pub(super) fn fail(inputs: &Value, _: u32) -> Worked {
     let class = match text(inputs, &["class"]) {
         None => FailureClass::Permanent,
-        Some(name) => serde_json::from_value(name.into()).map_err(|_| {
-            permanent("INPUT_INVALID", format!("there is no failure class `{name}`"))
-        })?,
+        Some(name) => serde_json::from_value(name.into())
+            .map_err(|_| permanent("INPUT_INVALID", format!("there is no failure class `{name}`")))?,
     };
     let code = text(inputs, &["code"]).unwrap_or("DEMO_FAILURE");
     let message = text(inputs, &["message"]).unwrap_or("it failed as it was told to");
@@ -135,8 +120,7 @@ mod tests {
 
     #[test]
     fn fail_fails_as_told() {
-        let told =
-            json!({"class": "rate_limited", "code": "SLOW", "message": "m", "retry_after_ms": 5});
+        let told = json!({"class": "rate_limited", "code": "SLOW", "message": "m", "retry_after_ms": 5});
         let failure = fail(&told, 1).expect_err("it fails");
         assert_eq!((failure.class, failure.code.as_str()), (FailureClass::RateLimited, "SLOW"));
         assert_eq!(failure.retry_after_ms, Some(5));

@@ -10,15 +10,14 @@ use super::{Worked, text};
 const SENTENCES: usize = 3;
 /// Words that say nothing about a text's subject.
 const COMMON: [&str; 40] = [
-    "a", "about", "all", "an", "and", "are", "as", "at", "be", "but", "by", "can", "for", "from",
-    "has", "have", "in", "into", "is", "it", "its", "more", "not", "of", "on", "or", "our", "such",
-    "than", "that", "the", "their", "this", "to", "was", "we", "were", "which", "with", "you",
+    "a", "about", "all", "an", "and", "are", "as", "at", "be", "but", "by", "can", "for", "from", "has", "have", "in",
+    "into", "is", "it", "its", "more", "not", "of", "on", "or", "our", "such", "than", "that", "the", "their", "this",
+    "to", "was", "we", "were", "which", "with", "you",
 ];
 
 /// Extracts the sentences that say most, and the key terms.
 pub(super) fn research(inputs: &Value, _: u32) -> Worked {
-    let topic = text(inputs, &["topic", "query", "question", "goal", "description"])
-        .unwrap_or("the inputs");
+    let topic = text(inputs, &["topic", "query", "question", "goal", "description"]).unwrap_or("the inputs");
     let source = gather(inputs);
     let findings = extract(&source, SENTENCES);
     Ok(json!({
@@ -77,8 +76,7 @@ fn collect(value: &Value, all: &mut String) {
 /// Source: H. P. Luhn, "The Automatic Creation of Literature Abstracts", IBM Journal, 1958.
 fn extract(source: &str, wanted: usize) -> Vec<String> {
     let counts = frequencies(source);
-    let sentences: Vec<&str> =
-        source.split_inclusive(['.', '!', '?']).map(str::trim).filter(|s| s.len() > 1).collect();
+    let sentences: Vec<&str> = source.split_inclusive(['.', '!', '?']).map(str::trim).filter(|s| s.len() > 1).collect();
     let mut scored: Vec<(usize, f64)> = sentences
         .iter()
         .map(|sentence| {
@@ -134,11 +132,7 @@ mod tests {
     #[test]
     fn writing_names_every_input() {
         let written = write(&json!({"title": "T", "facts": {"a": 1}}), 1).expect("it writes");
-        assert!(
-            written["text"]
-                .as_str()
-                .is_some_and(|t| t.starts_with("# T\n") && t.contains("- facts: {\"a\":1}"))
-        );
+        assert!(written["text"].as_str().is_some_and(|t| t.starts_with("# T\n") && t.contains("- facts: {\"a\":1}")));
     }
 
     #[test]

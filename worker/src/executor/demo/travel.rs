@@ -17,15 +17,13 @@ pub(super) fn flights(inputs: &Value, _: u32) -> Worked {
     let from = airport(text(inputs, &["origin", "from", "departure"]).unwrap_or("NYC"));
     let to = airport(destination(inputs));
     let travellers = count(inputs, &["travellers", "travelers", "passengers"], 1, 9);
-    let fare =
-        |extra: u16| Cents(i64::from(fare_dollars(&from, &to) + extra) * 100).times(travellers);
+    let fare = |extra: u16| Cents(i64::from(fare_dollars(&from, &to) + extra) * 100).times(travellers);
     let offer = |airline: &str, stops: u32, extra: u16| {
         let price = fare(extra);
         json!({"airline": airline, "from": from, "to": to, "return": true, "stops": stops,
                "travellers": travellers, "price": price.dollars(), "currency": "USD"})
     };
-    let offers =
-        [offer("Demo Air", 0, 0), offer("Sample Wings", 0, 58), offer("Placeholder Jet", 1, 87)];
+    let offers = [offer("Demo Air", 0, 0), offer("Sample Wings", 0, 58), offer("Placeholder Jet", 1, 87)];
     let total = fare(0);
     Ok(json!({
         "best": offers[0], "flights": offers, "total": total.dollars(), "currency": "USD",
@@ -38,11 +36,7 @@ pub(super) fn flights(inputs: &Value, _: u32) -> Worked {
 pub(super) fn hotels(inputs: &Value, attempt: u32) -> Worked {
     refuse_fault(inputs)?;
     if attempt == 1 && !is_set(inputs, "calm") {
-        let failure = Failure::new(
-            FailureClass::RateLimited,
-            "DEMO_RATE_LIMITED",
-            "too many searches, slow down",
-        );
+        let failure = Failure::new(FailureClass::RateLimited, "DEMO_RATE_LIMITED", "too many searches, slow down");
         return Err(Failure { retry_after_ms: Some(RETRY_AFTER_MS), ..failure });
     }
     let place = destination(inputs);
@@ -75,10 +69,7 @@ pub(super) fn activities(inputs: &Value, _: u32) -> Worked {
         })
         .collect();
     let total: Cents = chosen.iter().map(|(_, price)| *price).sum();
-    let list: Vec<Value> = chosen
-        .iter()
-        .map(|(name, price)| json!({"name": name, "price": price.dollars()}))
-        .collect();
+    let list: Vec<Value> = chosen.iter().map(|(name, price)| json!({"name": name, "price": price.dollars()})).collect();
     Ok(json!({
         "activities": list, "count": wanted, "total": total.dollars(), "currency": "USD",
         "summary": format!("{wanted} activities"),
@@ -99,20 +90,15 @@ pub(super) fn validate(inputs: &Value, _: u32) -> Worked {
         items.push(("meals_and_local_transport".into(), DAILY.times(days).times(travellers)));
     }
     let total: Cents = items.iter().map(|(_, amount)| *amount).sum();
-    let list: Vec<Value> =
-        items.iter().map(|(name, a)| json!({"name": name, "amount": a.dollars()})).collect();
-    let mut outputs =
-        json!({"items": list, "total": total.dollars(), "currency": "USD", "valid": true});
+    let list: Vec<Value> = items.iter().map(|(name, a)| json!({"name": name, "amount": a.dollars()})).collect();
+    let mut outputs = json!({"items": list, "total": total.dollars(), "currency": "USD", "valid": true});
     let Some(budget) = budget(inputs) else {
         outputs["summary"] = format!("{total} USD").into();
         return Ok(outputs);
     };
     let left = budget.minus(total);
     if left < Cents(0) {
-        let message = format!(
-            "the total of {total} USD is {} USD over the budget of {budget} USD",
-            Cents(-left.0)
-        );
+        let message = format!("the total of {total} USD is {} USD over the budget of {budget} USD", Cents(-left.0));
         return Err(Failure::new(FailureClass::ConstraintViolation, "OVER_BUDGET", message));
     }
     outputs["budget"] = budget.dollars();
@@ -156,19 +142,13 @@ fn areas(inputs: &Value, place: &str) -> Vec<(String, String, Cents)> {
         .into()
     } else {
         let base = i64::from(90 + chance(place, 120)) * 100;
-        [
-            ("Example Hotel", "centre", 0),
-            ("Sample Inn", "nearby", -1_900),
-            ("Model House", "station", 1_300),
-        ]
-        .map(|(name, area, more)| (format!("{name} {place}"), area.into(), Cents(base + more)))
-        .into()
+        [("Example Hotel", "centre", 0), ("Sample Inn", "nearby", -1_900), ("Model House", "station", 1_300)]
+            .map(|(name, area, more)| (format!("{name} {place}"), area.into(), Cents(base + more)))
+            .into()
     };
-    let wanted =
-        text(inputs, &["area", "neighborhood", "neighbourhood"]).unwrap_or_default().to_lowercase();
+    let wanted = text(inputs, &["area", "neighborhood", "neighbourhood"]).unwrap_or_default().to_lowercase();
     let nearby = is_set(inputs, "nearby") || wanted.contains("nearby");
-    let chosen =
-        known.iter().position(|(_, area, _)| !wanted.is_empty() && area.to_lowercase() == wanted);
+    let chosen = known.iter().position(|(_, area, _)| !wanted.is_empty() && area.to_lowercase() == wanted);
     if let Some(at) = chosen.or(nearby.then_some(1)) {
         known.swap(0, at);
     }
@@ -203,9 +183,7 @@ fn refuse_fault(inputs: &Value) -> Result<(), Failure> {
     match text(inputs, &["fault"]) {
         None => Ok(()),
         Some("fully_booked") => Err(permanent("FULLY_BOOKED", "Hotel fully booked")),
-        Some(fault) => {
-            Err(permanent("DEMO_FAULT", format!("it failed as it was told to: {fault}")))
-        }
+        Some(fault) => Err(permanent("DEMO_FAULT", format!("it failed as it was told to: {fault}"))),
     }
 }
 
@@ -218,8 +196,7 @@ fn budget(inputs: &Value) -> Option<Cents> {
     let names = ["budget", "max_total", "limit", "total_budget"];
     let inner = inputs["constraints"].as_object().map(|_| &inputs["constraints"]);
     [Some(inputs), inner].into_iter().flatten().find_map(|source| {
-        let amounts =
-            names.iter().find_map(|name| number(&source[name], &["amount", "max", "value"]));
+        let amounts = names.iter().find_map(|name| number(&source[name], &["amount", "max", "value"]));
         number(source, &names).or(amounts).map(Cents::of_dollars)
     })
 }
@@ -264,10 +241,7 @@ fn costs(inputs: &Value, items: &mut Vec<(String, Cents)>) {
 /// What one input costs: a number, or an object with `total` or `price`.
 fn amount(value: &Value) -> Option<Cents> {
     let direct = as_number(value);
-    let inner = || {
-        number(value, &["total", "price", "cost", "amount"])
-            .or_else(|| number(&value["best"], &["price"]))
-    };
+    let inner = || number(value, &["total", "price", "cost", "amount"]).or_else(|| number(&value["best"], &["price"]));
     direct.or_else(inner).filter(|n| n.is_finite()).map(Cents::of_dollars)
 }
 
@@ -281,11 +255,8 @@ fn check(inputs: &Value) -> Value {
         Value::Bool(_) | Value::Number(_) => false,
     };
     let all: Vec<(&String, &Value)> = inputs.as_object().into_iter().flatten().collect();
-    let problems: Vec<String> = all
-        .iter()
-        .filter(|(_, v)| empty(v))
-        .map(|(name, _)| format!("`{name}` is empty"))
-        .collect();
+    let problems: Vec<String> =
+        all.iter().filter(|(_, v)| empty(v)).map(|(name, _)| format!("`{name}` is empty")).collect();
     let summary = match problems.len() {
         0 => format!("{} inputs, nothing is missing", all.len()),
         n => format!("{n} of {} inputs are empty", all.len()),
@@ -299,12 +270,9 @@ mod tests {
 
     #[test]
     fn the_trip_to_paris_costs_what_the_first_screen_says() {
-        let flights = flights(&json!({"origin": "NYC", "destination": "Paris"}), 1)
-            .expect("there are flights");
-        let hotels =
-            hotels(&json!({"destination": "Paris", "nights": 3}), 2).expect("there are hotels");
-        let activities = activities(&json!({"destination": "Paris", "count": 5}), 1)
-            .expect("there are activities");
+        let flights = flights(&json!({"origin": "NYC", "destination": "Paris"}), 1).expect("there are flights");
+        let hotels = hotels(&json!({"destination": "Paris", "nights": 3}), 2).expect("there are hotels");
+        let activities = activities(&json!({"destination": "Paris", "count": 5}), 1).expect("there are activities");
         assert_eq!(
             (&flights["total"], &hotels["total"], &activities["total"]),
             (&json!(612.0), &json!(504.0), &json!(116.4))
@@ -315,10 +283,7 @@ mod tests {
         let budget = validate(&inputs, 1).expect("it is within the budget");
         assert_eq!((&budget["total"], &budget["remaining"]), (&json!(1517.4), &json!(482.6)));
         assert_eq!(budget["summary"], "within budget, 482.60 USD left");
-        assert_eq!(
-            budget["items"][3],
-            json!({"name": "meals_and_local_transport", "amount": 285.0})
-        );
+        assert_eq!(budget["items"][3], json!({"name": "meals_and_local_transport", "amount": 285.0}));
     }
 
     #[test]
@@ -340,22 +305,15 @@ mod tests {
 
     #[test]
     fn a_total_over_the_budget_breaks_a_constraint() {
-        let inputs =
-            json!({"flights": 612, "budget": {"amount": 500, "currency": "USD"}, "days": 1});
+        let inputs = json!({"flights": 612, "budget": {"amount": 500, "currency": "USD"}, "days": 1});
         let failure = validate(&inputs, 1).expect_err("it is over the budget");
-        assert_eq!(
-            (failure.class, failure.code.as_str()),
-            (FailureClass::ConstraintViolation, "OVER_BUDGET")
-        );
+        assert_eq!((failure.class, failure.code.as_str()), (FailureClass::ConstraintViolation, "OVER_BUDGET"));
         assert!(failure.message.contains("207.00 USD over"), "{}", failure.message);
     }
 
     #[test]
     fn a_fully_booked_hotel_fails_for_good() {
         let failure = hotels(&json!({"fault": "fully_booked"}), 1).expect_err("it is fully booked");
-        assert_eq!(
-            (failure.class, failure.message.as_str()),
-            (FailureClass::Permanent, "Hotel fully booked")
-        );
+        assert_eq!((failure.class, failure.message.as_str()), (FailureClass::Permanent, "Hotel fully booked"));
     }
 }

@@ -1,0 +1,13 @@
+//! The worker as its neighbours see it.
+
+mod faulty;
+mod world;
+
+mod command;
+mod demo;
+mod drain;
+mod http;
+mod lease;
+mod life;
+mod payload;
+mod start;
