@@ -1,6 +1,7 @@
 //! `goalmill`: one program for every role and for the commands around them.
 
 mod args;
+mod bench;
 mod budget;
 mod client;
 mod commands;

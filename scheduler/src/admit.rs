@@ -38,8 +38,7 @@ pub(crate) fn goal(site: &Site, text: &[u8]) -> Result<Goal, Problem> {
 /// Reads, checks and routes a plan.
 pub(crate) fn plan(site: &Site, text: &[u8], format: Format) -> Result<Admitted, Problem> {
     let draft = read(site, text, format, ErrorCode::InvalidPlan)?;
-    let (goal, draft) = draft::split_goal(&draft);
-    let goal = match goal {
+    let goal = match draft::split_goal(&draft) {
         Some(goal) => goal_of(site, &goal)?,
         None => Goal::default(),
     };

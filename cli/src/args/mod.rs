@@ -108,6 +108,8 @@ pub enum Command {
     Dead(DeadCommand),
     /// Folds an exported event log again and says what state it gives.
     Replay(ReplayArgs),
+    /// Measures steps a second beside raw Redis in the same run.
+    Bench(crate::bench::BenchArgs),
     /// Checks the installation and says what to mend.
     Doctor(DoctorArgs),
     /// Shows every setting and where its value came from.

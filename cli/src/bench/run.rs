@@ -43,7 +43,7 @@ pub async fn measure(args: &BenchArgs) -> Result<Report> {
     let broker = redis::connect(&settings).await?;
     wait_for(|| async { redis::probe::stats(&url).await.is_ok() }).await.context("redis does not answer")?;
     let raw = redis::probe::raw_xadds_per_second(&url, RAW_ENTRIES).await?;
-    let listen = ["--redis", &url, "--listen", "127.0.0.1:0", "--metrics", ""];
+    let listen = ["--redis", &url, "--listen", "127.0.0.1:0", "--metrics", "off"];
     let scheduler = processes::role(&workplace, "scheduler", &listen)?;
     let slots = args.slots.to_string();
     let worker =

@@ -18,11 +18,11 @@ mod worker;
 
 use goalmill_common::clock::Clock;
 
-use crate::args::{Cli, Command, ImportCommand, WorkerCommand};
+use crate::args::{Cli, Command, Format, ImportCommand, WorkerCommand};
 use crate::client::Client;
-use crate::exit::{Failed, Outcome};
+use crate::exit::{Exit, Failed, Outcome};
 use crate::output::Screen;
-use crate::{doctor, replay, roles, watch};
+use crate::{bench, doctor, replay, roles, watch};
 
 pub use config::settings;
 pub use input::read_file;
@@ -56,6 +56,12 @@ pub async fn run(cli: Cli, screen: Screen) -> Outcome {
         Command::Queue(command) => queue::run(&context, command).await,
         Command::Dead(command) => dead::run(&context, command).await,
         Command::Replay(args) => replay::run(&context.screen, &args),
+        Command::Bench(args) => {
+            bench::run(args, matches!(context.screen.format, Format::Json | Format::Jsonl))
+                .await
+                .map_err(|error| Failed::other(format!("{error:#}")))?;
+            Ok(Exit::Done)
+        }
         Command::Doctor(args) => doctor::run(&context, &args).await,
         Command::Config(args) => config::run(&context.screen, &args),
         Command::Schema(args) => schema::run(&context.screen, &args),
