@@ -50,8 +50,10 @@ impl Dev {
             .spawn()
             .expect("the program starts");
         let banner = BufReader::new(child.stdout.take().expect("its output is piped"));
-        let mut lines = banner.lines().map(|line| line.expect("the banner is text"));
-        let server = lines
+        let lines = banner.lines().map(|line| line.expect("the banner is text"));
+        let banner: Vec<String> = lines.take_while(|line| !line.starts_with("Ctrl-C")).collect();
+        let server = banner
+            .iter()
             .find_map(|line| Some(line.trim().strip_prefix("API")?.trim().strip_suffix("/v1")?.to_owned()))
             .expect("the banner names the API");
         Self { child, server }

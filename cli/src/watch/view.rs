@@ -76,6 +76,7 @@ impl Spinners {
         let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stdout());
         let total = bars.add(ProgressBar::new_spinner());
         total.set_style(style("  {spinner} {msg}"));
+        total.enable_steady_tick(TICK);
         Self { bars, total, steps: BTreeMap::new(), paint }
     }
 
