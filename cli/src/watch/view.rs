@@ -94,15 +94,15 @@ impl Spinners {
             self.total.tick();
             return;
         }
+        if let Some(row) = step.and_then(|step| board.row(step)) {
+            self.update_step(row);
+        }
         self.total.set_length(counts.total.into());
         self.total.set_position((counts.completed + counts.failed + counts.skipped).into());
         let hidden = (counts.in_progress as usize).saturating_sub(self.steps.len());
         let status = board.status.as_str().replace('_', " ");
         let more = if hidden > 0 { format!(" · {hidden} more under way") } else { String::new() };
         self.total.set_message(format!("{status}{more}"));
-        if let Some(row) = step.and_then(|step| board.row(step)) {
-            self.update_step(row);
-        }
         self.total.tick();
     }
 
