@@ -164,8 +164,10 @@ fn plans_end_with_exit_codes_that_scripts_can_use() {
     assert_eq!(code(&dev.run_with(&wait, &plan("agent_type: fail"))), 3);
     assert_eq!(code(&dev.run_with(&wait, &plan("agent_type: echo, approve: {}"))), 7);
     let slow = plan("agent_type: sleep, inputs: {seconds: 30}");
-    let late = dev.run_with(&["run", "-", "--wait", "--timeout", "300ms"], &slow);
+    let late = dev.run_with(&["run", "-", "--wait", "--timeout", "300ms", "-o", "json"], &slow);
     assert_eq!(code(&late), 6);
+    let told: Value = serde_json::from_str(&out(&late)).expect("a program still learns the plan's id");
+    assert!(told["plan_id"].is_string(), "{told}");
     assert!(err(&late).contains("goalmill plan cancel"), "{}", err(&late));
     assert_eq!(code(&dev.run(&["plan", "cancel", "@latest", "--reason", "enough"])), 0);
     assert_eq!(code(&dev.run(&["watch", "@latest"])), 3);

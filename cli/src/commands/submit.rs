@@ -200,7 +200,12 @@ async fn follow(context: &Context, args: &WaitArgs, accepted: &Accepted, source:
     let patience = Patience { show: args.watch, stop_at_approval: true, timeout: args.timeout };
     let waited = wait(screen, source, plan, patience).await?;
     let exit = left_alone(screen, plan, &waited);
-    let Waited::Settled(board) = waited else { return Ok(exit) };
+    let Waited::Settled(board) = waited else {
+        if !screen.is_for_people() {
+            screen.show(accepted, plan.as_str(), |_| String::new())?;
+        }
+        return Ok(exit);
+    };
     if screen.is_for_people() && !board.status.is_final() {
         return Ok(exit);
     }
