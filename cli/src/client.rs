@@ -199,8 +199,8 @@ impl Client {
     /// The id of the plan that `text` means: an id, a unique beginning or end of one, or `@latest`.
     pub async fn resolve(&self, text: &str) -> Result<PlanId, Failed> {
         if text == "@latest" {
-            let page = self.plans(&PlanQuery { limit: 1, ..PlanQuery::default() }).await?;
-            return page.items.into_iter().next().map(|plan| plan.plan_id).ok_or_else(|| {
+            let page = self.plans(&PlanQuery { limit: LATEST_OF, ..PlanQuery::default() }).await?;
+            return newest(page.items).ok_or_else(|| {
                 Failed::new(Exit::NotFound, "there is no plan yet").help("submit one: goalmill submit 'YOUR GOAL'")
             });
         }
@@ -292,11 +292,24 @@ impl Client {
 
 /// Pages of plans that are looked through for a part of an id.
 const SEARCH_PAGES: usize = 20;
+/// The newest plan is looked for among so many, last changed first.
+const LATEST_OF: usize = 100;
 /// Characters of an id after its shard, at the least: sub-plans have more.
 const ID_CHARS: usize = 16;
 
 fn is_whole_id(id: &PlanId) -> bool {
     id.shard().is_some() && id.as_str().split_once('-').is_some_and(|(_, rest)| rest.len() >= ID_CHARS)
+}
+
+/// The plan that was made last; of those made at once the one listed first.
+fn newest(plans: Vec<PlanSummary>) -> Option<PlanId> {
+    let mut newest: Option<PlanSummary> = None;
+    for plan in plans {
+        if newest.as_ref().is_none_or(|other| plan.created_at > other.created_at) {
+            newest = Some(plan);
+        }
+    }
+    newest.map(|plan| plan.plan_id)
 }
 
 /// Whether `part` begins or ends the id, with or without its shard.
@@ -349,6 +362,20 @@ mod tests {
         let failed = client.plans(&PlanQuery::default()).await.expect_err("nobody listens on port 1");
         assert_eq!(failed.exit.code(), 69);
         assert!(failed.message.contains("http://127.0.0.1:1"), "{failed}");
+    }
+
+    #[test]
+    fn the_latest_plan_is_the_one_made_last_not_the_one_changed_last() {
+        let plan = |id: &str, created: &str| -> PlanSummary {
+            serde_json::from_value(serde_json::json!({
+                "plan_id": id, "status": "running", "name": "", "revision": 0, "counts": goalmill_common::status::Counts::default(),
+                "progress": 0.0, "usage": {"tokens": 0, "cost": 0.0}, "created_at": created, "updated_at": created, "seq": 1,
+            }))
+            .expect("it is a summary")
+        };
+        let plans = vec![plan("p0-old", "2026-01-01T00:00:00.000Z"), plan("p0-new", "2026-01-01T00:00:00.001Z")];
+        assert_eq!(newest(plans), Some("p0-new".into()));
+        assert_eq!(newest(vec![]), None);
     }
 
     #[test]

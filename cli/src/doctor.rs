@@ -177,12 +177,13 @@ async fn check_queues(context: &Context, checks: &mut Checks) -> Result<(), Fail
     let queues = context.client.queues().await?.items;
     let waiting: u64 = queues.iter().map(|queue| queue.waiting).sum();
     let running: u64 = queues.iter().map(|queue| queue.running).sum();
-    checks.ok("queues", format!("{} queues · {waiting} tasks wait · {running} run", queues.len()));
+    checks
+        .ok("queues", format!("{} · {waiting} waiting · {running} running", counted(queues.len(), "queue", "queues")));
     for queue in queues {
         let name = &queue.agent_type;
         if queue.waiting > 0 && queue.workers == 0 {
             let mend = format!("goalmill worker --agents {name}    or check what scales the workers");
-            let tasks = if queue.waiting == 1 { "task".into() } else { format!("{} tasks", queue.waiting) };
+            let tasks = if queue.waiting == 1 { "1 task".into() } else { format!("{} tasks", queue.waiting) };
             checks.add(Level::Problem, "queues", format!("{name} has {tasks} waiting and no worker"), mend);
         }
         if queue.dead_letters > 0 {
@@ -200,7 +201,7 @@ async fn check_workers(context: &Context, checks: &mut Checks) -> Result<(), Fai
     if workers.is_empty() {
         checks.add(Level::Warning, "workers", "no worker runs", "goalmill worker --demo");
     } else {
-        checks.ok("workers", format!("{} workers · {busy} of {slots} slots busy", workers.len()));
+        checks.ok("workers", format!("{} · {busy} of {slots} slots busy", counted(workers.len(), "worker", "workers")));
     }
     let own = env!("CARGO_PKG_VERSION");
     for worker in workers.iter().filter(|worker| worker.version != own) {
@@ -208,6 +209,10 @@ async fn check_workers(context: &Context, checks: &mut Checks) -> Result<(), Fai
         checks.add(Level::Warning, "workers", detail, "update the older one");
     }
     Ok(())
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 fn people(checks: &Checks, paint: Paint) -> String {
@@ -223,15 +228,11 @@ fn people(checks: &Checks, paint: Paint) -> String {
             text.push_str(&format!("             → {}\n", check.mend));
         }
     }
-    let counted = |level, one: &str, many: &str| {
-        let count = checks.count(level);
-        format!("{count} {}", if count == 1 { one } else { many })
-    };
     text.push_str(&format!(
         "{} ok, {}, {}\n",
         checks.count(Level::Ok),
-        counted(Level::Warning, "warning", "warnings"),
-        counted(Level::Problem, "problem", "problems")
+        counted(checks.count(Level::Warning), "warning", "warnings"),
+        counted(checks.count(Level::Problem), "problem", "problems")
     ));
     text
 }

@@ -155,6 +155,7 @@ mod tests {
             confidence: 1.0,
             provenance: None,
         };
+        let validated = PlanValidated { warnings: vec![], routes: vec![], critical_path_seconds: 0.0 };
         let completed = StepCompleted { outputs: Json::empty_object(), finished_ms: Some(9), cost: 0.0, tokens: 0 };
         let ended = PlanEnded { status: PlanStatus::Completed, failure: None, reason: String::new() };
         let started = StepStarted { worker: Some("w".into()), started_ms: 8, due_ms: 99 };

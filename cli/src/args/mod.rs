@@ -33,8 +33,10 @@ pub const SERVER: &str = "http://127.0.0.1:8080";
         goalmill submit 'Plan a 3-day trip to Paris in May with a $2000 budget' --watch\n  \
         goalmill explain @latest\n\n\
         Exit codes:\n  \
-        0 done · 1 other failure · 2 usage · 3 plan not completed · 4 not permitted · 5 not found · 6 timeout\n  \
-        7 awaiting approval · 8 invalid input · 69 server or Redis unreachable · 130 interrupted (the plan goes on)"
+        0 done · 1 other failure · 2 usage · 3 plan not completed\n  \
+        4 not permitted · 5 not found · 6 timeout · 7 awaiting approval\n  \
+        8 invalid input · 69 server or Redis unreachable\n  \
+        130 interrupted (the plan goes on)"
 )]
 pub struct Cli {
     #[command(flatten)]

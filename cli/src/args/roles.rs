@@ -46,7 +46,7 @@ pub struct DevArgs {
     /// Address of API and web page; 127.0.0.1:8080, or a free port when that is taken.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
-    /// Address of the metrics; 127.0.0.1:9464, or a free port when that is taken.
+    /// Address of the metrics; 127.0.0.1:9464, or a free port when that is taken; `off` for none.
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<String>,
     /// Submits a demo goal, shows it run, prints the results, and ends.

@@ -25,11 +25,12 @@ pub fn run(screen: &Screen, args: &ConfigArgs) -> Outcome {
         .filter(|(path, _, origin)| begins(path) && (!args.changed || *origin != Origin::Default))
         .map(|(setting, value, origin)| Setting { setting, value, origin })
         .collect();
-    screen.list(&rows, &rows, |row| row.setting.clone(), |paint| people(&rows, paint))?;
+    let empty = if args.changed { "all defaults" } else { "no such settings" };
+    screen.list(&rows, &rows, |row| row.setting.clone(), |paint| people(&rows, empty, paint))?;
     Ok(Exit::Done)
 }
 
-fn people(rows: &[Setting], paint: Paint) -> String {
+fn people(rows: &[Setting], empty: &str, paint: Paint) -> String {
     let mut table = Table::new(&["SETTING", "VALUE", "FROM"]);
     for row in rows {
         let from = row.origin.to_string();
@@ -37,7 +38,7 @@ fn people(rows: &[Setting], paint: Paint) -> String {
             if row.origin == Origin::Default { paint.tone(Tone::Dim, from) } else { paint.tone(Tone::Busy, from) };
         table.row([row.setting.clone(), row.value.clone(), from]);
     }
-    table.render(paint, "no such settings")
+    table.render(paint, empty)
 }
 
 /// Loads the settings from `file`, or from the first file that is where one may be.

@@ -91,7 +91,10 @@ fn people(view: &PlanView, clock: &Clock, paint: Paint) -> String {
             text.push_str(&format!("  {name:<9} {value}\n"));
         }
     };
-    fact("goal", short(&plan.name));
+    fact("goal", short(&view.goal.description));
+    if plan.name != view.goal.description {
+        fact("name", short(&plan.name));
+    }
     fact(
         "steps",
         format!(
@@ -142,7 +145,11 @@ fn preview_text(preview: &Preview, paint: Paint) -> String {
         let steps = preview.plan.as_ref().map_or(0, |plan| plan.steps.len());
         text.push_str(&format!(
             " · {} · {steps} steps · confidence {:.2} · longest path {:.1} s · {:.2} USD\n",
-            preview.planner, preview.confidence, preview.critical_path_seconds, preview.cost
+            preview.planner,
+            preview.confidence,
+            preview.critical_path_seconds,
+            // Minus zero, the sum of nothing, is shown as zero.
+            preview.cost + 0.0
         ));
     } else {
         let issues = preview.issues.len();

@@ -2,7 +2,7 @@
 
 use goalmill_common::id::StepId;
 use goalmill_common::view::StepView;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Context, checked_id, input};
 use crate::args::{StepCommand, StepRef};
@@ -51,11 +51,9 @@ fn show(context: &Context, step: &StepView) -> Result<(), Failed> {
     context.screen.show(step, step.id.as_str(), |paint| {
         let mut text = head(step, paint);
         text.push('\n');
-        let fields = serde_json::to_value(step).unwrap_or_default();
-        let Value::Object(mut fields) = fields else { return text };
-        for shown in ["id", "status"] {
-            fields.remove(shown);
-        }
+        let Ok(Value::Object(fields)) = serde_json::to_value(step) else { return text };
+        let is_shown = |name: &str| matches!(name, "id" | "status");
+        let fields: Map<String, Value> = fields.into_iter().filter(|(name, _)| !is_shown(name)).collect();
         text.push_str(&yaml(&fields).lines().map(|line| format!("  {line}\n")).collect::<String>());
         text
     })

@@ -48,6 +48,7 @@ pub async fn plan(context: &Context, args: &RunArgs) -> Outcome {
 }
 
 fn at_file(mut failed: Failed, file: &str) -> Failed {
+    let file = if file == "-" { "standard input" } else { file };
     if let Some(problem) = &mut failed.problem
         && !problem.errors.is_empty()
     {
@@ -199,7 +200,15 @@ async fn follow(context: &Context, args: &WaitArgs, accepted: &Accepted, source:
     let patience = Patience { show: args.watch, stop_at_approval: true, timeout: args.timeout };
     let waited = wait(screen, source, plan, patience).await?;
     let exit = left_alone(screen, plan, &waited);
-    let Waited::Settled(board) = waited else { return Ok(exit) };
+    let Waited::Settled(board) = waited else {
+        if !screen.is_for_people() {
+            screen.show(accepted, plan.as_str(), |_| String::new())?;
+        }
+        return Ok(exit);
+    };
+    if screen.is_for_people() && !board.status.is_final() {
+        return Ok(exit);
+    }
     let results = if over_http { client.results(plan).await? } else { board.results() };
     match screen.format {
         Format::Table if args.watch => screen.note(format!("  results: goalmill plan results {plan}")),

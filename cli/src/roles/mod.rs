@@ -21,6 +21,11 @@ fn prepare(role: &RoleArgs, flags: &[(&'static str, Option<String>)]) -> Result<
     load(role.config.as_deref(), &[&[("redis.url", role.redis.clone())], flags].concat())
 }
 
+/// `off` is no address: there are no metrics then.
+fn metrics_address(flag: Option<String>) -> Option<String> {
+    flag.map(|address| if address == "off" { String::new() } else { address })
+}
+
 /// Loads settings with those flags that were given.
 fn load(config: Option<&Path>, flags: &[(&'static str, Option<String>)]) -> Result<Loaded, Failed> {
     let given: Vec<Override> = flags.iter().filter_map(|(path, value)| Some((*path, value.clone()?))).collect();

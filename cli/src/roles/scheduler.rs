@@ -11,7 +11,7 @@ use crate::exit::{Exit, Failed, Outcome};
 use crate::output::Screen;
 
 pub async fn run(screen: &Screen, args: &SchedulerArgs) -> Outcome {
-    let metrics = args.metrics.clone().map(|address| if address == "off" { String::new() } else { address });
+    let metrics = super::metrics_address(args.metrics.clone());
     let loaded = super::prepare(&args.role, &[("api.listen", args.listen.clone()), ("metrics.listen", metrics)])?;
     if args.check_config {
         screen.line("the settings are good; see them: goalmill config")?;

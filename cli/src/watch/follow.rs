@@ -37,22 +37,23 @@ pub struct Follow {
     /// The last event given.
     seq: u64,
     ready: VecDeque<Record>,
-    from: From,
+    feed: Feed,
 }
 
-enum From {
-    Api { client: Client, stream: Option<(Response, Parser)>, tries: u32 },
+/// What is read from.
+enum Feed {
+    Api { client: Client, stream: Option<Box<(Response, Parser)>>, tries: u32 },
     Log(Box<dyn Reader>),
 }
 
 impl Follow {
     /// Starts after event `after`.
     pub async fn open(source: Source, plan: PlanId, after: u64) -> Result<Self, Failed> {
-        let from = match source {
-            Source::Api(client) => From::Api { client, stream: None, tries: 0 },
-            Source::Log(broker) => From::Log(broker.reader().await?),
+        let feed = match source {
+            Source::Api(client) => Feed::Api { client, stream: None, tries: 0 },
+            Source::Log(broker) => Feed::Log(broker.reader().await?),
         };
-        Ok(Self { plan, seq: after, ready: VecDeque::new(), from })
+        Ok(Self { plan, seq: after, ready: VecDeque::new(), feed })
     }
 
     /// The next event; waits for it.
@@ -71,19 +72,21 @@ impl Follow {
     }
 
     async fn fill(&mut self) -> Result<(), Failed> {
-        match &mut self.from {
-            From::Log(reader) => {
+        match &mut self.feed {
+            Feed::Log(reader) => {
                 for entry in reader.log(&self.plan, self.seq, BATCH, 1_000).await? {
                     let time_ms = parse_rfc3339(&entry.time).unwrap_or_default();
                     self.ready.extend(read_entry(&entry.events, time_ms).map_err(unreadable)?);
                 }
                 Ok(())
             }
-            From::Api { client, stream, tries } => {
+            Feed::Api { client, stream, tries } => {
                 if stream.is_none() {
-                    *stream = Some((reopen(client, &self.plan, self.seq, tries).await?, Parser::default()));
+                    let response = reopen(client, &self.plan, self.seq, tries).await?;
+                    *stream = Some(Box::new((response, Parser::default())));
                 }
-                let Some((response, parser)) = stream else { return Ok(()) };
+                let Some(open) = stream else { return Ok(()) };
+                let (response, parser) = open.as_mut();
                 match timeout(SILENCE, response.chunk()).await {
                     Ok(Ok(Some(bytes))) => {
                         *tries = 0;

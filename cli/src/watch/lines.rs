@@ -8,11 +8,14 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use serde_json::Value;
 
 use super::board::{Board, Row};
-use super::note::short;
+use super::note::{cut, short};
 use crate::output::{Paint, Tone, mark, plan_tone, seconds, step_tone};
 
 /// Widest columns of step ids and agent types, in characters.
 const WIDTH_MAX: usize = 28;
+
+/// Longest reason, in characters.
+const WHY_CHARS_MAX: usize = 240;
 
 /// Lines that tell of `record`, which `board` has taken already. `starts`: also tell of steps that begin.
 pub fn change_lines(board: &Board, record: &Record, paint: Paint, starts: bool) -> Vec<String> {
@@ -81,21 +84,31 @@ fn planned(goal: &Goal, created: &PlanCreated, paint: Paint) -> Vec<String> {
     };
     let plural = if steps == 1 { "" } else { "s" };
     let mut lines = vec![paint.tone(Tone::Dim, format!("  {by} · {steps} step{plural}{sure}"))];
-    if !goal.constraints.is_empty() {
-        let limits: Vec<String> = goal
-            .constraints
-            .iter()
-            .map(|(name, value)| format!("{} {}", name.replace('_', " "), limit(value)))
-            .collect();
-        lines.push(paint.tone(Tone::Dim, format!("  limits: {}", limits.join(" · "))));
+    let facts = |name: &str| created.plan.metadata.get(name);
+    let limits = Some(&goal.constraints).filter(|given| !given.is_empty());
+    if let Some(limits) = limits.or_else(|| facts("facts")?.as_object()).filter(|limits| !limits.is_empty()) {
+        let limits = limits.iter().map(|(name, value)| format!("{} {}", name.replace('_', " "), limit(value)));
+        lines.push(paint.tone(Tone::Dim, format!("  limits: {}", limits.collect::<Vec<_>>().join(" · "))));
+    }
+    if let Some(criteria) = facts("success_criteria").and_then(Value::as_array).filter(|all| !all.is_empty()) {
+        let criteria: Vec<String> = criteria.iter().map(limit).collect();
+        lines.push(paint.tone(Tone::Dim, format!("  success: {}", criteria.join(" · "))));
     }
     lines
 }
 
+/// A limit for people: `2000 USD`, `3 days`, `May 2027`.
 fn limit(value: &Value) -> String {
     match value {
         Value::String(text) => short(text),
-        Value::Object(fields) => fields.values().map(limit).collect::<Vec<_>>().join(" "),
+        Value::Object(fields) => {
+            let part = |(name, value): (&String, &Value)| match (name.as_str(), value) {
+                ("number", _) if fields.contains_key("name") => None,
+                ("days" | "nights" | "hours" | "weeks", Value::Number(number)) => Some(format!("{number} {name}")),
+                (_, value) => Some(limit(value)),
+            };
+            fields.iter().filter_map(part).collect::<Vec<_>>().join(" ")
+        }
         other => other.to_string(),
     }
 }
@@ -127,7 +140,12 @@ fn step_line(board: &Board, step: &StepId, event: &StepEvent, paint: Paint, star
         StepEvent::Retrying(retrying) => {
             let wait = retrying.due_ms.saturating_sub(board.last_ms);
             let then = if retrying.fallback { "fallback" } else { "next try" };
-            line(format!("attempt {} failed: {} · {then} in {}", row.attempt, why(&retrying.failure), seconds(wait)))
+            line(format!(
+                "attempt {} failed: {} · {then} in {}",
+                row.attempt,
+                short(&retrying.failure.message),
+                seconds(wait)
+            ))
         }
         StepEvent::Failed(failed) => line(why(&failed.failure)),
         StepEvent::Skipped(_) => line(format!("skipped{}", because(&row.reason))),
@@ -179,11 +197,11 @@ fn completed(board: &Board, row: &Row, paint: Paint) -> String {
 }
 
 fn why(failure: &Failure) -> String {
-    format!("{} [{}]", short(&failure.message), failure.code)
+    format!("{} [{}]", cut(&failure.message, WHY_CHARS_MAX), failure.code)
 }
 
 fn because(reason: &str) -> String {
-    if reason.is_empty() { String::new() } else { format!(": {}", short(reason)) }
+    if reason.is_empty() { String::new() } else { format!(": {}", cut(reason, WHY_CHARS_MAX)) }
 }
 
 /// The last lines: how the plan ended and what it took.
@@ -205,7 +223,7 @@ pub fn ending(board: &Board, paint: Paint) -> Vec<String> {
     if let Some(failure) = &board.failure {
         lines.push(format!("  why: {}", why(failure)));
     } else if !board.reason.is_empty() && board.status != PlanStatus::Completed {
-        lines.push(format!("  why: {}", short(&board.reason)));
+        lines.push(format!("  why: {}", cut(&board.reason, WHY_CHARS_MAX)));
     }
     let open: Vec<&Row> = board.rows.iter().filter(|row| row.status == StepStatus::Failed).collect();
     for row in open.iter().take(5) {
@@ -363,7 +381,7 @@ mod tests {
             "  ✓ sights   sights_agent    0.48 s    116.40 USD  5 activities",
             "  ✓ flights  flights_agent   0.80 s    612.00 USD  (ran beside sights)",
             "  ▶ hotels   hotels_agent   started",
-            "  ↻ hotels   hotels_agent   attempt 1 failed: slow down [DEMO_RATE_LIMITED] · next try in 0.20 s",
+            "  ↻ hotels   hotels_agent   attempt 1 failed: slow down · next try in 0.20 s",
             "  ▶ hotels   hotels_agent   started, attempt 2",
             "  ✓ hotels   hotels_agent    0.40 s    504.00 USD  3 nights  (1 retry after 0.21 s)",
             "p0-1 completed in 1.4 s · 4 attempts · 1 retry · 0 revisions · 0.02 USD",

@@ -29,9 +29,14 @@ pub fn note(outputs: &Json) -> (String, String) {
 
 /// The first line, cut to a length that fits beside a step; control characters are dropped.
 pub fn short(text: &str) -> String {
+    cut(text, CHARS_MAX)
+}
+
+/// The first line, cut to `chars_max` characters; control characters are dropped.
+pub fn cut(text: &str, chars_max: usize) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
-    let mut out: String = line.chars().filter(|c| !c.is_control()).take(CHARS_MAX).collect();
-    if line.chars().count() > CHARS_MAX {
+    let mut out: String = line.chars().filter(|c| !c.is_control()).take(chars_max).collect();
+    if line.chars().count() > chars_max {
         out.push('…');
     }
     out

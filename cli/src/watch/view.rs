@@ -74,26 +74,35 @@ struct Spinners {
 impl Spinners {
     fn new(paint: Paint) -> Self {
         let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stdout());
-        let total = bars.add(ProgressBar::new(0));
-        total.set_style(style(if paint.is_coloured() {
-            "  {bar:24.cyan/dim} {pos}/{len} steps · {elapsed}{msg}"
-        } else {
-            "  {bar:24} {pos}/{len} steps · {elapsed}{msg}"
-        }));
+        let total = bars.add(ProgressBar::new_spinner());
+        total.set_style(style("  {spinner} {msg}"));
+        total.enable_steady_tick(TICK);
         Self { bars, total, steps: BTreeMap::new(), paint }
     }
 
     fn update(&mut self, board: &Board, step: Option<&StepId>) {
         let counts = board.counts;
+        if counts.total > 0 && self.total.length().is_none() {
+            self.total.set_style(style(if self.paint.is_coloured() {
+                "  {bar:24.cyan/dim} {pos}/{len} steps · {elapsed} · {msg}"
+            } else {
+                "  {bar:24} {pos}/{len} steps · {elapsed} · {msg}"
+            }));
+        }
+        if counts.total == 0 {
+            self.total.set_message(board.status.as_str());
+            self.total.tick();
+            return;
+        }
+        if let Some(row) = step.and_then(|step| board.row(step)) {
+            self.update_step(row);
+        }
         self.total.set_length(counts.total.into());
         self.total.set_position((counts.completed + counts.failed + counts.skipped).into());
         let hidden = (counts.in_progress as usize).saturating_sub(self.steps.len());
         let status = board.status.as_str().replace('_', " ");
         let more = if hidden > 0 { format!(" · {hidden} more under way") } else { String::new() };
-        self.total.set_message(format!(" · {status}{more}"));
-        if let Some(row) = step.and_then(|step| board.row(step)) {
-            self.update_step(row);
-        }
+        self.total.set_message(format!("{status}{more}"));
         self.total.tick();
     }
 

@@ -12,7 +12,7 @@ use crate::exit::Failed;
 use crate::output::{Screen, Tone};
 
 /// Characters of a line of agents.
-const WIDTH: usize = 92;
+const WIDTH: usize = 76;
 
 pub async fn print(
     screen: &Screen,

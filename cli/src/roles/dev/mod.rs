@@ -12,7 +12,7 @@ use goalmill_worker::executor::demo::{self, DemoServer};
 
 use super::signals::Signals;
 use super::worker::{self, Executors};
-use super::{load, scheduler};
+use super::{load, metrics_address, scheduler};
 use crate::args::DevArgs;
 use crate::client::Client;
 use crate::exit::{Exit, Failed, Outcome};
@@ -75,7 +75,7 @@ fn settings(args: &DevArgs) -> Result<Settings, Failed> {
         &[
             ("redis.url", redis),
             ("api.listen", args.listen.clone()),
-            ("metrics.listen", args.metrics.clone()),
+            ("metrics.listen", metrics_address(args.metrics.clone())),
             ("worker.slots", args.slots.map(|slots| slots.to_string())),
         ],
     )?;

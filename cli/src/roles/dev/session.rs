@@ -19,6 +19,10 @@ pub async fn run(screen: &Screen, args: &DevArgs, client: &Client) -> Outcome {
     let accepted = client.submit_goal(&json!({ "description": args.goal }), &key).await?;
     let patience = Patience { show: true, stop_at_approval: !args.keep, timeout: None };
     let waited = wait(screen, Source::Api(client.clone()), &accepted.plan_id, patience).await?;
+    if let Waited::Interrupted = waited {
+        screen.note("\nstopping");
+        return Ok(Exit::Interrupted);
+    }
     let exit = left_alone(screen, &accepted.plan_id, &waited);
     let Waited::Settled(_) = waited else { return Ok(exit) };
     let results = client.results(&accepted.plan_id).await?;
