@@ -30,8 +30,8 @@ impl RedisReader {
     ) -> Result<Vec<Delivery>> {
         self.open_queues(agent_types).await?;
         let mut turned = agent_types.to_vec();
-        turned.rotate_left(self.turn % agent_types.len());
         self.turn = self.turn.wrapping_add(1);
+        turned.rotate_left(self.turn % agent_types.len());
         let found = match turned.len() {
             1 => self.wait_for_tasks(worker, &turned, count, block_ms).await?,
             _ => self.pull_several(worker, &turned, count, block_ms).await?,
