@@ -39,14 +39,19 @@ impl std::fmt::Debug for Clock {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
 fn system_ms() -> u64 {
+    unix_us() / 1_000
+}
+
+/// The machine's clock in Unix microseconds, for measuring across processes of one machine.
+#[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
+pub fn unix_us() -> u64 {
     static START: OnceLock<(std::time::Instant, Duration)> = OnceLock::new();
     let (begun, wall) = START.get_or_init(|| {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         (std::time::Instant::now(), wall)
     });
-    u64::try_from((*wall + begun.elapsed()).as_millis()).unwrap_or(u64::MAX)
+    u64::try_from((*wall + begun.elapsed()).as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Writes Unix milliseconds as RFC 3339 in UTC: `2026-11-21T22:47:10.123Z`.

@@ -1,5 +1,7 @@
 //! What happened to a plan: recorded once, never changed. Folding a plan's events gives its state.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -166,7 +168,8 @@ impl Reason {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanCreated {
-    pub plan: Plan,
+    /// Shared, because the state keeps it too.
+    pub plan: Arc<Plan>,
     /// `submitted`, `rules`, `htn`, `llm`.
     pub planner: String,
     /// 0 to 1.
@@ -246,6 +249,8 @@ pub struct PlanRevised {
     pub confidence_delta: f64,
 }
 
+/// The plan is final. Steps in flight were cancelled by events of their own before; those that had not begun are
+/// cancelled by this one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanEnded {
     pub status: PlanStatus,
@@ -367,6 +372,11 @@ pub struct StepSkipped {
     pub reason: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
+    /// US dollars the failed attempt cost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cost: f64,
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub tokens: u64,
 }
 
 impl Event {

@@ -59,7 +59,7 @@ macro_rules! text_id {
 }
 
 text_id! {
-    /// A plan: `p<shard>-` and 16 characters of time and chance, so that ids of a shard sort by age.
+    /// A plan: `p<shard>-` and 16 characters derived from the submission's id.
     PlanId
 }
 text_id! {
@@ -107,9 +107,7 @@ impl EntryId {
 }
 
 /// A share of all plans, counted from 0.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct ShardId(pub u16);
 
@@ -131,10 +129,21 @@ pub fn base32(value: u128, chars: usize) -> String {
 }
 
 impl PlanId {
-    /// Makes an id in `shard` from the time (Unix milliseconds, 48 bits kept) and 32 random bits.
-    pub fn new(shard: ShardId, now_ms: u64, random: u64) -> Self {
-        let bits = (u128::from(now_ms & 0xffff_ffff_ffff) << 32) | u128::from(random & 0xffff_ffff);
-        format!("p{shard}-{}", base32(bits, 16)).into()
+    /// The id for a submission (or for a sub-plan): the same text always gives the same plan, which is what makes
+    /// a submission idempotent. The shard follows from the text too.
+    pub fn derive(shards: u16, text: &str) -> Self {
+        Self::derive_in(shard_of(text, shards), text)
+    }
+
+    /// As [`PlanId::derive`], in a shard that is given.
+    ///
+    /// FNV-1a, 128 bit, of which 80 are kept: two of a billion plans share an id with a chance of 1 in 2.4 million.
+    pub fn derive_in(shard: ShardId, text: &str) -> Self {
+        const PRIME: u128 = 0x0100_0000_0000_0000_0000_013b;
+        let hash = text
+            .bytes()
+            .fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128, |h, b| (h ^ u128::from(b)).wrapping_mul(PRIME));
+        format!("p{shard}-{}", base32(hash ^ (hash >> 64), 16)).into()
     }
 
     /// The shard the id carries; `None` when it is no plan id.
@@ -158,12 +167,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_id_carries_its_shard_and_sorts_by_time() {
-        let early = PlanId::new(ShardId(12), 1_795_293_490_279, 7);
-        let late = PlanId::new(ShardId(12), 1_795_293_490_280, 0);
-        assert_eq!(early.shard(), Some(ShardId(12)));
-        assert!(early < late);
-        assert_eq!(early.as_str().len(), "p12-".len() + 16);
+    fn a_plan_id_carries_its_shard_and_repeats() {
+        let id = PlanId::derive_in(ShardId(12), "req-1");
+        assert_eq!(id.shard(), Some(ShardId(12)));
+        assert_eq!(id, PlanId::derive_in(ShardId(12), "req-1"));
+        assert_ne!(id, PlanId::derive_in(ShardId(12), "req-2"));
+        assert_eq!(id.as_str().len(), "p12-".len() + 16);
+        assert_eq!(PlanId::derive(4, "req-1").shard(), Some(shard_of("req-1", 4)));
     }
 
     #[test]

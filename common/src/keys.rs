@@ -79,9 +79,12 @@ pub fn events(id: &PlanId) -> String {
     format!("goalmill:{{s{}}}:plan:{id}:events", shard(id))
 }
 
+/// What every blob's key begins with; nothing else is read for a reference.
+pub const BLOBS: &str = "goalmill:blob:";
+
 /// STRING: a payload too large to carry, by reference.
 pub fn blob(shard: ShardId, id: &str) -> String {
-    format!("goalmill:blob:{{s{shard}}}:{id}")
+    format!("{BLOBS}{{s{shard}}}:{id}")
 }
 
 fn shard(id: &PlanId) -> ShardId {
@@ -94,7 +97,7 @@ mod tests {
 
     #[test]
     fn keys_of_a_shard_share_its_tag() {
-        let id = PlanId::new(ShardId(3), 0, 0);
+        let id = PlanId::from("p3-0000000000000000");
         for key in [reports(ShardId(3)), active(ShardId(3)), plan(&id), events(&id), blob(ShardId(3), "x")] {
             assert!(key.contains("{s3}"), "{key}");
         }

@@ -1,5 +1,7 @@
 //! Log lines on standard error, and the Prometheus recorder.
 
+use std::sync::OnceLock;
+
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
 
@@ -26,16 +28,20 @@ pub fn log(level: &str, format: LogFormat) {
 }
 
 /// Waiting times, seconds.
-const WAIT: &[f64] =
-    &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0];
+const WAIT: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0];
 /// Execution times, seconds.
-const RUN: &[f64] =
-    &[0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0];
+const RUN: &[f64] = &[0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0];
 
-/// Installs the process-wide metrics recorder, once; `None` when there is one already.
+/// The process-wide metrics recorder: installed by the first call, shared by the later ones; `None` when the
+/// program that embeds us has one of its own.
 ///
-/// The caller renders it and must call `run_upkeep` every few seconds, or histogram samples pile up.
+/// Whoever renders it must call `run_upkeep` every few seconds, or histogram samples pile up.
 pub fn metrics() -> Option<PrometheusHandle> {
+    static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+    HANDLE.get_or_init(install).clone()
+}
+
+fn install() -> Option<PrometheusHandle> {
     let recorder = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_wait_seconds".into()), WAIT)
         .and_then(|b| b.set_buckets_for_metric(Matcher::Suffix("_seconds".into()), RUN))

@@ -29,6 +29,26 @@ pub struct PlanSummary {
     pub seq: u64,
 }
 
+impl PlanSummary {
+    /// Reads the summary that the shard's owner keeps in Redis; `None` when there is none, or it is not one.
+    pub fn from_fields(plan_id: PlanId, fields: &std::collections::BTreeMap<String, String>) -> Option<Self> {
+        let text = |name: &str| fields.get(name).map(String::as_str);
+        Some(Self {
+            plan_id,
+            status: PlanStatus::parse(text("status")?)?,
+            name: text("name").unwrap_or_default().to_owned(),
+            revision: text("revision")?.parse().ok()?,
+            counts: serde_json::from_str(text("counts")?).ok()?,
+            progress: text("progress")?.parse().ok()?,
+            usage: Usage { tokens: text("tokens")?.parse().ok()?, cost: text("cost")?.parse().ok()? },
+            created_at: text("created")?.to_owned(),
+            updated_at: text("updated")?.to_owned(),
+            finished_at: text("finished").map(Into::into),
+            seq: text("seq")?.parse().ok()?,
+        })
+    }
+}
+
 /// A plan with its steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PlanView {

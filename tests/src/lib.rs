@@ -1,5 +1,7 @@
 //! The harness of all tests that need more than one package: a private Redis, processes, a network that fails.
 
+pub mod audit;
+pub mod installation;
 pub mod process;
 pub mod proxy;
 pub mod redis_server;

@@ -62,9 +62,7 @@ impl Process {
     pub async fn wait_exit(&mut self, limit: Duration) -> Result<ExitStatus> {
         let ended = until_some(limit, async || self.child.try_wait().transpose()).await;
         ended
-            .with_context(|| {
-                format!("the process did not end within {limit:?}: {}", self.output())
-            })?
+            .with_context(|| format!("the process did not end within {limit:?}: {}", self.output()))?
             .map_err(Into::into)
     }
 
@@ -76,8 +74,7 @@ impl Process {
             found.map(Some).or(ended.then_some(None))
         });
         let line = line.await;
-        line.flatten()
-            .with_context(|| format!("no line with `{text}` within {limit:?}: {}", self.output()))
+        line.flatten().with_context(|| format!("no line with `{text}` within {limit:?}: {}", self.output()))
     }
 
     /// Waits until `<base_url>/readyz` answers 200.
@@ -90,11 +87,7 @@ impl Process {
             let answer = reqwest::get(&url).await.ok()?;
             answer.status().is_success().then_some(true)
         });
-        ensure!(
-            ready.await == Some(true),
-            "`{url}` is not ready within {limit:?}: {}",
-            self.output()
-        );
+        ensure!(ready.await == Some(true), "`{url}` is not ready within {limit:?}: {}", self.output());
         Ok(())
     }
 }
@@ -113,11 +106,7 @@ pub fn binary() -> PathBuf {
     let test = std::env::current_exe().expect("a running program has a path");
     let profile = test.ancestors().nth(2).expect("tests run from `target/<profile>/deps`");
     let binary = profile.join(format!("goalmill{}", std::env::consts::EXE_SUFFIX));
-    assert!(
-        binary.exists(),
-        "`{}` is missing: run `cargo build -p goalmill` first",
-        binary.display()
-    );
+    assert!(binary.exists(), "`{}` is missing: run `cargo build -p goalmill` first", binary.display());
     binary
 }
 

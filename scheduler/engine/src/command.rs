@@ -26,18 +26,32 @@ pub struct Envelope {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Begins a plan; `secret` is a word nobody can guess, from which attempt tokens are made.
-    Submit { plan_id: PlanId, secret: String, submit: Box<Submit> },
+    Submit {
+        plan_id: PlanId,
+        secret: String,
+        submit: Box<Submit>,
+    },
     /// From people and programs. `Verb::Submit` is refused here: see [`Command::Submit`].
     Verb(Verb),
     /// The planner's answer; refused if the plan has moved past `revision`.
-    Planned { revision: u32, answer: PlanAnswer },
+    Planned {
+        revision: u32,
+        answer: PlanAnswer,
+    },
     /// A ready step goes out.
     Dispatch(StepIndex),
     Report(Box<Report>),
     /// A timer has come due.
     Due(Timer),
     /// The sub-plan of a step is final.
-    SubPlanEnded { step: StepId, attempt: u32, status: PlanStatus, outputs: Json, usage: Usage, failure: Option<Failure> },
+    SubPlanEnded {
+        step: StepId,
+        attempt: u32,
+        status: PlanStatus,
+        outputs: Json,
+        usage: Usage,
+        failure: Option<Failure>,
+    },
 }
 
 /// What a planner says.
@@ -45,7 +59,10 @@ pub enum Command {
 pub enum PlanAnswer {
     Plan(Box<Planned>),
     /// No planner could; with the located errors of the best try.
-    Failed { reason: String, issues: Vec<goalmill_common::problem::Issue> },
+    Failed {
+        reason: String,
+        issues: Vec<goalmill_common::problem::Issue>,
+    },
 }
 
 /// What wakes up: the plan (deadline, approval limit, planner's limit) or one step (backoff, limits).

@@ -1,15 +1,208 @@
 //! Decides what a command makes happen.
 
-use crate::{Context, Decision, Effect, Envelope, PlanState, Rejection};
+use std::collections::VecDeque;
+
+use goalmill_common::event::{Event, PlanEvent, Record, StepEvent};
+use goalmill_common::id::StepId;
+use goalmill_common::status::{PlanStatus, StepStatus};
+
+use crate::apply::apply;
+use crate::graph::to_usize;
+use crate::react::react;
+use crate::{Command, Context, Decision, Effect, Envelope, PlanState, Rejection, StepIndex, Timer};
 
 /// Decides what a command makes happen, and folds it into the state.
+///
+/// Reads no clock and draws no number: both ride in the envelope, so the same inputs give the same events. On a
+/// rejection the state is as before. The records continue the state's sequence; the state is ahead of the journal
+/// until they are committed.
 pub fn decide(state: &mut PlanState, context: &Context, envelope: Envelope) -> Result<Decision, Rejection> {
-    let _ = (state, context, envelope);
-    Err(Rejection::NotDue)
+    let mut turn = Turn::begin(state, context, envelope.now_ms, envelope.random, envelope.actor);
+    turn.take(envelope.command)?;
+    Ok(turn.end())
 }
 
-/// Names the effects that may not have run before a restart.
-pub fn pending(state: &PlanState) -> Vec<Effect> {
-    let _ = state;
-    Vec::new()
+/// One command being dealt with: events are folded as they are made.
+pub(crate) struct Turn<'a> {
+    pub(crate) state: &'a mut PlanState,
+    pub(crate) context: &'a Context,
+    pub(crate) now_ms: u64,
+    random: u64,
+    actor: Option<String>,
+    records: Vec<Record>,
+    pub(crate) effects: Vec<Effect>,
+    /// Steps that became final, whose dependents are to be looked at.
+    pub(crate) finished: VecDeque<u32>,
+    /// Steps whose wake-up moved, with what it was.
+    dues: Vec<(u32, u64)>,
+    plan_due: Option<u64>,
+    had_room: bool,
+    freed: bool,
+}
+
+impl<'a> Turn<'a> {
+    fn begin(state: &'a mut PlanState, context: &'a Context, now_ms: u64, random: u64, actor: Option<String>) -> Self {
+        let (plan_due, had_room) = (state.plan_due(), state.has_room());
+        Self {
+            state,
+            context,
+            now_ms,
+            random,
+            actor,
+            records: Vec::new(),
+            effects: Vec::new(),
+            finished: VecDeque::new(),
+            dues: Vec::new(),
+            plan_due,
+            had_room,
+            freed: false,
+        }
+    }
+
+    fn take(&mut self, command: Command) -> Result<(), Rejection> {
+        if let Command::Submit { plan_id, secret, submit } = command {
+            return self.submit(plan_id, secret, *submit);
+        }
+        if self.state.born.is_none() {
+            return Err(not_allowed("there is no plan yet"));
+        }
+        if self.state.is_final() {
+            return Err(Rejection::Final { status: self.state.status });
+        }
+        match command {
+            Command::Submit { .. } => Err(Rejection::Exists),
+            Command::Verb(verb) => self.verb(verb),
+            Command::Planned { revision, answer } => self.planned(revision, answer),
+            Command::Dispatch(i) => self.dispatch(i),
+            Command::Report(report) => self.report(*report),
+            Command::Due(Timer::Plan) => self.plan_due(),
+            Command::Due(Timer::Step(i)) => self.step_due(i),
+            Command::SubPlanEnded { step, attempt, status, outputs, usage, failure } => {
+                self.sub_plan_ended(&step, attempt, status, outputs, usage, failure)
+            }
+        }
+    }
+
+    fn end(mut self) -> Decision {
+        if !self.state.is_final() && self.state.seq >= self.context.limits.events_max {
+            self.fail_for_events();
+        }
+        self.set_timers();
+        let has_room = self.state.has_room();
+        if has_room && (!self.had_room || self.freed) {
+            self.effects.push(Effect::Room);
+        }
+        Decision { records: self.records, effects: self.effects }
+    }
+
+    /// Names each wake-up that is another one than before the command, once.
+    fn set_timers(&mut self) {
+        self.dues.sort_by_key(|(i, _)| *i);
+        self.dues.dedup_by_key(|(i, _)| *i);
+        for (i, before) in std::mem::take(&mut self.dues) {
+            let due = self.state.steps[to_usize(i)].due_ms;
+            if due != before {
+                let timer = Timer::Step(StepIndex(i));
+                self.effects.push(Effect::Timer(timer, crate::state::at(due)));
+            }
+        }
+        let due = self.state.plan_due();
+        if due != self.plan_due {
+            self.effects.push(Effect::Timer(Timer::Plan, due));
+        }
+    }
+
+    /// Records an event, folds it, and names what follows from it.
+    fn emit(&mut self, event: Event) {
+        let actor = self.actor.clone();
+        let record = Record { seq: self.state.seq + 1, time_ms: self.now_ms, actor, event };
+        apply(self.state, &record).expect("the engine emits only what the move table allows");
+        react(self.state, &record, &mut self.effects);
+        self.records.push(record);
+    }
+
+    pub(crate) fn emit_plan(&mut self, event: PlanEvent) {
+        self.emit(Event::Plan(event));
+    }
+
+    /// Records an event of the step's current attempt.
+    pub(crate) fn emit_step(&mut self, i: u32, event: StepEvent) {
+        let attempt = self.state.steps[to_usize(i)].attempt;
+        self.emit_attempt(i, attempt, event);
+    }
+
+    /// Records an event that begins the step's next attempt.
+    pub(crate) fn emit_next(&mut self, i: u32, event: StepEvent) {
+        let attempt = self.state.steps[to_usize(i)].attempt + 1;
+        self.emit_attempt(i, attempt, event);
+    }
+
+    fn emit_attempt(&mut self, i: u32, attempt: u32, event: StepEvent) {
+        let before = &self.state.steps[to_usize(i)];
+        let (due, flew) = (before.due_ms, before.status.is_in_flight());
+        let step = self.id_of(i);
+        self.emit(Event::Step { step, attempt, event });
+        let after = &self.state.steps[to_usize(i)];
+        if after.due_ms != due {
+            self.dues.push((i, due));
+        }
+        self.freed |= flew && !after.status.is_in_flight() && self.state.graph.resource(i).is_some();
+        if after.status.is_final() {
+            self.finished.push_back(i);
+        }
+    }
+
+    /// Remembers the wake-ups of all steps, before the plan's end clears them.
+    pub(crate) fn note_dues(&mut self) {
+        let dues = self.state.steps.iter().enumerate().filter(|(_, step)| step.due_ms > 0);
+        self.dues.extend(dues.map(|(i, step)| (crate::graph::to_u32(i), step.due_ms)));
+    }
+
+    pub(crate) fn id_of(&self, i: u32) -> StepId {
+        self.state.plan.steps[to_usize(i)].id.clone()
+    }
+
+    /// One of several draws made from the envelope's.
+    ///
+    /// Source: G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+    pub(crate) fn draw(&mut self) -> u64 {
+        let drawn = self.random;
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        self.random = z ^ (z >> 31);
+        drawn
+    }
+
+    /// So many milliseconds from now. Never 0, which stands for no time at all.
+    pub(crate) fn after(&self, ms: u64) -> u64 {
+        self.now_ms.saturating_add(ms).max(1)
+    }
+
+    /// The step, if the plan has it and is past its planning.
+    pub(crate) fn find(&self, step: &StepId) -> Result<u32, Rejection> {
+        self.state.graph.find(step.as_str()).ok_or_else(|| Rejection::UnknownStep { step: step.clone() })
+    }
+
+    pub(crate) fn status_of(&self, i: u32) -> StepStatus {
+        self.state.steps[to_usize(i)].status
+    }
+
+    /// Whether steps may move: the plan has been accepted and has not ended.
+    pub(crate) fn is_active(&self) -> bool {
+        match self.state.status {
+            PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused => true,
+            PlanStatus::Planning
+            | PlanStatus::AwaitingApproval
+            | PlanStatus::Completed
+            | PlanStatus::Partial
+            | PlanStatus::Failed
+            | PlanStatus::Cancelled
+            | PlanStatus::Rejected => false,
+        }
+    }
+}
+
+pub(crate) fn not_allowed(reason: impl Into<String>) -> Rejection {
+    Rejection::NotAllowed { reason: reason.into() }
 }

@@ -1,3 +1,53 @@
-//! How goals become plans.
+//! How goals become plans: planners are tried in order, the first valid plan is taken.
 
+use async_trait::async_trait;
+use goalmill_common::agent::Agent;
+use goalmill_common::command::Planned;
+use goalmill_common::goal::Goal;
+use goalmill_common::limits::Limits;
+use goalmill_common::problem::Issue;
+
+pub mod facts;
+pub mod pipeline;
 pub mod rules;
+
+pub use pipeline::{Checked, Pipeline, SetupError, Validate};
+pub use rules::RulesPlanner;
+
+/// A way to make plans.
+#[async_trait]
+pub trait Planner: Send + Sync {
+    /// The word for it in settings and in the log: `rules`.
+    fn name(&self) -> &'static str;
+
+    /// Makes a plan for the goal; the caller validates it and limits the time.
+    async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError>;
+}
+
+/// What is to be planned.
+#[derive(Clone, Debug)]
+pub struct PlanRequest {
+    pub goal: Goal,
+    /// The agents that are registered.
+    pub agents: Vec<Agent>,
+    pub limits: Limits,
+    /// Unix milliseconds; `in May` is the next May from then.
+    pub now_ms: u64,
+    /// 0 for the first plan of a goal, else the revision asked for.
+    pub revision: u32,
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct PlanningError {
+    pub reason: String,
+    /// The located errors of the best try.
+    pub issues: Vec<Issue>,
+}
+
+impl PlanningError {
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), issues: Vec::new() }
+    }
+}

@@ -28,8 +28,7 @@ async fn a_commit_changes_what_it_names_and_nothing_else(mut stage: Stage) {
     own(&*stage.broker, S0, "t1").await;
     stage.broker.open_queue(&"build".into()).await.unwrap();
     stage.broker.send(S0, &fields(&[("v", "1"), ("data", "[]")])).await.unwrap();
-    let read =
-        stage.broker.reader().await.unwrap().inbox(S0, &EntryId::start(), 10, 0).await.unwrap();
+    let read = stage.broker.reader().await.unwrap().inbox(S0, &EntryId::start(), 10, 0).await.unwrap();
     let before = stage.look().await;
     let first = Commit {
         cursor: Some(read[0].id.clone()),
@@ -38,16 +37,7 @@ async fn a_commit_changes_what_it_names_and_nothing_else(mut stage: Stage) {
         ..commit("t1", 1)
     };
     assert_eq!(stage.broker.commit(&first).await.unwrap(), Committed::Applied);
-    let visible = [
-        "owner 0",
-        "active 0",
-        "index 0",
-        "inbox 0",
-        "cursor 0",
-        "log p0-a",
-        "summary p0-a",
-        "queue build",
-    ];
+    let visible = ["owner 0", "active 0", "index 0", "inbox 0", "cursor 0", "log p0-a", "summary p0-a", "queue build"];
     let keys = [
         "goalmill:{s0}:owner",
         "goalmill:{s0}:active",
@@ -64,22 +54,14 @@ async fn a_commit_changes_what_it_names_and_nothing_else(mut stage: Stage) {
     assert_eq!(summary, expected.map(|(k, v)| (k.to_string(), v.to_string())).into());
     assert_eq!(stage.broker.active(S0).await.unwrap(), vec![PlanId::from("p0-a")]);
     let log = stage.broker.log(&"p0-a".into(), 0, 10).await.unwrap();
-    let entry = LogEntry {
-        last_seq: 3,
-        time: "2026-11-21T22:47:10.123Z".into(),
-        events: "[\"p0-a to 3\"]".into(),
-    };
+    let entry = LogEntry { last_seq: 3, time: "2026-11-21T22:47:10.123Z".into(), events: "[\"p0-a to 3\"]".into() };
     assert_eq!(log, vec![entry]);
 
     let before = stage.look().await;
     let second = Commit { plans: vec![plan("p0-a", 3, 4, Activity::Continues)], ..commit("t1", 2) };
     assert_eq!(stage.broker.commit(&second).await.unwrap(), Committed::Applied);
-    let keys = [
-        "goalmill:{s0}:owner",
-        "goalmill:{s0}:index",
-        "goalmill:{s0}:plan:p0-a",
-        "goalmill:{s0}:plan:p0-a:events",
-    ];
+    let keys =
+        ["goalmill:{s0}:owner", "goalmill:{s0}:index", "goalmill:{s0}:plan:p0-a", "goalmill:{s0}:plan:p0-a:events"];
     stage.assert_changed(&before, &["owner 0", "index 0", "log p0-a", "summary p0-a"], &keys).await;
 }
 
@@ -120,20 +102,13 @@ async fn a_commit_on_another_sequence_is_refused_whole(mut stage: Stage) {
     let before = stage.look().await;
     for (id, base) in [("p0-a", 0), ("p0-a", 1), ("p0-a", 3), ("p0-b", 1)] {
         let mut wrong = full(commit("t1", 2));
-        wrong.plans = vec![
-            plan("p0-c", 0, 1, Activity::Begins),
-            plan(id, base, base + 9, Activity::Continues),
-        ];
+        wrong.plans = vec![plan("p0-c", 0, 1, Activity::Begins), plan(id, base, base + 9, Activity::Continues)];
         let answer = stage.broker.commit(&wrong).await.unwrap();
         assert!(matches!(answer, Committed::Gap(_)), "{id} from {base}: {answer:?}");
     }
     stage.assert_unchanged(&before).await;
     let right = Commit { plans: vec![plan("p0-a", 2, 3, Activity::Continues)], ..commit("t1", 2) };
-    assert_eq!(
-        stage.broker.commit(&right).await.unwrap(),
-        Committed::Applied,
-        "a refused number is still free"
-    );
+    assert_eq!(stage.broker.commit(&right).await.unwrap(), Committed::Applied, "a refused number is still free");
 }
 
 async fn a_commit_with_a_foreign_token_is_refused_whole(mut stage: Stage) {
@@ -148,22 +123,15 @@ async fn a_commit_with_a_foreign_token_is_refused_whole(mut stage: Stage) {
 async fn a_commit_for_an_unowned_shard_is_refused_whole(mut stage: Stage) {
     own(&*stage.broker, S0, "t1").await;
     let before = stage.look().await;
-    let unowned =
-        Commit { shard: S1, plans: vec![plan("p1-a", 0, 1, Activity::Begins)], ..commit("t1", 1) };
+    let unowned = Commit { shard: S1, plans: vec![plan("p1-a", 0, 1, Activity::Begins)], ..commit("t1", 1) };
     assert_eq!(stage.broker.commit(&unowned).await.unwrap(), Committed::Fenced);
-    assert_eq!(
-        stage.broker.commit(&Commit { token: String::new(), ..unowned }).await.unwrap(),
-        Committed::Fenced
-    );
+    assert_eq!(stage.broker.commit(&Commit { token: String::new(), ..unowned }).await.unwrap(), Committed::Fenced);
     stage.assert_unchanged(&before).await;
 }
 
 async fn a_new_plan_that_exists_is_refused(mut stage: Stage) {
     own(&*stage.broker, S0, "t1").await;
-    let begin = |number| Commit {
-        plans: vec![plan("p0-a", 0, 1, Activity::Begins)],
-        ..commit("t1", number)
-    };
+    let begin = |number| Commit { plans: vec![plan("p0-a", 0, 1, Activity::Begins)], ..commit("t1", number) };
     assert_eq!(stage.broker.commit(&begin(1)).await.unwrap(), Committed::Applied);
     let before = stage.look().await;
     assert!(matches!(stage.broker.commit(&begin(2)).await.unwrap(), Committed::Gap(_)));
@@ -202,10 +170,7 @@ async fn an_ended_plan_leaves_the_active_ones_and_expires(mut stage: Stage) {
         ..commit("t1", 1)
     };
     assert_eq!(stage.broker.commit(&begin).await.unwrap(), Committed::Applied);
-    let end = Commit {
-        plans: vec![plan("p0-a", 1, 2, Activity::Ends { retention_ms: 60_000 })],
-        ..commit("t1", 2)
-    };
+    let end = Commit { plans: vec![plan("p0-a", 1, 2, Activity::Ends { retention_ms: 60_000 })], ..commit("t1", 2) };
     assert_eq!(stage.broker.commit(&end).await.unwrap(), Committed::Applied);
     assert_eq!(stage.broker.active(S0).await.unwrap(), vec![PlanId::from("p0-b")]);
     stage.later(30_000).await;
@@ -223,11 +188,7 @@ async fn the_index_forgets_expired_plans_only(mut stage: Stage) {
     own(&*stage.broker, S0, "t1").await;
     let ends = Activity::Ends { retention_ms: 60_000 };
     let all = Commit {
-        plans: vec![
-            plan("p0-a", 0, 1, ends),
-            plan("p0-b", 0, 2, Activity::Begins),
-            plan("p0-c", 0, 5, ends),
-        ],
+        plans: vec![plan("p0-a", 0, 1, ends), plan("p0-b", 0, 2, Activity::Begins), plan("p0-c", 0, 5, ends)],
         ..commit("t1", 1)
     };
     assert_eq!(stage.broker.commit(&all).await.unwrap(), Committed::Applied);
@@ -247,10 +208,8 @@ async fn the_index_forgets_expired_plans_only(mut stage: Stage) {
 async fn plans_are_listed_last_changed_first(stage: Stage) {
     own(&*stage.broker, S0, "t1").await;
     let changed_at = [("p0-a", 30), ("p0-b", 10), ("p0-c", 20), ("p0-d", 20)];
-    let plans = changed_at.map(|(id, at)| goalmill_broker::PlanWrite {
-        index_ms: at,
-        ..plan(id, 0, 1, Activity::Begins)
-    });
+    let plans =
+        changed_at.map(|(id, at)| goalmill_broker::PlanWrite { index_ms: at, ..plan(id, 0, 1, Activity::Begins) });
     let all = Commit { plans: plans.into(), ..commit("t1", 1) };
     assert_eq!(stage.broker.commit(&all).await.unwrap(), Committed::Applied);
     let listed = async |before, limit| -> Vec<String> {
@@ -268,10 +227,8 @@ async fn the_log_is_read_in_pages(stage: Stage) {
     own(&*stage.broker, S0, "t1").await;
     let mut base = 0;
     for number in 1..=10 {
-        let next = Commit {
-            plans: vec![plan("p0-a", base, base + number, Activity::Continues)],
-            ..commit("t1", number)
-        };
+        let next =
+            Commit { plans: vec![plan("p0-a", base, base + number, Activity::Continues)], ..commit("t1", number) };
         assert_eq!(stage.broker.commit(&next).await.unwrap(), Committed::Applied);
         base += number;
     }
@@ -298,10 +255,7 @@ async fn events_and_summaries_keep_every_byte(stage: Stage) {
     write.summary = vec![("status", odd.into()), ("empty", String::new())];
     let all = Commit {
         plans: vec![write],
-        tasks: vec![goalmill_broker::TaskWrite {
-            agent_type: "build".into(),
-            data: (0..=255).collect(),
-        }],
+        tasks: vec![goalmill_broker::TaskWrite { agent_type: "build".into(), data: (0..=255).collect() }],
         ..commit("t1", 1)
     };
     assert_eq!(stage.broker.commit(&all).await.unwrap(), Committed::Applied);
@@ -323,23 +277,14 @@ async fn a_large_commit_is_applied_whole(stage: Stage) {
     let mut reader = stage.broker.reader().await.unwrap();
     let mut pulled = Vec::new();
     while pulled.len() < COUNT {
-        let more = reader
-            .pull(&WorkerId::from("w1"), std::slice::from_ref(&build), 1_000, 0)
-            .await
-            .unwrap();
+        let more = reader.pull(&WorkerId::from("w1"), std::slice::from_ref(&build), 1_000, 0).await.unwrap();
         assert!(!more.is_empty(), "{} of {COUNT} tasks", pulled.len());
         pulled.extend(more);
     }
-    let numbers: Vec<String> =
-        pulled.iter().map(|task| String::from_utf8(task.data.clone()).unwrap()).collect();
-    assert_eq!(
-        numbers,
-        (0..COUNT).map(|n| n.to_string()).collect::<Vec<_>>(),
-        "in the order of the commit"
-    );
+    let numbers: Vec<String> = pulled.iter().map(|task| String::from_utf8(task.data.clone()).unwrap()).collect();
+    assert_eq!(numbers, (0..COUNT).map(|n| n.to_string()).collect::<Vec<_>>(), "in the order of the commit");
 
-    let plans: Vec<_> =
-        (0..2_000).map(|n| plan(&format!("p0-{n}"), 0, 1, Activity::Begins)).collect();
+    let plans: Vec<_> = (0..2_000).map(|n| plan(&format!("p0-{n}"), 0, 1, Activity::Begins)).collect();
     let acknowledged = pulled.into_iter().map(|task| (build.clone(), task.entry)).collect();
     let large = Commit { plans, acknowledged, ..commit("t1", 2) };
     assert_eq!(stage.broker.commit(&large).await.unwrap(), Committed::Applied);

@@ -25,10 +25,7 @@ async fn an_installation_is_made_once(mut stage: Stage) {
 
 async fn the_back_end_says_how_it_feels(mut stage: Stage) {
     let health = stage.broker.check().await.unwrap();
-    assert!(
-        health.version.starts_with("embedded") || health.version.starts_with("redis 7"),
-        "{health:?}"
-    );
+    assert!(health.version.starts_with("embedded") || health.version.starts_with("redis 7"), "{health:?}");
     assert!(health.warnings.is_empty() && health.memory_used < 0.5, "{health:?}");
     stage.later(5).await;
     let later = stage.broker.check().await.unwrap();
@@ -39,8 +36,7 @@ async fn the_back_end_says_how_it_feels(mut stage: Stage) {
 async fn a_fresh_server_has_no_installation_until_one_is_opened() {
     let server = RedisServer::start().await.unwrap();
     let redis = goalmill_broker::redis::connect(&server.settings()).await.unwrap();
-    let embedded =
-        goalmill_broker::embedded::open(None, goalmill_common::clock::Clock::system()).unwrap();
+    let embedded = goalmill_broker::embedded::open(None, goalmill_common::clock::Clock::system()).unwrap();
     for broker in [redis, embedded] {
         assert_eq!(broker.meta().await.unwrap(), None);
         broker.check().await.unwrap();
@@ -77,25 +73,19 @@ async fn a_server_that_holds_another_installation_is_refused() {
 #[tokio::test]
 async fn a_killed_server_that_comes_back_is_known_again_with_all_that_was_answered() {
     for fsync in [Fsync::EverySecond, Fsync::Always] {
-        let mut server =
-            RedisServer::start_with(Options { fsync, ..Options::default() }).await.unwrap();
+        let mut server = RedisServer::start_with(Options { fsync, ..Options::default() }).await.unwrap();
         let broker = goalmill_broker::redis::connect(&server.settings()).await.unwrap();
         broker.open(&Install { instance: "first".into(), shards: 2 }).await.unwrap();
         own(&*broker, S0, "t1").await;
         for number in 1..=50 {
-            let next = Commit {
-                plans: vec![plan("p0-a", number - 1, number, Activity::Continues)],
-                ..commit("t1", number)
-            };
+            let next =
+                Commit { plans: vec![plan("p0-a", number - 1, number, Activity::Continues)], ..commit("t1", number) };
             assert_eq!(broker.commit(&next).await.unwrap(), Committed::Applied);
         }
         server.kill9();
         assert!(matches!(broker.check().await, Err(BrokerError::Unavailable(_))));
         server.restart().await.unwrap();
-        goalmill_tests::wait::until(goalmill_tests::wait::SOON, async || {
-            broker.check().await.is_ok()
-        })
-        .await;
+        goalmill_tests::wait::until(goalmill_tests::wait::SOON, async || broker.check().await.is_ok()).await;
         assert_eq!(broker.log(&"p0-a".into(), 0, 100).await.unwrap().len(), 50, "{fsync:?}");
     }
 }

@@ -13,9 +13,7 @@ use goalmill_tests::proxy::{Proxy, Way};
 use goalmill_tests::redis_server::{Fsync, Options, RedisServer};
 use goalmill_tests::wait::{SOON, until, until_some};
 
-use crate::make::{
-    S0, S1, claim, commit, dispatch, fields, lease, letter, own, plan, submission, task,
-};
+use crate::make::{S0, S1, claim, commit, dispatch, fields, lease, letter, own, plan, submission, task};
 use crate::stage::Stage;
 
 /// What repeating a verb does.
@@ -105,9 +103,7 @@ async fn act(verb: &str, broker: &dyn Broker, known: &Known) -> Result<(), Broke
         "plans" => broker.plans(S0, 1 << 40, 9).await.map(drop),
         "sweep_index" => broker.sweep_index(S0, 1 << 40).await.map(drop),
         "submit" => broker.submit(&submission("r2")).await.map(drop),
-        "acknowledge_submissions" => {
-            broker.acknowledge_submissions(std::slice::from_ref(&known.submission)).await
-        }
+        "acknowledge_submissions" => broker.acknowledge_submissions(std::slice::from_ref(&known.submission)).await,
         "answer" => broker.answer(&[("r1".into(), "a".into()), ("r2".into(), "b".into())]).await,
         "answers" => broker.answers(&["r1".into(), "r2".into()]).await.map(drop),
         "send" => broker.send(S0, &fields(&[("v", "1")])).await,
@@ -157,17 +153,9 @@ async fn cut_everywhere(way: Way) {
 }
 
 /// Loses message `place` of a verb; `false` when the verb needs no so many.
-async fn cut_at(
-    server: &Arc<RedisServer>,
-    verb: &str,
-    repeated: Repeated,
-    way: Way,
-    place: u32,
-) -> bool {
+async fn cut_at(server: &Arc<RedisServer>, verb: &str, repeated: Repeated, way: Way, place: u32) -> bool {
     let proxy = Proxy::start(server.port()).await.unwrap();
-    let mut stage =
-        Stage::redis_through(server, &RedisSettings { url: proxy.url(), ..server.settings() })
-            .await;
+    let mut stage = Stage::redis_through(server, &RedisSettings { url: proxy.url(), ..server.settings() }).await;
     let known = prepare(server).await;
     let before = stage.raw_keys().await;
     proxy.lose_nth(way, place);
@@ -191,21 +179,13 @@ async fn cut_at(
             if first.is_ok() || after_first != before {
                 assert_eq!(after_second, after_first, "{what}: once is as good as twice");
             }
-            assert_eq!(
-                after_third(&mut stage).await,
-                after_second,
-                "{what}: twice is as good as three times"
-            );
+            assert_eq!(after_third(&mut stage).await, after_second, "{what}: twice is as good as three times");
         }
         Repeated::Completes => {
             if first.is_ok() {
                 assert_eq!(after_second, after_first, "{what}: once is as good as twice");
             }
-            assert_eq!(
-                after_third(&mut stage).await,
-                after_second,
-                "{what}: twice is as good as three times"
-            );
+            assert_eq!(after_third(&mut stage).await, after_second, "{what}: twice is as good as three times");
         }
         Repeated::Ticks => {
             let third = after_third(&mut stage).await;
@@ -262,9 +242,7 @@ fn second_commit(known: &Known) -> Commit {
 async fn a_commit_whose_reply_was_lost_is_a_duplicate_when_sent_again() {
     let server = Arc::new(RedisServer::start().await.unwrap());
     let proxy = Proxy::start(server.port()).await.unwrap();
-    let mut stage =
-        Stage::redis_through(&server, &RedisSettings { url: proxy.url(), ..server.settings() })
-            .await;
+    let mut stage = Stage::redis_through(&server, &RedisSettings { url: proxy.url(), ..server.settings() }).await;
     let known = prepare(&server).await;
     let before = stage.raw_keys().await;
     proxy.lose_reply_to("goalmill_commit");
@@ -280,9 +258,7 @@ async fn a_commit_whose_reply_was_lost_is_a_duplicate_when_sent_again() {
 async fn tasks_whose_delivery_was_lost_come_back_by_their_lease() {
     let server = Arc::new(RedisServer::start().await.unwrap());
     let proxy = Proxy::start(server.port()).await.unwrap();
-    let mut stage =
-        Stage::redis_through(&server, &RedisSettings { url: proxy.url(), ..server.settings() })
-            .await;
+    let mut stage = Stage::redis_through(&server, &RedisSettings { url: proxy.url(), ..server.settings() }).await;
     own(&*stage.broker, S0, "t1").await;
     let types = ["build", "test"].map(AgentType::from);
     for agent_type in &types {
@@ -309,9 +285,7 @@ async fn tasks_whose_delivery_was_lost_come_back_by_their_lease() {
 async fn submissions_whose_delivery_was_lost_are_read_again_at_once() {
     let server = Arc::new(RedisServer::start().await.unwrap());
     let proxy = Proxy::start(server.port()).await.unwrap();
-    let stage =
-        Stage::redis_through(&server, &RedisSettings { url: proxy.url(), ..server.settings() })
-            .await;
+    let stage = Stage::redis_through(&server, &RedisSettings { url: proxy.url(), ..server.settings() }).await;
     let mut reader = stage.broker.reader().await.unwrap();
     assert!(reader.submissions("s1", 9, 0).await.unwrap().is_empty());
     let id = stage.broker.submit(&submission("r1")).await.unwrap();
@@ -326,9 +300,7 @@ async fn submissions_whose_delivery_was_lost_are_read_again_at_once() {
 async fn waits_that_are_cut_fail_and_the_next_one_works() {
     let server = Arc::new(RedisServer::start().await.unwrap());
     let proxy = Proxy::start(server.port()).await.unwrap();
-    let stage =
-        Stage::redis_through(&server, &RedisSettings { url: proxy.url(), ..server.settings() })
-            .await;
+    let stage = Stage::redis_through(&server, &RedisSettings { url: proxy.url(), ..server.settings() }).await;
     let mut reader = stage.broker.reader().await.unwrap();
     assert!(reader.inbox(S0, &EntryId::start(), 9, 0).await.unwrap().is_empty());
     let connections = proxy.connections();
@@ -357,9 +329,7 @@ async fn a_silent_network_is_an_error_in_time_and_heals() {
     proxy.black_hole();
     let known = Known { submission: "1-1".into(), tasks: Vec::new() };
     for verb in ["renew", "send", "check", "queues"] {
-        let answer = tokio::time::timeout(SOON, act(verb, &*stage.broker, &known))
-            .await
-            .expect("it gives up");
+        let answer = tokio::time::timeout(SOON, act(verb, &*stage.broker, &known)).await.expect("it gives up");
         assert!(matches!(answer, Err(BrokerError::Unavailable(_))), "`{verb}`: {answer:?}");
     }
     proxy.heal();
@@ -385,9 +355,7 @@ async fn a_held_server_is_an_error_in_time_and_goes_on() {
 async fn a_slow_network_changes_no_answer() {
     let server = Arc::new(RedisServer::start().await.unwrap());
     let proxy = Proxy::start(server.port()).await.unwrap();
-    let stage =
-        Stage::redis_through(&server, &RedisSettings { url: proxy.url(), ..server.settings() })
-            .await;
+    let stage = Stage::redis_through(&server, &RedisSettings { url: proxy.url(), ..server.settings() }).await;
     let known = prepare(&server).await;
     proxy.delay(Duration::from_millis(5));
     for (verb, _) in VERBS {

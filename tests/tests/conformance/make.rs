@@ -1,8 +1,6 @@
 //! Short ways to write claims, commits and messages.
 
-use goalmill_broker::{
-    Activity, Broker, Claim, Commit, DeadLetter, Ownership, PlanWrite, TaskWrite,
-};
+use goalmill_broker::{Activity, Broker, Claim, Commit, DeadLetter, Ownership, PlanWrite, TaskWrite};
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
 use goalmill_common::wire::Fields;
 

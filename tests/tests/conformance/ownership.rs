@@ -41,10 +41,7 @@ async fn a_claim_against_a_moved_beat_loses(mut stage: Stage) {
 
     let seen = stage.broker.owner(S0).await.unwrap();
     assert_eq!(stage.broker.commit(&commit("t1", 1)).await.unwrap(), Committed::Applied);
-    assert!(
-        !stage.broker.acquire(S0, &claim("two", "t2", seen)).await.unwrap(),
-        "a commit is a sign of life"
-    );
+    assert!(!stage.broker.acquire(S0, &claim("two", "t2", seen)).await.unwrap(), "a commit is a sign of life");
 }
 
 async fn a_takeover_fences_the_old_owner(mut stage: Stage) {
@@ -58,11 +55,7 @@ async fn a_takeover_fences_the_old_owner(mut stage: Stage) {
     assert_eq!(stage.broker.commit(&commit("t1", 2)).await.unwrap(), Committed::Fenced);
     stage.broker.release(S0, "t1").await.unwrap();
     stage.assert_unchanged(&before).await;
-    assert_eq!(
-        stage.broker.commit(&commit("t2", 1)).await.unwrap(),
-        Committed::Applied,
-        "numbers start anew"
-    );
+    assert_eq!(stage.broker.commit(&commit("t2", 1)).await.unwrap(), Committed::Applied, "numbers start anew");
 }
 
 async fn a_repeated_claim_is_answered_again_and_resets_nothing(mut stage: Stage) {

@@ -25,11 +25,7 @@ async fn a_commit_over_a_key_of_another_type_writes_nothing() {
     for key in keys_of_a_commit {
         stage.raw::<Value>(&["FLUSHDB"]).await;
         own(&*stage.broker, S0, "t1").await;
-        let wrong: &[&str] = if key == keys::cursor(S0) {
-            &["SADD", &key, "wrong"]
-        } else {
-            &["SET", &key, "wrong"]
-        };
+        let wrong: &[&str] = if key == keys::cursor(S0) { &["SADD", &key, "wrong"] } else { &["SET", &key, "wrong"] };
         stage.raw::<Value>(wrong).await;
         let before = stage.raw_keys().await;
         let whole = Commit {
@@ -91,10 +87,7 @@ async fn a_connection_that_the_server_closed_is_opened_again() {
     own(&*stage.broker, S0, "t1").await;
     stage.broker.submit(&submission("r1")).await.unwrap();
     stage.raw::<Value>(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
-    goalmill_tests::wait::until(goalmill_tests::wait::SOON, async || {
-        stage.broker.renew(S0, "t1").await.is_ok()
-    })
-    .await;
+    goalmill_tests::wait::until(goalmill_tests::wait::SOON, async || stage.broker.renew(S0, "t1").await.is_ok()).await;
     goalmill_tests::wait::until(goalmill_tests::wait::SOON, async || {
         stage.broker.submit(&submission("r2")).await.is_ok()
     })

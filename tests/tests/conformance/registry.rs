@@ -40,10 +40,7 @@ async fn a_worker_is_seen_until_it_is_silent_or_says_good_bye(mut stage: Stage) 
     stage.assert_changed(&before, &["worker w1"], &[keys::WORKERS, keys::WORKER_BEATS]).await;
     let time = stage.broker.check().await.unwrap().time_ms;
     let seen = stage.broker.workers(60_000).await.unwrap();
-    assert!(
-        seen[0].seen_ms <= time && seen[0].seen_ms + 20_000 > time,
-        "the time is the back end's: {seen:?}"
-    );
+    assert!(seen[0].seen_ms <= time && seen[0].seen_ms + 20_000 > time, "the time is the back end's: {seen:?}");
     assert_eq!(seen, [WorkerBeat { seen_ms: seen[0].seen_ms, ..beat("w1", 0) }]);
 
     stage.later(30_000).await;
@@ -76,8 +73,7 @@ async fn schedulers_see_one_another(mut stage: Stage) {
 }
 
 async fn a_cancellation_is_said_to_all_and_remembered_for_an_hour(mut stage: Stage) {
-    let (mut one, mut two) =
-        (stage.broker.reader().await.unwrap(), stage.broker.reader().await.unwrap());
+    let (mut one, mut two) = (stage.broker.reader().await.unwrap(), stage.broker.reader().await.unwrap());
     for reader in [&mut one, &mut two] {
         assert!(reader.messages(0).await.unwrap().is_empty());
     }

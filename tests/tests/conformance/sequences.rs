@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use goalmill_broker::{
-    Activity, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Message,
-    Ownership, PlanWrite, Reader,
+    Activity, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Message, Ownership, PlanWrite, Reader,
 };
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId, WorkerId};
@@ -245,8 +244,7 @@ fn verb() -> impl Strategy<Value = Verb> {
     let registry = prop_oneof![
         vec(any::<u8>(), 0..3).prop_map(|tokens| Verb::Cancel { tokens }),
         Just(Verb::Cancelled),
-        (agent_type(), any::<u64>())
-            .prop_map(|(agent_type, latency_ms)| Verb::Register { agent_type, latency_ms }),
+        (agent_type(), any::<u64>()).prop_map(|(agent_type, latency_ms)| Verb::Register { agent_type, latency_ms }),
         Just(Verb::Agents),
         (0..3_u8, any::<u32>()).prop_map(|(worker, busy)| Verb::BeatWorker { worker, busy }),
         (0..3_u8).prop_map(|worker| Verb::ForgetWorker { worker }),
@@ -254,8 +252,7 @@ fn verb() -> impl Strategy<Value = Verb> {
         (0..3_u8).prop_map(|id| Verb::BeatScheduler { id }),
         (0..3_u8).prop_map(|id| Verb::ForgetScheduler { id }),
         (agent_type(), any::<u8>()).prop_map(|(agent_type, step)| Verb::Bury { agent_type, step }),
-        (agent_type(), 0..4_usize)
-            .prop_map(|(agent_type, limit)| Verb::DeadLetters { agent_type, limit }),
+        (agent_type(), 0..4_usize).prop_map(|(agent_type, limit)| Verb::DeadLetters { agent_type, limit }),
         (0..2_u8, vec(any::<u8>(), 0..9), select(&[25_000, 105_000][..]))
             .prop_map(|(key, bytes, ttl_ms)| Verb::PutBlob { key, bytes, ttl_ms }),
         (0..2_u8).prop_map(|key| Verb::GetBlob { key }),
@@ -276,13 +273,7 @@ fn batch() -> impl Strategy<Value = Batch> {
         prop_oneof![3 => Just(None), 1 => select(&[25_000, 105_000][..]).prop_map(Some)],
         0..50_u64,
     )
-        .prop_map(|(plan, skip, events, ends, index_ms)| Write {
-            plan,
-            skip,
-            events,
-            ends,
-            index_ms,
-        });
+        .prop_map(|(plan, skip, events, ends, index_ms)| Write { plan, skip, events, ends, index_ms });
     let once = vec(write, 0..3).prop_map(|mut writes| {
         writes.sort_by_key(|write| write.plan);
         writes.dedup_by_key(|write| write.plan);
@@ -327,8 +318,7 @@ impl Run {
         }
         let mut listener = stage.broker.reader().await.unwrap();
         listener.messages(0).await.unwrap();
-        let readers =
-            vec![stage.broker.reader().await.unwrap(), stage.broker.reader().await.unwrap()];
+        let readers = vec![stage.broker.reader().await.unwrap(), stage.broker.reader().await.unwrap()];
         Self {
             stage,
             readers,
@@ -365,11 +355,7 @@ impl Run {
             Verb::Look { shard } => self.look(*shard).await?,
             Verb::Plan { shard, plan, after, limit } => {
                 let plan = plan_id(*shard, *plan);
-                format!(
-                    "{:?} {:?}",
-                    broker.log(&plan, *after, *limit).await?,
-                    broker.summary(&plan).await?
-                )
+                format!("{:?} {:?}", broker.log(&plan, *after, *limit).await?, broker.summary(&plan).await?)
             }
             Verb::SweepIndex { shard, before_ms } => {
                 format!("{}", broker.sweep_index(ShardId(*shard), *before_ms).await?)
@@ -379,13 +365,11 @@ impl Run {
                 String::new()
             }
             Verb::TakeSubmissions { reader, count } => {
-                let taken =
-                    self.readers[*reader].submissions(&format!("s{reader}"), *count, 0).await?;
+                let taken = self.readers[*reader].submissions(&format!("s{reader}"), *count, 0).await?;
                 self.name_submissions(&taken)
             }
             Verb::ReclaimSubmissions { reader } => {
-                let taken =
-                    broker.reclaim_submissions(&format!("s{reader}"), IDLE_MS, MANY).await?;
+                let taken = broker.reclaim_submissions(&format!("s{reader}"), IDLE_MS, MANY).await?;
                 self.name_submissions(&taken)
             }
             Verb::AcknowledgeSubmissions { places } => {
@@ -403,18 +387,13 @@ impl Run {
                 let fields = vec![("v".into(), b"1".to_vec()), ("data".into(), vec![*data])];
                 format!("{:?}", broker.send(ShardId(*shard), &fields).await?)
             }
-            Verb::Inbox { reader, shard, count } => {
-                self.read_inbox(*reader, *shard, *count).await?
-            }
+            Verb::Inbox { reader, shard, count } => self.read_inbox(*reader, *shard, *count).await?,
             Verb::Pull { reader, types, count } => {
                 let mut types: Vec<AgentType> = types.iter().map(|t| TYPES[*t].into()).collect();
                 types.sort_unstable();
                 types.dedup();
-                let pulled =
-                    self.readers[*reader].pull(&worker(*reader), &types, *count, 0).await?;
-                self.delivered.extend(
-                    pulled.iter().map(|task| (task.agent_type.clone(), task.entry.clone())),
-                );
+                let pulled = self.readers[*reader].pull(&worker(*reader), &types, *count, 0).await?;
+                self.delivered.extend(pulled.iter().map(|task| (task.agent_type.clone(), task.entry.clone())));
                 name_tasks(&pulled)
             }
             Verb::Extend { reader, places } => {
@@ -439,10 +418,7 @@ impl Run {
                 format!("{tokens:?}")
             }
             Verb::Register { agent_type, latency_ms } => {
-                let agent = Agent {
-                    latency_ms: Some(*latency_ms),
-                    ..Agent::named(TYPES[*agent_type].into())
-                };
+                let agent = Agent { latency_ms: Some(*latency_ms), ..Agent::named(TYPES[*agent_type].into()) };
                 format!("{:?}", broker.register(&agent).await?)
             }
             Verb::Agents => format!("{:?}", broker.agents().await?),
@@ -454,10 +430,7 @@ impl Run {
             }
             Verb::Workers => {
                 let beats = broker.workers(WITHIN_MS).await?.into_iter();
-                format!(
-                    "{:?}",
-                    beats.map(|beat| WorkerBeat { seen_ms: 0, ..beat }).collect::<Vec<_>>()
-                )
+                format!("{:?}", beats.map(|beat| WorkerBeat { seen_ms: 0, ..beat }).collect::<Vec<_>>())
             }
             Verb::BeatScheduler { id } => {
                 format!("{:?}", broker.beat_scheduler(&name("s", *id), WITHIN_MS).await?)
@@ -466,14 +439,10 @@ impl Run {
                 format!("{:?}", broker.forget_scheduler(&name("s", *id)).await?)
             }
             Verb::Bury { agent_type, step } => {
-                format!(
-                    "{:?}",
-                    broker.bury(&letter(TYPES[*agent_type], &name("step", *step))).await?
-                )
+                format!("{:?}", broker.bury(&letter(TYPES[*agent_type], &name("step", *step))).await?)
             }
             Verb::DeadLetters { agent_type, limit } => {
-                let letters =
-                    broker.dead_letters(&TYPES[*agent_type].into(), *limit).await?.into_iter();
+                let letters = broker.dead_letters(&TYPES[*agent_type].into(), *limit).await?.into_iter();
                 format!("{:?}", letters.map(|(_, letter)| letter).collect::<Vec<DeadLetter>>())
             }
             Verb::PutBlob { key, bytes, ttl_ms } => {
@@ -512,8 +481,7 @@ impl Run {
         let last = self.numbers[shard];
         // Numbers count from 1: there is no commit 0 to repeat.
         let number = (last + batch.number).max(1);
-        let cursor =
-            batch.cursor.map(|more| (self.cursors[shard] + more).min(self.inbox[shard].len()));
+        let cursor = batch.cursor.map(|more| (self.cursors[shard] + more).min(self.inbox[shard].len()));
         let mut plans = Vec::new();
         for write in &batch.plans {
             plans.push(self.plan_write(batch.shard, write).await?);
@@ -523,13 +491,9 @@ impl Run {
             shard: ShardId(batch.shard),
             token: name("t", batch.token),
             number,
-            cursor: cursor
-                .filter(|place| *place > 0)
-                .map(|place| self.inbox[shard][place - 1].clone()),
+            cursor: cursor.filter(|place| *place > 0).map(|place| self.inbox[shard][place - 1].clone()),
             plans,
-            tasks: tasks
-                .map(|(n, t)| task(TYPES[*t], &format!("task {}", self.tasks + n)))
-                .collect(),
+            tasks: tasks.map(|(n, t)| task(TYPES[*t], &format!("task {}", self.tasks + n))).collect(),
             acknowledged: chosen(&self.delivered, &batch.acknowledged),
             trim_inbox: batch.trim_inbox,
         };
@@ -566,17 +530,11 @@ impl Run {
         let place = self.inbox[usize::from(shard.0)].iter().position(|id| *id == cursor);
         assert!(place.is_some() || cursor == EntryId::start(), "{cursor} was never read");
         let (owner, active) = (broker.owner(shard).await?, broker.active(shard).await?);
-        let (all, some) =
-            (broker.plans(shard, 1 << 40, MANY).await?, broker.plans(shard, 25, 1).await?);
+        let (all, some) = (broker.plans(shard, 1 << 40, MANY).await?, broker.plans(shard, 25, 1).await?);
         Ok(format!("{owner:?} {place:?} {active:?} {all:?} {some:?}"))
     }
 
-    async fn read_inbox(
-        &mut self,
-        reader: usize,
-        shard: u16,
-        count: usize,
-    ) -> Result<String, BrokerError> {
+    async fn read_inbox(&mut self, reader: usize, shard: u16, count: usize) -> Result<String, BrokerError> {
         let place = usize::from(shard);
         // What lies before the cursor may or may not be there.
         let after = self.inbox[place].last().cloned().unwrap_or_else(EntryId::start);
@@ -608,8 +566,7 @@ fn chosen<T: Clone>(from: &[T], places: &[usize]) -> Vec<T> {
 }
 
 fn name_tasks(tasks: &[Delivery]) -> String {
-    let named: Vec<_> =
-        tasks.iter().map(|task| (&task.agent_type, String::from_utf8_lossy(&task.data))).collect();
+    let named: Vec<_> = tasks.iter().map(|task| (&task.agent_type, String::from_utf8_lossy(&task.data))).collect();
     format!("{named:?}")
 }
 

@@ -117,28 +117,15 @@ impl Stage {
 
     /// Asserts that, since `before`, exactly this changed: `visible` through the verbs, `keys` in Redis.
     #[track_caller]
-    pub fn assert_changed(
-        &mut self,
-        before: &View,
-        visible: &[&str],
-        keys: &[&str],
-    ) -> impl Future<Output = ()> {
+    pub fn assert_changed(&mut self, before: &View, visible: &[&str], keys: &[&str]) -> impl Future<Output = ()> {
         let place = std::panic::Location::caller();
         async move {
             let after = self.look().await;
             let seen = changes(&before.visible, &after.visible);
-            assert_eq!(
-                seen,
-                visible.iter().map(|s| (*s).into()).collect(),
-                "visible changes at {place}\n{after:#?}"
-            );
+            assert_eq!(seen, visible.iter().map(|s| (*s).into()).collect(), "visible changes at {place}\n{after:#?}");
             if matches!(self.back_end, BackEnd::Redis(_)) {
                 let seen = changes(&before.raw, &after.raw);
-                assert_eq!(
-                    seen,
-                    keys.iter().map(|s| (*s).into()).collect(),
-                    "changed keys at {place}\n{after:#?}"
-                );
+                assert_eq!(seen, keys.iter().map(|s| (*s).into()).collect(), "changed keys at {place}\n{after:#?}");
             }
         }
     }
@@ -156,14 +143,8 @@ impl Stage {
             let cursor = broker.cursor(shard).await.unwrap();
             seen.add(&format!("owner {shard}"), broker.owner(shard).await.unwrap());
             seen.add(&format!("active {shard}"), broker.active(shard).await.unwrap());
-            seen.add(
-                &format!("index {shard}"),
-                broker.plans(shard, u64::MAX >> 12, 100).await.unwrap(),
-            );
-            seen.add(
-                &format!("inbox {shard}"),
-                self.probe.inbox(shard, &cursor, 1_000, 0).await.unwrap(),
-            );
+            seen.add(&format!("index {shard}"), broker.plans(shard, u64::MAX >> 12, 100).await.unwrap());
+            seen.add(&format!("inbox {shard}"), self.probe.inbox(shard, &cursor, 1_000, 0).await.unwrap());
             seen.add(&format!("cursor {shard}"), cursor);
         }
         for plan in PLANS {
@@ -179,10 +160,7 @@ impl Stage {
             seen.add(&format!("queue {}", queue.agent_type), queue);
         }
         for agent_type in AGENT_TYPES.map(AgentType::from) {
-            seen.add(
-                &format!("dead {agent_type}"),
-                broker.dead_letters(&agent_type, 100).await.unwrap(),
-            );
+            seen.add(&format!("dead {agent_type}"), broker.dead_letters(&agent_type, 100).await.unwrap());
         }
         seen.add("cancelled", broker.cancelled().await.unwrap());
         for agent in broker.agents().await.unwrap() {
@@ -192,10 +170,7 @@ impl Stage {
             seen.add(&format!("worker {}", beat.worker), beat);
         }
         for key in BLOBS {
-            seen.add(
-                &format!("blob {key}"),
-                broker.get_blob(&keys::blob(ShardId(0), key)).await.unwrap(),
-            );
+            seen.add(&format!("blob {key}"), broker.get_blob(&keys::blob(ShardId(0), key)).await.unwrap());
         }
         seen.0
     }
@@ -210,10 +185,7 @@ impl Seen {
     }
 }
 
-fn changes(
-    before: &BTreeMap<String, String>,
-    after: &BTreeMap<String, String>,
-) -> BTreeSet<String> {
+fn changes(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> BTreeSet<String> {
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     names.into_iter().filter(|name| before.get(*name) != after.get(*name)).cloned().collect()
 }
@@ -296,9 +268,5 @@ async fn age(connection: &mut MultiplexedConnection, ms: u64) {
             end
         end";
     let [workers, schedulers, cancelled] = [keys::WORKERS, keys::SCHEDULERS_ALIVE, keys::CANCELLED];
-    raw::<Value>(
-        connection,
-        &["EVAL", SCRIPT, "3", workers, schedulers, cancelled, &ms.to_string()],
-    )
-    .await;
+    raw::<Value>(connection, &["EVAL", SCRIPT, "3", workers, schedulers, cancelled, &ms.to_string()]).await;
 }

@@ -26,8 +26,7 @@ async fn a_submission_is_appended_and_read_once_by_one_scheduler(mut stage: Stag
     let second = stage.broker.submit(&submission("r2")).await.unwrap();
     assert!(first.parts() < second.parts());
     stage.assert_changed(&before, &[], &[GOALS]).await;
-    let (mut one, mut two) =
-        (stage.broker.reader().await.unwrap(), stage.broker.reader().await.unwrap());
+    let (mut one, mut two) = (stage.broker.reader().await.unwrap(), stage.broker.reader().await.unwrap());
     let taken = one.submissions("one", 1, 0).await.unwrap();
     assert_eq!(taken, [Entry { id: first, fields: submission("r1") }]);
     let rest = two.submissions("two", 10, 0).await.unwrap();
@@ -44,10 +43,7 @@ async fn what_a_scheduler_took_it_gets_again_after_a_restart(stage: Stage) {
     assert_eq!(again.submissions("one", 10, 0).await.unwrap(), taken);
     let new = again.submissions("one", 10, 0).await.unwrap();
     assert_eq!(names(&new), ["r3"]);
-    assert!(
-        again.submissions("one", 10, 0).await.unwrap().is_empty(),
-        "only the first read looks back"
-    );
+    assert!(again.submissions("one", 10, 0).await.unwrap().is_empty(), "only the first read looks back");
 }
 
 async fn what_a_scheduler_read_again_is_fresh_again(mut stage: Stage) {
@@ -61,9 +57,7 @@ async fn what_a_scheduler_read_again_is_fresh_again(mut stage: Stage) {
     assert_eq!(names(&stage.broker.reclaim_submissions("two", 60_000, 10).await.unwrap()), ["r1"]);
 }
 
-async fn a_submission_of_a_lost_scheduler_is_reclaimed_after_the_idle_time_and_not_before(
-    mut stage: Stage,
-) {
+async fn a_submission_of_a_lost_scheduler_is_reclaimed_after_the_idle_time_and_not_before(mut stage: Stage) {
     for id in ["r1", "r2", "r3"] {
         stage.broker.submit(&submission(id)).await.unwrap();
     }
@@ -76,10 +70,7 @@ async fn a_submission_of_a_lost_scheduler_is_reclaimed_after_the_idle_time_and_n
     let reclaimed = stage.broker.reclaim_submissions("two", 60_000, 10).await.unwrap();
     assert_eq!(names(&reclaimed), ["r1", "r2"], "r3 was never taken");
     stage.assert_changed(&before, &[], &[GOALS]).await;
-    assert!(
-        stage.broker.reclaim_submissions("three", 60_000, 10).await.unwrap().is_empty(),
-        "it is fresh again"
-    );
+    assert!(stage.broker.reclaim_submissions("three", 60_000, 10).await.unwrap().is_empty(), "it is fresh again");
     let mut two = stage.broker.reader().await.unwrap();
     assert_eq!(names(&two.submissions("two", 10, 0).await.unwrap()), ["r1", "r2"]);
     let mut lost = stage.broker.reader().await.unwrap();
@@ -111,11 +102,7 @@ async fn acknowledging_never_drops_what_is_still_needed(stage: Stage) {
     let done: Vec<EntryId> = taken.iter().skip(1).map(|entry| entry.id.clone()).collect();
     stage.broker.acknowledge_submissions(&done).await.unwrap();
     let mut restarted = stage.broker.reader().await.unwrap();
-    assert_eq!(
-        restarted.submissions("one", COUNT, 0).await.unwrap(),
-        taken[..1],
-        "the oldest one is still there"
-    );
+    assert_eq!(restarted.submissions("one", COUNT, 0).await.unwrap(), taken[..1], "the oldest one is still there");
     stage.broker.acknowledge_submissions(std::slice::from_ref(&taken[0].id)).await.unwrap();
     let rest = reader.submissions("one", COUNT, 0).await.unwrap();
     assert_eq!(rest.len(), COUNT / 2, "and so are those that nobody has taken");
@@ -138,18 +125,9 @@ async fn submissions_keep_fields_order_and_bytes(stage: Stage) {
 
 async fn answers_are_kept_for_a_day_and_read_in_the_order_asked(mut stage: Stage) {
     let before = stage.look().await;
-    let answers = [
-        ("r1".to_string(), "{\"plan_id\":\"p0-a\"}".to_string()),
-        ("r2".to_string(), "✓".to_string()),
-    ];
+    let answers = [("r1".to_string(), "{\"plan_id\":\"p0-a\"}".to_string()), ("r2".to_string(), "✓".to_string())];
     stage.broker.answer(&answers).await.unwrap();
-    stage
-        .assert_changed(
-            &before,
-            &["answer r1", "answer r2"],
-            &["goalmill:answers:r1", "goalmill:answers:r2"],
-        )
-        .await;
+    stage.assert_changed(&before, &["answer r1", "answer r2"], &["goalmill:answers:r1", "goalmill:answers:r2"]).await;
     let ids = ["r2", "none", "r1", "r2"].map(String::from);
     let read = stage.broker.answers(&ids).await.unwrap();
     let expected = [Some("✓"), None, Some("{\"plan_id\":\"p0-a\"}"), Some("✓")];
@@ -161,10 +139,7 @@ async fn answers_are_kept_for_a_day_and_read_in_the_order_asked(mut stage: Stage
     stage.broker.answer(&[("r2".into(), "later".into())]).await.unwrap();
     stage.later(13 * 3_600_000).await;
     let read = stage.broker.answers(&ids).await.unwrap();
-    assert_eq!(
-        read,
-        [Some("later"), None, None, Some("later")].map(|answer| answer.map(String::from))
-    );
+    assert_eq!(read, [Some("later"), None, None, Some("later")].map(|answer| answer.map(String::from)));
 }
 
 async fn the_inbox_is_read_from_any_place(mut stage: Stage) {
@@ -178,11 +153,7 @@ async fn the_inbox_is_read_from_any_place(mut stage: Stage) {
     let data: Vec<&[u8]> = all.iter().map(|entry| entry.fields[1].1.as_slice()).collect();
     assert_eq!(data, [b"1", b"2", b"3", b"4"]);
     assert_eq!(reader.inbox(S0, &all[0].id, 2, 0).await.unwrap(), all[1..3]);
-    assert_eq!(
-        reader.inbox(S0, &all[0].id, 2, 0).await.unwrap(),
-        all[1..3],
-        "reading changes nothing"
-    );
+    assert_eq!(reader.inbox(S0, &all[0].id, 2, 0).await.unwrap(), all[1..3], "reading changes nothing");
     assert!(reader.inbox(S0, &all[3].id, 2, 0).await.unwrap().is_empty());
     assert!(reader.inbox(S1, &EntryId::start(), 2, 0).await.unwrap().is_empty());
 }

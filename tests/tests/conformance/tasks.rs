@@ -34,18 +34,13 @@ async fn a_task_is_visible_if_and_only_if_its_commit_was_applied(mut stage: Stag
     let before = stage.look().await;
     let sent = Commit { number: 1, ..sent };
     assert_eq!(stage.broker.commit(&sent).await.unwrap(), Committed::Applied);
-    stage
-        .assert_changed(&before, &["owner 0", "queue build"], &["goalmill:{s0}:owner", STEPS])
-        .await;
+    stage.assert_changed(&before, &["owner 0", "queue build"], &["goalmill:{s0}:owner", STEPS]).await;
     let before = stage.look().await;
     let pulled = pull(&mut reader, "w1", &["build"], 10).await;
     assert_eq!((pulled.len(), pulled[0].data.as_slice()), (1, b"one".as_slice()));
     stage.assert_changed(&before, &["queue build"], &[STEPS]).await;
     assert_eq!(stage.broker.commit(&sent).await.unwrap(), Committed::Duplicate);
-    assert!(
-        pull(&mut reader, "w1", &["build"], 10).await.is_empty(),
-        "a duplicate sends nothing again"
-    );
+    assert!(pull(&mut reader, "w1", &["build"], 10).await.is_empty(), "a duplicate sends nothing again");
 }
 
 async fn opening_a_queue_twice_changes_nothing(mut stage: Stage) {
@@ -63,27 +58,20 @@ async fn opening_a_queue_twice_changes_nothing(mut stage: Stage) {
 
 async fn tasks_that_came_before_the_queue_was_opened_are_seen(stage: Stage) {
     own(&*stage.broker, S0, "t1").await;
-    dispatch(&*stage.broker, "t1", 1, vec![task("build", "early"), task("test", "early too")])
-        .await;
+    dispatch(&*stage.broker, "t1", 1, vec![task("build", "early"), task("test", "early too")]).await;
     stage.broker.open_queue(&"build".into()).await.unwrap();
     let mut reader = stage.broker.reader().await.unwrap();
     let pulled = pull(&mut reader, "w1", &["build", "test"], 10).await;
     let seen: BTreeSet<String> = data(&pulled).into_iter().collect();
-    assert_eq!(
-        seen,
-        ["early", "early too"].map(String::from).into(),
-        "a pull opens a queue that is missing"
-    );
-    let queues: Vec<AgentType> =
-        stage.broker.queues().await.unwrap().into_iter().map(|q| q.agent_type).collect();
+    assert_eq!(seen, ["early", "early too"].map(String::from).into(), "a pull opens a queue that is missing");
+    let queues: Vec<AgentType> = stage.broker.queues().await.unwrap().into_iter().map(|q| q.agent_type).collect();
     assert_eq!(queues, ["build".into(), "test".into()]);
 }
 
 async fn a_pull_takes_at_most_what_it_asked_for_over_several_types(stage: Stage) {
     let types = ["build", "test", "ship"];
     let mut reader = opened(&stage, &types).await;
-    let tasks =
-        types.iter().flat_map(|t| (0..4).map(move |n| task(t, &format!("{t} {n}")))).collect();
+    let tasks = types.iter().flat_map(|t| (0..4).map(move |n| task(t, &format!("{t} {n}")))).collect();
     dispatch(&*stage.broker, "t1", 1, tasks).await;
     let mut seen = Vec::new();
     for expected in [5, 5, 2, 0] {
@@ -91,15 +79,9 @@ async fn a_pull_takes_at_most_what_it_asked_for_over_several_types(stage: Stage)
         assert_eq!(pulled.len(), expected);
         seen.extend(pulled);
     }
-    let of = |t: &str| {
-        data(&seen.iter().filter(|d| d.agent_type.as_str() == t).cloned().collect::<Vec<_>>())
-    };
+    let of = |t: &str| data(&seen.iter().filter(|d| d.agent_type.as_str() == t).cloned().collect::<Vec<_>>());
     for t in types {
-        assert_eq!(
-            of(t),
-            [0, 1, 2, 3].map(|n| format!("{t} {n}")),
-            "each stream in its order, under its name"
-        );
+        assert_eq!(of(t), [0, 1, 2, 3].map(|n| format!("{t} {n}")), "each stream in its order, under its name");
     }
     assert!(pull(&mut reader, "w1", &[], 5).await.is_empty());
 }
@@ -111,8 +93,7 @@ async fn each_task_goes_to_one_worker(stage: Stage) {
     for n in 0..4 {
         let mut reader = stage.broker.reader().await.unwrap();
         pulls.push(tokio::spawn(async move {
-            let (worker, types) =
-                (WorkerId::from(format!("w{n}")), ["build".into(), "test".into()]);
+            let (worker, types) = (WorkerId::from(format!("w{n}")), ["build".into(), "test".into()]);
             let mut all = Vec::new();
             loop {
                 let pulled = reader.pull(&worker, &types, 7, 500).await.unwrap();
@@ -125,9 +106,7 @@ async fn each_task_goes_to_one_worker(stage: Stage) {
         }));
     }
     for number in 1..=10 {
-        let tasks = (0..COUNT / 10)
-            .map(|n| task(["build", "test"][n % 2], &format!("{number} {n}")))
-            .collect();
+        let tasks = (0..COUNT / 10).map(|n| task(["build", "test"][n % 2], &format!("{number} {n}"))).collect();
         dispatch(&*stage.broker, "t1", number, tasks).await;
     }
     let mut all = Vec::new();
@@ -148,26 +127,18 @@ async fn acknowledged_tasks_are_nobodys(mut stage: Stage) {
     let acknowledged = [lease("build", &pulled[0].entry)].into_iter().chain(unknown).collect();
     let done = Commit { acknowledged, ..commit("t1", 2) };
     assert_eq!(stage.broker.commit(&done).await.unwrap(), Committed::Applied);
-    stage
-        .assert_changed(&before, &["owner 0", "queue build"], &["goalmill:{s0}:owner", STEPS])
-        .await;
+    stage.assert_changed(&before, &["owner 0", "queue build"], &["goalmill:{s0}:owner", STEPS]).await;
     stage.later(120_000).await;
     assert_eq!(data(&stage.broker.reclaim(&"build".into(), 60_000, 10).await.unwrap()), ["two"]);
     let before = stage.look().await;
-    let held =
-        stage.broker.extend(&"w1".into(), &[lease("build", &pulled[0].entry)]).await.unwrap();
+    let held = stage.broker.extend(&"w1".into(), &[lease("build", &pulled[0].entry)]).await.unwrap();
     assert_eq!(held, [false]);
     stage.assert_unchanged(&before).await;
 }
 
 async fn only_the_holder_extends_a_lease(mut stage: Stage) {
     let mut reader = opened(&stage, &["build", "test"]).await;
-    let tasks = vec![
-        task("build", "one"),
-        task("build", "two"),
-        task("test", "three"),
-        task("test", "four"),
-    ];
+    let tasks = vec![task("build", "one"), task("build", "two"), task("test", "three"), task("test", "four")];
     dispatch(&*stage.broker, "t1", 1, tasks).await;
     let mut one = pull(&mut reader, "w1", &["build"], 2).await;
     one.extend(pull(&mut reader, "w1", &["test"], 1).await);
@@ -199,14 +170,9 @@ async fn a_task_is_reclaimed_after_the_idle_time_and_not_before(mut stage: Stage
     assert!(stage.broker.reclaim(&"build".into(), 60_000, 10).await.unwrap().is_empty());
     stage.assert_unchanged(&before).await;
     stage.later(31_000).await;
-    assert_eq!(
-        stage.broker.reclaim(&"build".into(), 60_000, 10).await.unwrap(),
-        pulled,
-        "not the untaken one"
-    );
+    assert_eq!(stage.broker.reclaim(&"build".into(), 60_000, 10).await.unwrap(), pulled, "not the untaken one");
     stage.assert_changed(&before, &[], &[STEPS]).await;
-    let held =
-        stage.broker.extend(&"w1".into(), &[lease("build", &pulled[0].entry)]).await.unwrap();
+    let held = stage.broker.extend(&"w1".into(), &[lease("build", &pulled[0].entry)]).await.unwrap();
     assert_eq!(held, [false], "the lease is lost");
     assert!(stage.broker.reclaim(&"test".into(), 60_000, 10).await.unwrap().is_empty());
 }
@@ -217,18 +183,14 @@ async fn an_extended_lease_is_not_reclaimed(mut stage: Stage) {
     let pulled = pull(&mut reader, "w1", &["build"], 2).await;
     for _ in 0..3 {
         stage.later(40_000).await;
-        let held =
-            stage.broker.extend(&"w1".into(), &[lease("build", &pulled[1].entry)]).await.unwrap();
+        let held = stage.broker.extend(&"w1".into(), &[lease("build", &pulled[1].entry)]).await.unwrap();
         assert_eq!(held, [true]);
     }
     assert_eq!(data(&stage.broker.reclaim(&"build".into(), 60_000, 10).await.unwrap()), ["one"]);
     stage.later(59_000).await;
     assert!(stage.broker.reclaim(&"build".into(), 60_000, 10).await.unwrap().is_empty());
     stage.later(2_000).await;
-    assert_eq!(
-        data(&stage.broker.reclaim(&"build".into(), 60_000, 10).await.unwrap()),
-        ["one", "two"]
-    );
+    assert_eq!(data(&stage.broker.reclaim(&"build".into(), 60_000, 10).await.unwrap()), ["one", "two"]);
 }
 
 async fn a_reclaimed_task_comes_again_until_it_is_acknowledged(mut stage: Stage) {
@@ -248,8 +210,7 @@ async fn a_reclaimed_task_comes_again_until_it_is_acknowledged(mut stage: Stage)
 
 async fn at_most_as_many_are_reclaimed_as_asked_for(mut stage: Stage) {
     let mut reader = opened(&stage, &["build"]).await;
-    dispatch(&*stage.broker, "t1", 1, (0..250).map(|n| task("build", &n.to_string())).collect())
-        .await;
+    dispatch(&*stage.broker, "t1", 1, (0..250).map(|n| task("build", &n.to_string())).collect()).await;
     assert_eq!(pull(&mut reader, "w1", &["build"], 250).await.len(), 250);
     stage.later(61_000).await;
     let mut reclaimed = BTreeSet::new();
@@ -265,8 +226,7 @@ async fn at_most_as_many_are_reclaimed_as_asked_for(mut stage: Stage) {
 async fn trimming_drops_nothing_that_is_needed(mut stage: Stage) {
     const COUNT: usize = 1_000;
     let mut reader = opened(&stage, &["build"]).await;
-    dispatch(&*stage.broker, "t1", 1, (0..COUNT).map(|n| task("build", &n.to_string())).collect())
-        .await;
+    dispatch(&*stage.broker, "t1", 1, (0..COUNT).map(|n| task("build", &n.to_string())).collect()).await;
     let pulled = pull(&mut reader, "w1", &["build"], 600).await;
     let acknowledge = |range: std::ops::Range<usize>| {
         pulled[range].iter().map(|task| lease("build", &task.entry)).collect::<Vec<_>>()
@@ -291,8 +251,7 @@ async fn trimming_drops_nothing_that_is_needed(mut stage: Stage) {
 async fn queues_are_counted(mut stage: Stage) {
     assert!(stage.broker.queues().await.unwrap().is_empty());
     let mut reader = opened(&stage, &["test", "build"]).await;
-    dispatch(&*stage.broker, "t1", 1, (0..5).map(|n| task("build", &n.to_string())).collect())
-        .await;
+    dispatch(&*stage.broker, "t1", 1, (0..5).map(|n| task("build", &n.to_string())).collect()).await;
     let pulled = pull(&mut reader, "w1", &["build"], 2).await;
     let before = stage.look().await;
     stage.broker.bury(&letter("build", "x")).await.unwrap();
@@ -303,19 +262,12 @@ async fn queues_are_counted(mut stage: Stage) {
         pending,
         dead_letters,
     };
-    assert_eq!(
-        stage.broker.queues().await.unwrap(),
-        [state("build", 3, 2, 1), state("test", 0, 0, 0)]
-    );
+    assert_eq!(stage.broker.queues().await.unwrap(), [state("build", 3, 2, 1), state("test", 0, 0, 0)]);
     let done = Commit { acknowledged: vec![lease("build", &pulled[0].entry)], ..commit("t1", 2) };
     assert_eq!(stage.broker.commit(&done).await.unwrap(), Committed::Applied);
     assert_eq!(stage.broker.queues().await.unwrap()[0], state("build", 3, 1, 1));
     stage.broker.register(&goalmill_common::agent::Agent::named("ship".into())).await.unwrap();
-    assert_eq!(
-        stage.broker.queues().await.unwrap()[1],
-        state("ship", 0, 0, 0),
-        "a registered type is listed"
-    );
+    assert_eq!(stage.broker.queues().await.unwrap()[1], state("ship", 0, 0, 0), "a registered type is listed");
 }
 
 async fn opened(stage: &Stage, agent_types: &[&str]) -> Box<dyn goalmill_broker::Reader> {

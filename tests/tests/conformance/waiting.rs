@@ -29,8 +29,7 @@ const LONG_MS: u64 = 600_000;
 
 async fn a_wait_for_the_inbox_ends_with_a_report(stage: Stage) {
     let mut reader = stage.broker.reader().await.unwrap();
-    let wait =
-        begun(async move { reader.inbox(S0, &EntryId::start(), 10, LONG_MS).await.unwrap() }).await;
+    let wait = begun(async move { reader.inbox(S0, &EntryId::start(), 10, LONG_MS).await.unwrap() }).await;
     stage.broker.send(S0, &fields(&[("v", "1")])).await.unwrap();
     assert_eq!(soon(wait).await.len(), 1);
 }
@@ -48,9 +47,7 @@ async fn a_wait_for_tasks_ends_with_a_task_of_any_type(stage: Stage) {
     for (number, agent_type) in [(1, "build"), (2, "test"), (3, "build")] {
         let mut reader = stage.broker.reader().await.unwrap();
         let types = ["build".into(), "test".into()];
-        let wait =
-            begun(async move { reader.pull(&"w1".into(), &types, 5, LONG_MS).await.unwrap() })
-                .await;
+        let wait = begun(async move { reader.pull(&"w1".into(), &types, 5, LONG_MS).await.unwrap() }).await;
         dispatch(&*stage.broker, "t1", number, vec![task(agent_type, "x")]).await;
         let pulled = soon(wait).await;
         assert_eq!((pulled.len(), pulled[0].agent_type.as_str()), (1, agent_type));
@@ -61,15 +58,9 @@ async fn a_wait_for_the_log_ends_with_an_entry(stage: Stage) {
     own(&*stage.broker, S0, "t1").await;
     for number in 1..=3 {
         let mut reader = stage.broker.reader().await.unwrap();
-        let wait =
-            begun(
-                async move { reader.log(&"p0-a".into(), number - 1, 10, LONG_MS).await.unwrap() },
-            )
-            .await;
-        let next = Commit {
-            plans: vec![plan("p0-a", number - 1, number, Activity::Continues)],
-            ..commit("t1", number)
-        };
+        let wait = begun(async move { reader.log(&"p0-a".into(), number - 1, 10, LONG_MS).await.unwrap() }).await;
+        let next =
+            Commit { plans: vec![plan("p0-a", number - 1, number, Activity::Continues)], ..commit("t1", number) };
         assert_eq!(stage.broker.commit(&next).await.unwrap(), Committed::Applied);
         let entries = soon(wait).await;
         assert_eq!((entries.len(), entries[0].last_seq), (1, number));
@@ -143,11 +134,7 @@ async fn wait_for(kind: u8, reader: &mut dyn Reader) -> usize {
     match kind {
         0 => reader.inbox(S0, &EntryId::start(), 10, LONG_MS).await.unwrap().len(),
         1 => reader.submissions("one", 10, LONG_MS).await.unwrap().len(),
-        2 => reader
-            .pull(&"w1".into(), &["build".into(), "test".into()], 10, LONG_MS)
-            .await
-            .unwrap()
-            .len(),
+        2 => reader.pull(&"w1".into(), &["build".into(), "test".into()], 10, LONG_MS).await.unwrap().len(),
         3 => reader.log(&PlanId::from("p0-a"), 0, 10, LONG_MS).await.unwrap().len(),
         _ => reader.messages(LONG_MS).await.unwrap().len(),
     }

@@ -90,33 +90,22 @@ impl Reader for EmbeddedReader {
         self.wait(&[Topic::Inbox(shard)], block_ms, attempt).await
     }
 
-    async fn submissions(
-        &mut self,
-        consumer: &str,
-        count: usize,
-        block_ms: u64,
-    ) -> Result<Vec<Entry>, BrokerError> {
+    async fn submissions(&mut self, consumer: &str, count: usize, block_ms: u64) -> Result<Vec<Entry>, BrokerError> {
         let consumer = WorkerId::from(consumer);
         if let History::After(after) = self.history {
             let record = |taken: &Vec<Entry>| {
-                (!taken.is_empty())
-                    .then(|| Write::RetakeSubmissions(consumer.clone(), after, count))
+                (!taken.is_empty()).then(|| Write::RetakeSubmissions(consumer.clone(), after, count))
             };
-            let taken = self.core.write(
-                |world, now| world.retake_submissions(&consumer, after, count, now),
-                record,
-            )?;
+            let taken = self.core.write(|world, now| world.retake_submissions(&consumer, after, count, now), record)?;
             if let Some(last) = taken.last() {
                 self.history = History::After(Id::read(&last.id));
                 return Ok(taken);
             }
             self.history = History::Done;
         }
-        let record = |taken: &Vec<Entry>| {
-            (!taken.is_empty()).then(|| Write::TakeSubmissions(consumer.clone(), taken.len()))
-        };
-        let attempt =
-            || self.core.write(|world, now| world.take_submissions(&consumer, count, now), record);
+        let record =
+            |taken: &Vec<Entry>| (!taken.is_empty()).then(|| Write::TakeSubmissions(consumer.clone(), taken.len()));
+        let attempt = || self.core.write(|world, now| world.take_submissions(&consumer, count, now), record);
         self.wait(&[Topic::Submissions], block_ms, attempt).await
     }
 
@@ -143,11 +132,9 @@ impl Reader for EmbeddedReader {
         self.turn = self.turn.wrapping_add(1);
         let agent_types = agent_types.as_slice();
         let topics: Vec<Topic> = agent_types.iter().cloned().map(Topic::Tasks).collect();
-        let record = |taken: &Vec<Delivery>| {
-            (!taken.is_empty()).then(|| Write::Pull(worker.clone(), agent_types.into(), count))
-        };
-        let attempt =
-            || self.core.write(|world, now| world.pull(worker, agent_types, count, now), record);
+        let record =
+            |taken: &Vec<Delivery>| (!taken.is_empty()).then(|| Write::Pull(worker.clone(), agent_types.into(), count));
+        let attempt = || self.core.write(|world, now| world.pull(worker, agent_types, count, now), record);
         self.wait(&topics, block_ms, attempt).await
     }
 

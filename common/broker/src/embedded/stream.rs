@@ -109,21 +109,10 @@ impl Group {
     }
 
     /// Takes up to `limit` entries that nobody touched for `idle_ms`, in the order of their ids.
-    pub(super) fn reclaim(
-        &mut self,
-        consumer: &WorkerId,
-        idle_ms: u64,
-        limit: usize,
-        now: u64,
-    ) -> Vec<Id> {
+    pub(super) fn reclaim(&mut self, consumer: &WorkerId, idle_ms: u64, limit: usize, now: u64) -> Vec<Id> {
         let Some(before) = now.checked_sub(idle_ms) else { return Vec::new() };
-        let mut ids: Vec<Id> = self
-            .by_age
-            .iter()
-            .take_while(|(touched, _)| *touched <= before)
-            .take(limit)
-            .map(|(_, id)| *id)
-            .collect();
+        let mut ids: Vec<Id> =
+            self.by_age.iter().take_while(|(touched, _)| *touched <= before).take(limit).map(|(_, id)| *id).collect();
         ids.sort_unstable();
         for id in &ids {
             self.touch(*id, consumer.clone(), now);

@@ -8,43 +8,35 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId, WorkerId};
 use goalmill_common::keys;
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, PushInfo, PushKind, RedisResult, Value, cmd};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::time::{Instant, timeout_at};
+use redis::{Cmd, RedisResult, Value, cmd};
 
 use super::fault::{fault, is_answer, is_no_group, is_unblocked, is_unknown_function};
-use super::functions::{self, Function};
+use super::functions;
 use super::link::Links;
-use super::tasks::delivery;
+use super::messages::Subscription;
 use super::wait::Wait;
 use super::{Result, reply};
-use crate::{BrokerError, Delivery, Entry, LogEntry, Message, Reader, Waker};
+use crate::{Delivery, Entry, LogEntry, Message, Reader, Waker};
 
 /// A reply that is so much later than the wait is not awaited any longer.
 const GRACE: Duration = Duration::from_secs(5);
 
 pub(super) struct RedisReader {
-    links: Arc<Links>,
+    pub(super) links: Arc<Links>,
     line: Option<MultiplexedConnection>,
     messages: Option<Subscription>,
     wait: Arc<Wait>,
     /// Where among the scheduler's own pending submissions to go on; `None` when they are read.
     own: Option<EntryId>,
     /// Which agent type is asked first.
-    turn: usize,
+    pub(super) turn: usize,
     /// Agent types whose queue is there, as far as is known.
-    opened: BTreeSet<AgentType>,
+    pub(super) opened: BTreeSet<AgentType>,
     /// Whether a command is under way: still so at the next one when its future was dropped.
     asking: bool,
-}
-
-struct Subscription {
-    /// Keeps the connection open.
-    _line: MultiplexedConnection,
-    pushes: UnboundedReceiver<PushInfo>,
 }
 
 impl RedisReader {
@@ -63,7 +55,7 @@ impl RedisReader {
     }
 
     /// Sends one command and waits for `block_ms` and some grace.
-    async fn ask(&mut self, cmd: &Cmd, block_ms: u64) -> Result<RedisResult<Value>> {
+    pub(super) async fn ask(&mut self, cmd: &Cmd, block_ms: u64) -> Result<RedisResult<Value>> {
         if std::mem::replace(&mut self.asking, true) {
             self.disconnect();
         }
@@ -80,9 +72,7 @@ impl RedisReader {
             Some(line) => line,
             None => {
                 let mut line = self.links.dialer.dial().await?;
-                self.wait.connected(
-                    redis::cmd("CLIENT").arg("ID").query_async(&mut line).await.map_err(fault)?,
-                );
+                self.wait.connected(redis::cmd("CLIENT").arg("ID").query_async(&mut line).await.map_err(fault)?);
                 self.line.insert(line)
             }
         };
@@ -101,45 +91,13 @@ impl RedisReader {
     }
 
     /// Sends a read; nothing when its stream went away.
-    async fn read(&mut self, cmd: &Cmd, block_ms: u64) -> Result<Value> {
+    pub(super) async fn read(&mut self, cmd: &Cmd, block_ms: u64) -> Result<Value> {
         let reply = self.ask(cmd, block_ms).await?;
         self.excuse(reply).await
     }
 
-    /// Sends a read of tasks. It is sent again when a queue was missing: then nothing was taken.
-    async fn read_tasks(
-        &mut self,
-        cmd: &Cmd,
-        agent_types: &[AgentType],
-        block_ms: u64,
-    ) -> Result<Value> {
-        let mut reply = self.ask(cmd, block_ms).await?;
-        if reply.as_ref().is_err_and(is_no_group) {
-            self.opened.clear();
-            self.open_queues(agent_types).await?;
-            reply = self.ask(cmd, block_ms).await?;
-        }
-        self.excuse(reply).await
-    }
-
-    /// Opens the queues that this reader has not seen, if the server is still the one we knew.
-    async fn open_queues(&mut self, agent_types: &[AgentType]) -> Result<()> {
-        if agent_types.iter().all(|agent_type| self.opened.contains(agent_type)) {
-            return Ok(());
-        }
-        self.links.recognise_server().await?;
-        for agent_type in agent_types {
-            match self.links.open_queue(agent_type).await {
-                // It is missed later, if it is missing.
-                Ok(()) | Err(BrokerError::OutOfMemory) => self.opened.insert(agent_type.clone()),
-                Err(e) => return Err(e),
-            };
-        }
-        Ok(())
-    }
-
     /// Nothing instead of an error when a stream went away under the wait, if the server is still the one we knew.
-    async fn excuse(&self, reply: RedisResult<Value>) -> Result<Value> {
+    pub(super) async fn excuse(&self, reply: RedisResult<Value>) -> Result<Value> {
         match reply {
             Ok(reply) => Ok(reply),
             Err(e) if is_unblocked(&e) => {
@@ -150,94 +108,8 @@ impl RedisReader {
         }
     }
 
-    /// Takes at most `count` tasks that are there; or else says for each stream what its last entry is.
-    async fn take(
-        &mut self,
-        worker: &WorkerId,
-        agent_types: &[AgentType],
-        count: usize,
-    ) -> Result<Taken> {
-        let mut call = Function::Pull.on(&streams(agent_types));
-        let reply = self.read_tasks(call.arg(worker.as_str()).arg(count), agent_types, 0).await?;
-        let items = reply::list(reply)?;
-        if matches!(items.first(), Some(Value::Array(_))) {
-            return Ok(Taken::Tasks(reply::streams(Value::Array(items))?));
-        }
-        Ok(Taken::Nothing { tops: items.into_iter().map(reply::text).collect::<Result<_>>()? })
-    }
-
-    /// Waits for tasks on all streams; `each` is the most that one of them may give.
-    async fn wait_for_tasks(
-        &mut self,
-        worker: &WorkerId,
-        agent_types: &[AgentType],
-        each: usize,
-        block_ms: u64,
-    ) -> Result<Vec<(String, Vec<Entry>)>> {
-        let mut read = cmd("XREADGROUP");
-        read.arg("GROUP").arg(keys::WORKERS_GROUP).arg(worker.as_str()).arg("COUNT").arg(each);
-        block(&mut read, block_ms);
-        read.arg("STREAMS").arg(streams(agent_types));
-        for _ in agent_types {
-            read.arg(">");
-        }
-        reply::streams(self.read_tasks(&read, agent_types, block_ms).await?)
-    }
-
-    /// Waits for an entry after `tops` without taking it; `false` when there was none.
-    async fn wait_for_any(
-        &mut self,
-        agent_types: &[AgentType],
-        tops: &[String],
-        block_ms: u64,
-    ) -> Result<bool> {
-        let mut read = cmd("XREAD");
-        read.arg("COUNT").arg(1);
-        block(&mut read, block_ms);
-        read.arg("STREAMS").arg(streams(agent_types)).arg(tops);
-        Ok(self.read(&read, block_ms).await? != Value::Nil)
-    }
-
-    /// Takes tasks of several agent types. One read over all streams could give up to `count` of each, so what is
-    /// there is taken first, and the read that waits may give each stream its share only. Where not even one of
-    /// each fits, the wait takes nothing.
-    async fn pull_several(
-        &mut self,
-        worker: &WorkerId,
-        agent_types: &[AgentType],
-        count: usize,
-        block_ms: u64,
-    ) -> Result<Vec<(String, Vec<Entry>)>> {
-        let until = Instant::now() + Duration::from_millis(block_ms);
-        loop {
-            let tops = match self.take(worker, agent_types, count).await? {
-                Taken::Tasks(tasks) => return Ok(tasks),
-                Taken::Nothing { tops } => tops,
-            };
-            let left_ms =
-                u64::try_from(until.duration_since(Instant::now()).as_millis()).unwrap_or(0);
-            if left_ms == 0 {
-                return Ok(Vec::new());
-            }
-            if count >= agent_types.len() {
-                return self
-                    .wait_for_tasks(worker, agent_types, count / agent_types.len(), left_ms)
-                    .await;
-            }
-            if !self.wait_for_any(agent_types, &tops, left_ms).await? {
-                return Ok(Vec::new());
-            }
-        }
-    }
-
     /// Reads submissions after `id`: own pending ones, or with `>` new ones.
-    async fn read_submissions(
-        &mut self,
-        consumer: &str,
-        count: usize,
-        id: &str,
-        block_ms: u64,
-    ) -> Result<Vec<Entry>> {
+    async fn read_submissions(&mut self, consumer: &str, count: usize, id: &str, block_ms: u64) -> Result<Vec<Entry>> {
         let mut read = cmd("XREADGROUP");
         read.arg("GROUP").arg(keys::SCHEDULERS).arg(consumer).arg("COUNT").arg(count);
         block(&mut read, block_ms);
@@ -250,30 +122,11 @@ impl RedisReader {
         }
         reply::only_stream(self.excuse(reply).await?)
     }
-
-    async fn subscribe(&mut self) -> Result<()> {
-        let (sender, pushes) = unbounded_channel();
-        let mut line = self.links.dialer.dial_messages(sender).await?;
-        line.subscribe(&[keys::CANCEL, keys::AGENTS_CHANGED]).await.map_err(fault)?;
-        self.messages = Some(Subscription { _line: line, pushes });
-        Ok(())
-    }
-}
-
-enum Taken {
-    Tasks(Vec<(String, Vec<Entry>)>),
-    Nothing { tops: Vec<String> },
 }
 
 #[async_trait]
 impl Reader for RedisReader {
-    async fn inbox(
-        &mut self,
-        shard: ShardId,
-        after: &EntryId,
-        count: usize,
-        block_ms: u64,
-    ) -> Result<Vec<Entry>> {
+    async fn inbox(&mut self, shard: ShardId, after: &EntryId, count: usize, block_ms: u64) -> Result<Vec<Entry>> {
         let _waiting = self.wait.begin();
         let mut read = cmd("XREAD");
         read.arg("COUNT").arg(count.max(1));
@@ -282,12 +135,7 @@ impl Reader for RedisReader {
         reply::only_stream(self.read(&read, block_ms).await?)
     }
 
-    async fn submissions(
-        &mut self,
-        consumer: &str,
-        count: usize,
-        block_ms: u64,
-    ) -> Result<Vec<Entry>> {
+    async fn submissions(&mut self, consumer: &str, count: usize, block_ms: u64) -> Result<Vec<Entry>> {
         let _waiting = self.wait.begin();
         let count = count.max(1);
         if let Some(after) = self.own.clone() {
@@ -312,31 +160,10 @@ impl Reader for RedisReader {
         }
         let wait = self.wait.clone();
         let _waiting = wait.begin();
-        self.open_queues(agent_types).await?;
-        let mut turned = agent_types.to_vec();
-        turned.rotate_left(self.turn % agent_types.len());
-        self.turn = self.turn.wrapping_add(1);
-        let found = match turned.len() {
-            1 => self.wait_for_tasks(worker, &turned, count, block_ms).await?,
-            _ => self.pull_several(worker, &turned, count, block_ms).await?,
-        };
-        let mut deliveries = Vec::new();
-        for (stream, entries) in found {
-            let Some(agent_type) = agent_types.iter().find(|t| keys::steps(t) == stream) else {
-                continue;
-            };
-            deliveries.extend(entries.into_iter().map(|entry| delivery(agent_type, entry)));
-        }
-        Ok(deliveries)
+        self.pull_tasks(worker, agent_types, count, block_ms).await
     }
 
-    async fn log(
-        &mut self,
-        plan: &PlanId,
-        after_seq: u64,
-        limit: usize,
-        block_ms: u64,
-    ) -> Result<Vec<LogEntry>> {
+    async fn log(&mut self, plan: &PlanId, after_seq: u64, limit: usize, block_ms: u64) -> Result<Vec<LogEntry>> {
         let _waiting = self.wait.begin();
         let mut read = cmd("XREAD");
         read.arg("COUNT").arg(limit.max(1));
@@ -352,38 +179,14 @@ impl Reader for RedisReader {
         tokio::pin!(woken);
         woken.as_mut().enable();
         let Some(subscription) = &mut self.messages else {
-            self.subscribe().await?;
+            self.messages = Some(Subscription::open(&self.links.dialer).await?);
             return Ok(Vec::new());
         };
-        let until = Instant::now() + Duration::from_millis(block_ms);
-        let mut said = Vec::new();
-        loop {
-            let push = match subscription.pushes.try_recv() {
-                Ok(push) => push,
-                Err(_) if !said.is_empty() || block_ms == 0 => return Ok(said),
-                Err(_) => {
-                    let next = async {
-                        tokio::select! {
-                            biased;
-                            push = subscription.pushes.recv() => Some(push),
-                            () = &mut woken => None,
-                        }
-                    };
-                    match timeout_at(until, next).await {
-                        Ok(Some(push)) => push.unwrap_or(PushInfo {
-                            kind: PushKind::Disconnection,
-                            data: Vec::new(),
-                        }),
-                        Ok(None) | Err(_) => return Ok(said),
-                    }
-                }
-            };
-            if push.kind == PushKind::Disconnection {
-                self.messages = None;
-                return Err(BrokerError::Unavailable("the connection for messages broke".into()));
-            }
-            said.extend(message(push));
+        let said = subscription.listen(block_ms, woken).await;
+        if said.is_err() {
+            self.messages = None;
         }
+        said
     }
 
     fn waker(&self) -> Arc<dyn Waker> {
@@ -391,30 +194,9 @@ impl Reader for RedisReader {
     }
 }
 
-fn streams(agent_types: &[AgentType]) -> Vec<String> {
-    agent_types.iter().map(keys::steps).collect()
-}
-
 /// Makes a read wait. Redis takes 0 as for ever; here it means not at all.
-fn block(read: &mut Cmd, block_ms: u64) {
+pub(super) fn block(read: &mut Cmd, block_ms: u64) {
     if block_ms > 0 {
         read.arg("BLOCK").arg(block_ms);
-    }
-}
-
-/// Reads a push; `None` when it is not a message of ours.
-fn message(push: PushInfo) -> Option<Message> {
-    if push.kind != PushKind::Message {
-        return None;
-    }
-    let mut data = push.data.into_iter();
-    let channel = reply::text(data.next()?).ok()?;
-    let payload = reply::text(data.next()?).ok()?;
-    match channel.as_str() {
-        keys::CANCEL => {
-            Some(Message::Cancel(payload.split_whitespace().map(AttemptToken::from).collect()))
-        }
-        keys::AGENTS_CHANGED => Some(Message::AgentsChanged(AgentType::from(payload))),
-        _ => None,
     }
 }

@@ -35,17 +35,8 @@ async fn a_commit_is_written_whole_and_its_repetition_is_known() {
     assert!(broker.log(&id(1), 3, 10).await.unwrap().is_empty());
 
     let worker = WorkerId::from("w");
-    let taken = broker
-        .reader()
-        .await
-        .unwrap()
-        .pull(&worker, std::slice::from_ref(&queue), 10, 1_000)
-        .await
-        .unwrap();
-    assert_eq!(
-        taken.iter().map(|d| d.data.as_slice()).collect::<Vec<_>>(),
-        [b"\x00\xff one".as_slice(), b"two"]
-    );
+    let taken = broker.reader().await.unwrap().pull(&worker, std::slice::from_ref(&queue), 10, 1_000).await.unwrap();
+    assert_eq!(taken.iter().map(|d| d.data.as_slice()).collect::<Vec<_>>(), [b"\x00\xff one".as_slice(), b"two"]);
 
     let mut end = self::commit("t1", 2, &[plan(1, 3, 4, Activity::Ends { retention_ms: 60_000 })]);
     end.acknowledged = taken.iter().map(|d| (queue.clone(), d.entry.clone())).collect();
@@ -100,10 +91,7 @@ async fn an_owner_that_was_replaced_cannot_commit() {
     assert!(!old.renew(SHARD, "t1").await.unwrap());
     old.release(SHARD, "t1").await.unwrap();
     assert_eq!(dump(&server).await, before);
-    assert_eq!(
-        new.commit(&commit("t2", 1, &[plan(1, 0, 1, Activity::Begins)])).await.unwrap(),
-        Committed::Applied
-    );
+    assert_eq!(new.commit(&commit("t2", 1, &[plan(1, 0, 1, Activity::Begins)])).await.unwrap(), Committed::Applied);
 }
 
 #[tokio::test]
@@ -113,8 +101,7 @@ async fn a_key_of_another_kind_leaves_nothing_half_written() {
     own(&*broker, "t1").await;
     broker.open_queue(&"fetch".into()).await.unwrap();
     broker.commit(&commit("t1", 1, &[plan(1, 0, 1, Activity::Begins)])).await.unwrap();
-    let mut next =
-        commit("t1", 2, &[plan(1, 1, 2, Activity::Continues), plan(2, 0, 1, Activity::Begins)]);
+    let mut next = commit("t1", 2, &[plan(1, 1, 2, Activity::Continues), plan(2, 0, 1, Activity::Begins)]);
     next.tasks = vec![task("fetch", b"x")];
     next.acknowledged = vec![("think".into(), "1-1".into())];
     next.cursor = Some("1-0".into());

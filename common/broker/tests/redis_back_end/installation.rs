@@ -15,8 +15,7 @@ async fn without_memory_plans_go_on_and_submissions_are_refused() {
     let broker = server.open().await;
     own(&*broker, "t1").await;
     let mut raw = server.raw().await;
-    let _: Value =
-        cmd("CONFIG").arg("SET").arg("maxmemory").arg("1mb").query_async(&mut raw).await.unwrap();
+    let _: Value = cmd("CONFIG").arg("SET").arg("maxmemory").arg("1mb").query_async(&mut raw).await.unwrap();
 
     let submission = vec![("data".to_owned(), b"{}".to_vec())];
     assert!(matches!(broker.submit(&submission).await, Err(BrokerError::OutOfMemory)));
@@ -51,17 +50,11 @@ async fn another_installation_at_the_same_address_is_lost_data() {
     let _: Value = cmd("FLUSHALL").query_async(&mut server.raw().await).await.unwrap();
     assert!(matches!(broker.check().await, Err(BrokerError::DataLost(_))));
     assert!(matches!(broker.open(&install()).await, Err(BrokerError::DataLost(_))));
-    assert!(matches!(
-        reader.pull(&"w".into(), &[queue], 1, 10).await,
-        Err(BrokerError::DataLost(_))
-    ));
+    assert!(matches!(reader.pull(&"w".into(), &[queue], 1, 10).await, Err(BrokerError::DataLost(_))));
     assert!(matches!(reader.submissions("s", 1, 10).await, Err(BrokerError::DataLost(_))));
     let _: () = server.raw().await.hset(keys::META, "instance", "other").await.unwrap();
     assert!(matches!(broker.check().await, Err(BrokerError::DataLost(_))));
-    assert!(
-        dump(&server).await.iter().all(|(key, _)| key == keys::META),
-        "nothing is made anew silently"
-    );
+    assert!(dump(&server).await.iter().all(|(key, _)| key == keys::META), "nothing is made anew silently");
 }
 
 #[tokio::test]
@@ -69,26 +62,15 @@ async fn a_missing_group_is_made_from_the_start_of_its_stream() {
     let server = Server::start(&[]).await;
     let broker = server.open().await;
     let mut raw = server.raw().await;
-    let _: Value = cmd("XADD")
-        .arg("goalmill:steps:fetch")
-        .arg("*")
-        .arg("data")
-        .arg("x")
-        .query_async(&mut raw)
-        .await
-        .unwrap();
+    let _: Value =
+        cmd("XADD").arg("goalmill:steps:fetch").arg("*").arg("data").arg("x").query_async(&mut raw).await.unwrap();
     let mut reader = broker.reader().await.unwrap();
     let types = ["think", "fetch", "draw"].map(AgentType::from);
     assert_eq!(reader.pull(&"w".into(), &types, 5, 10).await.unwrap().len(), 1);
     assert_eq!(reader.pull(&"w".into(), &types, 5, 10).await.unwrap(), []);
     assert_eq!(reader.submissions("s", 5, 10).await.unwrap(), []);
-    let _: Value = cmd("XGROUP")
-        .arg("DESTROY")
-        .arg(keys::GOALS)
-        .arg(keys::SCHEDULERS)
-        .query_async(&mut raw)
-        .await
-        .unwrap();
+    let _: Value =
+        cmd("XGROUP").arg("DESTROY").arg(keys::GOALS).arg(keys::SCHEDULERS).query_async(&mut raw).await.unwrap();
     broker.submit(&vec![("data".to_owned(), b"{}".to_vec())]).await.unwrap();
     assert_eq!(reader.submissions("s", 5, 10).await.unwrap().len(), 1);
 }
@@ -96,18 +78,14 @@ async fn a_missing_group_is_made_from_the_start_of_its_stream() {
 #[tokio::test]
 async fn an_evicting_server_is_refused_and_a_socket_file_works() {
     let server = Server::start(&["--maxmemory-policy", "allkeys-lru"]).await;
-    let refused =
-        goalmill_broker::redis::connect(&server.settings()).await.unwrap().open(&install()).await;
+    let refused = goalmill_broker::redis::connect(&server.settings()).await.unwrap().open(&install()).await;
     assert!(matches!(refused, Err(BrokerError::Unsafe(_))), "{refused:?}");
     let mut settings = server.socket_settings();
     settings.allow_unsafe = true;
     let broker = goalmill_broker::redis::connect(&settings).await.unwrap();
     broker.open(&install()).await.unwrap();
     let health = broker.check().await.unwrap();
-    assert!(
-        health.version.starts_with("redis 7.") && health.warnings[0].contains("allkeys-lru"),
-        "{health:?}"
-    );
+    assert!(health.version.starts_with("redis 7.") && health.warnings[0].contains("allkeys-lru"), "{health:?}");
 }
 
 #[tokio::test]

@@ -48,8 +48,7 @@ async fn a_wait_ends_when_it_is_woken_and_strands_nothing() {
             let mut reader = broker.reader().await.unwrap();
             let waker = reader.waker();
             let types = types.clone();
-            let waiting =
-                tokio::spawn(async move { reader.pull(&"w".into(), &types, count, 60_000).await });
+            let waiting = tokio::spawn(async move { reader.pull(&"w".into(), &types, count, 60_000).await });
             blocked(&server, 1).await;
             waker.wake().await;
             assert_eq!(waiting.await.unwrap().unwrap(), []);
@@ -69,15 +68,10 @@ async fn a_wait_ends_when_it_is_woken_and_strands_nothing() {
 #[tokio::test]
 async fn a_password_is_never_shown() {
     let server = Server::start(&[]).await;
-    for url in [
-        "redis://user:hunter2@",
-        "rediss://:hunter2@127.0.0.1:1",
-        "hunter2://x",
-        "redis://:hunter2@127.0.0.1:x",
-    ] {
+    for url in ["redis://user:hunter2@", "rediss://:hunter2@127.0.0.1:1", "hunter2://x", "redis://:hunter2@127.0.0.1:x"]
+    {
         let mut settings = server.settings();
-        settings.url =
-            url.replace("@", &format!("@{}", server.settings().url.trim_start_matches("redis://")));
+        settings.url = url.replace("@", &format!("@{}", server.settings().url.trim_start_matches("redis://")));
         if url.contains(":1") {
             settings.url = url.into();
         }
@@ -103,7 +97,7 @@ async fn a_read_that_was_dropped_does_not_hold_up_the_next() {
 
 #[tokio::test]
 async fn messages_come_again_after_the_connection_broke() {
-    let mut server = Server::start(&[]).await;
+    let mut server = Server::start(&["--appendfsync", "always"]).await;
     let broker = server.open().await;
     let mut reader = broker.reader().await.unwrap();
     assert_eq!(reader.messages(60_000).await.unwrap(), [], "the first call subscribes only");
@@ -113,10 +107,7 @@ async fn messages_come_again_after_the_connection_broke() {
     while said.len() < 2 {
         said.extend(reader.messages(10_000).await.unwrap());
     }
-    assert_eq!(
-        said,
-        [Message::Cancel(vec!["t1".into(), "t2".into()]), Message::AgentsChanged("a".into())]
-    );
+    assert_eq!(said, [Message::Cancel(vec!["t1".into(), "t2".into()]), Message::AgentsChanged("a".into())]);
     server.kill();
     assert!(matches!(reader.messages(60_000).await, Err(BrokerError::Unavailable(_))));
     assert!(matches!(reader.messages(60_000).await, Err(BrokerError::Unavailable(_))));

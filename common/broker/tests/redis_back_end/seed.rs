@@ -1,8 +1,6 @@
 //! What the tests write, and how they look at the server.
 
-use goalmill_broker::{
-    Activity, Broker, Claim, Commit, DeadLetter, Delivery, PlanWrite, TaskWrite,
-};
+use goalmill_broker::{Activity, Broker, Claim, Commit, DeadLetter, Delivery, PlanWrite, TaskWrite};
 use goalmill_common::id::{AgentType, PlanId, ShardId};
 use redis::{AsyncCommands, cmd};
 
@@ -11,7 +9,7 @@ use crate::server::{Server, eventually};
 pub const SHARD: ShardId = ShardId(1);
 
 pub fn id(number: u64) -> PlanId {
-    PlanId::new(SHARD, 0, number)
+    PlanId::derive_in(SHARD, &number.to_string())
 }
 
 pub fn commit(token: &str, number: u64, plans: &[PlanWrite]) -> Commit {
@@ -79,8 +77,7 @@ pub async fn deliver(broker: &dyn Broker, types: &[AgentType], each: u8) -> Vec<
 /// Waits until so many readers wait at the server.
 pub async fn blocked(server: &Server, readers: usize) {
     eventually("readers wait", async || {
-        let info: String =
-            cmd("INFO").arg("clients").query_async(&mut server.raw().await).await.unwrap();
+        let info: String = cmd("INFO").arg("clients").query_async(&mut server.raw().await).await.unwrap();
         info.contains(&format!("blocked_clients:{readers}\r"))
     })
     .await;

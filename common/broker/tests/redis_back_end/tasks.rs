@@ -26,10 +26,7 @@ async fn a_lease_is_extended_by_its_holder_only() {
         assert_ne!(kept, *agent_type == types[0] && lost.iter().any(|d| d.entry == *id));
     }
     assert_eq!(
-        broker
-            .extend(&"w".into(), &[("none".into(), "1-1".into()), ("a".into(), "x".into())])
-            .await
-            .unwrap(),
+        broker.extend(&"w".into(), &[("none".into(), "1-1".into()), ("a".into(), "x".into())]).await.unwrap(),
         [false; 2]
     );
 }
@@ -77,14 +74,7 @@ async fn expired_leases_are_found_behind_many_live_ones() {
     let mut raw = server.raw().await;
     let last = taken.last().unwrap().entry.as_str();
     let mut claim = cmd("XCLAIM");
-    claim
-        .arg(keys::steps(&queue))
-        .arg("workers")
-        .arg("dead")
-        .arg(0)
-        .arg(last)
-        .arg("IDLE")
-        .arg(3_600_000);
+    claim.arg(keys::steps(&queue)).arg("workers").arg("dead").arg(0).arg(last).arg("IDLE").arg(3_600_000);
     let _: Value = claim.query_async(&mut raw).await.unwrap();
     let lost = broker.reclaim(&queue, 1_800_000, 10).await.unwrap();
     assert_eq!(lost.iter().map(|d| d.entry.as_str()).collect::<Vec<_>>(), [last]);
@@ -174,4 +164,26 @@ async fn a_queue_that_is_missing_among_several_strands_nothing() {
         got.extend(reader.pull(&"w".into(), &types, 5, 0).await.unwrap());
     }
     assert_eq!(got.iter().map(|d| d.data.as_slice()).collect::<Vec<_>>(), [b"x", b"y"]);
+}
+
+#[tokio::test]
+async fn consumers_that_hold_nothing_are_forgotten_and_others_are_not() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    let queue = AgentType::from("a");
+    deliver(&*broker, std::slice::from_ref(&queue), 1).await;
+    let mut raw = server.raw().await;
+    for n in 0..3 {
+        let mut create = cmd("XGROUP");
+        create.arg("CREATECONSUMER").arg(keys::steps(&queue)).arg(keys::WORKERS_GROUP).arg(format!("idle{n}"));
+        let _: Value = create.query_async(&mut raw).await.unwrap();
+    }
+    let mut prune = cmd("FCALL");
+    prune.arg("goalmill_prune_v1").arg(1).arg(keys::steps(&queue)).arg(keys::WORKERS_GROUP);
+    let mut older = prune.clone();
+    assert_eq!(older.arg(3_600_000).arg(100).query_async::<i64>(&mut raw).await.unwrap(), 0);
+    assert_eq!(prune.clone().arg(-1).arg(2).query_async::<i64>(&mut raw).await.unwrap(), 2);
+    assert_eq!(prune.arg(-1).arg(100).query_async::<i64>(&mut raw).await.unwrap(), 1);
+    assert_eq!(broker.queues().await.unwrap()[0].pending, 1, "a consumer that holds a task stays");
+    broker.trim(&queue).await.unwrap();
 }

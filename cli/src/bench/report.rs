@@ -1,0 +1,95 @@
+//! The figures, as a table or as JSON.
+
+use std::io::Write;
+
+use anyhow::Result;
+use serde::Serialize;
+
+/// Percentiles of a duration, microseconds.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Latency {
+    pub samples: usize,
+    pub p50_us: u64,
+    pub p99_us: u64,
+}
+
+impl Latency {
+    /// Nearest-rank percentiles.
+    pub fn of(mut micros: Vec<u64>) -> Self {
+        micros.sort_unstable();
+        let at = |percent: usize| micros.get((micros.len() * percent).div_ceil(100).saturating_sub(1)).copied();
+        Self { samples: micros.len(), p50_us: at(50).unwrap_or(0), p99_us: at(99).unwrap_or(0) }
+    }
+}
+
+/// One shape's figures.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    pub shape: &'static str,
+    pub steps: usize,
+    pub plans: usize,
+    pub seconds: f64,
+    pub steps_per_second: f64,
+    /// Raw Redis in the same run: pipelined `XADD` of 300 bytes, 100 deep, 2 connections.
+    pub raw_xadds_per_second: f64,
+    /// Steps a second over raw.
+    pub ratio: f64,
+    /// From submission to the handler running, on an idle system.
+    pub submit_to_start: Latency,
+    /// From the end of a step to the start of the one it unlocked; single-plan shapes only.
+    pub report_to_unlock: Latency,
+    /// Redis, scheduler and worker together.
+    pub cpu_us_per_step: f64,
+    pub scheduler_cpu_us_per_step: f64,
+    pub worker_cpu_us_per_step: f64,
+    pub redis_cpu_us_per_step: f64,
+    /// As the server counts them, those inside functions included.
+    pub redis_commands_per_step: f64,
+    pub scheduler_peak_bytes: u64,
+    pub worker_peak_bytes: u64,
+}
+
+/// Prints the figures to standard output.
+pub fn print(reports: &[Report], json: bool) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    if json {
+        let text = match reports {
+            [one] => serde_json::to_string_pretty(one)?,
+            many => serde_json::to_string_pretty(many)?,
+        };
+        writeln!(out, "{text}")?;
+        return Ok(());
+    }
+    for report in reports {
+        table(&mut out, report)?;
+    }
+    Ok(())
+}
+
+fn table(out: &mut impl Write, r: &Report) -> Result<()> {
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    writeln!(out, "{} · {} steps in {} plans · {:.3} s", r.shape, r.steps, r.plans, r.seconds)?;
+    writeln!(out, "  steps/s             {:>10.0}", r.steps_per_second)?;
+    writeln!(out, "  raw XADD/s          {:>10.0}", r.raw_xadds_per_second)?;
+    writeln!(out, "  ratio               {:>10.3}", r.ratio)?;
+    for (name, latency) in [("submit → start", r.submit_to_start), ("report → unlock", r.report_to_unlock)] {
+        if latency.samples > 0 {
+            let (p50, p99) = (latency.p50_us as f64 / 1e3, latency.p99_us as f64 / 1e3);
+            writeln!(out, "  {name:<19} {p50:>10.3} ms p50 · {p99:.3} ms p99 · {} samples", latency.samples)?;
+        }
+    }
+    writeln!(
+        out,
+        "  CPU µs a step       {:>10.1}    scheduler {:.1} · worker {:.1} · redis {:.1}",
+        r.cpu_us_per_step, r.scheduler_cpu_us_per_step, r.worker_cpu_us_per_step, r.redis_cpu_us_per_step
+    )?;
+    writeln!(out, "  Redis commands/step {:>10.2}", r.redis_commands_per_step)?;
+    writeln!(
+        out,
+        "  peak memory         {:>10.1} MiB  scheduler {:.1} · worker {:.1}",
+        mib(r.scheduler_peak_bytes + r.worker_peak_bytes),
+        mib(r.scheduler_peak_bytes),
+        mib(r.worker_peak_bytes)
+    )?;
+    Ok(())
+}

@@ -1,0 +1,225 @@
+//! One measurement: start everything, submit, wait, read the figures off.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use goalmill_broker::{Broker, redis};
+use goalmill_common::clock;
+use goalmill_common::config::RedisSettings;
+use goalmill_common::event::{Event, StepEvent, read_entry};
+use goalmill_common::id::PlanId;
+use goalmill_common::plan::Plan;
+use goalmill_common::random::Random;
+use goalmill_common::wire::{Submission, SubmissionKind};
+use tokio::time::Instant;
+
+use super::processes::{self, Workplace};
+use super::report::{Latency, Report};
+use super::{BenchArgs, usage};
+
+/// Entries of the raw probe, in each of its rounds.
+const RAW_ENTRIES: usize = 200_000;
+/// Submissions under way at once.
+const SUBMITTING: usize = 200;
+/// How long anything may take.
+const LIMIT: Duration = Duration::from_secs(300);
+/// How often the end is looked for.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Runs one shape.
+pub async fn measure(args: &BenchArgs) -> Result<Report> {
+    let workplace = Workplace::new(args.logs.as_deref(), args.shape.name())?;
+    let (_server, url) = match &args.redis {
+        Some(url) => (None, url.clone()),
+        None => {
+            let (server, url) = processes::redis(&workplace)?;
+            (Some(server), url)
+        }
+    };
+    let settings = RedisSettings { url: url.clone(), allow_unsafe: true, ..RedisSettings::default() };
+    let broker = redis::connect(&settings).await?;
+    wait_for(|| async { redis::probe::stats(&url).await.is_ok() }).await.context("redis does not answer")?;
+    let raw = redis::probe::raw_xadds_per_second(&url, RAW_ENTRIES).await?;
+    let listen = ["--redis", &url, "--listen", "127.0.0.1:0", "--metrics", "off"];
+    let scheduler = processes::role(&workplace, "scheduler", &listen)?;
+    let slots = args.slots.to_string();
+    let worker =
+        processes::role(&workplace, "worker", &["--redis", &url, "--demo", "--agents", "stamp", "--slots", &slots])?;
+    let bench = Bench { broker, random: Random::system(), shards: shards_of(&url, &settings).await? };
+    bench.warm_up().await?;
+
+    let before = (redis::probe::stats(&url).await?, usage::of(scheduler.id()), usage::of(worker.id()));
+    let plans = args.shape.plans(args.steps.unwrap_or_else(|| args.shape.steps()));
+    let steps: usize = plans.iter().map(|plan| plan.steps.len()).sum();
+    let run = bench.run(&plans).await?;
+    let after = (redis::probe::stats(&url).await?, usage::of(scheduler.id()), usage::of(worker.id()));
+
+    let hops = if plans.len() == 1 { bench.hops(&run.ids[0], &plans[0]).await? } else { Latency::default() };
+    let submit_to_start = bench.submit_to_start(args.latency_samples).await?;
+    let cpu_us =
+        (after.0.cpu_us - before.0.cpu_us) + (after.1.cpu_us - before.1.cpu_us) + (after.2.cpu_us - before.2.cpu_us);
+    let per_step = |n: u64| n as f64 / steps as f64;
+    Ok(Report {
+        shape: args.shape.name(),
+        steps,
+        plans: plans.len(),
+        seconds: run.seconds,
+        steps_per_second: steps as f64 / run.seconds,
+        raw_xadds_per_second: raw,
+        ratio: steps as f64 / run.seconds / raw,
+        submit_to_start,
+        report_to_unlock: hops,
+        cpu_us_per_step: per_step(cpu_us),
+        scheduler_cpu_us_per_step: per_step(after.1.cpu_us - before.1.cpu_us),
+        worker_cpu_us_per_step: per_step(after.2.cpu_us - before.2.cpu_us),
+        redis_cpu_us_per_step: per_step(after.0.cpu_us - before.0.cpu_us),
+        redis_commands_per_step: per_step(after.0.commands - before.0.commands),
+        scheduler_peak_bytes: after.1.peak_bytes,
+        worker_peak_bytes: after.2.peak_bytes,
+    })
+}
+
+struct Bench {
+    broker: Arc<dyn Broker>,
+    random: Random,
+    shards: u16,
+}
+
+struct Run {
+    ids: Vec<PlanId>,
+    seconds: f64,
+}
+
+impl Bench {
+    /// Runs one plan to its end, so that everything is connected and every code path was taken once.
+    async fn warm_up(&self) -> Result<()> {
+        let plans = super::Shape::Small.plans(50);
+        self.run(&plans).await.map(|_| ()).context("the warm-up plans did not end")
+    }
+
+    /// Submits all plans and waits for their ends.
+    async fn run(&self, plans: &[Plan]) -> Result<Run> {
+        let submissions: Vec<Submission> = plans.iter().map(|plan| self.submission(plan)).collect();
+        let ids: Vec<PlanId> = submissions.iter().map(|s| PlanId::derive(self.shards, &s.id)).collect();
+        let begun_ms = clock::Clock::system().now_ms();
+        let sent = submissions.iter().map(|submission| {
+            let fields = submission.fields();
+            async move { self.broker.submit(&fields).await }
+        });
+        stream::iter(sent).buffer_unordered(SUBMITTING).try_for_each(async |_| Ok(())).await?;
+        let mut ended_ms = begun_ms;
+        for (id, plan) in ids.iter().zip(plans) {
+            ended_ms = ended_ms.max(self.await_end(id, plan.steps.len()).await?);
+        }
+        let seconds = ended_ms.saturating_sub(begun_ms).max(1) as f64 / 1_000.0;
+        Ok(Run { ids, seconds })
+    }
+
+    fn submission(&self, plan: &Plan) -> Submission {
+        Submission {
+            id: self.random.token(),
+            source: "urn:goalmill:bench".into(),
+            kind: SubmissionKind::Plan,
+            data: serde_json::to_string(plan).expect("a plan always has a JSON text"),
+            traceparent: None,
+        }
+    }
+
+    /// Waits until a plan is final; returns when it was, Unix milliseconds.
+    async fn await_end(&self, id: &PlanId, steps: usize) -> Result<u64> {
+        let begun = Instant::now();
+        loop {
+            let summary = self.broker.summary(id).await?;
+            if let Some(finished) = summary.get("finished").and_then(|text| clock::parse_rfc3339(text)) {
+                let status = summary.get("status").map_or("", String::as_str);
+                if status != "completed" {
+                    bail!("plan {id} of {steps} steps ended as {status}");
+                }
+                return Ok(finished);
+            }
+            if begun.elapsed() > LIMIT {
+                bail!("plan {id} has not ended: {summary:?}");
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// From submitting a plan of one step to its handler running, on an otherwise idle system.
+    async fn submit_to_start(&self, samples: usize) -> Result<Latency> {
+        let plans = super::Shape::Chain.plans(1);
+        let mut micros = Vec::with_capacity(samples);
+        for _ in 0..samples {
+            let submission = self.submission(&plans[0]);
+            let id = PlanId::derive(self.shards, &submission.id);
+            let fields = submission.fields();
+            let begun_us = clock::unix_us();
+            self.broker.submit(&fields).await?;
+            self.await_end(&id, 1).await?;
+            let stamps = self.stamps(&id).await?;
+            micros.extend(stamps.values().map(|(started_us, _)| started_us.saturating_sub(begun_us)));
+        }
+        Ok(Latency::of(micros))
+    }
+
+    /// From the end of each step to the start of the dependent it unlocked.
+    async fn hops(&self, id: &PlanId, plan: &Plan) -> Result<Latency> {
+        let stamps = self.stamps(id).await?;
+        let mut micros = Vec::new();
+        for step in &plan.steps {
+            let unlocked_us = step.dependencies.iter().filter_map(|d| stamps.get(d.as_str())).map(|s| s.1).max();
+            if let (Some(unlocked_us), Some((started_us, _))) = (unlocked_us, stamps.get(step.id.as_str())) {
+                micros.push(started_us.saturating_sub(unlocked_us));
+            }
+        }
+        Ok(Latency::of(micros))
+    }
+
+    /// When each step's handler began and ended, Unix microseconds.
+    async fn stamps(&self, id: &PlanId) -> Result<BTreeMap<String, (u64, u64)>> {
+        let mut stamps = BTreeMap::new();
+        let mut after = 0;
+        loop {
+            let entries = self.broker.log(id, after, 500).await?;
+            let Some(last) = entries.last() else { return Ok(stamps) };
+            after = last.last_seq;
+            for entry in &entries {
+                for record in read_entry(&entry.events, 0)? {
+                    if let Event::Step { step, event: StepEvent::Completed(done), .. } = record.event {
+                        let outputs = done.outputs.value();
+                        let at = |name: &str| outputs.get(name).and_then(serde_json::Value::as_u64).unwrap_or(0);
+                        stamps.insert(step.to_string(), (at("started_us"), at("ended_us")));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Waits for the scheduler to have made the installation; says its number of shards.
+async fn shards_of(url: &str, settings: &RedisSettings) -> Result<u16> {
+    let begun = Instant::now();
+    loop {
+        let broker = redis::connect(settings).await?;
+        if let Ok(Some(meta)) = broker.meta().await {
+            return Ok(meta.shards);
+        }
+        if begun.elapsed() > LIMIT {
+            bail!("the scheduler did not start with {url}");
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+async fn wait_for<F: Future<Output = bool>>(mut check: impl FnMut() -> F) -> Result<()> {
+    let begun = Instant::now();
+    while !check().await {
+        if begun.elapsed() > Duration::from_secs(10) {
+            bail!("it took more than 10 s");
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(())
+}

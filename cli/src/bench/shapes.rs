@@ -1,0 +1,126 @@
+//! The plans that are run: graphs of steps that do nothing.
+
+use clap::ValueEnum;
+use goalmill_common::json::Json;
+use goalmill_common::plan::{Plan, Step};
+
+/// Steps of one plan of independent steps: large enough that plans weigh little, small enough for several shards.
+const INDEPENDENT_PER_PLAN: usize = 1_000;
+/// Steps of a layer.
+const LAYER: usize = 100;
+/// Steps of a small plan.
+const SMALL: usize = 5;
+
+/// What the plans look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shape {
+    /// W1: steps without dependencies, 1,000 a plan.
+    Independent,
+    /// W2: one chain.
+    Chain,
+    /// W3: one step, then all the others, then one.
+    Fan,
+    /// W4: layers of 100, each step on three of the layer before.
+    Layers,
+    /// W5: plans of five steps: a → b, c → d → e.
+    Small,
+    /// All of them, one after the other.
+    All,
+}
+
+impl Shape {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Independent => "independent",
+            Self::Chain => "chain",
+            Self::Fan => "fan",
+            Self::Layers => "layers",
+            Self::Small => "small",
+            Self::All => "all",
+        }
+    }
+
+    /// The single shapes that it stands for.
+    pub fn expand(self) -> Vec<Self> {
+        match self {
+            Self::All => vec![Self::Independent, Self::Chain, Self::Fan, Self::Layers, Self::Small],
+            one => vec![one],
+        }
+    }
+
+    /// Steps unless told: the workloads of the published comparison.
+    pub fn steps(self) -> usize {
+        match self {
+            Self::Independent | Self::All => 20_000,
+            Self::Chain => 500,
+            Self::Fan => 2_002,
+            Self::Layers => 1_000,
+            Self::Small => 10_000,
+        }
+    }
+
+    /// The plans, with `steps` steps in all (rounded up to whole plans).
+    pub fn plans(self, steps: usize) -> Vec<Plan> {
+        match self {
+            Self::Independent | Self::All => {
+                let whole = steps / INDEPENDENT_PER_PLAN;
+                let rest = steps % INDEPENDENT_PER_PLAN;
+                let sizes = std::iter::repeat_n(INDEPENDENT_PER_PLAN, whole).chain((rest > 0).then_some(rest));
+                sizes.map(|size| plan((0..size).map(|n| step(n, &[])))).collect()
+            }
+            Self::Chain => vec![plan((0..steps).map(|n| if n == 0 { step(n, &[]) } else { step(n, &[n - 1]) }))],
+            Self::Fan => {
+                let last = steps.max(3) - 1;
+                let all: Vec<usize> = (1..last).collect();
+                let wide = all.iter().map(|n| step(*n, &[0]));
+                vec![plan(std::iter::once(step(0, &[])).chain(wide).chain([step(last, &all)]))]
+            }
+            Self::Layers => vec![plan((0..steps).map(|n| {
+                let (layer, place) = (n / LAYER, n % LAYER);
+                if layer == 0 {
+                    return step(n, &[]);
+                }
+                let before = (layer - 1) * LAYER;
+                step(n, &[before + place, before + (place + 1) % LAYER, before + (place + 7) % LAYER])
+            }))],
+            Self::Small => (0..steps.div_ceil(SMALL))
+                .map(|_| plan([step(0, &[]), step(1, &[0]), step(2, &[0]), step(3, &[1, 2]), step(4, &[3])]))
+                .collect(),
+        }
+    }
+}
+
+fn plan(steps: impl IntoIterator<Item = Step>) -> Plan {
+    Plan { name: "bench".into(), steps: steps.into_iter().collect(), ..Plan::default() }
+}
+
+/// A step that does nothing, and says when.
+fn step(n: usize, dependencies: &[usize]) -> Step {
+    let mut step = Step::new(format!("s{n}"), "stamp");
+    step.dependencies = dependencies.iter().map(|d| format!("s{d}").into()).collect();
+    step.inputs = Json::empty_object();
+    step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shape_has_the_steps_it_is_asked_for() {
+        for shape in Shape::All.expand() {
+            let total: usize = shape.plans(shape.steps()).iter().map(|plan| plan.steps.len()).sum();
+            assert_eq!(total, shape.steps(), "{}", shape.name());
+        }
+    }
+
+    #[test]
+    fn a_fan_opens_and_closes() {
+        let plans = Shape::Fan.plans(12);
+        let steps = &plans[0].steps;
+        assert_eq!(
+            (steps[0].dependencies.len(), steps[5].dependencies.len(), steps[11].dependencies.len()),
+            (0, 1, 10)
+        );
+    }
+}

@@ -1,0 +1,27 @@
+# A convenience: every recipe is one plain command.
+
+default:
+    @just --list
+
+# Everything in one process: a goal planned and run to its end.
+demo:
+    cargo run -- dev --demo
+
+# The pure packages; seconds, no Redis.
+test-engine:
+    cargo test -p goalmill-common -p goalmill-engine
+
+# Everything.
+test:
+    bash tests/run
+
+lint:
+    cargo fmt --all --check && cargo clippy --workspace --all-targets -- -D warnings
+
+# The simulation from a seed.
+sim seed:
+    GOALMILL_SIM_SEED={{seed}} cargo test -p goalmill-tests --test sim -- --nocapture
+
+# Exactly what CI runs.
+ci:
+    bash .ci/run

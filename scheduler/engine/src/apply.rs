@@ -1,0 +1,448 @@
+//! Folds events into the state: the only thing that changes it, live, in recovery and in replay alike.
+
+use std::sync::Arc;
+
+use goalmill_common::event::{
+    Event, GoalAccepted, PlanCreated, PlanEnded, PlanEvent, Record, StepCompleted, StepEvent, StepRetrying,
+};
+use goalmill_common::failure::FailureClass;
+use goalmill_common::id::StepId;
+use goalmill_common::plan::Kind;
+use goalmill_common::status::{PlanStatus, StepStatus};
+
+use crate::graph::{Graph, to_u32, to_usize};
+use crate::moves::{plan_move, step_move};
+use crate::state::{Born, Joined, Origin, PhaseState, PlanState, StepState};
+use crate::token::Key;
+
+/// Why a log does not add up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplayError {
+    #[error("event {found} follows event {}: the log has a gap or is out of order", .expected - 1)]
+    Gap { expected: u64, found: u64 },
+    #[error("event {seq} comes before `goal_accepted`")]
+    NotBegun { seq: u64 },
+    #[error("event {seq} comes after the plan's end")]
+    AfterEnd { seq: u64 },
+    #[error("event {seq} names step `{step}`, which does not exist")]
+    UnknownStep { seq: u64, step: StepId },
+    #[error("event {seq} (`{event}`) cannot happen to a plan that is {status}")]
+    PlanMove { seq: u64, event: &'static str, status: PlanStatus },
+    #[error("event {seq} (`{event}`) cannot happen to step `{step}`, which is {status}")]
+    StepMove { seq: u64, event: &'static str, step: StepId, status: StepStatus },
+    #[error("event {seq} (`{event}`) is about attempt {found} of step `{step}`, not {expected}")]
+    Attempt { seq: u64, event: &'static str, step: StepId, expected: u32, found: u32 },
+    #[error("event {seq} (`{event}`) comes too early")]
+    TooEarly { seq: u64, event: &'static str },
+    #[error("event {seq} brings a plan that cannot run: {reason}")]
+    BadPlan { seq: u64, reason: String },
+}
+
+/// Folds one event into the state; on an error the state is as before.
+pub fn apply(state: &mut PlanState, record: &Record) -> Result<(), ReplayError> {
+    let seq = record.seq;
+    if seq != state.seq + 1 {
+        return Err(ReplayError::Gap { expected: state.seq + 1, found: seq });
+    }
+    if state.is_final() {
+        return Err(ReplayError::AfterEnd { seq });
+    }
+    match &record.event {
+        Event::Plan(event) => apply_plan(state, record, event)?,
+        Event::Step { step, attempt, event } => apply_step(state, record, step, *attempt, event)?,
+    }
+    state.seq = seq;
+    state.updated_ms = record.time_ms;
+    Ok(())
+}
+
+fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Result<(), ReplayError> {
+    let seq = record.seq;
+    let impossible = ReplayError::PlanMove { seq, event: event.type_name(), status: state.status };
+    if let (None, PlanEvent::GoalAccepted(accepted)) = (&state.born, event) {
+        state.born = Some(Box::new(born(accepted, record.time_ms)));
+        return Ok(());
+    }
+    if state.born.is_none() {
+        return Err(ReplayError::NotBegun { seq });
+    }
+    let next = plan_move(state.status, event).ok_or(impossible)?;
+    check_plan(state, seq, event)?;
+    match event {
+        PlanEvent::PlanCreated(created) => create(state, seq, created)?,
+        PlanEvent::ApprovalRequested(request) => state.wait_ms = request.due_ms,
+        PlanEvent::Approved(_) => state.wait_ms = 0,
+        PlanEvent::PhaseStarted(_) => state.phases[state.phase].begun = true,
+        PlanEvent::PhaseCompleted(_) | PlanEvent::PhaseFailed(_) | PlanEvent::PhaseSkipped(_) => state.phase += 1,
+        PlanEvent::ReplanTriggered(trigger) => {
+            state.wait_ms = trigger.due_ms;
+            state.replan = Some(trigger.clone());
+        }
+        PlanEvent::Resumed(_) => {
+            state.wait_ms = 0;
+            state.replan = None;
+        }
+        PlanEvent::Rejected(why) => {
+            let ended = PlanEnded { status: PlanStatus::Rejected, failure: None, reason: why.reason.clone() };
+            end(state, record.time_ms, Box::new(ended));
+        }
+        PlanEvent::Completed(ended) | PlanEvent::Failed(ended) | PlanEvent::Cancelled(ended) => {
+            end(state, record.time_ms, ended.clone());
+        }
+        PlanEvent::GoalAccepted(_)
+        | PlanEvent::PlanningFailed(_)
+        | PlanEvent::PlanValidated(_)
+        | PlanEvent::PhaseAdded(_)
+        | PlanEvent::Revised(_)
+        | PlanEvent::Paused(_) => {}
+    }
+    state.status = next;
+    Ok(())
+}
+
+/// What the status alone does not tell: whether this very event may come here.
+fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), ReplayError> {
+    let current = state.plan.phases.get(state.phase);
+    let is_current = |name: &str| current.is_some_and(|phase| phase.id == name);
+    let phase = state.phases.get(state.phase).copied().unwrap_or_default();
+    let fits = match event {
+        PlanEvent::PlanCreated(_) => !state.origin.created,
+        PlanEvent::PlanValidated(_) => state.origin.created,
+        PlanEvent::ApprovalRequested(_) => state.counts.pending == state.counts.total && state.phase == 0,
+        PlanEvent::PhaseStarted(named) => is_current(&named.phase) && !phase.begun,
+        PlanEvent::PhaseCompleted(named) | PlanEvent::PhaseFailed(named) => {
+            is_current(&named.phase) && phase.begun && phase.open == 0
+        }
+        PlanEvent::PhaseSkipped(named) => is_current(&named.phase) && phase.open == 0,
+        PlanEvent::Completed(_) => state.is_done(),
+        PlanEvent::GoalAccepted(_)
+        | PlanEvent::PlanningFailed(_)
+        | PlanEvent::Approved(_)
+        | PlanEvent::Rejected(_)
+        | PlanEvent::PhaseAdded(_)
+        | PlanEvent::ReplanTriggered(_)
+        | PlanEvent::Revised(_)
+        | PlanEvent::Paused(_)
+        | PlanEvent::Resumed(_)
+        | PlanEvent::Failed(_)
+        | PlanEvent::Cancelled(_) => true,
+    };
+    if fits { Ok(()) } else { Err(ReplayError::TooEarly { seq, event: event.type_name() }) }
+}
+
+fn born(accepted: &GoalAccepted, time_ms: u64) -> Born {
+    Born { accepted: accepted.clone(), key: Key::of(&accepted.secret), created_ms: time_ms }
+}
+
+fn create(state: &mut PlanState, seq: u64, created: &PlanCreated) -> Result<(), ReplayError> {
+    let plan = Arc::clone(&created.plan);
+    let graph = Graph::of(&plan).map_err(|reason| ReplayError::BadPlan { seq, reason })?;
+    state.steps = (0..to_u32(plan.steps.len())).map(|i| StepState::new(graph.waits(i))).collect();
+    state.counts.total = to_u32(plan.steps.len());
+    state.counts.pending = state.counts.total;
+    let phase = |members: &Vec<u32>| PhaseState { open: to_u32(members.len()), ..PhaseState::default() };
+    state.phases = graph.members().iter().map(phase).collect();
+    state.held = vec![0; graph.resources()];
+    state.origin = Origin { created: true, planner: created.planner.clone(), confidence: created.confidence };
+    state.graph = graph;
+    state.plan = plan;
+    Ok(())
+}
+
+/// Ends the plan: steps that are not final are cancelled by the plan's end, without an event of their own.
+fn end(state: &mut PlanState, time_ms: u64, ended: Box<PlanEnded>) {
+    for step in state.steps.iter_mut().filter(|step| !step.status.is_final()) {
+        state.counts.shift(step.status, StepStatus::Cancelled);
+        step.status = StepStatus::Cancelled;
+        step.due_ms = 0;
+        step.finished_ms = time_ms;
+    }
+    state.in_flight = 0;
+    state.held.fill(0);
+    state.own.clear();
+    state.sub_plans.clear();
+    state.wait_ms = 0;
+    state.replan = None;
+    state.finished_ms = time_ms;
+    state.ended = Some(ended);
+}
+
+fn apply_step(
+    state: &mut PlanState,
+    record: &Record,
+    id: &StepId,
+    attempt: u32,
+    event: &StepEvent,
+) -> Result<(), ReplayError> {
+    let seq = record.seq;
+    let Some(i) = state.graph.find(id.as_str()) else {
+        return Err(ReplayError::UnknownStep { seq, step: id.clone() });
+    };
+    let old = state.steps[to_usize(i)].status;
+    let Some(next) = step_move(old, event) else {
+        return Err(ReplayError::StepMove { seq, event: event.type_name(), step: id.clone(), status: old });
+    };
+    check_attempt(state, seq, i, attempt, event)?;
+    check_start(state, seq, i, event)?;
+    let step = &mut state.steps[to_usize(i)];
+    step.attempt = attempt;
+    fold_step(step, record.time_ms, event);
+    spend(state, event);
+    keep_pace(state, i, old, record.time_ms, event);
+    shift(state, i, old, next, satisfies(event));
+    Ok(())
+}
+
+/// Only a new attempt has a new number: one more than the last.
+fn check_attempt(state: &PlanState, seq: u64, i: u32, found: u32, event: &StepEvent) -> Result<(), ReplayError> {
+    let step = &state.steps[to_usize(i)];
+    let begins = match event {
+        StepEvent::Queued(_) => true,
+        // What the engine does itself is begun and done in one event; by hand there is no attempt.
+        StepEvent::Completed(_) => step.status == StepStatus::Ready && found != step.attempt && state.is_own(i),
+        StepEvent::Added(_)
+        | StepEvent::Modified(_)
+        | StepEvent::Removed(_)
+        | StepEvent::Ready
+        | StepEvent::Blocked(_)
+        | StepEvent::ApprovalRequested(_)
+        | StepEvent::Approved(_)
+        | StepEvent::Started(_)
+        | StepEvent::Progress(_)
+        | StepEvent::Retrying(_)
+        | StepEvent::Released(_)
+        | StepEvent::Failed(_)
+        | StepEvent::Skipped(_)
+        | StepEvent::Cancelled(_) => false,
+    };
+    let expected = step.attempt + u32::from(begins);
+    if found == expected {
+        return Ok(());
+    }
+    let step = state.plan.steps[to_usize(i)].id.clone();
+    Err(ReplayError::Attempt { seq, event: event.type_name(), step, expected, found })
+}
+
+/// Nothing starts before its phase has begun and enough of what it depends on is done, nor in a plan that is not
+/// running.
+fn check_start(state: &PlanState, seq: u64, i: u32, event: &StepEvent) -> Result<(), ReplayError> {
+    let waits = state.steps[to_usize(i)].status == StepStatus::Pending;
+    let fits = match event {
+        StepEvent::Ready => !waits || (state.joined(i) == Joined::Met && state.is_phase_open(i)),
+        StepEvent::ApprovalRequested(_) => state.joined(i) == Joined::Met && state.is_phase_open(i),
+        StepEvent::Blocked(_) => state.joined(i) == Joined::Impossible,
+        StepEvent::Queued(_) => state.status == PlanStatus::Running && state.is_free(i),
+        StepEvent::Added(_)
+        | StepEvent::Modified(_)
+        | StepEvent::Removed(_)
+        | StepEvent::Approved(_)
+        | StepEvent::Started(_)
+        | StepEvent::Progress(_)
+        | StepEvent::Completed(_)
+        | StepEvent::Retrying(_)
+        | StepEvent::Released(_)
+        | StepEvent::Failed(_)
+        | StepEvent::Skipped(_)
+        | StepEvent::Cancelled(_) => true,
+    };
+    let active = matches!(state.status, PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused);
+    if fits && active { Ok(()) } else { Err(ReplayError::TooEarly { seq, event: event.type_name() }) }
+}
+
+fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
+    match event {
+        StepEvent::Added(_) | StepEvent::Modified(_) | StepEvent::Removed(_) => {}
+        StepEvent::Ready | StepEvent::Approved(_) | StepEvent::Released(_) => step.due_ms = 0,
+        StepEvent::Blocked(why) => step.rare().reason.clone_from(&why.reason),
+        StepEvent::ApprovalRequested(request) => step.due_ms = request.due_ms,
+        StepEvent::Queued(queued) => {
+            step.queued_ms = time_ms;
+            step.started_ms = 0;
+            step.worker = None;
+            step.due_ms = queued.due_ms;
+            if let Some(rare) = &mut step.rare {
+                rare.progress = None;
+                rare.message = None;
+            }
+        }
+        StepEvent::Started(started) => {
+            step.worker.clone_from(&started.worker);
+            step.started_ms = started.started_ms;
+            step.due_ms = started.due_ms;
+        }
+        StepEvent::Progress(progress) => {
+            let rare = step.rare();
+            rare.progress = progress.progress.or(rare.progress);
+            rare.message = progress.message.clone().or(rare.message.take());
+        }
+        StepEvent::Completed(completed) => {
+            step.outputs = Some(completed.outputs.clone());
+            finish(step, completed.finished_ms.unwrap_or(time_ms));
+        }
+        StepEvent::Retrying(retrying) => retry(step, retrying),
+        StepEvent::Failed(failed) => {
+            step.rare().failure = Some(failed.failure.clone());
+            finish(step, time_ms);
+        }
+        StepEvent::Skipped(skipped) => {
+            let rare = step.rare();
+            rare.cause = Some(skipped.cause);
+            rare.reason.clone_from(&skipped.reason);
+            rare.failure = skipped.failure.clone().or(rare.failure.take());
+            finish(step, time_ms);
+        }
+        StepEvent::Cancelled(why) => {
+            step.rare().reason.clone_from(&why.reason);
+            finish(step, time_ms);
+        }
+    }
+}
+
+fn finish(step: &mut StepState, time_ms: u64) {
+    step.due_ms = 0;
+    step.finished_ms = time_ms;
+}
+
+fn retry(step: &mut StepState, retrying: &StepRetrying) {
+    step.due_ms = retrying.due_ms;
+    if retrying.failure.class == FailureClass::Lost {
+        step.lost += 1;
+    } else {
+        step.tried += 1;
+    }
+    if retrying.fallback {
+        step.fallback = true;
+        step.tried = 0;
+    }
+    step.rare().failure = Some(retrying.failure.clone());
+}
+
+fn spend(state: &mut PlanState, event: &StepEvent) {
+    let (cost, tokens) = match event {
+        StepEvent::Completed(e) => (e.cost, e.tokens),
+        StepEvent::Retrying(e) => (e.cost, e.tokens),
+        StepEvent::Failed(e) => (e.cost, e.tokens),
+        StepEvent::Skipped(e) => (e.cost, e.tokens),
+        StepEvent::Added(_)
+        | StepEvent::Modified(_)
+        | StepEvent::Removed(_)
+        | StepEvent::Ready
+        | StepEvent::Blocked(_)
+        | StepEvent::ApprovalRequested(_)
+        | StepEvent::Approved(_)
+        | StepEvent::Queued(_)
+        | StepEvent::Started(_)
+        | StepEvent::Progress(_)
+        | StepEvent::Released(_)
+        | StepEvent::Cancelled(_) => return,
+    };
+    state.usage.cost += cost;
+    state.usage.tokens = state.usage.tokens.saturating_add(tokens);
+}
+
+fn keep_pace(state: &mut PlanState, i: u32, old: StepStatus, time_ms: u64, event: &StepEvent) {
+    if !old.is_in_flight() {
+        return;
+    }
+    match event {
+        StepEvent::Completed(completed) => {
+            let (waited_ms, ran_ms) = durations(&state.steps[to_usize(i)], time_ms, completed);
+            state.pace.succeeded(waited_ms, ran_ms);
+        }
+        StepEvent::Retrying(_) | StepEvent::Failed(_) => state.pace.failed(),
+        StepEvent::Skipped(skipped) if skipped.failure.is_some() => state.pace.failed(),
+        StepEvent::Added(_)
+        | StepEvent::Modified(_)
+        | StepEvent::Removed(_)
+        | StepEvent::Ready
+        | StepEvent::Blocked(_)
+        | StepEvent::ApprovalRequested(_)
+        | StepEvent::Approved(_)
+        | StepEvent::Queued(_)
+        | StepEvent::Started(_)
+        | StepEvent::Progress(_)
+        | StepEvent::Released(_)
+        | StepEvent::Skipped(_)
+        | StepEvent::Cancelled(_) => {}
+    }
+}
+
+/// How long an attempt waited and ran, in milliseconds: the run by the worker's clock alone and the whole by the
+/// owner's alone, so that clocks that differ do not matter.
+fn durations(step: &StepState, time_ms: u64, completed: &StepCompleted) -> (u64, u64) {
+    let whole = time_ms.saturating_sub(step.queued_ms);
+    let ran = completed.finished_ms.unwrap_or(time_ms).saturating_sub(step.started_ms).min(whole);
+    (whole - ran, ran)
+}
+
+/// Whether dependents count the step as done.
+fn satisfies(event: &StepEvent) -> bool {
+    match event {
+        StepEvent::Completed(_) => true,
+        StepEvent::Skipped(skipped) => skipped.cause.satisfies(),
+        StepEvent::Added(_)
+        | StepEvent::Modified(_)
+        | StepEvent::Removed(_)
+        | StepEvent::Ready
+        | StepEvent::Blocked(_)
+        | StepEvent::ApprovalRequested(_)
+        | StepEvent::Approved(_)
+        | StepEvent::Queued(_)
+        | StepEvent::Started(_)
+        | StepEvent::Progress(_)
+        | StepEvent::Retrying(_)
+        | StepEvent::Released(_)
+        | StepEvent::Failed(_)
+        | StepEvent::Cancelled(_) => false,
+    }
+}
+
+/// Moves a step, with everything that is counted.
+fn shift(state: &mut PlanState, i: u32, old: StepStatus, new: StepStatus, satisfied: bool) {
+    state.steps[to_usize(i)].status = new;
+    state.counts.shift(old, new);
+    if old.is_in_flight() != new.is_in_flight() {
+        fly(state, i, new.is_in_flight());
+    }
+    if old == StepStatus::Ready || new == StepStatus::Ready {
+        keep(state, i, new == StepStatus::Ready);
+    }
+    if new.is_final() {
+        settle(state, i, new, satisfied);
+    }
+}
+
+/// Keeps the ready steps that the engine begins by itself.
+fn keep(state: &mut PlanState, i: u32, ready: bool) {
+    let set = match state.plan.steps[to_usize(i)].kind {
+        Kind::Tool | Kind::Llm => return,
+        Kind::Message | Kind::Finish | Kind::Internal => &mut state.own,
+        Kind::Plan => &mut state.sub_plans,
+    };
+    if ready {
+        set.insert(i);
+    } else {
+        set.remove(&i);
+    }
+}
+
+fn fly(state: &mut PlanState, i: u32, begins: bool) {
+    let held = state.graph.resource(i).map(|resource| &mut state.held[resource]);
+    for count in held.into_iter().chain([&mut state.in_flight]) {
+        *count = if begins { *count + 1 } else { count.saturating_sub(1) };
+    }
+}
+
+fn settle(state: &mut PlanState, i: u32, status: StepStatus, satisfied: bool) {
+    for &dependent in state.graph.dependents(i) {
+        let step = &mut state.steps[to_usize(dependent)];
+        step.open = step.open.saturating_sub(1);
+        step.met += u32::from(satisfied);
+    }
+    if let Some(phase) = state.graph.phase(i) {
+        let phase = &mut state.phases[phase];
+        phase.open -= 1;
+        phase.completed += u32::from(status == StepStatus::Completed);
+        phase.failed += u32::from(status == StepStatus::Failed);
+    }
+}

@@ -1,0 +1,245 @@
+//! An attempt's way: out to a worker, and what comes back.
+
+use goalmill_common::event::{
+    SkipCause, StepCompleted, StepEvent, StepProgress, StepQueued, StepReleased, StepStarted,
+};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::id::AgentType;
+use goalmill_common::json::Json;
+use goalmill_common::plan::ApprovalDefault;
+use goalmill_common::report::{Report, What};
+use goalmill_common::status::StepStatus;
+use goalmill_common::task::Task;
+
+use crate::decide::Turn;
+use crate::graph::to_usize;
+use crate::{Effect, Rejection, StepIndex, check, render};
+
+impl Turn<'_> {
+    /// Sends a ready step's next attempt out, or fails the step when its inputs cannot be made.
+    pub(crate) fn dispatch(&mut self, i: StepIndex) -> Result<(), Rejection> {
+        if to_usize(i.0) >= self.state.steps.len() || !self.state.admits(i) {
+            return Err(Rejection::NotDue);
+        }
+        match render::inputs(self.state, i.0, &self.context.limits) {
+            Ok(inputs) => self.send(i, inputs),
+            Err(failure) => {
+                self.give_up(i.0, failure, 0.0, 0);
+                self.settle();
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, i: StepIndex, inputs: Json) {
+        let agent_type = self.state.queue(i).expect("the step exists").clone();
+        let due_ms = self.after(self.context.limits.queue_ms_max);
+        let queued = StepQueued { agent_type: agent_type.clone(), due_ms };
+        self.emit_next(i.0, StepEvent::Queued(Box::new(queued)));
+        let task = self.task(i, agent_type, inputs);
+        self.effects.push(Effect::Send(Box::new(task)));
+    }
+
+    fn task(&self, i: StepIndex, agent_type: AgentType, inputs: Json) -> Task {
+        let (spec, step) = (&self.state.plan.steps[to_usize(i.0)], &self.state.steps[to_usize(i.0)]);
+        let accepted = self.state.accepted().expect("a plan with steps was accepted");
+        let other = spec.fallback.as_ref().filter(|_| step.fallback).and_then(|fallback| fallback.action.as_ref());
+        Task {
+            plan: accepted.plan_id.clone(),
+            step: spec.id.clone(),
+            attempt: step.attempt,
+            token: self.state.token(i).expect("the step exists"),
+            agent_type,
+            action: other.unwrap_or(&spec.action).clone(),
+            inputs,
+            timeout_ms: spec.timeout_ms.min(self.context.limits.timeout_ms_max),
+            lease_ms: self.context.task_lease_ms,
+            reply: self.context.reply.clone(),
+            idempotency_key: format!("{}:{}", accepted.plan_id, spec.id),
+            traceparent: accepted.traceparent.clone(),
+        }
+    }
+
+    /// What a worker says about the current attempt; about any other it is refused.
+    pub(crate) fn report(&mut self, report: Report) -> Result<(), Rejection> {
+        let i = self.find(&report.step)?;
+        let step = &self.state.steps[to_usize(i)];
+        let stale = || Rejection::StaleAttempt { step: report.step.clone(), attempt: report.attempt };
+        let current = step.attempt == report.attempt && step.status.is_in_flight() && !self.state.is_own(i);
+        if !current || self.state.token(StepIndex(i)).as_ref() != Some(&report.token) {
+            return Err(stale());
+        }
+        if report.what == What::Started && step.status == StepStatus::Running {
+            return Err(stale());
+        }
+        self.take_report(i, report);
+        self.settle();
+        Ok(())
+    }
+
+    fn take_report(&mut self, i: u32, report: Report) {
+        let queued = self.status_of(i) == StepStatus::Queued;
+        match report.what {
+            What::Started => self.started(i, &report),
+            What::Progress => {
+                if queued {
+                    self.started(i, &report);
+                }
+                self.progress(i, report);
+            }
+            What::Completed => {
+                if queued {
+                    self.started(i, &report);
+                }
+                self.acknowledge(&report);
+                self.complete_attempt(i, report);
+            }
+            What::Failed => {
+                if queued {
+                    self.started(i, &report);
+                }
+                self.acknowledge(&report);
+                let (cost, tokens) = spent(&report);
+                let unknown = || Failure::new(FailureClass::Transient, "UNKNOWN", "the worker gave no reason");
+                self.fail_attempt(i, bounded(report.failure.unwrap_or_else(unknown)), cost, tokens);
+            }
+            What::Lost => {
+                self.acknowledge(&report);
+                let lost = || {
+                    let message = format!("worker `{}` vanished", report.worker);
+                    Failure::new(FailureClass::Lost, "WORKER_LOST", message)
+                };
+                let failure = bounded(report.failure.clone().unwrap_or_else(lost));
+                self.fail_attempt(i, Failure { class: FailureClass::Lost, ..failure }, 0.0, 0);
+            }
+            What::Released => {
+                self.acknowledge(&report);
+                self.emit_step(i, StepEvent::Released(Box::new(StepReleased { worker: report.worker })));
+            }
+        }
+    }
+
+    fn acknowledge(&mut self, report: &Report) {
+        let (agent_type, entry) = (report.agent_type.clone(), report.entry.clone());
+        self.effects.push(Effect::Acknowledge { agent_type, entry });
+    }
+
+    fn started(&mut self, i: u32, report: &Report) {
+        let timeout_ms = self.state.plan.steps[to_usize(i)].timeout_ms.min(self.context.limits.timeout_ms_max);
+        self.emit_step(
+            i,
+            StepEvent::Started(Box::new(StepStarted {
+                worker: Some(report.worker.clone()),
+                started_ms: report.started_ms.unwrap_or(self.now_ms),
+                due_ms: self.after(timeout_ms),
+            })),
+        );
+    }
+
+    /// The second half of a plan's log is kept for what matters more.
+    fn progress(&mut self, i: u32, report: Report) {
+        if self.state.seq >= self.context.limits.events_max / 2 {
+            return;
+        }
+        let progress = report.progress.filter(|share| share.is_finite()).map(|share| share.clamp(0.0, 1.0));
+        let message = report.message.map(|message| message.chars().take(MESSAGE_CHARS_MAX).collect());
+        self.emit_step(i, StepEvent::Progress(Box::new(StepProgress { progress, message })));
+    }
+
+    fn complete_attempt(&mut self, i: u32, report: Report) {
+        let (cost, tokens) = spent(&report);
+        let outputs = report.outputs.unwrap_or_default();
+        if let Some(failure) = self.unfit(i, &outputs) {
+            return self.fail_attempt(i, failure, cost, tokens);
+        }
+        let finished_ms = report.finished_ms;
+        self.emit_step(i, StepEvent::Completed(Box::new(StepCompleted { outputs, finished_ms, cost, tokens })));
+    }
+
+    /// Why outputs are not what was expected of the step.
+    pub(crate) fn unfit(&mut self, i: u32, outputs: &Json) -> Option<Failure> {
+        let spec = &self.state.plan.steps[to_usize(i)];
+        check::outputs(&mut self.state.schemas, spec, outputs, &self.context.limits)
+    }
+
+    /// A step whose inputs are its outputs.
+    pub(crate) fn answer_inline(&mut self, i: u32) {
+        let inputs = render::inputs(self.state, i, &self.context.limits);
+        let checked = inputs.and_then(|outputs| match self.unfit(i, &outputs) {
+            Some(failure) => Err(failure),
+            None => Ok(outputs),
+        });
+        match checked {
+            Ok(outputs) => {
+                let completed = StepCompleted { outputs, finished_ms: None, cost: 0.0, tokens: 0 };
+                self.emit_next(i, StepEvent::Completed(Box::new(completed)));
+            }
+            Err(failure) => self.give_up(i, failure, 0.0, 0),
+        }
+    }
+
+    /// A step's timer has come due.
+    pub(crate) fn step_due(&mut self, StepIndex(i): StepIndex) -> Result<(), Rejection> {
+        let due = self.state.steps.get(to_usize(i)).map_or(0, |step| step.due_ms);
+        if due == 0 || self.now_ms < due {
+            return Err(Rejection::NotDue);
+        }
+        match self.status_of(i) {
+            StepStatus::Queued => self.time_out(i, "QUEUE_TIMEOUT", "no worker took it in time"),
+            StepStatus::Running => self.time_out(i, "STEP_TIMEOUT", "it took longer than its limit"),
+            StepStatus::Retrying => self.emit_step(i, StepEvent::Ready),
+            StepStatus::AwaitingApproval => self.decide_by_default(i),
+            StepStatus::Pending
+            | StepStatus::Blocked
+            | StepStatus::Ready
+            | StepStatus::Completed
+            | StepStatus::Failed
+            | StepStatus::Skipped
+            | StepStatus::Cancelled
+            | StepStatus::Revised => return Err(Rejection::NotDue),
+        }
+        self.settle();
+        Ok(())
+    }
+
+    fn time_out(&mut self, i: u32, code: &str, message: &str) {
+        self.stop_attempt(i);
+        let failure = Failure::new(FailureClass::Timeout, code, message);
+        if self.state.is_own(i) { self.give_up(i, failure, 0.0, 0) } else { self.fail_attempt(i, failure, 0.0, 0) }
+    }
+
+    fn decide_by_default(&mut self, i: u32) {
+        let default = self.state.plan.steps[to_usize(i)].approve.unwrap_or_default().default;
+        match default {
+            ApprovalDefault::Approve => self.approve_step(i, "nobody decided in time".into()),
+            ApprovalDefault::Reject => self.reject_step(i, "nobody decided in time"),
+        }
+    }
+
+    /// Skips a step because a person says so.
+    pub(crate) fn skip_by_hand(&mut self, i: u32, reason: String) {
+        self.stop_attempt(i);
+        self.skip(i, SkipCause::Person, reason);
+    }
+}
+
+/// Longest line of progress or failure kept, in characters.
+const MESSAGE_CHARS_MAX: usize = 1_000;
+/// Longest code of a failure kept, in characters.
+const CODE_CHARS_MAX: usize = 64;
+
+/// A failure with as much of its texts as the log keeps.
+fn bounded(mut failure: Failure) -> Failure {
+    for (text, most) in [(&mut failure.message, MESSAGE_CHARS_MAX), (&mut failure.code, CODE_CHARS_MAX)] {
+        if let Some((end, _)) = text.char_indices().nth(most) {
+            text.truncate(end);
+        }
+    }
+    failure
+}
+
+/// US dollars and tokens, as far as they are numbers that can be.
+fn spent(report: &Report) -> (f64, u64) {
+    let cost = report.cost.filter(|cost| cost.is_finite() && *cost > 0.0).unwrap_or(0.0);
+    (cost, report.tokens.unwrap_or(0))
+}

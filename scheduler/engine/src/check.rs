@@ -1,0 +1,117 @@
+//! Checks what a step gave against what was expected of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::json::Json;
+use goalmill_common::limits::Limits;
+use goalmill_common::plan::Step;
+
+/// Longest message about a mismatch, in characters: it may quote the payload.
+const MESSAGE_CHARS_MAX: usize = 300;
+
+/// Output schemas of one plan, compiled when first needed. No part of the state proper: all are equal, and a
+/// copy begins anew.
+#[derive(Default)]
+pub(crate) struct Schemas(BTreeMap<Box<str>, Result<Arc<jsonschema::Validator>, String>>);
+
+impl PartialEq for Schemas {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Clone for Schemas {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl std::fmt::Debug for Schemas {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Schemas({})", self.0.len())
+    }
+}
+
+impl Schemas {
+    fn compiled(&mut self, schema: &Json) -> Result<Arc<jsonschema::Validator>, String> {
+        if let Some(known) = self.0.get(schema.text()) {
+            return known.clone();
+        }
+        let compiled = jsonschema::validator_for(&schema.value()).map(Arc::new).map_err(|e| e.to_string());
+        self.0.insert(schema.text().into(), compiled.clone());
+        compiled
+    }
+}
+
+/// Says why outputs cannot be taken; `None` when they can.
+pub(crate) fn outputs(schemas: &mut Schemas, step: &Step, outputs: &Json, limits: &Limits) -> Option<Failure> {
+    let bytes = outputs.text().len();
+    if bytes > limits.payload_bytes_max {
+        let message =
+            format!("the outputs have {bytes} bytes, more than `payload_bytes_max` ({})", limits.payload_bytes_max);
+        return Some(Failure::new(FailureClass::Permanent, "OUTPUT_TOO_LARGE", message));
+    }
+    if step.expected_outputs.is_empty() && step.output_schema.is_none() {
+        return None;
+    }
+    let value = outputs.value();
+    let missing = step.expected_outputs.iter().find(|name| value.get(name.as_str()).is_none());
+    if let Some(name) = missing {
+        return Some(unexpected(&format!("the outputs have no `{name}`")));
+    }
+    let validator = match schemas.compiled(step.output_schema.as_ref()?) {
+        Ok(validator) => validator,
+        Err(e) => return Some(unexpected(&format!("`output_schema` is no usable schema: {e}"))),
+    };
+    let error = validator.validate(&value).err()?;
+    let place = error.instance_path().to_string();
+    let place = if place.is_empty() { "/" } else { &place };
+    Some(unexpected(&format!("the outputs do not match `output_schema` at `{place}`: {error}")))
+}
+
+fn unexpected(message: &str) -> Failure {
+    let message: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
+    Failure::new(FailureClass::ConstraintViolation, "UNEXPECTED_RESULT", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn outputs_must_have_the_expected_fields() {
+        let step = Step { expected_outputs: vec!["price".into()], ..Step::new("a", "w") };
+        assert_eq!(refusal(&step, json!({"price": 1})), None);
+        assert_eq!(refusal(&step, json!({"cost": 1})).unwrap(), "the outputs have no `price`");
+        assert!(refusal(&step, json!(7)).is_some());
+    }
+
+    #[test]
+    fn outputs_must_match_the_schema() {
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
+        let step = Step { output_schema: Some(schema.into()), ..Step::new("a", "w") };
+        assert_eq!(refusal(&step, json!({"n": 1})), None);
+        assert!(refusal(&step, json!({"n": "x"})).unwrap().contains("`/n`"));
+    }
+
+    #[test]
+    fn a_schema_that_points_elsewhere_is_not_fetched() {
+        let step = Step { output_schema: Some(json!({"$ref": "http://127.0.0.1:1/x"}).into()), ..Step::new("a", "w") };
+        assert!(refusal(&step, json!({})).unwrap().contains("no usable schema"));
+    }
+
+    #[test]
+    fn outputs_over_the_limit_are_refused() {
+        let limits = Limits { payload_bytes_max: 8, ..Limits::default() };
+        let failure = outputs(&mut Schemas::default(), &Step::new("a", "w"), &json!("123456789").into(), &limits);
+        assert_eq!(failure.unwrap().code, "OUTPUT_TOO_LARGE");
+    }
+
+    fn refusal(step: &Step, value: serde_json::Value) -> Option<String> {
+        outputs(&mut Schemas::default(), step, &value.into(), &Limits::default()).map(|failure| failure.message)
+    }
+}

@@ -1,0 +1,238 @@
+//! Says why a plan, or a step, is not moving: causes from the nearest to the root, and what could be done.
+
+use goalmill_common::clock::rfc3339;
+use goalmill_common::plan::Kind;
+use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_common::view::{Explanation, StepExplanation};
+
+use crate::fail::ASK_USER;
+use crate::graph::{to_u32, to_usize};
+use crate::{PlanState, StepIndex};
+
+/// Longest chain of causes shown.
+const CAUSES_MAX: usize = 10;
+/// Most steps explained; those that wait for others come last.
+const STEPS_MAX: usize = 100;
+
+impl PlanState {
+    /// Why the plan is not further than it is.
+    ///
+    /// - `now_ms`: Unix milliseconds; tells how long something has lasted.
+    pub fn explain(&self, now_ms: u64) -> Explanation {
+        let mut open: Vec<u32> = (0..to_u32(self.steps.len())).filter(|i| !self.at(*i).is_final()).collect();
+        open.sort_by_key(|i| (rank_of(self.at(*i)), *i));
+        open.truncate(STEPS_MAX);
+        Explanation {
+            plan_id: self.id().cloned().unwrap_or_else(|| "".into()),
+            status: self.status,
+            summary: self.explain_plan(now_ms),
+            steps: open.into_iter().map(|i| self.explain_step(i, now_ms)).collect(),
+        }
+    }
+
+    fn at(&self, i: u32) -> StepStatus {
+        self.steps[to_usize(i)].status
+    }
+
+    fn explain_plan(&self, now_ms: u64) -> String {
+        let until = |ms: u64| {
+            if ms > 0 { format!(", until {} at the latest", rfc3339(ms)) } else { String::new() }
+        };
+        match self.status {
+            PlanStatus::Planning => {
+                format!("a planner is at work, for {}", lasted(self.created_ms(), now_ms))
+            }
+            PlanStatus::AwaitingApproval => {
+                format!("a person must agree before it runs{}", until(self.wait_ms))
+            }
+            PlanStatus::Paused => "it is paused: nothing new starts, what runs may finish".into(),
+            PlanStatus::Replanning => {
+                let (who, why) = self.replan.as_ref().map_or(("a planner", ""), |replan| {
+                    (if replan.trigger == ASK_USER { "a person" } else { "a planner" }, replan.reason.as_str())
+                });
+                format!("{who} is asked how to go on{}: {why}", until(self.wait_ms))
+            }
+            PlanStatus::Running => self.explain_running(),
+            PlanStatus::Completed
+            | PlanStatus::Partial
+            | PlanStatus::Failed
+            | PlanStatus::Cancelled
+            | PlanStatus::Rejected => {
+                let reason = self.ended().map(|ended| ended.reason.as_str()).filter(|reason| !reason.is_empty());
+                format!("it has ended as {}{}", self.status, reason.map(|r| format!(": {r}")).unwrap_or_default())
+            }
+        }
+    }
+
+    fn explain_running(&self) -> String {
+        let of = |status: StepStatus| self.steps.iter().filter(|step| step.status == status).count();
+        let words = [
+            (StepStatus::Running, "running"),
+            (StepStatus::Queued, "waiting for a worker"),
+            (StepStatus::Ready, "ready to go out"),
+            (StepStatus::Retrying, "waiting to be tried again"),
+            (StepStatus::AwaitingApproval, "waiting for a person"),
+            (StepStatus::Pending, "waiting for other steps"),
+            (StepStatus::Blocked, "blocked"),
+        ];
+        let counted = words.map(|(status, word)| (of(status), word));
+        let parts: Vec<String> =
+            counted.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
+        format!("of {} steps, {}", self.counts.total, parts.join(", "))
+    }
+
+    fn explain_step(&self, i: u32, now_ms: u64) -> StepExplanation {
+        let mut because = Vec::new();
+        let mut root = i;
+        for _ in 0..CAUSES_MAX {
+            because.push(self.cause(root, now_ms));
+            match self.waits_for(root) {
+                Some(next) => root = next,
+                None => break,
+            }
+        }
+        let step_id = self.plan.steps[to_usize(i)].id.clone();
+        StepExplanation { step_id, status: self.at(i), because, mend: self.mend(root) }
+    }
+
+    /// The step that this one waits for, if it waits for one: one that failed before one that is open.
+    fn waits_for(&self, i: u32) -> Option<u32> {
+        if !matches!(self.at(i), StepStatus::Pending | StepStatus::Blocked) {
+            return None;
+        }
+        let dependencies = &self.plan.steps[to_usize(i)].dependencies;
+        let all = || dependencies.iter().filter_map(|id| self.graph.find(id.as_str()));
+        if self.at(i) == StepStatus::Blocked {
+            return all().find(|d| self.at(*d) == StepStatus::Failed);
+        }
+        let open = all().filter(|d| !self.at(*d).is_final()).min_by_key(|d| rank_of(self.at(*d)));
+        open.or_else(|| self.earlier_phase(i))
+    }
+
+    /// A step of the current phase, when that is what a later one waits for.
+    fn earlier_phase(&self, i: u32) -> Option<u32> {
+        if self.is_phase_open(i) {
+            return None;
+        }
+        let members = self.graph.members().get(self.phase)?;
+        members.iter().copied().filter(|m| !self.at(*m).is_final()).min_by_key(|m| rank_of(self.at(*m)))
+    }
+
+    fn cause(&self, i: u32, now_ms: u64) -> String {
+        let (spec, step) = (&self.plan.steps[to_usize(i)], &self.steps[to_usize(i)]);
+        let id = &spec.id;
+        let due = if step.due_ms > 0 { rfc3339(step.due_ms) } else { "its end".into() };
+        match step.status {
+            StepStatus::Pending if step.open > 0 => {
+                let (open, all) = (step.open, self.graph.waits(i));
+                let more = self.graph.needed(i, spec.join).saturating_sub(step.met);
+                format!("`{id}` waits for {more} more of its {all} dependencies ({open} are open)")
+            }
+            StepStatus::Pending => {
+                let phase = self.plan.phases.get(self.phase).map_or("", |phase| phase.id.as_str());
+                format!("`{id}` waits for phase `{phase}` to end")
+            }
+            StepStatus::Blocked => format!("`{id}` is blocked: {}", step.reason()),
+            StepStatus::Ready => format!("`{id}` is ready, {}", self.why_not_out(i)),
+            StepStatus::Queued => {
+                let queue = self.queue(StepIndex(i)).map_or("", |queue| queue.as_str());
+                let since = lasted(step.queued_ms, now_ms);
+                format!("attempt {} of `{id}` is in the queue `{queue}` for {since}, until {due}", step.attempt)
+            }
+            StepStatus::Running if spec.kind == Kind::Plan => {
+                let plan = self.sub_plan_id(i).map(|plan| plan.to_string()).unwrap_or_default();
+                format!("`{id}` waits for its own plan `{plan}`, until {due}")
+            }
+            StepStatus::Running => {
+                let worker = step.worker.as_ref().map_or("", |worker| worker.as_str());
+                let since = lasted(step.started_ms, now_ms);
+                format!("attempt {} of `{id}` runs on `{worker}` for {since}, until {due}", step.attempt)
+            }
+            StepStatus::Retrying => {
+                let why = step.failure().map(|failure| format!(": {} [{}]", failure.message, failure.code));
+                let (attempt, why) = (step.attempt, why.unwrap_or_default());
+                format!("`{id}` is tried again at {due}, because attempt {attempt} failed{why}")
+            }
+            StepStatus::AwaitingApproval => format!("a person must agree to `{id}`, until {due}"),
+            StepStatus::Failed => {
+                let why = step.failure().map(|failure| format!(": {} [{}]", failure.message, failure.code));
+                format!("`{id}` failed{}", why.unwrap_or_default())
+            }
+            StepStatus::Completed | StepStatus::Skipped | StepStatus::Cancelled | StepStatus::Revised => {
+                format!("`{id}` is {}", step.status)
+            }
+        }
+    }
+
+    fn why_not_out(&self, i: u32) -> String {
+        if self.status != PlanStatus::Running {
+            return format!("but the plan is {}", self.status);
+        }
+        if self.in_flight >= self.width() {
+            return format!("but {} steps are in flight and the plan runs {} at once", self.in_flight, self.width());
+        }
+        if !self.is_free(i) {
+            let resource = self.plan.steps[to_usize(i)].resource.as_deref().unwrap_or_default();
+            return format!("but another step holds the resource `{resource}`");
+        }
+        let queue = self.queue(StepIndex(i)).map_or("", |queue| queue.as_str());
+        format!("and waits for the queue `{queue}` to have room")
+    }
+
+    fn mend(&self, root: u32) -> String {
+        let spec = &self.plan.steps[to_usize(root)];
+        let id = &spec.id;
+        let plan = self.id().map_or("", |plan| plan.as_str());
+        match (self.status, self.at(root)) {
+            (PlanStatus::Paused, _) => format!("resume the plan: `goalmill plan resume {plan}`"),
+            (PlanStatus::Replanning, _) => {
+                "approve to go on without what failed, reject to end the plan, or wait for the planner".into()
+            }
+            (_, StepStatus::AwaitingApproval) => format!("approve or reject step `{id}`"),
+            (_, StepStatus::Queued) => {
+                let queue = self.queue(StepIndex(root)).map_or("", |queue| queue.as_str());
+                format!("start workers for it: `goalmill worker --agents {queue}`")
+            }
+            (_, StepStatus::Retrying) => format!("try it at once: `goalmill step retry {plan} {id}`, or skip it"),
+            (_, StepStatus::Running) => format!("wait, or skip it: `goalmill step skip {plan} {id}`"),
+            (_, StepStatus::Ready) => "wait for room, or start more workers".into(),
+            (
+                _,
+                StepStatus::Pending
+                | StepStatus::Blocked
+                | StepStatus::Completed
+                | StepStatus::Failed
+                | StepStatus::Skipped
+                | StepStatus::Cancelled
+                | StepStatus::Revised,
+            ) => String::new(),
+        }
+    }
+}
+
+/// Order of explaining: what needs somebody first, what waits for other steps last.
+fn rank_of(status: StepStatus) -> u8 {
+    match status {
+        StepStatus::AwaitingApproval => 0,
+        StepStatus::Retrying => 1,
+        StepStatus::Blocked => 2,
+        StepStatus::Queued => 3,
+        StepStatus::Running => 4,
+        StepStatus::Ready => 5,
+        StepStatus::Pending => 6,
+        StepStatus::Completed
+        | StepStatus::Failed
+        | StepStatus::Skipped
+        | StepStatus::Cancelled
+        | StepStatus::Revised => 7,
+    }
+}
+
+/// How long something has lasted: `4 s`, `12 min`, `3 h`.
+fn lasted(since_ms: u64, now_ms: u64) -> String {
+    match now_ms.saturating_sub(since_ms) / 1_000 {
+        s @ 0..=119 => format!("{s} s"),
+        s @ 120..=7_199 => format!("{} min", s / 60),
+        s => format!("{} h", s / 3_600),
+    }
+}

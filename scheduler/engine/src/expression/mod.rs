@@ -1,0 +1,315 @@
+//! Expressions in inputs and conditions: `{{ steps.flights.outputs.best.price }}`, `when: steps.a.outputs.hits > 0`.
+//!
+//! One language (a closed part of Jinja), evaluated with limits on work and size. An expression sees `goal` and the
+//! steps it names, nothing else: which ones, its text alone tells. What was rendered is never rendered again.
+
+mod filters;
+mod scan;
+mod scope;
+mod value;
+
+use goalmill_common::json::Json;
+use goalmill_common::limits::Limits;
+use minijinja::{Environment, ErrorKind};
+use serde_json::Value as JsonValue;
+
+pub use scope::{Scope, StepView};
+
+use scan::Scan;
+
+/// Why an expression has no value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ExpressionError {
+    /// `INVALID_EXPRESSION` (its text is wrong), `REF_UNRESOLVED` (nothing is where it points),
+    /// `TEMPLATE_FUEL_EXHAUSTED`, `OUTPUT_TOO_LARGE`, `EXPRESSION_FAILED` (the values do not fit it).
+    pub code: &'static str,
+    pub message: String,
+}
+
+impl ExpressionError {
+    fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+/// A step that an expression sees, and what of it: `outputs`, `status`, or all.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StepRef {
+    pub step: String,
+    pub field: Option<String>,
+}
+
+/// Says whether a text is taken as it is.
+pub fn is_plain(text: &str) -> bool {
+    !text.contains("{{") && !text.contains("{%")
+}
+
+/// The steps that a text with `{{ … }}` sees; also checks that it is well formed.
+pub fn references(text: &str) -> Result<Vec<StepRef>, ExpressionError> {
+    if is_plain(text) {
+        return Ok(Vec::new());
+    }
+    Ok(scan_template(text)?.refs)
+}
+
+/// The steps that a bare expression sees, as `when` has it; also checks that it is well formed.
+pub fn condition_references(text: &str) -> Result<Vec<StepRef>, ExpressionError> {
+    Ok(scan_bare(bare(text)?)?.refs)
+}
+
+/// Renders the expressions in a step's inputs, in strings at any depth.
+///
+/// A string that is one expression becomes its value, of whatever type; in any other string the values are
+/// written as text. Inputs without expressions come back as they are. The whole result has at most
+/// `payload_bytes_max` bytes; each expression has `fuel_max` work units, less when there are many.
+pub fn render(inputs: &Json, scope: &Scope<'_>, limits: &Limits) -> Result<Json, ExpressionError> {
+    if is_plain(inputs.text()) {
+        return Ok(inputs.clone());
+    }
+    let mut value = inputs.value();
+    let mut templates = 0;
+    count_templates(&value, &mut templates);
+    if templates == 0 {
+        return Ok(inputs.clone());
+    }
+    let fuel = (limits.fuel_max * 16 / templates.max(16)).max(1);
+    let mut render = Render { scope, fuel, left: limits.payload_bytes_max };
+    render.walk(&mut value, &mut String::new())?;
+    let rendered = Json::of(&value);
+    if rendered.text().len() > limits.payload_bytes_max { Err(too_large()) } else { Ok(rendered) }
+}
+
+/// Renders one text, such as a cache key.
+pub fn render_text(text: &str, scope: &Scope<'_>, limits: &Limits) -> Result<String, ExpressionError> {
+    if is_plain(text) {
+        return Ok(text.to_owned());
+    }
+    let mut render = Render { scope, fuel: limits.fuel_max, left: limits.payload_bytes_max };
+    render.text(text, &scan_template(text)?)
+}
+
+/// Evaluates a condition. A value that is not there is an error, not false; test it with `is defined`.
+pub fn is_true(when: &str, scope: &Scope<'_>, limits: &Limits) -> Result<bool, ExpressionError> {
+    let text = bare(when)?;
+    let scan = scan_bare(text)?;
+    let render = Render { scope, fuel: limits.fuel_max, left: limits.payload_bytes_max };
+    let value = render.evaluate(text, &scan)?;
+    if value.is_undefined() {
+        return Err(unresolved(when, scope, &scan));
+    }
+    Ok(value.is_true())
+}
+
+/// A condition without the braces that some write around it.
+fn bare(text: &str) -> Result<&str, ExpressionError> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(ExpressionError::new("INVALID_EXPRESSION", "the expression is empty"));
+    }
+    if !text.starts_with("{{") {
+        return Ok(text);
+    }
+    match scan::template(text)?.whole {
+        Some(inside) => Ok(text[inside].trim()),
+        None => Err(ExpressionError::new("INVALID_EXPRESSION", "a condition is one expression, without other text")),
+    }
+}
+
+fn scan_template(text: &str) -> Result<Scan, ExpressionError> {
+    let scan = scan::template(text)?;
+    if scan.is_path {
+        return Ok(scan);
+    }
+    let environment = filters::environment();
+    let template = environment.template_from_str(text).map_err(|e| wrong(&e))?;
+    check_names(template.undeclared_variables(false), &scan)?;
+    Ok(scan)
+}
+
+fn scan_bare(text: &str) -> Result<Scan, ExpressionError> {
+    let scan = scan::bare(text)?;
+    if scan.is_path {
+        return Ok(scan);
+    }
+    let environment = filters::environment();
+    let expression = environment.compile_expression(text).map_err(|e| wrong(&e))?;
+    check_names(expression.undeclared_variables(false), &scan)?;
+    Ok(scan)
+}
+
+fn check_names(names: std::collections::HashSet<String>, scan: &Scan) -> Result<(), ExpressionError> {
+    let names: std::collections::BTreeSet<String> = names.into_iter().collect();
+    for name in names {
+        let seen = match name.as_str() {
+            "steps" => !scan.refs.is_empty(),
+            "goal" => scan.uses_goal,
+            _ => false,
+        };
+        if !seen {
+            return Err(ExpressionError::new(
+                "INVALID_EXPRESSION",
+                format!(
+                    "there is no `{name}`; expressions see `goal` and `steps`, a step id with a dash as `steps['a-b']`"
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn count_templates(value: &JsonValue, count: &mut u64) {
+    match value {
+        JsonValue::String(text) => *count += u64::from(!is_plain(text)),
+        JsonValue::Array(items) => items.iter().for_each(|item| count_templates(item, count)),
+        JsonValue::Object(map) => map.values().for_each(|item| count_templates(item, count)),
+        JsonValue::Null | JsonValue::Bool(_) | JsonValue::Number(_) => {}
+    }
+}
+
+struct Render<'s, 'a> {
+    scope: &'s Scope<'a>,
+    fuel: u64,
+    left: usize,
+}
+
+impl Render<'_, '_> {
+    /// Renders in place; `at` is the JSON Pointer of `value`, for errors.
+    fn walk(&mut self, value: &mut JsonValue, at: &mut String) -> Result<(), ExpressionError> {
+        let depth = at.len();
+        match value {
+            JsonValue::String(text) if !is_plain(text) => {
+                let rendered = self.string(text).map_err(|e| located(e, at))?;
+                *value = rendered;
+            }
+            JsonValue::Array(items) => {
+                for (i, item) in items.iter_mut().enumerate() {
+                    at.push('/');
+                    at.push_str(&i.to_string());
+                    self.walk(item, at)?;
+                    at.truncate(depth);
+                }
+            }
+            JsonValue::Object(map) => {
+                for (key, item) in map.iter_mut() {
+                    at.push('/');
+                    at.push_str(key);
+                    self.walk(item, at)?;
+                    at.truncate(depth);
+                }
+            }
+            JsonValue::String(_) | JsonValue::Null | JsonValue::Bool(_) | JsonValue::Number(_) => {}
+        }
+        Ok(())
+    }
+
+    fn string(&mut self, text: &str) -> Result<JsonValue, ExpressionError> {
+        let scan = scan_template(text)?;
+        let Some(inside) = scan.whole.clone() else {
+            return self.text(text, &scan).map(JsonValue::String);
+        };
+        let value = self.evaluate(text[inside].trim(), &scan)?;
+        if value.is_undefined() {
+            return Err(unresolved(text, self.scope, &scan));
+        }
+        value::to_json(&value, &mut self.left)
+    }
+
+    fn text(&mut self, text: &str, scan: &Scan) -> Result<String, ExpressionError> {
+        let environment = self.environment(scan);
+        let template = environment.template_from_str(text).map_err(|e| wrong(&e))?;
+        let mut out = Capped { text: Vec::new(), left: self.left };
+        let rendered = template.render_captured_to(self.scope.context(scan)?, &mut out).map(|_| ());
+        match rendered {
+            Ok(()) => {
+                self.left = out.left;
+                Ok(String::from_utf8_lossy(&out.text).into_owned())
+            }
+            Err(e) => Err(self.failure(text, &e, scan)),
+        }
+    }
+
+    fn evaluate(&self, text: &str, scan: &Scan) -> Result<minijinja::Value, ExpressionError> {
+        let environment = self.environment(scan);
+        let expression = environment.compile_expression(text).map_err(|e| wrong(&e))?;
+        expression.eval(self.scope.context(scan)?).map_err(|e| self.failure(text, &e, scan))
+    }
+
+    /// A loop over much data has less fuel, because each of its turns may look at all of it.
+    fn environment(&self, scan: &Scan) -> Environment<'static> {
+        let mut environment = filters::environment().clone();
+        let share = if scan.has_loop { 1 + self.scope.bytes(scan) as u64 / (64 << 10) } else { 1 };
+        environment.set_fuel(Some((self.fuel / share).max(1)));
+        environment
+    }
+
+    fn failure(&self, text: &str, error: &minijinja::Error, scan: &Scan) -> ExpressionError {
+        match error.kind() {
+            ErrorKind::OutOfFuel => {
+                ExpressionError::new("TEMPLATE_FUEL_EXHAUSTED", "the expression takes more work than `fuel_max` allows")
+            }
+            ErrorKind::WriteFailure => too_large(),
+            ErrorKind::UndefinedError => unresolved(text, self.scope, scan),
+            ErrorKind::SyntaxError => wrong(error),
+            _ => ExpressionError::new("EXPRESSION_FAILED", described(error)),
+        }
+    }
+}
+
+/// Takes what is written until there is too much.
+struct Capped {
+    text: Vec<u8>,
+    left: usize,
+}
+
+impl std::io::Write for &mut Capped {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.left = self.left.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::FileTooLarge)?;
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn too_large() -> ExpressionError {
+    ExpressionError::new("OUTPUT_TOO_LARGE", "the rendered inputs are larger than `payload_bytes_max`")
+}
+
+/// Names the step at fault, where the text tells it.
+fn unresolved(text: &str, scope: &Scope<'_>, scan: &Scan) -> ExpressionError {
+    let missing = scan.refs.iter().find(|r| !scope.knows(&r.step));
+    let message = match missing {
+        Some(r) => format!("there is no step `{}` to look at", r.step),
+        None => {
+            format!("there is nothing at `{}`; give a default with `| default(…)`", shorten(text))
+        }
+    };
+    ExpressionError::new("REF_UNRESOLVED", message)
+}
+
+fn located(error: ExpressionError, at: &str) -> ExpressionError {
+    ExpressionError::new(error.code, format!("inputs{at}: {}", error.message))
+}
+
+fn wrong(error: &minijinja::Error) -> ExpressionError {
+    ExpressionError::new("INVALID_EXPRESSION", described(error))
+}
+
+fn described(error: &minijinja::Error) -> String {
+    error.detail().map_or_else(|| error.kind().to_string(), str::to_owned)
+}
+
+/// At most 64 characters of what somebody wrote.
+fn shorten(text: &str) -> String {
+    let text = text.trim();
+    match text.char_indices().nth(64) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! What an expression sees: the goal, and the steps its text names.
+
+use std::collections::BTreeMap;
+
+use goalmill_common::goal::Goal;
+use goalmill_common::json::Json;
+use goalmill_common::status::StepStatus;
+use minijinja::Value;
+use minijinja::value::Serde;
+
+use super::scan::Scan;
+use super::{ExpressionError, StepRef};
+
+/// A step as an expression sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct StepView<'a> {
+    pub status: StepStatus,
+    /// Those of a completed step; seen as an empty object when missing.
+    pub outputs: Option<&'a Json>,
+}
+
+/// Where expressions look things up. Making one costs nothing; outputs are parsed only when a text names them.
+pub struct Scope<'a> {
+    goal: &'a Goal,
+    steps: &'a dyn Fn(&str) -> Option<StepView<'a>>,
+}
+
+impl<'a> Scope<'a> {
+    /// - `steps`: finds a step by its id.
+    pub fn new(goal: &'a Goal, steps: &'a dyn Fn(&str) -> Option<StepView<'a>>) -> Self {
+        Self { goal, steps }
+    }
+
+    pub(super) fn knows(&self, step: &str) -> bool {
+        (self.steps)(step).is_some()
+    }
+
+    /// Bytes of the outputs that a text sees.
+    pub(super) fn bytes(&self, scan: &Scan) -> usize {
+        let bytes = |r: &StepRef| (self.steps)(&r.step)?.outputs.map(|o| o.text().len());
+        scan.refs.iter().filter_map(bytes).sum()
+    }
+
+    pub(super) fn context(&self, scan: &Scan) -> Result<Value, ExpressionError> {
+        let mut seen: BTreeMap<&str, bool> = BTreeMap::new();
+        for r in &scan.refs {
+            *seen.entry(&r.step).or_default() |= r.field.as_deref() != Some("status");
+        }
+        let mut steps = Vec::with_capacity(seen.len());
+        for (id, with_outputs) in seen {
+            let Some(step) = (self.steps)(id) else {
+                return Err(ExpressionError::new("REF_UNRESOLVED", format!("there is no step `{id}` to look at")));
+            };
+            let outputs = match step.outputs {
+                Some(json) if with_outputs => Value::from(Serde(json.value())),
+                _ => Value::from_pairs(std::iter::empty::<(&str, Value)>()),
+            };
+            let fields = [("status", Value::from(step.status.as_str())), ("outputs", outputs)];
+            steps.push((id.to_owned(), Value::from_pairs(fields)));
+        }
+        let goal = if scan.uses_goal { Value::from(Serde(self.goal)) } else { Value::from(()) };
+        Ok(Value::from_pairs([("steps", Value::from_pairs(steps)), ("goal", goal)]))
+    }
+}

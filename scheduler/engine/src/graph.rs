@@ -1,0 +1,317 @@
+//! The shape of a plan: who waits for whom, how long the rest is, what excludes what.
+
+use std::collections::{HashMap, VecDeque};
+
+use goalmill_common::id::StepId;
+use goalmill_common::plan::{Join, Plan, Step};
+
+/// Marks a step without phase or resource.
+const NONE: u32 = u32::MAX;
+/// Seconds a step is taken to last when nobody estimated it.
+const SECONDS: f64 = 1.0;
+
+/// What does not change while a plan runs. Everything is by step index.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Graph {
+    index: HashMap<StepId, u32>,
+    /// `targets[starts[i]..starts[i + 1]]` are the dependents of step `i`.
+    starts: Vec<u32>,
+    targets: Vec<u32>,
+    /// Dependencies of each step; one that is named twice counts once.
+    waits: Vec<u32>,
+    ranks: Vec<f64>,
+    /// Empty when no step names a phase.
+    phase_of: Vec<u32>,
+    members: Vec<Vec<u32>>,
+    /// Empty when no step names a resource.
+    resource_of: Vec<u32>,
+    resources: usize,
+}
+
+impl Graph {
+    /// Reads a plan's shape; says what is wrong with a plan that could never end.
+    pub(crate) fn of(plan: &Plan) -> Result<Self, String> {
+        let index = index_of(plan)?;
+        let Edges { starts, targets, waits } = edges_of(plan, &index)?;
+        let (phase_of, members) = phases_of(plan)?;
+        let (resource_of, resources) = resources_of(plan);
+        let mut graph =
+            Self { index, starts, targets, waits, ranks: Vec::new(), phase_of, members, resource_of, resources };
+        let order = graph.order(plan)?;
+        graph.ranks = graph.ranks_of(plan, &order);
+        Ok(graph)
+    }
+
+    pub(crate) fn find(&self, step: &str) -> Option<u32> {
+        self.index.get(step).copied()
+    }
+
+    pub(crate) fn dependents(&self, i: u32) -> &[u32] {
+        &self.targets[to_usize(self.starts[to_usize(i)])..to_usize(self.starts[to_usize(i) + 1])]
+    }
+
+    /// Where in [`Graph::dependents`] step `i` keeps its list, for walking it while the state changes.
+    pub(crate) fn dependent_range(&self, i: u32) -> std::ops::Range<usize> {
+        to_usize(self.starts[to_usize(i)])..to_usize(self.starts[to_usize(i) + 1])
+    }
+
+    pub(crate) fn dependent_at(&self, place: usize) -> u32 {
+        self.targets[place]
+    }
+
+    /// How many steps it depends on.
+    pub(crate) fn waits(&self, i: u32) -> u32 {
+        self.waits[to_usize(i)]
+    }
+
+    /// How many satisfied dependencies let the step start.
+    pub(crate) fn needed(&self, i: u32, join: Join) -> u32 {
+        match join {
+            Join::All => self.waits(i),
+            Join::Any => self.waits(i).min(1),
+            Join::AtLeast(k) => k,
+        }
+    }
+
+    /// Estimated seconds from the step's start to the end of the longest path that begins with it.
+    pub(crate) fn rank(&self, i: u32) -> f64 {
+        self.ranks[to_usize(i)]
+    }
+
+    pub(crate) fn longest(&self) -> f64 {
+        self.ranks.iter().copied().fold(0.0, f64::max)
+    }
+
+    pub(crate) fn phase(&self, i: u32) -> Option<usize> {
+        self.phase_of.get(to_usize(i)).filter(|phase| **phase != NONE).map(|phase| to_usize(*phase))
+    }
+
+    /// Steps of each phase.
+    pub(crate) fn members(&self) -> &[Vec<u32>] {
+        &self.members
+    }
+
+    pub(crate) fn resource(&self, i: u32) -> Option<usize> {
+        self.resource_of.get(to_usize(i)).filter(|r| **r != NONE).map(|r| to_usize(*r))
+    }
+
+    pub(crate) fn resources(&self) -> usize {
+        self.resources
+    }
+
+    /// An order in which every step comes after those it waits for, also through the order of phases.
+    ///
+    /// Source: A. B. Kahn, "Topological sorting of large networks", CACM 5(11), 1962. A phase is a node of its own
+    /// that waits for the steps of the phase before it, so edges stay linear in the number of steps.
+    fn order(&self, plan: &Plan) -> Result<Vec<u32>, String> {
+        let (steps, gates) = (plan.steps.len(), self.members.len());
+        let mut open: Vec<u32> = plan
+            .steps
+            .iter()
+            .enumerate()
+            .map(|(i, _)| self.waits(to_u32(i)) + u32::from(self.phase(to_u32(i)).is_some()))
+            .collect();
+        for gate in 0..gates {
+            open.push(if gate == 0 { 0 } else { to_u32(self.members[gate - 1].len()) + 1 });
+        }
+        let mut free: VecDeque<usize> = (0..steps + gates).filter(|node| open[*node] == 0).collect();
+        let mut order = Vec::with_capacity(steps);
+        let mut seen = 0;
+        while let Some(node) = free.pop_front() {
+            seen += 1;
+            let mut release = |next: usize| {
+                open[next] -= 1;
+                if open[next] == 0 {
+                    free.push_back(next);
+                }
+            };
+            if node < steps {
+                order.push(to_u32(node));
+                self.dependents(to_u32(node)).iter().for_each(|next| release(to_usize(*next)));
+                if let Some(gate) = self.phase(to_u32(node)).filter(|phase| phase + 1 < gates) {
+                    release(steps + gate + 1);
+                }
+            } else {
+                let gate = node - steps;
+                self.members[gate].iter().for_each(|member| release(to_usize(*member)));
+                if gate + 1 < gates {
+                    release(node + 1);
+                }
+            }
+        }
+        if seen == steps + gates {
+            return Ok(order);
+        }
+        let stuck = (0..steps).find(|i| open[*i] > 0).map_or("", |i| plan.steps[i].id.as_str());
+        Err(format!("step `{stuck}` waits for itself, through dependencies or the order of phases"))
+    }
+
+    fn ranks_of(&self, plan: &Plan, order: &[u32]) -> Vec<f64> {
+        let mut ranks = vec![0.0; plan.steps.len()];
+        for &i in order.iter().rev() {
+            let rest = self.dependents(i).iter().map(|next| ranks[to_usize(*next)]).fold(0.0, f64::max);
+            ranks[to_usize(i)] = rest + seconds(&plan.steps[to_usize(i)]);
+        }
+        ranks
+    }
+}
+
+/// A place in a list; indices are 32 bits wide and so is every machine this runs on, at least.
+pub(crate) fn to_usize(i: u32) -> usize {
+    usize::try_from(i).expect("a 32-bit index fits")
+}
+
+/// A list's length or place; lists of 2^32 are refused long before.
+pub(crate) fn to_u32(i: usize) -> u32 {
+    u32::try_from(i).unwrap_or(u32::MAX)
+}
+
+fn seconds(step: &Step) -> f64 {
+    step.estimates.seconds.filter(|s| s.is_finite() && *s >= 0.0).unwrap_or(SECONDS)
+}
+
+fn index_of(plan: &Plan) -> Result<HashMap<StepId, u32>, String> {
+    let mut index = HashMap::with_capacity(plan.steps.len());
+    for (i, step) in plan.steps.iter().enumerate() {
+        if index.insert(step.id.clone(), to_u32(i)).is_some() {
+            return Err(format!("two steps are called `{}`", step.id));
+        }
+    }
+    Ok(index)
+}
+
+/// Who depends on whom, packed.
+struct Edges {
+    starts: Vec<u32>,
+    targets: Vec<u32>,
+    waits: Vec<u32>,
+}
+
+fn edges_of(plan: &Plan, index: &HashMap<StepId, u32>) -> Result<Edges, String> {
+    let mut starts = vec![0_u32; plan.steps.len() + 1];
+    let mut waits = vec![0; plan.steps.len()];
+    let mut edges = Vec::new();
+    let mut named_by = vec![NONE; plan.steps.len()];
+    for (i, step) in plan.steps.iter().enumerate() {
+        for dependency in &step.dependencies {
+            let Some(&from) = index.get(dependency) else {
+                return Err(format!("step `{}` depends on `{dependency}`, which does not exist", step.id));
+            };
+            if named_by[to_usize(from)] != to_u32(i) {
+                named_by[to_usize(from)] = to_u32(i);
+                starts[to_usize(from) + 1] += 1;
+                waits[i] += 1;
+                edges.push((from, to_u32(i)));
+            }
+        }
+    }
+    for i in 1..starts.len() {
+        starts[i] += starts[i - 1];
+    }
+    let mut next = starts.clone();
+    let mut targets = vec![0; edges.len()];
+    for (from, to) in edges {
+        let place = &mut next[to_usize(from)];
+        targets[to_usize(*place)] = to;
+        *place += 1;
+    }
+    Ok(Edges { starts, targets, waits })
+}
+
+fn phases_of(plan: &Plan) -> Result<(Vec<u32>, Vec<Vec<u32>>), String> {
+    let mut members = vec![Vec::new(); plan.phases.len()];
+    let mut places = HashMap::with_capacity(plan.phases.len());
+    for (k, phase) in plan.phases.iter().enumerate() {
+        if places.insert(phase.id.as_str(), to_u32(k)).is_some() {
+            return Err(format!("two phases are called `{}`", phase.id));
+        }
+    }
+    if plan.steps.iter().all(|step| step.phase.is_none()) {
+        return Ok((Vec::new(), members));
+    }
+    let mut phase_of = Vec::with_capacity(plan.steps.len());
+    for (i, step) in plan.steps.iter().enumerate() {
+        let Some(name) = step.phase.as_deref() else {
+            phase_of.push(NONE);
+            continue;
+        };
+        let Some(&phase) = places.get(name) else {
+            return Err(format!("step `{}` is in phase `{name}`, which does not exist", step.id));
+        };
+        members[to_usize(phase)].push(to_u32(i));
+        phase_of.push(phase);
+    }
+    Ok((phase_of, members))
+}
+
+fn resources_of(plan: &Plan) -> (Vec<u32>, usize) {
+    let mut names: HashMap<&str, u32> = HashMap::new();
+    if plan.steps.iter().all(|step| step.resource.is_none()) {
+        return (Vec::new(), 0);
+    }
+    let of = plan
+        .steps
+        .iter()
+        .map(|step| {
+            let next = to_u32(names.len());
+            step.resource.as_deref().map_or(NONE, |name| *names.entry(name).or_insert(next))
+        })
+        .collect();
+    (of, names.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use goalmill_common::plan::{Phase, Step};
+
+    use super::*;
+
+    #[test]
+    fn a_rank_is_the_longest_way_to_the_end() {
+        let graph = Graph::of(&plan(&[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["b"])])).unwrap();
+        let ranks: Vec<f64> = (0..4).map(|i| graph.rank(i)).collect();
+        assert_eq!(ranks, [3.0, 2.0, 1.0, 1.0]);
+        assert_eq!(graph.dependents(0), [1, 2]);
+    }
+
+    #[test]
+    fn a_dependency_that_is_named_twice_counts_once() {
+        let graph = Graph::of(&plan(&[("a", &[]), ("b", &["a", "a"])])).unwrap();
+        assert_eq!((graph.waits(1), graph.dependents(0)), (1, [1].as_slice()));
+        assert_eq!((graph.needed(1, Join::All), graph.needed(1, Join::AtLeast(2))), (1, 2));
+    }
+
+    #[test]
+    fn a_plan_that_could_never_end_is_refused() {
+        let refusal = |steps: &[(&str, &[&str])]| Graph::of(&plan(steps)).unwrap_err();
+        assert!(refusal(&[("a", &["b"]), ("b", &["a"])]).contains("waits for itself"));
+        assert!(refusal(&[("a", &["a"])]).contains("waits for itself"));
+        assert_eq!(refusal(&[("a", &["zz"])]), "step `a` depends on `zz`, which does not exist");
+        assert_eq!(refusal(&[("a", &[]), ("a", &[])]), "two steps are called `a`");
+    }
+
+    #[test]
+    fn a_step_that_waits_for_a_later_phase_is_refused() {
+        let mut plan = plan(&[("a", &["b"]), ("b", &[])]);
+        let phase = |id: &str| Phase { id: id.into(), description: String::new(), checkpoint: false };
+        plan.phases = vec![phase("one"), phase("two")];
+        plan.steps[0].phase = Some("one".into());
+        plan.steps[1].phase = Some("two".into());
+        assert!(Graph::of(&plan).unwrap_err().contains("order of phases"));
+        plan.steps[0].dependencies.clear();
+        assert!(Graph::of(&plan).is_ok());
+        plan.steps[0].phase = Some("three".into());
+        assert!(Graph::of(&plan).unwrap_err().contains("does not exist"));
+    }
+
+    fn plan(steps: &[(&str, &[&str])]) -> Plan {
+        let steps = steps
+            .iter()
+            .map(|(id, dependencies)| Step {
+                dependencies: dependencies.iter().map(|d| (*d).into()).collect(),
+                ..Step::new(*id, "w")
+            })
+            .collect();
+        Plan { steps, ..Plan::default() }
+    }
+}

@@ -1,0 +1,122 @@
+//! Names the effects that follow from an event, and after a restart those that may not have run.
+
+use goalmill_common::event::{Event, PlanEvent, Record, StepEvent};
+use goalmill_common::plan::Kind;
+use goalmill_common::status::{PlanStatus, StepStatus};
+
+use crate::fail::ASK_USER;
+use crate::graph::{to_u32, to_usize};
+use crate::render;
+use crate::state::at;
+use crate::{Context, Effect, PlanState, StepIndex, Timer};
+
+/// Names what follows from `record`, which the state has folded already.
+pub(crate) fn react(state: &PlanState, record: &Record, effects: &mut Vec<Effect>) {
+    match &record.event {
+        Event::Plan(event) => react_plan(state, event, effects),
+        Event::Step { step, event, .. } => {
+            if becomes_ready(event) {
+                let i = state.step_index(step).filter(|i| !state.is_own(i.0));
+                effects.extend(i.map(Effect::Ready));
+            }
+        }
+    }
+}
+
+fn react_plan(state: &PlanState, event: &PlanEvent, effects: &mut Vec<Effect>) {
+    match event {
+        PlanEvent::GoalAccepted(accepted) => {
+            effects.push(Effect::Answer { submission: accepted.submission.clone() });
+        }
+        PlanEvent::ReplanTriggered(replan) if replan.trigger != ASK_USER => {
+            effects.push(Effect::Plan { revision: state.revision + 1 });
+        }
+        PlanEvent::Rejected(_) | PlanEvent::Completed(_) | PlanEvent::Failed(_) | PlanEvent::Cancelled(_) => {
+            effects.extend(roll_up(state));
+            effects.push(Effect::Ended);
+        }
+        PlanEvent::PlanningFailed(_)
+        | PlanEvent::PlanCreated(_)
+        | PlanEvent::PlanValidated(_)
+        | PlanEvent::ApprovalRequested(_)
+        | PlanEvent::Approved(_)
+        | PlanEvent::PhaseAdded(_)
+        | PlanEvent::PhaseStarted(_)
+        | PlanEvent::PhaseCompleted(_)
+        | PlanEvent::PhaseFailed(_)
+        | PlanEvent::PhaseSkipped(_)
+        | PlanEvent::ReplanTriggered(_)
+        | PlanEvent::Revised(_)
+        | PlanEvent::Paused(_)
+        | PlanEvent::Resumed(_) => {}
+    }
+}
+
+fn becomes_ready(event: &StepEvent) -> bool {
+    match event {
+        StepEvent::Ready | StepEvent::Approved(_) | StepEvent::Released(_) => true,
+        StepEvent::Added(_)
+        | StepEvent::Modified(_)
+        | StepEvent::Removed(_)
+        | StepEvent::Blocked(_)
+        | StepEvent::ApprovalRequested(_)
+        | StepEvent::Queued(_)
+        | StepEvent::Started(_)
+        | StepEvent::Progress(_)
+        | StepEvent::Completed(_)
+        | StepEvent::Retrying(_)
+        | StepEvent::Failed(_)
+        | StepEvent::Skipped(_)
+        | StepEvent::Cancelled(_) => false,
+    }
+}
+
+/// Names, after a restart, the effects that may not have run. Looks at every step, once per takeover.
+pub fn pending(state: &PlanState, context: &Context) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    let Some(accepted) = state.accepted() else { return effects };
+    effects.push(Effect::Answer { submission: accepted.submission.clone() });
+    if state.is_final() {
+        effects.extend(roll_up(state));
+        return effects;
+    }
+    effects.push(Effect::Timer(Timer::Plan, state.plan_due()));
+    effects.extend(plan_wanted(state).map(|revision| Effect::Plan { revision }));
+    for (i, step) in state.steps.iter().enumerate() {
+        let i = to_u32(i);
+        effects.extend(at(step.due_ms).map(|due| Effect::Timer(Timer::Step(StepIndex(i)), Some(due))));
+        if step.status == StepStatus::Ready && !state.is_own(i) {
+            effects.push(Effect::Ready(StepIndex(i)));
+        }
+        if step.status == StepStatus::Running && state.plan.steps[to_usize(i)].kind == Kind::Plan {
+            let inputs = render::inputs(state, i, &context.limits).unwrap_or_default();
+            effects.extend(state.sub_plan(i, &inputs));
+        }
+    }
+    effects
+}
+
+/// The revision that planners are asked for, if they are.
+fn plan_wanted(state: &PlanState) -> Option<u32> {
+    match state.status {
+        PlanStatus::Planning => Some(0),
+        PlanStatus::Replanning => {
+            let asked = state.replan.as_ref().is_some_and(|replan| replan.trigger == ASK_USER);
+            (!asked).then_some(state.revision + 1)
+        }
+        PlanStatus::AwaitingApproval
+        | PlanStatus::Running
+        | PlanStatus::Paused
+        | PlanStatus::Completed
+        | PlanStatus::Partial
+        | PlanStatus::Failed
+        | PlanStatus::Cancelled
+        | PlanStatus::Rejected => None,
+    }
+}
+
+fn roll_up(state: &PlanState) -> Option<Effect> {
+    let parent = state.parent()?.clone();
+    let failure = state.ended().and_then(|ended| ended.failure.clone());
+    Some(Effect::RollUp { parent, status: state.status, outputs: state.rolled_up(), usage: state.usage, failure })
+}

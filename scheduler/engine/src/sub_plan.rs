@@ -1,0 +1,168 @@
+//! Plans inside plans: a `plan` step begins one and waits for its end.
+
+use goalmill_common::command::{Planned, Submit};
+use goalmill_common::event::{Parent, StepCompleted, StepEvent, StepQueued, StepStarted};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::{Budget, Goal, Usage};
+use goalmill_common::id::{PlanId, StepId};
+use goalmill_common::json::Json;
+use goalmill_common::plan::{Kind, TIMEOUT_MS};
+use goalmill_common::status::{PlanStatus, StepStatus};
+use serde_json::{Map, Value};
+
+use crate::decide::Turn;
+use crate::graph::{to_u32, to_usize};
+use crate::token::Key;
+use crate::{Effect, PlanState, Rejection, render};
+
+impl Turn<'_> {
+    /// Begins the plan that a ready step stands for.
+    pub(crate) fn start_sub_plan(&mut self, i: u32) {
+        let depth = self.state.depth() + 1;
+        if depth > self.context.limits.depth_max {
+            let message = format!("its plan would be nested {depth} deep, more than `depth_max`");
+            return self.give_up(i, Failure::new(FailureClass::Permanent, "DEPTH_EXCEEDED", message), 0.0, 0);
+        }
+        let inputs = match render::inputs(self.state, i, &self.context.limits) {
+            Ok(inputs) => inputs,
+            Err(failure) => return self.give_up(i, failure, 0.0, 0),
+        };
+        let due_ms = self.sub_plan_due(i);
+        let agent_type = "".into();
+        self.emit_next(i, StepEvent::Queued(Box::new(StepQueued { agent_type, due_ms })));
+        let started = StepStarted { worker: None, started_ms: self.now_ms, due_ms };
+        self.emit_step(i, StepEvent::Started(Box::new(started)));
+        self.effects.extend(self.state.sub_plan(i, &inputs));
+    }
+
+    /// A plan inside the plan has no limit of its own but the plan's, unless the step names one.
+    fn sub_plan_due(&self, i: u32) -> u64 {
+        let timeout_ms = self.state.plan.steps[to_usize(i)].timeout_ms;
+        let most = self.state.accepted().map_or(u64::MAX, |accepted| accepted.deadline_ms);
+        let due_ms = if timeout_ms == TIMEOUT_MS { most } else { self.after(timeout_ms).min(most) };
+        due_ms.max(1)
+    }
+
+    pub(crate) fn sub_plan_ended(
+        &mut self,
+        step: &StepId,
+        attempt: u32,
+        status: PlanStatus,
+        outputs: Json,
+        usage: Usage,
+        failure: Option<Failure>,
+    ) -> Result<(), Rejection> {
+        let i = self.find(step)?;
+        let at = &self.state.steps[to_usize(i)];
+        let awaited = at.status == StepStatus::Running && at.attempt == attempt;
+        if !awaited || self.state.plan.steps[to_usize(i)].kind != Kind::Plan {
+            return Err(Rejection::StaleAttempt { step: step.clone(), attempt });
+        }
+        let cost = if usage.cost.is_finite() { usage.cost.max(0.0) } else { 0.0 };
+        let failure = match status {
+            PlanStatus::Completed | PlanStatus::Partial => self.unfit(i, &outputs),
+            PlanStatus::Planning
+            | PlanStatus::AwaitingApproval
+            | PlanStatus::Running
+            | PlanStatus::Replanning
+            | PlanStatus::Paused
+            | PlanStatus::Failed
+            | PlanStatus::Cancelled
+            | PlanStatus::Rejected => Some(failure.unwrap_or_else(|| {
+                Failure::new(FailureClass::Permanent, "SUB_PLAN_FAILED", format!("its plan was {status}"))
+            })),
+        };
+        match failure {
+            // The sub-plan has retried what could be retried: doing all of it again is not tried.
+            Some(failure) => self.give_up(i, failure, cost, usage.tokens),
+            None => {
+                let completed = StepCompleted { outputs, finished_ms: None, cost, tokens: usage.tokens };
+                self.emit_step(i, StepEvent::Completed(Box::new(completed)));
+            }
+        }
+        self.settle();
+        Ok(())
+    }
+}
+
+impl PlanState {
+    /// Plans above this one.
+    pub(crate) fn depth(&self) -> u32 {
+        self.parent().map_or(0, |parent| parent.depth)
+    }
+
+    /// The id of the plan that the step's current attempt stands for.
+    pub(crate) fn sub_plan_id(&self, i: u32) -> Option<PlanId> {
+        let born = self.born.as_ref()?;
+        let (spec, step) = (&self.plan.steps[to_usize(i)], &self.steps[to_usize(i)]);
+        Some(Key::sub_plan(&born.accepted.plan_id, &spec.id, step.attempt))
+    }
+
+    /// What begins the plan of a running `plan` step. The step's inputs are in the new goal's
+    /// `metadata.inputs`; what is left of the budget is the new goal's.
+    pub(crate) fn sub_plan(&self, i: u32, inputs: &Json) -> Option<Effect> {
+        let born = self.born.as_ref()?;
+        let (spec, step) = (&self.plan.steps[to_usize(i)], &self.steps[to_usize(i)]);
+        let plan_id = self.sub_plan_id(i)?;
+        let mut metadata = Map::new();
+        metadata.insert("inputs".into(), inputs.value());
+        let description =
+            if spec.description.is_empty() { format!("step `{}`", spec.id) } else { spec.description.clone() };
+        let goal = Goal {
+            description,
+            constraints: born.accepted.goal.constraints.clone(),
+            deadline_ms: Some(step.due_ms.min(born.accepted.deadline_ms)),
+            priority: self.priority(crate::StepIndex(i)),
+            budget: self.rest_of_budget(),
+            tenant: born.accepted.goal.tenant.clone(),
+            metadata,
+            ..Goal::default()
+        };
+        let plan = spec.plan.as_ref().map(|plan| Planned {
+            plan: plan.as_ref().clone(),
+            planner: self.origin.planner.clone(),
+            confidence: self.origin.confidence,
+            provenance: None,
+            warnings: Vec::new(),
+            routes: Vec::new(),
+        });
+        let depth = self.depth() + 1;
+        let parent =
+            Parent { plan: born.accepted.plan_id.clone(), step: spec.id.clone(), attempt: step.attempt, depth };
+        let submit = Submit {
+            goal,
+            plan,
+            submission: plan_id.to_string(),
+            source: format!("urn:goalmill:plan:{}", born.accepted.plan_id),
+            parent: Some(parent),
+            traceparent: born.accepted.traceparent.clone(),
+        };
+        Some(Effect::StartSubPlan { plan_id, submit: Box::new(submit) })
+    }
+
+    fn rest_of_budget(&self) -> Budget {
+        let all = self.budget();
+        Budget {
+            tokens: all.tokens.map(|tokens| tokens.saturating_sub(self.usage.tokens)),
+            cost: all.cost.map(|cost| (cost - self.usage.cost).max(0.0)),
+            seconds: None,
+        }
+    }
+
+    /// What a final plan gives to the step it stands for: the outputs of its last completed `finish` step, or else
+    /// those of all completed steps that nothing depends on, by step id.
+    pub(crate) fn rolled_up(&self) -> Json {
+        let done = || self.plan.steps.iter().zip(&self.steps).enumerate().rev();
+        let finish = done().find(|(_, (spec, step))| spec.kind == Kind::Finish && step.outputs.is_some());
+        if let Some((_, (_, step))) = finish {
+            return step.outputs.clone().unwrap_or_default();
+        }
+        let mut outputs: Vec<(String, Value)> = Vec::new();
+        for (i, (spec, step)) in done() {
+            if let (Some(json), []) = (&step.outputs, self.graph.dependents(to_u32(i))) {
+                outputs.push((spec.id.to_string(), json.value()));
+            }
+        }
+        Value::Object(outputs.into_iter().rev().collect()).into()
+    }
+}

@@ -1,0 +1,182 @@
+//! What people and programs ask of a running plan.
+
+use goalmill_common::command::Verb;
+use goalmill_common::event::{PlanEvent, Reason, StepCompleted, StepEvent};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::id::StepId;
+use goalmill_common::json::Json;
+use goalmill_common::plan::ApprovalDefault;
+use goalmill_common::status::{PlanStatus, StepStatus};
+
+use crate::Rejection;
+use crate::decide::{Turn, not_allowed};
+use crate::fail::ASK_USER;
+
+impl Turn<'_> {
+    pub(crate) fn verb(&mut self, verb: Verb) -> Result<(), Rejection> {
+        match verb {
+            Verb::Submit(_) => Err(Rejection::Exists),
+            Verb::Pause { reason } => self.pause(reason),
+            Verb::Resume { reason } => self.resume(reason),
+            Verb::Cancel { reason } => {
+                self.cancel_plan(reason);
+                Ok(())
+            }
+            Verb::Approve { reason } => self.answer_plan(true, reason),
+            Verb::Reject { reason } => self.answer_plan(false, reason),
+            Verb::Replan { reason } => self.replan_on_request(reason),
+            Verb::RetryStep { step, reason: _ } => self.retry_step(&step),
+            Verb::SkipStep { step, reason } => {
+                let i = self.open_step(&step)?;
+                self.skip_by_hand(i, reason);
+                self.settle();
+                Ok(())
+            }
+            Verb::CompleteStep { step, outputs, reason: _ } => self.complete_by_hand(&step, outputs),
+            Verb::ApproveStep { step, reason } => {
+                let i = self.awaiting_step(&step)?;
+                self.approve_step(i, reason);
+                self.settle();
+                Ok(())
+            }
+            Verb::RejectStep { step, reason } => {
+                let i = self.awaiting_step(&step)?;
+                self.reject_step(i, &reason);
+                self.settle();
+                Ok(())
+            }
+        }
+    }
+
+    fn pause(&mut self, reason: String) -> Result<(), Rejection> {
+        if self.state.status != PlanStatus::Running {
+            return Err(self.refuse_plan("only a running plan can be paused"));
+        }
+        self.emit_plan(PlanEvent::Paused(Reason::boxed(reason)));
+        Ok(())
+    }
+
+    fn resume(&mut self, reason: String) -> Result<(), Rejection> {
+        if self.state.status != PlanStatus::Paused {
+            return Err(self.refuse_plan("only a paused plan can be resumed"));
+        }
+        self.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
+        self.settle();
+        Ok(())
+    }
+
+    /// Agrees or does not: to the plan as a whole, or to going on without a failed step.
+    fn answer_plan(&mut self, agrees: bool, reason: String) -> Result<(), Rejection> {
+        let asked = self.state.replan.as_ref().is_some_and(|replan| replan.trigger == ASK_USER);
+        if self.state.status == PlanStatus::AwaitingApproval {
+            if agrees { self.approve(reason) } else { self.reject(reason) }
+        } else if !asked {
+            return Err(self.refuse_plan("there is nothing to approve or reject"));
+        } else if agrees {
+            self.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
+            self.unblock();
+        } else {
+            self.go_on_unrevised(reason);
+        }
+        Ok(())
+    }
+
+    fn replan_on_request(&mut self, reason: String) -> Result<(), Rejection> {
+        let replan = self.state.replan.as_deref().filter(|replan| replan.trigger == ASK_USER);
+        let failed = replan.and_then(|replan| replan.step.clone()).and_then(|step| self.find(&step).ok());
+        if self.state.status != PlanStatus::Running && failed.is_none() {
+            return Err(self.refuse_plan("only a running plan can be replanned"));
+        }
+        if self.state.revision >= self.context.limits.revisions_max {
+            return Err(not_allowed("the plan has been revised as often as `revisions_max` allows"));
+        }
+        self.replan("user_request", failed, reason);
+        Ok(())
+    }
+
+    fn retry_step(&mut self, step: &StepId) -> Result<(), Rejection> {
+        let i = self.open_step(step)?;
+        if self.status_of(i) != StepStatus::Retrying {
+            return Err(self.refuse_step(i, "only a step that waits for its next attempt can be retried"));
+        }
+        self.emit_step(i, StepEvent::Ready);
+        self.settle();
+        Ok(())
+    }
+
+    fn complete_by_hand(&mut self, step: &StepId, outputs: Json) -> Result<(), Rejection> {
+        let i = self.open_step(step)?;
+        if let Some(failure) = self.unfit(i, &outputs) {
+            return Err(not_allowed(failure.message));
+        }
+        self.stop_attempt(i);
+        let completed = StepCompleted { outputs, finished_ms: None, cost: 0.0, tokens: 0 };
+        self.emit_step(i, StepEvent::Completed(Box::new(completed)));
+        self.settle();
+        Ok(())
+    }
+
+    pub(crate) fn approve_step(&mut self, i: u32, reason: String) {
+        self.emit_step(i, StepEvent::Approved(Reason::boxed(reason)));
+    }
+
+    pub(crate) fn reject_step(&mut self, i: u32, reason: &str) {
+        let message = if reason.is_empty() { "it was rejected".into() } else { format!("it was rejected: {reason}") };
+        self.give_up(i, Failure::new(FailureClass::Permanent, "REJECTED", message), 0.0, 0);
+    }
+
+    /// The plan's timer has come due: deadline, budgeted time, approval limit or planner's limit.
+    pub(crate) fn plan_due(&mut self) -> Result<(), Rejection> {
+        let deadline = self.state.accepted().map_or(u64::MAX, |accepted| accepted.deadline_ms);
+        if self.now_ms >= self.state.budget_due_ms() {
+            let message = "the budgeted time is used up";
+            self.fail_plan(Failure::new(FailureClass::ConstraintViolation, "BUDGET_EXCEEDED", message));
+        } else if self.now_ms >= deadline {
+            self.fail_plan(Failure::new(FailureClass::Timeout, "PLAN_TIMEOUT", "the plan's deadline has passed"));
+        } else if self.state.wait_ms > 0 && self.now_ms >= self.state.wait_ms {
+            self.wait_is_over();
+        } else {
+            return Err(Rejection::NotDue);
+        }
+        Ok(())
+    }
+
+    fn wait_is_over(&mut self) {
+        let why = || "nobody decided in time".to_owned();
+        if self.state.status == PlanStatus::Replanning {
+            return self.go_on_unrevised("no revision came in time".into());
+        }
+        match self.state.plan.approve.unwrap_or_default().default {
+            ApprovalDefault::Approve => self.approve(why()),
+            ApprovalDefault::Reject => self.reject(why()),
+        }
+    }
+
+    /// A step that is not final, of a plan whose steps may move.
+    fn open_step(&self, step: &StepId) -> Result<u32, Rejection> {
+        let i = self.find(step)?;
+        if !self.is_active() {
+            return Err(self.refuse_plan("its steps cannot be changed before it runs"));
+        }
+        if self.status_of(i).is_final() {
+            return Err(self.refuse_step(i, "what is final stays as it is"));
+        }
+        Ok(i)
+    }
+
+    fn awaiting_step(&self, step: &StepId) -> Result<u32, Rejection> {
+        let i = self.open_step(step)?;
+        if self.status_of(i) != StepStatus::AwaitingApproval {
+            return Err(self.refuse_step(i, "it does not await approval"));
+        }
+        Ok(i)
+    }
+
+    fn refuse_plan(&self, why: &str) -> Rejection {
+        not_allowed(format!("the plan is {}: {why}", self.state.status))
+    }
+
+    fn refuse_step(&self, i: u32, why: &str) -> Rejection {
+        not_allowed(format!("step `{}` is {}: {why}", self.id_of(i), self.status_of(i)))
+    }
+}

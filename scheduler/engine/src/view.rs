@@ -1,0 +1,123 @@
+//! How a plan's state is shown: summary, steps, results, the hash in Redis.
+
+use goalmill_common::clock::rfc3339;
+use goalmill_common::status::StepStatus;
+use goalmill_common::view::{PlanSummary, PlanView, Results, StepView};
+use serde_json::{Map, Value};
+
+use crate::PlanState;
+use crate::state::{StepState, at};
+
+impl PlanState {
+    /// The plan in one line; empty before the first event.
+    pub fn summary(&self) -> PlanSummary {
+        PlanSummary {
+            plan_id: self.id().cloned().unwrap_or_else(|| "".into()),
+            status: self.status,
+            name: self.name().into(),
+            revision: self.revision,
+            counts: self.counts,
+            progress: self.progress(),
+            usage: self.usage,
+            created_at: rfc3339(self.created_ms()),
+            updated_at: rfc3339(self.updated_ms),
+            finished_at: at(self.finished_ms).map(rfc3339),
+            seq: self.seq,
+        }
+    }
+
+    /// The plan with its steps.
+    ///
+    /// - `include_outputs`: outputs may be large; without them a view of 10,000 steps stays readable.
+    pub fn view(&self, include_outputs: bool) -> PlanView {
+        let show = |(i, step)| self.step_view(i, step, include_outputs);
+        PlanView {
+            summary: self.summary(),
+            goal: self.accepted().map(|accepted| accepted.goal.clone()).unwrap_or_default(),
+            planner: self.origin.planner.clone(),
+            confidence: self.origin.confidence,
+            strategy: self.plan.strategy,
+            failure: self.ended().and_then(|ended| ended.failure.clone()),
+            reason: self.ended().map(|ended| ended.reason.clone()).unwrap_or_default(),
+            parent: self.parent().map(|parent| parent.plan.clone()),
+            steps: self.steps.iter().enumerate().map(show).collect(),
+        }
+    }
+
+    fn step_view(&self, i: usize, step: &StepState, include_outputs: bool) -> StepView {
+        let spec = &self.plan.steps[i];
+        let rare = step.rare.as_deref();
+        let agent_type = crate::graph::to_u32(i);
+        StepView {
+            id: spec.id.clone(),
+            description: spec.description.clone(),
+            kind: spec.kind,
+            agent_type: self.queue(crate::StepIndex(agent_type)).unwrap_or(&spec.agent_type).clone(),
+            action: spec.action.clone(),
+            status: step.status,
+            attempt: step.attempt,
+            dependencies: spec.dependencies.clone(),
+            phase: spec.phase.clone(),
+            worker: step.worker.clone(),
+            queued_at: at(step.queued_ms).map(rfc3339),
+            started_at: at(step.started_ms).map(rfc3339),
+            finished_at: at(step.finished_ms).map(rfc3339),
+            due_at: at(step.due_ms).map(rfc3339),
+            progress: rare.and_then(|rare| rare.progress),
+            message: rare.and_then(|rare| rare.message.clone()),
+            outputs: step.outputs.clone().filter(|_| include_outputs),
+            failure: step.failure().cloned(),
+            reason: step.reason().into(),
+        }
+    }
+
+    /// What the plan's steps gave.
+    pub fn results(&self) -> Results {
+        let (mut results, mut failures) = (Map::new(), Map::new());
+        for (spec, step) in self.plan.steps.iter().zip(&self.steps) {
+            if let Some(outputs) = &step.outputs {
+                results.insert(spec.id.to_string(), outputs.value());
+            }
+            if let (StepStatus::Failed | StepStatus::Skipped, Some(failure)) = (step.status, step.failure()) {
+                failures.insert(spec.id.to_string(), serde_json::to_value(failure).unwrap_or(Value::Null));
+            }
+        }
+        let plan_id = self.id().cloned().unwrap_or_else(|| "".into());
+        Results { plan_id, status: self.status, counts: self.counts, usage: self.usage, results, failures }
+    }
+
+    /// Fields of the summary in Redis that a commit changes.
+    ///
+    /// - `first`: whether it is the plan's first commit, which also writes what never changes.
+    pub fn summary_fields(&self, first: bool) -> Vec<(&'static str, String)> {
+        let counts = serde_json::to_string(&self.counts).expect("counts always have a JSON text");
+        let mut fields = vec![
+            ("status", self.status.as_str().to_owned()),
+            ("revision", self.revision.to_string()),
+            ("counts", counts),
+            ("progress", self.progress().to_string()),
+            ("cost", self.usage.cost.to_string()),
+            ("tokens", self.usage.tokens.to_string()),
+            ("updated", rfc3339(self.updated_ms)),
+        ];
+        if first {
+            fields.push(("created", rfc3339(self.created_ms())));
+        }
+        // A goal gets its plan's name when a planner has given it one, before anything is done.
+        if first || self.counts.completed + self.counts.failed + self.counts.skipped == 0 || self.is_final() {
+            fields.push(("name", self.name().to_owned()));
+        }
+        fields.extend(at(self.finished_ms).map(|ms| ("finished", rfc3339(ms))));
+        fields
+    }
+
+    /// Share of steps that are final, 0 to 1; nothing is done before there is a plan.
+    fn progress(&self) -> f64 {
+        if self.origin.created { self.counts.progress() } else { 0.0 }
+    }
+
+    fn name(&self) -> &str {
+        let goal = || self.accepted().map_or("", |accepted| accepted.goal.description.as_str());
+        if self.plan.name.is_empty() { goal() } else { &self.plan.name }
+    }
+}

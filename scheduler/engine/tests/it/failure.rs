@@ -1,0 +1,305 @@
+//! What follows from failures: retries, fallback, policies, limits.
+
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::Budget;
+use goalmill_common::plan::{Fallback, Jitter, OnFailure, Plan, Retry};
+use goalmill_common::report::{Report, What};
+use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_engine::{Effect, Rejection, Timer};
+use serde_json::json;
+
+use crate::world::{START_MS, World, completed, failed, permanent, plan, report, retrying_due, transient, with};
+
+fn retry(max: u32) -> Retry {
+    Retry { max, initial_ms: 1_000, factor: 2.0, max_ms: 60_000, jitter: Jitter::None }
+}
+
+fn one(on_failure: OnFailure) -> Plan {
+    let plan = plan(&[("a", &[]), ("b", &["a"]), ("c", &[])]);
+    with(plan, "a", |step| {
+        step.retry = retry(0);
+        step.on_failure = on_failure;
+    })
+}
+
+#[test]
+fn a_transient_failure_waits_out_its_backoff_and_is_tried_again() {
+    let mut world = World::of(with(plan(&[("a", &[])]), "a", |step| step.retry = retry(2)));
+    world.fail("a", transient());
+    assert_eq!(world.status("a"), StepStatus::Retrying);
+    assert_eq!(world.timers[&Timer::Step(world.index("a"))], START_MS + 1_000);
+    world.step_due("a");
+    world.fail("a", transient());
+    assert_eq!(world.log.iter().filter_map(retrying_due).collect::<Vec<_>>(), [START_MS + 1_000, START_MS + 3_000]);
+    world.step_due("a");
+    world.complete("a", json!({}));
+    assert_eq!(world.state.step(world.index("a")).unwrap().attempt, 3);
+    assert_eq!(world.state.status(), PlanStatus::Completed);
+}
+
+#[test]
+fn a_backoff_is_within_its_ceiling_whatever_is_drawn() {
+    for random in [0, 1, u64::MAX / 2, u64::MAX] {
+        let spec = Retry { jitter: Jitter::Full, ..retry(1) };
+        let mut world = World::of(with(plan(&[("a", &[])]), "a", |step| step.retry = spec));
+        world.random = random;
+        world.fail("a", transient());
+        let due = world.log.iter().find_map(retrying_due).unwrap();
+        assert!((START_MS..=START_MS + 1_000).contains(&due), "{due}");
+        assert_eq!(world.status("a") == StepStatus::Ready, due == START_MS);
+    }
+}
+
+#[test]
+fn a_worker_that_asks_to_wait_is_heard() {
+    let mut world = World::of(with(plan(&[("a", &[])]), "a", |step| step.retry = retry(1)));
+    let asked =
+        Failure { retry_after_ms: Some(30_000), ..Failure::new(FailureClass::RateLimited, "HTTP_429", "slow down") };
+    world.fail("a", asked);
+    assert_eq!(world.log.iter().find_map(retrying_due), Some(START_MS + 30_000));
+}
+
+#[test]
+fn a_permanent_failure_is_not_tried_again() {
+    let mut world = World::of(with(plan(&[("a", &[])]), "a", |step| step.retry = retry(5)));
+    world.fail("a", permanent());
+    assert_eq!(world.status("a"), StepStatus::Failed);
+    assert_eq!(world.state.status(), PlanStatus::Failed);
+    assert_eq!(world.plan_code(), "NOT_FOUND");
+}
+
+#[test]
+fn the_fallback_gets_attempts_of_its_own() {
+    let mut world = World::of(with(plan(&[("a", &[])]), "a", |step| {
+        step.retry = retry(1);
+        step.action = "first".into();
+        step.fallback = Some(Fallback { agent_type: Some("other".into()), action: Some("second".into()) });
+    }));
+    world.fail("a", transient());
+    world.step_due("a");
+    world.fail("a", transient());
+    assert_eq!(world.status("a"), StepStatus::Ready);
+    let task = world.dispatch("a");
+    assert_eq!((task.agent_type.as_str(), task.action.as_str(), task.attempt), ("other", "second", 3));
+    world.report(failed(&task, transient())).unwrap();
+    assert_eq!(world.status("a"), StepStatus::Retrying);
+    world.step_due("a");
+    world.fail("a", transient());
+    assert_eq!(world.status("a"), StepStatus::Failed);
+    assert_eq!(world.state.step(world.index("a")).unwrap().attempt, 4);
+}
+
+#[test]
+fn abort_cancels_what_is_in_flight() {
+    let mut world = World::of(one(OnFailure::Abort));
+    let other = world.dispatch("c");
+    world.fail("a", transient());
+    assert_eq!(world.state.status(), PlanStatus::Failed);
+    assert_eq!(world.story_of("c"), ["step_ready", "step_queued", "step_cancelled"]);
+    assert_eq!(world.status("b"), StepStatus::Cancelled);
+    assert!(world.cancelled.contains(&other.token));
+    assert!(world.timers.is_empty(), "{:?}", world.timers);
+    let late = world.report(completed(&other, json!({})));
+    assert_eq!(late, Err(Rejection::Final { status: PlanStatus::Failed }));
+}
+
+#[test]
+fn skip_lets_the_dependents_go_on() {
+    let mut world = World::of(one(OnFailure::Skip));
+    world.fail("a", transient());
+    assert_eq!(world.status("a"), StepStatus::Skipped);
+    assert_eq!(world.status("b"), StepStatus::Ready);
+    world.finish();
+    assert_eq!(world.state.status(), PlanStatus::Completed);
+}
+
+#[test]
+fn continue_skips_the_dependents_and_ends_partial() {
+    let mut world = World::of(one(OnFailure::Continue));
+    world.fail("a", transient());
+    assert_eq!((world.status("a"), world.status("b")), (StepStatus::Failed, StepStatus::Skipped));
+    world.finish();
+    assert_eq!(world.state.status(), PlanStatus::Partial);
+}
+
+#[test]
+fn a_lost_attempt_is_tried_again_at_once_and_costs_no_retry() {
+    let mut world = World::of(with(plan(&[("a", &[])]), "a", |step| step.retry = retry(0)));
+    for _ in 0..2 {
+        let task = world.dispatch("a");
+        world.report(report(&task, What::Lost)).unwrap();
+        assert_eq!(world.status("a"), StepStatus::Ready);
+    }
+    world.complete("a", json!({}));
+    assert_eq!(world.state.status(), PlanStatus::Completed);
+}
+
+#[test]
+fn a_step_that_loses_its_workers_is_buried() {
+    let mut world = World::of(one(OnFailure::Continue));
+    for _ in 0..3 {
+        let task = world.dispatch("a");
+        world.report(report(&task, What::Lost)).unwrap();
+    }
+    assert_eq!(world.status("a"), StepStatus::Failed);
+    assert_eq!(world.code("a"), "STEP_POISONED");
+    assert!(world.others.iter().any(|effect| matches!(effect, Effect::Bury { .. })));
+}
+
+#[test]
+fn a_released_attempt_goes_out_again_and_costs_nothing() {
+    let mut world = World::of(with(plan(&[("a", &[])]), "a", |step| step.retry = retry(0)));
+    for _ in 0..9 {
+        let task = world.dispatch("a");
+        world.report(report(&task, What::Released)).unwrap();
+    }
+    world.complete("a", json!({}));
+    assert_eq!(world.state.step(world.index("a")).unwrap().attempt, 10);
+    assert_eq!(world.acknowledged.len(), 10);
+}
+
+#[test]
+fn an_attempt_that_runs_too_long_is_cancelled_and_tried_again() {
+    let mut world = World::of(with(plan(&[("a", &[])]), "a", |step| {
+        step.retry = retry(1);
+        step.timeout_ms = 5_000;
+    }));
+    let task = world.dispatch("a");
+    world.report(report(&task, What::Started)).unwrap();
+    assert_eq!(world.timers[&Timer::Step(world.index("a"))], START_MS + 5_000);
+    world.step_due("a");
+    assert_eq!((world.status("a"), world.code("a")), (StepStatus::Retrying, "STEP_TIMEOUT".into()));
+    assert!(world.cancelled.contains(&task.token));
+    let late = world.report(completed(&task, json!({})));
+    assert_eq!(late, Err(Rejection::StaleAttempt { step: "a".into(), attempt: 1 }));
+}
+
+#[test]
+fn an_attempt_that_nobody_takes_times_out() {
+    let mut world = World::of(with(plan(&[("a", &[])]), "a", |step| step.retry = retry(0)));
+    world.dispatch("a");
+    world.step_due("a");
+    assert_eq!(world.code("a"), "QUEUE_TIMEOUT");
+    assert_eq!(world.now_ms, START_MS + world.context.limits.queue_ms_max);
+}
+
+#[test]
+fn a_timer_that_was_overtaken_does_nothing() {
+    let mut world = World::of(plan(&[("a", &[])]));
+    let timer = Timer::Step(world.index("a"));
+    assert_eq!(world.command(goalmill_engine::Command::Due(timer)), Err(Rejection::NotDue));
+    world.dispatch("a");
+    assert_eq!(world.command(goalmill_engine::Command::Due(timer)), Err(Rejection::NotDue));
+    assert_eq!(world.command(goalmill_engine::Command::Due(Timer::Plan)), Err(Rejection::NotDue));
+}
+
+#[test]
+fn a_plan_ends_by_its_deadline() {
+    let mut world = World::of(plan(&[("a", &[])]));
+    world.dispatch("a");
+    world.due(Timer::Plan).unwrap();
+    assert_eq!(world.plan_code(), "PLAN_TIMEOUT");
+    assert_eq!(world.now_ms, START_MS + world.context.limits.plan_ms_max);
+}
+
+#[test]
+fn a_plan_over_its_budget_fails_and_keeps_what_was_done() {
+    let budget = Budget { tokens: Some(10), ..Budget::default() };
+    let mut world = World::of(Plan { budget, ..plan(&[("a", &[]), ("b", &["a"])]) });
+    let task = world.dispatch("a");
+    world.report(Report { tokens: Some(11), ..completed(&task, json!({"x": 1})) }).unwrap();
+    assert_eq!(world.plan_code(), "BUDGET_EXCEEDED");
+    assert_eq!(world.outputs("a"), json!({"x": 1}));
+    assert_eq!(world.state.usage().tokens, 11);
+}
+
+#[test]
+fn failed_attempts_use_up_the_budget_too() {
+    let budget = Budget { cost: Some(1.0), ..Budget::default() };
+    let mut world = World::of(Plan { budget, ..plan(&[("a", &[])]) });
+    let task = world.dispatch("a");
+    world.report(Report { cost: Some(1.5), ..failed(&task, transient()) }).unwrap();
+    assert_eq!(world.plan_code(), "BUDGET_EXCEEDED");
+}
+
+#[test]
+fn budgeted_time_ends_the_plan() {
+    let budget = Budget { seconds: Some(2.5), ..Budget::default() };
+    let mut world = World::of(Plan { budget, ..plan(&[("a", &[])]) });
+    world.due(Timer::Plan).unwrap();
+    assert_eq!((world.plan_code().as_str(), world.now_ms), ("BUDGET_EXCEEDED", START_MS + 2_500));
+}
+
+#[test]
+fn a_log_that_grows_too_long_ends_the_plan() {
+    let mut world = World::new();
+    world.context.limits.events_max = 30;
+    world.submit(plan(&[("a", &[])])).unwrap();
+    for _ in 0..30 {
+        if world.state.is_final() {
+            break;
+        }
+        let task = world.dispatch("a");
+        world.report(report(&task, What::Released)).unwrap();
+    }
+    assert_eq!(world.plan_code(), "EVENTS_EXCEEDED");
+}
+
+#[test]
+fn progress_cannot_fill_the_log() {
+    let mut world = World::new();
+    world.context.limits.events_max = 30;
+    world.submit(plan(&[("a", &[])])).unwrap();
+    let task = world.dispatch("a");
+    for _ in 0..100 {
+        let progress = Report { progress: Some(f64::NAN), ..report(&task, What::Progress) };
+        world.report(progress).unwrap();
+    }
+    world.report(completed(&task, json!({}))).unwrap();
+    assert_eq!(world.state.status(), PlanStatus::Completed);
+}
+
+#[test]
+fn an_unexpected_result_is_not_tried_again() {
+    let mut world = World::of(with(one(OnFailure::Continue), "a", |step| {
+        step.retry = retry(3);
+        step.expected_outputs = vec!["price".into()];
+        step.fallback = Some(Fallback::default());
+    }));
+    world.complete("a", json!({"cost": 1}));
+    assert_eq!((world.status("a"), world.code("a")), (StepStatus::Failed, "UNEXPECTED_RESULT".into()));
+}
+
+#[test]
+fn outputs_that_are_too_large_fail_the_step() {
+    let mut world = World::new();
+    world.context.limits.payload_bytes_max = 16;
+    world.submit(one(OnFailure::Continue)).unwrap();
+    world.complete("a", json!("a long, long, long text"));
+    assert_eq!(world.code("a"), "OUTPUT_TOO_LARGE");
+}
+
+#[test]
+fn a_failed_replan_ends_as_the_step_says() {
+    use goalmill_engine::{Command, PlanAnswer};
+    let mut world = World::of(one(OnFailure::Replan));
+    world.fail("a", transient());
+    assert_eq!(world.state.status(), PlanStatus::Replanning);
+    assert_eq!(world.status("b"), StepStatus::Blocked);
+    assert!(world.others.contains(&Effect::Plan { revision: 1 }));
+    assert!(!world.state.admits(world.index("c")), "nothing new goes out while the plan is being changed");
+    let answer = PlanAnswer::Failed { reason: "no idea".into(), issues: Vec::new() };
+    let stale = world.command(Command::Planned { revision: 0, answer: answer.clone() });
+    assert_eq!(stale, Err(Rejection::StaleRevision { revision: 0 }));
+    world.command(Command::Planned { revision: 1, answer }).unwrap();
+    assert_eq!(world.plan_code(), "HTTP_503");
+    assert!(world.timers.is_empty(), "{:?}", world.timers);
+}
+
+#[test]
+fn a_replan_that_nobody_answers_ends() {
+    let mut world = World::of(one(OnFailure::Replan));
+    world.fail("a", transient());
+    world.due(Timer::Plan).unwrap();
+    assert_eq!(world.state.status(), PlanStatus::Failed);
+}

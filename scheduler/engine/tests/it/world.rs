@@ -1,0 +1,331 @@
+//! A world of one plan: what a scheduler's shell and its workers would do, without either.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use goalmill_common::command::{Planned, Submit, Verb};
+use goalmill_common::event::{Event, Record, StepEvent};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::Goal;
+use goalmill_common::id::AttemptToken;
+use goalmill_common::json::Json;
+use goalmill_common::limits::Limits;
+use goalmill_common::plan::{Plan, Step};
+use goalmill_common::report::{Report, What};
+use goalmill_common::status::StepStatus;
+use goalmill_common::task::Task;
+use goalmill_engine::{
+    Command, Context, Decision, Effect, Envelope, PlanState, Rejection, StepIndex, Timer, apply, decide, pending,
+};
+use serde_json::json;
+
+pub const START_MS: u64 = 1_795_293_490_000;
+
+pub struct World {
+    pub state: PlanState,
+    pub context: Context,
+    pub now_ms: u64,
+    pub random: u64,
+    pub log: Vec<Record>,
+    pub ready: BTreeSet<u32>,
+    pub timers: BTreeMap<Timer, u64>,
+    pub tasks: Vec<Task>,
+    pub acknowledged: Vec<String>,
+    pub cancelled: BTreeSet<AttemptToken>,
+    /// Effects that are none of the above, in order.
+    pub others: Vec<Effect>,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self {
+            state: PlanState::default(),
+            context: Context { limits: Limits::default(), task_lease_ms: 30_000, reply: "reports".into() },
+            now_ms: START_MS,
+            random: u64::MAX,
+            log: Vec::new(),
+            ready: BTreeSet::new(),
+            timers: BTreeMap::new(),
+            tasks: Vec::new(),
+            acknowledged: Vec::new(),
+            cancelled: BTreeSet::new(),
+            others: Vec::new(),
+        }
+    }
+
+    /// A world in which `plan` has been submitted.
+    pub fn of(plan: Plan) -> Self {
+        let mut world = Self::new();
+        world.submit(plan).expect("the plan is fit");
+        world
+    }
+
+    pub fn submit(&mut self, plan: Plan) -> Result<Decision, Rejection> {
+        self.submit_as(submission(Some(plan)))
+    }
+
+    pub fn submit_as(&mut self, submit: Submit) -> Result<Decision, Rejection> {
+        let (plan_id, secret) = ("p0-0123456789abcdef".into(), "secret".into());
+        self.command(Command::Submit { plan_id, secret, submit: Box::new(submit) })
+    }
+
+    /// Gives a command, does what a shell would do with the effects, and checks the fold.
+    pub fn command(&mut self, command: Command) -> Result<Decision, Rejection> {
+        let before = self.state.clone();
+        let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor: None, command };
+        let decision = match decide(&mut self.state, &self.context, envelope) {
+            Ok(decision) => decision,
+            Err(rejection) => {
+                assert_eq!(self.state, before, "a rejection changes nothing");
+                return Err(rejection);
+            }
+        };
+        let mut folded = before;
+        for record in &decision.records {
+            apply(&mut folded, record).expect("the engine's own events fold");
+        }
+        assert_eq!(folded, self.state, "folding the events gives the state");
+        self.log.extend(decision.records.iter().cloned());
+        for effect in decision.effects.clone() {
+            self.run(effect);
+        }
+        Ok(decision)
+    }
+
+    fn run(&mut self, effect: Effect) {
+        match effect {
+            Effect::Send(task) => self.tasks.push(*task),
+            Effect::Acknowledge { entry, .. } => self.acknowledged.push(entry.to_string()),
+            Effect::Ready(i) => {
+                self.ready.insert(i.0);
+            }
+            Effect::Timer(timer, Some(due)) => {
+                self.timers.insert(timer, due);
+            }
+            Effect::Timer(timer, None) => {
+                self.timers.remove(&timer);
+            }
+            Effect::Cancel(token) => {
+                self.cancelled.insert(token);
+            }
+            Effect::Room
+            | Effect::Plan { .. }
+            | Effect::StartSubPlan { .. }
+            | Effect::CancelSubPlan { .. }
+            | Effect::RollUp { .. }
+            | Effect::Bury { .. }
+            | Effect::Answer { .. }
+            | Effect::Ended => self.others.push(effect),
+        }
+    }
+
+    pub fn verb(&mut self, verb: Verb) -> Result<Decision, Rejection> {
+        self.command(Command::Verb(verb))
+    }
+
+    pub fn index(&self, step: &str) -> StepIndex {
+        self.state.step_index(&step.into()).expect("the step exists")
+    }
+
+    pub fn status(&self, step: &str) -> StepStatus {
+        self.state.step(self.index(step)).expect("the step exists").status
+    }
+
+    pub fn outputs(&self, step: &str) -> serde_json::Value {
+        self.state.step(self.index(step)).and_then(|at| at.outputs).expect("the step has outputs").value()
+    }
+
+    pub fn code(&self, step: &str) -> String {
+        self.state.step(self.index(step)).and_then(|at| at.failure).expect("the step has failed").code.clone()
+    }
+
+    pub fn plan_code(&self) -> String {
+        self.state.ended().and_then(|ended| ended.failure.clone()).expect("the plan has failed").code
+    }
+
+    /// Dispatches one ready step and returns its task.
+    pub fn dispatch(&mut self, step: &str) -> Task {
+        let i = self.index(step);
+        self.command(Command::Dispatch(i)).expect("the step may go out");
+        self.ready.remove(&i.0);
+        self.tasks.last().expect("a task was sent").clone()
+    }
+
+    /// Dispatches whatever may go out, in the order of the plan.
+    pub fn dispatch_all(&mut self) -> usize {
+        let mut sent = 0;
+        for i in self.ready.clone() {
+            if self.state.admits(StepIndex(i)) {
+                self.command(Command::Dispatch(StepIndex(i))).expect("what is admitted goes out");
+                self.ready.remove(&i);
+                sent += 1;
+            }
+        }
+        sent
+    }
+
+    pub fn report(&mut self, report: Report) -> Result<Decision, Rejection> {
+        self.command(Command::Report(Box::new(report)))
+    }
+
+    /// Dispatches a step and completes it with `outputs`.
+    pub fn complete(&mut self, step: &str, outputs: serde_json::Value) {
+        let task = self.dispatch(step);
+        self.report(completed(&task, outputs)).expect("the report is current");
+    }
+
+    /// Dispatches a step and fails its attempt.
+    pub fn fail(&mut self, step: &str, failure: Failure) {
+        let task = self.dispatch(step);
+        self.report(failed(&task, failure)).expect("the report is current");
+    }
+
+    /// Moves the clock to the timer's time and lets it come due.
+    pub fn due(&mut self, timer: Timer) -> Result<Decision, Rejection> {
+        self.now_ms = self.now_ms.max(self.timers.get(&timer).copied().expect("the timer is set"));
+        self.command(Command::Due(timer))
+    }
+
+    pub fn step_due(&mut self, step: &str) {
+        let timer = Timer::Step(self.index(step));
+        self.due(timer).expect("the timer is due");
+    }
+
+    /// Events as words, those of steps with the step: `plan_created`, `step_ready a`.
+    pub fn story(&self) -> Vec<String> {
+        self.log.iter().map(tell).collect()
+    }
+
+    /// The events of one step as words.
+    pub fn story_of(&self, step: &str) -> Vec<String> {
+        let of = |record: &&Record| record.event.step().is_some_and(|id| id.as_str() == step);
+        self.log.iter().filter(of).map(|record| record.event.type_name().to_owned()).collect()
+    }
+
+    /// Completes whatever is in flight or ready, until nothing moves.
+    pub fn finish(&mut self) {
+        loop {
+            let open: Vec<Task> = self.open_tasks();
+            for task in &open {
+                // An earlier one of the same round may have ended the plan.
+                drop(self.report(completed(task, json!({}))));
+            }
+            if self.dispatch_all() == 0 && open.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Tasks whose attempt is the current one and in flight.
+    pub fn open_tasks(&self) -> Vec<Task> {
+        let open = |task: &&Task| {
+            let i = self.index(task.step.as_str());
+            let at = self.state.step(i).expect("the step exists");
+            at.status.is_in_flight() && at.attempt == task.attempt
+        };
+        self.tasks.iter().filter(open).cloned().collect()
+    }
+
+    /// Forgets everything but the log, as a scheduler that takes the shard over.
+    pub fn restart(&mut self) {
+        let mut state = PlanState::default();
+        for record in &self.log {
+            apply(&mut state, record).expect("the log folds");
+        }
+        assert_eq!(state, self.state, "the log gives the state");
+        self.ready.clear();
+        self.timers.clear();
+        for effect in pending(&self.state, &self.context) {
+            self.run(effect);
+        }
+    }
+}
+
+fn tell(record: &Record) -> String {
+    match record.event.step() {
+        Some(step) => format!("{} {step}", record.event.type_name()),
+        None => record.event.type_name().into(),
+    }
+}
+
+pub fn submission(plan: Option<Plan>) -> Submit {
+    Submit {
+        goal: Goal { description: "test".into(), ..Goal::default() },
+        plan: plan.map(planned),
+        submission: "req-1".into(),
+        source: "urn:test".into(),
+        parent: None,
+        traceparent: None,
+    }
+}
+
+pub fn planned(plan: Plan) -> Planned {
+    Planned {
+        plan,
+        planner: "submitted".into(),
+        confidence: 1.0,
+        provenance: None,
+        warnings: Vec::new(),
+        routes: Vec::new(),
+    }
+}
+
+/// A plan of `tool` steps: ids with what they depend on.
+pub fn plan(steps: &[(&str, &[&str])]) -> Plan {
+    Plan { steps: steps.iter().map(|(id, after)| step(id, after)).collect(), ..Plan::default() }
+}
+
+pub fn step(id: &str, after: &[&str]) -> Step {
+    Step { dependencies: after.iter().map(|d| (*d).into()).collect(), ..Step::new(id, "w") }
+}
+
+/// The plan with one of its steps changed.
+pub fn with(mut plan: Plan, id: &str, change: impl FnOnce(&mut Step)) -> Plan {
+    change(plan.steps.iter_mut().find(|step| step.id.as_str() == id).expect("the step exists"));
+    plan
+}
+
+pub fn report(task: &Task, what: What) -> Report {
+    Report {
+        plan: task.plan.clone(),
+        step: task.step.clone(),
+        attempt: task.attempt,
+        token: task.token.clone(),
+        agent_type: task.agent_type.clone(),
+        entry: format!("{}-{}", task.step, task.attempt).into(),
+        worker: "w1".into(),
+        what,
+        started_ms: None,
+        finished_ms: None,
+        outputs: None,
+        failure: None,
+        progress: None,
+        message: None,
+        cost: None,
+        tokens: None,
+        adjustments: None,
+        sub_plan: None,
+    }
+}
+
+pub fn completed(task: &Task, outputs: serde_json::Value) -> Report {
+    Report { outputs: Some(Json::from(outputs)), ..report(task, What::Completed) }
+}
+
+pub fn failed(task: &Task, failure: Failure) -> Report {
+    Report { failure: Some(failure), ..report(task, What::Failed) }
+}
+
+pub fn transient() -> Failure {
+    Failure::new(FailureClass::Transient, "HTTP_503", "the service is down")
+}
+
+pub fn permanent() -> Failure {
+    Failure::new(FailureClass::Permanent, "NOT_FOUND", "there is no such thing")
+}
+
+pub fn retrying_due(record: &Record) -> Option<u64> {
+    match &record.event {
+        Event::Step { event: StepEvent::Retrying(retrying), .. } => Some(retrying.due_ms),
+        Event::Step { .. } | Event::Plan(_) => None,
+    }
+}

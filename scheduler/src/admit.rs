@@ -1,0 +1,72 @@
+//! Turns what a client sent into something a shard can take: read, validated, routed.
+
+use goalmill_common::command::{Planned, Submit};
+use goalmill_common::goal::Goal;
+use goalmill_common::problem::{ErrorCode, Issue, Problem};
+use goalmill_common::wire::{Submission, SubmissionKind};
+use goalmill_engine::draft::{self, Format};
+use goalmill_engine::validate::{self, Checked};
+use serde_json::Value;
+
+use crate::site::Site;
+
+/// What a client's plan text holds: the plan, and the goal it came with.
+pub(crate) struct Admitted {
+    pub(crate) goal: Goal,
+    pub(crate) planned: Planned,
+}
+
+/// Reads and checks a submission, wherever it came from.
+pub(crate) fn submission(site: &Site, submission: Submission) -> Result<Submit, Problem> {
+    let Submission { id, source, kind, data, traceparent } = submission;
+    let (goal, plan) = match kind {
+        SubmissionKind::Goal => (goal(site, data.as_bytes())?, None),
+        SubmissionKind::Plan => {
+            let admitted = plan(site, data.as_bytes(), Format::Auto)?;
+            (admitted.goal, Some(admitted.planned))
+        }
+    };
+    Ok(Submit { goal, plan, submission: id, source, parent: None, traceparent })
+}
+
+/// Reads and checks a goal.
+pub(crate) fn goal(site: &Site, text: &[u8]) -> Result<Goal, Problem> {
+    let draft = read(site, text, Format::Auto, ErrorCode::InvalidGoal)?;
+    goal_of(site, &draft)
+}
+
+/// Reads, checks and routes a plan.
+pub(crate) fn plan(site: &Site, text: &[u8], format: Format) -> Result<Admitted, Problem> {
+    let draft = read(site, text, format, ErrorCode::InvalidPlan)?;
+    let goal = match draft::split_goal(&draft) {
+        Some(goal) => goal_of(site, &goal)?,
+        None => Goal::default(),
+    };
+    let checked =
+        validate::plan(&draft, &site.settings.limits).map_err(|issues| refused(ErrorCode::InvalidPlan, issues))?;
+    let Checked { mut plan, warnings, .. } = checked;
+    let routes = site.directory.route(&mut plan).map_err(|issues| refused(ErrorCode::Unroutable, issues))?;
+    let planned = Planned { plan, planner: "submitted".into(), confidence: 1.0, provenance: None, warnings, routes };
+    Ok(Admitted { goal, planned })
+}
+
+fn read(site: &Site, text: &[u8], format: Format, code: ErrorCode) -> Result<Value, Problem> {
+    draft::read(text, format, &site.settings.limits).map_err(|issues| {
+        let syntax = issues.iter().any(|issue| issue.code == "INVALID_JSON");
+        refused(if syntax { ErrorCode::InvalidJson } else { code }, issues)
+    })
+}
+
+fn goal_of(site: &Site, draft: &Value) -> Result<Goal, Problem> {
+    validate::goal(draft, &site.settings.limits).map_err(|issues| refused(ErrorCode::InvalidGoal, issues))
+}
+
+/// A problem that says the first error in a sentence and lists them all.
+pub(crate) fn refused(code: ErrorCode, issues: Vec<Issue>) -> Problem {
+    let detail = match issues.as_slice() {
+        [] => "it cannot be accepted".to_owned(),
+        [only] => only.detail.clone(),
+        [first, rest @ ..] => format!("{} (and {} more)", first.detail, rest.len()),
+    };
+    Problem::new(code, detail).with_errors(issues)
+}

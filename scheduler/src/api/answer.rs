@@ -1,0 +1,88 @@
+//! Refusals as RFC 9457 problems, and what requests have in common.
+
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use goalmill_common::id::is_id;
+use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_engine::draft::Format;
+use serde::de::DeserializeOwned;
+
+/// Seconds after which a refused request may be tried again.
+const RETRY_AFTER: &str = "1";
+
+/// A problem on its way out.
+#[derive(Debug)]
+pub(crate) struct Refusal(pub(crate) Problem);
+
+impl From<Problem> for Refusal {
+    fn from(problem: Problem) -> Self {
+        Self(problem)
+    }
+}
+
+impl From<goalmill_broker::BrokerError> for Refusal {
+    fn from(error: goalmill_broker::BrokerError) -> Self {
+        Self(crate::ask::store(&error))
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let Self(problem) = self;
+        let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::to_vec(&problem).expect("a problem always has a JSON text");
+        let mut response = (status, [(header::CONTENT_TYPE, "application/problem+json")], body).into_response();
+        if problem.code.is_retryable() && status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static(RETRY_AFTER));
+        }
+        response
+    }
+}
+
+/// The body, or why it was not taken.
+pub(crate) fn body(body: Result<Bytes, BytesRejection>) -> Result<Bytes, Refusal> {
+    body.map_err(|rejection| {
+        let code = if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+            ErrorCode::BodyTooLarge
+        } else {
+            ErrorCode::InvalidRequest
+        };
+        Refusal(Problem::new(code, rejection.body_text()))
+    })
+}
+
+/// Reads a small JSON body; an empty one counts as `{}`.
+pub(crate) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, Refusal> {
+    let text: &[u8] = if body.is_empty() { b"{}" } else { body };
+    serde_json::from_slice(text).map_err(|error| Refusal(Problem::new(ErrorCode::InvalidRequest, error.to_string())))
+}
+
+/// How a document is written, by its content type.
+pub(crate) fn format(headers: &HeaderMap) -> Result<Format, Refusal> {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(Format::Auto) };
+    let essence = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match essence.as_str() {
+        "application/json" => Ok(Format::Json),
+        "application/yaml" | "application/x-yaml" | "text/yaml" | "text/x-yaml" => Ok(Format::Yaml),
+        _ => Err(Refusal(Problem::new(
+            ErrorCode::UnsupportedMediaType,
+            format!("`{essence}` is not taken; send `application/json` or `application/yaml`"),
+        ))),
+    }
+}
+
+/// The caller's idempotency key, if there is one.
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+    const NAME: HeaderName = HeaderName::from_static("idempotency-key");
+    let Some(value) = headers.get(NAME) else { return Ok(None) };
+    let key = value.to_str().unwrap_or_default().trim_matches('"');
+    if is_id(key) {
+        return Ok(Some(key.to_owned()));
+    }
+    Err(Refusal(Problem::new(
+        ErrorCode::InvalidIdempotencyKey,
+        "the key must be a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`",
+    )))
+}

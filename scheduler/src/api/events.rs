@@ -1,0 +1,153 @@
+//! A plan's log: in pages, or live as server-sent events.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, header};
+use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::{self, Stream};
+use goalmill_common::event::{Event, PlanEvent, Record};
+use goalmill_common::id::PlanId;
+use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::view::Page;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use super::Api;
+use super::answer::Refusal;
+use crate::{ask, journal};
+
+/// Log entries read at once.
+const PAGE: usize = 200;
+const PAGE_MAX: usize = 1_000;
+/// A follower looks at the log at most so often while commits are made, …
+const LOOK_MIN: Duration = Duration::from_millis(30);
+/// … and at least so often, because commits are made by other processes too.
+const LOOK_MAX: Duration = Duration::from_millis(250);
+
+#[derive(Deserialize)]
+pub(crate) struct EventsQuery {
+    /// Only events after this number.
+    after: Option<u64>,
+    /// Log entries; an entry holds the events of one commit.
+    limit: Option<usize>,
+}
+
+pub(crate) async fn list(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    Query(query): Query<EventsQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let plan = PlanId::from(id);
+    ask::shard_of(&api.site, &plan)?;
+    let after =
+        match headers.get("last-event-id") {
+            None => query.after.unwrap_or(0),
+            Some(value) => value.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
+                Problem::new(ErrorCode::InvalidEventId, "`Last-Event-ID` must be the number of an event")
+            })?,
+        };
+    let known = api.site.broker.summary(&plan).await?;
+    let Some(seq) = known.get("seq").and_then(|seq| seq.parse::<u64>().ok()) else {
+        return Err(Problem::new(ErrorCode::PlanNotFound, format!("there is no plan `{plan}`")).into());
+    };
+    if after > seq {
+        let detail = format!("the log ends at event {seq}, so there is nothing after event {after}");
+        return Err(Problem::new(ErrorCode::InvalidEventId, detail).into());
+    }
+    let wants_stream = headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|accept| accept.contains("text/event-stream"));
+    if wants_stream {
+        return Ok(Sse::new(follow(api, plan, after)).keep_alive(KeepAlive::default()).into_response());
+    }
+    let limit = query.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    let records = read(&api, &plan, after, limit).await?;
+    let last = records.last().map_or(after, |record| record.seq);
+    let next = (last < seq).then(|| last.to_string());
+    let items: Result<Vec<Box<RawValue>>, _> =
+        records.iter().map(|record| RawValue::from_string(record.to_line())).collect();
+    let items = items.map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
+    Ok(Json(Page { items, next }).into_response())
+}
+
+async fn read(api: &Api, plan: &PlanId, after: u64, limit: usize) -> Result<Vec<Record>, Refusal> {
+    let entries = api.site.broker.log(plan, after, limit).await?;
+    let mut records = Vec::new();
+    for entry in &entries {
+        let read = journal::records(entry).map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
+        records.extend(read.into_iter().filter(|record| record.seq > after));
+    }
+    Ok(records)
+}
+
+struct Follower {
+    api: Api,
+    plan: PlanId,
+    after: u64,
+    commits: tokio::sync::watch::Receiver<u64>,
+    looked: Option<Instant>,
+    ended: bool,
+}
+
+/// The log from `after` on, until the plan is final.
+fn follow(api: Api, plan: PlanId, after: u64) -> impl Stream<Item = Result<SseEvent, Infallible>> {
+    let commits = api.site.commits.subscribe();
+    let follower = Follower { api, plan, after, commits, looked: None, ended: false };
+    let batches = stream::unfold(follower, async |mut follower| {
+        let batch = follower.next().await?;
+        Some((stream::iter(batch.into_iter().map(Ok)), follower))
+    });
+    futures_util::StreamExt::flatten(batches)
+}
+
+impl Follower {
+    /// The next events; `None` once the plan is final or the log cannot be read.
+    async fn next(&mut self) -> Option<Vec<SseEvent>> {
+        while !self.ended && !self.api.site.stop.is_cancelled() {
+            self.pause().await;
+            let records = match read(&self.api, &self.plan, self.after, PAGE_MAX).await {
+                Ok(records) => records,
+                Err(Refusal(problem)) if problem.code.is_retryable() => continue,
+                Err(Refusal(problem)) => {
+                    tracing::warn!(plan.id = %self.plan, "the log of {} cannot be followed: {problem}", self.plan);
+                    return None;
+                }
+            };
+            if let Some(last) = records.last() {
+                self.after = last.seq;
+                self.ended = records.iter().any(|record| ends(&record.event));
+                return Some(records.iter().map(sse).collect());
+            }
+        }
+        None
+    }
+
+    async fn pause(&mut self) {
+        let Some(looked) = self.looked.replace(Instant::now()) else { return };
+        tokio::select! {
+           biased;
+            () = self.api.site.stop.cancelled() => {}
+            _ = self.commits.changed() => tokio::time::sleep_until(looked + LOOK_MIN).await,
+            () = tokio::time::sleep(LOOK_MAX) => {}
+        }
+        self.looked = Some(Instant::now());
+    }
+}
+
+fn sse(record: &Record) -> SseEvent {
+    SseEvent::default().id(record.seq.to_string()).event(record.event.type_name()).data(record.to_line())
+}
+
+fn ends(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Plan(PlanEvent::Completed(_) | PlanEvent::Failed(_) | PlanEvent::Cancelled(_) | PlanEvent::Rejected(_))
+    )
+}

@@ -1,0 +1,76 @@
+//! The HTTP interface.
+
+mod answer;
+mod events;
+mod health;
+mod plans;
+mod registry;
+mod steps;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::routing::{get, post};
+use goalmill_common::problem::{ErrorCode, Problem};
+use tokio::net::TcpListener;
+
+use crate::shard::Loops;
+use crate::site::Site;
+use answer::Refusal;
+
+/// What every handler may use.
+#[derive(Clone)]
+pub(crate) struct Api {
+    site: Arc<Site>,
+    loops: Loops,
+}
+
+/// Serves the API until stopped.
+pub(crate) async fn serve(site: Arc<Site>, loops: Loops, listener: TcpListener) {
+    let stop = site.stop.clone();
+    let body_bytes_max = site.settings.api.body_bytes_max;
+    let router = routes().layer(DefaultBodyLimit::max(body_bytes_max)).with_state(Api { site, loops });
+    let served = axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await });
+    if let Err(error) = served.await {
+        tracing::error!("the api has stopped: {error}");
+    }
+}
+
+/// Serves `/metrics` until stopped.
+pub(crate) async fn serve_metrics(site: Arc<Site>, listener: TcpListener) {
+    let Some(handle) = goalmill_common::telemetry::metrics() else { return };
+    site.tasks.spawn(crate::app::upkeep(site.clone(), handle.clone()));
+    let stop = site.stop.clone();
+    let router = Router::new().route("/metrics", get(move || async move { handle.render() }));
+    let served = axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await });
+    if let Err(error) = served.await {
+        tracing::error!("the metrics endpoint has stopped: {error}");
+    }
+}
+
+fn routes() -> Router<Api> {
+    Router::new()
+        .route("/v1/goals", post(plans::submit_goal))
+        .route("/v1/plans", post(plans::submit_plan).get(plans::list))
+        .route("/v1/plans:validate", post(plans::validate))
+        .route("/v1/plans:preview", post(plans::preview))
+        .route("/v1/plans/{id}", get(plans::get).post(plans::act))
+        .route("/v1/plans/{id}/graph", get(plans::graph))
+        .route("/v1/plans/{id}/results", get(plans::results))
+        .route("/v1/plans/{id}/explain", get(plans::explain))
+        .route("/v1/plans/{id}/events", get(events::list))
+        .route("/v1/plans/{id}/steps/{step}", get(steps::get).post(steps::act))
+        .route("/v1/agents", get(registry::agents).post(registry::register))
+        .route("/v1/agents:route", post(registry::route))
+        .route("/v1/workers", get(registry::workers))
+        .route("/v1/queues", get(registry::queues))
+        .route("/v1/dead-letters/{agent_type}", get(registry::dead_letters))
+        .route("/v1/schemas/{name}", get(registry::schema))
+        .route("/livez", get(health::livez))
+        .route("/readyz", get(health::readyz))
+        .fallback(async || Refusal(Problem::new(ErrorCode::NotFound, "there is nothing at this address")))
+        .method_not_allowed_fallback(async || {
+            Refusal(Problem::new(ErrorCode::MethodNotAllowed, "this address does not take this method"))
+        })
+}

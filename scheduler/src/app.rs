@@ -1,0 +1,174 @@
+//! Puts a scheduler together and takes it apart again.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use goalmill_broker::{Broker, BrokerError, Install};
+use goalmill_common::clock::Clock;
+use goalmill_common::config::Settings;
+use goalmill_common::limits::Limits;
+use goalmill_common::plan::Plan;
+use goalmill_common::problem::Issue;
+use goalmill_common::random::Random;
+use goalmill_engine::validate;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::directory::Directory;
+use crate::planner::{Checked, Pipeline, PlanRequest, SetupError, Validate};
+use crate::shard::{Loops, Membership};
+use crate::site::Site;
+use crate::{api, intake, janitor};
+
+/// Wait between tries to reach Redis at the start.
+const RECONNECT: Duration = Duration::from_millis(500);
+/// How often histogram samples are folded.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// What a scheduler is made of.
+pub struct Options {
+    pub settings: Settings,
+    pub broker: Arc<dyn Broker>,
+    pub clock: Clock,
+    pub random: Random,
+}
+
+/// Why a scheduler cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("cannot listen on {address}: {reason}")]
+    Listen { address: String, reason: String },
+    #[error(transparent)]
+    Planner(#[from] SetupError),
+    #[error(transparent)]
+    Broker(#[from] BrokerError),
+}
+
+/// A running scheduler.
+pub struct Running {
+    site: Arc<Site>,
+    api: Option<SocketAddr>,
+    metrics: Option<SocketAddr>,
+}
+
+/// Starts a scheduler: waits for Redis, then serves the API and runs its share of the shards.
+///
+/// Without an address in `api.listen` or `metrics.listen` that listener is left out.
+pub async fn start(options: Options) -> Result<Running, StartError> {
+    let Options { settings, broker, clock, random } = options;
+    let api_listener = listen(&settings.api.listen).await?;
+    let metrics_listener = listen(&settings.metrics.listen).await?;
+    let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|listener| listener.local_addr().ok());
+    let (api, metrics) = (address(&api_listener), address(&metrics_listener));
+    let install = Install { instance: random.token(), shards: settings.scheduler.shards };
+    let meta = open(broker.as_ref(), &install).await?;
+    let id = match settings.scheduler.id.as_str() {
+        "" => format!("scheduler-{}", goalmill_common::id::base32(u128::from(random.draw()), 8)),
+        id => id.to_owned(),
+    };
+    let directory = Arc::new(Directory::new(broker.clone(), &settings));
+    let check: Validate = {
+        let directory = directory.clone();
+        Arc::new(move |plan, request| check(&directory, &plan, request))
+    };
+    let planners = Pipeline::from_settings(&settings.planner, check)?;
+    let site = Arc::new(Site {
+        id,
+        shards: meta.shards,
+        directory,
+        planners,
+        settings,
+        broker,
+        clock,
+        random,
+        commits: watch::Sender::new(0),
+        tasks: TaskTracker::new(),
+        stop: CancellationToken::new(),
+    });
+    site.directory.refresh().await?;
+    let loops = Loops::default();
+    site.tasks.spawn(Membership::new(site.clone(), loops.clone()).run());
+    site.tasks.spawn(intake::run(site.clone(), loops.clone()));
+    site.tasks.spawn(janitor::run(site.clone()));
+    site.tasks.spawn(keep_fresh(site.clone()));
+    if let Some(listener) = api_listener {
+        site.tasks.spawn(api::serve(site.clone(), loops, listener));
+    }
+    if let Some(listener) = metrics_listener {
+        site.tasks.spawn(api::serve_metrics(site.clone(), listener));
+    }
+    Ok(Running { site, api, metrics })
+}
+
+impl Running {
+    /// Where the API is served, if it is.
+    pub fn api(&self) -> Option<SocketAddr> {
+        self.api
+    }
+
+    /// Where `/metrics` is served, if it is.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics
+    }
+
+    /// Finishes the commits under way, gives the shards up and stops.
+    pub async fn stop(self) {
+        self.site.stop.cancel();
+        self.site.tasks.close();
+        self.site.tasks.wait().await;
+    }
+}
+
+/// What a planner made is checked and routed like what a client sends, with the limits for planned goals.
+fn check(directory: &Directory, plan: &Plan, request: &PlanRequest) -> Result<Checked, Vec<Issue>> {
+    let limits = Limits { steps_max: request.limits.planned_steps_max, ..request.limits.clone() };
+    let draft = serde_json::to_value(plan).expect("a plan always has a JSON form");
+    let validate::Checked { mut plan, warnings, .. } = validate::plan(&draft, &limits)?;
+    let routes = directory.route(&mut plan)?;
+    Ok(Checked { plan, warnings, routes })
+}
+
+/// Opens the installation; waits as long as Redis cannot be reached, refuses what waiting cannot mend.
+async fn open(broker: &dyn Broker, install: &Install) -> Result<goalmill_broker::Meta, BrokerError> {
+    let mut told = false;
+    loop {
+        match broker.open(install).await {
+            Ok(meta) => return Ok(meta),
+            Err(BrokerError::Unavailable(why)) => {
+                if !told {
+                    tracing::warn!("waiting for redis: {why}");
+                    told = true;
+                }
+                tokio::time::sleep(RECONNECT).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+async fn listen(address: &str) -> Result<Option<TcpListener>, StartError> {
+    if address.is_empty() {
+        return Ok(None);
+    }
+    let refused = |error: std::io::Error| StartError::Listen { address: address.into(), reason: error.to_string() };
+    TcpListener::bind(address).await.map(Some).map_err(refused)
+}
+
+async fn keep_fresh(site: Arc<Site>) {
+    site.directory.keep_fresh(&site.stop).await;
+}
+
+/// Folds histogram samples until stopped; without it they pile up between scrapes.
+pub(crate) async fn upkeep(site: Arc<Site>, handle: metrics_exporter_prometheus::PrometheusHandle) {
+    while !site.stop.is_cancelled() {
+        handle.run_upkeep();
+        tokio::select! {
+            biased;
+            () = site.stop.cancelled() => {}
+            () = tokio::time::sleep(UPKEEP) => {}
+        }
+    }
+}

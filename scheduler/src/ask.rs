@@ -1,0 +1,86 @@
+//! Brings a request to its plan's shard, wherever that runs, and the verdict back.
+
+use std::time::Duration;
+
+use goalmill_common::command::{Request, Submit, Verb};
+use goalmill_common::id::{PlanId, ShardId};
+use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::status::PlanStatus;
+use goalmill_common::wire::{Answer, Inbox};
+use tokio::sync::oneshot;
+
+use crate::shard::{Local, Loops};
+use crate::site::Site;
+
+/// First wait for an answer from another process; doubles up to [`POLL_MAX`].
+const POLL_MIN: Duration = Duration::from_millis(5);
+const POLL_MAX: Duration = Duration::from_millis(200);
+
+/// Asks and waits, at most `api.answer_ms`.
+///
+/// A request that was not answered in time may still be carried out: every request is safe to repeat.
+pub(crate) async fn ask(site: &Site, loops: &Loops, mut request: Request) -> Result<(PlanId, PlanStatus), Problem> {
+    let limit = Duration::from_millis(site.settings.api.answer_ms);
+    let shard = shard_of(site, &request.plan)?;
+    let asked = async {
+        if let Some(local) = loops.get(shard) {
+            let (reply, verdict) = oneshot::channel();
+            let local_request = Local::Request { request: Box::new(request), reply: Some(reply), entry: None };
+            local.send(local_request).await.map_err(|_| unavailable("the shard has just moved"))?;
+            return verdict.await.map_err(|_| unavailable("the shard has just moved"))?;
+        }
+        let id = format!("request-{}", site.random.token());
+        request.answer = Some(id.clone());
+        let fields = Inbox::Request(Box::new(request)).fields();
+        site.broker.send(shard, &fields).await.map_err(|error| store(&error))?;
+        await_answer(site, &id).await
+    };
+    tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err(unavailable("the shard has not answered in time")))
+}
+
+/// The request that begins a plan, with the id that follows from the submission's.
+pub(crate) fn submission(site: &Site, actor: &str, submit: Submit) -> Request {
+    let plan = PlanId::derive(site.shards, &submit.submission);
+    Request { plan, actor: actor.into(), answer: None, verb: Verb::Submit(Box::new(submit)) }
+}
+
+/// The shard of a plan id from outside.
+pub(crate) fn shard_of(site: &Site, plan: &PlanId) -> Result<ShardId, Problem> {
+    plan.shard()
+        .filter(|shard| shard.0 < site.shards)
+        .ok_or_else(|| Problem::new(ErrorCode::PlanNotFound, format!("there is no plan `{plan}`")))
+}
+
+async fn await_answer(site: &Site, id: &str) -> Result<(PlanId, PlanStatus), Problem> {
+    let ids = [id.to_owned()];
+    let mut wait = POLL_MIN;
+    loop {
+        let answers = site.broker.answers(&ids).await.map_err(|error| store(&error))?;
+        if let Some(Some(text)) = answers.first() {
+            return match serde_json::from_str(text) {
+                Ok(Answer::Accepted { plan_id, status }) => Ok((plan_id, status)),
+                Ok(Answer::Refused(problem)) => Err(problem),
+                Err(error) => Err(Problem::new(ErrorCode::Internal, format!("the answer cannot be read: {error}"))),
+            };
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(POLL_MAX);
+    }
+}
+
+fn unavailable(why: &str) -> Problem {
+    Problem::new(ErrorCode::NotReady, format!("{why}; try again"))
+}
+
+/// A failure of the broker as clients see it.
+pub(crate) fn store(error: &goalmill_broker::BrokerError) -> Problem {
+    use goalmill_broker::BrokerError as E;
+    let code = match error {
+        E::Unavailable(_) => ErrorCode::StoreUnavailable,
+        E::OutOfMemory => ErrorCode::MemoryPressure,
+        E::DataLost(_) => ErrorCode::DataLost,
+        E::Unsafe(_) => ErrorCode::UnsafeStore,
+        E::Corrupt(_) => ErrorCode::Internal,
+    };
+    Problem::new(code, error.to_string())
+}

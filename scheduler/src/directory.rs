@@ -1,0 +1,116 @@
+//! Who is there: a snapshot of the registry and of the live workers, refreshed in the background.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use goalmill_broker::{Broker, BrokerError};
+use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::config::Settings;
+use goalmill_common::event::Route;
+use goalmill_common::id::AgentType;
+use goalmill_common::plan::Plan;
+use goalmill_common::problem::Issue;
+use tokio_util::sync::CancellationToken;
+
+use crate::router::{self, Router};
+
+/// How often workers are looked at; their slots decide how many tasks may be out.
+const REFRESH: Duration = Duration::from_millis(1_000);
+
+/// What is known of agents and workers.
+pub(crate) struct Directory {
+    broker: Arc<dyn Broker>,
+    window_min: u32,
+    /// A worker that was silent for so long counts as gone.
+    alive_ms: u64,
+    known: RwLock<Known>,
+    router: Router,
+}
+
+#[derive(Default)]
+struct Known {
+    agents: Arc<Vec<Agent>>,
+    workers: Arc<Vec<WorkerBeat>>,
+    slots: BTreeMap<AgentType, u32>,
+}
+
+impl Directory {
+    pub(crate) fn new(broker: Arc<dyn Broker>, settings: &Settings) -> Self {
+        Self {
+            broker,
+            window_min: settings.scheduler.window_min,
+            alive_ms: settings.worker.heartbeat_ms * 4,
+            known: RwLock::default(),
+            router: Router::new(settings.router.clone()),
+        }
+    }
+
+    /// Tasks of an agent type that one shard may have out: twice the live slots, or the least that is set.
+    pub(crate) fn window(&self, agent_type: &AgentType) -> u32 {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        self.window_min.max(known.slots.get(agent_type).copied().unwrap_or(0) * 2)
+    }
+
+    pub(crate) fn agents(&self) -> Arc<Vec<Agent>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).agents.clone()
+    }
+
+    pub(crate) fn workers(&self) -> Arc<Vec<WorkerBeat>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).workers.clone()
+    }
+
+    /// The router, which knows the registered agents.
+    pub(crate) fn router(&self) -> &Router {
+        &self.router
+    }
+
+    /// Lets the router choose for the steps that ask for it.
+    pub(crate) fn route(&self, plan: &mut Plan) -> Result<Vec<Route>, Vec<Issue>> {
+        if plan.steps.iter().any(|step| step.agent_type.is_auto()) {
+            router::route_plan(plan, &self.router)
+        } else {
+            Ok(Vec::new())
+        }
+    }
+
+    /// Reads registry and workers anew.
+    pub(crate) async fn refresh(&self) -> Result<(), BrokerError> {
+        let agents = self.broker.agents().await?;
+        let workers = self.broker.workers(self.alive_ms).await?;
+        let mut slots = BTreeMap::<AgentType, u32>::new();
+        for worker in workers.iter().filter(|w| !w.draining) {
+            for agent_type in &worker.agents {
+                *slots.entry(agent_type.clone()).or_default() += worker.slots;
+            }
+        }
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if *known.agents != agents {
+            self.router.update(agents.clone());
+            known.agents = Arc::new(agents);
+        }
+        known.workers = Arc::new(workers);
+        known.slots = slots;
+        Ok(())
+    }
+
+    /// Refreshes until stopped.
+    pub(crate) async fn keep_fresh(&self, stop: &CancellationToken) {
+        let mut silent = false;
+        while !stop.is_cancelled() {
+            match self.refresh().await {
+                Ok(()) => silent = false,
+                Err(error) if !silent => {
+                    tracing::warn!("agents and workers cannot be read: {error}");
+                    silent = true;
+                }
+                Err(_) => {}
+            }
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(REFRESH) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What is done after a commit, outside the shard's loop. Everything here may run twice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backon::{ExponentialBuilder, Retryable};
+use goalmill_broker::{BrokerError, DeadLetter};
+use goalmill_common::command::Planned;
+use goalmill_common::goal::Goal;
+use goalmill_common::id::{AttemptToken, EntryId, PlanId};
+use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::status::PlanStatus;
+use goalmill_common::wire::Answer;
+use goalmill_engine::{Command, PlanAnswer};
+
+use crate::planner::{PlanRequest, PlanningError};
+use crate::site::Site;
+
+/// One thing to tell the rest of the world.
+#[derive(Debug)]
+pub(crate) enum Errand {
+    Answer { id: String, json: String },
+    AcknowledgeSubmission(EntryId),
+    Cancel(AttemptToken),
+    Bury(Box<DeadLetter>),
+}
+
+impl Errand {
+    /// Puts what became of a submission or a request under its id.
+    pub(crate) fn answer(id: String, verdict: Result<(PlanId, PlanStatus), Problem>) -> Self {
+        Self::Answer { id, json: answer_json(verdict) }
+    }
+}
+
+/// The text under `goalmill:answers:<id>`.
+pub(crate) fn answer_json(verdict: Result<(PlanId, PlanStatus), Problem>) -> String {
+    let answer = match verdict {
+        Ok((plan_id, status)) => Answer::Accepted { plan_id, status },
+        Err(problem) => Answer::Refused(problem),
+    };
+    serde_json::to_string(&answer).expect("an answer always has a JSON text")
+}
+
+/// Runs the errands of one turn; answers come before acknowledgements, so that no submission is forgotten unanswered.
+pub(crate) async fn run(site: Arc<Site>, errands: Vec<Errand>) {
+    let (mut answers, mut entries, mut tokens, mut letters) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for errand in errands {
+        match errand {
+            Errand::Answer { id, json } => answers.push((id, json)),
+            Errand::AcknowledgeSubmission(entry) => entries.push(entry),
+            Errand::Cancel(token) => tokens.push(token),
+            Errand::Bury(letter) => letters.push(*letter),
+        }
+    }
+    let broker = site.broker.as_ref();
+    let done = async {
+        if !answers.is_empty() {
+            patiently(|| broker.answer(&answers)).await?;
+        }
+        if !entries.is_empty() {
+            patiently(|| broker.acknowledge_submissions(&entries)).await?;
+        }
+        if !tokens.is_empty() {
+            patiently(|| broker.cancel(&tokens)).await?;
+        }
+        for letter in &letters {
+            patiently(|| broker.bury(letter)).await?;
+        }
+        Ok::<(), BrokerError>(())
+    };
+    if let Err(error) = done.await {
+        tracing::warn!("what follows a commit could not be done, and will be after a restart: {error}");
+    }
+}
+
+async fn patiently<'a, T>(
+    verb: impl Fn() -> std::pin::Pin<Box<dyn Future<Output = Result<T, BrokerError>> + Send + 'a>>,
+) -> Result<T, BrokerError> {
+    let waits = ExponentialBuilder::default().with_min_delay(Duration::from_millis(20)).with_max_times(6).with_jitter();
+    verb.retry(waits).when(|error| matches!(error, BrokerError::Unavailable(_))).await
+}
+
+/// Asks the planners; their answer is a command like any other.
+pub(crate) async fn plan(site: &Site, goal: Goal, revision: u32) -> Command {
+    let answer = match propose(site, goal, revision).await {
+        Ok(planned) => PlanAnswer::Plan(Box::new(planned)),
+        Err(problem) => PlanAnswer::Failed { reason: problem.detail, issues: problem.errors },
+    };
+    Command::Planned { revision, answer }
+}
+
+/// A valid, routed plan for a goal, or why there is none.
+pub(crate) async fn propose(site: &Site, goal: Goal, revision: u32) -> Result<Planned, Problem> {
+    let request = PlanRequest {
+        goal,
+        agents: site.directory.agents().as_ref().clone(),
+        limits: site.settings.limits.clone(),
+        now_ms: site.clock.now_ms(),
+        revision,
+    };
+    let refused =
+        |error: PlanningError| Problem::new(ErrorCode::PlanningFailed, error.reason).with_errors(error.issues);
+    site.planners.plan(&request).await.map_err(refused)
+}

@@ -1,0 +1,143 @@
+//! Takes submissions from the stream that any client may write to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use goalmill_broker::{BrokerError, Entry, Reader};
+use goalmill_common::command::Request;
+use goalmill_common::id::EntryId;
+use goalmill_common::wire::{BadSubmission, Inbox, Submission};
+use tokio_util::sync::CancellationToken;
+
+use crate::effects::{Errand, answer_json};
+use crate::shard::{Local, Loops};
+use crate::site::Site;
+use crate::{admit, ask, effects};
+
+/// Submissions read at once.
+const BATCH: usize = 256;
+/// A submission that another scheduler has taken and not dealt with for so long is taken over, in milliseconds.
+const ABANDONED_MS: u64 = 15_000;
+/// Wait after a failure.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Runs until stopped.
+pub(crate) async fn run(site: Arc<Site>, loops: Loops) {
+    let mut silent = false;
+    while !site.stop.is_cancelled() {
+        match read(&site, &loops).await {
+            Ok(()) => silent = false,
+            Err(error) => {
+                if !silent {
+                    tracing::warn!("submissions cannot be read: {error}");
+                }
+                silent = true;
+                tokio::select! {
+                    biased;
+                    () = site.stop.cancelled() => {}
+                    () = tokio::time::sleep(PAUSE) => {}
+                }
+            }
+        }
+    }
+}
+
+async fn read(site: &Arc<Site>, loops: &Loops) -> Result<(), BrokerError> {
+    let mut reader = site.broker.reader().await?;
+    let waker = reader.waker();
+    let ended = CancellationToken::new();
+    let wake = {
+        let (stop, ended) = (site.stop.clone(), ended.clone());
+        async move {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => waker.wake().await,
+                () = ended.cancelled() => {}
+            }
+        }
+    };
+    let waking = site.tasks.spawn(wake);
+    let result = follow(site, loops, reader.as_mut()).await;
+    ended.cancel();
+    drop(waking.await);
+    result
+}
+
+async fn follow(site: &Arc<Site>, loops: &Loops, reader: &mut dyn Reader) -> Result<(), BrokerError> {
+    let mut looked = tokio::time::Instant::now();
+    while !site.stop.is_cancelled() {
+        let entries = reader.submissions(&site.id, BATCH, site.settings.redis.block_ms).await?;
+        take(site, loops, entries).await?;
+        if looked.elapsed() >= Duration::from_millis(ABANDONED_MS / 3) {
+            looked = tokio::time::Instant::now();
+            let abandoned = site.broker.reclaim_submissions(&site.id, ABANDONED_MS, BATCH).await?;
+            take(site, loops, abandoned).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn take(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<(), BrokerError> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let mut errands = Vec::new();
+    let mut good = Vec::new();
+    for entry in entries {
+        match Submission::from_fields(&entry.fields) {
+            Ok(submission) => good.push((entry.id, submission)),
+            Err(bad) => errands.extend(refuse(entry.id, bad)),
+        }
+    }
+    let ids: Vec<String> = good.iter().map(|(_, submission)| submission.id.clone()).collect();
+    let answered = if ids.is_empty() { Vec::new() } else { site.broker.answers(&ids).await? };
+    for ((entry, submission), answer) in good.into_iter().zip(answered) {
+        if answer.is_some() {
+            errands.push(Errand::AcknowledgeSubmission(entry));
+            continue;
+        }
+        metrics::counter!("goalmill_goals_submitted_total", "source" => "redis").increment(1);
+        let id = submission.id.clone();
+        match admit::submission(site, submission) {
+            Ok(submit) => pass_on(site, loops, entry, ask::submission(site, "redis", submit), &mut errands).await?,
+            Err(problem) => errands.extend(refuse(entry, BadSubmission { id: Some(id), problem })),
+        }
+    }
+    if !errands.is_empty() {
+        effects::run(site.clone(), errands).await;
+    }
+    Ok(())
+}
+
+/// Hands a submission to its shard: its entry is acknowledged once the plan, or the request, is recorded.
+async fn pass_on(
+    site: &Site,
+    loops: &Loops,
+    entry: EntryId,
+    request: Request,
+    errands: &mut Vec<Errand>,
+) -> Result<(), BrokerError> {
+    let Some(shard) = request.plan.shard() else { return Ok(()) };
+    if let Some(local) = loops.get(shard) {
+        let submission = Local::Request { request: Box::new(request), reply: None, entry: Some(entry) };
+        if local.send(submission).await.is_err() {
+            tracing::debug!("shard {shard} has just moved; the submission will be taken again");
+        }
+        return Ok(());
+    }
+    site.broker.send(shard, &Inbox::Request(Box::new(request)).fields()).await?;
+    errands.push(Errand::AcknowledgeSubmission(entry));
+    Ok(())
+}
+
+fn refuse(entry: EntryId, bad: BadSubmission) -> Vec<Errand> {
+    metrics::counter!("goalmill_goals_rejected_total", "reason" => "schema").increment(1);
+    let answer = match bad.id {
+        Some(id) => Some(Errand::Answer { id, json: answer_json(Err(bad.problem)) }),
+        None => {
+            tracing::warn!(entry = %entry, "submission {entry} has no usable id, so nobody can be told: {}", bad.problem);
+            None
+        }
+    };
+    answer.into_iter().chain([Errand::AcknowledgeSubmission(entry)]).collect()
+}

@@ -1,0 +1,97 @@
+//! Looks after the task streams: finds tasks whose lease ran out, drops what nobody needs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use goalmill_broker::{BrokerError, Delivery};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::id::{AgentType, ShardId, WorkerId};
+use goalmill_common::report::{Report, What};
+use goalmill_common::wire::{Inbox, read_task};
+use tokio::time::Instant;
+
+use crate::site::Site;
+
+/// Expired tasks taken over at once, per agent type.
+const BATCH: usize = 100;
+
+/// Runs until stopped. Every scheduler does; who comes second finds nothing.
+pub(crate) async fn run(site: Arc<Site>) {
+    let settings = &site.settings.scheduler;
+    let (reclaim, trim) = (Duration::from_millis(settings.reclaim_ms), Duration::from_millis(settings.trim_ms));
+    let mut trimmed = Instant::now();
+    while !site.stop.is_cancelled() {
+        let jitter = site.random.below(settings.reclaim_ms / 2 + 1);
+        tokio::select! {
+           biased;
+            () = site.stop.cancelled() => return,
+            () = tokio::time::sleep(reclaim / 2 + Duration::from_millis(jitter)) => {}
+        }
+        let trim_now = trimmed.elapsed() >= trim;
+        if let Err(error) = round(&site, trim_now).await {
+            tracing::debug!("the task streams could not be looked after: {error}");
+        }
+        if trim_now {
+            trimmed = Instant::now();
+        }
+    }
+}
+
+async fn round(site: &Site, trim: bool) -> Result<(), BrokerError> {
+    for queue in site.broker.queues().await? {
+        let expired = site.broker.reclaim(&queue.agent_type, site.settings.scheduler.task_lease_ms, BATCH).await?;
+        tell(site, expired).await?;
+        if trim {
+            site.broker.trim(&queue.agent_type).await?;
+        }
+    }
+    if trim {
+        let before = site.clock.now_ms().saturating_sub(site.settings.scheduler.retention_ms);
+        for n in 0..site.shards {
+            site.broker.sweep_index(ShardId(n), before).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Reports tasks as lost to their shards; the attempt number and token decide there whether that matters.
+async fn tell(site: &Site, expired: Vec<Delivery>) -> Result<(), BrokerError> {
+    let mut reports = BTreeMap::<ShardId, Vec<Report>>::new();
+    for delivery in expired {
+        let Ok(task) = read_task(&delivery.data) else {
+            tracing::warn!(entry = %delivery.entry, "task {} of `{}` is unreadable", delivery.entry, delivery.agent_type);
+            continue;
+        };
+        let Some(shard) = task.plan.shard() else { continue };
+        metrics::counter!("goalmill_tasks_lost_total").increment(1);
+        reports.entry(shard).or_default().push(lost(task, delivery.agent_type, delivery.entry));
+    }
+    for (shard, reports) in reports {
+        site.broker.send(shard, &Inbox::Reports(reports).fields()).await?;
+    }
+    Ok(())
+}
+
+fn lost(task: goalmill_common::task::Task, agent_type: AgentType, entry: goalmill_common::id::EntryId) -> Report {
+    Report {
+        plan: task.plan,
+        step: task.step,
+        attempt: task.attempt,
+        token: task.token,
+        agent_type,
+        entry,
+        worker: WorkerId::from("reaper"),
+        what: What::Lost,
+        started_ms: None,
+        finished_ms: None,
+        outputs: None,
+        failure: Some(Failure::new(FailureClass::Lost, "LEASE_EXPIRED", "the worker's lease ran out")),
+        progress: None,
+        message: None,
+        cost: None,
+        tokens: None,
+        adjustments: None,
+        sub_plan: None,
+    }
+}

@@ -1,0 +1,267 @@
+//! Splits a goal's text into words, numbers and signs, and reads numbers in words.
+
+/// A piece of the text with its place.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Word<'a> {
+    pub text: &'a str,
+    /// In lower case, without a possessive ending.
+    pub lower: String,
+    pub kind: Kind,
+    /// Whether nothing stands between it and the piece before.
+    pub glued: bool,
+    /// Byte offset of its first character.
+    pub start: usize,
+    /// Byte offset after its last character.
+    pub end: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind {
+    Letters,
+    Number(f64),
+    Sign,
+}
+
+/// A goal's text in pieces.
+pub(super) struct Text<'a> {
+    pub source: &'a str,
+    pub words: Vec<Word<'a>>,
+    /// Whether capitals say anything: not so in a text without any lower case letter.
+    pub has_case: bool,
+}
+
+/// A number and the index after it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Quantity {
+    pub value: f64,
+    pub next: usize,
+}
+
+impl<'a> Text<'a> {
+    pub(super) fn new(source: &'a str) -> Self {
+        let mut words: Vec<Word<'a>> = Vec::new();
+        let mut at = 0;
+        while let Some(first) = source[at..].chars().next() {
+            if first.is_whitespace() {
+                at += first.len_utf8();
+                continue;
+            }
+            let rest = &source[at..];
+            let (length, kind) = if first.is_ascii_digit() {
+                number_at(rest)
+            } else if first.is_alphabetic() {
+                (letters_at(rest), Kind::Letters)
+            } else {
+                (first.len_utf8(), Kind::Sign)
+            };
+            let text = &source[at..at + length];
+            let glued = words.last().is_some_and(|before| before.end == at);
+            words.push(Word { text, lower: plain(text), kind, glued, start: at, end: at + length });
+            at += length;
+        }
+        let has_case = source.chars().any(char::is_lowercase);
+        Self { source, words, has_case }
+    }
+
+    pub(super) fn get(&self, index: usize) -> Option<&Word<'a>> {
+        self.words.get(index)
+    }
+
+    /// The word in lower case; empty past either end.
+    pub(super) fn lower(&self, index: usize) -> &str {
+        self.words.get(index).map_or("", |word| word.lower.as_str())
+    }
+
+    /// The word so many places before `index`, in lower case; empty before the start.
+    pub(super) fn before(&self, index: usize, back: usize) -> &str {
+        index.checked_sub(back).map_or("", |i| self.lower(i))
+    }
+
+    /// Whether the word begins with a capital that means something.
+    pub(super) fn is_capital(&self, index: usize) -> bool {
+        self.has_case
+            && self
+                .words
+                .get(index)
+                .is_some_and(|w| w.kind == Kind::Letters && w.text.chars().next().is_some_and(char::is_uppercase))
+    }
+
+    /// Whether a sentence begins at `index`.
+    pub(super) fn is_sentence_start(&self, index: usize) -> bool {
+        index == 0 || matches!(self.before(index, 1), "." | "!" | "?" | ":" | "\"" | "“" | "(" | "-" | "•")
+    }
+
+    /// Reads a number at `index`, in digits or in words: `2,000.50`, `twenty-five`, `a thousand`.
+    pub(super) fn number(&self, index: usize) -> Option<Quantity> {
+        match self.get(index)?.kind {
+            Kind::Number(value) => Some(Quantity { value, next: index + 1 }),
+            Kind::Letters => self.number_in_words(index),
+            Kind::Sign => None,
+        }
+    }
+
+    fn number_in_words(&self, index: usize) -> Option<Quantity> {
+        let mut next = index;
+        let mut total = 0.0;
+        let mut part = None;
+        if matches!(self.lower(index), "a" | "an") && scale(self.lower(index + 1)).is_some() {
+            part = Some(1.0);
+            next += 1;
+        }
+        while let Some(word) = self.get(next) {
+            if let Some(value) = unit(&word.lower) {
+                if part.is_some_and(|p: f64| p % 100.0 != 0.0 && !(p % 10.0 == 0.0 && value < 10.0)) {
+                    break;
+                }
+                part = Some(part.unwrap_or(0.0) + value);
+            } else if let (Some(factor), Some(held)) = (scale(&word.lower), part) {
+                if factor == 100.0 || factor == 12.0 {
+                    part = Some(held * factor);
+                } else {
+                    total += held * factor;
+                    part = Some(0.0);
+                }
+            } else if matches!(word.lower.as_str(), "-" | "and")
+                && part.is_some()
+                && unit(self.lower(next + 1)).is_some_and(|u| self.joins(next, part.unwrap_or(0.0) + total, u))
+            {
+                next += 1;
+                continue;
+            } else {
+                break;
+            }
+            next += 1;
+        }
+        part.map(|held| Quantity { value: total + held, next })
+    }
+
+    /// Whether `twenty - five` or `hundred and five` is one number; `two and three` is not.
+    fn joins(&self, sign: usize, before: f64, after: f64) -> bool {
+        match self.lower(sign) {
+            "-" => before % 100.0 >= 20.0 && before % 10.0 == 0.0 && after < 10.0 && self.words[sign].glued,
+            _ => before >= 100.0 && before % 100.0 == 0.0 && after < 100.0,
+        }
+    }
+}
+
+/// Length of the letters at the start, with apostrophes and marks inside.
+fn letters_at(text: &str) -> usize {
+    let mut length = 0;
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        let inside = matches!(c, '\'' | '’') && chars.peek().is_some_and(|(_, next)| next.is_alphabetic());
+        if !(c.is_alphabetic() || inside) {
+            break;
+        }
+        length = at + c.len_utf8();
+    }
+    length
+}
+
+/// Length and value of the number at the start: digits, thousands in groups of three, a decimal part.
+fn number_at(text: &str) -> (usize, Kind) {
+    let digits = |from: usize| text[from..].bytes().take_while(u8::is_ascii_digit).count();
+    let mut length = digits(0);
+    if length <= 3 {
+        while text[length..].starts_with(',') && digits(length + 1) == 3 {
+            length += 4;
+        }
+    }
+    if text[length..].starts_with('.') && digits(length + 1) > 0 {
+        length += 1 + digits(length + 1);
+    }
+    let value = text[..length].replace(',', "").parse().unwrap_or(f64::INFINITY);
+    (length, Kind::Number(value))
+}
+
+fn plain(text: &str) -> String {
+    let lower = text.to_lowercase().replace('’', "'");
+    lower.strip_suffix("'s").map(str::to_owned).unwrap_or(lower)
+}
+
+fn unit(word: &str) -> Option<f64> {
+    const SMALL: [&str; 20] = [
+        "zero",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "thirteen",
+        "fourteen",
+        "fifteen",
+        "sixteen",
+        "seventeen",
+        "eighteen",
+        "nineteen",
+    ];
+    const TENS: [&str; 8] = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
+    let place = |list: &[&str]| list.iter().position(|w| *w == word).and_then(|i| u8::try_from(i).ok()).map(f64::from);
+    place(&SMALL).or_else(|| place(&TENS).map(|i| (i + 2.0) * 10.0))
+}
+
+fn scale(word: &str) -> Option<f64> {
+    match word {
+        "dozen" => Some(12.0),
+        "hundred" => Some(100.0),
+        "thousand" => Some(1_000.0),
+        "million" => Some(1_000_000.0),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first_number(text: &str) -> Option<f64> {
+        let text = Text::new(text);
+        (0..text.words.len()).find_map(|i| text.number(i)).map(|q| q.value)
+    }
+
+    #[test]
+    fn numbers_are_read_in_digits_and_in_words() {
+        for (text, value) in [
+            ("2,000.50 it", 2000.5),
+            ("2000", 2000.0),
+            ("1,234,567", 1_234_567.0),
+            ("2,00", 2.0),
+            ("3.", 3.0),
+            ("twenty-five", 25.0),
+            ("two thousand five hundred", 2500.0),
+            ("a thousand", 1000.0),
+            ("one hundred and five", 105.0),
+            ("two dozen", 24.0),
+            ("fifteen hundred", 1500.0),
+            ("two and three", 2.0),
+        ] {
+            assert_eq!(first_number(text), Some(value), "{text}");
+        }
+        assert_eq!(first_number("a day in the sun"), None);
+        assert_eq!(first_number(&"9".repeat(400)), Some(f64::INFINITY));
+    }
+
+    #[test]
+    fn pieces_know_their_place_and_their_neighbours() {
+        let text = Text::new("a 3-day trip to Paris's Café");
+        let pieces: Vec<_> = text.words.iter().map(|w| (w.lower.as_str(), w.glued)).collect();
+        let expected = [
+            ("a", false),
+            ("3", false),
+            ("-", true),
+            ("day", true),
+            ("trip", false),
+            ("to", false),
+            ("paris", false),
+            ("café", false),
+        ];
+        assert_eq!(pieces, expected);
+    }
+}

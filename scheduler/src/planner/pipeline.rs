@@ -1,0 +1,246 @@
+//! Tries the planners in the configured order and takes the first valid plan.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use goalmill_common::command::Planned;
+use goalmill_common::config::PlannerSettings;
+use goalmill_common::event::Route;
+use goalmill_common::json::Json;
+use goalmill_common::plan::Plan;
+use goalmill_common::problem::Issue;
+use serde_json::{Value, json};
+
+use super::{PlanRequest, Planner, PlanningError, RulesPlanner};
+
+/// A plan that holds, in its canonical form and routed, and what is odd about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checked {
+    pub plan: Plan,
+    pub warnings: Vec<Issue>,
+    /// Who the router chose for steps that asked for it.
+    pub routes: Vec<Route>,
+}
+
+/// Says whether a planner's plan may run: the engine's validation, then the router.
+pub type Validate = Arc<dyn Fn(Plan, &PlanRequest) -> Result<Checked, Vec<Issue>> + Send + Sync>;
+
+/// Why planners cannot be set up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("planner `{name}`: {reason}")]
+pub struct SetupError {
+    pub name: String,
+    pub reason: String,
+}
+
+/// Planners in the order in which they are asked.
+pub struct Pipeline {
+    planners: Vec<Arc<dyn Planner>>,
+    timeout: Duration,
+    validate: Validate,
+}
+
+/// One planner's answer that was not taken.
+struct Refusal {
+    planner: &'static str,
+    reason: String,
+    issues: Vec<Issue>,
+}
+
+impl Pipeline {
+    /// - `timeout`: how long one planner may take.
+    pub fn new(planners: Vec<Arc<dyn Planner>>, timeout: Duration, validate: Validate) -> Self {
+        Self { planners, timeout, validate }
+    }
+
+    /// Sets up the planners that the settings name.
+    pub fn from_settings(settings: &PlannerSettings, validate: Validate) -> Result<Self, SetupError> {
+        let failed = |name: &str, reason: String| SetupError { name: name.into(), reason };
+        let mut planners: Vec<Arc<dyn Planner>> = Vec::new();
+        for name in &settings.order {
+            match name.as_str() {
+                "rules" => {
+                    let rules = match settings.rules_dir.as_str() {
+                        "" => RulesPlanner::built_in(),
+                        dir => RulesPlanner::from_dir(Path::new(dir)).map_err(|e| failed(name, e.to_string()))?,
+                    };
+                    planners.push(Arc::new(rules));
+                }
+                _ => {
+                    return Err(failed(name, "there is no such planner; `planner.order` may name: `rules`".into()));
+                }
+            }
+        }
+        if planners.is_empty() {
+            return Err(failed("", "`planner.order` names none; set it to `[rules]`".into()));
+        }
+        Ok(Self::new(planners, Duration::from_millis(settings.timeout_ms), validate))
+    }
+
+    /// Asks one planner after the other; the provenance of the plan tells what each of them said.
+    pub async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
+        let mut refusals = Vec::new();
+        for planner in &self.planners {
+            match self.ask(planner.as_ref(), request).await {
+                Ok(mut planned) => {
+                    planned.provenance = Some(provenance(&planned, &refusals));
+                    return Ok(planned);
+                }
+                Err(refusal) => {
+                    tracing::debug!(
+                        planner = refusal.planner,
+                        "planner `{}` gave no plan: {}",
+                        refusal.planner,
+                        refusal.reason
+                    );
+                    refusals.push(refusal);
+                }
+            }
+        }
+        Err(failure(refusals))
+    }
+
+    async fn ask(&self, planner: &dyn Planner, request: &PlanRequest) -> Result<Planned, Refusal> {
+        let refusal = |reason: String, issues| Refusal { planner: planner.name(), reason, issues };
+        let answer = tokio::time::timeout(self.timeout, planner.plan(request)).await;
+        let planned = answer
+            .map_err(|_| refusal(format!("no answer within {} ms", self.timeout.as_millis()), Vec::new()))?
+            .map_err(|e| refusal(e.reason, e.issues))?;
+        let Planned { plan, planner: name, confidence, provenance, mut warnings, mut routes } = planned;
+        let checked =
+            (self.validate)(plan, request).map_err(|issues| refusal("the plan is not valid".into(), issues))?;
+        warnings.extend(checked.warnings);
+        routes.extend(checked.routes);
+        Ok(Planned { plan: checked.plan, planner: name, confidence, provenance, warnings, routes })
+    }
+}
+
+/// The planner's own account, and before it what the others said.
+fn provenance(planned: &Planned, refusals: &[Refusal]) -> Json {
+    let mut account = match planned.provenance.as_ref().map(Json::value) {
+        Some(Value::Object(fields)) => fields,
+        Some(other) => serde_json::Map::from_iter([("account".to_owned(), other)]),
+        None => serde_json::Map::new(),
+    };
+    account.insert("planner".into(), planned.planner.clone().into());
+    if !refusals.is_empty() {
+        let tried = refusals.iter().map(|r| json!({"planner": r.planner, "reason": r.reason, "issues": r.issues}));
+        account.insert("tried".into(), tried.collect());
+    }
+    Json::of(&account)
+}
+
+/// All reasons, with the issues of the try that came nearest.
+fn failure(refusals: Vec<Refusal>) -> PlanningError {
+    let reasons: Vec<String> = refusals.iter().map(|r| format!("`{}`: {}", r.planner, r.reason)).collect();
+    let nearest = refusals.into_iter().filter(|r| !r.issues.is_empty()).min_by_key(|r| r.issues.len());
+    PlanningError {
+        reason: format!("no planner could make a valid plan: {}", reasons.join("; ")),
+        issues: nearest.map(|r| r.issues).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use goalmill_common::goal::Goal;
+    use goalmill_common::limits::Limits;
+    use goalmill_common::plan::Step;
+
+    use super::*;
+
+    struct Fixed(&'static str, Result<&'static str, &'static str>);
+
+    #[async_trait]
+    impl Planner for Fixed {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+        async fn plan(&self, _: &PlanRequest) -> Result<Planned, PlanningError> {
+            let step = self.1.map_err(PlanningError::new)?;
+            Ok(planned(self.0, step))
+        }
+    }
+
+    struct Silent;
+
+    #[async_trait]
+    impl Planner for Silent {
+        fn name(&self) -> &'static str {
+            "silent"
+        }
+        async fn plan(&self, _: &PlanRequest) -> Result<Planned, PlanningError> {
+            std::future::pending().await
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_valid_plan_is_taken_and_the_others_are_told_of() {
+        let pipeline = pipeline(vec![
+            Arc::new(Silent),
+            Arc::new(Fixed("refuses", Err("not my thing"))),
+            Arc::new(Fixed("sloppy", Ok("bad"))),
+            Arc::new(Fixed("good", Ok("fine"))),
+            Arc::new(Fixed("late", Ok("fine"))),
+        ]);
+        let planned = pipeline.plan(&request()).await.expect("one planner is good");
+        assert_eq!(planned.planner, "good");
+        let account = planned.provenance.expect("there is always an account").value();
+        let tried: Vec<_> = account["tried"].as_array().into_iter().flatten().map(|t| t["reason"].clone()).collect();
+        assert_eq!(tried, ["no answer within 100 ms", "not my thing", "the plan is not valid"]);
+        assert_eq!(account["planner"], "good");
+        assert_eq!(planned.warnings.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_valid_plan_the_reasons_and_the_nearest_issues_are_given() {
+        let pipeline = pipeline(vec![Arc::new(Fixed("sloppy", Ok("bad"))), Arc::new(Fixed("refuses", Err("no")))]);
+        let error = pipeline.plan(&request()).await.expect_err("no planner is good");
+        assert_eq!(error.reason, "no planner could make a valid plan: `sloppy`: the plan is not valid; `refuses`: no");
+        assert_eq!(error.issues.len(), 1);
+    }
+
+    #[test]
+    fn unknown_planners_and_none_are_refused() {
+        for order in [vec!["magic".to_owned()], Vec::new()] {
+            let settings = PlannerSettings { order, ..PlannerSettings::default() };
+            let refused = Pipeline::from_settings(&settings, validate()).err().expect("the order is not valid");
+            assert!(refused.to_string().contains("planner.order"), "{refused}");
+        }
+        assert!(Pipeline::from_settings(&PlannerSettings::default(), validate()).is_ok());
+    }
+
+    fn pipeline(planners: Vec<Arc<dyn Planner>>) -> Pipeline {
+        Pipeline::new(planners, Duration::from_millis(100), validate())
+    }
+
+    /// Refuses plans whose first step is called `bad`.
+    fn validate() -> Validate {
+        let issue = |code: &str| Issue {
+            code: code.into(),
+            pointer: "/steps/0/id".into(),
+            detail: "a detail".into(),
+            mend: String::new(),
+        };
+        Arc::new(move |plan: Plan, _: &PlanRequest| match plan.steps[0].id.as_str() {
+            "bad" => Err(vec![issue("BAD")]),
+            _ => Ok(Checked { plan, warnings: vec![issue("ODD")], routes: Vec::new() }),
+        })
+    }
+
+    fn planned(name: &str, step: &str) -> Planned {
+        Planned {
+            plan: Plan { steps: vec![Step::new(step, "a")], ..Plan::default() },
+            planner: name.into(),
+            confidence: 0.5,
+            provenance: None,
+            warnings: Vec::new(),
+            routes: Vec::new(),
+        }
+    }
+
+    fn request() -> PlanRequest {
+        PlanRequest { goal: Goal::default(), agents: Vec::new(), limits: Limits::default(), now_ms: 0, revision: 0 }
+    }
+}

@@ -1,0 +1,175 @@
+use goalmill_common::agent::Action;
+use goalmill_common::plan::{Kind, Plan, Step};
+
+use super::*;
+
+#[test]
+fn steps_go_to_the_agent_whose_words_fit() {
+    let router = router(RouterSettings::default());
+    for (text, expected) in [
+        ("Find a hotel near the Louvre", "hotel_agent"),
+        ("book plane tickets to Rome", "flight_agent"),
+        ("suggest museums and sights", "activity_agent"),
+        ("check the total against the budget", "validation_agent"),
+        ("Search acommodation", "hotel_agent"),
+    ] {
+        let choice = router.choose(text).expect("somebody fits");
+        assert_eq!(choice.agent_type.as_str(), expected, "{text}");
+        assert!(choice.candidates.len() <= CANDIDATES_MAX);
+        assert_eq!(choice.candidates[0].agent_type, choice.agent_type);
+    }
+}
+
+#[test]
+fn what_fits_nobody_is_refused_with_the_nearest() {
+    let router = router(RouterSettings { threshold: 0.3, ..RouterSettings::default() });
+    let refused = router.choose("knit a sweater from hot wool").expect_err("nobody knits");
+    assert!(!refused.candidates.is_empty());
+    assert!(refused.candidates.iter().all(|c| c.similarity < 0.3));
+    let empty = Router::new(RouterSettings::default());
+    assert!(empty.is_empty());
+    assert_eq!(empty.choose("anything"), Err(Unroutable { candidates: Vec::new() }));
+}
+
+#[test]
+fn success_and_cost_choose_among_near_equals_only() {
+    let twins = |gate: f64| {
+        let router = Router::new(RouterSettings { gate, ..RouterSettings::default() });
+        let mut dear = agent("translate_a", "translate texts", &[], &[]);
+        dear.cost = 5.0;
+        let mut weak = agent("translate_b", "translate texts", &[], &[]);
+        weak.success_rate = 0.9;
+        let mut far = agent("archive", "keep texts", &[], &[]);
+        far.success_rate = 1.0;
+        router.update(vec![dear, weak, far]);
+        router
+    };
+    assert_eq!(twins(0.3).choose("translate texts").map(|c| c.agent_type), Ok("translate_b".into()));
+
+    let router = Router::new(RouterSettings { gate: 0.1, ..RouterSettings::default() });
+    let mut right = agent("poet", "write poems about flowers", &[], &[]);
+    right.success_rate = 0.2;
+    router.update(vec![right, agent("painter", "paint pictures of flowers", &[], &[])]);
+    assert_eq!(router.choose("write poems about flowers").map(|c| c.agent_type), Ok("poet".into()));
+    let open = Router::new(RouterSettings { gate: 1.0, ..RouterSettings::default() });
+    let mut right = agent("poet", "write poems about flowers", &[], &[]);
+    right.success_rate = 0.01;
+    open.update(vec![right, agent("painter", "paint pictures of flowers", &[], &[])]);
+    assert_eq!(open.choose("write poems about flowers").map(|c| c.agent_type), Ok("painter".into()));
+}
+
+#[test]
+fn the_score_is_that_of_the_formula() {
+    assert!((score(0.95, 0.95, 0.015) - 0.901_146_25).abs() < 1e-9);
+    assert!((score(0.88, 0.88, 0.010) - 0.773_625_6).abs() < 1e-9);
+    assert_eq!(score(1.0, 1.0, 20.0), 0.0);
+    assert_eq!(score(1.0, 7.0, -1.0), 1.0);
+}
+
+#[test]
+fn an_action_of_the_same_name_wins_over_words() {
+    let router = router(RouterSettings::default());
+    let choice = router.choose_for("Find a hotel near the Louvre", "search_flights").expect("the action is known");
+    assert_eq!(choice.agent_type.as_str(), "flight_agent");
+    let choice = router.choose_for("Find a hotel near the Louvre", "unknown_action").expect("the words fit");
+    assert_eq!(choice.agent_type.as_str(), "hotel_agent");
+}
+
+#[test]
+fn among_agents_with_the_same_action_words_decide() {
+    let router = Router::new(RouterSettings::default());
+    router.update(vec![
+        agent("flights", "plane tickets", &[], &["search"]),
+        agent("hotels", "rooms for a night", &[], &["search"]),
+    ]);
+    let choice = router.choose_for("rooms in Rome", "search").expect("both have the action");
+    assert_eq!(choice.agent_type.as_str(), "hotels");
+}
+
+#[test]
+fn ties_are_broken_by_name_so_that_a_choice_repeats() {
+    let router = Router::new(RouterSettings::default());
+    router.update(["c", "a", "b"].map(|name| agent(name, "do things", &[], &[])).into());
+    let order: Vec<String> = router.route("do things").iter().map(|c| c.agent_type.to_string()).collect();
+    assert_eq!(order, ["a", "b", "c"]);
+}
+
+#[test]
+fn a_plan_is_routed_with_its_inner_plans() {
+    let router = router(RouterSettings::default());
+    let mut inner = step("stay", "auto", "find a hotel for three nights");
+    inner.id = "inner".into();
+    let mut outer = Step::new("sub", "");
+    outer.kind = Kind::Plan;
+    outer.plan = Some(Box::new(Plan { steps: vec![inner], ..Plan::default() }));
+    let mut finish = step("finish", "auto", "");
+    finish.kind = Kind::Finish;
+    let mut plan = Plan {
+        steps: vec![step("fly", "TBD", "find a flight"), step("fixed", "own_agent", "find a flight"), outer, finish],
+        ..Plan::default()
+    };
+    let routes = route_plan(&mut plan, &router).expect("everything can be routed");
+    let routed: Vec<_> = routes.iter().map(|r| (r.step.as_str(), r.agent_type.as_str())).collect();
+    assert_eq!(routed, [("fly", "flight_agent"), ("inner", "hotel_agent")]);
+    assert_eq!(plan.steps[0].agent_type.as_str(), "flight_agent");
+    assert_eq!(plan.steps[1].agent_type.as_str(), "own_agent");
+    let inner = plan.steps[2].plan.as_ref().map(|p| p.steps[0].agent_type.clone());
+    assert_eq!(inner, Some("hotel_agent".into()));
+}
+
+#[test]
+fn every_step_that_cannot_be_routed_is_named() {
+    let router = router(RouterSettings { threshold: 0.5, ..RouterSettings::default() });
+    let inner = Plan { steps: vec![step("purl", "auto", "purl hot wool")], ..Plan::default() };
+    let mut outer = Step::new("sub", "");
+    outer.plan = Some(Box::new(inner));
+    let mut plan = Plan { steps: vec![step("knit", "auto", "knit with hot wool"), outer], ..Plan::default() };
+    let issues = route_plan(&mut plan, &router).expect_err("nobody knits");
+    let places: Vec<_> = issues.iter().map(|i| (i.code.as_str(), i.pointer.as_str())).collect();
+    assert_eq!(places, [("UNROUTABLE", "/steps/0/agent_type"), ("UNROUTABLE", "/steps/1/plan/steps/0/agent_type")]);
+    assert!(issues[0].detail.contains("`hotel_agent`") && !issues[0].mend.is_empty(), "{:?}", issues[0]);
+}
+
+#[test]
+fn a_large_registry_gives_the_same_answers() {
+    let router = Router::new(RouterSettings::default());
+    let noise =
+        (0..500).map(|i| agent(&format!("worker_{i}"), &format!("handles requests of queue number {i}"), &[], &[]));
+    router.update(agents().into_iter().chain(noise).collect());
+    assert_eq!(router.choose("Find a hotel near the Louvre").map(|c| c.agent_type), Ok("hotel_agent".into()));
+    assert_eq!(router.choose("requests of queue number 77").map(|c| c.agent_type), Ok("worker_77".into()));
+}
+
+fn router(settings: RouterSettings) -> Router {
+    let router = Router::new(settings);
+    router.update(agents());
+    router
+}
+
+fn agents() -> Vec<Agent> {
+    vec![
+        agent("flight_agent", "Finds return flights between two cities.", &["find plane tickets"], &["search_flights"]),
+        agent("hotel_agent", "Finds hotels for a number of nights.", &["find accommodation"], &["search_hotels"]),
+        agent("activity_agent", "Finds things to do.", &["suggest sights and museums"], &["find_activities"]),
+        agent(
+            "validation_agent",
+            "Adds up costs and compares them with a budget.",
+            &["check limits"],
+            &["validate_budget"],
+        ),
+    ]
+}
+
+fn agent(name: &str, description: &str, capabilities: &[&str], actions: &[&str]) -> Agent {
+    let action = |name: &&str| Action { name: (*name).into(), description: String::new(), inputs: None, outputs: None };
+    Agent {
+        description: description.into(),
+        capabilities: capabilities.iter().map(|c| (*c).into()).collect(),
+        actions: actions.iter().map(action).collect(),
+        ..Agent::named(name.into())
+    }
+}
+
+fn step(id: &str, agent_type: &str, description: &str) -> Step {
+    Step { description: description.into(), ..Step::new(id, agent_type) }
+}

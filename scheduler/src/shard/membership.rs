@@ -1,0 +1,196 @@
+//! Which shards run here: schedulers find each other by heartbeats and share the shards evenly.
+//!
+//! A shard is taken when nobody owns it, or when its owner's token and beat have not moved for `shard_lease_ms` on
+//! this process's monotonic clock. Redis's clock plays no part, so that a stepped clock moves no shard. The old
+//! owner may still be alive: its next commit is refused, because the token has changed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use goalmill_broker::{BrokerError, Claim, Ownership};
+use goalmill_common::id::ShardId;
+use goalmill_common::keys;
+use goalmill_engine::Context;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::owned::Owned;
+use super::run::{End, Loop};
+use super::{Loops, recover};
+use crate::site::Site;
+
+/// Inputs from within the process that wait for a loop.
+const LOCALS_WAITING: usize = 4_096;
+
+/// Keeps this scheduler's share of the shards running.
+pub(crate) struct Membership {
+    site: Arc<Site>,
+    loops: Loops,
+    running: BTreeMap<ShardId, Running>,
+    /// Foreign ownerships, and since when they have not moved.
+    seen: BTreeMap<ShardId, (Ownership, Instant)>,
+}
+
+struct Running {
+    release: CancellationToken,
+    task: JoinHandle<End>,
+}
+
+impl Membership {
+    pub(crate) fn new(site: Arc<Site>, loops: Loops) -> Self {
+        Self { site, loops, running: BTreeMap::new(), seen: BTreeMap::new() }
+    }
+
+    /// Runs until stopped, then gives all shards up.
+    pub(crate) async fn run(mut self) {
+        let heartbeat = Duration::from_millis(self.site.settings.scheduler.heartbeat_ms);
+        let mut silent = false;
+        while !self.site.stop.is_cancelled() {
+            self.collect_ended().await;
+            match self.share().await {
+                Ok(()) => silent = false,
+                Err(error) if !silent => {
+                    tracing::warn!("shards cannot be shared: {error}");
+                    silent = true;
+                }
+                Err(_) => {}
+            }
+            self.pause(heartbeat).await;
+        }
+        self.leave().await;
+    }
+
+    /// Waits for the next heartbeat, or until a loop ends.
+    async fn pause(&mut self, heartbeat: Duration) {
+        let jitter = self.site.random.below(u64::try_from(heartbeat.as_millis() / 4).unwrap_or(0) + 1);
+        let wait = heartbeat * 3 / 4 + Duration::from_millis(jitter);
+        tokio::select! {
+           biased;
+            () = self.site.stop.cancelled() => {}
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+
+    /// One round: show life, take what is ours, give up what is not.
+    async fn share(&mut self) -> Result<(), BrokerError> {
+        let broker = self.site.broker.clone();
+        let alive = broker.beat_scheduler(&self.site.id, self.site.settings.scheduler.shard_lease_ms).await?;
+        let place = alive.iter().position(|id| *id == self.site.id).unwrap_or(0);
+        for n in 0..self.site.shards {
+            let shard = ShardId(n);
+            let ours = usize::from(n) % alive.len().max(1) == place;
+            match (ours, self.running.get(&shard)) {
+                (true, None) => self.try_take(shard).await?,
+                (false, Some(running)) => running.release.cancel(),
+                (true, Some(_)) | (false, None) => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn try_take(&mut self, shard: ShardId) -> Result<(), BrokerError> {
+        let owner = self.site.broker.owner(shard).await?;
+        if let Some(owner) = &owner {
+            let lease = Duration::from_millis(self.site.settings.scheduler.shard_lease_ms);
+            let since = match self.seen.get(&shard) {
+                Some((seen, since)) if seen == owner => *since,
+                Some(_) | None => {
+                    self.seen.insert(shard, (owner.clone(), Instant::now()));
+                    Instant::now()
+                }
+            };
+            if since.elapsed() < lease {
+                return Ok(());
+            }
+        }
+        self.take(shard, owner).await
+    }
+
+    async fn take(&mut self, shard: ShardId, seen: Option<Ownership>) -> Result<(), BrokerError> {
+        let token = self.site.random.token();
+        let claim = Claim { holder: self.site.id.clone(), token: token.clone(), seen };
+        if !self.site.broker.acquire(shard, &claim).await? {
+            return Ok(());
+        }
+        self.seen.remove(&shard);
+        let (to_self, locals) = mpsc::channel(LOCALS_WAITING);
+        let release = CancellationToken::new();
+        let begin =
+            Begin { site: self.site.clone(), loops: self.loops.clone(), shard, token, release: release.clone() };
+        let task = self.site.tasks.spawn(begin.run(to_self, locals));
+        self.running.insert(shard, Running { release, task });
+        Ok(())
+    }
+
+    /// Notes the loops that have ended; the next round takes their shards again, if they are still ours.
+    async fn collect_ended(&mut self) {
+        let ended: Vec<ShardId> = self.running.iter().filter(|(_, r)| r.task.is_finished()).map(|(s, _)| *s).collect();
+        for shard in ended {
+            let Some(running) = self.running.remove(&shard) else { continue };
+            match running.task.await {
+                Ok(End::Released) => tracing::info!(%shard, "shard {shard} was given up"),
+                Ok(End::Lost(why)) => {
+                    metrics::counter!("goalmill_shards_lost_total").increment(1);
+                    tracing::warn!(%shard, "shard {shard} was lost: {why}");
+                }
+                Err(error) => tracing::error!(%shard, "the loop of shard {shard} failed: {error}"),
+            }
+        }
+    }
+
+    async fn leave(&mut self) {
+        for running in self.running.values() {
+            running.release.cancel();
+        }
+        for (shard, running) in std::mem::take(&mut self.running) {
+            if let Err(error) = running.task.await {
+                tracing::error!(%shard, "the loop of shard {shard} failed: {error}");
+            }
+        }
+        if let Err(error) = self.site.broker.forget_scheduler(&self.site.id).await {
+            tracing::debug!("no good-bye: {error}");
+        }
+    }
+}
+
+/// A shard that was just taken.
+struct Begin {
+    site: Arc<Site>,
+    loops: Loops,
+    shard: ShardId,
+    token: String,
+    release: CancellationToken,
+}
+
+impl Begin {
+    /// Rebuilds the shard's state and runs its loop.
+    async fn run(self, to_self: mpsc::Sender<super::Local>, locals: mpsc::Receiver<super::Local>) -> End {
+        let Self { site, loops, shard, token, release } = self;
+        let recovered = async {
+            let cursor = site.broker.cursor(shard).await?;
+            Ok::<_, BrokerError>((cursor, recover::plans(site.broker.as_ref(), shard).await?))
+        };
+        let (cursor, plans) = match recovered.await {
+            Ok(recovered) => recovered,
+            Err(error) => return End::Lost(error.to_string()),
+        };
+        let context = Context {
+            limits: site.settings.limits.clone(),
+            task_lease_ms: site.settings.scheduler.task_lease_ms,
+            reply: keys::reports(shard),
+        };
+        let retention_ms = site.settings.scheduler.retention_ms;
+        let mut owned = Owned::new(shard, context, site.clock.clone(), site.random.clone(), retention_ms);
+        for plan in plans {
+            owned.restore(plan);
+        }
+        tracing::info!(%shard, plans = owned.len(), "shard {shard} is ours, with {} running plans", owned.len());
+        loops.insert(shard, to_self.clone());
+        let end = Loop { site, shard, token, owned, cursor, locals, to_self, release }.run().await;
+        loops.remove(shard);
+        end
+    }
+}

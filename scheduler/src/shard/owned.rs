@@ -1,0 +1,512 @@
+//! A shard's state in its owner's memory, and how one input changes it. No I/O: the loop writes what a turn gathers.
+
+use std::collections::HashMap;
+
+use goalmill_broker::{Activity, Commit, DeadLetter, PlanWrite};
+use goalmill_common::clock::{Clock, rfc3339};
+use goalmill_common::command::{Request, Submit, Verb};
+use goalmill_common::event::{Event, Parent, Record, StepEvent, write_entry};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::Usage;
+use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
+use goalmill_common::json::Json;
+use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::random::Random;
+use goalmill_common::report::{Report, What};
+use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_common::wire::Inbox;
+use goalmill_engine::{Command, Context, Effect, Envelope, PlanState, Rejection, StepIndex, decide, pending};
+
+use super::ready::{ReadySet, Standing};
+use super::timers::Timers;
+use super::turn::{After, Turn};
+use super::{Local, Slot, Verdict};
+use crate::effects::Errand;
+
+/// One plan in memory, and the events that are not written yet.
+struct Held {
+    state: PlanState,
+    /// Number of the last event in the journal.
+    written: u64,
+    unwritten: Vec<Record>,
+}
+
+/// Everything an owner knows of its shard.
+pub(crate) struct Owned {
+    shard: ShardId,
+    context: Context,
+    clock: Clock,
+    random: Random,
+    retention_ms: u64,
+    plans: HashMap<Slot, Held>,
+    slots: HashMap<PlanId, Slot>,
+    last_slot: Slot,
+    ready: ReadySet,
+    timers: Timers,
+    /// Steps on their way, by queue.
+    in_flight: HashMap<(Slot, StepIndex), AgentType>,
+    outstanding: HashMap<AgentType, u32>,
+    turn: Turn,
+    now_ms: u64,
+}
+
+impl Owned {
+    pub(crate) fn new(shard: ShardId, context: Context, clock: Clock, random: Random, retention_ms: u64) -> Self {
+        let now_ms = clock.now_ms();
+        Self {
+            shard,
+            context,
+            clock,
+            random,
+            retention_ms,
+            plans: HashMap::new(),
+            slots: HashMap::new(),
+            last_slot: 0,
+            ready: ReadySet::default(),
+            timers: Timers::default(),
+            in_flight: HashMap::new(),
+            outstanding: HashMap::new(),
+            turn: Turn::default(),
+            now_ms,
+        }
+    }
+
+    /// Takes in a plan that was folded from its log.
+    pub(crate) fn restore(&mut self, state: PlanState) {
+        let slot = self.hold(state);
+        let state = &self.plans[&slot].state;
+        for step in state.flights() {
+            if let Some(agent_type) = state.queue(step).filter(|queue| !queue.as_str().is_empty()) {
+                self.in_flight.insert((slot, step), agent_type.clone());
+                *self.outstanding.entry(agent_type.clone()).or_default() += 1;
+            }
+        }
+        let effects = pending(state, &self.context);
+        self.absorb(slot, effects);
+    }
+
+    /// Plans in memory.
+    pub(crate) fn len(&self) -> usize {
+        self.plans.len()
+    }
+
+    /// When the next timer is due, Unix milliseconds.
+    pub(crate) fn next_due_ms(&self) -> Option<u64> {
+        self.timers.next_ms()
+    }
+
+    /// Begins a turn: all its events carry this time.
+    pub(crate) fn begin_turn(&mut self) {
+        self.now_ms = self.now_ms.max(self.clock.now_ms());
+    }
+
+    /// Whether the turn should be written before it takes more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.turn.is_full()
+    }
+
+    /// Deals with one entry of the inbox.
+    pub(crate) fn take_entry(&mut self, id: EntryId, inbox: Inbox) {
+        match inbox {
+            Inbox::Reports(reports) => {
+                for report in reports {
+                    self.take_report(report);
+                }
+            }
+            Inbox::Request(request) => {
+                let answer = request.answer.clone();
+                let plan = request.plan.clone();
+                let verdict = self.take_request(*request);
+                if let Some(id) = answer {
+                    self.errand(Errand::answer(id, verdict.map(|(_, status)| (plan, status))));
+                }
+            }
+            Inbox::Unreadable(reason) => {
+                metrics::counter!("goalmill_reports_ignored_total", "reason" => "unreadable").increment(1);
+                tracing::warn!(shard = %self.shard, entry = %id, "inbox entry {id} cannot be read: {reason}");
+            }
+        }
+        self.turn.cursor = Some(id);
+    }
+
+    /// Deals with something from within the process.
+    pub(crate) fn take_local(&mut self, local: Local) {
+        match local {
+            Local::Request { request, reply, entry } => {
+                let verdict = self.take_request(*request);
+                if let Some(entry) = entry {
+                    self.errand(Errand::AcknowledgeSubmission(entry));
+                }
+                if let Some(reply) = reply {
+                    self.turn.after.push(After::Reply(reply, verdict));
+                }
+            }
+            Local::Command { plan, command } => {
+                let Some(slot) = self.slots.get(&plan).copied() else { return };
+                if let Err(rejection) = self.handle(slot, None, *command) {
+                    tracing::debug!(plan.id = %plan, "an effect's answer came too late: {rejection}");
+                }
+            }
+        }
+    }
+
+    /// Deals with every timer that is due.
+    pub(crate) fn take_timers(&mut self) {
+        while !self.turn.is_full() {
+            let Some((slot, timer)) = self.timers.pop(self.now_ms) else { return };
+            if self.plans.contains_key(&slot)
+                && let Err(rejection) = self.handle(slot, Some("timer"), Command::Due(timer))
+            {
+                tracing::debug!("a timer was overtaken: {rejection}");
+            }
+        }
+    }
+
+    /// Puts ready steps on their streams while those have room; `window` says how many tasks of an agent type may
+    /// be out at once.
+    pub(crate) fn dispatch(&mut self, window: impl Fn(&AgentType) -> u32) {
+        for agent_type in self.ready.agent_types() {
+            let window = window(&agent_type);
+            while self.outstanding.get(&agent_type).copied().unwrap_or(0) < window && !self.turn.is_full() {
+                let Some(taken) = self.ready.pop(&agent_type) else { break };
+                let (slot, step) = (taken.place.slot, taken.place.step);
+                let Some(state) = self.plans.get(&slot).map(|held| &held.state) else { continue };
+                if state.step(step).is_none_or(|step| step.status != StepStatus::Ready) {
+                    continue;
+                }
+                if !state.admits(step) {
+                    let excluded = state.has_room();
+                    self.ready.park(&agent_type, taken, excluded);
+                    if excluded {
+                        self.ready.unpark(slot, false);
+                    }
+                    continue;
+                }
+                if let Err(rejection) = self.handle(slot, None, Command::Dispatch(step)) {
+                    tracing::error!("a step that was admitted cannot be dispatched: {rejection}");
+                    continue;
+                }
+                if self.plans.get(&slot).is_some_and(|held| held.state.has_room()) {
+                    self.ready.unpark(slot, false);
+                }
+            }
+        }
+    }
+
+    /// The agent types that the turn's tasks are for.
+    pub(crate) fn queues_used(&self) -> impl Iterator<Item = &AgentType> {
+        self.turn.tasks.iter().map(|task| &task.agent_type)
+    }
+
+    /// The turn as a commit; `None` when there is nothing to write.
+    pub(crate) fn commit(&mut self, token: &str, number: u64, trim_inbox: bool) -> Option<Commit> {
+        if !self.turn.is_worth_a_commit() {
+            return None;
+        }
+        let mut writes = Vec::with_capacity(self.turn.changed.len());
+        for slot in &self.turn.changed {
+            let held = self.plans.get(slot).expect("a changed plan is held until its events are written");
+            writes.push(held.write(self.retention_ms));
+        }
+        Some(Commit {
+            shard: self.shard,
+            token: token.to_owned(),
+            number,
+            cursor: self.turn.cursor.clone(),
+            plans: writes,
+            tasks: std::mem::take(&mut self.turn.tasks),
+            acknowledged: std::mem::take(&mut self.turn.acknowledged),
+            trim_inbox,
+        })
+    }
+
+    /// Ends the turn once it is written (or had nothing to write); returns what is to be done.
+    pub(crate) fn end_turn(&mut self) -> Vec<After> {
+        let turn = std::mem::take(&mut self.turn);
+        for slot in turn.changed {
+            let Some(held) = self.plans.get_mut(&slot) else { continue };
+            held.written = held.state.seq();
+            held.unwritten.clear();
+            if held.state.is_final() {
+                self.drop_plan(slot);
+            }
+        }
+        turn.after
+    }
+
+    fn take_report(&mut self, report: Report) {
+        let entry = (report.agent_type.clone(), report.entry.clone());
+        let closes = match report.what {
+            What::Started | What::Progress => false,
+            What::Completed | What::Failed | What::Lost | What::Released => true,
+        };
+        self.turn.weigh(report.outputs.as_ref().map_or(0, |outputs| outputs.text().len()) + 128);
+        let refused = match self.slots.get(&report.plan).copied() {
+            None => Some("unknown_plan"),
+            Some(slot) => match self.handle(slot, None, Command::Report(Box::new(report))) {
+                Ok(()) => None,
+                Err(Rejection::StaleAttempt { .. }) => Some("stale"),
+                Err(_) => Some("refused"),
+            },
+        };
+        if let Some(reason) = refused {
+            metrics::counter!("goalmill_reports_ignored_total", "reason" => reason).increment(1);
+            if closes {
+                self.turn.acknowledged.push(entry);
+            }
+        }
+    }
+
+    fn take_request(&mut self, request: Request) -> Verdict {
+        let Request { plan, actor, answer: _, verb } = request;
+        if let Verb::Submit(submit) = verb {
+            return self.take_submission(plan, actor, submit);
+        }
+        let Some(slot) = self.slots.get(&plan).copied() else {
+            return Err(Problem::new(ErrorCode::PlanNotFound, format!("there is no running plan `{plan}`")));
+        };
+        self.handle(slot, Some(&actor), Command::Verb(verb)).map_err(|rejection| problem(&rejection))?;
+        Ok((plan, self.plans[&slot].state.status()))
+    }
+
+    fn take_submission(&mut self, plan: PlanId, actor: String, submit: Box<Submit>) -> Verdict {
+        if let Some(slot) = self.slots.get(&plan) {
+            return Ok((plan, self.plans[slot].state.status()));
+        }
+        let slot = self.hold(PlanState::default());
+        let secret = self.random.token();
+        let submission = submit.submission.clone();
+        let command = Command::Submit { plan_id: plan.clone(), secret, submit };
+        if let Err(rejection) = self.handle(slot, Some(&actor), command) {
+            self.plans.remove(&slot);
+            let problem = problem(&rejection);
+            self.errand(Errand::answer(submission, Err(problem.clone())));
+            return Err(problem);
+        }
+        self.slots.insert(plan.clone(), slot);
+        Ok((plan, self.plans[&slot].state.status()))
+    }
+
+    fn hold(&mut self, state: PlanState) -> Slot {
+        self.last_slot += 1;
+        let slot = self.last_slot;
+        if let Some(id) = state.id() {
+            self.slots.insert(id.clone(), slot);
+        }
+        let written = state.seq();
+        self.plans.insert(slot, Held { state, written, unwritten: Vec::new() });
+        slot
+    }
+
+    fn drop_plan(&mut self, slot: Slot) {
+        if let Some(id) = self.plans.remove(&slot).as_ref().and_then(|held| held.state.id()) {
+            self.slots.remove(id);
+        }
+        self.ready.forget(slot);
+    }
+
+    fn handle(&mut self, slot: Slot, actor: Option<&str>, command: Command) -> Result<(), Rejection> {
+        let held = self.plans.get_mut(&slot).expect("callers look the slot up first");
+        let envelope =
+            Envelope { now_ms: self.now_ms, random: self.random.draw(), actor: actor.map(Into::into), command };
+        let decision = decide(&mut held.state, &self.context, envelope)?;
+        if !decision.records.is_empty() {
+            if held.unwritten.is_empty() {
+                self.turn.changed.push(slot);
+            }
+            track(&mut self.in_flight, &mut self.outstanding, slot, &held.state, &decision.records);
+            if held.unwritten.is_empty() {
+                held.unwritten = decision.records;
+            } else {
+                held.unwritten.extend(decision.records);
+            }
+        }
+        self.absorb(slot, decision.effects);
+        Ok(())
+    }
+
+    fn absorb(&mut self, slot: Slot, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Send(task) => self.turn.send(&task),
+                Effect::Acknowledge { agent_type, entry } => self.turn.acknowledged.push((agent_type, entry)),
+                Effect::Ready(step) => {
+                    let state = &self.plans[&slot].state;
+                    let Some(agent_type) = state.queue(step) else { continue };
+                    let standing = Standing {
+                        agent_type,
+                        priority: state.priority(step).0,
+                        tenant: state.tenant(),
+                        rank: state.rank(step),
+                    };
+                    self.ready.insert(slot, step, &standing);
+                }
+                Effect::Room => self.ready.unpark(slot, true),
+                Effect::Timer(timer, due) => self.timers.set(slot, timer, due),
+                Effect::Plan { revision } => {
+                    let Some(accepted) = self.plans[&slot].state.accepted() else { continue };
+                    let (plan, goal) = (accepted.plan_id.clone(), Box::new(accepted.goal.clone()));
+                    self.turn.after.push(After::Plan { plan, goal, revision });
+                }
+                Effect::Cancel(token) => self.errand(Errand::Cancel(token)),
+                Effect::StartSubPlan { plan_id, submit } => self.start_sub_plan(plan_id, submit),
+                Effect::CancelSubPlan { plan_id } => self.cancel_sub_plan(&plan_id),
+                Effect::RollUp { parent, status, outputs, usage, failure } => {
+                    let Some(slot) = self.slots.get(&parent.plan).copied() else { continue };
+                    let (step, attempt) = (parent.step, parent.attempt);
+                    let command = Command::SubPlanEnded { step, attempt, status, outputs, usage, failure };
+                    if let Err(rejection) = self.handle(slot, None, command) {
+                        tracing::debug!("a sub-plan's end came too late: {rejection}");
+                    }
+                }
+                Effect::Bury { step, failure } => {
+                    if let Some(letter) = self.dead_letter(slot, step, failure) {
+                        self.errand(Errand::Bury(Box::new(letter)));
+                    }
+                }
+                Effect::Answer { submission } => {
+                    let state = &self.plans[&slot].state;
+                    let Some(plan) = state.id().cloned() else { continue };
+                    let status = state.status();
+                    self.errand(Errand::answer(submission, Ok((plan, status))));
+                }
+                Effect::Ended => {
+                    let state = &self.plans[&slot].state;
+                    metrics::counter!("goalmill_plans_ended_total", "status" => state.status().as_str()).increment(1);
+                }
+            }
+        }
+    }
+
+    fn errand(&mut self, errand: Errand) {
+        self.turn.after.push(After::Errand(errand));
+    }
+
+    fn dead_letter(&self, slot: Slot, index: StepIndex, failure: Failure) -> Option<DeadLetter> {
+        let state = &self.plans[&slot].state;
+        let step = state.step(index)?;
+        Some(DeadLetter {
+            agent_type: state.queue(index)?.clone(),
+            plan: state.id()?.clone(),
+            step: step.spec.id.to_string(),
+            attempt: step.attempt,
+            code: failure.code,
+            reason: failure.message,
+            task: step.spec.inputs.text().to_owned(),
+        })
+    }
+
+    fn start_sub_plan(&mut self, plan: PlanId, submit: Box<Submit>) {
+        let parent = submit.parent.clone();
+        if let (Err(problem), Some(parent)) = (self.take_submission(plan, "engine".into(), submit), parent) {
+            let failure = Failure::new(FailureClass::Permanent, problem.code.as_str(), problem.detail);
+            self.absorb_roll_up(parent, failure);
+        }
+    }
+
+    fn absorb_roll_up(&mut self, parent: Parent, failure: Failure) {
+        let Some(slot) = self.slots.get(&parent.plan).copied() else { return };
+        let command = Command::SubPlanEnded {
+            step: parent.step,
+            attempt: parent.attempt,
+            status: PlanStatus::Failed,
+            outputs: Json::empty_object(),
+            usage: Usage::default(),
+            failure: Some(failure),
+        };
+        if let Err(rejection) = self.handle(slot, None, command) {
+            tracing::debug!("a sub-plan's refusal came too late: {rejection}");
+        }
+    }
+
+    fn cancel_sub_plan(&mut self, plan: &PlanId) {
+        let Some(slot) = self.slots.get(plan).copied() else { return };
+        let verb = Verb::Cancel { reason: "the step it stands for is over".into() };
+        if let Err(rejection) = self.handle(slot, None, Command::Verb(verb)) {
+            tracing::debug!(plan.id = %plan, "sub-plan {plan} cannot be cancelled: {rejection}");
+        }
+    }
+}
+
+impl Held {
+    fn write(&self, retention_ms: u64) -> PlanWrite {
+        let time_ms = self.unwritten.first().map_or(0, |record| record.time_ms);
+        let activity = if self.state.is_final() {
+            Activity::Ends { retention_ms }
+        } else if self.written == 0 {
+            Activity::Begins
+        } else {
+            Activity::Continues
+        };
+        PlanWrite {
+            plan: self.state.id().expect("a plan with events has an id").clone(),
+            base_seq: self.written,
+            last_seq: self.state.seq(),
+            time: rfc3339(time_ms),
+            events: write_entry(&self.unwritten),
+            summary: self.state.summary_fields(self.written == 0),
+            activity,
+            index_ms: time_ms,
+        }
+    }
+}
+
+/// Keeps count of the steps on their way, from the events.
+fn track(
+    in_flight: &mut HashMap<(Slot, StepIndex), AgentType>,
+    outstanding: &mut HashMap<AgentType, u32>,
+    slot: Slot,
+    state: &PlanState,
+    records: &[Record],
+) {
+    for record in records {
+        let Event::Step { step, event, .. } = &record.event else { continue };
+        let Some(index) = state.step_index(step) else { continue };
+        match event {
+            StepEvent::Queued(queued) if !queued.agent_type.as_str().is_empty() => {
+                in_flight.insert((slot, index), queued.agent_type.clone());
+                match outstanding.get_mut(&queued.agent_type) {
+                    Some(count) => *count += 1,
+                    None => {
+                        outstanding.insert(queued.agent_type.clone(), 1);
+                    }
+                }
+            }
+            StepEvent::Completed(_)
+            | StepEvent::Retrying(_)
+            | StepEvent::Released(_)
+            | StepEvent::Failed(_)
+            | StepEvent::Skipped(_)
+            | StepEvent::Cancelled(_) => {
+                if let Some(agent_type) = in_flight.remove(&(slot, index))
+                    && let Some(count) = outstanding.get_mut(&agent_type)
+                {
+                    *count -= 1;
+                }
+            }
+            StepEvent::Queued(_)
+            | StepEvent::Added(_)
+            | StepEvent::Modified(_)
+            | StepEvent::Removed(_)
+            | StepEvent::Ready
+            | StepEvent::Blocked(_)
+            | StepEvent::ApprovalRequested(_)
+            | StepEvent::Approved(_)
+            | StepEvent::Started(_)
+            | StepEvent::Progress(_) => {}
+        }
+    }
+}
+
+/// A refusal as clients see it.
+fn problem(rejection: &Rejection) -> Problem {
+    let code = match rejection {
+        Rejection::Exists | Rejection::StaleRevision { .. } | Rejection::NotAllowed { .. } | Rejection::NotDue => {
+            ErrorCode::NotAllowed
+        }
+        Rejection::Final { .. } => ErrorCode::PlanFinal,
+        Rejection::UnknownStep { .. } => ErrorCode::StepNotFound,
+        Rejection::StaleAttempt { .. } => ErrorCode::NotAllowed,
+    };
+    Problem::new(code, rejection.to_string())
+}

@@ -1,0 +1,214 @@
+//! Ready steps, waiting in the owner's memory for room on their streams.
+//!
+//! Order: priority, then the tenant that was served least, then the longest remaining path, then age.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use goalmill_common::id::AgentType;
+use goalmill_engine::StepIndex;
+
+use super::Slot;
+
+/// A ready step's place among those of its tenant.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    /// Longest remaining path first: the bits of a non-negative float sort like the float.
+    rank: Reverse<u64>,
+    age: u64,
+    pub(crate) slot: Slot,
+    pub(crate) step: StepIndex,
+}
+
+/// What decides where a ready step stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing<'a> {
+    pub(crate) agent_type: &'a AgentType,
+    /// 1 (last) to 10 (first).
+    pub(crate) priority: u8,
+    pub(crate) tenant: &'a str,
+    /// Estimated seconds on the longest path from here to the end.
+    pub(crate) rank: f64,
+}
+
+/// All ready steps of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct ReadySet {
+    queues: BTreeMap<AgentType, Queue>,
+    /// Counts insertions: the age of a place.
+    inserted: u64,
+    /// Steps whose plan has no room, by plan.
+    parked: BTreeMap<Slot, Parked>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    classes: BTreeMap<Reverse<u8>, BTreeMap<String, Tenant>>,
+}
+
+#[derive(Debug, Default)]
+struct Tenant {
+    /// Steps handed out, on a scale shared by the tenants of a class.
+    served: u64,
+    places: BTreeSet<Place>,
+}
+
+#[derive(Debug, Default)]
+struct Parked {
+    /// Passed over for want of room: best first.
+    waiting: BTreeSet<(Reverse<u8>, Place, AgentType)>,
+    /// Passed over though there was room, because of a resource in use.
+    excluded: Vec<(Reverse<u8>, Place, AgentType)>,
+    tenant: String,
+}
+
+/// A step taken out of the set.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) place: Place,
+    priority: Reverse<u8>,
+    tenant: String,
+}
+
+impl ReadySet {
+    /// Adds a step.
+    pub(crate) fn insert(&mut self, slot: Slot, step: StepIndex, standing: &Standing<'_>) {
+        self.inserted += 1;
+        let rank = Reverse(standing.rank.max(0.0).to_bits());
+        let place = Place { rank, age: self.inserted, slot, step };
+        self.put(standing.agent_type, Reverse(standing.priority), standing.tenant, place);
+    }
+
+    /// Agent types with steps waiting.
+    pub(crate) fn agent_types(&self) -> Vec<AgentType> {
+        self.queues.keys().cloned().collect()
+    }
+
+    /// Takes the next step for an agent type.
+    pub(crate) fn pop(&mut self, agent_type: &AgentType) -> Option<Taken> {
+        let queue = self.queues.get_mut(agent_type)?;
+        let mut class = queue.classes.first_entry()?;
+        let priority = *class.key();
+        let tenants = class.get_mut();
+        let name = tenants.iter().min_by_key(|(_, t)| t.served).map(|(name, _)| name.clone())?;
+        let tenant = tenants.get_mut(&name)?;
+        let place = tenant.places.pop_first()?;
+        tenant.served += 1;
+        if tenant.places.is_empty() {
+            tenants.remove(&name);
+        }
+        if tenants.is_empty() {
+            class.remove();
+        }
+        if queue.classes.is_empty() {
+            self.queues.remove(agent_type);
+        }
+        Some(Taken { place, priority, tenant: name })
+    }
+
+    /// Puts a taken step aside until its plan has room: see [`ReadySet::unpark`].
+    ///
+    /// - `excluded`: the plan has room, but the step's resource is in use.
+    pub(crate) fn park(&mut self, agent_type: &AgentType, taken: Taken, excluded: bool) {
+        let parked = self.parked.entry(taken.place.slot).or_default();
+        parked.tenant = taken.tenant;
+        let item = (taken.priority, taken.place, agent_type.clone());
+        if excluded {
+            parked.excluded.push(item);
+        } else {
+            parked.waiting.insert(item);
+        }
+    }
+
+    /// Offers the plan's best parked step again and, when a resource may have become free, all that waited for one.
+    ///
+    /// One at a time, so that a sequential plan of many steps does not shuffle them all at each turn: call it
+    /// again after a dispatch if the plan still has room.
+    pub(crate) fn unpark(&mut self, slot: Slot, with_excluded: bool) {
+        let Some(mut parked) = self.parked.remove(&slot) else { return };
+        let best = parked.waiting.pop_first();
+        let excluded = if with_excluded { std::mem::take(&mut parked.excluded) } else { Vec::new() };
+        for (priority, place, agent_type) in best.into_iter().chain(excluded) {
+            self.put(&agent_type, priority, &parked.tenant, place);
+        }
+        if !(parked.waiting.is_empty() && parked.excluded.is_empty()) {
+            self.parked.insert(slot, parked);
+        }
+    }
+
+    /// Forgets what a plan has parked; steps still in a queue are passed over when their turn comes.
+    pub(crate) fn forget(&mut self, slot: Slot) {
+        self.parked.remove(&slot);
+    }
+
+    fn put(&mut self, agent_type: &AgentType, priority: Reverse<u8>, tenant: &str, place: Place) {
+        if !self.queues.contains_key(agent_type) {
+            self.queues.insert(agent_type.clone(), Queue::default());
+        }
+        let queue = self.queues.get_mut(agent_type).expect("it was just put there");
+        let tenants = queue.classes.entry(priority).or_default();
+        if let Some(tenant) = tenants.get_mut(tenant) {
+            tenant.places.insert(place);
+            return;
+        }
+        let served = tenants.values().map(|t| t.served).min().unwrap_or(0);
+        tenants.insert(tenant.to_owned(), Tenant { served, places: BTreeSet::from([place]) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(set: &mut ReadySet, slot: Slot, step: u32, priority: u8, tenant: &str, rank: f64) {
+        let agent_type = AgentType::from("a");
+        set.insert(slot, StepIndex(step), &Standing { agent_type: &agent_type, priority, tenant, rank });
+    }
+
+    fn drain(set: &mut ReadySet) -> Vec<u32> {
+        std::iter::from_fn(|| set.pop(&"a".into())).map(|t| t.place.step.0).collect()
+    }
+
+    #[test]
+    fn priority_then_longest_path_then_age() {
+        let mut set = ReadySet::default();
+        add(&mut set, 1, 1, 5, "", 1.0);
+        add(&mut set, 1, 2, 5, "", 3.0);
+        add(&mut set, 1, 3, 5, "", 3.0);
+        add(&mut set, 1, 4, 9, "", 0.0);
+        assert_eq!(drain(&mut set), [4, 2, 3, 1]);
+        assert!(set.agent_types().is_empty());
+    }
+
+    #[test]
+    fn a_large_tenant_does_not_delay_a_small_one() {
+        let mut set = ReadySet::default();
+        for step in 0..1_000 {
+            add(&mut set, 1, step, 5, "large", 100.0);
+        }
+        for _ in 0..10 {
+            set.pop(&"a".into());
+        }
+        add(&mut set, 2, 5_000, 5, "small", 0.0);
+        let turn = drain(&mut set).iter().position(|s| *s == 5_000).expect("it is handed out");
+        assert!(turn <= 1, "the small tenant waited {turn} turns");
+    }
+
+    #[test]
+    fn a_parked_step_comes_back_one_at_a_time_and_best_first() {
+        let mut set = ReadySet::default();
+        for step in 0..3 {
+            add(&mut set, 1, step, 5, "", f64::from(step));
+        }
+        while let Some(taken) = set.pop(&"a".into()) {
+            set.park(&"a".into(), taken, false);
+        }
+        set.unpark(1, true);
+        assert_eq!(drain(&mut set), [2]);
+        set.unpark(1, true);
+        assert_eq!(drain(&mut set), [1]);
+        set.forget(1);
+        set.unpark(1, true);
+        assert!(drain(&mut set).is_empty());
+    }
+}

@@ -1,0 +1,62 @@
+//! What one turn of a shard's loop has gathered: written together, then acted upon.
+
+use goalmill_broker::TaskWrite;
+use goalmill_common::goal::Goal;
+use goalmill_common::id::{AgentType, EntryId, PlanId};
+use goalmill_common::task::Task;
+use goalmill_common::wire;
+use tokio::sync::oneshot;
+
+use super::{Slot, Verdict};
+use crate::effects::Errand;
+
+/// Bytes after which a turn takes no further input, so that one commit stays well below what stalls Redis.
+const BYTES_MAX: usize = 2 << 20;
+
+/// Everything that the next commit writes, and what is done once it is written.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    /// Plans with new events, in the order in which they changed.
+    pub(crate) changed: Vec<Slot>,
+    pub(crate) tasks: Vec<TaskWrite>,
+    pub(crate) acknowledged: Vec<(AgentType, EntryId)>,
+    pub(crate) cursor: Option<EntryId>,
+    pub(crate) after: Vec<After>,
+    bytes: usize,
+}
+
+/// Done after the commit.
+#[derive(Debug)]
+pub(crate) enum After {
+    Reply(oneshot::Sender<Verdict>, Verdict),
+    /// Ask the planners; their answer comes back to the loop.
+    Plan {
+        plan: PlanId,
+        goal: Box<Goal>,
+        revision: u32,
+    },
+    Errand(Errand),
+}
+
+impl Turn {
+    /// Whether there is something to write.
+    pub(crate) fn is_worth_a_commit(&self) -> bool {
+        !(self.changed.is_empty() && self.acknowledged.is_empty() && self.cursor.is_none())
+    }
+
+    /// Whether the commit is large enough as it is.
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes >= BYTES_MAX
+    }
+
+    /// Counts bytes that will be written.
+    pub(crate) fn weigh(&mut self, bytes: usize) {
+        self.bytes += bytes;
+    }
+
+    pub(crate) fn send(&mut self, task: &Task) {
+        let data = wire::write_task(task);
+        self.weigh(data.len());
+        self.tasks.push(TaskWrite { agent_type: task.agent_type.clone(), data });
+    }
+}

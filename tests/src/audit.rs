@@ -1,0 +1,230 @@
+//! Checks a plan's log against the promises, without the engine's own code: from the events' JSON alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use goalmill_common::plan::{Join, Plan};
+use serde_json::Value;
+
+/// What a log must say besides obeying the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// Whatever happened so far was allowed.
+    Lawful,
+    /// The plan has ended as completed, with every step completed exactly once.
+    Completed,
+}
+
+/// One step's history so far.
+#[derive(Default)]
+struct Seen {
+    attempt: u64,
+    in_flight: bool,
+    ended: Option<String>,
+    /// Whether dependents count it as done.
+    satisfies: bool,
+}
+
+/// Lists every violation in `events`, the lines of a plan's log in order.
+///
+/// - sequence numbers are 1, 2, 3, … and times do not go back
+/// - a step goes out only after its dependencies have ended in a way that lets it
+/// - attempts of a step are 1, 2, 3, …; no step goes out twice at once; a step ends at most once
+/// - no more steps are in flight than the plan allows
+/// - nothing follows the plan's end, and nothing goes out after it was cancelled
+pub fn audit(plan: &Plan, events: &[Value], expect: Expect) -> Vec<String> {
+    let mut auditor = Auditor { plan, steps: BTreeMap::new(), in_flight: 0, ended: None, found: Vec::new() };
+    let mut time = String::new();
+    for (i, event) in events.iter().enumerate() {
+        let seq = event["seq"].as_u64().unwrap_or(0);
+        if seq != i as u64 + 1 {
+            auditor.report(seq, format!("event {} has number {seq}", i + 1));
+        }
+        let at = event["time"].as_str().unwrap_or_default().to_owned();
+        if at < time {
+            auditor.report(seq, format!("time goes back from {time} to {at}"));
+        }
+        time = at;
+        auditor.take(seq, event);
+    }
+    if expect == Expect::Completed {
+        auditor.expect_completed();
+    }
+    auditor.found
+}
+
+struct Auditor<'a> {
+    plan: &'a Plan,
+    steps: BTreeMap<String, Seen>,
+    in_flight: u32,
+    ended: Option<String>,
+    found: Vec<String>,
+}
+
+impl Auditor<'_> {
+    fn report(&mut self, seq: u64, what: String) {
+        self.found.push(format!("event {seq}: {what}"));
+    }
+
+    fn take(&mut self, seq: u64, event: &Value) {
+        let kind = event["type"].as_str().unwrap_or_default();
+        if let Some(end) = &self.ended {
+            let what = format!("`{kind}` after the plan's end ({end})");
+            self.report(seq, what);
+        }
+        let Some(step) = event["step_id"].as_str().map(String::from) else {
+            if matches!(kind, "plan_completed" | "plan_failed" | "plan_cancelled" | "plan_rejected") {
+                self.ended = Some(event["data"]["status"].as_str().unwrap_or(kind).to_owned());
+            }
+            return;
+        };
+        let attempt = event["attempt"].as_u64().unwrap_or(0);
+        if let Some(end) = self.steps.get(&step).and_then(|seen| seen.ended.clone()) {
+            self.report(seq, format!("`{kind}` for step `{step}`, which had ended ({end})"));
+        }
+        match kind {
+            "step_queued" => self.queued(seq, &step, attempt, event),
+            "step_started" | "step_progress" => {
+                let seen = self.steps.entry(step.clone()).or_default();
+                if !seen.in_flight || seen.attempt != attempt {
+                    self.report(seq, format!("`{kind}` of attempt {attempt} of `{step}`, which is not in flight"));
+                }
+            }
+            "step_completed" => self.ends(seq, &step, attempt, kind, true),
+            "step_failed" | "step_cancelled" => self.ends(seq, &step, 0, kind, false),
+            "step_skipped" => {
+                let satisfies = event["data"]["cause"] != "dependency_failed";
+                self.ends(seq, &step, 0, kind, satisfies);
+            }
+            "step_retrying" | "step_released" => {
+                let seen = self.steps.entry(step.clone()).or_default();
+                let wrong = seen.attempt != attempt;
+                if std::mem::take(&mut seen.in_flight) {
+                    self.in_flight -= 1;
+                }
+                if wrong {
+                    self.report(seq, format!("`{kind}` for attempt {attempt} of `{step}`"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn queued(&mut self, seq: u64, step: &str, attempt: u64, event: &Value) {
+        let Some(spec) = self.plan.steps.iter().find(|s| s.id.as_str() == step) else {
+            return self.report(seq, format!("`{step}` is not a step of the plan"));
+        };
+        let satisfied = |id: &str| self.steps.get(id).is_some_and(|s| s.ended.is_some() && s.satisfies);
+        let met = spec.dependencies.iter().filter(|d| satisfied(d.as_str())).count();
+        let needed = match spec.join {
+            Join::All => spec.dependencies.len(),
+            Join::Any => spec.dependencies.len().min(1),
+            Join::AtLeast(k) => k as usize,
+        };
+        if met < needed {
+            let open: BTreeSet<&str> =
+                spec.dependencies.iter().map(|d| d.as_str()).filter(|d| !satisfied(d)).take(3).collect();
+            self.report(seq, format!("`{step}` goes out before {open:?}"));
+        }
+        let seen = self.steps.entry(step.to_owned()).or_default();
+        let twice = seen.in_flight;
+        let expected = seen.attempt + 1;
+        seen.attempt = attempt;
+        seen.in_flight = true;
+        let on_a_queue = event["data"]["agent_type"].as_str().is_some_and(|a| !a.is_empty());
+        if !twice {
+            self.in_flight += 1;
+        }
+        if twice {
+            self.report(seq, format!("`{step}` goes out while attempt {} is in flight", expected - 1));
+        }
+        if attempt != expected {
+            self.report(seq, format!("attempt {attempt} of `{step}` follows attempt {}", expected - 1));
+        }
+        if on_a_queue && self.plan.max_parallel.is_some_and(|most| self.in_flight > most) {
+            let what = format!("{} steps in flight", self.in_flight);
+            self.report(seq, what);
+        }
+    }
+
+    fn ends(&mut self, seq: u64, step: &str, attempt: u64, kind: &str, satisfies: bool) {
+        let seen = self.steps.entry(step.to_owned()).or_default();
+        let stale = attempt > 0 && seen.attempt > 0 && seen.attempt != attempt;
+        let current = seen.attempt;
+        if std::mem::take(&mut seen.in_flight) {
+            self.in_flight -= 1;
+        }
+        seen.ended = Some(kind.to_owned());
+        seen.satisfies = satisfies;
+        if stale {
+            self.report(seq, format!("attempt {attempt} of `{step}` completes, while {current} is current"));
+        }
+    }
+
+    fn expect_completed(&mut self) {
+        if self.ended.as_deref() != Some("completed") {
+            self.found.push(format!("the plan has not completed: {:?}", self.ended));
+        }
+        for step in &self.plan.steps {
+            let end = self.steps.get(step.id.as_str()).and_then(|seen| seen.ended.as_deref());
+            if end != Some("step_completed") {
+                self.found.push(format!("step `{}` has not completed: {end:?}", step.id));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goalmill_common::plan::Step;
+    use serde_json::json;
+
+    fn plan() -> Plan {
+        let mut b = Step::new("b", "x");
+        b.dependencies = vec!["a".into()];
+        Plan { steps: vec![Step::new("a", "x"), b], ..Plan::default() }
+    }
+
+    fn line(seq: u64, kind: &str, step: &str, attempt: u64) -> Value {
+        let time = format!("2026-01-01T00:00:{seq:02}.000Z");
+        json!({"seq": seq, "type": kind, "time": time, "step_id": step, "attempt": attempt, "data": {"agent_type": "x"}})
+    }
+
+    fn end(seq: u64) -> Value {
+        let time = format!("2026-01-01T00:00:{seq:02}.000Z");
+        json!({"seq": seq, "type": "plan_completed", "time": time, "data": {"status": "completed"}})
+    }
+
+    fn good() -> Vec<Value> {
+        vec![
+            line(1, "step_queued", "a", 1),
+            line(2, "step_completed", "a", 1),
+            line(3, "step_queued", "b", 1),
+            line(4, "step_completed", "b", 1),
+            end(5),
+        ]
+    }
+
+    #[test]
+    fn a_lawful_log_passes() {
+        assert_eq!(audit(&plan(), &good(), Expect::Completed), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_kind_of_violation_is_found() {
+        let breaks: [(&str, fn(&mut Vec<Value>)); 6] = [
+            ("goes out before", |log| log.swap(1, 2)),
+            ("has number", |log| drop(log.remove(1))),
+            ("which had ended", |log| log.insert(2, line(3, "step_completed", "a", 1))),
+            ("follows attempt", |log| log[0] = line(1, "step_queued", "a", 2)),
+            ("after the plan's end", |log| log.push(line(6, "step_ready", "b", 0))),
+            ("has not completed", |log| drop(log.pop())),
+        ];
+        for (message, change) in breaks {
+            let mut log = good();
+            change(&mut log);
+            let found = audit(&plan(), &log, Expect::Completed);
+            assert!(found.iter().any(|line| line.contains(message)), "{message}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! A whole installation within the test's process: schedulers and workers over one back end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use goalmill_broker::{Broker, embedded, redis};
+use goalmill_common::clock::Clock;
+use goalmill_common::config::Settings;
+use goalmill_common::event::{Record, read_entry};
+use goalmill_common::id::{AgentType, PlanId};
+use goalmill_common::random::Random;
+use goalmill_scheduler::Running as Scheduler;
+use goalmill_worker::Running as Worker;
+use serde_json::Value;
+
+use crate::redis_server::RedisServer;
+use crate::wait::until_some;
+
+/// Schedulers and workers in this process; whoever drops it must have stopped them.
+pub struct Installation {
+    pub broker: Arc<dyn Broker>,
+    pub schedulers: Vec<Scheduler>,
+    pub workers: Vec<Worker>,
+    pub settings: Settings,
+    pub http: reqwest::Client,
+}
+
+/// Settings for tests: free ports, short leases.
+pub fn settings() -> Settings {
+    let mut settings = Settings::default();
+    settings.api.listen = "127.0.0.1:0".into();
+    settings.metrics.listen = String::new();
+    settings.scheduler.heartbeat_ms = 200;
+    settings.scheduler.shard_lease_ms = 2_000;
+    settings.scheduler.task_lease_ms = 3_000;
+    settings.scheduler.reclaim_ms = 200;
+    settings.worker.lease_margin_ms = 500;
+    settings.worker.heartbeat_ms = 300;
+    settings
+}
+
+impl Installation {
+    /// One scheduler and one worker with the demo agents, over the embedded back end.
+    pub async fn embedded() -> Result<Self> {
+        Self::start(embedded::open(None, Clock::system())?, settings()).await
+    }
+
+    /// The same over Redis.
+    pub async fn over(server: &RedisServer) -> Result<Self> {
+        Self::start(redis::connect(&server.settings()).await?, settings()).await
+    }
+
+    pub async fn start(broker: Arc<dyn Broker>, settings: Settings) -> Result<Self> {
+        let http = http_client();
+        let mut made = Self { broker, schedulers: Vec::new(), workers: Vec::new(), settings, http };
+        made.add_scheduler().await?;
+        made.add_worker(16).await?;
+        Ok(made)
+    }
+
+    pub async fn add_scheduler(&mut self) -> Result<()> {
+        let options = goalmill_scheduler::Options {
+            settings: self.settings.clone(),
+            broker: self.broker.clone(),
+            clock: Clock::system(),
+            random: Random::system(),
+        };
+        self.schedulers.push(goalmill_scheduler::start(options).await?);
+        Ok(())
+    }
+
+    pub async fn add_worker(&mut self, slots: u32) -> Result<()> {
+        let mut settings = self.settings.worker.clone();
+        settings.slots = slots;
+        let options = goalmill_worker::Options {
+            settings,
+            broker: self.broker.clone(),
+            clock: Clock::system(),
+            random: Random::system(),
+            executors: goalmill_worker::executor::demo::executors(),
+        };
+        self.workers.push(goalmill_worker::start(options).await?);
+        Ok(())
+    }
+
+    /// The address of an API path, at the first scheduler.
+    pub fn url(&self, path: &str) -> String {
+        let api = self.schedulers[0].api().expect("the settings name an address");
+        format!("http://{api}{path}")
+    }
+
+    /// `GET`, as JSON.
+    pub async fn get(&self, path: &str) -> Result<Value> {
+        Ok(self.http.get(self.url(path)).send().await?.json().await?)
+    }
+
+    /// `POST` with a JSON body: the status and the answer.
+    pub async fn post(&self, path: &str, body: &Value) -> Result<(u16, Value)> {
+        let answer = self.http.post(self.url(path)).json(body).send().await?;
+        let status = answer.status().as_u16();
+        Ok((status, answer.json().await?))
+    }
+
+    /// Submits a plan and returns its id.
+    pub async fn submit(&self, plan: &Value) -> Result<PlanId> {
+        let (status, answer) = self.post("/v1/plans", plan).await?;
+        match answer["plan_id"].as_str() {
+            Some(id) if status == 202 => Ok(id.into()),
+            _ => bail!("refused with {status}: {answer:#}"),
+        }
+    }
+
+    /// Waits until a plan is final and returns how it is served.
+    pub async fn await_end(&self, plan: &PlanId, limit: Duration) -> Result<Value> {
+        let ended = until_some(limit, async || {
+            let summary = self.broker.summary(plan).await.ok()?;
+            summary.contains_key("finished").then_some(())
+        });
+        if ended.await.is_none() {
+            let explained = self.get(&format!("/v1/plans/{plan}/explain")).await?;
+            bail!("plan {plan} has not ended within {limit:?}: {explained:#}");
+        }
+        self.get(&format!("/v1/plans/{plan}")).await
+    }
+
+    /// A plan's log, as it stands in the journal.
+    pub async fn log(&self, plan: &PlanId) -> Result<Vec<Record>> {
+        read_log(self.broker.as_ref(), plan).await
+    }
+
+    /// Stops everything, workers first.
+    pub async fn stop(self) {
+        for worker in &self.workers {
+            worker.drain().await;
+        }
+        for scheduler in self.schedulers {
+            scheduler.stop().await;
+        }
+    }
+}
+
+/// A client for the API; sets the process-wide TLS provider when there is none.
+pub fn http_client() -> reqwest::Client {
+    rustls::crypto::ring::default_provider().install_default().ok();
+    reqwest::Client::new()
+}
+
+/// A plan's whole log.
+pub async fn read_log(broker: &dyn Broker, plan: &PlanId) -> Result<Vec<Record>> {
+    let mut records: Vec<Record> = Vec::new();
+    loop {
+        let after = records.last().map_or(0, |record| record.seq);
+        let entries = broker.log(plan, after, 1_000).await?;
+        for entry in &entries {
+            let time = goalmill_common::clock::parse_rfc3339(&entry.time).context("an entry has a time")?;
+            records.extend(read_entry(&entry.events, time)?);
+        }
+        if entries.len() < 1_000 {
+            return Ok(records);
+        }
+    }
+}
+
+/// A step of a plan document.
+pub fn step(id: &str, agent_type: &str, dependencies: &[&str], inputs: Value) -> Value {
+    serde_json::json!({"id": id, "agent_type": AgentType::from(agent_type), "dependencies": dependencies, "inputs": inputs})
+}

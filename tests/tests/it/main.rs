@@ -1,0 +1,4 @@
+//! Integration tests: one binary, a module per feature.
+
+mod layering;
+mod plans;

@@ -1,0 +1,100 @@
+//! Shows life, and registers what the worker serves at the start and whenever Redis comes back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use goalmill_broker::BrokerError;
+use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::wire::PROTOCOL;
+
+use crate::worker::Worker;
+
+/// Beats until the worker stops.
+pub(crate) async fn beat(worker: Arc<Worker>) {
+    let mut instance = None;
+    let mut registered = false;
+    let mut failures = 0;
+    let mut said_so = false;
+    loop {
+        registered &= worker.link.state().is_ok();
+        let pause = match turn(&worker, &mut instance, registered).await {
+            Ok(()) => {
+                (registered, failures) = (true, 0);
+                worker.link.up();
+                Duration::from_millis(worker.settings.heartbeat_ms.max(1))
+            }
+            Err(e) => {
+                (registered, failures) = (false, failures + 1);
+                worker.link.lost(&e.to_string());
+                worker.backoff(failures)
+            }
+        };
+        worker.gauge();
+        tokio::select! {
+            () = worker.stop.cancelled() => return,
+            () = worker.draining.cancelled(), if !said_so => said_so = true,
+            () = worker.link.wait_lost(), if failures == 0 => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+async fn turn(worker: &Worker, instance: &mut Option<String>, registered: bool) -> Result<(), BrokerError> {
+    if !registered {
+        recognise(worker, instance).await?;
+        register(worker).await?;
+    }
+    worker.broker.beat_worker(&worker.life()).await
+}
+
+/// Refuses another installation than the first one seen, and another protocol.
+async fn recognise(worker: &Worker, known: &mut Option<String>) -> Result<(), BrokerError> {
+    let found = worker.broker.meta().await?;
+    match (&known, found) {
+        (_, Some(meta)) if meta.protocol != PROTOCOL => {
+            Err(BrokerError::Corrupt(format!("protocol `{}`, this worker speaks `{PROTOCOL}`", meta.protocol)))
+        }
+        (Some(known), Some(meta)) if *known != meta.instance => {
+            Err(BrokerError::DataLost(format!("instance `{}` instead of `{known}`", meta.instance)))
+        }
+        (Some(known), None) => Err(BrokerError::DataLost(format!("instance `{known}` is gone"))),
+        (_, Some(meta)) => {
+            *known = Some(meta.instance);
+            Ok(())
+        }
+        (None, None) => Ok(()),
+    }
+}
+
+/// Opens the queues and registers the agent types. A bare name never replaces what somebody registered in full.
+async fn register(worker: &Worker) -> Result<(), BrokerError> {
+    let known: BTreeMap<_, _> =
+        worker.broker.agents().await?.into_iter().map(|agent| (agent.agent_type.clone(), agent)).collect();
+    for (agent_type, served) in &worker.served {
+        worker.broker.open_queue(agent_type).await?;
+        match (&served.card, known.get(agent_type)) {
+            (Some(card), Some(there)) if card == there => {}
+            (Some(card), _) => worker.broker.register(card).await?,
+            (None, Some(_)) => {}
+            (None, None) => worker.broker.register(&Agent::named(agent_type.clone())).await?,
+        }
+    }
+    Ok(())
+}
+
+impl Worker {
+    fn life(&self) -> WorkerBeat {
+        WorkerBeat {
+            worker: self.id.clone(),
+            agents: self.agent_types.clone(),
+            slots: self.settings.slots,
+            busy: u32::try_from(self.table.len()).unwrap_or(u32::MAX),
+            draining: self.draining.is_cancelled(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            host: self.host.clone(),
+            started_ms: self.started_ms,
+            seen_ms: 0,
+        }
+    }
+}

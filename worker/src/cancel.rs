@@ -1,0 +1,84 @@
+//! Listens for cancelled attempts and stops them, running or not yet begun.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, PoisonError};
+
+use goalmill_broker::{BrokerError, Message};
+use goalmill_common::id::AttemptToken;
+
+use crate::table::Why;
+use crate::worker::{BLOCK_MS, Worker};
+
+/// Cancelled attempts remembered; the oldest are forgotten first.
+const REMEMBERED_MAX: usize = 100_000;
+
+/// Attempts that nobody wants any more.
+#[derive(Default)]
+pub(crate) struct Superseded {
+    tokens: HashSet<AttemptToken>,
+    order: VecDeque<AttemptToken>,
+}
+
+impl Superseded {
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    pub fn contains(&self, token: &AttemptToken) -> bool {
+        self.tokens.contains(token)
+    }
+
+    fn add(&mut self, tokens: Vec<AttemptToken>) {
+        for token in tokens {
+            if self.tokens.insert(token.clone()) {
+                self.order.push_back(token);
+            }
+            if self.order.len() > REMEMBERED_MAX {
+                let oldest = self.order.pop_front().expect("more than none are remembered");
+                self.tokens.remove(&oldest);
+            }
+        }
+    }
+}
+
+/// Listens until the worker stops.
+pub(crate) async fn listen(worker: Arc<Worker>) {
+    let mut failures = 0;
+    while !worker.stop.is_cancelled() {
+        let Err(e) = listen_while_connected(&worker, &mut failures).await else { return };
+        failures += 1;
+        worker.link.lost(&e.to_string());
+        tokio::select! {
+            () = tokio::time::sleep(worker.backoff(failures)) => {}
+            () = worker.stop.cancelled() => return,
+        }
+    }
+}
+
+async fn listen_while_connected(worker: &Worker, failures: &mut u32) -> Result<(), BrokerError> {
+    let mut reader = worker.broker.reader().await?;
+    worker.keep_waker("listen", reader.waker());
+    // Subscribes first, so that nothing falls between what was said before and what is said from here on.
+    let mut messages = reader.messages(0).await?;
+    supersede(worker, worker.broker.cancelled().await?);
+    *failures = 0;
+    while !worker.stop.is_cancelled() {
+        for message in messages {
+            match message {
+                Message::Cancel(tokens) => supersede(worker, tokens),
+                Message::AgentsChanged(_) => {}
+            }
+        }
+        messages = reader.messages(BLOCK_MS).await?;
+    }
+    Ok(())
+}
+
+fn supersede(worker: &Worker, tokens: Vec<AttemptToken>) {
+    if tokens.is_empty() {
+        return;
+    }
+    let mut superseded = worker.superseded.lock().unwrap_or_else(PoisonError::into_inner);
+    superseded.add(tokens);
+    worker.table.stop(Why::Superseded, |assignment| superseded.contains(&assignment.task.token));
+}

@@ -1,0 +1,214 @@
+//! `command`: runs a program; the task as JSON on its standard input, the outputs as JSON on its standard output.
+//!
+//! `{"kind": "command", "argv": ["python3", "agent.py"], "env": ["PATH", "HOME"], "set": {"LANG": "C"}, "dir": "/srv"}`
+//!
+//! There is no shell. The environment is empty but for what `env` lets through and `set` sets. The program leads a
+//! process group of its own, which is killed as a whole when the attempt ends, in whatever way; at a time limit or a
+//! cancellation it gets `SIGTERM` a moment before.
+//!
+//! | exit | failure class | code |
+//! |---|---|---|
+//! | 0 | none | |
+//! | 75 (`EX_TEMPFAIL` of sysexits.h) | transient | `EXIT_75` |
+//! | another code | permanent | `EXIT_<code>` |
+//! | killed by a signal | transient | `SIGNAL_<number>` |
+//! | cannot be started | permanent | `COMMAND_NOT_STARTED` |
+//!
+//! An answer `{"error": {…}}` on standard output wins over the code; the end of standard error is in the message.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+
+use async_trait::async_trait;
+use goalmill_common::config::environment;
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::limits::Limits;
+use goalmill_common::task::Task;
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde::Deserialize;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin};
+use tokio_util::sync::CancellationToken;
+
+use super::{Executor, Outcome, Progress, call};
+
+/// Bytes of an answer besides the outputs.
+const FRAME_BYTES_MAX: usize = 64 << 10;
+/// Bytes of standard error that are kept, from its end.
+const TAIL_BYTES_MAX: usize = 4 << 10;
+/// `EX_TEMPFAIL`: try again later.
+const TEMPFAIL: i32 = 75;
+
+/// Which program does the work.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommandSettings {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Variables of the worker's environment that the program gets too.
+    #[serde(default)]
+    pub env: Vec<String>,
+    /// Variables set for the program.
+    #[serde(default)]
+    pub set: BTreeMap<String, String>,
+    /// Where it runs; the worker's directory when missing.
+    #[serde(default)]
+    pub dir: Option<PathBuf>,
+}
+
+/// Runs one program per attempt.
+pub struct Command {
+    settings: CommandSettings,
+    answer_bytes_max: usize,
+}
+
+impl Command {
+    /// Checks the settings; the error is a sentence for people.
+    pub fn new(settings: CommandSettings, limits: &Limits) -> Result<Self, String> {
+        if settings.argv.first().is_none_or(String::is_empty) {
+            return Err("`argv` is empty: give the program and its arguments as a list".into());
+        }
+        Ok(Self { settings, answer_bytes_max: limits.payload_bytes_max + FRAME_BYTES_MAX })
+    }
+
+    fn spawn(&self) -> io::Result<Child> {
+        let mut command = tokio::process::Command::new(&self.settings.argv[0]);
+        command.args(&self.settings.argv[1..]).env_clear();
+        command.envs(self.settings.env.iter().filter_map(|name| Some((name, environment(name)?))));
+        command.envs(&self.settings.set);
+        if let Some(dir) = &self.settings.dir {
+            command.current_dir(dir);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0).kill_on_drop(true).spawn()
+    }
+}
+
+#[async_trait]
+impl Executor for Command {
+    async fn execute(&self, task: &Task, _: &Progress, cancelled: &CancellationToken) -> Result<Outcome, Failure> {
+        let mut child = self.spawn().map_err(|e| self.not_started(&e))?;
+        let group = Group::of(&child);
+        let leader = group.0;
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let ended = async {
+            let status = child.wait().await;
+            // What the program left behind would keep the pipes open.
+            drop(group);
+            status.map_err(|e| broken(&e))
+        };
+        let feeding = async {
+            feed(stdin, call::ask(task)).await;
+            Ok(())
+        };
+        let tailing = async { Ok(tail(stderr).await) };
+        let working = async { tokio::try_join!(feeding, self.answer(stdout), tailing, ended) };
+        let ((), answer, tail, status) = tokio::select! {
+            biased;
+            done = working => done?,
+            never = ask_to_end(leader, cancelled) => match never {},
+        };
+        if status.success() {
+            return call::read(&answer);
+        }
+        let (class, code) = class_of(status);
+        let said = String::from_utf8_lossy(&tail);
+        let message = format!("`{}` ended with {status}: {}", self.settings.argv[0], call::clip(&said));
+        Err(match call::told(&answer) {
+            Some(told) => told.or(class, &code, &message),
+            None => Failure::new(class, code, message),
+        })
+    }
+}
+
+impl Command {
+    fn not_started(&self, error: &io::Error) -> Failure {
+        let message = format!("`{}` cannot be started: {error}", self.settings.argv[0]);
+        Failure::new(FailureClass::Permanent, "COMMAND_NOT_STARTED", message)
+    }
+
+    async fn answer(&self, stdout: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, Failure> {
+        let mut answer = Vec::new();
+        let Some(stdout) = stdout else { return Ok(answer) };
+        let limit = self.answer_bytes_max;
+        let cap = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+        stdout.take(cap).read_to_end(&mut answer).await.map_err(|e| broken(&e))?;
+        if answer.len() > limit {
+            let message = format!("`{}` wrote more than {limit} bytes", self.settings.argv[0]);
+            return Err(Failure::new(FailureClass::Permanent, "OUTPUT_TOO_LARGE", message));
+        }
+        Ok(answer)
+    }
+}
+
+/// Writes the question; a program need not read it.
+async fn feed(stdin: Option<ChildStdin>, question: Vec<u8>) {
+    if let Some(mut stdin) = stdin
+        && let Err(e) = stdin.write_all(&question).await
+    {
+        tracing::debug!("a command did not read its input: {e}");
+    }
+}
+
+/// The last bytes of a stream.
+async fn tail(stream: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
+    let mut kept = Vec::new();
+    let Some(mut stream) = stream else { return kept };
+    let mut buffer = [0; 4_096];
+    while let Ok(n) = stream.read(&mut buffer).await {
+        if n == 0 {
+            break;
+        }
+        kept.extend_from_slice(&buffer[..n]);
+        kept.drain(..kept.len().saturating_sub(TAIL_BYTES_MAX));
+    }
+    kept
+}
+
+fn class_of(status: ExitStatus) -> (FailureClass, String) {
+    match (status.code(), status.signal()) {
+        (Some(TEMPFAIL), _) => (FailureClass::Transient, format!("EXIT_{TEMPFAIL}")),
+        (Some(code), _) => (FailureClass::Permanent, format!("EXIT_{code}")),
+        (None, Some(signal)) => (FailureClass::Transient, format!("SIGNAL_{signal}")),
+        (None, None) => (FailureClass::Transient, "EXIT_UNKNOWN".into()),
+    }
+}
+
+fn broken(error: &io::Error) -> Failure {
+    Failure::new(FailureClass::Transient, "COMMAND_BROKEN", format!("the program's pipes are broken: {error}"))
+}
+
+/// Passes a cancellation on; the program may still finish in its own way.
+async fn ask_to_end(leader: Option<Pid>, cancelled: &CancellationToken) -> Infallible {
+    cancelled.cancelled().await;
+    if let Some(group) = leader
+        && let Err(e) = kill_process_group(group, Signal::TERM)
+    {
+        tracing::debug!("a command's process group cannot be asked to end: {e}");
+    }
+    std::future::pending().await
+}
+
+/// A process group that ends with this value.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0
+            && let Err(e) = kill_process_group(group, Signal::KILL)
+            && e != rustix::io::Errno::SRCH
+        {
+            tracing::warn!("a command's process group cannot be killed: {e}");
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! A travel agency with made-up prices: flights, hotels, activities, and the budget check.
+
+use goalmill_common::failure::{Failure, FailureClass};
+use serde_json::{Value, json};
+
+use super::money::Cents;
+use super::{Worked, as_number, chance, count, number, permanent, text};
+
+/// Meals and local transport of one person for one day.
+const DAILY: Cents = Cents(9_500);
+/// How long the hotel agent's deliberate refusal asks to wait, in milliseconds.
+const RETRY_AFTER_MS: u64 = 200;
+
+/// Return flights. Reads `origin`, `destination`, `travellers`.
+pub(super) fn flights(inputs: &Value, _: u32) -> Worked {
+    refuse_fault(inputs)?;
+    let from = airport(text(inputs, &["origin", "from", "departure"]).unwrap_or("NYC"));
+    let to = airport(destination(inputs));
+    let travellers = count(inputs, &["travellers", "travelers", "passengers"], 1, 9);
+    let fare = |extra: u16| Cents(i64::from(fare_dollars(&from, &to) + extra) * 100).times(travellers);
+    let offer = |airline: &str, stops: u32, extra: u16| {
+        let price = fare(extra);
+        json!({"airline": airline, "from": from, "to": to, "return": true, "stops": stops,
+               "travellers": travellers, "price": price.dollars(), "currency": "USD"})
+    };
+    let offers = [offer("Demo Air", 0, 0), offer("Sample Wings", 0, 58), offer("Placeholder Jet", 1, 87)];
+    let total = fare(0);
+    Ok(json!({
+        "best": offers[0], "flights": offers, "total": total.dollars(), "currency": "USD",
+        "summary": format!("{from} → {to}, return"),
+    }))
+}
+
+/// A stay. Reads `destination`, `nights`, `rooms`, `area`, `nearby`. The first attempt of a step is told to slow
+/// down, so that a retry can be watched, unless `calm` is set.
+pub(super) fn hotels(inputs: &Value, attempt: u32) -> Worked {
+    refuse_fault(inputs)?;
+    if attempt == 1 && !is_set(inputs, "calm") {
+        let failure = Failure::new(FailureClass::RateLimited, "DEMO_RATE_LIMITED", "too many searches, slow down");
+        return Err(Failure { retry_after_ms: Some(RETRY_AFTER_MS), ..failure });
+    }
+    let place = destination(inputs);
+    let nights = count(inputs, &["nights", "duration_days", "days", "duration"], 3, 365);
+    let rooms = count(inputs, &["rooms"], 1, 99);
+    let offers: Vec<Value> = areas(inputs, place)
+        .into_iter()
+        .map(|(name, area, night)| {
+            json!({"name": name, "area": area, "nights": nights, "rooms": rooms, "per_night": night.dollars(),
+                   "price": night.times(nights).times(rooms).dollars(), "currency": "USD"})
+        })
+        .collect();
+    let best = offers[0].clone();
+    Ok(json!({
+        "total": best["price"], "currency": "USD", "nights": nights,
+        "summary": format!("{nights} nights, {}", best["area"].as_str().unwrap_or_default()),
+        "best": best, "hotels": offers,
+    }))
+}
+
+/// Things to do. Reads `destination`, `count`.
+pub(super) fn activities(inputs: &Value, _: u32) -> Worked {
+    refuse_fault(inputs)?;
+    let known: [(&str, Cents); 8] = if is_paris(destination(inputs)) { PARIS } else { ANYWHERE };
+    let wanted = count(inputs, &["count", "min_activities", "activities", "limit"], 5, 100);
+    let chosen: Vec<(String, Cents)> = (0..usize::try_from(wanted).unwrap_or(known.len()))
+        .map(|i| match (known[i % known.len()], i / known.len()) {
+            ((name, price), 0) => (name.to_owned(), price),
+            ((name, price), again) => (format!("{name} ({})", again + 1), price),
+        })
+        .collect();
+    let total: Cents = chosen.iter().map(|(_, price)| *price).sum();
+    let list: Vec<Value> = chosen.iter().map(|(name, price)| json!({"name": name, "price": price.dollars()})).collect();
+    Ok(json!({
+        "activities": list, "count": wanted, "total": total.dollars(), "currency": "USD",
+        "summary": format!("{wanted} activities"),
+    }))
+}
+
+/// Adds up what the other inputs cost, with meals and local transport, and compares it with `budget`.
+pub(super) fn validate(inputs: &Value, _: u32) -> Worked {
+    refuse_fault(inputs)?;
+    let mut items: Vec<(String, Cents)> = Vec::new();
+    costs(inputs, &mut items);
+    if items.is_empty() {
+        return Ok(check(inputs));
+    }
+    let days = count(inputs, &["days", "duration_days", "nights", "duration"], 3, 365);
+    let travellers = count(inputs, &["travellers", "travelers", "passengers"], 1, 9);
+    if inputs["meals"] != Value::Bool(false) {
+        items.push(("meals_and_local_transport".into(), DAILY.times(days).times(travellers)));
+    }
+    let total: Cents = items.iter().map(|(_, amount)| *amount).sum();
+    let list: Vec<Value> = items.iter().map(|(name, a)| json!({"name": name, "amount": a.dollars()})).collect();
+    let mut outputs = json!({"items": list, "total": total.dollars(), "currency": "USD", "valid": true});
+    let Some(budget) = budget(inputs) else {
+        outputs["summary"] = format!("{total} USD").into();
+        return Ok(outputs);
+    };
+    let left = budget.minus(total);
+    if left < Cents(0) {
+        let message = format!("the total of {total} USD is {} USD over the budget of {budget} USD", Cents(-left.0));
+        return Err(Failure::new(FailureClass::ConstraintViolation, "OVER_BUDGET", message));
+    }
+    outputs["budget"] = budget.dollars();
+    outputs["remaining"] = left.dollars();
+    outputs["within_budget"] = true.into();
+    outputs["summary"] = format!("within budget, {left} USD left").into();
+    Ok(outputs)
+}
+
+const PARIS: [(&str, Cents); 8] = [
+    ("Louvre Museum", Cents(2_200)),
+    ("Eiffel Tower, summit", Cents(2_940)),
+    ("Seine cruise", Cents(1_700)),
+    ("Musée d'Orsay", Cents(1_600)),
+    ("Montmartre food walk", Cents(3_200)),
+    ("Sainte-Chapelle", Cents(1_300)),
+    ("Arc de Triomphe", Cents(1_600)),
+    ("Catacombs", Cents(2_900)),
+];
+
+const ANYWHERE: [(&str, Cents); 8] = [
+    ("City walk", Cents(1_500)),
+    ("Museum of the city", Cents(1_800)),
+    ("Boat tour", Cents(2_400)),
+    ("Food market tour", Cents(3_500)),
+    ("Viewpoint", Cents(1_200)),
+    ("Old town by night", Cents(2_000)),
+    ("Day hike", Cents(1_000)),
+    ("Concert", Cents(4_000)),
+];
+
+/// Names, areas and prices of a night, the offered one first.
+fn areas(inputs: &Value, place: &str) -> Vec<(String, String, Cents)> {
+    let mut known: Vec<(String, String, Cents)> = if is_paris(place) {
+        [
+            ("Hôtel Exemple", "Le Marais", 16_800),
+            ("Hôtel Échantillon", "11e", 14_900),
+            ("Hôtel Modèle", "Latin Quarter", 18_100),
+        ]
+        .map(|(name, area, cents)| (name.into(), area.into(), Cents(cents)))
+        .into()
+    } else {
+        let base = i64::from(90 + chance(place, 120)) * 100;
+        [("Example Hotel", "centre", 0), ("Sample Inn", "nearby", -1_900), ("Model House", "station", 1_300)]
+            .map(|(name, area, more)| (format!("{name} {place}"), area.into(), Cents(base + more)))
+            .into()
+    };
+    let wanted = text(inputs, &["area", "neighborhood", "neighbourhood"]).unwrap_or_default().to_lowercase();
+    let nearby = is_set(inputs, "nearby") || wanted.contains("nearby");
+    let chosen = known.iter().position(|(_, area, _)| !wanted.is_empty() && area.to_lowercase() == wanted);
+    if let Some(at) = chosen.or(nearby.then_some(1)) {
+        known.swap(0, at);
+    }
+    known
+}
+
+fn destination(inputs: &Value) -> &str {
+    text(inputs, &["destination", "to", "city", "location", "place"]).unwrap_or("Paris")
+}
+
+fn is_paris(place: &str) -> bool {
+    place.to_lowercase().contains("paris") || place.eq_ignore_ascii_case("CDG")
+}
+
+fn airport(place: &str) -> String {
+    let lower = place.to_lowercase();
+    if is_paris(&lower) {
+        "CDG".into()
+    } else if lower.contains("new york") || lower == "nyc" || lower == "jfk" {
+        "NYC".into()
+    } else {
+        place.to_owned()
+    }
+}
+
+fn fare_dollars(from: &str, to: &str) -> u16 {
+    if (from, to) == ("NYC", "CDG") { 612 } else { 180 + chance(&format!("{from}-{to}"), 800) }
+}
+
+/// `fault` makes an agent fail on purpose: `fully_booked`, or any other word.
+fn refuse_fault(inputs: &Value) -> Result<(), Failure> {
+    match text(inputs, &["fault"]) {
+        None => Ok(()),
+        Some("fully_booked") => Err(permanent("FULLY_BOOKED", "Hotel fully booked")),
+        Some(fault) => Err(permanent("DEMO_FAULT", format!("it failed as it was told to: {fault}"))),
+    }
+}
+
+fn is_set(inputs: &Value, name: &str) -> bool {
+    inputs[name] == Value::Bool(true) || inputs[name] == "true"
+}
+
+/// `2000`, `"$2000"`, `{"amount": 2000}`.
+fn budget(inputs: &Value) -> Option<Cents> {
+    let names = ["budget", "max_total", "limit", "total_budget"];
+    let inner = inputs["constraints"].as_object().map(|_| &inputs["constraints"]);
+    [Some(inputs), inner].into_iter().flatten().find_map(|source| {
+        let amounts = names.iter().find_map(|name| number(&source[name], &["amount", "max", "value"]));
+        number(source, &names).or(amounts).map(Cents::of_dollars)
+    })
+}
+
+/// Inputs that are no costs.
+const NO_COSTS: [&str; 19] = [
+    "budget",
+    "max_total",
+    "limit",
+    "total_budget",
+    "constraints",
+    "days",
+    "duration_days",
+    "nights",
+    "duration",
+    "travellers",
+    "travelers",
+    "passengers",
+    "latency_ms",
+    "meals",
+    "criteria",
+    "success_criteria",
+    "calm",
+    "goal",
+    "currency",
+];
+
+/// Every amount that the inputs name, in their order.
+fn costs(inputs: &Value, items: &mut Vec<(String, Cents)>) {
+    for (name, value) in inputs.as_object().into_iter().flatten() {
+        if NO_COSTS.contains(&name.as_str()) {
+            continue;
+        }
+        match (amount(value), value) {
+            (Some(amount), _) => items.push((name.clone(), amount)),
+            (None, Value::Object(_)) => costs(value, items),
+            (None, _) => {}
+        }
+    }
+}
+
+/// What one input costs: a number, or an object with `total` or `price`.
+fn amount(value: &Value) -> Option<Cents> {
+    let direct = as_number(value);
+    let inner = || number(value, &["total", "price", "cost", "amount"]).or_else(|| number(&value["best"], &["price"]));
+    direct.or_else(inner).filter(|n| n.is_finite()).map(Cents::of_dollars)
+}
+
+/// Without amounts there is only to see that nothing is empty.
+fn check(inputs: &Value) -> Value {
+    let empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::String(text) => text.trim().is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    };
+    let all: Vec<(&String, &Value)> = inputs.as_object().into_iter().flatten().collect();
+    let problems: Vec<String> =
+        all.iter().filter(|(_, v)| empty(v)).map(|(name, _)| format!("`{name}` is empty")).collect();
+    let summary = match problems.len() {
+        0 => format!("{} inputs, nothing is missing", all.len()),
+        n => format!("{n} of {} inputs are empty", all.len()),
+    };
+    json!({"valid": problems.is_empty(), "checked": all.len(), "problems": problems, "summary": summary})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_trip_to_paris_costs_what_the_first_screen_says() {
+        let flights = flights(&json!({"origin": "NYC", "destination": "Paris"}), 1).expect("there are flights");
+        let hotels = hotels(&json!({"destination": "Paris", "nights": 3}), 2).expect("there are hotels");
+        let activities = activities(&json!({"destination": "Paris", "count": 5}), 1).expect("there are activities");
+        assert_eq!(
+            (&flights["total"], &hotels["total"], &activities["total"]),
+            (&json!(612.0), &json!(504.0), &json!(116.4))
+        );
+        assert_eq!(flights["summary"], "NYC → CDG, return");
+        assert_eq!(hotels["summary"], "3 nights, Le Marais");
+        let inputs = json!({"flights": flights, "hotels": hotels, "activities": activities, "budget": 2000, "days": 3});
+        let budget = validate(&inputs, 1).expect("it is within the budget");
+        assert_eq!((&budget["total"], &budget["remaining"]), (&json!(1517.4), &json!(482.6)));
+        assert_eq!(budget["summary"], "within budget, 482.60 USD left");
+        assert_eq!(budget["items"][3], json!({"name": "meals_and_local_transport", "amount": 285.0}));
+    }
+
+    #[test]
+    fn the_first_search_for_hotels_is_told_to_slow_down() {
+        let failure = hotels(&json!({}), 1).expect_err("it is rate limited");
+        assert_eq!((failure.class, failure.retry_after_ms), (FailureClass::RateLimited, Some(200)));
+        assert!(hotels(&json!({"calm": true}), 1).is_ok());
+    }
+
+    #[test]
+    fn prices_follow_the_inputs() {
+        let nearby = hotels(&json!({"nearby": true, "nights": 3}), 2).expect("there are hotels");
+        assert_eq!((&nearby["total"], &nearby["best"]["area"]), (&json!(447.0), &json!("11e")));
+        let week = hotels(&json!({"nights": "7"}), 2).expect("there are hotels");
+        assert_eq!(week["total"], json!(1176.0));
+        let two = activities(&json!({"count": 2}), 1).expect("there are activities");
+        assert_eq!(two["total"], json!(51.4));
+    }
+
+    #[test]
+    fn a_total_over_the_budget_breaks_a_constraint() {
+        let inputs = json!({"flights": 612, "budget": {"amount": 500, "currency": "USD"}, "days": 1});
+        let failure = validate(&inputs, 1).expect_err("it is over the budget");
+        assert_eq!((failure.class, failure.code.as_str()), (FailureClass::ConstraintViolation, "OVER_BUDGET"));
+        assert!(failure.message.contains("207.00 USD over"), "{}", failure.message);
+    }
+
+    #[test]
+    fn a_fully_booked_hotel_fails_for_good() {
+        let failure = hotels(&json!({"fault": "fully_booked"}), 1).expect_err("it is fully booked");
+        assert_eq!((failure.class, failure.message.as_str()), (FailureClass::Permanent, "Hotel fully booked"));
+    }
+}

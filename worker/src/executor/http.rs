@@ -1,0 +1,224 @@
+//! `http`: posts the task to a web service; any web service is an agent.
+//!
+//! `{"kind": "http", "url": "http://127.0.0.1:9000/search", "headers": {"authorization": "…"}, "timeout_ms": 30000}`
+//!
+//! | answer | failure class | code |
+//! |---|---|---|
+//! | 2xx with JSON | none | |
+//! | 408, 425, 5xx, no connection, broken answer | transient | `HTTP_<status>`, `HTTP_UNREACHABLE` |
+//! | `timeout_ms` is over | timeout | `HTTP_TIMEOUT` |
+//! | 429, or 503 with `Retry-After` | rate_limited | `HTTP_<status>` |
+//! | other 3xx and 4xx | permanent | `HTTP_<status>` |
+//!
+//! `Retry-After` may be seconds or a date. A body `{"error": {…}}` wins over the status.
+
+use std::collections::BTreeMap;
+use std::sync::Once;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use goalmill_common::clock::Clock;
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::limits::Limits;
+use goalmill_common::task::Task;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::{Client, Response, StatusCode, Url, redirect};
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+
+use super::{Executor, Outcome, Progress, call};
+
+/// Redirects that are followed, within one host: to another one the headers would carry secrets.
+const REDIRECTS_MAX: usize = 3;
+/// Milliseconds to wait for a connection.
+const CONNECT_MS: u64 = 5_000;
+/// Bytes of an answer besides the outputs.
+const FRAME_BYTES_MAX: usize = 64 << 10;
+/// The longest wait that an answer may ask for: an hour, in milliseconds.
+const RETRY_AFTER_MS_MAX: u64 = 3_600_000;
+
+/// Where an agent is, and how it is asked.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpSettings {
+    pub url: String,
+    /// Sent with every call; a value is never logged.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// Milliseconds for one call; the step's own limit holds as well.
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
+}
+
+/// Posts tasks to one address.
+pub struct Http {
+    client: Client,
+    url: Url,
+    answer_bytes_max: usize,
+    clock: Clock,
+}
+
+impl Http {
+    /// Checks the settings; the error is a sentence for people.
+    pub fn new(settings: HttpSettings, limits: &Limits) -> Result<Self, String> {
+        install_tls();
+        let url: Url = settings.url.parse().map_err(|e| format!("`url` is not an address: {e}"))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(format!("`url` must begin with `http://` or `https://`, not `{}://`", url.scheme()));
+        }
+        let mut headers = HeaderMap::new();
+        for (name, value) in &settings.headers {
+            let bad = |_| format!("the header `{name}` is not valid");
+            let name_read = HeaderName::from_bytes(name.as_bytes()).map_err(|e| bad(e.to_string()))?;
+            let mut value = HeaderValue::from_str(value).map_err(|e| bad(e.to_string()))?;
+            value.set_sensitive(true);
+            headers.insert(name_read, value);
+        }
+        let mut builder = Client::builder()
+            .default_headers(headers)
+            .redirect(redirect::Policy::custom(follow))
+            .connect_timeout(Duration::from_millis(CONNECT_MS))
+            .user_agent(concat!("goalmill/", env!("CARGO_PKG_VERSION")));
+        if let Some(timeout_ms) = settings.timeout_ms {
+            builder = builder.timeout(Duration::from_millis(timeout_ms.min(limits.timeout_ms_max)));
+        }
+        let client = builder.build().map_err(|e| format!("the http client cannot be made: {e}"))?;
+        let answer_bytes_max = limits.payload_bytes_max + FRAME_BYTES_MAX;
+        Ok(Self { client, url, answer_bytes_max, clock: Clock::system() })
+    }
+
+    async fn body(&self, mut response: Response) -> Result<Vec<u8>, Failure> {
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|e| unreachable(&e))? {
+            if body.len() + chunk.len() > self.answer_bytes_max {
+                let message = format!("the agent's answer has more than {} bytes", self.answer_bytes_max);
+                return Err(Failure::new(FailureClass::Permanent, "OUTPUT_TOO_LARGE", message));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+}
+
+#[async_trait]
+impl Executor for Http {
+    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
+        let mut request = self
+            .client
+            .post(self.url.clone())
+            .header("content-type", "application/json")
+            .header("accept", "application/json")
+            .header("idempotency-key", &task.idempotency_key)
+            .body(call::ask(task));
+        if let Some(traceparent) = &task.traceparent {
+            request = request.header("traceparent", traceparent);
+        }
+        let response = request.send().await.map_err(|e| unreachable(&e))?;
+        let status = response.status();
+        let retry_after_ms = response.headers().get(RETRY_AFTER).and_then(|v| self.retry_after_ms(v));
+        let body = self.body(response).await?;
+        if status.is_success() {
+            return call::read(&body);
+        }
+        let class = class_of(status, retry_after_ms.is_some());
+        let code = format!("HTTP_{}", status.as_u16());
+        let mut failure = match call::told(&body) {
+            Some(told) => told.or(class, &code, &format!("the agent answered {status}")),
+            None => Failure::new(class, code, format!("the agent answered {status}")),
+        };
+        failure.retry_after_ms = failure.retry_after_ms.or(retry_after_ms);
+        Err(failure)
+    }
+}
+
+impl Http {
+    fn retry_after_ms(&self, value: &HeaderValue) -> Option<u64> {
+        retry_after_ms(value.to_str().ok()?, self.clock.now_ms())
+    }
+}
+
+fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let origin = |url: &Url| url.origin();
+    let away = attempt.previous().first().is_some_and(|first| origin(first) != origin(attempt.url()));
+    if attempt.previous().len() > REDIRECTS_MAX {
+        attempt.error("too many redirects")
+    } else if away {
+        attempt.stop()
+    } else {
+        attempt.follow()
+    }
+}
+
+/// Reads `Retry-After` (RFC 9110, 10.2.3): seconds, or a date.
+fn retry_after_ms(text: &str, now_ms: u64) -> Option<u64> {
+    let text = text.trim();
+    let ms = match text.parse::<u64>() {
+        Ok(seconds) => seconds.saturating_mul(1_000),
+        Err(_) => {
+            let at = jiff::fmt::rfc2822::parse(text).ok()?.timestamp().as_millisecond();
+            u64::try_from(at).ok()?.saturating_sub(now_ms)
+        }
+    };
+    Some(ms.min(RETRY_AFTER_MS_MAX))
+}
+
+fn class_of(status: StatusCode, says_when: bool) -> FailureClass {
+    match status.as_u16() {
+        429 => FailureClass::RateLimited,
+        503 if says_when => FailureClass::RateLimited,
+        408 | 425 | 500..=599 => FailureClass::Transient,
+        _ => FailureClass::Permanent,
+    }
+}
+
+/// The failure of a call that got no answer, or half of one. The address stays out of the message: it may hold secrets.
+fn unreachable(error: &reqwest::Error) -> Failure {
+    if error.is_timeout() {
+        return Failure::new(FailureClass::Timeout, "HTTP_TIMEOUT", "the agent did not answer in time");
+    }
+    if error.is_redirect() {
+        return Failure::new(FailureClass::Permanent, "HTTP_REDIRECTS", "the agent redirects too often");
+    }
+    if error.is_builder() {
+        return Failure::new(FailureClass::Permanent, "HTTP_REQUEST", "the task cannot be sent: a header is not valid");
+    }
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    let message = format!("the agent cannot be reached: {}", call::clip(&cause.to_string()));
+    Failure::new(FailureClass::Transient, "HTTP_UNREACHABLE", message)
+}
+
+/// Chooses the TLS provider of the process, unless the program around this worker has chosen one.
+fn install_tls() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if rustls::crypto::ring::default_provider().install_default().is_err() {
+            tracing::debug!("the process has a tls provider already");
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        assert_eq!(retry_after_ms("7", 0), Some(7_000));
+        assert_eq!(retry_after_ms("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777_000 - 5_000), Some(5_000));
+        assert_eq!(retry_after_ms("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777_000 + 5_000), Some(0));
+        assert_eq!(retry_after_ms("soon", 0), None);
+        assert_eq!(retry_after_ms("999999999999999", 0), Some(RETRY_AFTER_MS_MAX));
+    }
+
+    #[test]
+    fn an_address_must_be_http() {
+        for (url, part) in [("ftp://x", "must begin with"), ("x", "not an address")] {
+            let settings = HttpSettings { url: url.into(), headers: BTreeMap::new(), timeout_ms: None };
+            let refused = Http::new(settings, &Limits::default()).err().expect("it is refused");
+            assert!(refused.contains(part), "{refused}");
+        }
+    }
+}

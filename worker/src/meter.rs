@@ -1,0 +1,69 @@
+//! What a worker counts. Handles are looked up once, not per task.
+
+use goalmill_common::failure::FailureClass;
+use goalmill_common::id::AgentType;
+use metrics::{Counter, Histogram, counter, gauge, histogram};
+
+use crate::worker::Worker;
+
+/// The counters of one agent type.
+pub(crate) struct Meter {
+    pub completed: Counter,
+    /// Cancelled before or while it ran.
+    pub superseded: Counter,
+    /// Handed back because the worker ended.
+    pub released: Counter,
+    /// Stopped because its lease was lost.
+    pub lost: Counter,
+    /// Was no task.
+    pub unreadable: Counter,
+    failed: [Counter; CLASSES.len()],
+    pub run_seconds: Histogram,
+}
+
+const CLASSES: [FailureClass; 6] = [
+    FailureClass::Transient,
+    FailureClass::Permanent,
+    FailureClass::Timeout,
+    FailureClass::RateLimited,
+    FailureClass::ConstraintViolation,
+    FailureClass::Lost,
+];
+
+impl Meter {
+    /// Every combination starts at 0, so that the first failure is seen as an increase.
+    pub fn new(agent_type: &AgentType) -> Self {
+        let tasks = |outcome: &'static str| counter!("goalmill_tasks_total", "agent_type" => agent_type.to_string(), "outcome" => outcome);
+        Self {
+            completed: tasks("completed"),
+            superseded: tasks("superseded"),
+            released: tasks("released"),
+            lost: tasks("lost"),
+            unreadable: tasks("unreadable"),
+            failed: CLASSES.map(|class| match class {
+                FailureClass::Lost => tasks("lost"),
+                FailureClass::Transient => tasks("failed_transient"),
+                FailureClass::Permanent => tasks("failed_permanent"),
+                FailureClass::Timeout => tasks("failed_timeout"),
+                FailureClass::RateLimited => tasks("failed_rate_limited"),
+                FailureClass::ConstraintViolation => tasks("failed_constraint_violation"),
+            }),
+            run_seconds: histogram!("goalmill_task_run_seconds", "agent_type" => agent_type.to_string()),
+        }
+    }
+
+    pub fn failed(&self, class: FailureClass) -> &Counter {
+        let at = CLASSES.iter().position(|c| *c == class).expect("every class is listed");
+        &self.failed[at]
+    }
+}
+
+impl Worker {
+    /// Brings the gauges up to date.
+    pub fn gauge(&self) {
+        gauge!("goalmill_worker_slots").set(f64::from(self.settings.slots));
+        gauge!("goalmill_worker_slots_busy").set(self.table.len() as f64);
+        gauge!("goalmill_reports_unsent").set(self.outbox.unsent() as f64);
+        gauge!("goalmill_redis_up").set(f64::from(u8::from(self.link.state().is_ok())));
+    }
+}

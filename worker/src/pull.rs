@@ -1,0 +1,170 @@
+//! Pulls tasks, never more than there are free slots.
+//!
+//! The reader has a connection of its own and its reads are always awaited: a dropped read may have taken tasks
+//! that nobody then runs. To end a wait, drain wakes it.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use goalmill_broker::{BrokerError, DeadLetter, Delivery};
+use goalmill_common::id::AgentType;
+use goalmill_common::report::What;
+use goalmill_common::wire;
+use tokio::time::Instant;
+
+use crate::cancel::Superseded;
+use crate::run;
+use crate::table::Assignment;
+use crate::worker::{BLOCK_MS, Worker};
+
+/// Tasks asked for at once, so that one reply stays small.
+const PULL_MAX: usize = 512;
+
+/// Pulls until the worker drains.
+pub(crate) async fn pull(worker: Arc<Worker>) {
+    let mut failures = 0;
+    while wait_until_wanted(&worker).await {
+        match pull_while_connected(&worker, &mut failures).await {
+            Ok(()) => return,
+            Err(e) => {
+                failures += 1;
+                worker.link.lost(&e.to_string());
+                tokio::select! {
+                    () = tokio::time::sleep(worker.backoff(failures)) => {}
+                    () = worker.draining.cancelled() => return,
+                }
+            }
+        }
+    }
+}
+
+/// `false` when the worker drains.
+async fn wait_until_wanted(worker: &Worker) -> bool {
+    let wanted = async {
+        worker.link.wait_up().await;
+        worker.outbox.wait_room().await;
+        worker.table.wait_free().await;
+    };
+    tokio::select! {
+        biased;
+        () = worker.draining.cancelled() => false,
+        () = wanted => true,
+    }
+}
+
+async fn pull_while_connected(worker: &Arc<Worker>, failures: &mut u32) -> Result<(), BrokerError> {
+    let mut reader = worker.broker.reader().await?;
+    worker.keep_waker("pull", reader.waker());
+    while wait_until_wanted(worker).await {
+        let count = worker.table.free().min(PULL_MAX);
+        let asked_at = Instant::now();
+        let deliveries = reader.pull(&worker.id, &worker.agent_types, count, BLOCK_MS).await?;
+        *failures = 0;
+        if deliveries.is_empty() {
+            continue;
+        }
+        let deliveries = if is_late(worker, asked_at) { still_ours(worker, deliveries).await? } else { deliveries };
+        accept(worker, deliveries);
+        // Gives the executions a turn, so that the next pull finds the slots of the short ones free.
+        tokio::task::yield_now().await;
+    }
+    Ok(())
+}
+
+/// Whether the reply came so late that the leases in it may be over: the process was stopped meanwhile.
+fn is_late(worker: &Worker, asked_at: Instant) -> bool {
+    asked_at.elapsed() > Duration::from_millis(BLOCK_MS + worker.settings.lease_margin_ms)
+}
+
+/// Keeps the deliveries whose lease can still be extended.
+async fn still_ours(worker: &Worker, deliveries: Vec<Delivery>) -> Result<Vec<Delivery>, BrokerError> {
+    let leases: Vec<_> = deliveries.iter().map(|d| (d.agent_type.clone(), d.entry.clone())).collect();
+    let ours = worker.broker.extend(&worker.id, &leases).await?;
+    Ok(deliveries.into_iter().zip(ours).filter_map(|(delivery, ours)| ours.then_some(delivery)).collect())
+}
+
+fn accept(worker: &Arc<Worker>, deliveries: Vec<Delivery>) {
+    let now = Instant::now();
+    let mut batch: Vec<Arc<Assignment>> = Vec::with_capacity(deliveries.len());
+    for delivery in deliveries {
+        if let Some(assignment) = decode_or_bury(worker, delivery) {
+            batch.push(Arc::new(assignment));
+        }
+    }
+    let first = {
+        // Held until the batch is in the table, where the listener looks for what it has to stop.
+        let superseded = worker.superseded.lock().unwrap_or_else(PoisonError::into_inner);
+        pass_over(worker, &superseded, &mut batch);
+        if worker.draining.is_cancelled() {
+            hand_back(worker, &mut batch);
+        }
+        worker.table.take(&batch, now)
+    };
+    for (serial, assignment) in (first..).zip(batch) {
+        worker.tasks.spawn(run::run(worker.clone(), assignment, serial));
+    }
+}
+
+/// Hands back attempts that nobody wants any more, unexecuted, so that their entries are acknowledged.
+fn pass_over(worker: &Worker, superseded: &Superseded, batch: &mut Vec<Arc<Assignment>>) {
+    if superseded.is_empty() {
+        return;
+    }
+    batch.retain(|assignment| {
+        let unwanted = superseded.contains(&assignment.task.token);
+        if unwanted {
+            worker.served[&assignment.agent_type].meter.superseded.increment(1);
+            worker.outbox.push(assignment.report(&worker.id, What::Released));
+        }
+        !unwanted
+    });
+}
+
+/// Gives back, unexecuted, what the last read brought after the end had begun.
+fn hand_back(worker: &Worker, batch: &mut Vec<Arc<Assignment>>) {
+    for assignment in batch.drain(..) {
+        worker.served[&assignment.agent_type].meter.released.increment(1);
+        worker.outbox.push(assignment.report(&worker.id, What::Released));
+    }
+}
+
+/// Reads a task. What is none becomes a dead letter; its entry stays pending, and whoever reclaims it decides.
+fn decode_or_bury(worker: &Arc<Worker>, delivery: Delivery) -> Option<Assignment> {
+    let Delivery { agent_type, entry, data } = delivery;
+    let served = worker.served.get(&agent_type)?;
+    if data.is_empty() {
+        served.meter.unreadable.increment(1);
+        tracing::debug!("entry {entry} of queue `{agent_type}` is gone or holds no task");
+        return None;
+    }
+    let reason = match wire::read_task(&data) {
+        Ok(task) if task.plan.shard().is_none() => format!("`{}` is no plan id", task.plan),
+        Ok(task) if task.lease_ms == 0 => "`lease_ms` is 0".into(),
+        Ok(task) => return Some(Assignment::new(task, agent_type, entry)),
+        Err(e) => e.to_string(),
+    };
+    served.meter.unreadable.increment(1);
+    tracing::warn!(agent_type = %agent_type, entry = %entry, "entry {entry} of queue `{agent_type}` is not a task: {reason}");
+    let letter = bad_task(agent_type, &data, reason);
+    let worker_too = worker.clone();
+    worker.tasks.spawn(async move {
+        if let Err(e) = worker_too.broker.bury(&letter).await {
+            tracing::warn!("a dead letter for queue `{}` cannot be kept: {e}", letter.agent_type);
+        }
+    });
+    None
+}
+
+fn bad_task(agent_type: AgentType, data: &[u8], reason: String) -> DeadLetter {
+    let loose: serde_json::Value = serde_json::from_slice(data).unwrap_or_default();
+    let text = |field: &str| loose[field].as_str().unwrap_or_default().to_owned();
+    DeadLetter {
+        agent_type,
+        plan: text("plan").into(),
+        step: text("step"),
+        attempt: loose["attempt"].as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
+        code: "TASK_UNREADABLE".into(),
+        reason,
+        task: String::from_utf8_lossy(data).into_owned(),
+    }
+}

@@ -1,0 +1,78 @@
+//! The worker's own HTTP: `/livez`, `/readyz`, `/metrics`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::get;
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::net::TcpListener;
+
+use crate::StartError;
+use crate::worker::Worker;
+
+/// How often histogram samples are folded, in milliseconds.
+const UPKEEP_MS: u64 = 2_000;
+
+#[derive(Clone)]
+struct App {
+    worker: Arc<Worker>,
+    recorder: Option<PrometheusHandle>,
+}
+
+/// Binds the address of the settings; empty for none.
+pub(crate) async fn bind(address: &str) -> Result<Option<TcpListener>, StartError> {
+    if address.is_empty() {
+        return Ok(None);
+    }
+    match TcpListener::bind(address).await {
+        Ok(listener) => Ok(Some(listener)),
+        Err(e) => Err(StartError::Listen { address: address.into(), reason: e.to_string() }),
+    }
+}
+
+/// Serves until the worker stops.
+pub(crate) async fn serve(worker: Arc<Worker>, listener: TcpListener, recorder: Option<PrometheusHandle>) {
+    let app = App { worker: worker.clone(), recorder: recorder.clone() };
+    let router = Router::new()
+        .route("/livez", get(|| async { "ok\n" }))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .with_state(app);
+    let stopped = worker.stop.clone().cancelled_owned();
+    tokio::select! {
+        served = async { axum::serve(listener, router).await } => {
+            if let Err(e) = served {
+                tracing::error!("the worker's http port has failed: {e}");
+            }
+        }
+        () = upkeep(recorder) => {}
+        () = stopped => {}
+    }
+}
+
+async fn upkeep(recorder: Option<PrometheusHandle>) {
+    let Some(recorder) = recorder else { return std::future::pending().await };
+    loop {
+        tokio::time::sleep(Duration::from_millis(UPKEEP_MS)).await;
+        recorder.run_upkeep();
+    }
+}
+
+async fn readyz(State(app): State<App>) -> (StatusCode, String) {
+    match app.worker.link.state() {
+        _ if app.worker.draining.is_cancelled() => (StatusCode::SERVICE_UNAVAILABLE, "the worker drains\n".into()),
+        Ok(()) => (StatusCode::OK, "ok\n".into()),
+        Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
+    }
+}
+
+async fn metrics(State(app): State<App>) -> (StatusCode, String) {
+    app.worker.gauge();
+    match &app.recorder {
+        Some(recorder) => (StatusCode::OK, recorder.render()),
+        None => (StatusCode::NOT_FOUND, "the program around this worker keeps the metrics\n".into()),
+    }
+}

@@ -1,0 +1,49 @@
+//! Payloads over the limits.
+
+use goalmill_common::failure::FailureClass;
+use goalmill_common::keys;
+use goalmill_worker::executor::Outcome;
+use serde_json::json;
+
+use crate::world::{SHARD, Scripted, World, task};
+
+#[tokio::test(start_paused = true)]
+async fn large_outputs_go_by_reference_and_come_back_as_inputs() {
+    let world = World::new().await;
+    let big = Scripted::new(|_, _, _| async { Ok(Outcome::of(json!({"text": "x".repeat(300_000)}))) });
+    let measure = Scripted::new(|task, _, _| async move {
+        let inputs = task.inputs.value();
+        Ok(Outcome::of(json!({"length": inputs["doc"]["text"].as_str().map(str::len), "kept": inputs["kept"]})))
+    });
+    world.queue(&[task("a", "big", json!({}))]).await;
+    let _worker = world.start(world.settings(), vec![("big", big), ("measure", measure)]).await;
+    let outputs = world.wait_final("a").await.outputs.expect("it has outputs").value();
+    let key = keys::blob(SHARD, "token-a");
+    assert_eq!(outputs, json!({"$blob": key, "bytes": 300_011}));
+    world.queue(&[task("b", "measure", json!({"doc": outputs, "kept": 1}))]).await;
+    let measured = world.wait_final("b").await.outputs.expect("it has outputs").value();
+    assert_eq!(measured, json!({"length": 300_000, "kept": 1}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn outputs_over_the_limit_are_refused() {
+    let world = World::new().await;
+    let huge = Scripted::new(|_, _, _| async { Ok(Outcome::of(json!("x".repeat(3 << 20)))) });
+    world.queue(&[task("a", "huge", json!({}))]).await;
+    let _worker = world.start(world.settings(), vec![("huge", huge)]).await;
+    let failure = world.wait_final("a").await.failure.expect("it failed");
+    assert_eq!((failure.class, failure.code.as_str()), (FailureClass::Permanent, "OUTPUT_TOO_LARGE"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn references_lead_to_blobs_only() {
+    let world = World::new().await;
+    let fast = Scripted::taking(0);
+    world.inner().put_blob("goalmill:meta", b"1", 1_000).await.expect("it is kept");
+    world.queue(&[task("a", "fast", json!({"x": {"$blob": "goalmill:meta"}}))]).await;
+    world.queue(&[task("b", "fast", json!({"x": {"$blob": keys::blob(SHARD, "gone")}}))]).await;
+    let _worker = world.start(world.settings(), vec![("fast", fast.clone())]).await;
+    assert_eq!(world.wait_final("a").await.failure.expect("it failed").code, "BLOB_INVALID");
+    assert_eq!(world.wait_final("b").await.failure.expect("it failed").code, "BLOB_MISSING");
+    assert_eq!(fast.begun(), 0);
+}

@@ -1,0 +1,126 @@
+//! How a worker starts, registers and shows its health.
+
+use std::time::Duration;
+
+use goalmill_common::agent::Agent;
+use goalmill_common::config::WorkerSettings;
+use goalmill_common::report::What;
+use goalmill_worker::executor::demo;
+use goalmill_worker::{Options, StartError};
+use serde_json::json;
+
+use crate::world::{Scripted, World, task};
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_waits_for_redis() {
+    let world = World::new().await;
+    world.faults.away(true);
+    world.queue(&[task("a", "fast", json!({}))]).await;
+    let _worker = world.start(world.settings(), vec![("fast", Scripted::taking(0))]).await;
+    world.until("some tries", async || world.faults.calls("meta") > 10).await;
+    world.faults.away(false);
+    assert_eq!(world.wait_final("a").await.what, What::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_installation_gets_no_work_done() {
+    let world = World::new().await;
+    let fast = Scripted::taking(0);
+    let _worker = world.start(world.settings(), vec![("fast", fast.clone())]).await;
+    world.until("the beat", async || world.faults.calls("beat_worker") > 0).await;
+    world.faults.replace("two");
+    world.faults.away(true);
+    world.until("the loss", async || world.faults.calls("meta") > 3).await;
+    world.faults.away(false);
+    let asked = world.faults.calls("meta");
+    world.queue(&[task("a", "fast", json!({}))]).await;
+    world.until("some refusals", async || world.faults.calls("meta") > asked + 5).await;
+    assert_eq!(fast.begun(), 0);
+    world.faults.replace("one");
+    assert_eq!(world.wait_final("a").await.what, What::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn agent_types_are_registered_without_replacing_better_cards() {
+    let world = World::new().await;
+    let known = Agent { description: "by hand".into(), ..Agent::named("known".into()) };
+    world.inner().register(&known).await.expect("it registers");
+    let mut executors = vec![("known", Scripted::taking(0) as _), ("bare", Scripted::taking(0) as _)];
+    executors.push(("echo", demo::executors()["echo"].clone()));
+    let _worker = world.start(world.settings(), executors).await;
+    world.until("the beat", async || world.inner().workers(5_000).await.is_ok_and(|w| w.len() == 1)).await;
+    let agents = world.inner().agents().await.expect("they are listed");
+    let description = |name: &str| agents.iter().find(|a| a.agent_type.as_str() == name).map(|a| a.description.clone());
+    assert_eq!(description("known").as_deref(), Some("by hand"));
+    assert_eq!(description("bare").as_deref(), Some(""));
+    assert_eq!(description("echo").as_deref(), Some("Gives its inputs back unchanged."));
+    let beat = &world.inner().workers(5_000).await.expect("they are listed")[0];
+    assert_eq!((beat.worker.as_str(), beat.slots, beat.agents.len(), beat.draining), ("w1", 4, 3, false));
+}
+
+#[tokio::test]
+async fn settings_that_cannot_work_are_refused() {
+    let world = World::new().await;
+    let cases = [
+        (json!({"kind": "magic"}), "unknown variant `magic`"),
+        (json!({"kind": "http", "url": "http://x", "methd": "GET"}), "unknown field `methd`"),
+        (json!({"kind": "http", "url": "file:///etc/passwd"}), "must begin with"),
+        (json!({"kind": "command", "argv": []}), "`argv` is empty"),
+        (json!({"kind": "transform", "expression": "1 +"}), "`expression`"),
+        (json!({"kind": "demo", "agent": "nobody"}), "no demo agent `nobody`"),
+        (json!({"kind": "demo", "agent": "echo", "card": {"cost": "x"}}), "`card`"),
+        (json!("echo"), "invalid type"),
+    ];
+    for (value, part) in cases {
+        let agents = [("x".into(), value.clone())].into();
+        let settings = WorkerSettings { agents, ..world.settings() };
+        let refused = goalmill_worker::start(world.options(settings, Vec::new())).await.err();
+        let text = refused.expect("it is refused").to_string();
+        assert!(text.starts_with("agent type `x`: ") && text.contains(part), "{value}: {text}");
+    }
+    let none = goalmill_worker::start(world.options(world.settings(), Vec::new())).await.err();
+    assert!(matches!(none, Some(StartError::NoAgents)));
+    let listen = WorkerSettings { listen: "256.0.0.1:1".into(), ..world.settings() };
+    let refused = goalmill_worker::start(world.options(listen, Vec::new())).await.err();
+    assert!(matches!(refused, Some(StartError::Listen { .. })));
+}
+
+#[tokio::test]
+async fn health_and_metrics_are_served() {
+    let world = World::new().await;
+    world.faults.away(true);
+    let settings = WorkerSettings { listen: "127.0.0.1:0".into(), heartbeat_ms: 50, ..world.settings() };
+    let options: Options = world.options(settings, vec![("echo", demo::executors()["echo"].clone())]);
+    let worker = goalmill_worker::start(options).await.expect("it starts");
+    let address = worker.address().expect("it listens");
+    let get = async |path: &str| {
+        let answer = reqwest::get(format!("http://{address}{path}")).await.expect("it answers");
+        (answer.status().as_u16(), answer.text().await.expect("it has a text"))
+    };
+    install_tls();
+    assert_eq!(get("/livez").await.0, 200);
+    world
+        .until("the reason", async || get("/readyz").await == (503, "redis cannot be reached: it is away\n".into()))
+        .await;
+    world.faults.away(false);
+    world.until("readiness", async || get("/readyz").await.0 == 200).await;
+    world.queue(&[task("a", "echo", json!({}))]).await;
+    world.wait_final("a").await;
+    let metrics = get("/metrics").await.1;
+    assert!(metrics.contains(r#"goalmill_tasks_total{agent_type="echo",outcome="completed"} 1"#), "{metrics}");
+    assert!(metrics.contains(r#"goalmill_tasks_total{agent_type="echo",outcome="lost"} 0"#), "{metrics}");
+    assert!(metrics.contains("goalmill_worker_slots 4"), "{metrics}");
+    assert!(metrics.contains(r#"goalmill_task_run_seconds_count{agent_type="echo"} 1"#), "{metrics}");
+    world.faults.away(true);
+    world.until("the loss", async || get("/readyz").await.0 == 503).await;
+    tokio::time::timeout(Duration::from_secs(10), worker.hand_back()).await.expect("it ends");
+}
+
+fn install_tls() {
+    // The client wants a provider even for plain http; an `http` executor installs it.
+    let settings = json!({"url": "http://127.0.0.1:1"});
+    let settings = serde_json::from_value(settings).expect("they are valid");
+    goalmill_worker::executor::http::Http::new(settings, &goalmill_common::limits::Limits::default())
+        .map(drop)
+        .expect("it is made");
+}
