@@ -116,3 +116,37 @@ pub fn signal(pid: u32, name: &str) -> Result<()> {
     ensure!(status.success(), "signal {name} did not reach process {pid}");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wait::{SOON, until};
+
+    #[tokio::test]
+    async fn a_process_is_read_held_and_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done"]);
+        let mut process = Process::spawn(&mut shell, &log).unwrap();
+        assert_eq!(process.wait_line("ready", SOON).await.unwrap(), "ready");
+        process.stop_process().unwrap();
+        process.cont().unwrap();
+        process.terminate().unwrap();
+        assert_eq!(process.wait_exit(SOON).await.unwrap().code(), Some(7));
+        assert!(
+            process.wait_line("never printed", SOON).await.is_err(),
+            "a process that ended prints no more"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_dropped_process_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut sleep = Command::new("sleep");
+        let process = Process::spawn(sleep.arg("600"), &dir.path().join("log")).unwrap();
+        let pid = process.pid();
+        drop(process);
+        until(SOON, async || signal(pid, "0").is_err()).await;
+    }
+}
