@@ -24,11 +24,6 @@ use args::{Cli, Command, Format, LogForm};
 use exit::Outcome;
 use output::Screen;
 
-/// Tasks, reports and events are many small pieces of memory, made by one thread and freed by another; the system's
-/// allocator spends a fifth of a scheduler's time on them.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     drop(rustls::crypto::ring::default_provider().install_default());
     let cli = Cli::parse();

@@ -84,12 +84,11 @@ impl Loop {
         let mut trimmed = Instant::now();
         let mut first = true;
         loop {
-            if !first {
-                if let Err(end) = self.wait(inbox, shown + heartbeat).await {
-                    return end;
-                }
+            if !std::mem::take(&mut first)
+                && let Err(end) = self.wait(inbox, shown + heartbeat).await
+            {
+                return end;
             }
-            first = false;
             if let Err(end) = self.take_all(inbox) {
                 return end;
             }
