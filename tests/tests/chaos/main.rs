@@ -3,7 +3,12 @@
 //! Sizes: `GOALMILL_CHAOS_SEEDS` (seeds of the kill tests, 6 unless told), `GOALMILL_CHAOS_SEED` (only this one),
 //! `GOALMILL_DATA` (a directory with `wfinstances/*.json`, WfFormat traces to run besides the made ones).
 
+mod drain;
+mod holds;
 mod kills;
+mod losses;
+mod network;
+mod protocol;
 mod workflows;
 
 use std::sync::LazyLock;
