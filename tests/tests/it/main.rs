@@ -1,4 +1,7 @@
 //! Integration tests: one binary, a module per feature.
 
+mod docs;
 mod layering;
+mod lifecycle;
 mod plans;
+mod schemas;
