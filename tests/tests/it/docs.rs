@@ -5,6 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use goalmill_common::limits::Limits;
+use goalmill_engine::draft::Format;
+use goalmill_engine::validate;
 use goalmill_tests::process::binary;
 
 /// Directories of a working copy that hold no page of ours.
@@ -52,6 +55,41 @@ fn every_command_on_a_page_exists() {
         }
     }
     assert!(tried > 20, "only {tried} commands were found: are they looked for in the right place?");
+}
+
+#[test]
+fn every_command_of_the_program_is_on_its_page() {
+    let help = Command::new(binary()).arg("--help").output().expect("the binary can be started");
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    let list =
+        help.split_once("Commands:\n").and_then(|(_, rest)| rest.split_once("\n\n")).expect("commands are listed");
+    let page = read("docs/cli.md");
+    let names = list.0.lines().filter_map(|line| line.split_whitespace().next());
+    let missing: Vec<&str> = names.filter(|name| !page.contains(&format!("| `{name}"))).collect();
+    assert_eq!(missing, Vec::<&str>::new(), "docs/cli.md has no row for them");
+}
+
+#[test]
+fn every_plan_and_every_settings_file_on_a_page_is_valid() {
+    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    let (mut plans, mut settings) = (0, 0);
+    for page in pages() {
+        let text = fs::read_to_string(&page).expect("a page can be read");
+        for block in blocks(&text, "yaml") {
+            let checked = validate::text(block.as_bytes(), Format::Yaml, &Limits::default());
+            assert!(checked.is_ok(), "{}: {:?}", page.display(), checked.err());
+            plans += 1;
+        }
+        for block in blocks(&text, "toml") {
+            let file = dir.path().join("goalmill.toml");
+            fs::write(&file, &block).expect("a file can be written");
+            let output = Command::new(binary()).arg("config").arg("--config").arg(&file).output();
+            let output = output.expect("the binary can be started");
+            assert!(output.status.success(), "{}: {}", page.display(), String::from_utf8_lossy(&output.stderr));
+            settings += 1;
+        }
+    }
+    assert!(plans > 0 && settings > 0, "{plans} plans and {settings} settings were found");
 }
 
 #[test]
@@ -146,22 +184,30 @@ fn anchors(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// What a reader would type: all lines of `bash` blocks, those with a prompt of `console` blocks.
-fn command_lines(text: &str) -> Vec<String> {
-    let mut kind = "";
-    let mut lines = Vec::new();
+/// The fenced blocks of one kind.
+pub(crate) fn blocks(text: &str, wanted: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open: Option<(&str, String)> = None;
     for line in text.lines() {
-        if let Some(fence) = line.strip_prefix("```") {
-            kind = if kind.is_empty() { if fence.is_empty() { "text" } else { fence } } else { "" };
-            continue;
-        }
-        match kind {
-            "bash" => lines.push(line.to_owned()),
-            "console" => lines.extend(line.strip_prefix("$ ").map(Into::into)),
-            _ => {}
+        match (&mut open, line.strip_prefix("```")) {
+            (Some((kind, block)), Some(_)) => {
+                found.extend((*kind == wanted).then(|| std::mem::take(block)));
+                open = None;
+            }
+            (Some((_, block)), None) => *block += &format!("{line}\n"),
+            (None, Some(kind)) => open = Some((kind, String::new())),
+            (None, None) => {}
         }
     }
-    lines
+    found
+}
+
+/// What a reader would type: all lines of `bash` blocks, those with a prompt of `console` blocks.
+fn command_lines(text: &str) -> Vec<String> {
+    let typed = blocks(text, "bash").join("");
+    let shown = blocks(text, "console").join("");
+    let prompted = shown.lines().filter_map(|line| line.strip_prefix("$ "));
+    typed.lines().chain(prompted).map(Into::into).collect()
 }
 
 /// Panics when a program of ours would not take the command; says whether it was one of ours.

@@ -3,5 +3,6 @@
 mod docs;
 mod layering;
 mod lifecycle;
+mod own_executor;
 mod plans;
 mod schemas;
