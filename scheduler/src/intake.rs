@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use goalmill_broker::{BrokerError, Entry, Reader};
 use goalmill_common::command::Request;
-use goalmill_common::id::EntryId;
+use goalmill_common::id::{EntryId, PlanId};
 use goalmill_common::wire::{BadSubmission, Inbox, Submission};
 use tokio_util::sync::CancellationToken;
 
@@ -91,14 +92,25 @@ async fn take(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<()
     }
     let ids: Vec<String> = good.iter().map(|(_, submission)| submission.id.clone()).collect();
     let answered = if ids.is_empty() { Vec::new() } else { site.broker.answers(&ids).await? };
-    for ((entry, submission), answer) in good.into_iter().zip(answered) {
+    // Answers are kept for a day, plans for as long as they run and some time after.
+    let plans = ids.iter().zip(&answered).map(async |(id, answer)| match answer {
+        Some(_) => Ok(None),
+        None => ask::known(site, &PlanId::derive(site.shards, id)).await,
+    });
+    let known = try_join_all(plans).await?;
+    for (((entry, submission), answer), known) in good.into_iter().zip(answered).zip(known) {
+        if let Some(known) = known {
+            errands.push(Errand::answer(submission.id, Ok((known.plan, known.status))));
+            errands.push(Errand::AcknowledgeSubmission(entry));
+            continue;
+        }
         if answer.is_some() {
             errands.push(Errand::AcknowledgeSubmission(entry));
             continue;
         }
         metrics::counter!("goalmill_goals_submitted_total", "source" => "redis").increment(1);
         let id = submission.id.clone();
-        match admit::submission(site, submission) {
+        match admit::submission(site, submission).await {
             Ok(submit) => pass_on(site, loops, entry, ask::submission(site, "redis", submit), &mut errands).await?,
             Err(problem) => errands.extend(refuse(entry, BadSubmission { id: Some(id), problem })),
         }

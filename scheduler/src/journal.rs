@@ -6,6 +6,8 @@ use goalmill_common::event::{LogError, Record, read_entry};
 use goalmill_common::id::PlanId;
 use goalmill_engine::{PlanState, ReplayError, apply};
 
+use crate::heavy::heavy;
+
 /// Log entries read at once.
 const PAGE: usize = 500;
 
@@ -25,15 +27,22 @@ pub(crate) async fn read(broker: &dyn Broker, plan: &PlanId) -> Result<Option<Pl
     let mut state = PlanState::default();
     loop {
         let entries = broker.log(plan, state.seq(), PAGE).await?;
-        for entry in &entries {
-            for record in records(entry)? {
-                apply(&mut state, &record)?;
-            }
-        }
-        if entries.len() < PAGE {
+        let is_last = entries.len() < PAGE;
+        let bytes = entries.iter().map(|entry| entry.events.len()).sum();
+        state = heavy(bytes, move || fold(state, &entries)).await?;
+        if is_last {
             return Ok((state.seq() > 0).then_some(state));
         }
     }
+}
+
+fn fold(mut state: PlanState, entries: &[LogEntry]) -> Result<PlanState, ReadError> {
+    for entry in entries {
+        for record in records(entry)? {
+            apply(&mut state, &record)?;
+        }
+    }
+    Ok(state)
 }
 
 /// The events of one log entry.
