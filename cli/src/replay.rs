@@ -145,6 +145,7 @@ mod tests {
             submission: "s".into(),
             source: "test".into(),
             secret: "secret".into(),
+            fingerprint: String::new(),
             parent: None,
             traceparent: None,
             deadline_ms: 9_000_000_000_000,

@@ -77,11 +77,22 @@ pub struct Submit {
     pub plan: Option<Planned>,
     /// The submission's id: the idempotency key.
     pub submission: String,
+    /// What the caller sent, when it came with an idempotency key; see [`fingerprint`].
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub fingerprint: String,
     pub source: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
+}
+
+/// A short word for what was sent, to tell a repeated request from another one under the same key.
+///
+/// FNV-1a, 128 bit: callers have no reason to deceive themselves.
+pub fn fingerprint(kind: &str, body: &[u8]) -> String {
+    let hash = kind.bytes().chain([0]).chain(body.iter().copied()).fold(crate::id::FNV_BASIS, crate::id::fnv);
+    crate::id::base32(hash, 26)
 }
 
 /// A checked plan, as a planner or a caller gave it.

@@ -131,8 +131,13 @@ pub struct GoalAccepted {
     pub submission: String,
     /// Where it came from: CloudEvents `source`.
     pub source: String,
-    /// Attempt tokens are made from this word, so that no attempt needs one stored.
+    /// Attempt tokens are made from this word, so that no attempt needs one stored. It stays in the journal: an
+    /// exported line has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub secret: String,
+    /// What the caller sent, as [`crate::command::fingerprint`] tells it: another body under the same key is refused.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub fingerprint: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -488,9 +493,17 @@ impl Record {
     }
 
     /// One line of an exported log: `{"seq":…,"type":…,"time":…,"step_id":…,"attempt":…,"data":…}`.
+    ///
+    /// The word that attempt tokens are made from is left out; the folded view does not depend on it.
     pub fn to_line(&self) -> String {
         let mut out = Vec::with_capacity(160);
-        self.write(&mut out, true);
+        if let Event::Plan(PlanEvent::GoalAccepted(accepted)) = &self.event {
+            let accepted = Box::new(GoalAccepted { secret: String::new(), ..accepted.as_ref().clone() });
+            let event = Event::Plan(PlanEvent::GoalAccepted(accepted));
+            Self { event, actor: self.actor.clone(), ..*self }.write(&mut out, true);
+        } else {
+            self.write(&mut out, true);
+        }
         String::from_utf8(out).expect("JSON is UTF-8")
     }
 
@@ -588,6 +601,28 @@ mod tests {
         for record in sample() {
             assert_eq!(Record::from_line(&record.to_line()).expect("own line reads back"), record);
         }
+    }
+
+    #[test]
+    fn the_word_behind_the_tokens_stays_in_the_journal() {
+        let accepted = GoalAccepted {
+            plan_id: "p0-1".into(),
+            goal: Goal::default(),
+            submission: "s".into(),
+            source: "test".into(),
+            secret: "open-sesame".into(),
+            fingerprint: String::new(),
+            parent: None,
+            traceparent: None,
+            deadline_ms: 1,
+        };
+        let event = Event::Plan(PlanEvent::GoalAccepted(Box::new(accepted)));
+        let record = Record { seq: 1, time_ms: 0, actor: None, event };
+        let line = record.to_line();
+        assert!(!line.contains("secret") && !line.contains("open-sesame"), "{line}");
+        assert!(Record::from_line(&line).is_ok(), "an exported line reads back");
+        let entry = String::from_utf8(write_entry(std::slice::from_ref(&record))).expect("JSON is UTF-8");
+        assert_eq!(read_entry(&entry, 0).expect("own text reads back"), [record]);
     }
 
     #[test]

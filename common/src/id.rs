@@ -127,6 +127,15 @@ pub fn base32(value: u128, chars: usize) -> String {
     String::from_utf8(digits).expect("the alphabet is ASCII")
 }
 
+/// Where FNV-1a with 128 bits begins.
+pub(crate) const FNV_BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+
+/// One step of FNV-1a with 128 bits.
+pub(crate) fn fnv(hash: u128, byte: u8) -> u128 {
+    const PRIME: u128 = 0x0100_0000_0000_0000_0000_013b;
+    (hash ^ u128::from(byte)).wrapping_mul(PRIME)
+}
+
 impl PlanId {
     /// The id for a submission (or for a sub-plan): the same text always gives the same plan, which is what makes
     /// a submission idempotent. The shard follows from the text too.
@@ -138,10 +147,7 @@ impl PlanId {
     ///
     /// FNV-1a, 128 bit, of which 80 are kept: two of a billion plans share an id with a chance of 1 in 2.4 million.
     pub fn derive_in(shard: ShardId, text: &str) -> Self {
-        const PRIME: u128 = 0x0100_0000_0000_0000_0000_013b;
-        let hash = text
-            .bytes()
-            .fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128, |h, b| (h ^ u128::from(b)).wrapping_mul(PRIME));
+        let hash = text.bytes().fold(FNV_BASIS, fnv);
         format!("p{shard}-{}", base32(hash ^ (hash >> 64), 16)).into()
     }
 

@@ -1,5 +1,8 @@
 //! Turns what a client sent into something a shard can take: read, validated, routed.
 
+use std::sync::Arc;
+
+use axum::body::Bytes;
 use goalmill_common::command::{Planned, Submit};
 use goalmill_common::goal::Goal;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
@@ -8,6 +11,7 @@ use goalmill_engine::draft::{self, Format};
 use goalmill_engine::validate::{self, Checked};
 use serde_json::Value;
 
+use crate::heavy::heavy;
 use crate::site::Site;
 
 /// What a client's plan text holds: the plan, and the goal it came with.
@@ -16,8 +20,25 @@ pub(crate) struct Admitted {
     pub(crate) planned: Planned,
 }
 
-/// Reads and checks a submission, wherever it came from.
-pub(crate) fn submission(site: &Site, submission: Submission) -> Result<Submit, Problem> {
+/// Reads and checks a submission from the stream.
+pub(crate) async fn submission(site: &Arc<Site>, submission: Submission) -> Result<Submit, Problem> {
+    let site = site.clone();
+    heavy(submission.data.len(), move || take(&site, submission)).await
+}
+
+/// Reads, checks and routes a plan without holding up others.
+pub(crate) async fn plan_aside(site: &Arc<Site>, text: Bytes, format: Format) -> Result<Admitted, Problem> {
+    let site = site.clone();
+    heavy(text.len(), move || plan(&site, &text, format)).await
+}
+
+/// Reads and checks a goal without holding up others.
+pub(crate) async fn goal_aside(site: &Arc<Site>, text: Bytes) -> Result<Goal, Problem> {
+    let site = site.clone();
+    heavy(text.len(), move || goal(&site, &text)).await
+}
+
+fn take(site: &Site, submission: Submission) -> Result<Submit, Problem> {
     let Submission { id, source, kind, data, traceparent } = submission;
     let (goal, plan) = match kind {
         SubmissionKind::Goal => (goal(site, data.as_bytes())?, None),
@@ -26,17 +47,17 @@ pub(crate) fn submission(site: &Site, submission: Submission) -> Result<Submit, 
             (admitted.goal, Some(admitted.planned))
         }
     };
-    Ok(Submit { goal, plan, submission: id, source, parent: None, traceparent })
+    Ok(Submit { goal, plan, submission: id, fingerprint: String::new(), source, parent: None, traceparent })
 }
 
 /// Reads and checks a goal.
-pub(crate) fn goal(site: &Site, text: &[u8]) -> Result<Goal, Problem> {
+fn goal(site: &Site, text: &[u8]) -> Result<Goal, Problem> {
     let draft = read(site, text, Format::Auto, ErrorCode::InvalidGoal)?;
     goal_of(site, &draft)
 }
 
 /// Reads, checks and routes a plan.
-pub(crate) fn plan(site: &Site, text: &[u8], format: Format) -> Result<Admitted, Problem> {
+fn plan(site: &Site, text: &[u8], format: Format) -> Result<Admitted, Problem> {
     let draft = read(site, text, format, ErrorCode::InvalidPlan)?;
     let goal = match draft::split_goal(&draft) {
         Some(goal) => goal_of(site, &goal)?,
@@ -51,6 +72,9 @@ pub(crate) fn plan(site: &Site, text: &[u8], format: Format) -> Result<Admitted,
 }
 
 fn read(site: &Site, text: &[u8], format: Format, code: ErrorCode) -> Result<Value, Problem> {
+    if text.trim_ascii().is_empty() {
+        return Err(Problem::new(ErrorCode::InvalidJson, "the text is empty; send a document"));
+    }
     draft::read(text, format, &site.settings.limits).map_err(|issues| {
         let syntax = issues.iter().any(|issue| issue.code == "INVALID_JSON");
         refused(if syntax { ErrorCode::InvalidJson } else { code }, issues)
@@ -62,7 +86,7 @@ fn goal_of(site: &Site, draft: &Value) -> Result<Goal, Problem> {
 }
 
 /// A problem that says the first error in a sentence and lists them all.
-pub(crate) fn refused(code: ErrorCode, issues: Vec<Issue>) -> Problem {
+fn refused(code: ErrorCode, issues: Vec<Issue>) -> Problem {
     let detail = match issues.as_slice() {
         [] => "it cannot be accepted".to_owned(),
         [only] => only.detail.clone(),

@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::directory::Directory;
 use crate::planner::{Checked, Pipeline, PlanRequest, SetupError, Validate};
+use crate::pulse::{self, Pulse};
 use crate::shard::{Loops, Membership};
 use crate::site::Site;
 use crate::{api, intake, janitor};
@@ -27,6 +28,8 @@ use crate::{api, intake, janitor};
 const RECONNECT: Duration = Duration::from_millis(500);
 /// How often histogram samples are folded.
 const UPKEEP: Duration = Duration::from_secs(5);
+/// Longest wait for what is still running at the end: a client that reads nothing must not keep a process alive.
+const STOP_MAX: Duration = Duration::from_secs(10);
 
 /// What a scheduler is made of.
 pub struct Options {
@@ -80,6 +83,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         shards: meta.shards,
         directory,
         planners,
+        pulse: Pulse::default(),
         settings,
         broker,
         clock,
@@ -88,11 +92,16 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         tasks: TaskTracker::new(),
         stop: CancellationToken::new(),
     });
+    if metrics_listener.is_some() {
+        // What is counted before there is a recorder is lost.
+        drop(goalmill_common::telemetry::metrics());
+    }
     site.directory.refresh().await?;
     let loops = Loops::default();
     site.tasks.spawn(Membership::new(site.clone(), loops.clone()).run());
     site.tasks.spawn(intake::run(site.clone(), loops.clone()));
     site.tasks.spawn(janitor::run(site.clone()));
+    site.tasks.spawn(pulse::run(site.clone(), loops.clone()));
     site.tasks.spawn(keep_fresh(site.clone()));
     if let Some(listener) = api_listener {
         site.tasks.spawn(api::serve(site.clone(), loops, listener));
@@ -118,7 +127,9 @@ impl Running {
     pub async fn stop(self) {
         self.site.stop.cancel();
         self.site.tasks.close();
-        self.site.tasks.wait().await;
+        if tokio::time::timeout(STOP_MAX, self.site.tasks.wait()).await.is_err() {
+            tracing::warn!("stopped without {} tasks that did not end in time", self.site.tasks.len());
+        }
     }
 }
 

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use goalmill_broker::BrokerError;
 use goalmill_common::command::{Request, Submit, Verb};
 use goalmill_common::id::{PlanId, ShardId};
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::{Answer, Inbox};
+use tokio::sync::mpsc::error::SendError;
 use tokio::sync::oneshot;
 
 use crate::shard::{Local, Loops};
@@ -26,8 +28,12 @@ pub(crate) async fn ask(site: &Site, loops: &Loops, mut request: Request) -> Res
         if let Some(local) = loops.get(shard) {
             let (reply, verdict) = oneshot::channel();
             let local_request = Local::Request { request: Box::new(request), reply: Some(reply), entry: None };
-            local.send(local_request).await.map_err(|_| unavailable("the shard has just moved"))?;
-            return verdict.await.map_err(|_| unavailable("the shard has just moved"))?;
+            match local.send(local_request).await {
+                Ok(()) => return verdict.await.map_err(|_| unavailable("the shard has just moved"))?,
+                // The loop has just ended: whoever runs it next finds the request in the inbox.
+                Err(SendError(Local::Request { request: unsent, .. })) => request = *unsent,
+                Err(SendError(Local::Command { .. })) => return Err(unavailable("the shard has just moved")),
+            }
         }
         let id = format!("request-{}", site.random.token());
         request.answer = Some(id.clone());
@@ -46,9 +52,28 @@ pub(crate) fn submission(site: &Site, actor: &str, submit: Submit) -> Request {
 
 /// The shard of a plan id from outside.
 pub(crate) fn shard_of(site: &Site, plan: &PlanId) -> Result<ShardId, Problem> {
-    plan.shard()
-        .filter(|shard| shard.0 < site.shards)
-        .ok_or_else(|| Problem::new(ErrorCode::PlanNotFound, format!("there is no plan `{plan}`")))
+    plan.shard().filter(|shard| shard.0 < site.shards).ok_or_else(|| {
+        Problem::new(
+            ErrorCode::PlanNotFound,
+            format!("there is no plan `{}`", plan.as_str().chars().take(64).collect::<String>()),
+        )
+    })
+}
+
+/// A plan that is there already, running or ended.
+pub(crate) struct Known {
+    pub(crate) plan: PlanId,
+    pub(crate) status: PlanStatus,
+    /// Of the body that began it; empty when it came without an idempotency key.
+    pub(crate) fingerprint: String,
+}
+
+/// The plan of that id, if there is one: a second beginning must not reach its shard.
+pub(crate) async fn known(site: &Site, plan: &PlanId) -> Result<Option<Known>, BrokerError> {
+    let mut summary = site.broker.summary(plan).await?;
+    let status = summary.get("status").and_then(|status| PlanStatus::parse(status));
+    let fingerprint = summary.remove("fingerprint").unwrap_or_default();
+    Ok(status.map(|status| Known { plan: plan.clone(), status, fingerprint }))
 }
 
 async fn await_answer(site: &Site, id: &str) -> Result<(PlanId, PlanStatus), Problem> {
@@ -73,8 +98,8 @@ fn unavailable(why: &str) -> Problem {
 }
 
 /// A failure of the broker as clients see it.
-pub(crate) fn store(error: &goalmill_broker::BrokerError) -> Problem {
-    use goalmill_broker::BrokerError as E;
+pub(crate) fn store(error: &BrokerError) -> Problem {
+    use BrokerError as E;
     let code = match error {
         E::Unavailable(_) => ErrorCode::StoreUnavailable,
         E::OutOfMemory => ErrorCode::MemoryPressure,

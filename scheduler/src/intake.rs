@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use goalmill_broker::{BrokerError, Entry, Reader};
 use goalmill_common::command::Request;
 use goalmill_common::id::{EntryId, PlanId};
@@ -12,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::effects::{Errand, answer_json};
 use crate::shard::{Local, Loops};
 use crate::site::Site;
-use crate::{admit, ask, effects, journal};
+use crate::{admit, ask, effects};
 
 /// Submissions read at once.
 const BATCH: usize = 256;
@@ -81,8 +82,6 @@ async fn take(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<()
     if entries.is_empty() {
         return Ok(());
     }
-    // A group that was made anew in a foreign installation must not begin plans there.
-    site.broker.check().await?;
     let mut errands = Vec::new();
     let mut good = Vec::new();
     for entry in entries {
@@ -92,20 +91,26 @@ async fn take(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<()
         }
     }
     let ids: Vec<String> = good.iter().map(|(_, submission)| submission.id.clone()).collect();
-    let answered = if ids.is_empty() { Vec::new() } else { site.broker.answers(&ids).await? };
-    for ((entry, submission), answer) in good.into_iter().zip(answered) {
+    // A group that was made anew in a foreign installation must not begin plans there.
+    let (_, answered) = tokio::try_join!(site.broker.check(), site.broker.answers(&ids))?;
+    // Answers are kept for a day, plans for as long as they run and some time after.
+    let plans = ids.iter().zip(&answered).map(async |(id, answer)| match answer {
+        Some(_) => Ok(None),
+        None => ask::known(site, &PlanId::derive(site.shards, id)).await,
+    });
+    let known = try_join_all(plans).await?;
+    for (((entry, submission), answer), known) in good.into_iter().zip(answered).zip(known) {
+        if let Some(known) = known {
+            errands.push(Errand::answer(submission.id, Ok((known.plan, known.status))));
+            errands.push(Errand::AcknowledgeSubmission(entry));
+            continue;
+        }
         if answer.is_some() {
             errands.push(Errand::AcknowledgeSubmission(entry));
             continue;
         }
         let id = submission.id.clone();
-        let plan = PlanId::derive(site.shards, &id);
-        if let Some(status) = journal::status(site.broker.as_ref(), &plan).await? {
-            errands.extend([Errand::answer(id, Ok((plan, status))), Errand::AcknowledgeSubmission(entry)]);
-            continue;
-        }
-        metrics::counter!("goalmill_goals_submitted_total", "source" => "redis").increment(1);
-        match admit::submission(site, submission) {
+        match admit::submission(site, submission).await {
             Ok(submit) => pass_on(site, loops, entry, ask::submission(site, "redis", submit), &mut errands).await?,
             Err(problem) => errands.extend(refuse(entry, BadSubmission { id: Some(id), problem })),
         }

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use goalmill_broker::{BrokerError, Delivery};
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::id::{AgentType, ShardId, WorkerId};
+use goalmill_common::id::{AgentType, EntryId, ShardId, WorkerId};
 use goalmill_common::report::{Report, What};
+use goalmill_common::task::Task;
 use goalmill_common::wire::{Inbox, read_task};
 use tokio::time::Instant;
 
@@ -59,11 +60,13 @@ async fn round(site: &Site, trim: bool) -> Result<(), BrokerError> {
 async fn tell(site: &Site, expired: Vec<Delivery>) -> Result<(), BrokerError> {
     let mut reports = BTreeMap::<ShardId, Vec<Report>>::new();
     for delivery in expired {
-        let Ok(task) = read_task(&delivery.data) else {
+        let task = read_task(&delivery.data).ok();
+        let shard = task.as_ref().and_then(|task| task.plan.shard()).filter(|shard| shard.0 < site.shards);
+        let (Some(task), Some(shard)) = (task, shard) else {
             tracing::warn!(entry = %delivery.entry, "task {} of `{}` is unreadable", delivery.entry, delivery.agent_type);
+            reports.entry(ShardId(0)).or_default().push(nobodys(delivery.agent_type, delivery.entry));
             continue;
         };
-        let Some(shard) = task.plan.shard() else { continue };
         metrics::counter!("goalmill_tasks_lost_total").increment(1);
         reports.entry(shard).or_default().push(lost(task, delivery.agent_type, delivery.entry));
     }
@@ -73,12 +76,18 @@ async fn tell(site: &Site, expired: Vec<Delivery>) -> Result<(), BrokerError> {
     Ok(())
 }
 
-fn lost(task: goalmill_common::task::Task, agent_type: AgentType, entry: goalmill_common::id::EntryId) -> Report {
+fn lost(task: Task, agent_type: AgentType, entry: EntryId) -> Report {
+    Report { plan: task.plan, step: task.step, attempt: task.attempt, token: task.token, ..nobodys(agent_type, entry) }
+}
+
+/// A report on no plan at all: shards acknowledge the entry of what they do not know, which is how an entry that
+/// holds no task goes away.
+fn nobodys(agent_type: AgentType, entry: EntryId) -> Report {
     Report {
-        plan: task.plan,
-        step: task.step,
-        attempt: task.attempt,
-        token: task.token,
+        plan: "".into(),
+        step: "".into(),
+        attempt: 0,
+        token: "".into(),
         agent_type,
         entry,
         worker: WorkerId::from("reaper"),

@@ -8,6 +8,8 @@ use goalmill_common::status::PlanStatus;
 use goalmill_common::view::PlanSummary;
 use goalmill_engine::{PlanState, ReplayError, apply};
 
+use crate::heavy::heavy;
+
 /// Log entries read at once.
 const PAGE: usize = 500;
 
@@ -27,15 +29,22 @@ pub(crate) async fn read(broker: &dyn Broker, plan: &PlanId) -> Result<Option<Pl
     let mut state = PlanState::default();
     loop {
         let entries = broker.log(plan, state.seq(), PAGE).await?;
-        for entry in &entries {
-            for record in records(entry)? {
-                apply(&mut state, &record)?;
-            }
-        }
-        if entries.len() < PAGE {
+        let is_last = entries.len() < PAGE;
+        let bytes = entries.iter().map(|entry| entry.events.len()).sum();
+        state = heavy(bytes, move || fold(state, &entries)).await?;
+        if is_last {
             return Ok((state.seq() > 0).then_some(state));
         }
     }
+}
+
+fn fold(mut state: PlanState, entries: &[LogEntry]) -> Result<PlanState, ReadError> {
+    for entry in entries {
+        for record in records(entry)? {
+            apply(&mut state, &record)?;
+        }
+    }
+    Ok(state)
 }
 
 /// The status of a plan that has begun, whether or not it has ended; `None` when there is no such plan.

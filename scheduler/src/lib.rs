@@ -8,9 +8,11 @@ mod app;
 mod ask;
 mod directory;
 mod effects;
+mod heavy;
 mod intake;
 mod janitor;
 mod journal;
+mod pulse;
 mod shard;
 mod site;
 

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::directory::Directory;
 use crate::planner::Pipeline;
+use crate::pulse::Pulse;
 
 /// One scheduler process, or one of several in a test.
 pub(crate) struct Site {
@@ -25,6 +26,7 @@ pub(crate) struct Site {
     pub(crate) random: Random,
     pub(crate) directory: Arc<Directory>,
     pub(crate) planners: Pipeline,
+    pub(crate) pulse: Pulse,
     /// Moves with every commit made here: followers of a log look again.
     pub(crate) commits: watch::Sender<u64>,
     pub(crate) tasks: TaskTracker,

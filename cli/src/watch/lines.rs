@@ -278,6 +278,7 @@ mod tests {
                 submission: "s".into(),
                 source: "test".into(),
                 secret: "x".into(),
+                fingerprint: String::new(),
                 parent: None,
                 traceparent: None,
                 deadline_ms: 9_000_000,

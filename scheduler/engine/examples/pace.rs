@@ -50,6 +50,7 @@ fn submit(steps: Vec<Step>) -> Command {
         goal: Goal::default(),
         plan: Some(plan),
         submission: "r".into(),
+        fingerprint: String::new(),
         source: "pace".into(),
         parent: None,
         traceparent: None,

@@ -207,6 +207,7 @@ mod tests {
                 submission: String::new(),
                 source: String::new(),
                 secret: String::new(),
+                fingerprint: String::new(),
                 parent: None,
                 traceparent: None,
                 deadline_ms: 1,

@@ -133,6 +133,7 @@ impl PlanState {
             goal,
             plan,
             submission: plan_id.to_string(),
+            fingerprint: String::new(),
             source: format!("urn:goalmill:plan:{}", born.accepted.plan_id),
             parent: Some(parent),
             traceparent: born.accepted.traceparent.clone(),

@@ -37,6 +37,7 @@ impl Turn<'_> {
             submission: submit.submission,
             source: submit.source,
             secret,
+            fingerprint: submit.fingerprint,
             parent: submit.parent,
             traceparent: submit.traceparent,
         })));

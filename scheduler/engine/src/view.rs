@@ -102,6 +102,10 @@ impl PlanState {
         ];
         if first {
             fields.push(("created", rfc3339(self.created_ms())));
+            let fingerprint = self.accepted().map_or("", |accepted| accepted.fingerprint.as_str());
+            if !fingerprint.is_empty() {
+                fields.push(("fingerprint", fingerprint.to_owned()));
+            }
         }
         // A goal gets its plan's name when a planner has given it one, before anything is done.
         if first || self.counts.completed + self.counts.failed + self.counts.skipped == 0 || self.is_final() {

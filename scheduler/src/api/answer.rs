@@ -11,6 +11,12 @@ use serde::de::DeserializeOwned;
 
 /// Seconds after which a refused request may be tried again.
 const RETRY_AFTER: &str = "1";
+/// Media type of a refusal.
+pub(super) const PROBLEM: &str = "application/problem+json";
+/// Bytes of a small body: a reason, an agent.
+const SMALL_BYTES_MAX: usize = 64 << 10;
+/// Characters of what a client sent that a refusal repeats.
+const SHOWN_CHARS: usize = 64;
 
 /// A problem on its way out.
 #[derive(Debug)]
@@ -33,7 +39,7 @@ impl IntoResponse for Refusal {
         let Self(problem) = self;
         let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_vec(&problem).expect("a problem always has a JSON text");
-        let mut response = (status, [(header::CONTENT_TYPE, "application/problem+json")], body).into_response();
+        let mut response = (status, [(header::CONTENT_TYPE, PROBLEM)], body).into_response();
         if problem.code.is_retryable() && status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static(RETRY_AFTER));
         }
@@ -54,9 +60,30 @@ pub(crate) fn body(body: Result<Bytes, BytesRejection>) -> Result<Bytes, Refusal
 }
 
 /// Reads a small JSON body; an empty one counts as `{}`.
+pub(crate) fn small_json<T: DeserializeOwned>(body: &Bytes) -> Result<T, Refusal> {
+    if body.len() > SMALL_BYTES_MAX {
+        let detail = format!("the body has more than {SMALL_BYTES_MAX} bytes");
+        return Err(Refusal(Problem::new(ErrorCode::BodyTooLarge, detail)));
+    }
+    json(body)
+}
+
+/// Reads a JSON object; an empty body counts as `{}`.
 pub(crate) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, Refusal> {
     let text: &[u8] = if body.is_empty() { b"{}" } else { body };
-    serde_json::from_slice(text).map_err(|error| Refusal(Problem::new(ErrorCode::InvalidRequest, error.to_string())))
+    let invalid = |detail: String| Refusal(Problem::new(ErrorCode::InvalidRequest, detail));
+    if !text.trim_ascii_start().starts_with(b"{") {
+        return Err(invalid("the body is not a JSON object".into()));
+    }
+    serde_json::from_slice(text).map_err(|error| invalid(error.to_string()))
+}
+
+/// What a client sent, cut to a length that a refusal may repeat.
+pub(crate) fn shown(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 /// How a document is written, by its content type.
@@ -68,7 +95,7 @@ pub(crate) fn format(headers: &HeaderMap) -> Result<Format, Refusal> {
         "application/yaml" | "application/x-yaml" | "text/yaml" | "text/x-yaml" => Ok(Format::Yaml),
         _ => Err(Refusal(Problem::new(
             ErrorCode::UnsupportedMediaType,
-            format!("`{essence}` is not taken; send `application/json` or `application/yaml`"),
+            format!("`{}` is not taken; send `application/json` or `application/yaml`", shown(&essence)),
         ))),
     }
 }

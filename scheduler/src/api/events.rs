@@ -1,11 +1,13 @@
 //! A plan's log: in pages, or live as server-sent events.
 
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream};
@@ -24,6 +26,8 @@ use crate::{ask, journal};
 /// Log entries read at once.
 const PAGE: usize = 200;
 const PAGE_MAX: usize = 1_000;
+/// Log entries a follower reads at once: there may be thousands of them.
+const FOLLOWER_PAGE: usize = 100;
 /// A follower looks at the log at most so often while commits are made, …
 const LOOK_MIN: Duration = Duration::from_millis(30);
 /// … and at least so often, because commits are made by other processes too.
@@ -54,7 +58,7 @@ pub(crate) async fn list(
         };
     let known = api.site.broker.summary(&plan).await?;
     let Some(seq) = known.get("seq").and_then(|seq| seq.parse::<u64>().ok()) else {
-        return Err(Problem::new(ErrorCode::PlanNotFound, format!("there is no plan `{plan}`")).into());
+        return Err(super::plans::not_found(plan.as_str()));
     };
     if after > seq {
         let detail = format!("the log ends at event {seq}, so there is nothing after event {after}");
@@ -65,7 +69,14 @@ pub(crate) async fn list(
         .and_then(|value| value.to_str().ok())
         .is_some_and(|accept| accept.contains("text/event-stream"));
     if wants_stream {
-        return Ok(Sse::new(follow(api, plan, after)).keep_alive(KeepAlive::default()).into_response());
+        let is_over = known.contains_key("finished") && after == seq;
+        return if is_over {
+            // Tells a client that reconnects by itself that there will be nothing more (HTML Standard, 9.2.3).
+            Ok(StatusCode::NO_CONTENT.into_response())
+        } else {
+            let place = Place::take(&api)?;
+            Ok(Sse::new(follow(api, plan, after, place)).keep_alive(KeepAlive::default()).into_response())
+        };
     }
     let limit = query.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     let records = read(&api, &plan, after, limit).await?;
@@ -84,7 +95,36 @@ async fn read(api: &Api, plan: &PlanId, after: u64, limit: usize) -> Result<Vec<
         let read = journal::records(entry).map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
         records.extend(read.into_iter().filter(|record| record.seq > after));
     }
-    Ok(records)
+    match records.first() {
+        Some(first) if first.seq != after + 1 => {
+            let detail = format!("the log goes on with event {}; see `/v1/plans/{plan}` for the state", first.seq);
+            Err(Problem::new(ErrorCode::EventsTrimmed, detail).into())
+        }
+        Some(_) | None => Ok(records),
+    }
+}
+
+/// One of the event streams that may be open at once, given back when dropped.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(api: &Api) -> Result<Self, Refusal> {
+        let most = api.site.settings.api.streams_max;
+        let taken = api.streams.fetch_add(1, Ordering::Relaxed);
+        let place = Self(api.streams.clone());
+        metrics::gauge!("goalmill_sse_connections").increment(1.0);
+        if taken >= most {
+            return Err(Problem::new(ErrorCode::NotReady, format!("{most} event streams are open; try again")).into());
+        }
+        Ok(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+        metrics::gauge!("goalmill_sse_connections").decrement(1.0);
+    }
 }
 
 struct Follower {
@@ -94,12 +134,13 @@ struct Follower {
     commits: tokio::sync::watch::Receiver<u64>,
     looked: Option<Instant>,
     ended: bool,
+    _place: Place,
 }
 
 /// The log from `after` on, until the plan is final.
-fn follow(api: Api, plan: PlanId, after: u64) -> impl Stream<Item = Result<SseEvent, Infallible>> {
+fn follow(api: Api, plan: PlanId, after: u64, place: Place) -> impl Stream<Item = Result<SseEvent, Infallible>> {
     let commits = api.site.commits.subscribe();
-    let follower = Follower { api, plan, after, commits, looked: None, ended: false };
+    let follower = Follower { api, plan, after, commits, looked: None, ended: false, _place: place };
     let batches = stream::unfold(follower, async |mut follower| {
         let batch = follower.next().await?;
         Some((stream::iter(batch.into_iter().map(Ok)), follower))
@@ -112,7 +153,7 @@ impl Follower {
     async fn next(&mut self) -> Option<Vec<SseEvent>> {
         while !self.ended && !self.api.site.stop.is_cancelled() {
             self.pause().await;
-            let records = match read(&self.api, &self.plan, self.after, PAGE_MAX).await {
+            let records = match read(&self.api, &self.plan, self.after, FOLLOWER_PAGE).await {
                 Ok(records) => records,
                 Err(Refusal(problem)) if problem.code.is_retryable() => continue,
                 Err(Refusal(problem)) => {

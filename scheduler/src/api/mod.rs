@@ -3,14 +3,18 @@
 mod answer;
 mod events;
 mod health;
+mod listing;
 mod plans;
 mod registry;
+mod shape;
 mod steps;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::middleware;
 use axum::routing::{get, post};
 use goalmill_common::problem::{ErrorCode, Problem};
 use tokio::net::TcpListener;
@@ -24,13 +28,18 @@ use answer::Refusal;
 pub(crate) struct Api {
     site: Arc<Site>,
     loops: Loops,
+    /// Event streams open now.
+    streams: Arc<AtomicUsize>,
 }
 
 /// Serves the API until stopped.
 pub(crate) async fn serve(site: Arc<Site>, loops: Loops, listener: TcpListener) {
     let stop = site.stop.clone();
     let body_bytes_max = site.settings.api.body_bytes_max;
-    let router = routes().layer(DefaultBodyLimit::max(body_bytes_max)).with_state(Api { site, loops });
+    let router = routes()
+        .layer(DefaultBodyLimit::max(body_bytes_max))
+        .layer(middleware::from_fn(shape::shape))
+        .with_state(Api { site, loops, streams: Arc::default() });
     let served = axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await });
     if let Err(error) = served.await {
         tracing::error!("the api has stopped: {error}");
@@ -52,7 +61,7 @@ pub(crate) async fn serve_metrics(site: Arc<Site>, listener: TcpListener) {
 fn routes() -> Router<Api> {
     Router::new()
         .route("/v1/goals", post(plans::submit_goal))
-        .route("/v1/plans", post(plans::submit_plan).get(plans::list))
+        .route("/v1/plans", post(plans::submit_plan).get(listing::list))
         .route("/v1/plans:validate", post(plans::validate))
         .route("/v1/plans:preview", post(plans::preview))
         .route("/v1/plans/{id}", get(plans::get).post(plans::act))
@@ -66,6 +75,7 @@ fn routes() -> Router<Api> {
         .route("/v1/workers", get(registry::workers))
         .route("/v1/queues", get(registry::queues))
         .route("/v1/dead-letters/{agent_type}", get(registry::dead_letters))
+        .route("/v1/scaling/{agent_type}", get(registry::scaling))
         .route("/v1/schemas/{name}", get(registry::schema))
         .route("/livez", get(health::livez))
         .route("/readyz", get(health::readyz))

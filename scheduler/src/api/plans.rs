@@ -3,16 +3,16 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use futures_util::future::try_join_all;
-use goalmill_common::command::{Planned, Request, Submit, Verb};
-use goalmill_common::id::{PlanId, ShardId};
+use goalmill_common::command::{Planned, Request, Submit, Verb, fingerprint};
+use goalmill_common::goal::Goal;
+use goalmill_common::id::{PlanId, is_id};
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::PlanStatus;
-use goalmill_common::view::{Explanation, Page, PlanSummary, PlanView, Preview, Results};
+use goalmill_common::view::{Explanation, PlanSummary, PlanView, Preview, Results};
 use goalmill_common::wire::Answer as Accepted;
 use goalmill_engine::{PlanState, validate};
 use serde::Deserialize;
@@ -22,62 +22,78 @@ use super::answer::{self, Refusal};
 use crate::journal::{self, ReadError};
 use crate::{admit, ask, effects};
 
-/// Plans listed at once, unless asked for fewer.
-const PAGE: usize = 50;
-const PAGE_MAX: usize = 500;
+/// Bytes of a `traceparent` that is passed on; the standard's has 55.
+const TRACEPARENT_BYTES_MAX: usize = 128;
 
 type Answer<T> = Result<Json<T>, Refusal>;
 type Body = Result<Bytes, BytesRejection>;
 
 pub(crate) async fn submit_goal(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response, Refusal> {
     answer::format(&headers)?;
-    let goal = admit::goal(&api.site, &answer::body(body)?)?;
-    submit(&api, &headers, |submission, traceparent| Submit {
-        goal,
-        plan: None,
-        submission,
-        source: "http".into(),
-        parent: None,
-        traceparent,
-    })
-    .await
+    let body = answer::body(body)?;
+    let sent = Sent::read(&headers, "goal", &body)?;
+    if let Some(repeated) = sent.repeated(&api).await? {
+        return Ok(repeated);
+    }
+    let goal = admit::goal_aside(&api.site, body).await.inspect_err(count_refused)?;
+    submit(&api, sent, goal, None).await
 }
 
 pub(crate) async fn submit_plan(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response, Refusal> {
-    let admitted = admit::plan(&api.site, &answer::body(body)?, answer::format(&headers)?)?;
-    submit(&api, &headers, |submission, traceparent| Submit {
-        goal: admitted.goal,
-        plan: Some(admitted.planned),
-        submission,
-        source: "http".into(),
-        parent: None,
-        traceparent,
-    })
-    .await
+    let format = answer::format(&headers)?;
+    let body = answer::body(body)?;
+    let sent = Sent::read(&headers, "plan", &body)?;
+    if let Some(repeated) = sent.repeated(&api).await? {
+        return Ok(repeated);
+    }
+    let admitted = admit::plan_aside(&api.site, body, format).await.inspect_err(count_refused)?;
+    submit(&api, sent, admitted.goal, Some(admitted.planned)).await
 }
 
-async fn submit(
-    api: &Api,
-    headers: &HeaderMap,
-    make: impl FnOnce(String, Option<String>) -> Submit,
-) -> Result<Response, Refusal> {
-    metrics::counter!("goalmill_goals_submitted_total", "source" => "http").increment(1);
-    let key = answer::idempotency_key(headers)?;
-    let site = &api.site;
-    let health = site.broker.check().await?;
-    if let Some(key) = &key {
-        let plan = PlanId::derive(site.shards, key);
-        if let Some(status) = journal::status(site.broker.as_ref(), &plan).await? {
-            return Ok(accepted(plan, status));
+fn count_refused(problem: &Problem) {
+    metrics::counter!("goalmill_goals_rejected_total", "reason" => problem.code.as_str()).increment(1);
+}
+
+/// What a submission's headers say.
+struct Sent {
+    key: Option<String>,
+    /// Empty without a key.
+    fingerprint: String,
+    traceparent: Option<String>,
+}
+
+impl Sent {
+    fn read(headers: &HeaderMap, kind: &str, body: &Bytes) -> Result<Self, Refusal> {
+        let key = answer::idempotency_key(headers)?;
+        let fingerprint = key.as_ref().map(|_| fingerprint(kind, body)).unwrap_or_default();
+        let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
+        let traceparent = traceparent.filter(|text| text.len() <= TRACEPARENT_BYTES_MAX).map(Into::into);
+        Ok(Self { key, fingerprint, traceparent })
+    }
+
+    /// The answer to a request that was made before under the same key.
+    async fn repeated(&self, api: &Api) -> Result<Option<Response>, Refusal> {
+        let Some(key) = &self.key else { return Ok(None) };
+        let plan = PlanId::derive(api.site.shards, key);
+        let Some(known) = ask::known(&api.site, &plan).await? else { return Ok(None) };
+        // A plan that came over the stream has no fingerprint; its id alone decides.
+        if known.fingerprint.is_empty() || known.fingerprint == self.fingerprint {
+            return Ok(Some(accepted(known.plan, known.status)));
         }
+        let detail = format!("the key was used for plan `{plan}`, which was sent with another body; use a new key");
+        Err(Problem::new(ErrorCode::IdempotencyKeyReused, detail).into())
     }
-    if health.memory_used > 0.8 {
-        return Err(Problem::new(ErrorCode::MemoryPressure, "redis is short of memory; running plans go on").into());
-    }
-    let submission = key.unwrap_or_else(|| site.random.token());
-    let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok()).map(Into::into);
-    let request = ask::submission(site, "api", make(submission, traceparent));
-    let (plan_id, status) = ask::ask(site, &api.loops, request).await?;
+}
+
+async fn submit(api: &Api, sent: Sent, goal: Goal, plan: Option<Planned>) -> Result<Response, Refusal> {
+    let site = &api.site;
+    site.pulse.admits().inspect_err(count_refused)?;
+    let submission = sent.key.unwrap_or_else(|| site.random.token());
+    let Sent { fingerprint, traceparent, .. } = sent;
+    let source = "http".into();
+    let made = Submit { goal, plan, submission, fingerprint, source, parent: None, traceparent };
+    let (plan_id, status) = ask::ask(site, &api.loops, ask::submission(site, "api", made)).await?;
+    metrics::counter!("goalmill_goals_submitted_total", "source" => "http").increment(1);
     Ok(accepted(plan_id, status))
 }
 
@@ -89,7 +105,7 @@ fn accepted(plan_id: PlanId, status: PlanStatus) -> Response {
 
 pub(crate) async fn validate(State(api): State<Api>, headers: HeaderMap, body: Body) -> Answer<Preview> {
     let text = answer::body(body)?;
-    match admit::plan(&api.site, &text, answer::format(&headers)?) {
+    match admit::plan_aside(&api.site, text, answer::format(&headers)?).await {
         Ok(admitted) => Ok(Json(preview_of(admitted.planned))),
         Err(problem) if problem.errors.is_empty() => Err(problem.into()),
         Err(problem) => Ok(Json(Preview {
@@ -107,7 +123,7 @@ pub(crate) async fn validate(State(api): State<Api>, headers: HeaderMap, body: B
 }
 
 pub(crate) async fn preview(State(api): State<Api>, body: Body) -> Answer<Preview> {
-    let goal = admit::goal(&api.site, &answer::body(body)?)?;
+    let goal = admit::goal_aside(&api.site, answer::body(body)?).await?;
     let planned = effects::propose(&api.site, goal, 0).await?;
     Ok(Json(preview_of(planned)))
 }
@@ -125,37 +141,6 @@ fn preview_of(planned: Planned) -> Preview {
         plan: Some(planned.plan),
         critical_path_seconds,
         cost,
-    }
-}
-
-#[derive(Deserialize)]
-pub(crate) struct ListQuery {
-    limit: Option<usize>,
-    /// Unix milliseconds: only plans last changed before.
-    cursor: Option<u64>,
-    status: Option<PlanStatus>,
-}
-
-pub(crate) async fn list(State(api): State<Api>, Query(query): Query<ListQuery>) -> Answer<Page<PlanSummary>> {
-    let limit = query.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
-    let broker = &api.site.broker;
-    let mut before = query.cursor.unwrap_or(u64::MAX);
-    let mut items = Vec::new();
-    loop {
-        let shards = (0..api.site.shards).map(|n| broker.plans(ShardId(n), before, limit));
-        let mut plans: Vec<(PlanId, u64)> = try_join_all(shards).await?.into_iter().flatten().collect();
-        plans.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        plans.truncate(limit);
-        let more = plans.len() == limit;
-        for (plan, changed_ms) in plans {
-            before = changed_ms;
-            let summary = PlanSummary::from_fields(plan.clone(), &broker.summary(&plan).await?);
-            items.extend(summary.filter(|summary| query.status.is_none_or(|status| status == summary.status)));
-        }
-        if !more || items.len() >= limit {
-            let next = more.then(|| before.to_string());
-            return Ok(Json(Page { items, next }));
-        }
     }
 }
 
@@ -203,7 +188,7 @@ struct Because {
 
 /// `POST /v1/plans/{id}:{verb}`.
 pub(crate) async fn act(State(api): State<Api>, Path(address): Path<String>, body: Body) -> Answer<PlanSummary> {
-    let because: Because = answer::json(&answer::body(body)?)?;
+    let because: Because = answer::small_json(&answer::body(body)?)?;
     let reason = because.reason;
     let (id, verb) = address.rsplit_once(':').unwrap_or((&address, ""));
     let verb = match verb {
@@ -216,22 +201,42 @@ pub(crate) async fn act(State(api): State<Api>, Path(address): Path<String>, bod
         other => return Err(unknown_verb(other, "pause, resume, cancel, approve, reject, replan")),
     };
     tell(&api, id, because.actor, verb).await?;
-    Ok(Json(state(&api, id).await?.summary()))
+    let plan = PlanId::from(id);
+    let summary = PlanSummary::from_fields(plan.clone(), &api.site.broker.summary(&plan).await?);
+    summary.map(Json).ok_or_else(|| not_found(id))
 }
 
 pub(super) fn unknown_verb(verb: &str, known: &str) -> Refusal {
+    let verb = answer::shown(verb);
     Refusal(Problem::new(ErrorCode::NotFound, format!("there is no verb `{verb}`; there are {known}")))
+}
+
+pub(super) fn not_found(id: &str) -> Refusal {
+    Refusal(Problem::new(ErrorCode::PlanNotFound, format!("there is no plan `{}`", answer::shown(id))))
 }
 
 /// Asks a plan's shard; a plan that has ended is a conflict, an unknown one is not found.
 pub(super) async fn tell(api: &Api, id: &str, actor: String, verb: Verb) -> Result<(), Refusal> {
-    let actor = if actor.is_empty() { "api".into() } else { actor };
+    let actor = match actor.as_str() {
+        "" => "api".into(),
+        name if is_id(name) => actor,
+        _ => return Err(Problem::new(ErrorCode::InvalidRequest, "`actor` must be an id, such as `cli:ann`").into()),
+    };
     let request = Request { plan: id.into(), actor, answer: None, verb };
     match ask::ask(&api.site, &api.loops, request).await {
         Ok(_) => Ok(()),
         Err(problem) if problem.code == ErrorCode::PlanNotFound => {
-            let status = state(api, id).await?.status();
-            Err(Problem::new(ErrorCode::PlanFinal, format!("the plan has ended as {status}")).into())
+            let known = ask::known(&api.site, &id.into()).await?.ok_or(problem)?;
+            let status = known.status;
+            Err(if status.is_final() {
+                Problem::new(ErrorCode::PlanFinal, format!("the plan has ended as {status}"))
+            } else {
+                Problem::new(
+                    ErrorCode::NotReady,
+                    format!("the plan is {status}, but its shard does not have it; try again"),
+                )
+            }
+            .into())
         }
         Err(problem) => Err(problem.into()),
     }
@@ -243,7 +248,7 @@ pub(super) async fn state(api: &Api, id: &str) -> Result<PlanState, Refusal> {
     ask::shard_of(&api.site, &plan)?;
     match journal::read(api.site.broker.as_ref(), &plan).await {
         Ok(Some(state)) => Ok(state),
-        Ok(None) => Err(Problem::new(ErrorCode::PlanNotFound, format!("there is no plan `{id}`")).into()),
+        Ok(None) => Err(not_found(id)),
         Err(ReadError::Broker(error)) => Err(error.into()),
         Err(error) => Err(Problem::new(ErrorCode::Internal, format!("plan `{id}`: {error}")).into()),
     }

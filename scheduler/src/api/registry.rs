@@ -32,7 +32,7 @@ pub(crate) async fn register(
     State(api): State<Api>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, Json<Agent>), Refusal> {
-    let agent: Agent = answer::json(&answer::body(body)?)?;
+    let agent: Agent = answer::small_json(&answer::body(body)?)?;
     let wrong = |what: &str| Refusal(Problem::new(ErrorCode::InvalidRequest, what));
     if !is_id(agent.agent_type.as_str()) || agent.agent_type.is_auto() {
         return Err(wrong("`agent_type` must be an id, and not `auto`"));
@@ -57,7 +57,7 @@ pub(crate) struct RouteAnswer {
 }
 
 pub(crate) async fn route(State(api): State<Api>, body: Result<Bytes, BytesRejection>) -> Answer<RouteAnswer> {
-    let request: RouteRequest = answer::json(&answer::body(body)?)?;
+    let request: RouteRequest = answer::small_json(&answer::body(body)?)?;
     let candidates = api.site.directory.router().route(&request.text);
     Ok(Json(RouteAnswer { candidates }))
 }
@@ -68,15 +68,7 @@ pub(crate) async fn workers(State(api): State<Api>) -> Answer<Page<WorkerBeat>> 
 }
 
 pub(crate) async fn queues(State(api): State<Api>) -> Answer<Page<QueueView>> {
-    let workers = api.site.directory.workers();
-    let mut served = BTreeMap::<AgentType, (u32, u32)>::new();
-    for worker in workers.iter() {
-        for agent_type in &worker.agents {
-            let (count, slots) = served.entry(agent_type.clone()).or_default();
-            *count += 1;
-            *slots += worker.slots;
-        }
-    }
+    let served = served(&api);
     let items = api.site.broker.queues().await?.into_iter().map(|queue| {
         let (workers, slots) = served.get(&queue.agent_type).copied().unwrap_or_default();
         QueueView {
@@ -91,8 +83,51 @@ pub(crate) async fn queues(State(api): State<Api>) -> Answer<Page<QueueView>> {
     Ok(Json(Page { items: items.collect(), next: None }))
 }
 
+/// Live workers and their slots, by agent type.
+fn served(api: &Api) -> BTreeMap<AgentType, (u32, u32)> {
+    let mut served = BTreeMap::<AgentType, (u32, u32)>::new();
+    for worker in api.site.directory.workers().iter() {
+        for agent_type in &worker.agents {
+            let (count, slots) = served.entry(agent_type.clone()).or_default();
+            *count += 1;
+            *slots += worker.slots;
+        }
+    }
+    served
+}
+
+/// What an autoscaler reads: numbers in any case, zeros for an agent type that has no queue.
+#[derive(Serialize)]
+pub(crate) struct Scaling {
+    agent_type: AgentType,
+    waiting: u64,
+    running: u64,
+    slots: u32,
+    workers: u32,
+    /// Slots that would serve all of it at once.
+    desired_slots: u64,
+}
+
+pub(crate) async fn scaling(State(api): State<Api>, Path(agent_type): Path<String>) -> Answer<Scaling> {
+    let agent_type = known_form(agent_type)?;
+    let queues = api.site.broker.queues().await?;
+    let queue = queues.into_iter().find(|queue| queue.agent_type == agent_type);
+    let (waiting, running) = queue.map_or((0, 0), |queue| (queue.waiting, queue.pending));
+    let (workers, slots) = served(&api).get(&agent_type).copied().unwrap_or_default();
+    Ok(Json(Scaling { agent_type, waiting, running, slots, workers, desired_slots: waiting.saturating_add(running) }))
+}
+
+/// An agent type from an address.
+fn known_form(agent_type: String) -> Result<AgentType, Refusal> {
+    if is_id(&agent_type) {
+        return Ok(agent_type.into());
+    }
+    let detail = format!("`{}` cannot be an agent type", answer::shown(&agent_type));
+    Err(Problem::new(ErrorCode::NotFound, detail).into())
+}
+
 pub(crate) async fn dead_letters(State(api): State<Api>, Path(agent_type): Path<String>) -> Answer<Page<Value>> {
-    let letters = api.site.broker.dead_letters(&agent_type.into(), LETTERS).await?;
+    let letters = api.site.broker.dead_letters(&known_form(agent_type)?, LETTERS).await?;
     let items = letters.into_iter().map(|(entry, letter)| {
         json!({
             "entry": entry,
@@ -111,6 +146,9 @@ pub(crate) async fn dead_letters(State(api): State<Api>, Path(agent_type): Path<
 pub(crate) async fn schema(Path(name): Path<String>) -> Answer<Value> {
     goalmill_common::schema::schema(&name).map(Json).ok_or_else(|| {
         let known = goalmill_common::schema::NAMES.join("`, `");
-        Refusal(Problem::new(ErrorCode::NotFound, format!("there is no schema `{name}`; there are `{known}`")))
+        Refusal(Problem::new(
+            ErrorCode::NotFound,
+            format!("there is no schema `{}`; there are `{known}`", answer::shown(&name)),
+        ))
     })
 }

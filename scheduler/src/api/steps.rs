@@ -15,6 +15,9 @@ use super::Api;
 use super::answer::{self, Refusal};
 use super::plans::{state, tell, unknown_verb};
 
+/// Bytes of a reason.
+const REASON_BYTES_MAX: usize = 64 << 10;
+
 type Answer<T> = Result<Json<T>, Refusal>;
 
 pub(crate) async fn get(State(api): State<Api>, Path((id, step)): Path<(String, String)>) -> Answer<StepView> {
@@ -36,6 +39,7 @@ pub(crate) async fn act(
     body: Result<Bytes, BytesRejection>,
 ) -> Answer<StepView> {
     let because: Because = answer::json(&answer::body(body)?)?;
+    check(&because, api.site.settings.limits.payload_bytes_max)?;
     let (name, verb) = address.rsplit_once(':').unwrap_or((&address, ""));
     let (step, reason) = (StepId::from(name), because.reason);
     let verb = match verb {
@@ -50,10 +54,19 @@ pub(crate) async fn act(
     view(&api, &id, name).await
 }
 
+fn check(because: &Because, payload_bytes_max: usize) -> Result<(), Refusal> {
+    let outputs = because.outputs.as_ref().map_or(0, |outputs| outputs.text().len());
+    let too_large = [("outputs", outputs, payload_bytes_max), ("reason", because.reason.len(), REASON_BYTES_MAX)]
+        .into_iter()
+        .find(|(_, bytes, most)| bytes > most);
+    let Some((name, bytes, most)) = too_large else { return Ok(()) };
+    Err(Problem::new(ErrorCode::BodyTooLarge, format!("`{name}` has {bytes} bytes, more than {most}")).into())
+}
+
 async fn view(api: &Api, id: &str, step: &str) -> Answer<StepView> {
     let view = state(api, id).await?.view(true);
     let found = view.steps.into_iter().find(|s| s.id.as_str() == step);
-    found
-        .map(Json)
-        .ok_or_else(|| Refusal(Problem::new(ErrorCode::StepNotFound, format!("plan `{id}` has no step `{step}`"))))
+    found.map(Json).ok_or_else(|| {
+        Refusal(Problem::new(ErrorCode::StepNotFound, format!("plan `{id}` has no step `{}`", answer::shown(step))))
+    })
 }

@@ -126,10 +126,10 @@ impl Reader for EmbeddedReader {
             }
         }
         // A full stream must not starve the others.
+        self.turn = self.turn.wrapping_add(1);
         let first = self.turn % agent_types.len();
         let mut agent_types = agent_types.to_vec();
         agent_types.rotate_left(first);
-        self.turn = self.turn.wrapping_add(1);
         let agent_types = agent_types.as_slice();
         let topics: Vec<Topic> = agent_types.iter().cloned().map(Topic::Tasks).collect();
         let record =

@@ -1,7 +1,7 @@
 //! Random plans and random histories: what must always hold, holds, and everything comes to an end.
 
 use goalmill_common::command::Verb;
-use goalmill_common::event::Record;
+use goalmill_common::event::{Record, read_entry, write_entry};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::plan::{
@@ -274,7 +274,8 @@ fn check_log(world: &World) {
     let mut replayed = PlanState::default();
     for record in &world.log {
         audit.read(record);
-        let again = Record::from_line(&record.to_line()).expect("a line reads back");
+        let entry = String::from_utf8(write_entry(std::slice::from_ref(record))).expect("JSON is UTF-8");
+        let again = read_entry(&entry, record.time_ms).expect("an entry reads back").remove(0);
         assert_eq!(again, *record);
         apply(&mut replayed, &again).expect("the log folds");
     }

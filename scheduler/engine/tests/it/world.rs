@@ -252,6 +252,7 @@ pub fn submission(plan: Option<Plan>) -> Submit {
         goal: Goal { description: "test".into(), ..Goal::default() },
         plan: plan.map(planned),
         submission: "req-1".into(),
+        fingerprint: String::new(),
         source: "urn:test".into(),
         parent: None,
         traceparent: None,

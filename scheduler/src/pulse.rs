@@ -1,0 +1,98 @@
+//! How the back end feels, looked at once a second for everybody, and what is measured on the way.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use goalmill_broker::{BrokerError, Health};
+use goalmill_common::id::{AgentType, ShardId};
+use goalmill_common::problem::{ErrorCode, Problem};
+use metrics::gauge;
+
+use crate::ask::store;
+use crate::shard::Loops;
+use crate::site::Site;
+
+/// How often it is looked at.
+const BEAT: Duration = Duration::from_secs(1);
+/// Share of the memory limit above which nothing new is taken.
+const MEMORY_USED_MAX: f64 = 0.8;
+/// Label of the agent types that get none of their own.
+const OTHER: &str = "other";
+
+/// The last look.
+#[derive(Debug, Default)]
+pub(crate) struct Pulse(RwLock<Option<Result<Health, BrokerError>>>);
+
+impl Pulse {
+    /// Whether something new may be taken; running plans go on in any case.
+    pub(crate) fn admits(&self) -> Result<(), Problem> {
+        match self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            Some(Err(error)) => Err(store(error)),
+            Some(Ok(health)) if health.memory_used > MEMORY_USED_MAX => {
+                Err(Problem::new(ErrorCode::MemoryPressure, "redis is short of memory; running plans go on"))
+            }
+            Some(Ok(_)) | None => Ok(()),
+        }
+    }
+
+    fn keep(&self, look: Result<Health, BrokerError>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(look);
+    }
+}
+
+/// Looks until stopped.
+pub(crate) async fn run(site: Arc<Site>, loops: Loops) {
+    while !site.stop.is_cancelled() {
+        let look = site.broker.check().await;
+        gauge!("goalmill_build_info", "version" => env!("CARGO_PKG_VERSION"), "component" => "scheduler").set(1.0);
+        gauge!("goalmill_redis_up").set(f64::from(u8::from(look.is_ok())));
+        if let Ok(health) = &look {
+            gauge!("goalmill_redis_memory_used_ratio").set(health.memory_used);
+        }
+        site.pulse.keep(look);
+        let owned = loops.owned();
+        gauge!("goalmill_shards_owned").set(count(owned.len()));
+        // One scheduler speaks for the installation, so that sums are right.
+        let leads = owned.contains(&ShardId(0));
+        gauge!("goalmill_scheduler_leader").set(f64::from(u8::from(leads)));
+        if leads && let Err(error) = measure(&site).await {
+            tracing::debug!("the queues could not be measured: {error}");
+        }
+        tokio::select! {
+            biased;
+            () = site.stop.cancelled() => {}
+            () = tokio::time::sleep(BEAT) => {}
+        }
+    }
+}
+
+/// Sets the gauges of queues and workers.
+async fn measure(site: &Site) -> Result<(), BrokerError> {
+    let most = site.settings.metrics.agent_types_max;
+    let mut waiting = BTreeMap::<String, [u64; 3]>::new();
+    for (n, queue) in site.broker.queues().await?.into_iter().enumerate() {
+        let sums = waiting.entry(label(n, most, &queue.agent_type)).or_default();
+        for (sum, more) in sums.iter_mut().zip([queue.waiting, queue.pending, queue.dead_letters]) {
+            *sum += more;
+        }
+    }
+    for (agent_type, [backlog, pending, dead]) in waiting {
+        gauge!("goalmill_stream_backlog_entries", "agent_type" => agent_type.clone()).set(backlog as f64);
+        gauge!("goalmill_stream_pending_entries", "agent_type" => agent_type.clone()).set(pending as f64);
+        gauge!("goalmill_dead_letter_entries", "agent_type" => agent_type).set(dead as f64);
+    }
+    let workers = site.directory.workers();
+    let draining = workers.iter().filter(|worker| worker.draining).count();
+    gauge!("goalmill_workers", "state" => "active").set(count(workers.len() - draining));
+    gauge!("goalmill_workers", "state" => "draining").set(count(draining));
+    Ok(())
+}
+
+fn label(n: usize, most: usize, agent_type: &AgentType) -> String {
+    if n < most { agent_type.to_string() } else { OTHER.to_owned() }
+}
+
+fn count(n: usize) -> f64 {
+    u32::try_from(n).map_or(f64::from(u32::MAX), f64::from)
+}
