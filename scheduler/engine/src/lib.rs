@@ -2,6 +2,7 @@
 
 mod command;
 mod effect;
+pub mod mutant;
 
 pub mod expression;
 mod near;
