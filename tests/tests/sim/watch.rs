@@ -45,7 +45,7 @@ pub struct Watch {
     pub window_min: u32,
     slots: BTreeMap<WorkerId, u32>,
     /// What lies behind each entry that somebody was given.
-    entries: BTreeMap<(AgentType, EntryId), Attempt>,
+    entries: BTreeMap<(AgentType, EntryId), (Attempt, AttemptToken)>,
     /// Outputs that were reported of each attempt.
     outputs: BTreeMap<Attempt, BTreeSet<String>>,
     tokens: BTreeMap<Attempt, AttemptToken>,
@@ -99,8 +99,8 @@ impl Watch {
     pub fn delivered(&mut self, deliveries: &[Delivery]) {
         for delivery in deliveries {
             let Ok(task) = read_task(&delivery.data) else { continue };
-            self.entries
-                .insert((delivery.agent_type.clone(), delivery.entry.clone()), (task.plan, task.step, task.attempt));
+            let attempt = (task.plan, task.step, task.attempt);
+            self.entries.insert((delivery.agent_type.clone(), delivery.entry.clone()), (attempt, task.token));
         }
     }
 
@@ -287,10 +287,11 @@ impl Watch {
     /// No task is taken off its stream while the log counts on it (I14).
     fn check_acknowledged(&mut self, commit: &Commit) {
         for entry in &commit.acknowledged {
-            let Some((plan, step, attempt)) = self.entries.get(entry).cloned() else { continue };
+            let Some(((plan, step, attempt), token)) = self.entries.get(entry).cloned() else { continue };
             let Some(state) = self.kept.plans.get(&plan) else { continue };
-            let at = state.step_index(&step).and_then(|index| state.step(index));
-            if at.is_some_and(|at| at.attempt == attempt && at.status.is_in_flight()) {
+            let Some(index) = state.step_index(&step) else { continue };
+            let flies = state.step(index).is_some_and(|at| at.attempt == attempt && at.status.is_in_flight());
+            if flies && state.token(index) == Some(token) {
                 self.report(format!("[I14] attempt {attempt} of `{step}` of `{plan}` is acknowledged and in flight"));
             }
         }
