@@ -96,12 +96,22 @@ impl Owned {
         self.plans.len()
     }
 
+    /// Whether the plan is in memory.
+    pub(crate) fn holds(&self, plan: &PlanId) -> bool {
+        self.slots.contains_key(plan)
+    }
+
+    /// Remembers, for this turn, that a plan which is not in memory has ended.
+    pub(crate) fn note_ended(&mut self, plan: PlanId, status: PlanStatus) {
+        self.turn.ended.insert(plan, status);
+    }
+
     /// When the next timer is due, Unix milliseconds.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         self.timers.next_ms()
     }
 
-    /// Begins a turn: all its events carry this time.
+    /// Begins a turn, once: all its events carry this time, since a log entry has only one.
     pub(crate) fn begin_turn(&mut self) {
         self.now_ms = self.now_ms.max(self.clock.now_ms());
     }
@@ -282,17 +292,24 @@ impl Owned {
         if let Some(slot) = self.slots.get(&plan) {
             return Ok((plan, self.plans[slot].state.status()));
         }
+        if let Some(status) = self.turn.ended.get(&plan) {
+            let verdict = Ok((plan, *status));
+            self.errand(Errand::answer(submit.submission, verdict.clone()));
+            return verdict;
+        }
         let slot = self.hold(PlanState::default());
         let secret = self.random.token();
         let submission = submit.submission.clone();
         let command = Command::Submit { plan_id: plan.clone(), secret, submit };
+        // Before its effects: a sub-plan may end at once and rolls up then.
+        self.slots.insert(plan.clone(), slot);
         if let Err(rejection) = self.handle(slot, Some(&actor), command) {
             self.plans.remove(&slot);
+            self.slots.remove(&plan);
             let problem = problem(&rejection);
             self.errand(Errand::answer(submission, Err(problem.clone())));
             return Err(problem);
         }
-        self.slots.insert(plan.clone(), slot);
         Ok((plan, self.plans[&slot].state.status()))
     }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use goalmill_broker::{BrokerError, Commit, Committed, Entry};
+use goalmill_common::command::{Request, Verb};
 use goalmill_common::id::{AgentType, EntryId, ShardId};
+use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Inbox;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -90,7 +92,7 @@ impl Loop {
                 }
             }
             first = false;
-            if let Err(end) = self.take_all(inbox) {
+            if let Err(end) = self.take_all(inbox).await {
                 return end;
             }
             self.owned.take_timers();
@@ -133,28 +135,27 @@ impl Loop {
         let wake = due.map_or(beat, |due| due.min(beat));
         tokio::select! {
            biased;
-            () = self.release.cancelled() => {}
+            () = self.release.cancelled() => self.owned.begin_turn(),
             batch = inbox.recv() => {
                 self.owned.begin_turn();
-                self.take_batch(batch)?;
+                self.take_batch(batch).await?;
             }
             local = self.locals.recv() => {
                 self.owned.begin_turn();
                 if let Some(local) = local {
-                    self.owned.take_local(local);
+                    self.take_local(local).await?;
                 }
             }
-            () = tokio::time::sleep_until(wake) => {}
+            () = tokio::time::sleep_until(wake) => self.owned.begin_turn(),
         }
-        self.owned.begin_turn();
         Ok(())
     }
 
     /// Takes everything else that is there already.
-    fn take_all(&mut self, inbox: &mut mpsc::Receiver<Batch>) -> Result<(), End> {
+    async fn take_all(&mut self, inbox: &mut mpsc::Receiver<Batch>) -> Result<(), End> {
         while !self.owned.is_full() {
             match inbox.try_recv() {
-                Ok(batch) => self.take_batch(Some(batch))?,
+                Ok(batch) => self.take_batch(Some(batch)).await?,
                 Err(_) => break,
             }
         }
@@ -163,23 +164,51 @@ impl Loop {
                 break;
             }
             match self.locals.try_recv() {
-                Ok(local) => self.owned.take_local(local),
+                Ok(local) => self.take_local(local).await?,
                 Err(_) => break,
             }
         }
         Ok(())
     }
 
-    fn take_batch(&mut self, batch: Option<Batch>) -> Result<(), End> {
+    async fn take_batch(&mut self, batch: Option<Batch>) -> Result<(), End> {
         match batch {
             Some(Ok(entries)) => {
                 for (id, entry) in entries {
+                    if let Inbox::Request(request) = &entry {
+                        self.look_up(request).await?;
+                    }
                     self.owned.take_entry(id, entry);
                 }
                 Ok(())
             }
             Some(Err(error)) => Err(End::Lost(error.to_string())),
             None => Err(End::Lost("the inbox reader ended".into())),
+        }
+    }
+
+    async fn take_local(&mut self, local: Local) -> Result<(), End> {
+        if let Local::Request { request, .. } = &local {
+            self.look_up(request).await?;
+        }
+        self.owned.take_local(local);
+        Ok(())
+    }
+
+    /// Finds out whether a plan that is to begin has run already: memory knows only those that have not ended.
+    async fn look_up(&mut self, request: &Request) -> Result<(), End> {
+        if !matches!(request.verb, Verb::Submit(_)) || self.owned.holds(&request.plan) {
+            return Ok(());
+        }
+        match self.site.broker.summary(&request.plan).await {
+            Ok(summary) => {
+                let status = summary.get("status").and_then(|status| PlanStatus::parse(status));
+                if let Some(status) = status {
+                    self.owned.note_ended(request.plan.clone(), status);
+                }
+                Ok(())
+            }
+            Err(error) => Err(End::Lost(error.to_string())),
         }
     }
 

@@ -25,6 +25,8 @@ const FOUND_MAX: usize = 20;
 pub struct Kept {
     pub plans: BTreeMap<PlanId, PlanState>,
     shards: BTreeMap<ShardId, Shard>,
+    /// What lies behind each entry that somebody was given.
+    entries: BTreeMap<(AgentType, EntryId), (Attempt, AttemptToken)>,
 }
 
 #[derive(Clone, Default)]
@@ -44,8 +46,6 @@ pub struct Watch {
     /// The least that settings allow to be out.
     pub window_min: u32,
     slots: BTreeMap<WorkerId, u32>,
-    /// What lies behind each entry that somebody was given.
-    entries: BTreeMap<(AgentType, EntryId), (Attempt, AttemptToken)>,
     /// Outputs that were reported of each attempt.
     outputs: BTreeMap<Attempt, BTreeSet<String>>,
     tokens: BTreeMap<Attempt, AttemptToken>,
@@ -100,7 +100,7 @@ impl Watch {
         for delivery in deliveries {
             let Ok(task) = read_task(&delivery.data) else { continue };
             let attempt = (task.plan, task.step, task.attempt);
-            self.entries.insert((delivery.agent_type.clone(), delivery.entry.clone()), (attempt, task.token));
+            self.kept.entries.insert((delivery.agent_type.clone(), delivery.entry.clone()), (attempt, task.token));
         }
     }
 
@@ -287,7 +287,7 @@ impl Watch {
     /// No task is taken off its stream while the log counts on it (I14).
     fn check_acknowledged(&mut self, commit: &Commit) {
         for entry in &commit.acknowledged {
-            let Some(((plan, step, attempt), token)) = self.entries.get(entry).cloned() else { continue };
+            let Some(((plan, step, attempt), token)) = self.kept.entries.get(entry).cloned() else { continue };
             let Some(state) = self.kept.plans.get(&plan) else { continue };
             let Some(index) = state.step_index(&step) else { continue };
             let flies = state.step(index).is_some_and(|at| at.attempt == attempt && at.status.is_in_flight());
