@@ -1,1 +1,72 @@
-fn main() {}
+//! `goalmill`: one program for every role and for the commands around them.
+
+mod args;
+mod bench;
+mod budget;
+mod client;
+mod commands;
+mod doctor;
+mod exit;
+mod import;
+mod output;
+mod replay;
+mod roles;
+mod sse;
+mod watch;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use goalmill_common::telemetry::{self, LogFormat};
+
+use args::{Cli, Command, Format, LogForm};
+use exit::Outcome;
+use output::Screen;
+
+fn main() -> ExitCode {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let cli = Cli::parse();
+    let screen = Screen::new(&cli.globals);
+    log(&cli);
+    ExitCode::from(match start(cli, screen.clone()) {
+        Ok(exit) => exit.code(),
+        Err(failed) => {
+            let text = match screen.format {
+                Format::Json | Format::Jsonl => failed.to_json().to_string(),
+                Format::Table | Format::Yaml | Format::Name => format!("error: {failed}"),
+            };
+            drop(writeln!(std::io::stderr(), "{text}"));
+            failed.exit.code()
+        }
+    })
+}
+
+fn start(cli: Cli, screen: Screen) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let outcome = runtime.block_on(commands::run(cli, screen));
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Starts the log: warnings for client commands, more for roles, or what was asked for.
+fn log(cli: &Cli) {
+    let role = match &cli.command {
+        Command::Scheduler(args) => Some(&args.role),
+        Command::Worker(args) if args.command.is_none() => Some(&args.run.role),
+        _ => None,
+    };
+    let level = match (cli.globals.quiet, cli.globals.verbose) {
+        (true, _) => "error",
+        (false, 0) if role.is_some() => "info",
+        (false, 0) => "warn",
+        (false, 1) => "info",
+        (false, 2) => "debug",
+        (false, _) => "trace",
+    };
+    let format = match role.map(|role| role.log_format) {
+        Some(LogForm::Json) => LogFormat::Json,
+        Some(LogForm::Text) | None => LogFormat::Text,
+    };
+    telemetry::log(level, format);
+}

@@ -25,20 +25,48 @@ pub struct Request {
 #[serde(rename_all = "snake_case")]
 pub enum Verb {
     Submit(Box<Submit>),
-    Pause { reason: String },
-    Resume { reason: String },
-    Cancel { reason: String },
-    Approve { reason: String },
-    Reject { reason: String },
+    Pause {
+        reason: String,
+    },
+    Resume {
+        reason: String,
+    },
+    Cancel {
+        reason: String,
+    },
+    Approve {
+        reason: String,
+    },
+    Reject {
+        reason: String,
+    },
     /// Asks a planner for another way to do what remains.
-    Replan { reason: String },
+    Replan {
+        reason: String,
+    },
     /// Tries a waiting step again at once.
-    RetryStep { step: StepId, reason: String },
-    SkipStep { step: StepId, reason: String },
+    RetryStep {
+        step: StepId,
+        reason: String,
+    },
+    SkipStep {
+        step: StepId,
+        reason: String,
+    },
     /// Records outputs by hand.
-    CompleteStep { step: StepId, outputs: Json, reason: String },
-    ApproveStep { step: StepId, reason: String },
-    RejectStep { step: StepId, reason: String },
+    CompleteStep {
+        step: StepId,
+        outputs: Json,
+        reason: String,
+    },
+    ApproveStep {
+        step: StepId,
+        reason: String,
+    },
+    RejectStep {
+        step: StepId,
+        reason: String,
+    },
 }
 
 /// A goal to plan, or a plan to run; already validated and routed.

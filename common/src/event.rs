@@ -249,6 +249,8 @@ pub struct PlanRevised {
     pub confidence_delta: f64,
 }
 
+/// The plan is final. Steps in flight were cancelled by events of their own before; those that had not begun are
+/// cancelled by this one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanEnded {
     pub status: PlanStatus,

@@ -33,9 +33,7 @@ pub struct Goal {
 }
 
 /// 1 (last) to 10 (first); 5 unless told.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct Priority(#[schemars(range(min = 1, max = 10))] pub u8);
 

@@ -3,25 +3,25 @@
 //! No I/O and no async here: words (ids, goals, plans, steps, statuses), messages (submissions, tasks,
 //! reports, events), where they live (keys), and the small pure functions both sides must agree on.
 
-pub mod id;
-pub mod json;
-pub mod limits;
-pub mod status;
-pub mod failure;
-pub mod goal;
-pub mod plan;
-pub mod task;
-pub mod report;
-pub mod event;
 pub mod agent;
-pub mod command;
-pub mod problem;
-pub mod wire;
-pub mod view;
-pub mod keys;
 pub mod backoff;
 pub mod clock;
-pub mod random;
+pub mod command;
 pub mod config;
+pub mod event;
+pub mod failure;
+pub mod goal;
+pub mod id;
+pub mod json;
+pub mod keys;
+pub mod limits;
+pub mod plan;
+pub mod problem;
+pub mod random;
+pub mod report;
 pub mod schema;
+pub mod status;
+pub mod task;
 pub mod telemetry;
+pub mod view;
+pub mod wire;

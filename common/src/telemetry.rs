@@ -28,11 +28,9 @@ pub fn log(level: &str, format: LogFormat) {
 }
 
 /// Waiting times, seconds.
-const WAIT: &[f64] =
-    &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0];
+const WAIT: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0];
 /// Execution times, seconds.
-const RUN: &[f64] =
-    &[0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0];
+const RUN: &[f64] = &[0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0];
 
 /// The process-wide metrics recorder: installed by the first call, shared by the later ones; `None` when the
 /// program that embeds us has one of its own.

@@ -38,8 +38,7 @@ pub(crate) fn goal(site: &Site, text: &[u8]) -> Result<Goal, Problem> {
 /// Reads, checks and routes a plan.
 pub(crate) fn plan(site: &Site, text: &[u8], format: Format) -> Result<Admitted, Problem> {
     let draft = read(site, text, format, ErrorCode::InvalidPlan)?;
-    let (goal, draft) = draft::split_goal(&draft);
-    let goal = match goal {
+    let goal = match draft::split_goal(&draft) {
         Some(goal) => goal_of(site, &goal)?,
         None => Goal::default(),
     };
@@ -47,8 +46,7 @@ pub(crate) fn plan(site: &Site, text: &[u8], format: Format) -> Result<Admitted,
         validate::plan(&draft, &site.settings.limits).map_err(|issues| refused(ErrorCode::InvalidPlan, issues))?;
     let Checked { mut plan, warnings, .. } = checked;
     let routes = site.directory.route(&mut plan).map_err(|issues| refused(ErrorCode::Unroutable, issues))?;
-    let planned =
-        Planned { plan, planner: "submitted".into(), confidence: 1.0, provenance: None, warnings, routes };
+    let planned = Planned { plan, planner: "submitted".into(), confidence: 1.0, provenance: None, warnings, routes };
     Ok(Admitted { goal, planned })
 }
 

@@ -62,9 +62,7 @@ impl Process {
     pub async fn wait_exit(&mut self, limit: Duration) -> Result<ExitStatus> {
         let ended = until_some(limit, async || self.child.try_wait().transpose()).await;
         ended
-            .with_context(|| {
-                format!("the process did not end within {limit:?}: {}", self.output())
-            })?
+            .with_context(|| format!("the process did not end within {limit:?}: {}", self.output()))?
             .map_err(Into::into)
     }
 
@@ -76,8 +74,7 @@ impl Process {
             found.map(Some).or(ended.then_some(None))
         });
         let line = line.await;
-        line.flatten()
-            .with_context(|| format!("no line with `{text}` within {limit:?}: {}", self.output()))
+        line.flatten().with_context(|| format!("no line with `{text}` within {limit:?}: {}", self.output()))
     }
 
     /// Waits until `<base_url>/readyz` answers 200.
@@ -90,11 +87,7 @@ impl Process {
             let answer = reqwest::get(&url).await.ok()?;
             answer.status().is_success().then_some(true)
         });
-        ensure!(
-            ready.await == Some(true),
-            "`{url}` is not ready within {limit:?}: {}",
-            self.output()
-        );
+        ensure!(ready.await == Some(true), "`{url}` is not ready within {limit:?}: {}", self.output());
         Ok(())
     }
 }
@@ -113,11 +106,7 @@ pub fn binary() -> PathBuf {
     let test = std::env::current_exe().expect("a running program has a path");
     let profile = test.ancestors().nth(2).expect("tests run from `target/<profile>/deps`");
     let binary = profile.join(format!("goalmill{}", std::env::consts::EXE_SUFFIX));
-    assert!(
-        binary.exists(),
-        "`{}` is missing: run `cargo build -p goalmill` first",
-        binary.display()
-    );
+    assert!(binary.exists(), "`{}` is missing: run `cargo build -p goalmill` first", binary.display());
     binary
 }
 
@@ -126,4 +115,35 @@ pub fn signal(pid: u32, name: &str) -> Result<()> {
     let status = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status()?;
     ensure!(status.success(), "signal {name} did not reach process {pid}");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wait::{SOON, until};
+
+    #[tokio::test]
+    async fn a_process_is_read_held_and_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done"]);
+        let mut process = Process::spawn(&mut shell, &log).unwrap();
+        assert_eq!(process.wait_line("ready", SOON).await.unwrap(), "ready");
+        process.stop_process().unwrap();
+        process.cont().unwrap();
+        process.terminate().unwrap();
+        assert_eq!(process.wait_exit(SOON).await.unwrap().code(), Some(7));
+        assert!(process.wait_line("never printed", SOON).await.is_err(), "a process that ended prints no more");
+    }
+
+    #[tokio::test]
+    async fn a_dropped_process_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut sleep = Command::new("sleep");
+        let process = Process::spawn(sleep.arg("600"), &dir.path().join("log")).unwrap();
+        let pid = process.pid();
+        drop(process);
+        until(SOON, async || signal(pid, "0").is_err()).await;
+    }
 }

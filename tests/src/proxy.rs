@@ -61,12 +61,7 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
         let weather = watch::Sender::new(Weather::Fair);
-        let shared = Arc::new(Shared {
-            target,
-            weather,
-            ambush: Mutex::default(),
-            connections: AtomicU64::new(0),
-        });
+        let shared = Arc::new(Shared { target, weather, ambush: Mutex::default(), connections: AtomicU64::new(0) });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Ok(Self { port, shared, accepting })
     }
@@ -150,9 +145,7 @@ impl Shared {
                 *after -= 1;
                 false
             }
-            Some(Ambush::ReplyTo(text))
-                if way == Way::Request && bytes.windows(text.len()).any(|w| w == text) =>
-            {
+            Some(Ambush::ReplyTo(text)) if way == Way::Request && bytes.windows(text.len()).any(|w| w == text) => {
                 *ambush = None;
                 *doomed = true;
                 false
@@ -188,13 +181,7 @@ async fn serve(client: TcpStream, shared: Arc<Shared>) {
     }
 }
 
-async fn pass(
-    way: Way,
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
-    shared: &Shared,
-    doomed: &Mutex<bool>,
-) {
+async fn pass(way: Way, mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared, doomed: &Mutex<bool>) {
     let mut weather = shared.weather.subscribe();
     let mut buffer = vec![0; 64 << 10];
     while let Ok(length @ 1..) = from.read(&mut buffer).await {

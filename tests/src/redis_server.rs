@@ -85,9 +85,9 @@ impl RedisServer {
         self.dir.path()
     }
 
-    /// Settings that reach this server.
+    /// Settings that reach this server, and are patient: the machine may be busy with other tests.
     pub fn settings(&self) -> RedisSettings {
-        RedisSettings { url: self.url(), ..RedisSettings::default() }
+        RedisSettings { url: self.url(), connect_ms: 10_000, response_ms: 20_000, ..RedisSettings::default() }
     }
 
     /// A plain connection, for looking at keys.
@@ -170,7 +170,9 @@ impl RedisServer {
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()
-            .context("`redis-server` 7.0 or newer must be on PATH: `apt-get install redis-server`, `brew install redis`")
+            .context(
+                "`redis-server` 7.0 or newer must be on PATH: `apt-get install redis-server`, `brew install redis`",
+            )
     }
 
     fn log_path(&self) -> PathBuf {

@@ -21,10 +21,7 @@ pub fn until<F: AsyncFnMut() -> bool>(limit: Duration, condition: F) -> impl Fut
 }
 
 /// Asks until there is an answer; `None` when there is none within `limit`.
-pub async fn until_some<T, F: AsyncFnMut() -> Option<T>>(
-    limit: Duration,
-    mut question: F,
-) -> Option<T> {
+pub async fn until_some<T, F: AsyncFnMut() -> Option<T>>(limit: Duration, mut question: F) -> Option<T> {
     let end = Instant::now() + limit;
     loop {
         if let Some(answer) = question().await {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! One loop each pulls, reports, keeps the leases, listens for cancelled attempts, flushes progress and shows
-//! life. They meet in [`worker::Worker`] only. A task's own life is [`run`].
+//! life. They meet in `worker.rs` only. A task's own life is `run.rs`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

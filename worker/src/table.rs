@@ -14,6 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::executor::Progress;
 
+/// The longest lease that is believed, in milliseconds: a day.
+const LEASE_MS_MAX: u64 = 24 * 3_600_000;
+
 /// Why an execution ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
@@ -99,7 +102,7 @@ pub(crate) struct Held {
 
 impl Held {
     pub fn lease(&self) -> Duration {
-        Duration::from_millis(self.assignment.task.lease_ms)
+        Duration::from_millis(self.assignment.task.lease_ms.min(LEASE_MS_MAX))
     }
 }
 

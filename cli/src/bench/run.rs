@@ -43,7 +43,7 @@ pub async fn measure(args: &BenchArgs) -> Result<Report> {
     let broker = redis::connect(&settings).await?;
     wait_for(|| async { redis::probe::stats(&url).await.is_ok() }).await.context("redis does not answer")?;
     let raw = redis::probe::raw_xadds_per_second(&url, RAW_ENTRIES).await?;
-    let listen = ["--redis", &url, "--listen", "127.0.0.1:0", "--metrics", ""];
+    let listen = ["--redis", &url, "--listen", "127.0.0.1:0", "--metrics", "off"];
     let scheduler = processes::role(&workplace, "scheduler", &listen)?;
     let slots = args.slots.to_string();
     let worker =
@@ -59,9 +59,8 @@ pub async fn measure(args: &BenchArgs) -> Result<Report> {
 
     let hops = if plans.len() == 1 { bench.hops(&run.ids[0], &plans[0]).await? } else { Latency::default() };
     let submit_to_start = bench.submit_to_start(args.latency_samples).await?;
-    let cpu_us = (after.0.cpu_us - before.0.cpu_us)
-        + (after.1.cpu_us - before.1.cpu_us)
-        + (after.2.cpu_us - before.2.cpu_us);
+    let cpu_us =
+        (after.0.cpu_us - before.0.cpu_us) + (after.1.cpu_us - before.1.cpu_us) + (after.2.cpu_us - before.2.cpu_us);
     let per_step = |n: u64| n as f64 / steps as f64;
     Ok(Report {
         shape: args.shape.name(),

@@ -118,6 +118,9 @@ mod tests {
     fn a_fan_opens_and_closes() {
         let plans = Shape::Fan.plans(12);
         let steps = &plans[0].steps;
-        assert_eq!((steps[0].dependencies.len(), steps[5].dependencies.len(), steps[11].dependencies.len()), (0, 1, 10));
+        assert_eq!(
+            (steps[0].dependencies.len(), steps[5].dependencies.len(), steps[11].dependencies.len()),
+            (0, 1, 10)
+        );
     }
 }

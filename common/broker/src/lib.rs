@@ -12,6 +12,6 @@ pub mod redis;
 pub use commit::{Activity, Commit, Committed, PlanWrite, TaskWrite};
 pub use error::BrokerError;
 pub use verbs::{
-    Broker, Claim, DeadLetter, Delivery, Entry, Health, Install, LogEntry, Message, Meta,
-    Ownership, QueueState, Reader, Waker,
+    Broker, Claim, DeadLetter, Delivery, Entry, Health, Install, LogEntry, Message, Meta, Ownership, QueueState,
+    Reader, Waker,
 };

@@ -163,12 +163,7 @@ pub trait Broker: Send + Sync + 'static {
     /// The plan's summary; empty when there is no such plan.
     async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>>;
     /// Plans of a shard, last changed first: those with an index below `before_ms`, at most `limit`.
-    async fn plans(
-        &self,
-        shard: ShardId,
-        before_ms: u64,
-        limit: usize,
-    ) -> Result<Vec<(PlanId, u64)>>;
+    async fn plans(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>>;
     /// Drops index entries older than `before_ms` whose summary has expired; says how many.
     async fn sweep_index(&self, shard: ShardId, before_ms: u64) -> Result<u64>;
 
@@ -177,12 +172,7 @@ pub trait Broker: Send + Sync + 'static {
     /// Appends a submission; refused when memory is short. Not idempotent by itself: its `id` field is.
     async fn submit(&self, fields: &Fields) -> Result<EntryId>;
     /// Submissions taken by a scheduler that has not acknowledged them for `idle_ms`, now taken by `consumer`.
-    async fn reclaim_submissions(
-        &self,
-        consumer: &str,
-        idle_ms: u64,
-        limit: usize,
-    ) -> Result<Vec<Entry>>;
+    async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>>;
     /// Marks submissions as dealt with, and drops what nobody needs any more.
     async fn acknowledge_submissions(&self, ids: &[EntryId]) -> Result<()>;
     /// Writes answers (id, JSON), kept for 24 h.
@@ -200,16 +190,10 @@ pub trait Broker: Send + Sync + 'static {
     /// Makes sure that the stream and its group exist, the group from the stream's start.
     async fn open_queue(&self, agent_type: &AgentType) -> Result<()>;
     /// Extends the worker's leases; returns, in order, whether each is still the worker's.
-    async fn extend(&self, worker: &WorkerId, leases: &[(AgentType, EntryId)])
-    -> Result<Vec<bool>>;
+    async fn extend(&self, worker: &WorkerId, leases: &[(AgentType, EntryId)]) -> Result<Vec<bool>>;
     /// Takes over at most `limit` tasks whose lease ran out `idle_ms` after the last extension. They then belong
     /// to a worker called `reaper`, so that they come again after `idle_ms` unless they are acknowledged.
-    async fn reclaim(
-        &self,
-        agent_type: &AgentType,
-        idle_ms: u64,
-        limit: usize,
-    ) -> Result<Vec<Delivery>>;
+    async fn reclaim(&self, agent_type: &AgentType, idle_ms: u64, limit: usize) -> Result<Vec<Delivery>>;
     /// Drops entries below the oldest one that is still needed, and consumers that have been idle for an hour.
     async fn trim(&self, agent_type: &AgentType) -> Result<()>;
     /// Every task stream.
@@ -242,11 +226,7 @@ pub trait Broker: Send + Sync + 'static {
     /// Appends a dead letter; about the last 10,000 of an agent type are kept. Not idempotent.
     async fn bury(&self, letter: &DeadLetter) -> Result<()>;
     /// The newest dead letters of an agent type.
-    async fn dead_letters(
-        &self,
-        agent_type: &AgentType,
-        limit: usize,
-    ) -> Result<Vec<(EntryId, DeadLetter)>>;
+    async fn dead_letters(&self, agent_type: &AgentType, limit: usize) -> Result<Vec<(EntryId, DeadLetter)>>;
     /// Keeps a payload under `key` for `ttl_ms`.
     async fn put_blob(&self, key: &str, bytes: &[u8], ttl_ms: u64) -> Result<()>;
     async fn get_blob(&self, key: &str) -> Result<Option<Vec<u8>>>;
@@ -257,26 +237,17 @@ pub trait Broker: Send + Sync + 'static {
     async fn reader(&self) -> Result<Box<dyn Reader>>;
 }
 
-/// Reads that wait: for `block_ms` milliseconds, or not at all when it is 0. One reader serves one loop; its futures must be awaited, never dropped: a dropped read
-/// may have taken entries that nobody then sees. Use its [`Waker`] to end a wait.
+/// Reads that wait: for `block_ms` milliseconds, or not at all when it is 0.
+///
+/// One reader serves one loop; its futures must be awaited, never dropped: a dropped read may have taken entries
+/// that nobody then sees. Use its [`Waker`] to end a wait.
 #[async_trait]
 pub trait Reader: Send {
     /// Entries of a shard's inbox after `after`, at most `count`; waits up to `block_ms` for the first.
-    async fn inbox(
-        &mut self,
-        shard: ShardId,
-        after: &EntryId,
-        count: usize,
-        block_ms: u64,
-    ) -> Result<Vec<Entry>>;
+    async fn inbox(&mut self, shard: ShardId, after: &EntryId, count: usize, block_ms: u64) -> Result<Vec<Entry>>;
     /// New submissions for this scheduler. The first call after opening, or after one that failed, gives those it
     /// had taken before and not acknowledged, if there are any. An entry that is gone has no fields.
-    async fn submissions(
-        &mut self,
-        consumer: &str,
-        count: usize,
-        block_ms: u64,
-    ) -> Result<Vec<Entry>>;
+    async fn submissions(&mut self, consumer: &str, count: usize, block_ms: u64) -> Result<Vec<Entry>>;
     /// New tasks for this worker, at most `count` in all; a missing queue is opened. Waits up to `block_ms` for the first.
     async fn pull(
         &mut self,
@@ -286,13 +257,7 @@ pub trait Reader: Send {
         block_ms: u64,
     ) -> Result<Vec<Delivery>>;
     /// New entries of a plan's log after event `after_seq`; waits up to `block_ms` for the first.
-    async fn log(
-        &mut self,
-        plan: &PlanId,
-        after_seq: u64,
-        limit: usize,
-        block_ms: u64,
-    ) -> Result<Vec<LogEntry>>;
+    async fn log(&mut self, plan: &PlanId, after_seq: u64, limit: usize, block_ms: u64) -> Result<Vec<LogEntry>>;
     /// What was said to all since the last call; the first call subscribes and returns at once.
     async fn messages(&mut self, block_ms: u64) -> Result<Vec<Message>>;
     /// Ends this reader's waits from elsewhere.

@@ -3,7 +3,7 @@
 mod load;
 mod settings;
 
-pub use load::{Loaded, Origin, Override, SettingsError, environment, load};
+pub use load::{Loaded, Origin, Override, SettingsError, environment, hide_password, load};
 pub use settings::{
     ApiSettings, MetricsSettings, PlannerSettings, RedisSettings, RouterSettings, SchedulerSettings, Settings,
     WorkerSettings,

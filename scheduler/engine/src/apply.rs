@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use goalmill_common::event::{
-    Event, GoalAccepted, PlanCreated, PlanEnded, PlanEvent, Record, StepCompleted, StepEvent,
-    StepRetrying,
+    Event, GoalAccepted, PlanCreated, PlanEnded, PlanEvent, Record, StepCompleted, StepEvent, StepRetrying,
 };
 use goalmill_common::failure::FailureClass;
 use goalmill_common::id::StepId;
+use goalmill_common::plan::Kind;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::graph::{Graph, to_u32, to_usize};
@@ -56,11 +56,7 @@ pub fn apply(state: &mut PlanState, record: &Record) -> Result<(), ReplayError> 
     Ok(())
 }
 
-fn apply_plan(
-    state: &mut PlanState,
-    record: &Record,
-    event: &PlanEvent,
-) -> Result<(), ReplayError> {
+fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Result<(), ReplayError> {
     let seq = record.seq;
     let impossible = ReplayError::PlanMove { seq, event: event.type_name(), status: state.status };
     if let (None, PlanEvent::GoalAccepted(accepted)) = (&state.born, event) {
@@ -77,9 +73,7 @@ fn apply_plan(
         PlanEvent::ApprovalRequested(request) => state.wait_ms = request.due_ms,
         PlanEvent::Approved(_) => state.wait_ms = 0,
         PlanEvent::PhaseStarted(_) => state.phases[state.phase].begun = true,
-        PlanEvent::PhaseCompleted(_) | PlanEvent::PhaseFailed(_) | PlanEvent::PhaseSkipped(_) => {
-            state.phase += 1
-        }
+        PlanEvent::PhaseCompleted(_) | PlanEvent::PhaseFailed(_) | PlanEvent::PhaseSkipped(_) => state.phase += 1,
         PlanEvent::ReplanTriggered(trigger) => {
             state.wait_ms = trigger.due_ms;
             state.replan = Some(trigger.clone());
@@ -89,11 +83,7 @@ fn apply_plan(
             state.replan = None;
         }
         PlanEvent::Rejected(why) => {
-            let ended = PlanEnded {
-                status: PlanStatus::Rejected,
-                failure: None,
-                reason: why.reason.clone(),
-            };
+            let ended = PlanEnded { status: PlanStatus::Rejected, failure: None, reason: why.reason.clone() };
             end(state, record.time_ms, Box::new(ended));
         }
         PlanEvent::Completed(ended) | PlanEvent::Failed(ended) | PlanEvent::Cancelled(ended) => {
@@ -118,9 +108,7 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
     let fits = match event {
         PlanEvent::PlanCreated(_) => !state.origin.created,
         PlanEvent::PlanValidated(_) => state.origin.created,
-        PlanEvent::ApprovalRequested(_) => {
-            state.counts.pending == state.counts.total && state.phase == 0
-        }
+        PlanEvent::ApprovalRequested(_) => state.counts.pending == state.counts.total && state.phase == 0,
         PlanEvent::PhaseStarted(named) => is_current(&named.phase) && !phase.begun,
         PlanEvent::PhaseCompleted(named) | PlanEvent::PhaseFailed(named) => {
             is_current(&named.phase) && phase.begun && phase.open == 0
@@ -149,15 +137,13 @@ fn born(accepted: &GoalAccepted, time_ms: u64) -> Born {
 fn create(state: &mut PlanState, seq: u64, created: &PlanCreated) -> Result<(), ReplayError> {
     let plan = Arc::clone(&created.plan);
     let graph = Graph::of(&plan).map_err(|reason| ReplayError::BadPlan { seq, reason })?;
-    state.steps = plan.steps.iter().map(|step| StepState::new(step.dependencies.len())).collect();
+    state.steps = (0..to_u32(plan.steps.len())).map(|i| StepState::new(graph.waits(i))).collect();
     state.counts.total = to_u32(plan.steps.len());
     state.counts.pending = state.counts.total;
-    let phase =
-        |members: &Vec<u32>| PhaseState { open: to_u32(members.len()), ..PhaseState::default() };
+    let phase = |members: &Vec<u32>| PhaseState { open: to_u32(members.len()), ..PhaseState::default() };
     state.phases = graph.members().iter().map(phase).collect();
     state.held = vec![0; graph.resources()];
-    state.origin =
-        Origin { created: true, planner: created.planner.clone(), confidence: created.confidence };
+    state.origin = Origin { created: true, planner: created.planner.clone(), confidence: created.confidence };
     state.graph = graph;
     state.plan = plan;
     Ok(())
@@ -174,6 +160,7 @@ fn end(state: &mut PlanState, time_ms: u64, ended: Box<PlanEnded>) {
     state.in_flight = 0;
     state.held.fill(0);
     state.own.clear();
+    state.sub_plans.clear();
     state.wait_ms = 0;
     state.replan = None;
     state.finished_ms = time_ms;
@@ -193,12 +180,7 @@ fn apply_step(
     };
     let old = state.steps[to_usize(i)].status;
     let Some(next) = step_move(old, event) else {
-        return Err(ReplayError::StepMove {
-            seq,
-            event: event.type_name(),
-            step: id.clone(),
-            status: old,
-        });
+        return Err(ReplayError::StepMove { seq, event: event.type_name(), step: id.clone(), status: old });
     };
     check_attempt(state, seq, i, attempt, event)?;
     check_start(state, seq, i, event)?;
@@ -212,20 +194,12 @@ fn apply_step(
 }
 
 /// Only a new attempt has a new number: one more than the last.
-fn check_attempt(
-    state: &PlanState,
-    seq: u64,
-    i: u32,
-    found: u32,
-    event: &StepEvent,
-) -> Result<(), ReplayError> {
+fn check_attempt(state: &PlanState, seq: u64, i: u32, found: u32, event: &StepEvent) -> Result<(), ReplayError> {
     let step = &state.steps[to_usize(i)];
     let begins = match event {
         StepEvent::Queued(_) => true,
         // What the engine does itself is begun and done in one event; by hand there is no attempt.
-        StepEvent::Completed(_) => {
-            step.status == StepStatus::Ready && found != step.attempt && state.is_own(i)
-        }
+        StepEvent::Completed(_) => step.status == StepStatus::Ready && found != step.attempt && state.is_own(i),
         StepEvent::Added(_)
         | StepEvent::Modified(_)
         | StepEvent::Removed(_)
@@ -271,13 +245,8 @@ fn check_start(state: &PlanState, seq: u64, i: u32, event: &StepEvent) -> Result
         | StepEvent::Skipped(_)
         | StepEvent::Cancelled(_) => true,
     };
-    let active =
-        matches!(state.status, PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused);
-    if fits && active {
-        Ok(())
-    } else {
-        Err(ReplayError::TooEarly { seq, event: event.type_name() })
-    }
+    let active = matches!(state.status, PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused);
+    if fits && active { Ok(()) } else { Err(ReplayError::TooEarly { seq, event: event.type_name() }) }
 }
 
 fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
@@ -436,14 +405,24 @@ fn shift(state: &mut PlanState, i: u32, old: StepStatus, new: StepStatus, satisf
         fly(state, i, new.is_in_flight());
     }
     if old == StepStatus::Ready || new == StepStatus::Ready {
-        if new == StepStatus::Ready && state.is_own(i) {
-            state.own.insert(i);
-        } else {
-            state.own.remove(&i);
-        }
+        keep(state, i, new == StepStatus::Ready);
     }
     if new.is_final() {
         settle(state, i, new, satisfied);
+    }
+}
+
+/// Keeps the ready steps that the engine begins by itself.
+fn keep(state: &mut PlanState, i: u32, ready: bool) {
+    let set = match state.plan.steps[to_usize(i)].kind {
+        Kind::Tool | Kind::Llm => return,
+        Kind::Message | Kind::Finish | Kind::Internal => &mut state.own,
+        Kind::Plan => &mut state.sub_plans,
+    };
+    if ready {
+        set.insert(i);
+    } else {
+        set.remove(&i);
     }
 }
 

@@ -34,7 +34,7 @@ impl Turn<'_> {
 
     fn send(&mut self, i: StepIndex, inputs: Json) {
         let agent_type = self.state.queue(i).expect("the step exists").clone();
-        let due_ms = self.now_ms.saturating_add(self.context.limits.queue_ms_max);
+        let due_ms = self.after(self.context.limits.queue_ms_max);
         let queued = StepQueued { agent_type: agent_type.clone(), due_ms };
         self.emit_next(i.0, StepEvent::Queued(Box::new(queued)));
         let task = self.task(i, agent_type, inputs);
@@ -42,14 +42,9 @@ impl Turn<'_> {
     }
 
     fn task(&self, i: StepIndex, agent_type: AgentType, inputs: Json) -> Task {
-        let (spec, step) =
-            (&self.state.plan.steps[to_usize(i.0)], &self.state.steps[to_usize(i.0)]);
+        let (spec, step) = (&self.state.plan.steps[to_usize(i.0)], &self.state.steps[to_usize(i.0)]);
         let accepted = self.state.accepted().expect("a plan with steps was accepted");
-        let other = spec
-            .fallback
-            .as_ref()
-            .filter(|_| step.fallback)
-            .and_then(|fallback| fallback.action.as_ref());
+        let other = spec.fallback.as_ref().filter(|_| step.fallback).and_then(|fallback| fallback.action.as_ref());
         Task {
             plan: accepted.plan_id.clone(),
             step: spec.id.clone(),
@@ -70,10 +65,8 @@ impl Turn<'_> {
     pub(crate) fn report(&mut self, report: Report) -> Result<(), Rejection> {
         let i = self.find(&report.step)?;
         let step = &self.state.steps[to_usize(i)];
-        let stale =
-            || Rejection::StaleAttempt { step: report.step.clone(), attempt: report.attempt };
-        let current =
-            step.attempt == report.attempt && step.status.is_in_flight() && !self.state.is_own(i);
+        let stale = || Rejection::StaleAttempt { step: report.step.clone(), attempt: report.attempt };
+        let current = step.attempt == report.attempt && step.status.is_in_flight() && !self.state.is_own(i);
         let genuine = current && self.state.token(StepIndex(i)).as_ref() == Some(&report.token);
         let any = is_on(Mutant::AnyAttempt) && step.status.is_in_flight();
         if !genuine && !any {
@@ -110,10 +103,8 @@ impl Turn<'_> {
                 }
                 self.acknowledge(&report);
                 let (cost, tokens) = spent(&report);
-                let unknown = || {
-                    Failure::new(FailureClass::Transient, "UNKNOWN", "the worker gave no reason")
-                };
-                self.fail_attempt(i, report.failure.unwrap_or_else(unknown), cost, tokens);
+                let unknown = || Failure::new(FailureClass::Transient, "UNKNOWN", "the worker gave no reason");
+                self.fail_attempt(i, bounded(report.failure.unwrap_or_else(unknown)), cost, tokens);
             }
             What::Lost => {
                 self.acknowledge(&report);
@@ -121,15 +112,12 @@ impl Turn<'_> {
                     let message = format!("worker `{}` vanished", report.worker);
                     Failure::new(FailureClass::Lost, "WORKER_LOST", message)
                 };
-                let failure = report.failure.clone().unwrap_or_else(lost);
+                let failure = bounded(report.failure.clone().unwrap_or_else(lost));
                 self.fail_attempt(i, Failure { class: FailureClass::Lost, ..failure }, 0.0, 0);
             }
             What::Released => {
                 self.acknowledge(&report);
-                self.emit_step(
-                    i,
-                    StepEvent::Released(Box::new(StepReleased { worker: report.worker })),
-                );
+                self.emit_step(i, StepEvent::Released(Box::new(StepReleased { worker: report.worker })));
             }
         }
     }
@@ -140,14 +128,13 @@ impl Turn<'_> {
     }
 
     fn started(&mut self, i: u32, report: &Report) {
-        let timeout_ms =
-            self.state.plan.steps[to_usize(i)].timeout_ms.min(self.context.limits.timeout_ms_max);
+        let timeout_ms = self.state.plan.steps[to_usize(i)].timeout_ms.min(self.context.limits.timeout_ms_max);
         self.emit_step(
             i,
             StepEvent::Started(Box::new(StepStarted {
                 worker: Some(report.worker.clone()),
                 started_ms: report.started_ms.unwrap_or(self.now_ms),
-                due_ms: self.now_ms.saturating_add(timeout_ms),
+                due_ms: self.after(timeout_ms),
             })),
         );
     }
@@ -157,10 +144,8 @@ impl Turn<'_> {
         if self.state.seq >= self.context.limits.events_max / 2 {
             return;
         }
-        let progress =
-            report.progress.filter(|share| share.is_finite()).map(|share| share.clamp(0.0, 1.0));
-        let message =
-            report.message.map(|message| message.chars().take(MESSAGE_CHARS_MAX).collect());
+        let progress = report.progress.filter(|share| share.is_finite()).map(|share| share.clamp(0.0, 1.0));
+        let message = report.message.map(|message| message.chars().take(MESSAGE_CHARS_MAX).collect());
         self.emit_step(i, StepEvent::Progress(Box::new(StepProgress { progress, message })));
     }
 
@@ -171,10 +156,7 @@ impl Turn<'_> {
             return self.fail_attempt(i, failure, cost, tokens);
         }
         let finished_ms = report.finished_ms;
-        self.emit_step(
-            i,
-            StepEvent::Completed(Box::new(StepCompleted { outputs, finished_ms, cost, tokens })),
-        );
+        self.emit_step(i, StepEvent::Completed(Box::new(StepCompleted { outputs, finished_ms, cost, tokens })));
     }
 
     /// Why outputs are not what was expected of the step.
@@ -208,9 +190,7 @@ impl Turn<'_> {
         match self.status_of(i) {
             StepStatus::Queued => self.time_out(i, "QUEUE_TIMEOUT", "no worker took it in time"),
             StepStatus::Running if is_on(Mutant::NoRunDeadline) => return Err(Rejection::NotDue),
-            StepStatus::Running => {
-                self.time_out(i, "STEP_TIMEOUT", "it took longer than its limit")
-            }
+            StepStatus::Running => self.time_out(i, "STEP_TIMEOUT", "it took longer than its limit"),
             StepStatus::Retrying => self.emit_step(i, StepEvent::Ready),
             StepStatus::AwaitingApproval => self.decide_by_default(i),
             StepStatus::Pending
@@ -229,11 +209,7 @@ impl Turn<'_> {
     fn time_out(&mut self, i: u32, code: &str, message: &str) {
         self.stop_attempt(i);
         let failure = Failure::new(FailureClass::Timeout, code, message);
-        if self.state.is_own(i) {
-            self.give_up(i, failure, 0.0, 0)
-        } else {
-            self.fail_attempt(i, failure, 0.0, 0)
-        }
+        if self.state.is_own(i) { self.give_up(i, failure, 0.0, 0) } else { self.fail_attempt(i, failure, 0.0, 0) }
     }
 
     fn decide_by_default(&mut self, i: u32) {
@@ -251,8 +227,20 @@ impl Turn<'_> {
     }
 }
 
-/// Longest line of progress kept, in characters.
+/// Longest line of progress or failure kept, in characters.
 const MESSAGE_CHARS_MAX: usize = 1_000;
+/// Longest code of a failure kept, in characters.
+const CODE_CHARS_MAX: usize = 64;
+
+/// A failure with as much of its texts as the log keeps.
+fn bounded(mut failure: Failure) -> Failure {
+    for (text, most) in [(&mut failure.message, MESSAGE_CHARS_MAX), (&mut failure.code, CODE_CHARS_MAX)] {
+        if let Some((end, _)) = text.char_indices().nth(most) {
+            text.truncate(end);
+        }
+    }
+    failure
+}
 
 /// US dollars and tokens, as far as they are numbers that can be.
 fn spent(report: &Report) -> (f64, u64) {

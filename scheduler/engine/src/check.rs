@@ -39,26 +39,18 @@ impl Schemas {
         if let Some(known) = self.0.get(schema.text()) {
             return known.clone();
         }
-        let compiled =
-            jsonschema::validator_for(&schema.value()).map(Arc::new).map_err(|e| e.to_string());
+        let compiled = jsonschema::validator_for(&schema.value()).map(Arc::new).map_err(|e| e.to_string());
         self.0.insert(schema.text().into(), compiled.clone());
         compiled
     }
 }
 
 /// Says why outputs cannot be taken; `None` when they can.
-pub(crate) fn outputs(
-    schemas: &mut Schemas,
-    step: &Step,
-    outputs: &Json,
-    limits: &Limits,
-) -> Option<Failure> {
+pub(crate) fn outputs(schemas: &mut Schemas, step: &Step, outputs: &Json, limits: &Limits) -> Option<Failure> {
     let bytes = outputs.text().len();
     if bytes > limits.payload_bytes_max {
-        let message = format!(
-            "the outputs have {bytes} bytes, more than `payload_bytes_max` ({})",
-            limits.payload_bytes_max
-        );
+        let message =
+            format!("the outputs have {bytes} bytes, more than `payload_bytes_max` ({})", limits.payload_bytes_max);
         return Some(Failure::new(FailureClass::Permanent, "OUTPUT_TOO_LARGE", message));
     }
     if step.expected_outputs.is_empty() && step.output_schema.is_none() {
@@ -108,27 +100,18 @@ mod tests {
 
     #[test]
     fn a_schema_that_points_elsewhere_is_not_fetched() {
-        let step = Step {
-            output_schema: Some(json!({"$ref": "http://127.0.0.1:1/x"}).into()),
-            ..Step::new("a", "w")
-        };
+        let step = Step { output_schema: Some(json!({"$ref": "http://127.0.0.1:1/x"}).into()), ..Step::new("a", "w") };
         assert!(refusal(&step, json!({})).unwrap().contains("no usable schema"));
     }
 
     #[test]
     fn outputs_over_the_limit_are_refused() {
         let limits = Limits { payload_bytes_max: 8, ..Limits::default() };
-        let failure = outputs(
-            &mut Schemas::default(),
-            &Step::new("a", "w"),
-            &json!("123456789").into(),
-            &limits,
-        );
+        let failure = outputs(&mut Schemas::default(), &Step::new("a", "w"), &json!("123456789").into(), &limits);
         assert_eq!(failure.unwrap().code, "OUTPUT_TOO_LARGE");
     }
 
     fn refusal(step: &Step, value: serde_json::Value) -> Option<String> {
-        outputs(&mut Schemas::default(), step, &value.into(), &Limits::default())
-            .map(|failure| failure.message)
+        outputs(&mut Schemas::default(), step, &value.into(), &Limits::default()).map(|failure| failure.message)
     }
 }

@@ -17,11 +17,7 @@ use crate::{Command, Context, Decision, Effect, Envelope, PlanState, Rejection, 
 /// Reads no clock and draws no number: both ride in the envelope, so the same inputs give the same events. On a
 /// rejection the state is as before. The records continue the state's sequence; the state is ahead of the journal
 /// until they are committed.
-pub fn decide(
-    state: &mut PlanState,
-    context: &Context,
-    envelope: Envelope,
-) -> Result<Decision, Rejection> {
+pub fn decide(state: &mut PlanState, context: &Context, envelope: Envelope) -> Result<Decision, Rejection> {
     let mut turn = Turn::begin(state, context, envelope.now_ms, envelope.random, envelope.actor);
     turn.take(envelope.command)?;
     Ok(turn.end())
@@ -46,13 +42,7 @@ pub(crate) struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    fn begin(
-        state: &'a mut PlanState,
-        context: &'a Context,
-        now_ms: u64,
-        random: u64,
-        actor: Option<String>,
-    ) -> Self {
+    fn begin(state: &'a mut PlanState, context: &'a Context, now_ms: u64, random: u64, actor: Option<String>) -> Self {
         let (plan_due, had_room) = (state.plan_due(), state.has_room());
         Self {
             state,
@@ -162,8 +152,7 @@ impl<'a> Turn<'a> {
         if after.due_ms != due {
             self.dues.push((i, due));
         }
-        self.freed |=
-            flew && !after.status.is_in_flight() && self.state.graph.resource(i).is_some();
+        self.freed |= flew && !after.status.is_in_flight() && self.state.graph.resource(i).is_some();
         if after.status.is_final() {
             self.finished.push_back(i);
         }
@@ -191,12 +180,14 @@ impl<'a> Turn<'a> {
         drawn
     }
 
+    /// So many milliseconds from now. Never 0, which stands for no time at all.
+    pub(crate) fn after(&self, ms: u64) -> u64 {
+        self.now_ms.saturating_add(ms).max(1)
+    }
+
     /// The step, if the plan has it and is past its planning.
     pub(crate) fn find(&self, step: &StepId) -> Result<u32, Rejection> {
-        self.state
-            .graph
-            .find(step.as_str())
-            .ok_or_else(|| Rejection::UnknownStep { step: step.clone() })
+        self.state.graph.find(step.as_str()).ok_or_else(|| Rejection::UnknownStep { step: step.clone() })
     }
 
     pub(crate) fn status_of(&self, i: u32) -> StepStatus {

@@ -41,13 +41,7 @@ pub enum Effect {
     /// End a sub-plan because its parent's step is over.
     CancelSubPlan { plan_id: PlanId },
     /// Tell the parent's step that its sub-plan is final.
-    RollUp {
-        parent: Parent,
-        status: PlanStatus,
-        outputs: Json,
-        usage: Usage,
-        failure: Option<Failure>,
-    },
+    RollUp { parent: Parent, status: PlanStatus, outputs: Json, usage: Usage, failure: Option<Failure> },
     /// The step was given up on.
     Bury { step: StepIndex, failure: Failure },
     /// The caller waits for the answer to submission `submission`.

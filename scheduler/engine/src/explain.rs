@@ -6,7 +6,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::view::{Explanation, StepExplanation};
 
 use crate::fail::ASK_USER;
-use crate::graph::{needed, to_u32, to_usize};
+use crate::graph::{to_u32, to_usize};
 use crate::{PlanState, StepIndex};
 
 /// Longest chain of causes shown.
@@ -19,8 +19,7 @@ impl PlanState {
     ///
     /// - `now_ms`: Unix milliseconds; tells how long something has lasted.
     pub fn explain(&self, now_ms: u64) -> Explanation {
-        let mut open: Vec<u32> =
-            (0..to_u32(self.steps.len())).filter(|i| !self.at(*i).is_final()).collect();
+        let mut open: Vec<u32> = (0..to_u32(self.steps.len())).filter(|i| !self.at(*i).is_final()).collect();
         open.sort_by_key(|i| (rank_of(self.at(*i)), *i));
         open.truncate(STEPS_MAX);
         Explanation {
@@ -49,10 +48,7 @@ impl PlanState {
             PlanStatus::Paused => "it is paused: nothing new starts, what runs may finish".into(),
             PlanStatus::Replanning => {
                 let (who, why) = self.replan.as_ref().map_or(("a planner", ""), |replan| {
-                    (
-                        if replan.trigger == ASK_USER { "a person" } else { "a planner" },
-                        replan.reason.as_str(),
-                    )
+                    (if replan.trigger == ASK_USER { "a person" } else { "a planner" }, replan.reason.as_str())
                 });
                 format!("{who} is asked how to go on{}: {why}", until(self.wait_ms))
             }
@@ -62,22 +58,14 @@ impl PlanState {
             | PlanStatus::Failed
             | PlanStatus::Cancelled
             | PlanStatus::Rejected => {
-                let reason = self
-                    .ended()
-                    .map(|ended| ended.reason.as_str())
-                    .filter(|reason| !reason.is_empty());
-                format!(
-                    "it has ended as {}{}",
-                    self.status,
-                    reason.map(|r| format!(": {r}")).unwrap_or_default()
-                )
+                let reason = self.ended().map(|ended| ended.reason.as_str()).filter(|reason| !reason.is_empty());
+                format!("it has ended as {}{}", self.status, reason.map(|r| format!(": {r}")).unwrap_or_default())
             }
         }
     }
 
     fn explain_running(&self) -> String {
-        let of =
-            |status: StepStatus| self.steps.iter().filter(|step| step.status == status).count();
+        let of = |status: StepStatus| self.steps.iter().filter(|step| step.status == status).count();
         let words = [
             (StepStatus::Running, "running"),
             (StepStatus::Queued, "waiting for a worker"),
@@ -127,11 +115,7 @@ impl PlanState {
             return None;
         }
         let members = self.graph.members().get(self.phase)?;
-        members
-            .iter()
-            .copied()
-            .filter(|m| !self.at(*m).is_final())
-            .min_by_key(|m| rank_of(self.at(*m)))
+        members.iter().copied().filter(|m| !self.at(*m).is_final()).min_by_key(|m| rank_of(self.at(*m)))
     }
 
     fn cause(&self, i: u32, now_ms: u64) -> String {
@@ -140,8 +124,8 @@ impl PlanState {
         let due = if step.due_ms > 0 { rfc3339(step.due_ms) } else { "its end".into() };
         match step.status {
             StepStatus::Pending if step.open > 0 => {
-                let (open, all) = (step.open, spec.dependencies.len());
-                let more = needed(spec).saturating_sub(step.met);
+                let (open, all) = (step.open, self.graph.waits(i));
+                let more = self.graph.needed(i, spec.join).saturating_sub(step.met);
                 format!("`{id}` waits for {more} more of its {all} dependencies ({open} are open)")
             }
             StepStatus::Pending => {
@@ -153,10 +137,7 @@ impl PlanState {
             StepStatus::Queued => {
                 let queue = self.queue(StepIndex(i)).map_or("", |queue| queue.as_str());
                 let since = lasted(step.queued_ms, now_ms);
-                format!(
-                    "attempt {} of `{id}` is in the queue `{queue}` for {since}, until {due}",
-                    step.attempt
-                )
+                format!("attempt {} of `{id}` is in the queue `{queue}` for {since}, until {due}", step.attempt)
             }
             StepStatus::Running if spec.kind == Kind::Plan => {
                 let plan = self.sub_plan_id(i).map(|plan| plan.to_string()).unwrap_or_default();
@@ -165,29 +146,19 @@ impl PlanState {
             StepStatus::Running => {
                 let worker = step.worker.as_ref().map_or("", |worker| worker.as_str());
                 let since = lasted(step.started_ms, now_ms);
-                format!(
-                    "attempt {} of `{id}` runs on `{worker}` for {since}, until {due}",
-                    step.attempt
-                )
+                format!("attempt {} of `{id}` runs on `{worker}` for {since}, until {due}", step.attempt)
             }
             StepStatus::Retrying => {
-                let why = step
-                    .failure()
-                    .map(|failure| format!(": {} [{}]", failure.message, failure.code));
+                let why = step.failure().map(|failure| format!(": {} [{}]", failure.message, failure.code));
                 let (attempt, why) = (step.attempt, why.unwrap_or_default());
                 format!("`{id}` is tried again at {due}, because attempt {attempt} failed{why}")
             }
             StepStatus::AwaitingApproval => format!("a person must agree to `{id}`, until {due}"),
             StepStatus::Failed => {
-                let why = step
-                    .failure()
-                    .map(|failure| format!(": {} [{}]", failure.message, failure.code));
+                let why = step.failure().map(|failure| format!(": {} [{}]", failure.message, failure.code));
                 format!("`{id}` failed{}", why.unwrap_or_default())
             }
-            StepStatus::Completed
-            | StepStatus::Skipped
-            | StepStatus::Cancelled
-            | StepStatus::Revised => {
+            StepStatus::Completed | StepStatus::Skipped | StepStatus::Cancelled | StepStatus::Revised => {
                 format!("`{id}` is {}", step.status)
             }
         }
@@ -198,11 +169,7 @@ impl PlanState {
             return format!("but the plan is {}", self.status);
         }
         if self.in_flight >= self.width() {
-            return format!(
-                "but {} steps are in flight and the plan runs {} at once",
-                self.in_flight,
-                self.width()
-            );
+            return format!("but {} steps are in flight and the plan runs {} at once", self.in_flight, self.width());
         }
         if !self.is_free(i) {
             let resource = self.plan.steps[to_usize(i)].resource.as_deref().unwrap_or_default();

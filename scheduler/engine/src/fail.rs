@@ -1,8 +1,7 @@
 //! What follows when an attempt, a step or a plan fails: backoff, fallback, policy, the end.
 
 use goalmill_common::event::{
-    PlanEnded, PlanEvent, Reason, ReplanTriggered, SkipCause, StepEvent, StepFailed, StepRetrying,
-    StepSkipped,
+    PlanEnded, PlanEvent, Reason, ReplanTriggered, SkipCause, StepEvent, StepFailed, StepRetrying, StepSkipped,
 };
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::plan::{Kind, OnFailure};
@@ -26,11 +25,9 @@ impl Turn<'_> {
             return self.lose_attempt(i, failure, cost, tokens);
         }
         let spec = &self.state.plan.steps[to_usize(i)];
-        let (retry, fallback, step) =
-            (spec.retry, spec.fallback.is_some(), &self.state.steps[to_usize(i)]);
+        let (retry, fallback, step) = (spec.retry, spec.fallback.is_some(), &self.state.steps[to_usize(i)]);
         let (failed, fallback) = (step.tried + 1, fallback && !step.fallback);
-        if failure.class.is_retryable() && failed <= retry.max.min(self.context.limits.retries_max)
-        {
+        if failure.class.is_retryable() && failed <= retry.max.min(self.context.limits.retries_max) {
             let asked = failure.retry_after_ms.unwrap_or(0).min(self.context.limits.timeout_ms_max);
             let wait_ms = retry.wait_ms(failed, self.draw()).max(asked);
             return self.retry(i, failure, wait_ms, false, (cost, tokens));
@@ -53,15 +50,8 @@ impl Turn<'_> {
         self.give_up(i, failure, cost, tokens);
     }
 
-    fn retry(
-        &mut self,
-        i: u32,
-        failure: Failure,
-        wait_ms: u64,
-        fallback: bool,
-        (cost, tokens): (f64, u64),
-    ) {
-        let due_ms = self.now_ms.saturating_add(wait_ms);
+    fn retry(&mut self, i: u32, failure: Failure, wait_ms: u64, fallback: bool, (cost, tokens): (f64, u64)) {
+        let due_ms = self.after(wait_ms);
         let retrying = StepRetrying { failure, due_ms, fallback, cost, tokens };
         self.emit_step(i, StepEvent::Retrying(Box::new(retrying)));
         if wait_ms == 0 {
@@ -101,7 +91,7 @@ impl Turn<'_> {
             trigger: trigger.into(),
             step: step.map(|i| self.id_of(i)),
             reason,
-            due_ms: self.now_ms.saturating_add(wait_ms),
+            due_ms: self.after(wait_ms),
         })));
     }
 
@@ -111,10 +101,7 @@ impl Turn<'_> {
             PlanAnswer::Plan(_) => ("no planner can revise a running plan".to_owned(), Vec::new()),
             PlanAnswer::Failed { reason, issues } => (reason, issues),
         };
-        self.emit_plan(PlanEvent::PlanningFailed(Box::new(Reason {
-            reason: reason.clone(),
-            issues,
-        })));
+        self.emit_plan(PlanEvent::PlanningFailed(Box::new(Reason { reason: reason.clone(), issues })));
         self.go_on_unrevised(reason);
     }
 
@@ -127,8 +114,7 @@ impl Turn<'_> {
         };
         let i = self.state.graph.find(step.as_str());
         let failure = i.and_then(|i| self.state.steps[to_usize(i)].failure().cloned());
-        let failure = failure
-            .unwrap_or_else(|| Failure::new(FailureClass::Permanent, "REPLAN_FAILED", reason));
+        let failure = failure.unwrap_or_else(|| Failure::new(FailureClass::Permanent, "REPLAN_FAILED", reason));
         self.fail_plan(because(&step, failure));
     }
 
@@ -137,11 +123,7 @@ impl Turn<'_> {
         let reason = failure.message.clone();
         self.cancel_flights("the plan failed");
         let status = PlanStatus::Failed;
-        self.emit_plan(PlanEvent::Failed(Box::new(PlanEnded {
-            status,
-            failure: Some(failure),
-            reason,
-        })));
+        self.emit_plan(PlanEvent::Failed(Box::new(PlanEnded { status, failure: Some(failure), reason })));
     }
 
     pub(crate) fn cancel_plan(&mut self, reason: String) {
@@ -183,9 +165,5 @@ impl Turn<'_> {
 
 /// The failure of a plan, by that of a step.
 fn because(step: &goalmill_common::id::StepId, failure: Failure) -> Failure {
-    Failure {
-        message: format!("step `{step}` failed: {}", failure.message),
-        retry_after_ms: None,
-        ..failure
-    }
+    Failure { message: format!("step `{step}` failed: {}", failure.message), retry_after_ms: None, ..failure }
 }

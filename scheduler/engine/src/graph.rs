@@ -17,6 +17,8 @@ pub(crate) struct Graph {
     /// `targets[starts[i]..starts[i + 1]]` are the dependents of step `i`.
     starts: Vec<u32>,
     targets: Vec<u32>,
+    /// Dependencies of each step; one that is named twice counts once.
+    waits: Vec<u32>,
     ranks: Vec<f64>,
     /// Empty when no step names a phase.
     phase_of: Vec<u32>,
@@ -30,19 +32,11 @@ impl Graph {
     /// Reads a plan's shape; says what is wrong with a plan that could never end.
     pub(crate) fn of(plan: &Plan) -> Result<Self, String> {
         let index = index_of(plan)?;
-        let (starts, targets) = edges_of(plan, &index)?;
+        let Edges { starts, targets, waits } = edges_of(plan, &index)?;
         let (phase_of, members) = phases_of(plan)?;
         let (resource_of, resources) = resources_of(plan);
-        let mut graph = Self {
-            index,
-            starts,
-            targets,
-            ranks: Vec::new(),
-            phase_of,
-            members,
-            resource_of,
-            resources,
-        };
+        let mut graph =
+            Self { index, starts, targets, waits, ranks: Vec::new(), phase_of, members, resource_of, resources };
         let order = graph.order(plan)?;
         graph.ranks = graph.ranks_of(plan, &order);
         Ok(graph)
@@ -63,6 +57,20 @@ impl Graph {
 
     pub(crate) fn dependent_at(&self, place: usize) -> u32 {
         self.targets[place]
+    }
+
+    /// How many steps it depends on.
+    pub(crate) fn waits(&self, i: u32) -> u32 {
+        self.waits[to_usize(i)]
+    }
+
+    /// How many satisfied dependencies let the step start.
+    pub(crate) fn needed(&self, i: u32, join: Join) -> u32 {
+        match join {
+            Join::All => self.waits(i),
+            Join::Any => self.waits(i).min(1),
+            Join::AtLeast(k) => k,
+        }
     }
 
     /// Estimated seconds from the step's start to the end of the longest path that begins with it.
@@ -101,15 +109,12 @@ impl Graph {
             .steps
             .iter()
             .enumerate()
-            .map(|(i, step)| {
-                to_u32(step.dependencies.len()) + u32::from(self.phase(to_u32(i)).is_some())
-            })
+            .map(|(i, _)| self.waits(to_u32(i)) + u32::from(self.phase(to_u32(i)).is_some()))
             .collect();
         for gate in 0..gates {
             open.push(if gate == 0 { 0 } else { to_u32(self.members[gate - 1].len()) + 1 });
         }
-        let mut free: VecDeque<usize> =
-            (0..steps + gates).filter(|node| open[*node] == 0).collect();
+        let mut free: VecDeque<usize> = (0..steps + gates).filter(|node| open[*node] == 0).collect();
         let mut order = Vec::with_capacity(steps);
         let mut seen = 0;
         while let Some(node) = free.pop_front() {
@@ -144,21 +149,10 @@ impl Graph {
     fn ranks_of(&self, plan: &Plan, order: &[u32]) -> Vec<f64> {
         let mut ranks = vec![0.0; plan.steps.len()];
         for &i in order.iter().rev() {
-            let rest =
-                self.dependents(i).iter().map(|next| ranks[to_usize(*next)]).fold(0.0, f64::max);
+            let rest = self.dependents(i).iter().map(|next| ranks[to_usize(*next)]).fold(0.0, f64::max);
             ranks[to_usize(i)] = rest + seconds(&plan.steps[to_usize(i)]);
         }
         ranks
-    }
-}
-
-/// How many satisfied dependencies let the step start.
-pub(crate) fn needed(step: &Step) -> u32 {
-    let all = to_u32(step.dependencies.len());
-    match step.join {
-        Join::All => all,
-        Join::Any => all.min(1),
-        Join::AtLeast(k) => k,
     }
 }
 
@@ -186,19 +180,29 @@ fn index_of(plan: &Plan) -> Result<HashMap<StepId, u32>, String> {
     Ok(index)
 }
 
-fn edges_of(plan: &Plan, index: &HashMap<StepId, u32>) -> Result<(Vec<u32>, Vec<u32>), String> {
+/// Who depends on whom, packed.
+struct Edges {
+    starts: Vec<u32>,
+    targets: Vec<u32>,
+    waits: Vec<u32>,
+}
+
+fn edges_of(plan: &Plan, index: &HashMap<StepId, u32>) -> Result<Edges, String> {
     let mut starts = vec![0_u32; plan.steps.len() + 1];
+    let mut waits = vec![0; plan.steps.len()];
     let mut edges = Vec::new();
+    let mut named_by = vec![NONE; plan.steps.len()];
     for (i, step) in plan.steps.iter().enumerate() {
         for dependency in &step.dependencies {
             let Some(&from) = index.get(dependency) else {
-                return Err(format!(
-                    "step `{}` depends on `{dependency}`, which does not exist",
-                    step.id
-                ));
+                return Err(format!("step `{}` depends on `{dependency}`, which does not exist", step.id));
             };
-            starts[to_usize(from) + 1] += 1;
-            edges.push((from, to_u32(i)));
+            if named_by[to_usize(from)] != to_u32(i) {
+                named_by[to_usize(from)] = to_u32(i);
+                starts[to_usize(from) + 1] += 1;
+                waits[i] += 1;
+                edges.push((from, to_u32(i)));
+            }
         }
     }
     for i in 1..starts.len() {
@@ -211,7 +215,7 @@ fn edges_of(plan: &Plan, index: &HashMap<StepId, u32>) -> Result<(Vec<u32>, Vec<
         targets[to_usize(*place)] = to;
         *place += 1;
     }
-    Ok((starts, targets))
+    Ok(Edges { starts, targets, waits })
 }
 
 fn phases_of(plan: &Plan) -> Result<(Vec<u32>, Vec<Vec<u32>>), String> {
@@ -264,11 +268,17 @@ mod tests {
 
     #[test]
     fn a_rank_is_the_longest_way_to_the_end() {
-        let graph =
-            Graph::of(&plan(&[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["b"])])).unwrap();
+        let graph = Graph::of(&plan(&[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["b"])])).unwrap();
         let ranks: Vec<f64> = (0..4).map(|i| graph.rank(i)).collect();
         assert_eq!(ranks, [3.0, 2.0, 1.0, 1.0]);
         assert_eq!(graph.dependents(0), [1, 2]);
+    }
+
+    #[test]
+    fn a_dependency_that_is_named_twice_counts_once() {
+        let graph = Graph::of(&plan(&[("a", &[]), ("b", &["a", "a"])])).unwrap();
+        assert_eq!((graph.waits(1), graph.dependents(0)), (1, [1].as_slice()));
+        assert_eq!((graph.needed(1, Join::All), graph.needed(1, Join::AtLeast(2))), (1, 2));
     }
 
     #[test]
@@ -283,8 +293,7 @@ mod tests {
     #[test]
     fn a_step_that_waits_for_a_later_phase_is_refused() {
         let mut plan = plan(&[("a", &["b"]), ("b", &[])]);
-        let phase =
-            |id: &str| Phase { id: id.into(), description: String::new(), checkpoint: false };
+        let phase = |id: &str| Phase { id: id.into(), description: String::new(), checkpoint: false };
         plan.phases = vec![phase("one"), phase("two")];
         plan.steps[0].phase = Some("one".into());
         plan.steps[1].phase = Some("two".into());

@@ -1,11 +1,21 @@
 //! The pure half of the scheduler: validate, decide, apply, react. No I/O, no clock, no randomness.
+//!
+//! A shell keeps one [`PlanState`] per plan and gives it one [`Command`] after another. [`decide`] folds the events it
+//! makes into the state as it goes, so the shell must commit them before it runs the effects; when a commit fails it
+//! drops the state and folds the log again with [`apply`]. [`pending`] then names the effects that may not have run.
+//!
+//! The shell owes the state: every [`Timer`] at its time, with reports that arrived before it given first; every
+//! [`Effect::Ready`] step dispatched once [`PlanState::admits`] it, looked at again after [`Effect::Room`]; and an
+//! answer to every [`Effect::Plan`] and [`Effect::StartSubPlan`].
 
 mod command;
 mod effect;
 pub mod mutant;
 
+pub mod draft;
 pub mod expression;
 mod near;
+pub mod validate;
 
 mod graph;
 mod moves;
@@ -27,12 +37,14 @@ mod verb;
 mod react;
 
 mod explain;
+mod look;
 mod view;
 
 pub use apply::{ReplayError, apply};
 pub use command::{Command, Context, Envelope, PlanAnswer, Rejection, Timer};
 pub use decide::decide;
 pub use effect::{Decision, Effect};
+pub use look::StepAt;
 pub use moves::{plan_move, step_move};
 pub use react::pending;
-pub use state::{PlanState, StepAt, StepIndex};
+pub use state::{PlanState, StepIndex};

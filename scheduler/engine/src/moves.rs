@@ -19,11 +19,9 @@ pub fn step_move(status: StepStatus, event: &StepEvent) -> Option<StepStatus> {
         StepEvent::Progress(_) => from(status, &[S::Running], S::Running),
         StepEvent::Retrying(_) => from(status, &[S::Queued, S::Running], S::Retrying),
         StepEvent::Released(_) => from(status, &[S::Queued, S::Running], S::Ready),
-        StepEvent::Failed(_) => from(
-            status,
-            &[S::Pending, S::Ready, S::AwaitingApproval, S::Queued, S::Running],
-            S::Failed,
-        ),
+        StepEvent::Failed(_) => {
+            from(status, &[S::Pending, S::Ready, S::AwaitingApproval, S::Queued, S::Running], S::Failed)
+        }
         StepEvent::Completed(_) => unless_final(status, S::Completed),
         StepEvent::Skipped(_) => unless_final(status, S::Skipped),
         StepEvent::Cancelled(_) => unless_final(status, S::Cancelled),
@@ -40,9 +38,7 @@ pub fn plan_move(status: PlanStatus, event: &PlanEvent) -> Option<PlanStatus> {
     match event {
         // A revision makes the last two; none is accepted here.
         PlanEvent::GoalAccepted(_) | PlanEvent::PhaseAdded(_) | PlanEvent::Revised(_) => None,
-        PlanEvent::PlanningFailed(_) => {
-            matches!(status, S::Planning | S::Replanning).then_some(status)
-        }
+        PlanEvent::PlanningFailed(_) => matches!(status, S::Planning | S::Replanning).then_some(status),
         PlanEvent::PlanCreated(_) => planning(),
         PlanEvent::PlanValidated(_) => planning().map(|_| S::Running),
         PlanEvent::ApprovalRequested(_) => (status == S::Running).then_some(S::AwaitingApproval),
@@ -59,12 +55,8 @@ pub fn plan_move(status: PlanStatus, event: &PlanEvent) -> Option<PlanStatus> {
             let fits = matches!(end.status, S::Completed | S::Partial);
             (matches!(status, S::Running | S::Paused) && fits).then_some(end.status)
         }
-        PlanEvent::Failed(end) => {
-            (!status.is_final() && end.status == S::Failed).then_some(S::Failed)
-        }
-        PlanEvent::Cancelled(end) => {
-            (!status.is_final() && end.status == S::Cancelled).then_some(S::Cancelled)
-        }
+        PlanEvent::Failed(end) => (!status.is_final() && end.status == S::Failed).then_some(S::Failed),
+        PlanEvent::Cancelled(end) => (!status.is_final() && end.status == S::Cancelled).then_some(S::Cancelled),
     }
 }
 
@@ -74,4 +66,195 @@ fn from(status: StepStatus, allowed: &[StepStatus], to: StepStatus) -> Option<St
 
 fn unless_final(status: StepStatus, to: StepStatus) -> Option<StepStatus> {
     (!status.is_final()).then_some(to)
+}
+
+#[cfg(test)]
+mod tests {
+    use goalmill_common::event::{
+        ApprovalRequested, GoalAccepted, PhaseNamed, PlanCreated, PlanEnded, PlanRevised, PlanValidated, Reason,
+        ReplanTriggered, SkipCause, StepAdded, StepCompleted, StepFailed, StepProgress, StepQueued, StepReleased,
+        StepRetrying, StepSkipped, StepStarted,
+    };
+    use goalmill_common::failure::{Failure, FailureClass};
+    use goalmill_common::goal::Goal;
+    use goalmill_common::json::Json;
+    use goalmill_common::plan::Step;
+
+    use super::*;
+
+    /// Event, where it may happen, where it leads.
+    const STEP_MOVES: &[(&str, &str, &str)] = &[
+        ("step_added", "", ""),
+        ("step_modified", "", ""),
+        ("step_removed", "", ""),
+        ("step_ready", "pending retrying", "ready"),
+        ("step_blocked", "pending", "blocked"),
+        ("step_approval_requested", "pending", "awaiting_approval"),
+        ("step_approved", "awaiting_approval", "ready"),
+        ("step_queued", "ready", "queued"),
+        ("step_started", "queued", "running"),
+        ("step_progress", "running", "running"),
+        ("step_completed", "pending blocked ready queued running retrying awaiting_approval", "completed"),
+        ("step_retrying", "queued running", "retrying"),
+        ("step_released", "queued running", "ready"),
+        ("step_failed", "pending ready queued running awaiting_approval", "failed"),
+        ("step_skipped", "pending blocked ready queued running retrying awaiting_approval", "skipped"),
+        ("step_cancelled", "pending blocked ready queued running retrying awaiting_approval", "cancelled"),
+    ];
+
+    /// Event, where it may happen, where it leads; `=` leaves the status as it is.
+    const PLAN_MOVES: &[(&str, &str, &str)] = &[
+        ("goal_accepted", "", ""),
+        ("planning_failed", "planning replanning", "="),
+        ("plan_created", "planning", "="),
+        ("plan_validated", "planning", "running"),
+        ("plan_approval_requested", "running", "awaiting_approval"),
+        ("plan_approved", "awaiting_approval", "running"),
+        ("plan_rejected", "awaiting_approval", "rejected"),
+        ("phase_added", "", ""),
+        ("phase_started", "running replanning paused", "="),
+        ("phase_completed", "running replanning paused", "="),
+        ("phase_failed", "running replanning paused", "="),
+        ("phase_skipped", "running replanning paused", "="),
+        ("replan_triggered", "running replanning paused", "replanning"),
+        ("plan_revised", "", ""),
+        ("plan_paused", "running", "paused"),
+        ("plan_resumed", "paused replanning", "running"),
+        ("plan_completed", "running paused", "completed"),
+        ("plan_failed", "planning awaiting_approval running replanning paused", "failed"),
+        ("plan_cancelled", "planning awaiting_approval running replanning paused", "cancelled"),
+    ];
+
+    #[test]
+    fn a_step_moves_as_the_table_says_and_not_otherwise() {
+        let names: Vec<&str> = STEP_MOVES.iter().map(|(name, _, _)| *name).collect();
+        assert_eq!(names, StepEvent::TYPES);
+        for (event, (name, allowed, to)) in step_events().iter().zip(STEP_MOVES) {
+            assert_eq!(event.type_name(), *name);
+            for status in StepStatus::ALL {
+                let expected = allowed.split(' ').any(|word| word == status.as_str()).then(|| StepStatus::parse(to));
+                assert_eq!(step_move(*status, event), expected.flatten(), "{name} at {status}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_plan_moves_as_the_table_says_and_not_otherwise() {
+        let names: Vec<&str> = PLAN_MOVES.iter().map(|(name, _, _)| *name).collect();
+        assert_eq!(names, PlanEvent::TYPES);
+        for (event, (name, allowed, to)) in plan_events().iter().zip(PLAN_MOVES) {
+            assert_eq!(event.type_name(), *name);
+            for status in PlanStatus::ALL {
+                let stays = || PlanStatus::parse(to).unwrap_or(*status);
+                let expected = allowed.split(' ').any(|word| word == status.as_str()).then(stays);
+                assert_eq!(plan_move(*status, event), expected, "{name} at {status}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_plan_ends_only_as_its_event_says() {
+        let wrong = PlanEvent::Completed(ended(PlanStatus::Failed));
+        assert_eq!(plan_move(PlanStatus::Running, &wrong), None);
+        let partial = PlanEvent::Completed(ended(PlanStatus::Partial));
+        assert_eq!(plan_move(PlanStatus::Running, &partial), Some(PlanStatus::Partial));
+        let wrong = PlanEvent::Failed(ended(PlanStatus::Cancelled));
+        assert_eq!(plan_move(PlanStatus::Running, &wrong), None);
+    }
+
+    fn step_events() -> Vec<StepEvent> {
+        let failure = || Failure::new(FailureClass::Transient, "X", "x");
+        let added = || Box::new(StepAdded { step: Step::new("a", "w") });
+        let (cost, tokens) = (0.0, 0);
+        vec![
+            StepEvent::Added(added()),
+            StepEvent::Modified(added()),
+            StepEvent::Removed(Reason::boxed("")),
+            StepEvent::Ready,
+            StepEvent::Blocked(Reason::boxed("")),
+            StepEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms: 1 })),
+            StepEvent::Approved(Reason::boxed("")),
+            StepEvent::Queued(Box::new(StepQueued { agent_type: "w".into(), due_ms: 1 })),
+            StepEvent::Started(Box::new(StepStarted { worker: None, started_ms: 1, due_ms: 1 })),
+            StepEvent::Progress(Box::new(StepProgress { progress: None, message: None })),
+            StepEvent::Completed(Box::new(StepCompleted { outputs: Json::null(), finished_ms: None, cost, tokens })),
+            StepEvent::Retrying(Box::new(StepRetrying {
+                failure: failure(),
+                due_ms: 1,
+                fallback: false,
+                cost,
+                tokens,
+            })),
+            StepEvent::Released(Box::new(StepReleased { worker: "w".into() })),
+            StepEvent::Failed(Box::new(StepFailed { failure: failure(), cost, tokens })),
+            StepEvent::Skipped(Box::new(StepSkipped {
+                cause: SkipCause::Person,
+                reason: String::new(),
+                failure: None,
+                cost,
+                tokens,
+            })),
+            StepEvent::Cancelled(Reason::boxed("")),
+        ]
+    }
+
+    fn plan_events() -> Vec<PlanEvent> {
+        let phase = || Box::new(PhaseNamed { phase: "one".into() });
+        vec![
+            PlanEvent::GoalAccepted(Box::new(GoalAccepted {
+                plan_id: "p0-1".into(),
+                goal: Goal::default(),
+                submission: String::new(),
+                source: String::new(),
+                secret: String::new(),
+                parent: None,
+                traceparent: None,
+                deadline_ms: 1,
+            })),
+            PlanEvent::PlanningFailed(Reason::boxed("")),
+            PlanEvent::PlanCreated(Box::new(PlanCreated {
+                plan: std::sync::Arc::default(),
+                planner: String::new(),
+                confidence: 1.0,
+                provenance: None,
+            })),
+            PlanEvent::PlanValidated(Box::new(PlanValidated {
+                warnings: Vec::new(),
+                routes: Vec::new(),
+                critical_path_seconds: 0.0,
+            })),
+            PlanEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms: 1 })),
+            PlanEvent::Approved(Reason::boxed("")),
+            PlanEvent::Rejected(Reason::boxed("")),
+            PlanEvent::PhaseAdded(phase()),
+            PlanEvent::PhaseStarted(phase()),
+            PlanEvent::PhaseCompleted(phase()),
+            PlanEvent::PhaseFailed(phase()),
+            PlanEvent::PhaseSkipped(phase()),
+            PlanEvent::ReplanTriggered(Box::new(ReplanTriggered {
+                trigger: String::new(),
+                step: None,
+                reason: String::new(),
+                due_ms: 1,
+            })),
+            PlanEvent::Revised(Box::new(PlanRevised {
+                revision: 1,
+                trigger: String::new(),
+                changes: Vec::new(),
+                added: Vec::new(),
+                removed: Vec::new(),
+                modified: Vec::new(),
+                confidence_delta: 0.0,
+            })),
+            PlanEvent::Paused(Reason::boxed("")),
+            PlanEvent::Resumed(Reason::boxed("")),
+            PlanEvent::Completed(ended(PlanStatus::Completed)),
+            PlanEvent::Failed(ended(PlanStatus::Failed)),
+            PlanEvent::Cancelled(ended(PlanStatus::Cancelled)),
+        ]
+    }
+
+    fn ended(status: PlanStatus) -> Box<PlanEnded> {
+        Box::new(PlanEnded { status, failure: None, reason: String::new() })
+    }
 }

@@ -3,6 +3,9 @@
 /// Longest word that is compared, in characters.
 const CHARS_MAX: usize = 64;
 
+/// Most words that are compared.
+const WORDS_MAX: usize = 2_000;
+
 /// The nearest of `words` to `word`, when it is near enough to be a slip: at most a third of the letters differ.
 pub(crate) fn nearest<'a>(word: &str, words: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted: Vec<char> = word.chars().take(CHARS_MAX + 1).map(fold).collect();
@@ -11,7 +14,7 @@ pub(crate) fn nearest<'a>(word: &str, words: impl IntoIterator<Item = &'a str>) 
     }
     let limit = (wanted.len() / 3).max(1);
     let mut best: Option<(usize, &str)> = None;
-    for candidate in words {
+    for candidate in words.into_iter().take(WORDS_MAX) {
         let longest = best.map_or(limit, |(distance, _)| distance.saturating_sub(1));
         if candidate.len().abs_diff(word.len()) > longest + 8 {
             continue;

@@ -31,10 +31,7 @@ fn react_plan(state: &PlanState, event: &PlanEvent, effects: &mut Vec<Effect>) {
         PlanEvent::ReplanTriggered(replan) if replan.trigger != ASK_USER => {
             effects.push(Effect::Plan { revision: state.revision + 1 });
         }
-        PlanEvent::Rejected(_)
-        | PlanEvent::Completed(_)
-        | PlanEvent::Failed(_)
-        | PlanEvent::Cancelled(_) => {
+        PlanEvent::Rejected(_) | PlanEvent::Completed(_) | PlanEvent::Failed(_) | PlanEvent::Cancelled(_) => {
             effects.extend(roll_up(state));
             effects.push(Effect::Ended);
         }
@@ -87,8 +84,7 @@ pub fn pending(state: &PlanState, context: &Context) -> Vec<Effect> {
     effects.extend(plan_wanted(state).map(|revision| Effect::Plan { revision }));
     for (i, step) in state.steps.iter().enumerate() {
         let i = to_u32(i);
-        effects
-            .extend(at(step.due_ms).map(|due| Effect::Timer(Timer::Step(StepIndex(i)), Some(due))));
+        effects.extend(at(step.due_ms).map(|due| Effect::Timer(Timer::Step(StepIndex(i)), Some(due))));
         if step.status == StepStatus::Ready && !state.is_own(i) {
             effects.push(Effect::Ready(StepIndex(i)));
         }
@@ -122,11 +118,5 @@ fn plan_wanted(state: &PlanState) -> Option<u32> {
 fn roll_up(state: &PlanState) -> Option<Effect> {
     let parent = state.parent()?.clone();
     let failure = state.ended().and_then(|ended| ended.failure.clone());
-    Some(Effect::RollUp {
-        parent,
-        status: state.status,
-        outputs: state.rolled_up(),
-        usage: state.usage,
-        failure,
-    })
+    Some(Effect::RollUp { parent, status: state.status, outputs: state.rolled_up(), usage: state.usage, failure })
 }

@@ -14,19 +14,13 @@ pub(crate) fn inputs(state: &PlanState, i: u32, limits: &Limits) -> Result<Json,
     let bytes = step.inputs.text().len();
     if bytes > limits.payload_bytes_max {
         let most = limits.payload_bytes_max;
-        let message =
-            format!("the inputs have {bytes} bytes, more than `payload_bytes_max` ({most})");
+        let message = format!("the inputs have {bytes} bytes, more than `payload_bytes_max` ({most})");
         return Err(Failure::new(FailureClass::Permanent, "INPUT_TOO_LARGE", message));
     }
     if expression::is_plain(step.inputs.text()) {
         return Ok(step.inputs.clone());
     }
-    with_scope(
-        state,
-        i,
-        |scope| expression::render(&step.inputs, scope, limits),
-        "the inputs cannot be filled in",
-    )
+    with_scope(state, i, |scope| expression::render(&step.inputs, scope, limits), "the inputs cannot be filled in")
 }
 
 /// Whether the step's condition is true; a step without one always is.
@@ -36,8 +30,8 @@ pub(crate) fn condition(state: &PlanState, i: u32, limits: &Limits) -> Result<bo
     with_scope(state, i, |scope| expression::is_true(when, scope, limits), &what)
 }
 
-/// Lets an expression see the goal and what the step depends on. An expression that fails once fails always, so
-/// there is no second try.
+/// Lets an expression see the goal, what the step depends on, and whatever else is over. An expression that fails once
+/// fails always, so there is no second try.
 fn with_scope<T>(
     state: &PlanState,
     i: u32,
@@ -47,10 +41,9 @@ fn with_scope<T>(
     let goal = &state.accepted().expect("a plan with steps was accepted").goal;
     let dependencies = &state.plan.steps[to_usize(i)].dependencies;
     let look = |id: &str| {
-        let seen = dependencies.iter().any(|dependency| dependency.as_str() == id);
-        let found = state.graph.find(id).filter(|_| seen)?;
-        let step = &state.steps[to_usize(found)];
-        Some(StepView { status: step.status, outputs: step.outputs.as_ref() })
+        let step = &state.steps[to_usize(state.graph.find(id)?)];
+        let seen = step.status.is_final() || dependencies.iter().any(|dependency| dependency.as_str() == id);
+        seen.then_some(StepView { status: step.status, outputs: step.outputs.as_ref() })
     };
     evaluate(&Scope::new(goal, &look)).map_err(|e| {
         let message = format!("{what}: {}", e.message);

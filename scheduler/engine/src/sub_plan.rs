@@ -10,9 +10,9 @@ use goalmill_common::plan::{Kind, TIMEOUT_MS};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use serde_json::{Map, Value};
 
-use crate::token::Key;
 use crate::decide::Turn;
 use crate::graph::{to_u32, to_usize};
+use crate::token::Key;
 use crate::{Effect, PlanState, Rejection, render};
 
 impl Turn<'_> {
@@ -21,12 +21,7 @@ impl Turn<'_> {
         let depth = self.state.depth() + 1;
         if depth > self.context.limits.depth_max {
             let message = format!("its plan would be nested {depth} deep, more than `depth_max`");
-            return self.give_up(
-                i,
-                Failure::new(FailureClass::Permanent, "DEPTH_EXCEEDED", message),
-                0.0,
-                0,
-            );
+            return self.give_up(i, Failure::new(FailureClass::Permanent, "DEPTH_EXCEEDED", message), 0.0, 0);
         }
         let inputs = match render::inputs(self.state, i, &self.context.limits) {
             Ok(inputs) => inputs,
@@ -44,11 +39,8 @@ impl Turn<'_> {
     fn sub_plan_due(&self, i: u32) -> u64 {
         let timeout_ms = self.state.plan.steps[to_usize(i)].timeout_ms;
         let most = self.state.accepted().map_or(u64::MAX, |accepted| accepted.deadline_ms);
-        if timeout_ms == TIMEOUT_MS {
-            most
-        } else {
-            self.now_ms.saturating_add(timeout_ms).min(most)
-        }
+        let due_ms = if timeout_ms == TIMEOUT_MS { most } else { self.after(timeout_ms).min(most) };
+        due_ms.max(1)
     }
 
     pub(crate) fn sub_plan_ended(
@@ -77,19 +69,14 @@ impl Turn<'_> {
             | PlanStatus::Failed
             | PlanStatus::Cancelled
             | PlanStatus::Rejected => Some(failure.unwrap_or_else(|| {
-                Failure::new(
-                    FailureClass::Permanent,
-                    "SUB_PLAN_FAILED",
-                    format!("its plan was {status}"),
-                )
+                Failure::new(FailureClass::Permanent, "SUB_PLAN_FAILED", format!("its plan was {status}"))
             })),
         };
         match failure {
             // The sub-plan has retried what could be retried: doing all of it again is not tried.
             Some(failure) => self.give_up(i, failure, cost, usage.tokens),
             None => {
-                let completed =
-                    StepCompleted { outputs, finished_ms: None, cost, tokens: usage.tokens };
+                let completed = StepCompleted { outputs, finished_ms: None, cost, tokens: usage.tokens };
                 self.emit_step(i, StepEvent::Completed(Box::new(completed)));
             }
         }
@@ -119,11 +106,8 @@ impl PlanState {
         let plan_id = self.sub_plan_id(i)?;
         let mut metadata = Map::new();
         metadata.insert("inputs".into(), inputs.value());
-        let description = if spec.description.is_empty() {
-            format!("step `{}`", spec.id)
-        } else {
-            spec.description.clone()
-        };
+        let description =
+            if spec.description.is_empty() { format!("step `{}`", spec.id) } else { spec.description.clone() };
         let goal = Goal {
             description,
             constraints: born.accepted.goal.constraints.clone(),
@@ -143,12 +127,8 @@ impl PlanState {
             routes: Vec::new(),
         });
         let depth = self.depth() + 1;
-        let parent = Parent {
-            plan: born.accepted.plan_id.clone(),
-            step: spec.id.clone(),
-            attempt: step.attempt,
-            depth,
-        };
+        let parent =
+            Parent { plan: born.accepted.plan_id.clone(), step: spec.id.clone(), attempt: step.attempt, depth };
         let submit = Submit {
             goal,
             plan,
@@ -173,8 +153,7 @@ impl PlanState {
     /// those of all completed steps that nothing depends on, by step id.
     pub(crate) fn rolled_up(&self) -> Json {
         let done = || self.plan.steps.iter().zip(&self.steps).enumerate().rev();
-        let finish =
-            done().find(|(_, (spec, step))| spec.kind == Kind::Finish && step.outputs.is_some());
+        let finish = done().find(|(_, (spec, step))| spec.kind == Kind::Finish && step.outputs.is_some());
         if let Some((_, (_, step))) = finish {
             return step.outputs.clone().unwrap_or_default();
         }

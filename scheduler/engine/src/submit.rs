@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use goalmill_common::command::{Planned, Submit};
-use goalmill_common::event::{
-    ApprovalRequested, GoalAccepted, PlanCreated, PlanEvent, PlanValidated, Reason,
-};
+use goalmill_common::event::{ApprovalRequested, GoalAccepted, PlanCreated, PlanEvent, PlanValidated, Reason};
 use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::Budget;
 use goalmill_common::id::PlanId;
-use goalmill_common::plan::Plan;
+use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_common::status::PlanStatus;
 
@@ -17,27 +16,20 @@ use crate::graph::Graph;
 use crate::{Effect, PlanAnswer, Rejection};
 
 impl Turn<'_> {
-    pub(crate) fn submit(
-        &mut self,
-        plan_id: PlanId,
-        secret: String,
-        submit: Submit,
-    ) -> Result<(), Rejection> {
+    pub(crate) fn submit(&mut self, plan_id: PlanId, secret: String, submit: Submit) -> Result<(), Rejection> {
         if self.state.born.is_some() {
             return Err(Rejection::Exists);
         }
         let unfit = submit.plan.as_ref().and_then(|planned| self.refusal(&planned.plan));
-        let too_deep = submit
-            .parent
-            .as_ref()
-            .is_some_and(|parent| parent.depth > self.context.limits.depth_max);
-        let unfit =
-            unfit.or_else(|| too_deep.then(|| "plans are nested deeper than `depth_max`".into()));
+        let odd = (!is_budget(&submit.goal.budget)).then(|| "the goal's budget is no number".to_owned());
+        let unfit = unfit.or(odd);
+        let too_deep = submit.parent.as_ref().is_some_and(|parent| parent.depth > self.context.limits.depth_max);
+        let unfit = unfit.or_else(|| too_deep.then(|| "plans are nested deeper than `depth_max`".into()));
         if let (Some(reason), None) = (&unfit, &submit.parent) {
             return Err(not_allowed(reason.clone()));
         }
         let planned = submit.plan;
-        let longest = self.now_ms.saturating_add(self.context.limits.plan_ms_max);
+        let longest = self.after(self.context.limits.plan_ms_max);
         self.emit_plan(PlanEvent::GoalAccepted(Box::new(GoalAccepted {
             plan_id,
             deadline_ms: submit.goal.deadline_ms.map_or(longest, |deadline| deadline.min(longest)),
@@ -75,10 +67,13 @@ impl Turn<'_> {
         if awaited != revision {
             return Err(Rejection::StaleRevision { revision: self.state.revision });
         }
-        match (self.state.status, answer) {
-            (PlanStatus::Replanning, answer) => self.revised(answer),
-            (_, PlanAnswer::Failed { reason, issues }) => self.planning_failed(reason, issues),
-            (_, PlanAnswer::Plan(planned)) => match self.refusal(&planned.plan) {
+        if self.state.status == PlanStatus::Replanning {
+            self.revised(answer);
+            return Ok(());
+        }
+        match answer {
+            PlanAnswer::Failed { reason, issues } => self.planning_failed(reason, issues),
+            PlanAnswer::Plan(planned) => match self.refusal(&planned.plan) {
                 Some(reason) => self.planning_failed(reason, Vec::new()),
                 None => self.start(*planned),
             },
@@ -90,12 +85,9 @@ impl Turn<'_> {
     fn refusal(&self, plan: &Plan) -> Option<String> {
         let most = self.context.limits.steps_max;
         if plan.steps.len() > most {
-            return Some(format!(
-                "the plan has {} steps, more than `steps_max` ({most})",
-                plan.steps.len()
-            ));
+            return Some(format!("the plan has {} steps, more than `steps_max` ({most})", plan.steps.len()));
         }
-        Graph::of(plan).err()
+        Graph::of(plan).err().or_else(|| not_numbers(plan))
     }
 
     fn start(&mut self, planned: Planned) {
@@ -103,7 +95,7 @@ impl Turn<'_> {
         self.emit_plan(PlanEvent::PlanCreated(Box::new(PlanCreated {
             plan: Arc::new(planned.plan),
             planner: planned.planner,
-            confidence: planned.confidence,
+            confidence: if planned.confidence.is_finite() { planned.confidence } else { 0.0 },
             provenance: planned.provenance,
         })));
         self.emit_plan(PlanEvent::PlanValidated(Box::new(PlanValidated {
@@ -114,10 +106,8 @@ impl Turn<'_> {
         match approve {
             Some(approval) => {
                 let limit_ms = approval.limit_ms.min(self.context.limits.approval_ms_max);
-                let due_ms = self.now_ms.saturating_add(limit_ms);
-                self.emit_plan(PlanEvent::ApprovalRequested(Box::new(ApprovalRequested {
-                    due_ms,
-                })));
+                let due_ms = self.after(limit_ms);
+                self.emit_plan(PlanEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms })));
             }
             None => self.begin_steps(),
         }
@@ -133,10 +123,24 @@ impl Turn<'_> {
     }
 
     fn planning_failed(&mut self, reason: String, issues: Vec<Issue>) {
-        self.emit_plan(PlanEvent::PlanningFailed(Box::new(Reason {
-            reason: reason.clone(),
-            issues,
-        })));
+        self.emit_plan(PlanEvent::PlanningFailed(Box::new(Reason { reason: reason.clone(), issues })));
         self.fail_plan(Failure::new(FailureClass::Permanent, "PLANNING_FAILED", reason));
     }
+}
+
+/// Says which number of a plan is none: it could not be read back from the log.
+fn not_numbers(plan: &Plan) -> Option<String> {
+    if !is_budget(&plan.budget) {
+        return Some("the plan's budget is no number".into());
+    }
+    let is_odd = |step: &&Step| {
+        let estimates = [step.estimates.seconds, step.estimates.cost];
+        !step.retry.factor.is_finite() || estimates.into_iter().flatten().any(|n| !n.is_finite())
+    };
+    let step = plan.steps.iter().find(is_odd)?;
+    Some(format!("step `{}` has a retry factor or an estimate that is no number", step.id))
+}
+
+fn is_budget(budget: &Budget) -> bool {
+    [budget.cost, budget.seconds].into_iter().flatten().all(f64::is_finite)
 }

@@ -4,7 +4,6 @@ use goalmill_common::event::{
     ApprovalRequested, PhaseNamed, PlanEnded, PlanEvent, Reason, SkipCause, StepEvent, StepSkipped,
 };
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::plan::Kind;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::decide::Turn;
@@ -88,16 +87,12 @@ impl Turn<'_> {
             return self.emit_step(i, StepEvent::Ready);
         };
         let limit_ms = approval.limit_ms.min(self.context.limits.approval_ms_max);
-        let due_ms = self.now_ms.saturating_add(limit_ms);
+        let due_ms = self.after(limit_ms);
         self.emit_step(i, StepEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms })));
     }
 
     fn skip_for_dependencies(&mut self, i: u32) {
-        self.skip(
-            i,
-            SkipCause::DependencyFailed,
-            "too few of its dependencies can still be done".into(),
-        );
+        self.skip(i, SkipCause::DependencyFailed, "too few of its dependencies can still be done".into());
     }
 
     pub(crate) fn skip(&mut self, i: u32, cause: SkipCause, reason: String) {
@@ -111,8 +106,7 @@ impl Turn<'_> {
         if !self.is_active() || (phase.begun && phase.open > 0) {
             return false;
         }
-        let named =
-            Box::new(PhaseNamed { phase: self.state.plan.phases[self.state.phase].id.clone() });
+        let named = Box::new(PhaseNamed { phase: self.state.plan.phases[self.state.phase].id.clone() });
         if phase.open == 0 {
             self.emit_plan(match (phase.begun, phase.failed, phase.completed) {
                 (true, 1.., _) => PlanEvent::PhaseFailed(named),
@@ -134,15 +128,17 @@ impl Turn<'_> {
         if self.state.status != PlanStatus::Running {
             return false;
         }
-        let has_room = self.state.has_room();
-        let kind = |i: u32| self.state.plan.steps[to_usize(i)].kind;
-        let may = |i: &&u32| kind(**i) != Kind::Plan || (has_room && self.state.is_free(**i));
-        let Some(&i) = self.state.own.iter().find(may) else { return false };
-        if kind(i) == Kind::Plan {
-            self.start_sub_plan(i);
-        } else {
+        if let Some(&i) = self.state.own.first() {
             self.answer_inline(i);
+            return true;
         }
+        if !self.state.has_room() {
+            return false;
+        }
+        let Some(&i) = self.state.sub_plans.iter().find(|i| self.state.is_free(**i)) else {
+            return false;
+        };
+        self.start_sub_plan(i);
         true
     }
 
@@ -157,22 +153,13 @@ impl Turn<'_> {
         let (budget, usage) = (self.state.budget(), self.state.usage);
         let message = match budget.tokens.filter(|most| usage.tokens > *most) {
             Some(most) => format!("{} tokens are used up, {most} were allowed", usage.tokens),
-            None => format!(
-                "{} dollars are used up, {} were allowed",
-                usage.cost,
-                budget.cost.unwrap_or_default()
-            ),
+            None => format!("{} dollars are used up, {} were allowed", usage.cost, budget.cost.unwrap_or_default()),
         };
         self.fail_plan(Failure::new(FailureClass::ConstraintViolation, "BUDGET_EXCEEDED", message));
     }
 
     fn complete(&mut self) {
-        let status =
-            if self.state.counts.failed > 0 { PlanStatus::Partial } else { PlanStatus::Completed };
-        self.emit_plan(PlanEvent::Completed(Box::new(PlanEnded {
-            status,
-            failure: None,
-            reason: String::new(),
-        })));
+        let status = if self.state.counts.failed > 0 { PlanStatus::Partial } else { PlanStatus::Completed };
+        self.emit_plan(PlanEvent::Completed(Box::new(PlanEnded { status, failure: None, reason: String::new() })));
     }
 }

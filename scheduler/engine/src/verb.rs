@@ -32,9 +32,7 @@ impl Turn<'_> {
                 self.settle();
                 Ok(())
             }
-            Verb::CompleteStep { step, outputs, reason: _ } => {
-                self.complete_by_hand(&step, outputs)
-            }
+            Verb::CompleteStep { step, outputs, reason: _ } => self.complete_by_hand(&step, outputs),
             Verb::ApproveStep { step, reason } => {
                 let i = self.awaiting_step(&step)?;
                 self.approve_step(i, reason);
@@ -85,15 +83,12 @@ impl Turn<'_> {
 
     fn replan_on_request(&mut self, reason: String) -> Result<(), Rejection> {
         let replan = self.state.replan.as_deref().filter(|replan| replan.trigger == ASK_USER);
-        let failed =
-            replan.and_then(|replan| replan.step.clone()).and_then(|step| self.find(&step).ok());
+        let failed = replan.and_then(|replan| replan.step.clone()).and_then(|step| self.find(&step).ok());
         if self.state.status != PlanStatus::Running && failed.is_none() {
             return Err(self.refuse_plan("only a running plan can be replanned"));
         }
         if self.state.revision >= self.context.limits.revisions_max {
-            return Err(not_allowed(
-                "the plan has been revised as often as `revisions_max` allows",
-            ));
+            return Err(not_allowed("the plan has been revised as often as `revisions_max` allows"));
         }
         self.replan("user_request", failed, reason);
         Ok(())
@@ -102,9 +97,7 @@ impl Turn<'_> {
     fn retry_step(&mut self, step: &StepId) -> Result<(), Rejection> {
         let i = self.open_step(step)?;
         if self.status_of(i) != StepStatus::Retrying {
-            return Err(
-                self.refuse_step(i, "only a step that waits for its next attempt can be retried")
-            );
+            return Err(self.refuse_step(i, "only a step that waits for its next attempt can be retried"));
         }
         self.emit_step(i, StepEvent::Ready);
         self.settle();
@@ -128,11 +121,7 @@ impl Turn<'_> {
     }
 
     pub(crate) fn reject_step(&mut self, i: u32, reason: &str) {
-        let message = if reason.is_empty() {
-            "it was rejected".into()
-        } else {
-            format!("it was rejected: {reason}")
-        };
+        let message = if reason.is_empty() { "it was rejected".into() } else { format!("it was rejected: {reason}") };
         self.give_up(i, Failure::new(FailureClass::Permanent, "REJECTED", message), 0.0, 0);
     }
 
@@ -141,17 +130,9 @@ impl Turn<'_> {
         let deadline = self.state.accepted().map_or(u64::MAX, |accepted| accepted.deadline_ms);
         if self.now_ms >= self.state.budget_due_ms() {
             let message = "the budgeted time is used up";
-            self.fail_plan(Failure::new(
-                FailureClass::ConstraintViolation,
-                "BUDGET_EXCEEDED",
-                message,
-            ));
+            self.fail_plan(Failure::new(FailureClass::ConstraintViolation, "BUDGET_EXCEEDED", message));
         } else if self.now_ms >= deadline {
-            self.fail_plan(Failure::new(
-                FailureClass::Timeout,
-                "PLAN_TIMEOUT",
-                "the plan's deadline has passed",
-            ));
+            self.fail_plan(Failure::new(FailureClass::Timeout, "PLAN_TIMEOUT", "the plan's deadline has passed"));
         } else if self.state.wait_ms > 0 && self.now_ms >= self.state.wait_ms {
             self.wait_is_over();
         } else {

@@ -52,10 +52,7 @@ impl PlanState {
             id: spec.id.clone(),
             description: spec.description.clone(),
             kind: spec.kind,
-            agent_type: self
-                .queue(crate::StepIndex(agent_type))
-                .unwrap_or(&spec.agent_type)
-                .clone(),
+            agent_type: self.queue(crate::StepIndex(agent_type)).unwrap_or(&spec.agent_type).clone(),
             action: spec.action.clone(),
             status: step.status,
             attempt: step.attempt,
@@ -81,24 +78,12 @@ impl PlanState {
             if let Some(outputs) = &step.outputs {
                 results.insert(spec.id.to_string(), outputs.value());
             }
-            if let (StepStatus::Failed | StepStatus::Skipped, Some(failure)) =
-                (step.status, step.failure())
-            {
-                failures.insert(
-                    spec.id.to_string(),
-                    serde_json::to_value(failure).unwrap_or(Value::Null),
-                );
+            if let (StepStatus::Failed | StepStatus::Skipped, Some(failure)) = (step.status, step.failure()) {
+                failures.insert(spec.id.to_string(), serde_json::to_value(failure).unwrap_or(Value::Null));
             }
         }
         let plan_id = self.id().cloned().unwrap_or_else(|| "".into());
-        Results {
-            plan_id,
-            status: self.status,
-            counts: self.counts,
-            usage: self.usage,
-            results,
-            failures,
-        }
+        Results { plan_id, status: self.status, counts: self.counts, usage: self.usage, results, failures }
     }
 
     /// Fields of the summary in Redis that a commit changes.
@@ -118,8 +103,8 @@ impl PlanState {
         if first {
             fields.push(("created", rfc3339(self.created_ms())));
         }
-        // A goal's plan has its name only when a planner has given it one.
-        if first || self.in_flight == 0 {
+        // A goal gets its plan's name when a planner has given it one, before anything is done.
+        if first || self.counts.completed + self.counts.failed + self.counts.skipped == 0 || self.is_final() {
             fields.push(("name", self.name().to_owned()));
         }
         fields.extend(at(self.finished_ms).map(|ms| ("finished", rfc3339(ms))));

@@ -45,12 +45,13 @@ pub(crate) async fn list(
 ) -> Result<Response, Refusal> {
     let plan = PlanId::from(id);
     ask::shard_of(&api.site, &plan)?;
-    let after = match headers.get("last-event-id") {
-        None => query.after.unwrap_or(0),
-        Some(value) => value.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
-            Problem::new(ErrorCode::InvalidEventId, "`Last-Event-ID` must be the number of an event")
-        })?,
-    };
+    let after =
+        match headers.get("last-event-id") {
+            None => query.after.unwrap_or(0),
+            Some(value) => value.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
+                Problem::new(ErrorCode::InvalidEventId, "`Last-Event-ID` must be the number of an event")
+            })?,
+        };
     let known = api.site.broker.summary(&plan).await?;
     let Some(seq) = known.get("seq").and_then(|seq| seq.parse::<u64>().ok()) else {
         return Err(Problem::new(ErrorCode::PlanNotFound, format!("there is no plan `{plan}`")).into());
@@ -147,8 +148,6 @@ fn sse(record: &Record) -> SseEvent {
 fn ends(event: &Event) -> bool {
     matches!(
         event,
-        Event::Plan(
-            PlanEvent::Completed(_) | PlanEvent::Failed(_) | PlanEvent::Cancelled(_) | PlanEvent::Rejected(_)
-        )
+        Event::Plan(PlanEvent::Completed(_) | PlanEvent::Failed(_) | PlanEvent::Cancelled(_) | PlanEvent::Rejected(_))
     )
 }

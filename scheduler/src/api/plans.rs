@@ -1,6 +1,5 @@
 //! Plans: submit, look at, steer.
 
-
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
@@ -30,11 +29,7 @@ const PAGE_MAX: usize = 500;
 type Answer<T> = Result<Json<T>, Refusal>;
 type Body = Result<Bytes, BytesRejection>;
 
-pub(crate) async fn submit_goal(
-    State(api): State<Api>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Refusal> {
+pub(crate) async fn submit_goal(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response, Refusal> {
     answer::format(&headers)?;
     let goal = admit::goal(&api.site, &answer::body(body)?)?;
     submit(&api, &headers, |submission, traceparent| Submit {
@@ -48,11 +43,7 @@ pub(crate) async fn submit_goal(
     .await
 }
 
-pub(crate) async fn submit_plan(
-    State(api): State<Api>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Refusal> {
+pub(crate) async fn submit_plan(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response, Refusal> {
     let admitted = admit::plan(&api.site, &answer::body(body)?, answer::format(&headers)?)?;
     submit(&api, &headers, |submission, traceparent| Submit {
         goal: admitted.goal,
@@ -257,4 +248,3 @@ pub(super) async fn state(api: &Api, id: &str) -> Result<PlanState, Refusal> {
         Err(error) => Err(Problem::new(ErrorCode::Internal, format!("plan `{id}`: {error}")).into()),
     }
 }
-

@@ -53,7 +53,7 @@ pub(crate) async fn act(
 async fn view(api: &Api, id: &str, step: &str) -> Answer<StepView> {
     let view = state(api, id).await?.view(true);
     let found = view.steps.into_iter().find(|s| s.id.as_str() == step);
-    found.map(Json).ok_or_else(|| {
-        Refusal(Problem::new(ErrorCode::StepNotFound, format!("plan `{id}` has no step `{step}`")))
-    })
+    found
+        .map(Json)
+        .ok_or_else(|| Refusal(Problem::new(ErrorCode::StepNotFound, format!("plan `{id}` has no step `{step}`"))))
 }

@@ -101,6 +101,7 @@ pub(crate) async fn propose(site: &Site, goal: Goal, revision: u32) -> Result<Pl
         now_ms: site.clock.now_ms(),
         revision,
     };
-    let refused = |error: PlanningError| Problem::new(ErrorCode::PlanningFailed, error.reason).with_errors(error.issues);
+    let refused =
+        |error: PlanningError| Problem::new(ErrorCode::PlanningFailed, error.reason).with_errors(error.issues);
     site.planners.plan(&request).await.map_err(refused)
 }

@@ -55,10 +55,7 @@ impl Pipeline {
     }
 
     /// Sets up the planners that the settings name.
-    pub fn from_settings(
-        settings: &PlannerSettings,
-        validate: Validate,
-    ) -> Result<Self, SetupError> {
+    pub fn from_settings(settings: &PlannerSettings, validate: Validate) -> Result<Self, SetupError> {
         let failed = |name: &str, reason: String| SetupError { name: name.into(), reason };
         let mut planners: Vec<Arc<dyn Planner>> = Vec::new();
         for name in &settings.order {
@@ -66,16 +63,12 @@ impl Pipeline {
                 "rules" => {
                     let rules = match settings.rules_dir.as_str() {
                         "" => RulesPlanner::built_in(),
-                        dir => RulesPlanner::from_dir(Path::new(dir))
-                            .map_err(|e| failed(name, e.to_string()))?,
+                        dir => RulesPlanner::from_dir(Path::new(dir)).map_err(|e| failed(name, e.to_string()))?,
                     };
                     planners.push(Arc::new(rules));
                 }
                 _ => {
-                    return Err(failed(
-                        name,
-                        "there is no such planner; `planner.order` may name: `rules`".into(),
-                    ));
+                    return Err(failed(name, "there is no such planner; `planner.order` may name: `rules`".into()));
                 }
             }
         }
@@ -112,14 +105,11 @@ impl Pipeline {
         let refusal = |reason: String, issues| Refusal { planner: planner.name(), reason, issues };
         let answer = tokio::time::timeout(self.timeout, planner.plan(request)).await;
         let planned = answer
-            .map_err(|_| {
-                refusal(format!("no answer within {} ms", self.timeout.as_millis()), Vec::new())
-            })?
+            .map_err(|_| refusal(format!("no answer within {} ms", self.timeout.as_millis()), Vec::new()))?
             .map_err(|e| refusal(e.reason, e.issues))?;
-        let Planned { plan, planner: name, confidence, provenance, mut warnings, mut routes } =
-            planned;
-        let checked = (self.validate)(plan, request)
-            .map_err(|issues| refusal("the plan is not valid".into(), issues))?;
+        let Planned { plan, planner: name, confidence, provenance, mut warnings, mut routes } = planned;
+        let checked =
+            (self.validate)(plan, request).map_err(|issues| refusal("the plan is not valid".into(), issues))?;
         warnings.extend(checked.warnings);
         routes.extend(checked.routes);
         Ok(Planned { plan: checked.plan, planner: name, confidence, provenance, warnings, routes })
@@ -135,9 +125,7 @@ fn provenance(planned: &Planned, refusals: &[Refusal]) -> Json {
     };
     account.insert("planner".into(), planned.planner.clone().into());
     if !refusals.is_empty() {
-        let tried = refusals
-            .iter()
-            .map(|r| json!({"planner": r.planner, "reason": r.reason, "issues": r.issues}));
+        let tried = refusals.iter().map(|r| json!({"planner": r.planner, "reason": r.reason, "issues": r.issues}));
         account.insert("tried".into(), tried.collect());
     }
     Json::of(&account)
@@ -145,10 +133,8 @@ fn provenance(planned: &Planned, refusals: &[Refusal]) -> Json {
 
 /// All reasons, with the issues of the try that came nearest.
 fn failure(refusals: Vec<Refusal>) -> PlanningError {
-    let reasons: Vec<String> =
-        refusals.iter().map(|r| format!("`{}`: {}", r.planner, r.reason)).collect();
-    let nearest =
-        refusals.into_iter().filter(|r| !r.issues.is_empty()).min_by_key(|r| r.issues.len());
+    let reasons: Vec<String> = refusals.iter().map(|r| format!("`{}`: {}", r.planner, r.reason)).collect();
+    let nearest = refusals.into_iter().filter(|r| !r.issues.is_empty()).min_by_key(|r| r.issues.len());
     PlanningError {
         reason: format!("no planner could make a valid plan: {}", reasons.join("; ")),
         issues: nearest.map(|r| r.issues).unwrap_or_default(),
@@ -201,12 +187,7 @@ mod tests {
         let planned = pipeline.plan(&request()).await.expect("one planner is good");
         assert_eq!(planned.planner, "good");
         let account = planned.provenance.expect("there is always an account").value();
-        let tried: Vec<_> = account["tried"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(|t| t["reason"].clone())
-            .collect();
+        let tried: Vec<_> = account["tried"].as_array().into_iter().flatten().map(|t| t["reason"].clone()).collect();
         assert_eq!(tried, ["no answer within 100 ms", "not my thing", "the plan is not valid"]);
         assert_eq!(account["planner"], "good");
         assert_eq!(planned.warnings.len(), 1);
@@ -214,15 +195,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn without_a_valid_plan_the_reasons_and_the_nearest_issues_are_given() {
-        let pipeline = pipeline(vec![
-            Arc::new(Fixed("sloppy", Ok("bad"))),
-            Arc::new(Fixed("refuses", Err("no"))),
-        ]);
+        let pipeline = pipeline(vec![Arc::new(Fixed("sloppy", Ok("bad"))), Arc::new(Fixed("refuses", Err("no")))]);
         let error = pipeline.plan(&request()).await.expect_err("no planner is good");
-        assert_eq!(
-            error.reason,
-            "no planner could make a valid plan: `sloppy`: the plan is not valid; `refuses`: no"
-        );
+        assert_eq!(error.reason, "no planner could make a valid plan: `sloppy`: the plan is not valid; `refuses`: no");
         assert_eq!(error.issues.len(), 1);
     }
 
@@ -230,9 +205,7 @@ mod tests {
     fn unknown_planners_and_none_are_refused() {
         for order in [vec!["magic".to_owned()], Vec::new()] {
             let settings = PlannerSettings { order, ..PlannerSettings::default() };
-            let refused = Pipeline::from_settings(&settings, validate())
-                .err()
-                .expect("the order is not valid");
+            let refused = Pipeline::from_settings(&settings, validate()).err().expect("the order is not valid");
             assert!(refused.to_string().contains("planner.order"), "{refused}");
         }
         assert!(Pipeline::from_settings(&PlannerSettings::default(), validate()).is_ok());
@@ -268,12 +241,6 @@ mod tests {
     }
 
     fn request() -> PlanRequest {
-        PlanRequest {
-            goal: Goal::default(),
-            agents: Vec::new(),
-            limits: Limits::default(),
-            now_ms: 0,
-            revision: 0,
-        }
+        PlanRequest { goal: Goal::default(), agents: Vec::new(), limits: Limits::default(), now_ms: 0, revision: 0 }
     }
 }

@@ -108,9 +108,9 @@ fn singular(mut word: String) -> String {
 
 /// Words that are in every sentence.
 const STOPS: &[&str] = &[
-    "a", "an", "and", "are", "as", "at", "be", "by", "can", "do", "for", "from", "i", "in", "is",
-    "it", "its", "me", "my", "of", "on", "or", "please", "that", "the", "this", "to", "want",
-    "was", "we", "what", "which", "with", "you", "your",
+    "a", "an", "and", "are", "as", "at", "be", "by", "can", "do", "for", "from", "i", "in", "is", "it", "its", "me",
+    "my", "of", "on", "or", "please", "that", "the", "this", "to", "want", "was", "we", "what", "which", "with", "you",
+    "your",
 ];
 
 /// Counts of documents and words are far below what an `f32` holds exactly.
@@ -124,8 +124,7 @@ mod tests {
 
     #[test]
     fn rare_words_weigh_more_and_plurals_meet_singulars() {
-        let texts: Vec<String> =
-            ["search flights", "search hotel rooms", "search museums"].map(str::to_owned).into();
+        let texts: Vec<String> = ["search flights", "search hotel rooms", "search museums"].map(str::to_owned).into();
         let index = Bm25::new(&texts);
         let shares = index.shares("Search the hotels");
         assert!(shares[1] > shares[0] && shares[0] > 0.0, "{shares:?}");
@@ -143,9 +142,6 @@ mod tests {
 
     #[test]
     fn scripts_without_spaces_are_read_letter_by_letter() {
-        assert_eq!(
-            tokens("查找 flight酒店").collect::<Vec<_>>(),
-            ["查", "找", "flight", "酒", "店"]
-        );
+        assert_eq!(tokens("查找 flight酒店").collect::<Vec<_>>(), ["查", "找", "flight", "酒", "店"]);
     }
 }

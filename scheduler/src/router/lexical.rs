@@ -62,13 +62,11 @@ impl Lexical {
         let words = self.words.shares(text);
         let ngrams = self.ngrams.cosines(text);
         let both = words.into_iter().zip(ngrams);
-        both.map(|(words, ngrams)| {
-            (1.0 - NGRAM_SHARE) * f64::from(words) + NGRAM_SHARE * f64::from(ngrams)
-        })
-        .enumerate()
-        .filter(|(_, similarity)| *similarity > 0.0)
-        .map(|(at, similarity)| (at, similarity.min(1.0)))
-        .collect()
+        both.map(|(words, ngrams)| (1.0 - NGRAM_SHARE) * f64::from(words) + NGRAM_SHARE * f64::from(ngrams))
+            .enumerate()
+            .filter(|(_, similarity)| *similarity > 0.0)
+            .map(|(at, similarity)| (at, similarity.min(1.0)))
+            .collect()
     }
 }
 

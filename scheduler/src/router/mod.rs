@@ -78,9 +78,7 @@ impl Router {
     /// As [`Router::choose`]; agents that have an action of this very name come before all others.
     pub fn choose_for(&self, text: &str, action: &str) -> Result<Choice, Unroutable> {
         let known = self.known();
-        let can = |at: usize| {
-            !action.is_empty() && known.agents[at].actions.iter().any(|a| a.name == action)
-        };
+        let can = |at: usize| !action.is_empty() && known.agents[at].actions.iter().any(|a| a.name == action);
         let mut similarities = known.index.similarities(text);
         if !(0..known.agents.len()).any(can) {
             return self.decide(self.rank(&known, similarities));

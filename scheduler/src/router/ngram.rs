@@ -11,9 +11,9 @@ const LONGEST: usize = 5;
 /// Characters of a query that are looked at.
 const QUERY_CHARS_MAX: usize = 600;
 /// Registries of so many agents and more leave out runs that too many of them have.
-const PRUNE_FROM: usize = 200;
+const PRUNE_FROM: usize = 1_000;
 /// Share of the agents above which a run tells nothing.
-const COMMON_SHARE: f32 = 0.2;
+const COMMON_SHARE: f32 = 0.5;
 
 /// The index: for each run of letters, the documents that have it with its weight there.
 #[derive(Debug, Default)]
@@ -52,15 +52,13 @@ impl Ngrams {
         let mut index = Self { documents: texts.len(), ..Self::default() };
         for (run, list) in having {
             let idf = idf(list.len());
-            let is_common =
-                texts.len() >= PRUNE_FROM && as_f32(list.len()) > COMMON_SHARE * documents;
+            let is_common = texts.len() >= PRUNE_FROM && as_f32(list.len()) > COMMON_SHARE * documents;
             let from = place(index.weights.len());
             if !is_common {
                 let norm = |document: u32| squares[document as usize].sqrt();
-                index.weights.extend(
-                    list.into_iter()
-                        .map(|(document, weight)| (document, weight * idf / norm(document))),
-                );
+                index
+                    .weights
+                    .extend(list.into_iter().map(|(document, weight)| (document, weight * idf / norm(document))));
             }
             index.runs.insert(run, Span { from, to: place(index.weights.len()), idf });
         }
@@ -108,8 +106,7 @@ fn counts(text: &str, chars_max: usize) -> BTreeMap<u64, f32> {
 
 /// FNV-1a, 64 bit, over the characters.
 fn hash(run: &[char]) -> u64 {
-    run.iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, c| (hash ^ u64::from(*c)).wrapping_mul(0x100_0000_01b3))
+    run.iter().fold(0xcbf2_9ce4_8422_2325, |hash, c| (hash ^ u64::from(*c)).wrapping_mul(0x100_0000_01b3))
 }
 
 fn place(at: usize) -> u32 {
@@ -137,8 +134,7 @@ mod tests {
 
     #[test]
     fn typing_errors_are_forgiven() {
-        let texts: Vec<String> =
-            ["weather forecast", "currency conversion"].map(str::to_owned).into();
+        let texts: Vec<String> = ["weather forecast", "currency conversion"].map(str::to_owned).into();
         let cosines = Ngrams::new(&texts).cosines("wheather forcast");
         assert!(cosines[0] > 0.3 && cosines[0] > 3.0 * cosines[1], "{cosines:?}");
     }

@@ -16,13 +16,7 @@ pub fn route_plan(plan: &mut Plan, router: &Router) -> Result<Vec<Route>, Vec<Is
     if issues.is_empty() { Ok(routes) } else { Err(issues) }
 }
 
-fn route_steps(
-    plan: &mut Plan,
-    above: &str,
-    router: &Router,
-    routes: &mut Vec<Route>,
-    issues: &mut Vec<Issue>,
-) {
+fn route_steps(plan: &mut Plan, above: &str, router: &Router, routes: &mut Vec<Route>, issues: &mut Vec<Issue>) {
     for (index, step) in plan.steps.iter_mut().enumerate() {
         let pointer = format!("{above}/steps/{index}");
         if let Some(inner) = &mut step.plan {
@@ -51,11 +45,8 @@ fn text(step: &Step) -> String {
 }
 
 fn issue(step: &Step, pointer: &str, unroutable: &Unroutable) -> Issue {
-    let nearest: Vec<String> = unroutable
-        .candidates
-        .iter()
-        .map(|c| format!("`{}` ({:.2})", c.agent_type, c.similarity))
-        .collect();
+    let nearest: Vec<String> =
+        unroutable.candidates.iter().map(|c| format!("`{}` ({:.2})", c.agent_type, c.similarity)).collect();
     let found = match nearest.as_slice() {
         [] => "nobody has anything in common with it".to_owned(),
         _ => format!("the nearest are {}", nearest.join(", ")),
@@ -64,7 +55,8 @@ fn issue(step: &Step, pointer: &str, unroutable: &Unroutable) -> Issue {
         code: "UNROUTABLE".into(),
         pointer: format!("{pointer}/agent_type"),
         detail: format!("no agent type fits step `{}`: {found}", step.id),
-        mend: "name an agent type, say more in `description`, start a worker that can do it, or lower `router.threshold`"
-            .into(),
+        mend:
+            "name an agent type, say more in `description`, start a worker that can do it, or lower `router.threshold`"
+                .into(),
     }
 }

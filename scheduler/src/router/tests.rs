@@ -44,10 +44,7 @@ fn success_and_cost_choose_among_near_equals_only() {
         router.update(vec![dear, weak, far]);
         router
     };
-    assert_eq!(
-        twins(0.3).choose("translate texts").map(|c| c.agent_type),
-        Ok("translate_b".into())
-    );
+    assert_eq!(twins(0.3).choose("translate texts").map(|c| c.agent_type), Ok("translate_b".into()));
 
     let router = Router::new(RouterSettings { gate: 0.1, ..RouterSettings::default() });
     let mut right = agent("poet", "write poems about flowers", &[], &[]);
@@ -58,10 +55,7 @@ fn success_and_cost_choose_among_near_equals_only() {
     let mut right = agent("poet", "write poems about flowers", &[], &[]);
     right.success_rate = 0.01;
     open.update(vec![right, agent("painter", "paint pictures of flowers", &[], &[])]);
-    assert_eq!(
-        open.choose("write poems about flowers").map(|c| c.agent_type),
-        Ok("painter".into())
-    );
+    assert_eq!(open.choose("write poems about flowers").map(|c| c.agent_type), Ok("painter".into()));
 }
 
 #[test]
@@ -75,12 +69,9 @@ fn the_score_is_that_of_the_formula() {
 #[test]
 fn an_action_of_the_same_name_wins_over_words() {
     let router = router(RouterSettings::default());
-    let choice = router
-        .choose_for("Find a hotel near the Louvre", "search_flights")
-        .expect("the action is known");
+    let choice = router.choose_for("Find a hotel near the Louvre", "search_flights").expect("the action is known");
     assert_eq!(choice.agent_type.as_str(), "flight_agent");
-    let choice =
-        router.choose_for("Find a hotel near the Louvre", "unknown_action").expect("the words fit");
+    let choice = router.choose_for("Find a hotel near the Louvre", "unknown_action").expect("the words fit");
     assert_eq!(choice.agent_type.as_str(), "hotel_agent");
 }
 
@@ -99,8 +90,7 @@ fn among_agents_with_the_same_action_words_decide() {
 fn ties_are_broken_by_name_so_that_a_choice_repeats() {
     let router = Router::new(RouterSettings::default());
     router.update(["c", "a", "b"].map(|name| agent(name, "do things", &[], &[])).into());
-    let order: Vec<String> =
-        router.route("do things").iter().map(|c| c.agent_type.to_string()).collect();
+    let order: Vec<String> = router.route("do things").iter().map(|c| c.agent_type.to_string()).collect();
     assert_eq!(order, ["a", "b", "c"]);
 }
 
@@ -115,12 +105,7 @@ fn a_plan_is_routed_with_its_inner_plans() {
     let mut finish = step("finish", "auto", "");
     finish.kind = Kind::Finish;
     let mut plan = Plan {
-        steps: vec![
-            step("fly", "TBD", "find a flight"),
-            step("fixed", "own_agent", "find a flight"),
-            outer,
-            finish,
-        ],
+        steps: vec![step("fly", "TBD", "find a flight"), step("fixed", "own_agent", "find a flight"), outer, finish],
         ..Plan::default()
     };
     let routes = route_plan(&mut plan, &router).expect("everything can be routed");
@@ -138,36 +123,21 @@ fn every_step_that_cannot_be_routed_is_named() {
     let inner = Plan { steps: vec![step("purl", "auto", "purl hot wool")], ..Plan::default() };
     let mut outer = Step::new("sub", "");
     outer.plan = Some(Box::new(inner));
-    let mut plan =
-        Plan { steps: vec![step("knit", "auto", "knit with hot wool"), outer], ..Plan::default() };
+    let mut plan = Plan { steps: vec![step("knit", "auto", "knit with hot wool"), outer], ..Plan::default() };
     let issues = route_plan(&mut plan, &router).expect_err("nobody knits");
     let places: Vec<_> = issues.iter().map(|i| (i.code.as_str(), i.pointer.as_str())).collect();
-    assert_eq!(
-        places,
-        [("UNROUTABLE", "/steps/0/agent_type"), ("UNROUTABLE", "/steps/1/plan/steps/0/agent_type")]
-    );
-    assert!(
-        issues[0].detail.contains("`hotel_agent`") && !issues[0].mend.is_empty(),
-        "{:?}",
-        issues[0]
-    );
+    assert_eq!(places, [("UNROUTABLE", "/steps/0/agent_type"), ("UNROUTABLE", "/steps/1/plan/steps/0/agent_type")]);
+    assert!(issues[0].detail.contains("`hotel_agent`") && !issues[0].mend.is_empty(), "{:?}", issues[0]);
 }
 
 #[test]
 fn a_large_registry_gives_the_same_answers() {
     let router = Router::new(RouterSettings::default());
-    let noise = (0..500).map(|i| {
-        agent(&format!("worker_{i}"), &format!("handles requests of queue number {i}"), &[], &[])
-    });
+    let noise =
+        (0..500).map(|i| agent(&format!("worker_{i}"), &format!("handles requests of queue number {i}"), &[], &[]));
     router.update(agents().into_iter().chain(noise).collect());
-    assert_eq!(
-        router.choose("Find a hotel near the Louvre").map(|c| c.agent_type),
-        Ok("hotel_agent".into())
-    );
-    assert_eq!(
-        router.choose("requests of queue number 77").map(|c| c.agent_type),
-        Ok("worker_77".into())
-    );
+    assert_eq!(router.choose("Find a hotel near the Louvre").map(|c| c.agent_type), Ok("hotel_agent".into()));
+    assert_eq!(router.choose("requests of queue number 77").map(|c| c.agent_type), Ok("worker_77".into()));
 }
 
 fn router(settings: RouterSettings) -> Router {
@@ -178,24 +148,9 @@ fn router(settings: RouterSettings) -> Router {
 
 fn agents() -> Vec<Agent> {
     vec![
-        agent(
-            "flight_agent",
-            "Finds return flights between two cities.",
-            &["find plane tickets"],
-            &["search_flights"],
-        ),
-        agent(
-            "hotel_agent",
-            "Finds hotels for a number of nights.",
-            &["find accommodation"],
-            &["search_hotels"],
-        ),
-        agent(
-            "activity_agent",
-            "Finds things to do.",
-            &["suggest sights and museums"],
-            &["find_activities"],
-        ),
+        agent("flight_agent", "Finds return flights between two cities.", &["find plane tickets"], &["search_flights"]),
+        agent("hotel_agent", "Finds hotels for a number of nights.", &["find accommodation"], &["search_hotels"]),
+        agent("activity_agent", "Finds things to do.", &["suggest sights and museums"], &["find_activities"]),
         agent(
             "validation_agent",
             "Adds up costs and compares them with a budget.",
@@ -206,12 +161,7 @@ fn agents() -> Vec<Agent> {
 }
 
 fn agent(name: &str, description: &str, capabilities: &[&str], actions: &[&str]) -> Agent {
-    let action = |name: &&str| Action {
-        name: (*name).into(),
-        description: String::new(),
-        inputs: None,
-        outputs: None,
-    };
+    let action = |name: &&str| Action { name: (*name).into(), description: String::new(), inputs: None, outputs: None };
     Agent {
         description: description.into(),
         capabilities: capabilities.iter().map(|c| (*c).into()).collect(),

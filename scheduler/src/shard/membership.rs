@@ -118,13 +118,8 @@ impl Membership {
         self.seen.remove(&shard);
         let (to_self, locals) = mpsc::channel(LOCALS_WAITING);
         let release = CancellationToken::new();
-        let begin = Begin {
-            site: self.site.clone(),
-            loops: self.loops.clone(),
-            shard,
-            token,
-            release: release.clone(),
-        };
+        let begin =
+            Begin { site: self.site.clone(), loops: self.loops.clone(), shard, token, release: release.clone() };
         let task = self.site.tasks.spawn(begin.run(to_self, locals));
         self.running.insert(shard, Running { release, task });
         Ok(())

@@ -254,10 +254,7 @@ impl Owned {
         let entry = (report.agent_type.clone(), report.entry.clone());
         let closes = match report.what {
             What::Started | What::Progress => false,
-            What::Completed
-            | What::Failed
-            | What::Lost
-            | What::Released => true,
+            What::Completed | What::Failed | What::Lost | What::Released => true,
         };
         self.turn.weigh(report.outputs.as_ref().map_or(0, |outputs| outputs.text().len()) + 128);
         let refused = match self.slots.get(&report.plan).copied() {
@@ -425,11 +422,7 @@ impl Owned {
     fn start_sub_plan(&mut self, plan: PlanId, submit: Box<Submit>) {
         let parent = submit.parent.clone();
         if let (Err(problem), Some(parent)) = (self.take_submission(plan, "engine".into(), submit), parent) {
-            let failure = Failure::new(
-                FailureClass::Permanent,
-                problem.code.as_str(),
-                problem.detail,
-            );
+            let failure = Failure::new(FailureClass::Permanent, problem.code.as_str(), problem.detail);
             self.absorb_roll_up(parent, failure);
         }
     }

@@ -13,9 +13,9 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::Local;
 use super::owned::Owned;
 use super::turn::After;
-use super::Local;
 use crate::effects;
 use crate::site::Site;
 

@@ -78,7 +78,8 @@ async fn a_killed_server_that_comes_back_is_known_again_with_all_that_was_answer
         broker.open(&Install { instance: "first".into(), shards: 2 }).await.unwrap();
         own(&*broker, S0, "t1").await;
         for number in 1..=50 {
-            let next = Commit { plans: vec![plan("p0-a", number - 1, number, Activity::Continues)], ..commit("t1", number) };
+            let next =
+                Commit { plans: vec![plan("p0-a", number - 1, number, Activity::Continues)], ..commit("t1", number) };
             assert_eq!(broker.commit(&next).await.unwrap(), Committed::Applied);
         }
         server.kill9();

@@ -3,13 +3,13 @@
 /// Makes a test of each scenario for each back end.
 macro_rules! on_both_back_ends {
     ($($scenario:ident),+ $(,)?) => {
-        mod embedded {
+        mod in_memory {
             $(#[tokio::test]
             async fn $scenario() {
                 super::$scenario(crate::stage::Stage::embedded().await).await;
             })+
         }
-        mod redis {
+        mod over_redis {
             $(#[tokio::test]
             async fn $scenario() {
                 super::$scenario(crate::stage::Stage::redis().await).await;

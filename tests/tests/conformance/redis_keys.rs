@@ -25,8 +25,7 @@ async fn a_commit_over_a_key_of_another_type_writes_nothing() {
     for key in keys_of_a_commit {
         stage.raw::<Value>(&["FLUSHDB"]).await;
         own(&*stage.broker, S0, "t1").await;
-        let wrong: &[&str] =
-            if key == keys::cursor(S0) { &["SADD", &key, "wrong"] } else { &["SET", &key, "wrong"] };
+        let wrong: &[&str] = if key == keys::cursor(S0) { &["SADD", &key, "wrong"] } else { &["SET", &key, "wrong"] };
         stage.raw::<Value>(wrong).await;
         let before = stage.raw_keys().await;
         let whole = Commit {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use goalmill_broker::{Broker, Install, Reader};
 use goalmill_common::clock::Clock;
+use goalmill_common::config::RedisSettings;
 use goalmill_common::id::{AgentType, PlanId, ShardId};
 use goalmill_common::keys;
 use goalmill_tests::redis_server::RedisServer;
@@ -33,7 +34,7 @@ enum BackEnd {
 }
 
 struct RedisBackEnd {
-    server: RedisServer,
+    _server: Arc<RedisServer>,
     raw: MultiplexedConnection,
 }
 
@@ -54,24 +55,28 @@ impl Stage {
     }
 
     pub async fn redis() -> Self {
-        let server = RedisServer::start().await.unwrap();
-        let broker = goalmill_broker::redis::connect(&server.settings()).await.unwrap();
-        let raw = server.connection().await.unwrap();
-        Self::installed(broker, BackEnd::Redis(Box::new(RedisBackEnd { server, raw }))).await
+        let server = Arc::new(RedisServer::start().await.unwrap());
+        Self::redis_again(&server).await
+    }
+
+    /// An empty installation on a server that was used before.
+    pub async fn redis_again(server: &Arc<RedisServer>) -> Self {
+        Self::redis_through(server, &server.settings()).await
+    }
+
+    /// An empty installation on a server that is reached in another way.
+    pub async fn redis_through(server: &Arc<RedisServer>, settings: &RedisSettings) -> Self {
+        let mut connection = server.connection().await.unwrap();
+        raw::<Value>(&mut connection, &["FLUSHALL"]).await;
+        let broker = goalmill_broker::redis::connect(settings).await.unwrap();
+        let back_end = RedisBackEnd { _server: Arc::clone(server), raw: connection };
+        Self::installed(broker, BackEnd::Redis(Box::new(back_end))).await
     }
 
     async fn installed(broker: Arc<dyn Broker>, back_end: BackEnd) -> Self {
         broker.open(&Install { instance: "first".into(), shards: 2 }).await.unwrap();
         let probe = broker.reader().await.unwrap();
         Self { broker, probe, back_end }
-    }
-
-    /// The server behind the back end.
-    pub fn server(&mut self) -> &mut RedisServer {
-        match &mut self.back_end {
-            BackEnd::Redis(redis) => &mut redis.server,
-            BackEnd::Embedded { .. } => panic!("this scenario is for Redis only"),
-        }
     }
 
     /// Sends a plain command to the server.
@@ -193,69 +198,75 @@ pub async fn raw<T: FromRedisValue>(connection: &mut MultiplexedConnection, comm
     cmd.query_async(connection).await.unwrap_or_else(|e| panic!("{command:?}: {e}"))
 }
 
-/// Every key with its content; without what ticks by itself.
-pub async fn dump(connection: &mut MultiplexedConnection) -> BTreeMap<String, String> {
-    let mut all = BTreeMap::new();
-    for key in raw::<BTreeSet<String>>(connection, &["KEYS", "*"]).await {
-        let kind: String = raw(connection, &["TYPE", &key]).await;
-        let content = match kind.as_str() {
-            "string" => format!("{:?}", raw::<Value>(connection, &["GET", &key]).await),
-            "hash" => format!("{:?}", raw::<BTreeMap<String, Vec<u8>>>(connection, &["HGETALL", &key]).await),
-            "set" => format!("{:?}", raw::<BTreeSet<String>>(connection, &["SMEMBERS", &key]).await),
-            "zset" => format!("{:?}", raw::<Value>(connection, &["ZRANGE", &key, "0", "-1", "WITHSCORES"]).await),
-            "stream" => dump_stream(connection, &key).await,
-            other => panic!("`{key}` is a {other}"),
-        };
-        let expires = raw::<i64>(connection, &["PTTL", &key]).await >= 0;
-        all.insert(key, format!("{kind} {content} expires: {expires}"));
-    }
-    all
-}
-
-async fn dump_stream(connection: &mut MultiplexedConnection, key: &str) -> String {
-    let mut content = format!("{:?}", raw::<Value>(connection, &["XRANGE", key, "-", "+"]).await);
-    for group in groups(connection, key).await {
-        let pending: Vec<(String, String, u64, u64)> =
-            raw(connection, &["XPENDING", key, &group, "-", "+", "100000"]).await;
-        let pending: Vec<_> = pending.into_iter().map(|(id, consumer, _, _)| (id, consumer)).collect();
-        content += &format!(" group {group}: {pending:?}");
-    }
-    content
-}
-
-async fn groups(connection: &mut MultiplexedConnection, key: &str) -> Vec<String> {
-    let groups: Vec<BTreeMap<String, Value>> = raw(connection, &["XINFO", "GROUPS", key]).await;
-    groups.into_iter().map(|group| redis::from_redis_value(group["name"].clone()).unwrap()).collect()
+/// Every key with its content; without what ticks by itself. In one go, since the tests look often.
+async fn dump(connection: &mut MultiplexedConnection) -> BTreeMap<String, String> {
+    const SCRIPT: &str = r"
+        local function show(value)
+            if type(value) ~= 'table' then return tostring(value) end
+            local parts = {}
+            for place, part in ipairs(value) do parts[place] = show(part) end
+            return '[' .. table.concat(parts, ' ') .. ']'
+        end
+        local function hash(key)
+            local flat, fields = redis.call('HGETALL', key), {}
+            for place = 1, #flat, 2 do fields[#fields + 1] = flat[place] .. '=' .. flat[place + 1] end
+            table.sort(fields)
+            return show(fields)
+        end
+        local function set(key)
+            local members = redis.call('SMEMBERS', key)
+            table.sort(members)
+            return show(members)
+        end
+        local function stream(key)
+            local text = show(redis.call('XRANGE', key, '-', '+'))
+            for _, group in ipairs(redis.call('XINFO', 'GROUPS', key)) do
+                text = text .. ' group ' .. group[2] .. ' at ' .. group[8] .. ':'
+                for _, entry in ipairs(redis.call('XPENDING', key, group[2], '-', '+', 100000)) do
+                    text = text .. ' ' .. entry[1] .. ' with ' .. entry[2]
+                end
+            end
+            return text
+        end
+        local all = {}
+        for _, key in ipairs(redis.call('KEYS', '*')) do
+            local kind, content = redis.call('TYPE', key).ok, ''
+            if kind == 'string' then content = redis.call('GET', key)
+            elseif kind == 'hash' then content = hash(key)
+            elseif kind == 'set' then content = set(key)
+            elseif kind == 'zset' then content = show(redis.call('ZRANGE', key, 0, -1, 'WITHSCORES'))
+            elseif kind == 'stream' then content = stream(key)
+            else error('a key of type ' .. kind) end
+            all[#all + 1] = key
+            all[#all + 1] = kind .. ' ' .. content .. ' expires: ' .. tostring(redis.call('PTTL', key) >= 0)
+        end
+        return all";
+    let flat: Vec<Vec<u8>> = raw(connection, &["EVAL", SCRIPT, "0"]).await;
+    let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+    flat.chunks_exact(2).map(|pair| (text(&pair[0]), text(&pair[1]))).collect()
 }
 
 /// Makes everything in Redis that carries a time older.
 async fn age(connection: &mut MultiplexedConnection, ms: u64) {
-    for key in raw::<Vec<String>>(connection, &["KEYS", "*"]).await {
-        let left: i64 = raw(connection, &["PTTL", &key]).await;
-        if left >= 0 {
-            let left = left - i64::try_from(ms).unwrap();
-            raw::<Value>(connection, &["PEXPIRE", &key, &left.to_string()]).await;
-        }
-        if raw::<String>(connection, &["TYPE", &key]).await == "stream" {
-            age_pending(connection, &key, ms).await;
-        }
-    }
-    for key in [keys::WORKERS, keys::SCHEDULERS_ALIVE, keys::CANCELLED] {
-        for member in raw::<Vec<String>>(connection, &["ZRANGE", key, "0", "-1"]).await {
-            raw::<Value>(connection, &["ZINCRBY", key, &format!("-{ms}"), &member]).await;
-        }
-    }
-}
-
-async fn age_pending(connection: &mut MultiplexedConnection, key: &str, ms: u64) {
-    for group in groups(connection, key).await {
-        let pending: Vec<(String, String, u64, u64)> =
-            raw(connection, &["XPENDING", key, &group, "-", "+", "100000"]).await;
-        for (id, consumer, idle, count) in pending {
-            let (idle, count) = ((idle + ms).to_string(), count.to_string());
-            let claim =
-                ["XCLAIM", key, &group, &consumer, "0", &id, "IDLE", &idle, "RETRYCOUNT", &count, "JUSTID"];
-            raw::<Value>(connection, &claim).await;
-        }
-    }
+    const SCRIPT: &str = r"
+        local ms = tonumber(ARGV[1])
+        for _, key in ipairs(redis.call('KEYS', '*')) do
+            local left = redis.call('PTTL', key)
+            if left >= 0 then redis.call('PEXPIRE', key, left - ms) end
+            if redis.call('TYPE', key).ok == 'stream' then
+                for _, group in ipairs(redis.call('XINFO', 'GROUPS', key)) do
+                    for _, entry in ipairs(redis.call('XPENDING', key, group[2], '-', '+', 100000)) do
+                        redis.call('XCLAIM', key, group[2], entry[2], 0, entry[1],
+                            'IDLE', string.format('%.0f', entry[3] + ms), 'RETRYCOUNT', entry[4], 'JUSTID')
+                    end
+                end
+            end
+        end
+        for _, key in ipairs(KEYS) do
+            for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+                redis.call('ZINCRBY', key, -ms, member)
+            end
+        end";
+    let [workers, schedulers, cancelled] = [keys::WORKERS, keys::SCHEDULERS_ALIVE, keys::CANCELLED];
+    raw::<Value>(connection, &["EVAL", SCRIPT, "3", workers, schedulers, cancelled, &ms.to_string()]).await;
 }

@@ -9,6 +9,7 @@ use crate::stage::Stage;
 on_both_back_ends! {
     a_submission_is_appended_and_read_once_by_one_scheduler,
     what_a_scheduler_took_it_gets_again_after_a_restart,
+    what_a_scheduler_read_again_is_fresh_again,
     a_submission_of_a_lost_scheduler_is_reclaimed_after_the_idle_time_and_not_before,
     an_acknowledged_submission_is_gone_for_good,
     acknowledging_never_drops_what_is_still_needed,
@@ -43,6 +44,17 @@ async fn what_a_scheduler_took_it_gets_again_after_a_restart(stage: Stage) {
     let new = again.submissions("one", 10, 0).await.unwrap();
     assert_eq!(names(&new), ["r3"]);
     assert!(again.submissions("one", 10, 0).await.unwrap().is_empty(), "only the first read looks back");
+}
+
+async fn what_a_scheduler_read_again_is_fresh_again(mut stage: Stage) {
+    stage.broker.submit(&submission("r1")).await.unwrap();
+    for _ in 0..3 {
+        let mut reader = stage.broker.reader().await.unwrap();
+        assert_eq!(names(&reader.submissions("one", 10, 0).await.unwrap()), ["r1"]);
+        assert!(stage.broker.reclaim_submissions("two", 60_000, 10).await.unwrap().is_empty());
+        stage.later(61_000).await;
+    }
+    assert_eq!(names(&stage.broker.reclaim_submissions("two", 60_000, 10).await.unwrap()), ["r1"]);
 }
 
 async fn a_submission_of_a_lost_scheduler_is_reclaimed_after_the_idle_time_and_not_before(mut stage: Stage) {

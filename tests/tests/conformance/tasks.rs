@@ -62,7 +62,8 @@ async fn tasks_that_came_before_the_queue_was_opened_are_seen(stage: Stage) {
     stage.broker.open_queue(&"build".into()).await.unwrap();
     let mut reader = stage.broker.reader().await.unwrap();
     let pulled = pull(&mut reader, "w1", &["build", "test"], 10).await;
-    assert_eq!(data(&pulled), ["early", "early too"], "a pull opens a queue that is missing");
+    let seen: BTreeSet<String> = data(&pulled).into_iter().collect();
+    assert_eq!(seen, ["early", "early too"].map(String::from).into(), "a pull opens a queue that is missing");
     let queues: Vec<AgentType> = stage.broker.queues().await.unwrap().into_iter().map(|q| q.agent_type).collect();
     assert_eq!(queues, ["build".into(), "test".into()]);
 }
@@ -139,7 +140,8 @@ async fn only_the_holder_extends_a_lease(mut stage: Stage) {
     let mut reader = opened(&stage, &["build", "test"]).await;
     let tasks = vec![task("build", "one"), task("build", "two"), task("test", "three"), task("test", "four")];
     dispatch(&*stage.broker, "t1", 1, tasks).await;
-    let one = pull(&mut reader, "w1", &["build", "test"], 3).await;
+    let mut one = pull(&mut reader, "w1", &["build"], 2).await;
+    one.extend(pull(&mut reader, "w1", &["test"], 1).await);
     let two = pull(&mut reader, "w2", &["test"], 1).await;
     let before = stage.look().await;
     let leases = [
@@ -289,4 +291,3 @@ async fn pull(
 fn data(deliveries: &[Delivery]) -> Vec<String> {
     deliveries.iter().map(|delivery| String::from_utf8(delivery.data.clone()).unwrap()).collect()
 }
-

@@ -43,7 +43,7 @@ async fn a_wait_for_submissions_ends_with_a_submission(stage: Stage) {
 
 async fn a_wait_for_tasks_ends_with_a_task_of_any_type(stage: Stage) {
     own(&*stage.broker, S0, "t1").await;
-    stage.broker.open_queue(&"build".into()).await.unwrap();
+    open_queues(&stage).await;
     for (number, agent_type) in [(1, "build"), (2, "test"), (3, "build")] {
         let mut reader = stage.broker.reader().await.unwrap();
         let types = ["build".into(), "test".into()];
@@ -59,7 +59,8 @@ async fn a_wait_for_the_log_ends_with_an_entry(stage: Stage) {
     for number in 1..=3 {
         let mut reader = stage.broker.reader().await.unwrap();
         let wait = begun(async move { reader.log(&"p0-a".into(), number - 1, 10, LONG_MS).await.unwrap() }).await;
-        let next = Commit { plans: vec![plan("p0-a", number - 1, number, Activity::Continues)], ..commit("t1", number) };
+        let next =
+            Commit { plans: vec![plan("p0-a", number - 1, number, Activity::Continues)], ..commit("t1", number) };
         assert_eq!(stage.broker.commit(&next).await.unwrap(), Committed::Applied);
         let entries = soon(wait).await;
         assert_eq!((entries.len(), entries[0].last_seq), (1, number));
@@ -76,6 +77,7 @@ async fn a_wait_for_messages_ends_with_a_message(stage: Stage) {
 
 async fn a_wait_with_nothing_to_come_ends_in_time(stage: Stage) {
     const SHORT_MS: u64 = 120;
+    open_queues(&stage).await;
     let mut reader = stage.broker.reader().await.unwrap();
     reader.messages(0).await.unwrap();
     let begun = Instant::now();
@@ -90,6 +92,7 @@ async fn a_wait_with_nothing_to_come_ends_in_time(stage: Stage) {
 }
 
 async fn a_waker_ends_every_kind_of_wait(stage: Stage) {
+    open_queues(&stage).await;
     for kind in 0..5 {
         let mut reader = stage.broker.reader().await.unwrap();
         reader.messages(0).await.unwrap();
@@ -119,6 +122,12 @@ async fn a_woken_reader_goes_on_and_misses_nothing(stage: Stage) {
     })
     .await;
     assert_eq!(pulled[0].data, b"x");
+}
+
+async fn open_queues(stage: &Stage) {
+    for agent_type in ["build", "test"] {
+        stage.broker.open_queue(&agent_type.into()).await.unwrap();
+    }
 }
 
 async fn wait_for(kind: u8, reader: &mut dyn Reader) -> usize {

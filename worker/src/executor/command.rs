@@ -3,7 +3,8 @@
 //! `{"kind": "command", "argv": ["python3", "agent.py"], "env": ["PATH", "HOME"], "set": {"LANG": "C"}, "dir": "/srv"}`
 //!
 //! There is no shell. The environment is empty but for what `env` lets through and `set` sets. The program leads a
-//! process group of its own, which is killed as a whole when the attempt ends, in whatever way.
+//! process group of its own, which is killed as a whole when the attempt ends, in whatever way; at a time limit or a
+//! cancellation it gets `SIGTERM` a moment before.
 //!
 //! | exit | failure class | code |
 //! |---|---|---|
@@ -16,6 +17,7 @@
 //! An answer `{"error": {…}}` on standard output wins over the code; the end of standard error is in the message.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -88,9 +90,10 @@ impl Command {
 
 #[async_trait]
 impl Executor for Command {
-    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
+    async fn execute(&self, task: &Task, _: &Progress, cancelled: &CancellationToken) -> Result<Outcome, Failure> {
         let mut child = self.spawn().map_err(|e| self.not_started(&e))?;
         let group = Group::of(&child);
+        let leader = group.0;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let ended = async {
             let status = child.wait().await;
@@ -103,7 +106,12 @@ impl Executor for Command {
             Ok(())
         };
         let tailing = async { Ok(tail(stderr).await) };
-        let ((), answer, tail, status) = tokio::try_join!(feeding, self.answer(stdout), tailing, ended)?;
+        let working = async { tokio::try_join!(feeding, self.answer(stdout), tailing, ended) };
+        let ((), answer, tail, status) = tokio::select! {
+            biased;
+            done = working => done?,
+            never = ask_to_end(leader, cancelled) => match never {},
+        };
         if status.success() {
             return call::read(&answer);
         }
@@ -172,6 +180,17 @@ fn class_of(status: ExitStatus) -> (FailureClass, String) {
 
 fn broken(error: &io::Error) -> Failure {
     Failure::new(FailureClass::Transient, "COMMAND_BROKEN", format!("the program's pipes are broken: {error}"))
+}
+
+/// Passes a cancellation on; the program may still finish in its own way.
+async fn ask_to_end(leader: Option<Pid>, cancelled: &CancellationToken) -> Infallible {
+    cancelled.cancelled().await;
+    if let Some(group) = leader
+        && let Err(e) = kill_process_group(group, Signal::TERM)
+    {
+        tracing::debug!("a command's process group cannot be asked to end: {e}");
+    }
+    std::future::pending().await
 }
 
 /// A process group that ends with this value.

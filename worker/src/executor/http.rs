@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Executor, Outcome, Progress, call};
 
-/// Redirects that are followed.
+/// Redirects that are followed, within one host: to another one the headers would carry secrets.
 const REDIRECTS_MAX: usize = 3;
 /// Milliseconds to wait for a connection.
 const CONNECT_MS: u64 = 5_000;
@@ -76,11 +76,11 @@ impl Http {
         }
         let mut builder = Client::builder()
             .default_headers(headers)
-            .redirect(redirect::Policy::limited(REDIRECTS_MAX))
+            .redirect(redirect::Policy::custom(follow))
             .connect_timeout(Duration::from_millis(CONNECT_MS))
             .user_agent(concat!("goalmill/", env!("CARGO_PKG_VERSION")));
         if let Some(timeout_ms) = settings.timeout_ms {
-            builder = builder.timeout(Duration::from_millis(timeout_ms));
+            builder = builder.timeout(Duration::from_millis(timeout_ms.min(limits.timeout_ms_max)));
         }
         let client = builder.build().map_err(|e| format!("the http client cannot be made: {e}"))?;
         let answer_bytes_max = limits.payload_bytes_max + FRAME_BYTES_MAX;
@@ -134,6 +134,18 @@ impl Executor for Http {
 impl Http {
     fn retry_after_ms(&self, value: &HeaderValue) -> Option<u64> {
         retry_after_ms(value.to_str().ok()?, self.clock.now_ms())
+    }
+}
+
+fn follow(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let origin = |url: &Url| url.origin();
+    let away = attempt.previous().first().is_some_and(|first| origin(first) != origin(attempt.url()));
+    if attempt.previous().len() > REDIRECTS_MAX {
+        attempt.error("too many redirects")
+    } else if away {
+        attempt.stop()
+    } else {
+        attempt.follow()
     }
 }
 

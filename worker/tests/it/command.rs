@@ -81,6 +81,23 @@ async fn what_a_program_leaves_behind_does_not_hold_up_its_answer() {
 }
 
 #[tokio::test]
+async fn a_cancelled_program_may_clean_up() {
+    let dir = tempfile::tempdir().expect("a directory can be made");
+    let (ready, cleaned) = (dir.path().join("ready"), dir.path().join("cleaned"));
+    let text = "trap 'touch {1}; exit 75' TERM; touch {0}; while :; do sleep 0.01; done";
+    let text = text.replace("{0}", &ready.display().to_string()).replace("{1}", &cleaned.display().to_string());
+    let (patient, task) = (script(&text), task("a", "x", json!({})));
+    let (progress, cancelled) = (Progress::default(), CancellationToken::new());
+    let cancelling = async {
+        wait_for(|| ready.exists().then_some(())).await;
+        cancelled.cancel();
+    };
+    let (result, ()) = tokio::join!(patient.execute(&task, &progress, &cancelled), cancelling);
+    assert_eq!(result.expect_err("it was told to stop").code, "EXIT_75");
+    assert!(cleaned.exists());
+}
+
+#[tokio::test]
 async fn dropping_the_execution_kills_the_whole_group() {
     let dir = tempfile::tempdir().expect("a directory can be made");
     let file = dir.path().join("pid");

@@ -20,6 +20,7 @@ pub struct Faults(Mutex<State>);
 struct State {
     away: bool,
     stuck: Option<&'static str>,
+    instance: Option<String>,
     calls: BTreeMap<&'static str, u32>,
 }
 
@@ -42,6 +43,17 @@ impl Faults {
         self.with(|state| state.calls.get(verb).copied().unwrap_or_default())
     }
 
+    async fn wait_while_stuck(&self, verb: &'static str) {
+        while self.with(|state| state.stuck == Some(verb)) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Another installation answers from here on.
+    pub fn replace(&self, instance: &str) {
+        self.with(|state| state.instance = Some(instance.into()));
+    }
+
     fn check(&self) -> Result<()> {
         if self.with(|state| state.away) { Err(BrokerError::Unavailable("it is away".into())) } else { Ok(()) }
     }
@@ -55,9 +67,7 @@ pub struct Faulty {
 impl Faulty {
     async fn pass(&self, verb: &'static str) -> Result<()> {
         self.faults.with(|state| *state.calls.entry(verb).or_default() += 1);
-        while self.faults.with(|state| state.stuck == Some(verb)) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        self.faults.wait_while_stuck(verb).await;
         self.faults.check()
     }
 }
@@ -78,7 +88,11 @@ impl Broker for Faulty {
     }
     async fn meta(&self) -> Result<Option<Meta>> {
         self.pass("meta").await?;
-        self.inner.meta().await
+        let mut meta = self.inner.meta().await?;
+        if let (Some(meta), Some(instance)) = (&mut meta, self.faults.with(|state| state.instance.clone())) {
+            meta.instance = instance;
+        }
+        Ok(meta)
     }
     async fn check(&self) -> Result<Health> {
         self.pass("check").await?;
@@ -244,6 +258,7 @@ impl Reader for FaultyReader {
     ) -> Result<Vec<Delivery>> {
         self.faults.check()?;
         let pulled = self.inner.pull(worker, agent_types, count, block_ms.min(50)).await?;
+        self.faults.wait_while_stuck("pull_reply").await;
         self.faults.check()?;
         Ok(pulled)
     }

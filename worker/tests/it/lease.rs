@@ -74,3 +74,23 @@ async fn an_extension_that_hangs_stops_the_work_too() {
     world.until("it to stop", async || stalling.running() == 0).await;
     assert!(Instant::now() <= last_chance);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_arrives_after_its_lease_is_not_begun() {
+    let world = World::new().await;
+    let fast = Scripted::taking(0);
+    world.faults.stuck(Some("pull_reply"));
+    world.queue(&[task("late", "fast", json!({})), task("ours", "fast", json!({}))]).await;
+    let _worker = world.start(world.settings(), vec![("fast", fast.clone())]).await;
+    let agent_type = "fast".into();
+    world
+        .until("both to be taken", async || {
+            world.inner().queues().await.is_ok_and(|q| q.first().is_some_and(|q| q.pending == 2))
+        })
+        .await;
+    tokio::time::advance(Duration::from_millis(2 * LEASE_MS)).await;
+    assert_eq!(world.inner().reclaim(&agent_type, LEASE_MS, 1).await.expect("it answers").len(), 1);
+    world.faults.stuck(None);
+    assert_eq!(world.wait_final("ours").await.what, What::Completed);
+    assert_eq!(fast.begun(), 1);
+}

@@ -10,4 +10,5 @@ mod http;
 mod lease;
 mod life;
 mod payload;
+mod protocol;
 mod start;

@@ -23,6 +23,24 @@ async fn a_worker_waits_for_redis() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn another_installation_gets_no_work_done() {
+    let world = World::new().await;
+    let fast = Scripted::taking(0);
+    let _worker = world.start(world.settings(), vec![("fast", fast.clone())]).await;
+    world.until("the beat", async || world.faults.calls("beat_worker") > 0).await;
+    world.faults.replace("two");
+    world.faults.away(true);
+    world.until("the loss", async || world.faults.calls("meta") > 3).await;
+    world.faults.away(false);
+    let asked = world.faults.calls("meta");
+    world.queue(&[task("a", "fast", json!({}))]).await;
+    world.until("some refusals", async || world.faults.calls("meta") > asked + 5).await;
+    assert_eq!(fast.begun(), 0);
+    world.faults.replace("one");
+    assert_eq!(world.wait_final("a").await.what, What::Completed);
+}
+
+#[tokio::test(start_paused = true)]
 async fn agent_types_are_registered_without_replacing_better_cards() {
     let world = World::new().await;
     let known = Agent { description: "by hand".into(), ..Agent::named("known".into()) };

@@ -18,11 +18,7 @@ impl World {
             self.write_plan(commit, write, now);
         }
         for task in &commit.tasks {
-            self.queues
-                .entry(task.agent_type.clone())
-                .or_default()
-                .tasks
-                .append(now, task.data.clone());
+            self.queues.entry(task.agent_type.clone()).or_default().tasks.append(now, task.data.clone());
             self.signals.ring(&Topic::Tasks(task.agent_type.clone()));
         }
         for (agent_type, entry) in &commit.acknowledged {
@@ -55,25 +51,16 @@ impl World {
             return Err(Committed::Duplicate);
         }
         if commit.number != shard.number + 1 {
-            return Err(Committed::Gap(format!(
-                "commit {} follows {}",
-                commit.number, shard.number
-            )));
+            return Err(Committed::Gap(format!("commit {} follows {}", commit.number, shard.number)));
         }
         let mut seen = BTreeSet::new();
         for write in &commit.plans {
             let last_seq = self.plans.get(&write.plan).map_or(0, super::world::Plan::last_seq);
             if write.base_seq != last_seq {
-                return Err(Committed::Gap(format!(
-                    "`{}` is at {last_seq}, not at {}",
-                    write.plan, write.base_seq
-                )));
+                return Err(Committed::Gap(format!("`{}` is at {last_seq}, not at {}", write.plan, write.base_seq)));
             }
             if write.last_seq <= write.base_seq || !seen.insert(&write.plan) {
-                return Err(Committed::Gap(format!(
-                    "`{}` cannot go to {}",
-                    write.plan, write.last_seq
-                )));
+                return Err(Committed::Gap(format!("`{}` cannot go to {}", write.plan, write.last_seq)));
             }
         }
         Ok(())
@@ -100,8 +87,7 @@ impl World {
             Activity::Continues => {}
             Activity::Ends { retention_ms } => {
                 shard.active.remove(&write.plan);
-                self.deadlines
-                    .set(Expiring::Plan(write.plan.clone()), now.saturating_add(retention_ms));
+                self.deadlines.set(Expiring::Plan(write.plan.clone()), now.saturating_add(retention_ms));
             }
         }
         self.signals.ring(&Topic::Log(write.plan.clone()));

@@ -39,10 +39,7 @@ impl Core {
     }
 
     /// A read; fails once a write could not be kept, since what is in memory is then more than what was promised.
-    pub(super) fn read<T>(
-        &self,
-        read: impl FnOnce(&mut World, u64) -> T,
-    ) -> Result<T, BrokerError> {
+    pub(super) fn read<T>(&self, read: impl FnOnce(&mut World, u64) -> T) -> Result<T, BrokerError> {
         let (mut state, now) = self.at_this_time();
         if let Some(journal) = &state.journal {
             journal.check()?;

@@ -33,8 +33,7 @@ impl Journal {
     /// Reads the file back, mends its end, shortens it when it is long.
     pub(super) fn open(dir: &Path, now: u64) -> Result<(Self, World), BrokerError> {
         let path = dir.join(NAME);
-        let failed =
-            |e: std::io::Error| BrokerError::Unavailable(format!("`{}`: {e}", path.display()));
+        let failed = |e: std::io::Error| BrokerError::Unavailable(format!("`{}`: {e}", path.display()));
         std::fs::create_dir_all(dir).map_err(failed)?;
         let mut file = open_locked(&path)?;
         let mut bytes = Vec::new();
@@ -42,10 +41,7 @@ impl Journal {
         let (world, good) = replay(&bytes, &path)?;
         if good < bytes.len() {
             let cut = bytes.len() - good;
-            tracing::warn!(
-                "the last write in `{}` is incomplete; {cut} bytes were cut off",
-                path.display()
-            );
+            tracing::warn!("the last write in `{}` is incomplete; {cut} bytes were cut off", path.display());
         }
         let mut journal = Self { file, path: path.clone(), broken: None, buffer: Vec::new() };
         if good >= COMPACT_BYTES {
@@ -74,18 +70,14 @@ impl Journal {
             written.map_err(|e| e.to_string())
         });
         if let Err(why) = kept {
-            self.broken = Some(format!(
-                "`{}` cannot be written: {why}; mend it and start again",
-                self.path.display()
-            ));
+            self.broken = Some(format!("`{}` cannot be written: {why}; mend it and start again", self.path.display()));
         }
         self.check()
     }
 
     /// Puts one snapshot in the place of all records.
     fn compact(mut self, now: u64, world: World) -> Result<(Self, World), BrokerError> {
-        let failed =
-            |e: std::io::Error| BrokerError::Unavailable(format!("`{}`: {e}", self.path.display()));
+        let failed = |e: std::io::Error| BrokerError::Unavailable(format!("`{}`: {e}", self.path.display()));
         let new_path = self.path.with_extension("new");
         match std::fs::remove_file(&new_path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(e)),
@@ -94,15 +86,10 @@ impl Journal {
         let mut new = open_locked(&new_path)?;
         let snapshot = Write::Snapshot(Box::new(world));
         let bytes = encode(Vec::new(), now, &snapshot).map_err(BrokerError::Unavailable)?;
-        new.write_all(HEADER)
-            .and_then(|()| new.write_all(&bytes))
-            .and_then(|()| new.sync_all())
-            .map_err(failed)?;
+        new.write_all(HEADER).and_then(|()| new.write_all(&bytes)).and_then(|()| new.sync_all()).map_err(failed)?;
         std::fs::rename(&new_path, &self.path).map_err(failed)?;
         self.file = new;
-        let Write::Snapshot(world) = snapshot else {
-            unreachable!("it is the snapshot made above")
-        };
+        let Write::Snapshot(world) = snapshot else { unreachable!("it is the snapshot made above") };
         Ok((self, *world))
     }
 }
@@ -110,13 +97,7 @@ impl Journal {
 /// Opens a file for this process alone.
 fn open_locked(path: &Path) -> Result<File, BrokerError> {
     let failed = |e: std::io::Error| BrokerError::Unavailable(format!("`{}`: {e}", path.display()));
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .map_err(failed)?;
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(std::fs::TryLockError::WouldBlock) => {
@@ -133,9 +114,7 @@ fn encode(mut buffer: Vec<u8>, now: u64, write: &Write<'_>) -> Result<Vec<u8>, S
     buffer.resize(PREFIX_BYTES, 0);
     let mut buffer = postcard::to_extend(&(now, write), buffer).map_err(|e| e.to_string())?;
     let body = buffer.get(PREFIX_BYTES..).unwrap_or_default();
-    let length = u32::try_from(body.len())
-        .map_err(|_| "a record is longer than 4 GiB".to_string())?
-        .to_le_bytes();
+    let length = u32::try_from(body.len()).map_err(|_| "a record is longer than 4 GiB".to_string())?.to_le_bytes();
     let checksum = crc32fast::hash(body).to_le_bytes();
     let prefix = [length, crc32fast::hash(&length).to_le_bytes(), checksum];
     buffer[..PREFIX_BYTES].copy_from_slice(prefix.as_flattened());
@@ -156,15 +135,11 @@ fn replay(bytes: &[u8], path: &Path) -> Result<(World, usize), BrokerError> {
         let at = bytes.len() - rest.len();
         let damaged = |why: &str| {
             let mend = "restore the file, or move it away to begin anew";
-            BrokerError::Corrupt(format!(
-                "`{}` is damaged at byte {at}: {why}; {mend}",
-                path.display()
-            ))
+            BrokerError::Corrupt(format!("`{}` is damaged at byte {at}: {why}; {mend}", path.display()))
         };
         match split_record(rest).map_err(damaged)? {
             Split::Record(body, after) => {
-                let (now, write): (u64, Write<'_>) =
-                    postcard::from_bytes(body).map_err(|e| damaged(&e.to_string()))?;
+                let (now, write): (u64, Write<'_>) = postcard::from_bytes(body).map_err(|e| damaged(&e.to_string()))?;
                 write.replay(&mut world, now);
                 rest = after;
             }
@@ -250,10 +225,7 @@ mod tests {
             bytes[place] ^= 4;
             std::fs::write(dir.path().join(NAME), &bytes).unwrap();
             let refused = open(Some(dir.path()), Clock::system()).err();
-            assert!(
-                matches!(refused, Some(BrokerError::Corrupt(_))),
-                "bit of byte {place}: {refused:?}"
-            );
+            assert!(matches!(refused, Some(BrokerError::Corrupt(_))), "bit of byte {place}: {refused:?}");
         }
     }
 
@@ -282,10 +254,7 @@ mod tests {
     async fn two_processes_cannot_use_one_directory() {
         let dir = tempfile::tempdir().unwrap();
         let first = filled(dir.path()).await;
-        assert!(matches!(
-            open(Some(dir.path()), Clock::system()),
-            Err(BrokerError::Unavailable(_))
-        ));
+        assert!(matches!(open(Some(dir.path()), Clock::system()), Err(BrokerError::Unavailable(_))));
         drop(first);
         assert!(open(Some(dir.path()), Clock::system()).is_ok());
     }
@@ -301,10 +270,7 @@ mod tests {
         assert!(broker.acquire(ShardId(0), &claim).await.unwrap());
         let build: AgentType = "build".into();
         broker.open_queue(&build).await.unwrap();
-        broker
-            .submit(&vec![("id".into(), b"r1".to_vec()), ("data".into(), vec![0, 255])])
-            .await
-            .unwrap();
+        broker.submit(&vec![("id".into(), b"r1".to_vec()), ("data".into(), vec![0, 255])]).await.unwrap();
         broker.send(ShardId(0), &vec![("v".into(), b"1".to_vec())]).await.unwrap();
         let plan = PlanWrite {
             plan: "p0-a".into(),

@@ -28,8 +28,8 @@ use self::reader::EmbeddedReader;
 use self::record::Write;
 use self::world::World;
 use crate::{
-    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, Install,
-    LogEntry, Meta, Ownership, QueueState, Reader,
+    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, Install, LogEntry, Meta,
+    Ownership, QueueState, Reader,
 };
 
 pub(crate) use self::record::read_summary;
@@ -76,10 +76,7 @@ impl Embedded {
 #[async_trait]
 impl Broker for Embedded {
     async fn open(&self, install: &Install) -> Result<Meta> {
-        self.core.write(
-            |world, _| world.install(install),
-            |_| Some(Write::Install(Cow::Borrowed(install))),
-        )
+        self.core.write(|world, _| world.install(install), |_| Some(Write::Install(Cow::Borrowed(install))))
     }
 
     async fn meta(&self) -> Result<Option<Meta>> {
@@ -110,23 +107,16 @@ impl Broker for Embedded {
     }
 
     async fn release(&self, shard: ShardId, token: &str) -> Result<()> {
-        self.core.write(
-            |world, _| world.release(shard, token),
-            |()| Some(Write::Release(shard, token.into())),
-        )
+        self.core.write(|world, _| world.release(shard, token), |()| Some(Write::Release(shard, token.into())))
     }
 
     async fn commit(&self, commit: &Commit) -> Result<Committed> {
-        let record = |done: &Committed| {
-            (*done == Committed::Applied).then_some(Write::Commit(Cow::Borrowed(commit)))
-        };
+        let record = |done: &Committed| (*done == Committed::Applied).then_some(Write::Commit(Cow::Borrowed(commit)));
         self.core.write(|world, now| world.commit(commit, now), record)
     }
 
     async fn cursor(&self, shard: ShardId) -> Result<EntryId> {
-        let cursor = self
-            .core
-            .read(|world, _| world.shards.get(&shard).and_then(|shard| shard.cursor.clone()))?;
+        let cursor = self.core.read(|world, _| world.shards.get(&shard).and_then(|shard| shard.cursor.clone()))?;
         Ok(cursor.unwrap_or_else(EntryId::start))
     }
 
@@ -140,17 +130,10 @@ impl Broker for Embedded {
     }
 
     async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>> {
-        self.core.read(|world, _| {
-            world.plans.get(plan).map(|plan| plan.summary.clone()).unwrap_or_default()
-        })
+        self.core.read(|world, _| world.plans.get(plan).map(|plan| plan.summary.clone()).unwrap_or_default())
     }
 
-    async fn plans(
-        &self,
-        shard: ShardId,
-        before_ms: u64,
-        limit: usize,
-    ) -> Result<Vec<(PlanId, u64)>> {
+    async fn plans(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
         self.core.read(|world, _| world.plans(shard, before_ms, limit))
     }
 
@@ -160,21 +143,14 @@ impl Broker for Embedded {
     }
 
     async fn submit(&self, fields: &Fields) -> Result<EntryId> {
-        self.core
-            .write(|world, now| world.submit(fields, now), |_| Some(Write::Submit(fields.into())))
+        self.core.write(|world, now| world.submit(fields, now), |_| Some(Write::Submit(fields.into())))
     }
 
-    async fn reclaim_submissions(
-        &self,
-        consumer: &str,
-        idle_ms: u64,
-        limit: usize,
-    ) -> Result<Vec<Entry>> {
+    async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>> {
         let record = |taken: &Vec<Entry>| {
             (!taken.is_empty()).then(|| Write::ReclaimSubmissions(consumer.into(), idle_ms, limit))
         };
-        self.core
-            .write(|world, now| world.reclaim_submissions(consumer, idle_ms, limit, now), record)
+        self.core.write(|world, now| world.reclaim_submissions(consumer, idle_ms, limit, now), record)
     }
 
     async fn acknowledge_submissions(&self, ids: &[EntryId]) -> Result<()> {
@@ -183,10 +159,7 @@ impl Broker for Embedded {
     }
 
     async fn answer(&self, answers: &[(String, String)]) -> Result<()> {
-        self.core.write(
-            |world, now| world.answer(answers, now),
-            |()| Some(Write::Answer(answers.into())),
-        )
+        self.core.write(|world, now| world.answer(answers, now), |()| Some(Write::Answer(answers.into())))
     }
 
     async fn answers(&self, ids: &[String]) -> Result<Vec<Option<String>>> {
@@ -194,10 +167,7 @@ impl Broker for Embedded {
     }
 
     async fn send(&self, shard: ShardId, fields: &Fields) -> Result<()> {
-        self.core.write(
-            |world, now| world.send(shard, fields, now),
-            |()| Some(Write::Send(shard, fields.into())),
-        )
+        self.core.write(|world, now| world.send(shard, fields, now), |()| Some(Write::Send(shard, fields.into())))
     }
 
     async fn open_queue(&self, agent_type: &AgentType) -> Result<()> {
@@ -205,32 +175,19 @@ impl Broker for Embedded {
         self.core.write(|world, _| world.open_queue(agent_type), record)
     }
 
-    async fn extend(
-        &self,
-        worker: &WorkerId,
-        leases: &[(AgentType, EntryId)],
-    ) -> Result<Vec<bool>> {
-        let record = |held: &Vec<bool>| {
-            held.contains(&true).then(|| Write::Extend(worker.clone(), leases.into()))
-        };
+    async fn extend(&self, worker: &WorkerId, leases: &[(AgentType, EntryId)]) -> Result<Vec<bool>> {
+        let record = |held: &Vec<bool>| held.contains(&true).then(|| Write::Extend(worker.clone(), leases.into()));
         self.core.write(|world, now| world.extend(worker, leases, now), record)
     }
 
-    async fn reclaim(
-        &self,
-        agent_type: &AgentType,
-        idle_ms: u64,
-        limit: usize,
-    ) -> Result<Vec<Delivery>> {
-        let record = |taken: &Vec<Delivery>| {
-            (!taken.is_empty()).then(|| Write::Reclaim(agent_type.clone(), idle_ms, limit))
-        };
+    async fn reclaim(&self, agent_type: &AgentType, idle_ms: u64, limit: usize) -> Result<Vec<Delivery>> {
+        let record =
+            |taken: &Vec<Delivery>| (!taken.is_empty()).then(|| Write::Reclaim(agent_type.clone(), idle_ms, limit));
         self.core.write(|world, now| world.reclaim(agent_type, idle_ms, limit, now), record)
     }
 
     async fn trim(&self, agent_type: &AgentType) -> Result<()> {
-        self.core
-            .write(|world, _| world.trim(agent_type), |()| Some(Write::Trim(agent_type.clone())))
+        self.core.write(|world, _| world.trim(agent_type), |()| Some(Write::Trim(agent_type.clone())))
     }
 
     async fn queues(&self) -> Result<Vec<QueueState>> {
@@ -238,8 +195,7 @@ impl Broker for Embedded {
     }
 
     async fn cancel(&self, tokens: &[AttemptToken]) -> Result<()> {
-        self.core
-            .write(|world, now| world.cancel(tokens, now), |()| Some(Write::Cancel(tokens.into())))
+        self.core.write(|world, now| world.cancel(tokens, now), |()| Some(Write::Cancel(tokens.into())))
     }
 
     async fn cancelled(&self) -> Result<Vec<AttemptToken>> {
@@ -255,17 +211,11 @@ impl Broker for Embedded {
     }
 
     async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {
-        self.core.write(
-            |world, now| world.beat_worker(beat, now),
-            |()| Some(Write::BeatWorker(Cow::Borrowed(beat))),
-        )
+        self.core.write(|world, now| world.beat_worker(beat, now), |()| Some(Write::BeatWorker(Cow::Borrowed(beat))))
     }
 
     async fn forget_worker(&self, worker: &WorkerId) -> Result<()> {
-        self.core.write(
-            |world, _| world.forget_worker(worker),
-            |()| Some(Write::ForgetWorker(worker.clone())),
-        )
+        self.core.write(|world, _| world.forget_worker(worker), |()| Some(Write::ForgetWorker(worker.clone())))
     }
 
     async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>> {
@@ -281,24 +231,14 @@ impl Broker for Embedded {
     }
 
     async fn forget_scheduler(&self, id: &str) -> Result<()> {
-        self.core.write(
-            |world, _| world.forget_scheduler(id),
-            |()| Some(Write::ForgetScheduler(id.into())),
-        )
+        self.core.write(|world, _| world.forget_scheduler(id), |()| Some(Write::ForgetScheduler(id.into())))
     }
 
     async fn bury(&self, letter: &DeadLetter) -> Result<()> {
-        self.core.write(
-            |world, now| world.bury(letter, now),
-            |()| Some(Write::Bury(Cow::Borrowed(letter))),
-        )
+        self.core.write(|world, now| world.bury(letter, now), |()| Some(Write::Bury(Cow::Borrowed(letter))))
     }
 
-    async fn dead_letters(
-        &self,
-        agent_type: &AgentType,
-        limit: usize,
-    ) -> Result<Vec<(EntryId, DeadLetter)>> {
+    async fn dead_letters(&self, agent_type: &AgentType, limit: usize) -> Result<Vec<(EntryId, DeadLetter)>> {
         self.core.read(|world, _| world.dead_letters(agent_type, limit))
     }
 

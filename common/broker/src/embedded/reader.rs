@@ -25,6 +25,8 @@ pub(super) struct EmbeddedReader {
     /// Somebody ends the wait.
     woken: Arc<Wake>,
     history: History,
+    /// Which agent type is asked first.
+    turn: usize,
 }
 
 /// How far a reader of submissions got with those taken before it was opened.
@@ -37,7 +39,7 @@ impl EmbeddedReader {
     pub(super) fn new(core: Arc<Core>) -> Self {
         let number = core.look(|world, _| world.signals.next_reader());
         let (rung, woken) = (Arc::default(), Arc::default());
-        Self { core, number, rung, woken, history: History::After(Id::default()) }
+        Self { core, number, rung, woken, history: History::After(Id::default()), turn: 0 }
     }
 
     /// Tries until there is something, the time is over, or somebody wakes the reader.
@@ -88,27 +90,22 @@ impl Reader for EmbeddedReader {
         self.wait(&[Topic::Inbox(shard)], block_ms, attempt).await
     }
 
-    async fn submissions(
-        &mut self,
-        consumer: &str,
-        count: usize,
-        block_ms: u64,
-    ) -> Result<Vec<Entry>, BrokerError> {
+    async fn submissions(&mut self, consumer: &str, count: usize, block_ms: u64) -> Result<Vec<Entry>, BrokerError> {
         let consumer = WorkerId::from(consumer);
         if let History::After(after) = self.history {
-            let taken =
-                self.core.read(|world, _| world.taken_submissions(&consumer, after, count))?;
+            let record = |taken: &Vec<Entry>| {
+                (!taken.is_empty()).then(|| Write::RetakeSubmissions(consumer.clone(), after, count))
+            };
+            let taken = self.core.write(|world, now| world.retake_submissions(&consumer, after, count, now), record)?;
             if let Some(last) = taken.last() {
                 self.history = History::After(Id::read(&last.id));
                 return Ok(taken);
             }
             self.history = History::Done;
         }
-        let record = |taken: &Vec<Entry>| {
-            (!taken.is_empty()).then(|| Write::TakeSubmissions(consumer.clone(), taken.len()))
-        };
-        let attempt =
-            || self.core.write(|world, now| world.take_submissions(&consumer, count, now), record);
+        let record =
+            |taken: &Vec<Entry>| (!taken.is_empty()).then(|| Write::TakeSubmissions(consumer.clone(), taken.len()));
+        let attempt = || self.core.write(|world, now| world.take_submissions(&consumer, count, now), record);
         self.wait(&[Topic::Submissions], block_ms, attempt).await
     }
 
@@ -119,18 +116,25 @@ impl Reader for EmbeddedReader {
         count: usize,
         block_ms: u64,
     ) -> Result<Vec<Delivery>, BrokerError> {
+        if agent_types.is_empty() || count == 0 {
+            return Ok(Vec::new());
+        }
         for agent_type in agent_types {
             if self.core.read(|world, _| !world.queue_exists(agent_type))? {
                 let record = |(): &()| Some(Write::OpenQueue(agent_type.clone()));
                 self.core.write(|world, _| world.open_queue(agent_type), record)?;
             }
         }
+        // A full stream must not starve the others.
+        let first = self.turn % agent_types.len();
+        let mut agent_types = agent_types.to_vec();
+        agent_types.rotate_left(first);
+        self.turn = self.turn.wrapping_add(1);
+        let agent_types = agent_types.as_slice();
         let topics: Vec<Topic> = agent_types.iter().cloned().map(Topic::Tasks).collect();
-        let record = |taken: &Vec<Delivery>| {
-            (!taken.is_empty()).then(|| Write::Pull(worker.clone(), agent_types.into(), count))
-        };
-        let attempt =
-            || self.core.write(|world, now| world.pull(worker, agent_types, count, now), record);
+        let record =
+            |taken: &Vec<Delivery>| (!taken.is_empty()).then(|| Write::Pull(worker.clone(), agent_types.into(), count));
+        let attempt = || self.core.write(|world, now| world.pull(worker, agent_types, count, now), record);
         self.wait(&topics, block_ms, attempt).await
     }
 
@@ -193,5 +197,41 @@ impl Drop for Waiting<'_> {
                 world.signals.stop_waiting(topic, self.reader.number);
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use goalmill_common::clock::Clock;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_passes_in_virtual_time() {
+        let broker = crate::embedded::open(None, Clock::from_fn(|| 5)).unwrap();
+        let mut reader = broker.reader().await.unwrap();
+        let begun = Instant::now();
+        assert!(reader.submissions("one", 9, 3_600_000).await.unwrap().is_empty());
+        assert_eq!(begun.elapsed(), Duration::from_secs(3_600));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wake_before_the_wait_is_not_lost() {
+        let broker = crate::embedded::open(None, Clock::from_fn(|| 5)).unwrap();
+        let mut reader = broker.reader().await.unwrap();
+        reader.waker().wake().await;
+        let begun = Instant::now();
+        assert!(reader.submissions("one", 9, 3_600_000).await.unwrap().is_empty());
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dropped_wait_takes_nothing_with_it() {
+        let broker = crate::embedded::open(None, Clock::from_fn(|| 5)).unwrap();
+        let mut reader = broker.reader().await.unwrap();
+        let wait = reader.submissions("one", 9, 3_600_000);
+        assert!(tokio::time::timeout(Duration::from_secs(1), wait).await.is_err());
+        let id = broker.submit(&vec![("id".into(), b"r1".to_vec())]).await.unwrap();
+        assert_eq!(reader.submissions("one", 9, 0).await.unwrap()[0].id, id);
     }
 }

@@ -8,6 +8,7 @@ use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, ShardId, WorkerId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::stream::Id;
 use super::world::World;
 use crate::{Claim, Commit, DeadLetter, Install};
 
@@ -42,6 +43,7 @@ pub(super) enum Write<'a> {
     ForgetScheduler(Cow<'a, str>),
     Bury(Cow<'a, DeadLetter>),
     PutBlob(Cow<'a, str>, Cow<'a, [u8]>, u64),
+    RetakeSubmissions(WorkerId, Id, usize),
 }
 
 impl Write<'_> {
@@ -61,9 +63,7 @@ impl Write<'_> {
             Self::Commit(commit) => drop(world.commit(&commit, now)),
             Self::SweepIndex(shard, before_ms) => drop(world.sweep_index(shard, before_ms)),
             Self::Submit(fields) => drop(world.submit(&fields.into_owned(), now)),
-            Self::TakeSubmissions(consumer, count) => {
-                drop(world.take_submissions(&consumer, count, now))
-            }
+            Self::TakeSubmissions(consumer, count) => drop(world.take_submissions(&consumer, count, now)),
             Self::ReclaimSubmissions(consumer, idle_ms, limit) => {
                 drop(world.reclaim_submissions(&consumer, idle_ms, limit, now));
             }
@@ -71,13 +71,9 @@ impl Write<'_> {
             Self::Answer(answers) => world.answer(&answers, now),
             Self::Send(shard, fields) => world.send(shard, &fields.into_owned(), now),
             Self::OpenQueue(agent_type) => world.open_queue(&agent_type),
-            Self::Pull(worker, agent_types, count) => {
-                drop(world.pull(&worker, &agent_types, count, now))
-            }
+            Self::Pull(worker, agent_types, count) => drop(world.pull(&worker, &agent_types, count, now)),
             Self::Extend(worker, leases) => drop(world.extend(&worker, &leases, now)),
-            Self::Reclaim(agent_type, idle_ms, limit) => {
-                drop(world.reclaim(&agent_type, idle_ms, limit, now))
-            }
+            Self::Reclaim(agent_type, idle_ms, limit) => drop(world.reclaim(&agent_type, idle_ms, limit, now)),
             Self::Trim(agent_type) => world.trim(&agent_type),
             Self::Cancel(tokens) => world.cancel(&tokens, now),
             Self::Register(agent) => {
@@ -90,6 +86,9 @@ impl Write<'_> {
             Self::BeatScheduler(id) => world.beat_scheduler(&id, now),
             Self::ForgetScheduler(id) => world.forget_scheduler(&id),
             Self::Bury(letter) => world.bury(&letter, now),
+            Self::RetakeSubmissions(consumer, after, count) => {
+                drop(world.retake_submissions(&consumer, after, count, now));
+            }
             Self::PutBlob(key, bytes, ttl_ms) => world.put_blob(&key, &bytes, ttl_ms, now),
         }
     }
@@ -98,9 +97,7 @@ impl Write<'_> {
 /// Reads the summary of a [`crate::PlanWrite`] back, whose field names are constants of the program.
 ///
 /// Each name is leaked once; there are as many as the program has constants.
-pub(crate) fn read_summary<'de, D: Deserializer<'de>>(
-    from: D,
-) -> Result<Vec<(&'static str, String)>, D::Error> {
+pub(crate) fn read_summary<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(&'static str, String)>, D::Error> {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     let mut constant = |name: String| match names.get(name.as_str()) {

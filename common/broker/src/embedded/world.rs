@@ -13,9 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::deadlines::{Deadlines, Expiring};
 use super::signals::{Signals, Topic};
 use super::stream::{Group, Id, Stream};
-use crate::{
-    Claim, DeadLetter, Delivery, Entry, Install, LogEntry, Message, Meta, Ownership, QueueState,
-};
+use crate::{Claim, DeadLetter, Delivery, Entry, Install, LogEntry, Message, Meta, Ownership, QueueState};
 
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
@@ -143,12 +141,12 @@ impl World {
         if shard.owner.as_ref().is_some_and(|owner| owner.token == claim.token) {
             return true;
         }
-        if shard.owner != claim.seen {
+        let sign = |owner: &Ownership| (owner.token.clone(), owner.beat);
+        if shard.owner.as_ref().map(sign) != claim.seen.as_ref().map(sign) {
             return false;
         }
-        let beat = shard.owner.as_ref().map_or(0, |owner| owner.beat) + 1;
-        shard.owner =
-            Some(Ownership { token: claim.token.clone(), holder: claim.holder.clone(), beat });
+        let (token, holder) = (claim.token.clone(), claim.holder.clone());
+        shard.owner = Some(Ownership { token, holder, beat: 0 });
         shard.number = 0;
         true
     }
@@ -188,8 +186,7 @@ impl World {
     pub(super) fn sweep_index(&mut self, shard: ShardId, before_ms: u64) -> u64 {
         let Some(shard) = self.shards.get_mut(&shard) else { return 0 };
         let old = shard.index.before(before_ms).map(|(plan, _)| plan);
-        let expired: Vec<PlanId> =
-            old.filter(|plan| !self.plans.contains_key(*plan)).cloned().collect();
+        let expired: Vec<PlanId> = old.filter(|plan| !self.plans.contains_key(*plan)).cloned().collect();
         for plan in &expired {
             shard.index.remove(plan);
         }
@@ -204,12 +201,7 @@ impl World {
         id.write()
     }
 
-    pub(super) fn take_submissions(
-        &mut self,
-        consumer: &WorkerId,
-        count: usize,
-        now: u64,
-    ) -> Vec<Entry> {
+    pub(super) fn take_submissions(&mut self, consumer: &WorkerId, count: usize, now: u64) -> Vec<Entry> {
         let new = self.submissions.after(self.schedulers_group.delivered()).take(count);
         let taken: Vec<Id> = new.map(|(id, _)| *id).collect();
         for id in &taken {
@@ -218,23 +210,16 @@ impl World {
         self.submission_entries(taken)
     }
 
-    /// What `consumer` took before and has not acknowledged.
-    pub(super) fn taken_submissions(
-        &self,
-        consumer: &WorkerId,
-        after: Id,
-        count: usize,
-    ) -> Vec<Entry> {
-        self.submission_entries(self.schedulers_group.history(consumer, after, count))
+    /// What `consumer` took before and has not acknowledged; it is fresh again then.
+    pub(super) fn retake_submissions(&mut self, consumer: &WorkerId, after: Id, count: usize, now: u64) -> Vec<Entry> {
+        let ids = self.schedulers_group.history(consumer, after, count);
+        for id in &ids {
+            self.schedulers_group.extend(*id, consumer, now);
+        }
+        self.submission_entries(ids)
     }
 
-    pub(super) fn reclaim_submissions(
-        &mut self,
-        consumer: &str,
-        idle_ms: u64,
-        limit: usize,
-        now: u64,
-    ) -> Vec<Entry> {
+    pub(super) fn reclaim_submissions(&mut self, consumer: &str, idle_ms: u64, limit: usize, now: u64) -> Vec<Entry> {
         let ids = self.schedulers_group.reclaim(&consumer.into(), idle_ms, limit, now);
         self.submission_entries(ids)
     }
@@ -247,10 +232,7 @@ impl World {
     }
 
     fn submission_entries(&self, ids: Vec<Id>) -> Vec<Entry> {
-        let entry = |id: Id| Entry {
-            id: id.write(),
-            fields: self.submissions.get(id).cloned().unwrap_or_default(),
-        };
+        let entry = |id: Id| Entry { id: id.write(), fields: self.submissions.get(id).cloned().unwrap_or_default() };
         ids.into_iter().map(entry).collect()
     }
 
@@ -275,10 +257,7 @@ impl World {
     pub(super) fn inbox(&self, shard: ShardId, after: Id, count: usize) -> Vec<Entry> {
         let inbox = self.shards.get(&shard).map(|shard| &shard.inbox);
         let entries = inbox.into_iter().flat_map(|inbox| inbox.after(after));
-        entries
-            .take(count)
-            .map(|(id, fields)| Entry { id: id.write(), fields: fields.clone() })
-            .collect()
+        entries.take(count).map(|(id, fields)| Entry { id: id.write(), fields: fields.clone() }).collect()
     }
 
     // --- tasks ------------------------------------------------------------------------------------
@@ -314,27 +293,14 @@ impl World {
         taken
     }
 
-    pub(super) fn extend(
-        &mut self,
-        worker: &WorkerId,
-        leases: &[(AgentType, EntryId)],
-        now: u64,
-    ) -> Vec<bool> {
+    pub(super) fn extend(&mut self, worker: &WorkerId, leases: &[(AgentType, EntryId)], now: u64) -> Vec<bool> {
         let mut extend = |agent_type, entry| {
-            self.queues
-                .get_mut(agent_type)
-                .is_some_and(|queue| queue.group.extend(Id::read(entry), worker, now))
+            self.queues.get_mut(agent_type).is_some_and(|queue| queue.group.extend(Id::read(entry), worker, now))
         };
         leases.iter().map(|(agent_type, entry)| extend(agent_type, entry)).collect()
     }
 
-    pub(super) fn reclaim(
-        &mut self,
-        agent_type: &AgentType,
-        idle_ms: u64,
-        limit: usize,
-        now: u64,
-    ) -> Vec<Delivery> {
+    pub(super) fn reclaim(&mut self, agent_type: &AgentType, idle_ms: u64, limit: usize, now: u64) -> Vec<Delivery> {
         let Some(queue) = self.queues.get_mut(agent_type) else { return Vec::new() };
         let ids = queue.group.reclaim(&REAPER.into(), idle_ms, limit, now);
         ids.into_iter().map(|id| queue.delivery(agent_type, id)).collect()
@@ -348,8 +314,7 @@ impl World {
 
     /// Of those agent types that were opened or registered.
     pub(super) fn queue_states(&self) -> Vec<QueueState> {
-        let opened =
-            self.queues.iter().filter(|(_, queue)| queue.exists).map(|(agent_type, _)| agent_type);
+        let opened = self.queues.iter().filter(|(_, queue)| queue.exists).map(|(agent_type, _)| agent_type);
         let names: BTreeSet<&AgentType> = opened.chain(self.agents.keys()).collect();
         names.into_iter().map(|agent_type| self.queue_state(agent_type)).collect()
     }
@@ -421,11 +386,7 @@ impl World {
 
     pub(super) fn schedulers(&self, within_ms: u64, now: u64) -> Vec<String> {
         let since = now.saturating_sub(within_ms);
-        self.schedulers
-            .iter()
-            .filter(|(_, seen_ms)| **seen_ms >= since)
-            .map(|(id, _)| id.clone())
-            .collect()
+        self.schedulers.iter().filter(|(_, seen_ms)| **seen_ms >= since).map(|(id, _)| id.clone()).collect()
     }
 
     pub(super) fn forget_scheduler(&mut self, id: &str) {
@@ -441,11 +402,7 @@ impl World {
         dead.keep_newest(DEAD_LETTERS_MAX);
     }
 
-    pub(super) fn dead_letters(
-        &self,
-        agent_type: &AgentType,
-        limit: usize,
-    ) -> Vec<(EntryId, DeadLetter)> {
+    pub(super) fn dead_letters(&self, agent_type: &AgentType, limit: usize) -> Vec<(EntryId, DeadLetter)> {
         let dead = self.queues.get(agent_type).map(|queue| &queue.dead);
         let newest = dead.into_iter().flat_map(Stream::newest).take(limit);
         newest.map(|(id, letter)| (id.write(), letter.clone())).collect()

@@ -41,10 +41,7 @@ fn gap(commit: &Commit) -> Option<String> {
     }
     commit.plans.iter().find_map(|plan| {
         if plan.last_seq <= plan.base_seq {
-            return Some(format!(
-                "plan `{}` would go from {} to {}",
-                plan.plan, plan.base_seq, plan.last_seq
-            ));
+            return Some(format!("plan `{}` would go from {} to {}", plan.plan, plan.base_seq, plan.last_seq));
         }
         (!seen.insert(&plan.plan)).then(|| format!("plan `{}` is written twice", plan.plan))
     })
@@ -54,13 +51,8 @@ fn gap(commit: &Commit) -> Option<String> {
 fn call(commit: &Commit) -> redis::Cmd {
     let streams = Streams::of(commit);
     let shard = commit.shard;
-    let mut keys = vec![
-        keys::owner(shard),
-        keys::active(shard),
-        keys::index(shard),
-        keys::cursor(shard),
-        keys::reports(shard),
-    ];
+    let mut keys =
+        vec![keys::owner(shard), keys::active(shard), keys::index(shard), keys::cursor(shard), keys::reports(shard)];
     for plan in &commit.plans {
         keys.push(keys::events(&plan.plan));
         keys.push(keys::plan(&plan.plan));
@@ -116,11 +108,9 @@ struct Streams<'a> {
 impl<'a> Streams<'a> {
     fn of(commit: &'a Commit) -> Self {
         let types = commit.tasks.iter().map(|task| &task.agent_type);
-        let types: BTreeSet<_> =
-            types.chain(commit.acknowledged.iter().map(|(agent_type, _)| agent_type)).collect();
+        let types: BTreeSet<_> = types.chain(commit.acknowledged.iter().map(|(agent_type, _)| agent_type)).collect();
         let mut acknowledged = vec![Vec::new(); types.len()];
-        let places: BTreeMap<_, _> =
-            types.into_iter().enumerate().map(|(at, t)| (t, at + 1)).collect();
+        let places: BTreeMap<_, _> = types.into_iter().enumerate().map(|(at, t)| (t, at + 1)).collect();
         for (agent_type, id) in &commit.acknowledged {
             // An id that a worker made up would make the call fail half-way.
             if is_entry_id(id) {
@@ -133,7 +123,6 @@ impl<'a> Streams<'a> {
 
 /// Whether Redis takes the text as an id: `<ms>-<n>`.
 pub(super) fn is_entry_id(id: &EntryId) -> bool {
-    let number =
-        |text: &str| text.bytes().all(|b| b.is_ascii_digit()) && text.parse::<u64>().is_ok();
+    let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit()) && text.parse::<u64>().is_ok();
     id.as_str().split_once('-').is_some_and(|(ms, n)| number(ms) && number(n))
 }

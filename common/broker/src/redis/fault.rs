@@ -8,9 +8,7 @@ use crate::BrokerError;
 pub(super) fn fault(error: RedisError) -> BrokerError {
     let text = error.to_string();
     match error.kind() {
-        ErrorKind::Server(_) | ErrorKind::Extension => {
-            answered(error.code().unwrap_or("ERR"), text)
-        }
+        ErrorKind::Server(_) | ErrorKind::Extension => answered(error.code().unwrap_or("ERR"), text),
         ErrorKind::UnexpectedReturnType => BrokerError::Corrupt(text),
         _ => BrokerError::Unavailable(text),
     }
@@ -47,8 +45,6 @@ pub(super) fn is_unblocked(error: &RedisError) -> bool {
 
 /// Whether the server itself answered, so that the line is sound.
 pub(super) fn is_answer(error: &RedisError) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::UnexpectedReturnType
-    ) && error.code() != Some("READONLY")
+    matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension | ErrorKind::UnexpectedReturnType)
+        && error.code() != Some("READONLY")
 }

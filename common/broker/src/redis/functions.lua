@@ -145,27 +145,42 @@ local function install(keys, args)
   return 1
 end
 
+-- Which of `ids` the worker holds, as a set. It rarely holds others: all it holds is looked at in one go.
+local function holds(stream, worker, ids)
+  local limit, set = #ids + 100, {}
+  local pending = redis.pcall('XPENDING', stream, 'workers', '-', '+', limit, worker)
+  if pending.err then
+    if string.sub(pending.err, 1, 7) == 'NOGROUP' then return set end
+    error(pending)
+  end
+  for _, entry in ipairs(pending) do set[entry[1]] = true end
+  if #pending < limit then return set end
+  for _, id in ipairs(ids) do
+    set[id] = redis.call('XPENDING', stream, 'workers', id, id, 1, worker)[1] and true
+  end
+  return set
+end
+
 -- Extends the leases that are the worker's.
 -- KEYS: one task stream for each agent type. ARGV[1] worker, then for each stream: number of ids, ids…
 -- Returns for each id, in order, 1 when it is the worker's, or 0.
 local function extend(keys, args)
   local answers, at = {}, 2
   for _, stream in ipairs(keys) do
-    local last, held = at + args[at], {}
-    for place = at + 1, last do
-      local found = redis.pcall('XPENDING', stream, 'workers', args[place], args[place], 1, args[1])
-      if found.err and string.sub(found.err, 1, 7) ~= 'NOGROUP' then return found end
-      if found[1] then held[#held + 1] = args[place] end
+    local ids, held, kept = {}, {}, {}
+    for place = at + 1, at + args[at] do ids[#ids + 1] = args[place] end
+    at = at + 1 + args[at]
+    local set = holds(stream, args[1], ids)
+    for _, id in ipairs(ids) do
+      if set[id] then held[#held + 1] = id end
     end
-    local kept = {}
     for first = 1, #held, PORTION do
       local claim = { 'XCLAIM', stream, 'workers', args[1], '0' }
       for place = first, math.min(first + PORTION - 1, #held) do claim[#claim + 1] = held[place] end
       claim[#claim + 1] = 'JUSTID'
       for _, id in ipairs(redis.call(unpack(claim))) do kept[id] = true end
     end
-    for place = at + 1, last do answers[#answers + 1] = kept[args[place]] and 1 or 0 end
-    at = last + 1
+    for _, id in ipairs(ids) do answers[#answers + 1] = kept[id] and 1 or 0 end
   end
   return answers
 end
@@ -235,7 +250,12 @@ local function pull(keys, args)
   local left, taken = tonumber(args[2]), {}
   for _, stream in ipairs(keys) do
     if left <= 0 then break end
-    local reply = redis.call('XREADGROUP', 'GROUP', 'workers', args[1], 'COUNT', left, 'STREAMS', stream, '>')
+    local reply = redis.pcall('XREADGROUP', 'GROUP', 'workers', args[1], 'COUNT', left, 'STREAMS', stream, '>')
+    if reply and reply.err then
+      -- What was taken before must not be lost with the error.
+      if #taken == 0 then return reply end
+      break
+    end
     if reply and reply[1] then
       taken[#taken + 1] = reply[1]
       left = left - #reply[1][2]

@@ -72,13 +72,8 @@ pub(super) async fn load(line: &mut impl ConnectionLike) -> Result<()> {
     if holds_text(&present, LIBRARY.as_bytes()) {
         return Ok(());
     }
-    let _name: String = cmd("FUNCTION")
-        .arg("LOAD")
-        .arg("REPLACE")
-        .arg(LIBRARY)
-        .query_async(line)
-        .await
-        .map_err(fault)?;
+    let _name: String =
+        cmd("FUNCTION").arg("LOAD").arg("REPLACE").arg(LIBRARY).query_async(line).await.map_err(fault)?;
     Ok(())
 }
 

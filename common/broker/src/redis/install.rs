@@ -38,15 +38,11 @@ impl Links {
     pub(super) async fn meta(&self) -> Result<Option<Meta>> {
         let mut read = cmd("HMGET");
         read.arg(keys::META).arg(&["instance", "protocol", "shards"]);
-        let (instance, protocol, shards): (Option<String>, Option<String>, Option<String>) =
-            self.ask(&read).await?;
+        let (instance, protocol, shards): (Option<String>, Option<String>, Option<String>) = self.ask(&read).await?;
         let Some(instance) = instance else { return Ok(None) };
         let shards = shards.unwrap_or_default();
         let shards = shards.parse().map_err(|_| {
-            BrokerError::Corrupt(format!(
-                "`{}` says `{shards}` shards, which is no number up to 65535",
-                keys::META
-            ))
+            BrokerError::Corrupt(format!("`{}` says `{shards}` shards, which is no number up to 65535", keys::META))
         })?;
         Ok(Some(Meta { instance, protocol: protocol.unwrap_or_default(), shards }))
     }
@@ -54,8 +50,7 @@ impl Links {
     pub(super) async fn check(&self) -> Result<Health> {
         let mut pipe = pipe();
         pipe.cmd("PING").cmd("HGET").arg(keys::META).arg("instance").cmd("TIME").cmd("INFO");
-        let (_pong, instance, time, info): (Value, Option<String>, (u64, u64), String) =
-            self.ask_all(&pipe).await?;
+        let (_pong, instance, time, info): (Value, Option<String>, (u64, u64), String) = self.ask_all(&pipe).await?;
         self.recognise(instance.as_deref())?;
         let info = Info(info);
         self.refuse_unfit(&info)?;
@@ -106,9 +101,7 @@ impl Links {
         call.arg("shards").arg(install.shards).arg("streams").arg("single");
         let _created: bool = self.call(&call).await?;
         let meta = self.meta_of_the_known_installation().await?;
-        meta.ok_or_else(|| {
-            BrokerError::DataLost(format!("`{}` went away while it was made", keys::META))
-        })
+        meta.ok_or_else(|| BrokerError::DataLost(format!("`{}` went away while it was made", keys::META)))
     }
 
     async fn meta_of_the_known_installation(&self) -> Result<Option<Meta>> {
@@ -124,9 +117,9 @@ impl Links {
         match (self.instance.get(), found) {
             (None, _) => Ok(()),
             (Some(known), Some(found)) if known == found => Ok(()),
-            (Some(known), Some(found)) => Err(BrokerError::DataLost(format!(
-                "the installation is `{found}`, it was `{known}`"
-            ))),
+            (Some(known), Some(found)) => {
+                Err(BrokerError::DataLost(format!("the installation is `{found}`, it was `{known}`")))
+            }
             (Some(known), None) => Err(BrokerError::DataLost(format!(
                 "the installation `{known}` is gone; restore the data, or restart Goalmill to begin anew"
             ))),
@@ -135,20 +128,11 @@ impl Links {
 
     fn refuse_unfit(&self, info: &Info) -> Result<()> {
         let version = info.text("redis_version");
-        if version
-            .split('.')
-            .next()
-            .and_then(|major| major.parse().ok())
-            .is_none_or(|major: u32| major < VERSION_MIN)
-        {
-            return Err(BrokerError::Unsafe(format!(
-                "the version is `{version}`; install Redis 7.0 or later"
-            )));
+        if version.split('.').next().and_then(|major| major.parse().ok()).is_none_or(|major: u32| major < VERSION_MIN) {
+            return Err(BrokerError::Unsafe(format!("the version is `{version}`; install Redis 7.0 or later")));
         }
         if info.text("role") == "slave" {
-            return Err(BrokerError::Unavailable(
-                "this server is a replica; connect to the primary".into(),
-            ));
+            return Err(BrokerError::Unavailable("this server is a replica; connect to the primary".into()));
         }
         match info.eviction() {
             Some(policy) if !self.allow_unsafe => Err(BrokerError::Unsafe(format!(
@@ -201,30 +185,19 @@ impl Info {
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if let Some(policy) = self.eviction() {
-            warnings.push(format!(
-                "`maxmemory-policy` is `{policy}`, which evicts plans; set it to `noeviction`"
-            ));
+            warnings.push(format!("`maxmemory-policy` is `{policy}`, which evicts plans; set it to `noeviction`"));
         }
         if self.text("aof_enabled") == "0" {
-            warnings.push(
-                "the append-only file is off: a restart loses plans; set `appendonly yes`".into(),
-            );
+            warnings.push("the append-only file is off: a restart loses plans; set `appendonly yes`".into());
         }
-        for (field, what) in
-            [("aof_last_write_status", "append-only file"), ("rdb_last_bgsave_status", "snapshot")]
-        {
+        for (field, what) in [("aof_last_write_status", "append-only file"), ("rdb_last_bgsave_status", "snapshot")] {
             if !matches!(self.text(field), "" | "ok") {
-                warnings.push(format!(
-                    "the last write of the {what} failed; look at the disk of Redis"
-                ));
+                warnings.push(format!("the last write of the {what} failed; look at the disk of Redis"));
             }
         }
         let used = self.memory_used();
         if used > MEMORY_USED_MAX {
-            warnings.push(format!(
-                "{:.0} % of `maxmemory` is in use: new submissions are refused",
-                used * 100.0
-            ));
+            warnings.push(format!("{:.0} % of `maxmemory` is in use: new submissions are refused", used * 100.0));
         }
         warnings
     }
@@ -236,7 +209,8 @@ mod tests {
 
     #[test]
     fn info_is_read() {
-        let info = Info("# Server\r\nredis_version:7.0.15\r\nused_memory:50\r\nmaxmemory:100\r\naof_enabled:0\r\n".into());
+        let info =
+            Info("# Server\r\nredis_version:7.0.15\r\nused_memory:50\r\nmaxmemory:100\r\naof_enabled:0\r\n".into());
         assert_eq!((info.version().as_str(), info.memory_used()), ("redis 7.0.15", 0.5));
         assert_eq!(info.eviction(), None);
         assert_eq!(info.warnings().len(), 1, "{:?}", info.warnings());

@@ -25,21 +25,12 @@ impl Links {
         Ok(plans.into_iter().map(PlanId::from).collect())
     }
 
-    pub(super) async fn log(
-        &self,
-        plan: &PlanId,
-        after_seq: u64,
-        limit: usize,
-    ) -> Result<Vec<LogEntry>> {
+    pub(super) async fn log(&self, plan: &PlanId, after_seq: u64, limit: usize) -> Result<Vec<LogEntry>> {
         if limit == 0 {
             return Ok(Vec::new());
         }
         let mut read = cmd("XRANGE");
-        read.arg(keys::events(plan))
-            .arg(format!("({after_seq}-0"))
-            .arg("+")
-            .arg("COUNT")
-            .arg(limit);
+        read.arg(keys::events(plan)).arg(format!("({after_seq}-0")).arg("+").arg("COUNT").arg(limit);
         let entries = reply::entries(self.ask(&read).await?)?;
         Ok(entries.into_iter().map(reply::log_entry).collect())
     }
@@ -48,12 +39,7 @@ impl Links {
         self.ask(cmd("HGETALL").arg(keys::plan(plan))).await
     }
 
-    pub(super) async fn plans(
-        &self,
-        shard: ShardId,
-        before_ms: u64,
-        limit: usize,
-    ) -> Result<Vec<(PlanId, u64)>> {
+    pub(super) async fn plans(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
         let mut read = cmd("ZREVRANGEBYSCORE");
         read.arg(keys::index(shard)).arg(format!("({before_ms}")).arg("-inf").arg("WITHSCORES");
         read.arg("LIMIT").arg(0).arg(limit);
@@ -66,12 +52,7 @@ impl Links {
         let (mut swept, mut kept) = (0, 0);
         loop {
             let mut read = cmd("ZRANGEBYSCORE");
-            read.arg(&index)
-                .arg("-inf")
-                .arg(format!("({before_ms}"))
-                .arg("LIMIT")
-                .arg(kept)
-                .arg(SWEEP_PAGE);
+            read.arg(&index).arg("-inf").arg(format!("({before_ms}")).arg("LIMIT").arg(kept).arg(SWEEP_PAGE);
             let page: Vec<String> = self.ask(&read).await?;
             if page.is_empty() {
                 return Ok(swept);
@@ -90,21 +71,12 @@ impl Links {
             pipe.cmd("EXISTS").arg(keys::plan(&PlanId::from(plan.as_str())));
         }
         let exist: Vec<bool> = self.ask_all(&pipe).await?;
-        Ok(plans
-            .iter()
-            .zip(exist)
-            .filter(|(_, exists)| !exists)
-            .map(|(plan, _)| plan.clone())
-            .collect())
+        Ok(plans.iter().zip(exist).filter(|(_, exists)| !exists).map(|(plan, _)| plan.clone()).collect())
     }
 }
 
 /// A score as the whole number that it was written as.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "scores are milliseconds below 2^53"
-)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "scores are milliseconds below 2^53")]
 pub(super) fn whole(score: f64) -> u64 {
     score as u64
 }

@@ -14,23 +14,9 @@ const DEAD_LETTERS_MAX: usize = 10_000;
 impl Links {
     pub(super) async fn bury(&self, letter: &DeadLetter) -> Result<()> {
         let mut add = cmd("XADD");
-        add.arg(keys::dead(&letter.agent_type))
-            .arg("MAXLEN")
-            .arg("~")
-            .arg(DEAD_LETTERS_MAX)
-            .arg("*");
-        add.arg("plan")
-            .arg(letter.plan.as_str())
-            .arg("step")
-            .arg(&letter.step)
-            .arg("attempt")
-            .arg(letter.attempt);
-        add.arg("code")
-            .arg(&letter.code)
-            .arg("reason")
-            .arg(&letter.reason)
-            .arg("task")
-            .arg(&letter.task);
+        add.arg(keys::dead(&letter.agent_type)).arg("MAXLEN").arg("~").arg(DEAD_LETTERS_MAX).arg("*");
+        add.arg("plan").arg(letter.plan.as_str()).arg("step").arg(&letter.step).arg("attempt").arg(letter.attempt);
+        add.arg("code").arg(&letter.code).arg("reason").arg(&letter.reason).arg("task").arg(&letter.task);
         self.ask::<Value>(&add).await?;
         Ok(())
     }

@@ -12,8 +12,8 @@ use goalmill_common::id::{AgentType, ShardId};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue,
-    IntoConnectionInfo, Pipeline, RedisResult,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, IntoConnectionInfo, Pipeline,
+    RedisResult,
 };
 use tokio::time::Instant;
 
@@ -47,8 +47,7 @@ pub(super) struct Links {
 impl Links {
     pub(super) fn new(settings: &RedisSettings) -> Result<Self> {
         let dialer = Arc::new(Dialer::new(settings)?);
-        let manager =
-            Manager::new_with_config(dialer.info.clone(), dialer.config.clone()).map_err(fault)?;
+        let manager = Manager::new_with_config(dialer.info.clone(), dialer.config.clone()).map_err(fault)?;
         let pool = Pool::builder(manager)
             .max_size(settings.pool_size.max(1))
             .runtime(Runtime::Tokio1)
@@ -119,10 +118,7 @@ fn discard_broken<T>(line: deadpool_redis::Connection, reply: &RedisResult<T>) {
 fn no_line(error: PoolError) -> BrokerError {
     match error {
         PoolError::Backend(e) => fault(e),
-        PoolError::Timeout(_)
-        | PoolError::Closed
-        | PoolError::NoRuntimeSpecified
-        | PoolError::PostCreateHook(_) => {
+        PoolError::Timeout(_) | PoolError::Closed | PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => {
             BrokerError::Unavailable(format!("no connection is free: {error}"))
         }
     }
@@ -218,10 +214,8 @@ impl Dialer {
 
 /// Small writes go out at once, and a peer that went silent is noticed in about 10 s.
 fn tcp() -> TcpSettings {
-    let keepalive = TcpKeepalive::new()
-        .with_time(Duration::from_secs(5))
-        .with_interval(Duration::from_secs(2))
-        .with_retries(3);
+    let keepalive =
+        TcpKeepalive::new().with_time(Duration::from_secs(5)).with_interval(Duration::from_secs(2)).with_retries(3);
     let settings = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
     #[cfg(target_os = "linux")]
     let settings = settings.set_user_timeout(Duration::from_secs(10));

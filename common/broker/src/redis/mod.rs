@@ -7,8 +7,10 @@ mod install;
 mod journal;
 mod letters;
 mod link;
+mod messages;
 mod ownership;
 pub mod probe;
+mod pull;
 mod reader;
 mod registry;
 mod reply;
@@ -26,8 +28,8 @@ use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, Wor
 use goalmill_common::wire::Fields;
 
 use crate::{
-    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, Install,
-    LogEntry, Meta, Ownership, QueueState, Reader,
+    Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, Install, LogEntry, Meta,
+    Ownership, QueueState, Reader,
 };
 use link::Links;
 
@@ -83,12 +85,7 @@ impl Broker for RedisBroker {
     async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>> {
         self.0.summary(plan).await
     }
-    async fn plans(
-        &self,
-        shard: ShardId,
-        before_ms: u64,
-        limit: usize,
-    ) -> Result<Vec<(PlanId, u64)>> {
+    async fn plans(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
         self.0.plans(shard, before_ms, limit).await
     }
     async fn sweep_index(&self, shard: ShardId, before_ms: u64) -> Result<u64> {
@@ -98,12 +95,7 @@ impl Broker for RedisBroker {
     async fn submit(&self, fields: &Fields) -> Result<EntryId> {
         self.0.submit(fields).await
     }
-    async fn reclaim_submissions(
-        &self,
-        consumer: &str,
-        idle_ms: u64,
-        limit: usize,
-    ) -> Result<Vec<Entry>> {
+    async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>> {
         self.0.reclaim_submissions(consumer, idle_ms, limit).await
     }
     async fn acknowledge_submissions(&self, ids: &[EntryId]) -> Result<()> {
@@ -123,19 +115,10 @@ impl Broker for RedisBroker {
     async fn open_queue(&self, agent_type: &AgentType) -> Result<()> {
         self.0.open_queue(agent_type).await
     }
-    async fn extend(
-        &self,
-        worker: &WorkerId,
-        leases: &[(AgentType, EntryId)],
-    ) -> Result<Vec<bool>> {
+    async fn extend(&self, worker: &WorkerId, leases: &[(AgentType, EntryId)]) -> Result<Vec<bool>> {
         self.0.extend(worker, leases).await
     }
-    async fn reclaim(
-        &self,
-        agent_type: &AgentType,
-        idle_ms: u64,
-        limit: usize,
-    ) -> Result<Vec<Delivery>> {
+    async fn reclaim(&self, agent_type: &AgentType, idle_ms: u64, limit: usize) -> Result<Vec<Delivery>> {
         self.0.reclaim(agent_type, idle_ms, limit).await
     }
     async fn trim(&self, agent_type: &AgentType) -> Result<()> {
@@ -177,11 +160,7 @@ impl Broker for RedisBroker {
     async fn bury(&self, letter: &DeadLetter) -> Result<()> {
         self.0.bury(letter).await
     }
-    async fn dead_letters(
-        &self,
-        agent_type: &AgentType,
-        limit: usize,
-    ) -> Result<Vec<(EntryId, DeadLetter)>> {
+    async fn dead_letters(&self, agent_type: &AgentType, limit: usize) -> Result<Vec<(EntryId, DeadLetter)>> {
         self.0.dead_letters(agent_type, limit).await
     }
     async fn put_blob(&self, key: &str, bytes: &[u8], ttl_ms: u64) -> Result<()> {

@@ -16,13 +16,8 @@ impl Links {
     pub(super) async fn owner(&self, shard: ShardId) -> Result<Option<Ownership>> {
         let mut read = cmd("HMGET");
         read.arg(keys::owner(shard)).arg(&["token", "holder", "beat"]);
-        let (token, holder, beat): (Option<String>, Option<String>, Option<u64>) =
-            self.ask(&read).await?;
-        Ok(token.map(|token| Ownership {
-            token,
-            holder: holder.unwrap_or_default(),
-            beat: beat.unwrap_or(0),
-        }))
+        let (token, holder, beat): (Option<String>, Option<String>, Option<u64>) = self.ask(&read).await?;
+        Ok(token.map(|token| Ownership { token, holder: holder.unwrap_or_default(), beat: beat.unwrap_or(0) }))
     }
 
     pub(super) async fn acquire(&self, shard: ShardId, claim: &Claim) -> Result<bool> {
@@ -40,8 +35,7 @@ impl Links {
     }
 
     pub(super) async fn release(&self, shard: ShardId, token: &str) -> Result<()> {
-        let _released: bool =
-            self.call(Function::Release.on(&[keys::owner(shard)]).arg(token)).await?;
+        let _released: bool = self.call(Function::Release.on(&[keys::owner(shard)]).arg(token)).await?;
         Ok(())
     }
 }

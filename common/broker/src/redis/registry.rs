@@ -46,8 +46,7 @@ impl Links {
 
     pub(super) async fn agents(&self) -> Result<Vec<Agent>> {
         let texts: Vec<Vec<u8>> = self.ask(cmd("HVALS").arg(keys::AGENTS)).await?;
-        let mut agents: Vec<Agent> =
-            texts.iter().filter_map(|text| read(keys::AGENTS, text)).collect();
+        let mut agents: Vec<Agent> = texts.iter().filter_map(|text| read(keys::AGENTS, text)).collect();
         agents.sort_by(|a, b| a.agent_type.cmp(&b.agent_type));
         Ok(agents)
     }
@@ -88,8 +87,7 @@ impl Links {
 
     pub(super) async fn beat_scheduler(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
         let mut call = Function::BeatScheduler.on(&[keys::SCHEDULERS_ALIVE]);
-        let mut alive: Vec<String> =
-            self.call(call.arg(id).arg(within_ms).arg(REMEMBER_MS)).await?;
+        let mut alive: Vec<String> = self.call(call.arg(id).arg(within_ms).arg(REMEMBER_MS)).await?;
         alive.sort_unstable();
         Ok(alive)
     }
@@ -101,8 +99,7 @@ impl Links {
 
     /// Members of a ZSET of times that are younger than `within_ms`, with their times.
     async fn recent(&self, key: &str, within_ms: u64) -> Result<Vec<(String, u64)>> {
-        let found: Vec<(String, f64)> =
-            self.call(Function::Recent.on(&[key]).arg(within_ms)).await?;
+        let found: Vec<(String, f64)> = self.call(Function::Recent.on(&[key]).arg(within_ms)).await?;
         Ok(found.into_iter().map(|(member, score)| (member, whole(score))).collect())
     }
 }
@@ -113,7 +110,5 @@ fn json(value: &impl serde::Serialize) -> Vec<u8> {
 
 /// Reads what any client may have written: what cannot be read is passed over.
 fn read<T: DeserializeOwned>(key: &str, text: &[u8]) -> Option<T> {
-    serde_json::from_slice(text)
-        .inspect_err(|e| tracing::warn!("an entry of `{key}` cannot be read: {e}"))
-        .ok()
+    serde_json::from_slice(text).inspect_err(|e| tracing::warn!("an entry of `{key}` cannot be read: {e}")).ok()
 }

@@ -77,11 +77,7 @@ pub(super) fn only_stream(value: Value) -> Result<Vec<Entry>> {
 
 /// The bytes of a field, taken out; empty when there is none.
 pub(super) fn take(fields: &mut Fields, name: &str) -> Vec<u8> {
-    fields
-        .iter_mut()
-        .find(|(field, _)| field == name)
-        .map(|(_, bytes)| std::mem::take(bytes))
-        .unwrap_or_default()
+    fields.iter_mut().find(|(field, _)| field == name).map(|(_, bytes)| std::mem::take(bytes)).unwrap_or_default()
 }
 
 /// An entry of a plan's log.

@@ -21,14 +21,8 @@ impl Links {
         Ok(EntryId::from(id))
     }
 
-    pub(super) async fn reclaim_submissions(
-        &self,
-        consumer: &str,
-        idle_ms: u64,
-        limit: usize,
-    ) -> Result<Vec<Entry>> {
-        let claim =
-            self.claim_idle(keys::GOALS, keys::SCHEDULERS, consumer, idle_ms, limit, "0-0").await?;
+    pub(super) async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>> {
+        let claim = self.claim_idle(keys::GOALS, keys::SCHEDULERS, consumer, idle_ms, limit, "0-0").await?;
         Ok(claim.entries)
     }
 

@@ -46,11 +46,7 @@ impl Links {
         Ok(())
     }
 
-    pub(super) async fn extend(
-        &self,
-        worker: &WorkerId,
-        leases: &[(AgentType, EntryId)],
-    ) -> Result<Vec<bool>> {
+    pub(super) async fn extend(&self, worker: &WorkerId, leases: &[(AgentType, EntryId)]) -> Result<Vec<bool>> {
         let mut by_type: BTreeMap<&AgentType, Vec<(usize, &EntryId)>> = BTreeMap::new();
         for (place, (agent_type, id)) in leases.iter().enumerate() {
             if is_entry_id(id) {
@@ -77,17 +73,11 @@ impl Links {
         Ok(kept)
     }
 
-    pub(super) async fn reclaim(
-        &self,
-        agent_type: &AgentType,
-        idle_ms: u64,
-        limit: usize,
-    ) -> Result<Vec<Delivery>> {
+    pub(super) async fn reclaim(&self, agent_type: &AgentType, idle_ms: u64, limit: usize) -> Result<Vec<Delivery>> {
         let stream = keys::steps(agent_type);
         let start = self.sweeps.lock().unwrap_or_else(PoisonError::into_inner).remove(agent_type);
         let start = start.as_deref().unwrap_or("0-0");
-        let claim =
-            self.claim_idle(&stream, keys::WORKERS_GROUP, REAPER, idle_ms, limit, start).await?;
+        let claim = self.claim_idle(&stream, keys::WORKERS_GROUP, REAPER, idle_ms, limit, start).await?;
         if claim.next != "0-0" {
             let mut sweeps = self.sweeps.lock().unwrap_or_else(PoisonError::into_inner);
             sweeps.insert(agent_type.clone(), claim.next);
@@ -111,17 +101,11 @@ impl Links {
         let mut names: BTreeSet<String> = self.ask(cmd("SMEMBERS").arg(keys::QUEUES)).await?;
         names.extend(self.ask::<Vec<String>>(cmd("HKEYS").arg(keys::AGENTS)).await?);
         let agent_types: Vec<AgentType> = names.into_iter().map(AgentType::from).collect();
-        let streams: Vec<_> =
-            agent_types.iter().flat_map(|t| [keys::steps(t), keys::dead(t)]).collect();
+        let streams: Vec<_> = agent_types.iter().flat_map(|t| [keys::steps(t), keys::dead(t)]).collect();
         let counts: Vec<(u64, u64, u64)> = self.call(&Function::Queues.on(&streams)).await?;
-        let states = agent_types.into_iter().zip(counts).map(
-            |(agent_type, (waiting, pending, dead_letters))| QueueState {
-                agent_type,
-                waiting,
-                pending,
-                dead_letters,
-            },
-        );
+        let states = agent_types.into_iter().zip(counts).map(|(agent_type, (waiting, pending, dead_letters))| {
+            QueueState { agent_type, waiting, pending, dead_letters }
+        });
         Ok(states.collect())
     }
 

@@ -6,12 +6,11 @@ use std::sync::OnceLock;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Rest, ValueKind};
 use minijinja::{
-    AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value,
-    filters as builtin,
+    AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value, filters as builtin,
 };
 
 /// Most that the filters of one expression may read and write, in bytes and items.
-const WORK_MAX: usize = 16 << 20;
+const WORK_MAX: usize = 4 << 20;
 
 const FILTERS: &[&str] = &[
     "abs",
@@ -55,10 +54,8 @@ const FILTERS: &[&str] = &[
 ];
 
 /// Filters that give numbers for numbers.
-pub(super) const ARITHMETIC: &[&str] = &[
-    "abs", "count", "d", "default", "first", "float", "int", "last", "length", "max", "min",
-    "round", "sum",
-];
+pub(super) const ARITHMETIC: &[&str] =
+    &["abs", "count", "d", "default", "first", "float", "int", "last", "length", "max", "min", "round", "sum"];
 
 const TESTS: &[&str] = &[
     "boolean",
@@ -141,13 +138,9 @@ fn build() -> Environment<'static> {
 /// Writes texts and numbers as they are and everything else as JSON: `true`, `null`, `[1,2]`.
 fn write(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
     match value.kind() {
-        ValueKind::Bool
-        | ValueKind::None
-        | ValueKind::Seq
-        | ValueKind::Iterable
-        | ValueKind::Map => out
-            .write_str(&to_json_text(value.clone())?)
-            .map_err(|_| Error::from(ErrorKind::WriteFailure)),
+        ValueKind::Bool | ValueKind::None | ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => {
+            out.write_str(&to_json_text(value.clone())?).map_err(|_| Error::from(ErrorKind::WriteFailure))
+        }
         _ => minijinja::escape_formatter(out, state, value),
     }
 }
@@ -297,13 +290,12 @@ fn weigh(value: &Value, left: &mut usize, depth: usize) -> bool {
     }
     *left -= own;
     match value.kind() {
-        ValueKind::Seq | ValueKind::Iterable => value
-            .try_iter()
-            .map_or(true, |mut items| items.all(|item| weigh(&item, left, depth + 1))),
+        ValueKind::Seq | ValueKind::Iterable => {
+            value.try_iter().map_or(true, |mut items| items.all(|item| weigh(&item, left, depth + 1)))
+        }
         ValueKind::Map => value.try_iter().map_or(true, |mut keys| {
             keys.all(|key| {
-                weigh(&key, left, depth + 1)
-                    && value.get_item(&key).map_or(true, |item| weigh(&item, left, depth + 1))
+                weigh(&key, left, depth + 1) && value.get_item(&key).map_or(true, |item| weigh(&item, left, depth + 1))
             })
         }),
         _ => true,

@@ -81,11 +81,7 @@ pub fn render(inputs: &Json, scope: &Scope<'_>, limits: &Limits) -> Result<Json,
 }
 
 /// Renders one text, such as a cache key.
-pub fn render_text(
-    text: &str,
-    scope: &Scope<'_>,
-    limits: &Limits,
-) -> Result<String, ExpressionError> {
+pub fn render_text(text: &str, scope: &Scope<'_>, limits: &Limits) -> Result<String, ExpressionError> {
     if is_plain(text) {
         return Ok(text.to_owned());
     }
@@ -116,15 +112,15 @@ fn bare(text: &str) -> Result<&str, ExpressionError> {
     }
     match scan::template(text)?.whole {
         Some(inside) => Ok(text[inside].trim()),
-        None => Err(ExpressionError::new(
-            "INVALID_EXPRESSION",
-            "a condition is one expression, without other text",
-        )),
+        None => Err(ExpressionError::new("INVALID_EXPRESSION", "a condition is one expression, without other text")),
     }
 }
 
 fn scan_template(text: &str) -> Result<Scan, ExpressionError> {
     let scan = scan::template(text)?;
+    if scan.is_path {
+        return Ok(scan);
+    }
     let environment = filters::environment();
     let template = environment.template_from_str(text).map_err(|e| wrong(&e))?;
     check_names(template.undeclared_variables(false), &scan)?;
@@ -133,16 +129,16 @@ fn scan_template(text: &str) -> Result<Scan, ExpressionError> {
 
 fn scan_bare(text: &str) -> Result<Scan, ExpressionError> {
     let scan = scan::bare(text)?;
+    if scan.is_path {
+        return Ok(scan);
+    }
     let environment = filters::environment();
     let expression = environment.compile_expression(text).map_err(|e| wrong(&e))?;
     check_names(expression.undeclared_variables(false), &scan)?;
     Ok(scan)
 }
 
-fn check_names(
-    names: std::collections::HashSet<String>,
-    scan: &Scan,
-) -> Result<(), ExpressionError> {
+fn check_names(names: std::collections::HashSet<String>, scan: &Scan) -> Result<(), ExpressionError> {
     let names: std::collections::BTreeSet<String> = names.into_iter().collect();
     for name in names {
         let seen = match name.as_str() {
@@ -249,10 +245,9 @@ impl Render<'_, '_> {
 
     fn failure(&self, text: &str, error: &minijinja::Error, scan: &Scan) -> ExpressionError {
         match error.kind() {
-            ErrorKind::OutOfFuel => ExpressionError::new(
-                "TEMPLATE_FUEL_EXHAUSTED",
-                "the expression takes more work than `fuel_max` allows",
-            ),
+            ErrorKind::OutOfFuel => {
+                ExpressionError::new("TEMPLATE_FUEL_EXHAUSTED", "the expression takes more work than `fuel_max` allows")
+            }
             ErrorKind::WriteFailure => too_large(),
             ErrorKind::UndefinedError => unresolved(text, self.scope, scan),
             ErrorKind::SyntaxError => wrong(error),
@@ -280,10 +275,7 @@ impl std::io::Write for &mut Capped {
 }
 
 fn too_large() -> ExpressionError {
-    ExpressionError::new(
-        "OUTPUT_TOO_LARGE",
-        "the rendered inputs are larger than `payload_bytes_max`",
-    )
+    ExpressionError::new("OUTPUT_TOO_LARGE", "the rendered inputs are larger than `payload_bytes_max`")
 }
 
 /// Names the step at fault, where the text tells it.

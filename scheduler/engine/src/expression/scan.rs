@@ -18,6 +18,8 @@ pub(super) struct Scan {
     pub refs: Vec<StepRef>,
     pub uses_goal: bool,
     pub has_loop: bool,
+    /// Whether there is only one expression and it is a path, such as `steps.a.outputs.x`: certainly well formed.
+    pub is_path: bool,
     /// The inside of the only expression, when there is nothing else in the text.
     pub whole: Option<std::ops::Range<usize>>,
 }
@@ -64,14 +66,16 @@ pub(super) fn template(text: &str) -> Result<Scan, ExpressionError> {
         if regions > REGIONS_MAX {
             return Err(invalid(format!("more than {REGIONS_MAX} expressions in one text")));
         }
-        let inside =
-            open + 2 + usize::from(matches!(text.as_bytes().get(open + 2), Some(b'-' | b'+')));
+        let inside = open + 2 + usize::from(matches!(text.as_bytes().get(open + 2), Some(b'-' | b'+')));
         let (tokens, end) = tokens(&text[inside..], Some(if is_block { "%}" } else { "}}" }))?;
         let close = inside + end;
         at = close + 2;
         if !is_block {
             if text[..open].trim().is_empty() && text[at..].trim().is_empty() {
-                scan.whole = Some(inside..close);
+                // The dash of `-}}` belongs to the braces.
+                let length = text[inside..close].trim_end_matches(['-', '+']).len();
+                scan.whole = Some(inside..inside + length);
+                scan.is_path = is_path(&tokens);
             }
             check(&tokens, &mut scan)?;
             continue;
@@ -91,6 +95,7 @@ pub(super) fn bare(text: &str) -> Result<Scan, ExpressionError> {
     let mut scan = Scan::default();
     let (tokens, _) = tokens(text, None)?;
     check(&tokens, &mut scan)?;
+    scan.is_path = is_path(&tokens);
     Ok(scan)
 }
 
@@ -112,10 +117,7 @@ fn raw_end(text: &str) -> Option<usize> {
 }
 
 /// Splits into tokens up to `end` outside of brackets; says where `end` (with its dash) begins.
-fn tokens<'a>(
-    text: &'a str,
-    end: Option<&str>,
-) -> Result<(Vec<Token<'a>>, usize), ExpressionError> {
+fn tokens<'a>(text: &'a str, end: Option<&str>) -> Result<(Vec<Token<'a>>, usize), ExpressionError> {
     let mut out = Vec::new();
     let mut open = 0_usize;
     let mut at = 0;
@@ -205,12 +207,8 @@ struct Blocks {
 impl Blocks {
     /// Checks a `{% … %}`; says whether it opens raw text.
     fn enter(&mut self, tokens: &[Token<'_>], scan: &mut Scan) -> Result<bool, ExpressionError> {
-        let Some((Token::Name(word), rest)) =
-            tokens.split_first().map(|(first, rest)| (*first, rest))
-        else {
-            return Err(invalid(
-                "`{% %}` needs one of `if`, `elif`, `else`, `endif`, `for`, `endfor`, `raw`",
-            ));
+        let Some((Token::Name(word), rest)) = tokens.split_first().map(|(first, rest)| (*first, rest)) else {
+            return Err(invalid("`{% %}` needs one of `if`, `elif`, `else`, `endif`, `for`, `endfor`, `raw`"));
         };
         match word {
             "raw" if rest.is_empty() => return Ok(true),
@@ -259,12 +257,24 @@ fn check_loop(tokens: &[Token<'_>], scan: &mut Scan) -> Result<(), ExpressionErr
         })
         && matches!(path[0], Token::Name(_));
     if !is_path || tokens.contains(&Token::Name("recursive")) {
-        return Err(invalid(
-            "a loop goes over a plain path, as in `{% for x in steps.a.outputs.list %}`",
-        ));
+        return Err(invalid("a loop goes over a plain path, as in `{% for x in steps.a.outputs.list %}`"));
     }
     check(path, scan)?;
     check(tokens.get(condition + 1..).unwrap_or_default(), scan)
+}
+
+fn is_path(tokens: &[Token<'_>]) -> bool {
+    let Some((Token::Name("steps" | "goal"), mut rest)) = tokens.split_first() else {
+        return false;
+    };
+    loop {
+        rest = match rest {
+            [] => return true,
+            [Token::Sign('.'), Token::Name(_), rest @ ..] => rest,
+            [Token::Sign('['), Token::Text { plain: true, .. }, Token::Sign(']'), rest @ ..] => rest,
+            _ => return false,
+        };
+    }
 }
 
 /// Words that may stand before a bracket without being called.
@@ -279,32 +289,24 @@ fn check(tokens: &[Token<'_>], scan: &mut Scan) -> Result<(), ExpressionError> {
         match *token {
             Token::Sign('*') => multiplies = true,
             Token::Sign('~') => builds = true,
-            Token::Text { .. } => {
-                builds |= before != Some(Token::Sign('[')) || after != Some(Token::Sign(']'))
-            }
+            Token::Text { .. } => builds |= before != Some(Token::Sign('[')) || after != Some(Token::Sign(']')),
             Token::Name(word) => match before {
                 Some(Token::Sign('.')) if after == Some(Token::Sign('(')) => {
-                    return Err(invalid(format!(
-                        "`.{word}()` is not available; use a filter, as in `x | {word}`"
-                    )));
+                    return Err(invalid(format!("`.{word}()` is not available; use a filter, as in `x | {word}`")));
                 }
                 Some(Token::Sign('.')) => {}
                 Some(Token::Sign('|')) => {
                     filters::check_filter(word).map_err(invalid)?;
                     builds |= !filters::ARITHMETIC.contains(&word);
                 }
-                Some(Token::Name("is")) if word != "not" => {
-                    filters::check_test(word).map_err(invalid)?
-                }
+                Some(Token::Name("is")) if word != "not" => filters::check_test(word).map_err(invalid)?,
                 Some(Token::Name("not")) if at >= 2 && tokens[at - 2] == Token::Name("is") => {
                     filters::check_test(word).map_err(invalid)?;
                 }
                 _ if word == "steps" => scan.refs.push(step(&tokens[at + 1..])?),
                 _ if word == "goal" => scan.uses_goal = true,
                 _ if after == Some(Token::Sign('(')) && !KEYWORDS.contains(&word) => {
-                    return Err(invalid(format!(
-                        "there is no function `{word}`; filters are written `x | {word}`"
-                    )));
+                    return Err(invalid(format!("there is no function `{word}`; filters are written `x | {word}`")));
                 }
                 _ => {}
             },
@@ -323,20 +325,14 @@ fn check(tokens: &[Token<'_>], scan: &mut Scan) -> Result<(), ExpressionError> {
 fn step(rest: &[Token<'_>]) -> Result<StepRef, ExpressionError> {
     let (id, rest) = match rest {
         [Token::Sign('.'), Token::Name(id), rest @ ..] => (*id, rest),
-        [Token::Sign('['), Token::Text { text, plain: true }, Token::Sign(']'), rest @ ..] => {
-            (*text, rest)
-        }
+        [Token::Sign('['), Token::Text { text, plain: true }, Token::Sign(']'), rest @ ..] => (*text, rest),
         _ => {
-            return Err(invalid(
-                "name the step itself, as in `steps.flights.outputs` or `steps['step-1'].outputs`",
-            ));
+            return Err(invalid("name the step itself, as in `steps.flights.outputs` or `steps['step-1'].outputs`"));
         }
     };
     let field = match rest {
         [Token::Sign('.'), Token::Name(field), ..]
-        | [Token::Sign('['), Token::Text { text: field, plain: true }, Token::Sign(']'), ..] => {
-            Some(*field)
-        }
+        | [Token::Sign('['), Token::Text { text: field, plain: true }, Token::Sign(']'), ..] => Some(*field),
         _ => None,
     };
     match field {
@@ -349,9 +345,7 @@ fn step(rest: &[Token<'_>]) -> Result<StepRef, ExpressionError> {
         }
     }
     if field.is_none() && rest.first() == Some(&Token::Sign('-')) {
-        return Err(invalid(format!(
-            "a step id with a dash is written in brackets, as in `steps['{id}-…'].outputs`"
-        )));
+        return Err(invalid(format!("a step id with a dash is written in brackets, as in `steps['{id}-…'].outputs`")));
     }
     Ok(StepRef { step: id.into(), field: field.map(str::to_owned) })
 }

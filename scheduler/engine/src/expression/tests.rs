@@ -14,6 +14,7 @@ fn a_whole_value_keeps_its_type() {
         "sum": "{{ steps.flights.outputs.best.price * 2 }}",
         "yes": "{{ steps.flights.outputs.best.price > 100 }}",
         "status": "{{ steps.flights.status }}",
+        "dashes": "{{- steps.flights.outputs.best.price -}}",
         "goal": "{{ goal.constraints.budget.amount }}",
     });
     let expected = json!({
@@ -24,14 +25,11 @@ fn a_whole_value_keeps_its_type() {
         "sum": 825.0,
         "yes": true,
         "status": "completed",
+        "dashes": 412.5,
         "goal": 2000,
     });
     assert_eq!(rendered(&inputs).unwrap(), expected);
-    assert_eq!(
-        rendered(&inputs).unwrap().to_string(),
-        expected.to_string(),
-        "the order of the keys is kept"
-    );
+    assert_eq!(rendered(&inputs).unwrap().to_string(), expected.to_string(), "the order of the keys is kept");
 }
 
 #[test]
@@ -40,16 +38,12 @@ fn other_text_is_filled_in() {
         "{{ steps.flights.outputs.best.airline }} for {{ steps.flights.outputs.best.price | round | int }} {raw} {% raw %}{{ x }}{% endraw %}\n"
     );
     assert_eq!(rendered(&inputs).unwrap(), json!("AF for 412 {raw} {{ x }}\n"));
-    let inputs = json!(
-        "{% for h in steps.flights.outputs.hits if h != 'b' %}- {{ h | upper }}{% else %}none{% endfor %}"
-    );
-    assert_eq!(rendered(&inputs).unwrap(), json!("- A"));
     let inputs =
-        json!("{{ steps.flights.outputs.best }} {{ 1 == 1 }} {{ steps.flights.outputs.nothing }}");
+        json!("{% for h in steps.flights.outputs.hits if h != 'b' %}- {{ h | upper }}{% else %}none{% endfor %}");
+    assert_eq!(rendered(&inputs).unwrap(), json!("- A"));
+    let inputs = json!("{{ steps.flights.outputs.best }} {{ 1 == 1 }} {{ steps.flights.outputs.nothing }}");
     assert_eq!(rendered(&inputs).unwrap(), json!("{\"price\":412.5,\"airline\":\"AF\"} true null"));
-    let inputs = json!(
-        "{{ steps.flights.outputs.best | tojson }}{{ steps.flights.outputs.hits | join(', ') }}"
-    );
+    let inputs = json!("{{ steps.flights.outputs.best | tojson }}{{ steps.flights.outputs.hits | join(', ') }}");
     assert_eq!(rendered(&inputs).unwrap(), json!("{\"price\":412.5,\"airline\":\"AF\"}a, b"));
 }
 
@@ -57,19 +51,13 @@ fn other_text_is_filled_in() {
 fn text_without_expressions_comes_back_byte_for_byte() {
     let text = r#"{ "a" : 1.10, "b":"}} {# no #} %}" , "n": 123456789012345678901234567890 }"#;
     let inputs = Json::from_text(text.into()).unwrap();
-    assert_eq!(
-        with_scope(|scope| render(&inputs, scope, &Limits::default())).unwrap().text(),
-        text
-    );
+    assert_eq!(with_scope(|scope| render(&inputs, scope, &Limits::default())).unwrap().text(), text);
 }
 
 #[test]
 fn rendered_text_is_never_rendered_again() {
     let inputs = json!(["{{ steps.flights.outputs.evil }}", "x {{ steps.flights.outputs.evil }}"]);
-    assert_eq!(
-        rendered(&inputs).unwrap(),
-        json!(["{{ goal.description }}", "x {{ goal.description }}"])
-    );
+    assert_eq!(rendered(&inputs).unwrap(), json!(["{{ goal.description }}", "x {{ goal.description }}"]));
 }
 
 #[test]
@@ -86,9 +74,7 @@ fn what_is_not_there_is_an_error_with_its_place() {
         assert_eq!(error.code, "REF_UNRESOLVED", "{text}: {error}");
         assert!(error.message.starts_with("inputs/a/0: "), "{text}: {error}");
     }
-    let given = json!(
-        "{{ steps.flights.outputs.missing | default('x') }}{{ steps.skipped.outputs.y is defined }}"
-    );
+    let given = json!("{{ steps.flights.outputs.missing | default('x') }}{{ steps.skipped.outputs.y is defined }}");
     assert_eq!(rendered(&given).unwrap(), json!("xfalse"));
 }
 
@@ -104,17 +90,11 @@ fn conditions_are_true_or_false() {
         ("false", false),
         ("steps.flights.outputs.best is mapping", true),
     ] {
-        assert_eq!(
-            with_scope(|scope| is_true(when, scope, &Limits::default())),
-            Ok(expected),
-            "{when}"
-        );
+        assert_eq!(with_scope(|scope| is_true(when, scope, &Limits::default())), Ok(expected), "{when}");
     }
-    let missing =
-        with_scope(|scope| is_true("steps.flights.outputs.missing", scope, &Limits::default()));
+    let missing = with_scope(|scope| is_true("steps.flights.outputs.missing", scope, &Limits::default()));
     assert_eq!(missing.unwrap_err().code, "REF_UNRESOLVED");
-    let missing =
-        with_scope(|scope| is_true("steps.flights.outputs.missing > 3", scope, &Limits::default()));
+    let missing = with_scope(|scope| is_true("steps.flights.outputs.missing > 3", scope, &Limits::default()));
     assert_eq!(missing.unwrap_err().code, "REF_UNRESOLVED");
 }
 
@@ -124,18 +104,9 @@ fn the_steps_that_a_text_sees_are_known_without_running_it() {
         let refs = references(text).unwrap_or_else(|e| panic!("{text}: {e}"));
         refs.into_iter().map(|r| format!("{}.{}", r.step, r.field.unwrap_or_default())).collect()
     };
-    assert_eq!(
-        seen("{{ steps.a.outputs.x ~ steps['b-1'].outputs }}{# steps.c #}"),
-        ["a.outputs", "b-1.outputs"]
-    );
-    assert_eq!(
-        seen("{% if steps.a.status == 'x' %}{{ steps[\"b\"] }}{% endif %}"),
-        ["a.status", "b."]
-    );
-    assert_eq!(
-        seen("{% raw %}{{ steps.a }}{% endraw %}{{ goal.steps }}{{ {'steps': {}}}}"),
-        [""; 0]
-    );
+    assert_eq!(seen("{{ steps.a.outputs.x ~ steps['b-1'].outputs }}{# steps.c #}"), ["a.outputs", "b-1.outputs"]);
+    assert_eq!(seen("{% if steps.a.status == 'x' %}{{ steps[\"b\"] }}{% endif %}"), ["a.status", "b."]);
+    assert_eq!(seen("{% raw %}{{ steps.a }}{% endraw %}{{ goal.steps }}{{ {'steps': {}}}}"), [""; 0]);
     assert_eq!(seen("{{ 'steps.a }}' ~ steps.b.outputs.y }}"), ["b.outputs"]);
     assert_eq!(condition_references("steps.a.outputs.n > 3").unwrap().len(), 1);
 }
@@ -177,8 +148,7 @@ fn what_cannot_be_told_from_the_text_or_could_grow_is_refused() {
         let error = references(text).expect_err(text);
         assert_eq!(error.code, "INVALID_EXPRESSION", "{text}: {error}");
     }
-    for text in ["", "  ", "steps.a.outputs.x >", "{{ goal }} and more", "steps", "1 }} {{ 2", "x"]
-    {
+    for text in ["", "  ", "steps.a.outputs.x >", "{{ goal }} and more", "steps", "1 }} {{ 2", "x"] {
         condition_references(text).expect_err(text);
     }
 }
@@ -209,10 +179,7 @@ fn work_and_size_are_limited() {
     };
     let usual = Limits::default();
     let little = Limits { fuel_max: 5, ..Limits::default() };
-    assert_eq!(
-        code(&usual, "{% for i in steps.flights.outputs.hits %}{{ i }}{% endfor %}"),
-        Ok(())
-    );
+    assert_eq!(code(&usual, "{% for i in steps.flights.outputs.hits %}{{ i }}{% endfor %}"), Ok(()));
     assert_eq!(
         code(&little, "{% for i in steps.flights.outputs.hits %}{{ i }}{% endfor %}"),
         Err("TEMPLATE_FUEL_EXHAUSTED")
@@ -222,28 +189,19 @@ fn work_and_size_are_limited() {
     let small = Limits { payload_bytes_max: 1_000, ..Limits::default() };
     assert_eq!(code(&small, "{{ steps.flights.outputs.long }}"), Err("OUTPUT_TOO_LARGE"));
     assert_eq!(code(&small, "x{{ steps.flights.outputs.long }}"), Err("OUTPUT_TOO_LARGE"));
-    assert_eq!(
-        code(&usual, "{{ steps.flights.outputs.hits * 10000000 }}"),
-        Err("OUTPUT_TOO_LARGE")
-    );
-    assert_eq!(
-        code(&usual, "x{{ steps.flights.outputs.hits * 10000000 }}"),
-        Err("OUTPUT_TOO_LARGE")
-    );
+    assert_eq!(code(&usual, "{{ steps.flights.outputs.hits * 10000000 }}"), Err("OUTPUT_TOO_LARGE"));
+    assert_eq!(code(&usual, "x{{ steps.flights.outputs.hits * 10000000 }}"), Err("OUTPUT_TOO_LARGE"));
 }
 
 #[test]
 fn values_that_do_not_fit_are_told() {
-    for text in
-        ["{{ steps.flights.outputs.hits + 1 }}", "{{ 1 / 0 }}", "{{ goal.constraints | float }}"]
-    {
+    for text in ["{{ steps.flights.outputs.hits + 1 }}", "{{ 1 / 0 }}", "{{ goal.constraints | float }}"] {
         assert_eq!(rendered(&json!(text)).unwrap_err().code, "EXPRESSION_FAILED", "{text}");
     }
 }
 
 fn rendered(inputs: &JsonValue) -> Result<JsonValue, ExpressionError> {
-    with_scope(|scope| render(&Json::of(inputs), scope, &Limits::default()))
-        .map(|json| json.value())
+    with_scope(|scope| render(&Json::of(inputs), scope, &Limits::default())).map(|json| json.value())
 }
 
 fn with_scope<T>(body: impl FnOnce(&Scope<'_>) -> T) -> T {

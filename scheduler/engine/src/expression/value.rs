@@ -21,19 +21,14 @@ fn convert(value: &Value, left: &mut usize, depth: usize) -> Result<JsonValue, E
         return Err(failed("the result is nested too deep"));
     }
     match value.kind() {
-        ValueKind::Undefined => {
-            Err(ExpressionError::new("REF_UNRESOLVED", "the expression has no value"))
-        }
+        ValueKind::Undefined => Err(ExpressionError::new("REF_UNRESOLVED", "the expression has no value")),
         ValueKind::None => Ok(JsonValue::Null),
         ValueKind::Bool => Ok(JsonValue::Bool(value.is_true())),
         ValueKind::Number => number(value),
         ValueKind::String => Ok(JsonValue::String(value.as_str().unwrap_or_default().to_owned())),
         ValueKind::Seq | ValueKind::Iterable => {
             let items = value.try_iter().map_err(|e| failed(e.to_string()))?;
-            items
-                .map(|item| convert(&item, left, depth + 1))
-                .collect::<Result<_, _>>()
-                .map(JsonValue::Array)
+            items.map(|item| convert(&item, left, depth + 1)).collect::<Result<_, _>>().map(JsonValue::Array)
         }
         ValueKind::Map => {
             let keys = value.try_iter().map_err(|e| failed(e.to_string()))?;
@@ -60,9 +55,7 @@ fn number(value: &Value) -> Result<JsonValue, ExpressionError> {
         }
     }
     let float = f64::try_from(value.clone()).map_err(|e| failed(e.to_string()))?;
-    Number::from_f64(float)
-        .map(JsonValue::Number)
-        .ok_or_else(|| failed("the result is not a finite number"))
+    Number::from_f64(float).map(JsonValue::Number).ok_or_else(|| failed("the result is not a finite number"))
 }
 
 pub(super) fn spend(left: &mut usize, bytes: usize) -> Result<(), ExpressionError> {
@@ -71,10 +64,9 @@ pub(super) fn spend(left: &mut usize, bytes: usize) -> Result<(), ExpressionErro
             *left = rest;
             Ok(())
         }
-        None => Err(ExpressionError::new(
-            "OUTPUT_TOO_LARGE",
-            "the rendered inputs are larger than `payload_bytes_max`",
-        )),
+        None => {
+            Err(ExpressionError::new("OUTPUT_TOO_LARGE", "the rendered inputs are larger than `payload_bytes_max`"))
+        }
     }
 }
 

@@ -8,9 +8,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{Effect, Rejection, Timer};
 use serde_json::json;
 
-use crate::world::{
-    START_MS, World, completed, failed, permanent, plan, report, retrying_due, transient, with,
-};
+use crate::world::{START_MS, World, completed, failed, permanent, plan, report, retrying_due, transient, with};
 
 fn retry(max: u32) -> Retry {
     Retry { max, initial_ms: 1_000, factor: 2.0, max_ms: 60_000, jitter: Jitter::None }
@@ -32,10 +30,7 @@ fn a_transient_failure_waits_out_its_backoff_and_is_tried_again() {
     assert_eq!(world.timers[&Timer::Step(world.index("a"))], START_MS + 1_000);
     world.step_due("a");
     world.fail("a", transient());
-    assert_eq!(
-        world.log.iter().filter_map(retrying_due).collect::<Vec<_>>(),
-        [START_MS + 1_000, START_MS + 3_000]
-    );
+    assert_eq!(world.log.iter().filter_map(retrying_due).collect::<Vec<_>>(), [START_MS + 1_000, START_MS + 3_000]);
     world.step_due("a");
     world.complete("a", json!({}));
     assert_eq!(world.state.step(world.index("a")).unwrap().attempt, 3);
@@ -58,10 +53,8 @@ fn a_backoff_is_within_its_ceiling_whatever_is_drawn() {
 #[test]
 fn a_worker_that_asks_to_wait_is_heard() {
     let mut world = World::of(with(plan(&[("a", &[])]), "a", |step| step.retry = retry(1)));
-    let asked = Failure {
-        retry_after_ms: Some(30_000),
-        ..Failure::new(FailureClass::RateLimited, "HTTP_429", "slow down")
-    };
+    let asked =
+        Failure { retry_after_ms: Some(30_000), ..Failure::new(FailureClass::RateLimited, "HTTP_429", "slow down") };
     world.fail("a", asked);
     assert_eq!(world.log.iter().find_map(retrying_due), Some(START_MS + 30_000));
 }
@@ -80,18 +73,14 @@ fn the_fallback_gets_attempts_of_its_own() {
     let mut world = World::of(with(plan(&[("a", &[])]), "a", |step| {
         step.retry = retry(1);
         step.action = "first".into();
-        step.fallback =
-            Some(Fallback { agent_type: Some("other".into()), action: Some("second".into()) });
+        step.fallback = Some(Fallback { agent_type: Some("other".into()), action: Some("second".into()) });
     }));
     world.fail("a", transient());
     world.step_due("a");
     world.fail("a", transient());
     assert_eq!(world.status("a"), StepStatus::Ready);
     let task = world.dispatch("a");
-    assert_eq!(
-        (task.agent_type.as_str(), task.action.as_str(), task.attempt),
-        ("other", "second", 3)
-    );
+    assert_eq!((task.agent_type.as_str(), task.action.as_str(), task.attempt), ("other", "second", 3));
     world.report(failed(&task, transient())).unwrap();
     assert_eq!(world.status("a"), StepStatus::Retrying);
     world.step_due("a");
@@ -278,10 +267,7 @@ fn an_unexpected_result_is_not_tried_again() {
         step.fallback = Some(Fallback::default());
     }));
     world.complete("a", json!({"cost": 1}));
-    assert_eq!(
-        (world.status("a"), world.code("a")),
-        (StepStatus::Failed, "UNEXPECTED_RESULT".into())
-    );
+    assert_eq!((world.status("a"), world.code("a")), (StepStatus::Failed, "UNEXPECTED_RESULT".into()));
 }
 
 #[test]
@@ -301,10 +287,7 @@ fn a_failed_replan_ends_as_the_step_says() {
     assert_eq!(world.state.status(), PlanStatus::Replanning);
     assert_eq!(world.status("b"), StepStatus::Blocked);
     assert!(world.others.contains(&Effect::Plan { revision: 1 }));
-    assert!(
-        !world.state.admits(world.index("c")),
-        "nothing new goes out while the plan is being changed"
-    );
+    assert!(!world.state.admits(world.index("c")), "nothing new goes out while the plan is being changed");
     let answer = PlanAnswer::Failed { reason: "no idea".into(), issues: Vec::new() };
     let stale = world.command(Command::Planned { revision: 0, answer: answer.clone() });
     assert_eq!(stale, Err(Rejection::StaleRevision { revision: 0 }));

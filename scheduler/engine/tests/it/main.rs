@@ -1,7 +1,16 @@
 //! The engine from outside: commands in, events and effects out.
 
+mod audit;
 mod world;
 
 mod life;
 
 mod failure;
+
+mod shape;
+
+mod nested;
+
+mod look;
+
+mod histories;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use goalmill_common::command::{Planned, Submit, Verb};
-use goalmill_common::event::{Event, PlanEvent, Record, StepEvent};
+use goalmill_common::event::{Event, Record, StepEvent};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Goal;
 use goalmill_common::id::AttemptToken;
@@ -11,11 +11,10 @@ use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::report::{Report, What};
-use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
 use goalmill_engine::{
-    Command, Context, Decision, Effect, Envelope, PlanState, Rejection, StepIndex, Timer, apply,
-    decide, pending,
+    Command, Context, Decision, Effect, Envelope, PlanState, Rejection, StepIndex, Timer, apply, decide, pending,
 };
 use serde_json::json;
 
@@ -40,11 +39,7 @@ impl World {
     pub fn new() -> Self {
         Self {
             state: PlanState::default(),
-            context: Context {
-                limits: Limits::default(),
-                task_lease_ms: 30_000,
-                reply: "reports".into(),
-            },
+            context: Context { limits: Limits::default(), task_lease_ms: 30_000, reply: "reports".into() },
             now_ms: START_MS,
             random: u64::MAX,
             log: Vec::new(),
@@ -136,28 +131,15 @@ impl World {
     }
 
     pub fn outputs(&self, step: &str) -> serde_json::Value {
-        self.state
-            .step(self.index(step))
-            .and_then(|at| at.outputs)
-            .expect("the step has outputs")
-            .value()
+        self.state.step(self.index(step)).and_then(|at| at.outputs).expect("the step has outputs").value()
     }
 
     pub fn code(&self, step: &str) -> String {
-        self.state
-            .step(self.index(step))
-            .and_then(|at| at.failure)
-            .expect("the step has failed")
-            .code
-            .clone()
+        self.state.step(self.index(step)).and_then(|at| at.failure).expect("the step has failed").code.clone()
     }
 
     pub fn plan_code(&self) -> String {
-        self.state
-            .ended()
-            .and_then(|ended| ended.failure.clone())
-            .expect("the plan has failed")
-            .code
+        self.state.ended().and_then(|ended| ended.failure.clone()).expect("the plan has failed").code
     }
 
     /// Dispatches one ready step and returns its task.
@@ -217,10 +199,6 @@ impl World {
     pub fn story_of(&self, step: &str) -> Vec<String> {
         let of = |record: &&Record| record.event.step().is_some_and(|id| id.as_str() == step);
         self.log.iter().filter(of).map(|record| record.event.type_name().to_owned()).collect()
-    }
-
-    pub fn has_event(&self, name: &str) -> bool {
-        self.log.iter().any(|record| record.event.type_name() == name)
     }
 
     /// Completes whatever is in flight or ready, until nothing moves.
@@ -350,12 +328,4 @@ pub fn retrying_due(record: &Record) -> Option<u64> {
         Event::Step { event: StepEvent::Retrying(retrying), .. } => Some(retrying.due_ms),
         Event::Step { .. } | Event::Plan(_) => None,
     }
-}
-
-pub fn is_replan(record: &Record) -> bool {
-    matches!(&record.event, Event::Plan(PlanEvent::ReplanTriggered(_)))
-}
-
-pub fn ended(world: &World) -> Option<PlanStatus> {
-    world.state.is_final().then(|| world.state.status())
 }

@@ -6,11 +6,7 @@ use super::words::Text;
 use super::{Facts, count, date, duration, money};
 
 /// Takes over each constraint that is a fact; the others are the caller's own and stay where they are.
-pub(super) fn take_over(
-    facts: &mut Facts,
-    constraints: &Map<String, Value>,
-    today: jiff::civil::Date,
-) {
+pub(super) fn take_over(facts: &mut Facts, constraints: &Map<String, Value>, today: jiff::civil::Date) {
     for (name, value) in constraints {
         match name.as_str() {
             "budget" | "max_budget" | "budget_usd" | "cost_limit" => {
@@ -42,9 +38,8 @@ pub(super) fn take_over(
             "topic" => set_text(&mut facts.topic, value),
             "dataset" | "data" | "source" => set_text(&mut facts.dataset, value),
             "travellers" | "travelers" | "people" | "adults" => {
-                facts.travellers = small(value)
-                    .or_else(|| count::people(&Text::new(value.as_str()?)))
-                    .or(facts.travellers);
+                facts.travellers =
+                    small(value).or_else(|| count::people(&Text::new(value.as_str()?))).or(facts.travellers);
             }
             _ => {}
         }

@@ -47,9 +47,7 @@ fn may_count(text: &Text, at: usize) -> bool {
     if at == 0 {
         return true;
     }
-    let tied_to_name = text.is_capital(at - 1)
-        && !text.is_sentence_start(at)
-        && !VERBS.contains(&text.lower(at - 1));
+    let tied_to_name = text.is_capital(at - 1) && !text.is_sentence_start(at) && !VERBS.contains(&text.lower(at - 1));
     let signed = matches!(text.lower(at - 1), "$" | "€" | "£" | "#" | "¥" | "₹" | "-" | "." | "/");
     let continues = word.kind == Kind::Letters && text.number(at - 1).is_some_and(|q| q.next > at);
     let numbered = matches!(
@@ -67,10 +65,7 @@ fn noun_at(text: &Text, mut at: usize) -> Option<String> {
         if LINKS.contains(&lower) || UNITS.contains(&lower) {
             return None;
         }
-        let plural = lower.len() > 3
-            && lower.ends_with('s')
-            && !lower.ends_with("ss")
-            && !lower.ends_with("us");
+        let plural = lower.len() > 3 && lower.ends_with('s') && !lower.ends_with("ss") && !lower.ends_with("us");
         if plural && !text.get(at + 1).is_some_and(|w| w.glued && w.lower == "'") {
             return Some(lower.to_owned());
         }
@@ -84,11 +79,7 @@ fn noun_at(text: &Text, mut at: usize) -> Option<String> {
 
 fn whole(value: f64) -> Option<u32> {
     (value.fract() == 0.0 && (1.0..=COUNT_MAX).contains(&value)).then_some(())?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a whole number up to 10,000"
-    )]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number up to 10,000")]
     Some(value as u32)
 }
 
@@ -150,10 +141,10 @@ const VERBS: &[&str] = &[
 
 /// Words that end what is counted.
 const LINKS: &[&str] = &[
-    "in", "on", "at", "of", "for", "to", "from", "with", "and", "or", "the", "a", "an", "is",
-    "are", "was", "by", "than", "per", "times", "plus", "minus", "percent", "that", "which", "if",
-    "as", "it", "this", "star", "st", "nd", "rd", "th", "k", "m", "am", "pm", "o", "x", "million",
-    "thousand", "billion", "hundred", "years", "does", "has", "us", "s",
+    "in", "on", "at", "of", "for", "to", "from", "with", "and", "or", "the", "a", "an", "is", "are", "was", "by",
+    "than", "per", "times", "plus", "minus", "percent", "that", "which", "if", "as", "it", "this", "star", "st", "nd",
+    "rd", "th", "k", "m", "am", "pm", "o", "x", "million", "thousand", "billion", "hundred", "years", "does", "has",
+    "us", "s",
 ];
 
 /// Plurals that measure instead of counting.
@@ -223,8 +214,7 @@ const UNITS: &[&str] = &[
 
 /// How many people it is for.
 pub(super) fn people(text: &Text) -> Option<u32> {
-    let counted: u32 =
-        (0..text.words.len()).filter_map(|at| people_at(text, at)).fold(0, u32::saturating_add);
+    let counted: u32 = (0..text.words.len()).filter_map(|at| people_at(text, at)).fold(0, u32::saturating_add);
     if counted > 0 {
         return Some(counted.min(1_000));
     }
@@ -240,18 +230,9 @@ fn people_at(text: &Text, at: usize) -> Option<u32> {
     }
     let number = text.number(at)?;
     let noun = text.lower(number.next);
-    let led = matches!(
-        text.before(at, 1),
-        "for" | "with" | "and" | "of" | "," | "are" | "us" | "we" | "(" | "+" | ":"
-    );
-    let always = matches!(
-        noun,
-        "adults" | "adult" | "travellers" | "travelers" | "guests" | "traveller" | "traveler"
-    );
-    let led_only = matches!(
-        noun,
-        "people" | "persons" | "person" | "children" | "kids" | "child" | "kid" | "friends"
-    );
+    let led = matches!(text.before(at, 1), "for" | "with" | "and" | "of" | "," | "are" | "us" | "we" | "(" | "+" | ":");
+    let always = matches!(noun, "adults" | "adult" | "travellers" | "travelers" | "guests" | "traveller" | "traveler");
+    let led_only = matches!(noun, "people" | "persons" | "person" | "children" | "kids" | "child" | "kid" | "friends");
     let friends = u32::from(noun == "friends" && matches!(text.before(at, 1), "with" | "and"));
     (always || led && led_only).then(|| whole(number.value)).flatten().map(|n| n + friends)
 }
@@ -261,31 +242,22 @@ fn group_at(text: &Text, at: usize) -> Option<u32> {
     let word = text.lower(at);
     let of_number = || {
         let number = text.number(at + 2)?;
-        (text.lower(at + 1) == "of" && !UNITS.contains(&text.lower(number.next)))
-            .then(|| whole(number.value))?
+        (text.lower(at + 1) == "of" && !UNITS.contains(&text.lower(number.next))).then(|| whole(number.value))?
     };
     match word {
         "family" | "party" | "group" | "team" => of_number(),
         "for" => {
             let number = text.number(at + 1)?;
             let ends = text.get(number.next).is_none_or(|next| {
-                next.kind == Kind::Sign
-                    && !matches!(next.lower.as_str(), "-" | "%" | "$" | "€" | "£" | "/" | ":")
-                    || matches!(
-                        next.lower.as_str(),
-                        "in" | "to" | "from" | "with" | "on" | "and" | "at"
-                    )
+                next.kind == Kind::Sign && !matches!(next.lower.as_str(), "-" | "%" | "$" | "€" | "£" | "/" | ":")
+                    || matches!(next.lower.as_str(), "in" | "to" | "from" | "with" | "on" | "and" | "at")
             });
             (ends && number.value <= 20.0).then(|| whole(number.value))?
         }
         "solo" | "alone" => Some(1),
         "honeymoon" => Some(2),
-        "couple" if matches!(text.before(at, 1), "a" | "our") && text.lower(at + 1) != "of" => {
-            Some(2)
-        }
-        "wife" | "husband" | "partner" | "girlfriend" | "boyfriend" | "fiancee"
-            if text.before(at, 1) == "my" =>
-        {
+        "couple" if matches!(text.before(at, 1), "a" | "our") && text.lower(at + 1) != "of" => Some(2),
+        "wife" | "husband" | "partner" | "girlfriend" | "boyfriend" | "fiancee" if text.before(at, 1) == "my" => {
             Some(2)
         }
         _ => None,

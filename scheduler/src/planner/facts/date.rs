@@ -73,12 +73,18 @@ pub(super) fn read(text: &Text, today: Date) -> When {
         },
         [(_, day, _)] => from_days(*day, None),
         [(_, first, after), (second_at, second, _), ..] => {
-            let linked = (*after..*second_at).any(|i| {
-                matches!(text.lower(i), "to" | "until" | "till" | "through" | "-" | "–" | "and")
-            });
+            let second = &in_year_of(*first, *second);
+            let linked = (*after..*second_at)
+                .any(|i| matches!(text.lower(i), "to" | "until" | "till" | "through" | "-" | "–" | "and"));
             from_days(*first, (linked && second >= first).then_some(*second))
         }
     }
+}
+
+/// The second day of two in the year of the first: `from April 3, 2023 to April 4`.
+fn in_year_of(first: Date, second: Date) -> Date {
+    let same = Date::new(first.year(), second.month(), second.day()).ok();
+    same.filter(|same| first.year() < second.year() && *same >= first).unwrap_or(second)
 }
 
 fn from_days(start: Date, end: Option<Date>) -> When {
@@ -106,8 +112,7 @@ fn year_at(text: &Text, at: usize) -> Option<i16> {
     let word = text.get(at)?;
     match word.kind {
         Kind::Number(_)
-            if word.text.len() == 4
-                && !text.words.get(at + 1).is_some_and(|w| w.glued && w.lower == "-") =>
+            if word.text.len() == 4 && !text.words.get(at + 1).is_some_and(|w| w.glued && w.lower == "-") =>
         {
             word.text.parse().ok().filter(|year| (1900..2200).contains(year))
         }
@@ -122,9 +127,7 @@ fn day_number(text: &Text, at: usize) -> Option<(i8, usize)> {
         return None;
     }
     let day = word.text.parse().ok().filter(|day| (1..=31).contains(day))?;
-    let ordinal = text
-        .get(at + 1)
-        .is_some_and(|w| w.glued && matches!(w.lower.as_str(), "st" | "nd" | "rd" | "th"));
+    let ordinal = text.get(at + 1).is_some_and(|w| w.glued && matches!(w.lower.as_str(), "st" | "nd" | "rd" | "th"));
     Some((day, at + 1 + usize::from(ordinal)))
 }
 
@@ -166,9 +169,7 @@ fn dated(month: i8, day: i8, year: Option<i16>, today: Date) -> Option<Date> {
     if let Some(year) = year {
         return Date::new(year, month, day).ok();
     }
-    (0..=4)
-        .filter_map(|ahead| Date::new(today.year() + ahead, month, day).ok())
-        .find(|date| *date >= today)
+    (0..=4).filter_map(|ahead| Date::new(today.year() + ahead, month, day).ok()).find(|date| *date >= today)
 }
 
 /// `2027-05-03`, `May 3, 2027`, `3rd of May`, `05/23/2027`.
@@ -218,8 +219,7 @@ fn numeric(text: &Text, at: usize) -> Option<(Date, usize)> {
     let sign = text.lower(at + 1);
     let part = |i: usize| {
         let word = text.get(i)?;
-        (matches!(word.kind, Kind::Number(_)) && (i == at || word.glued))
-            .then(|| word.text.parse::<i16>().ok())?
+        (matches!(word.kind, Kind::Number(_)) && (i == at || word.glued)).then(|| word.text.parse::<i16>().ok())?
     };
     if !matches!(sign, "-" | "/") || text.lower(at + 3) != sign {
         return None;
@@ -241,9 +241,7 @@ fn month_at(text: &Text, at: usize, today: Date) -> Option<(Month, usize)> {
     let number = month_number(text, at)?;
     let (year, next) = year_after(text, at + 1);
     let before = text.before(at, 1);
-    let before = if before == "of"
-        && matches!(text.before(at, 2), "end" | "beginning" | "middle" | "start" | "month")
-    {
+    let before = if before == "of" && matches!(text.before(at, 2), "end" | "beginning" | "middle" | "start" | "month") {
         "in"
     } else {
         before
@@ -267,13 +265,9 @@ fn month_at(text: &Text, at: usize, today: Date) -> Option<(Month, usize)> {
             | "last"
             | "around"
     ) || (before == "-" && text.before(at, 2) == "mid");
-    let ambiguous = matches!(
-        text.lower(at),
-        "may" | "march" | "mar" | "jun" | "jan" | "april" | "june" | "august"
-    );
-    let stands_free = text.is_capital(at)
-        && !text.is_sentence_start(at)
-        && !(ambiguous && at > 0 && text.is_capital(at - 1));
+    let ambiguous = matches!(text.lower(at), "may" | "march" | "mar" | "jun" | "jan" | "april" | "june" | "august");
+    let stands_free =
+        text.is_capital(at) && !text.is_sentence_start(at) && !(ambiguous && at > 0 && text.is_capital(at - 1));
     if !(led || year.is_some() || stands_free || !ambiguous) {
         return None;
     }
@@ -294,7 +288,11 @@ fn relative(text: &Text, today: Date) -> Option<When> {
                 let day_after = text.before(at, 1) == "after" && text.before(at, 2) == "day";
                 (plus(today, if day_after { 2 } else { 1 })?, None)
             }
-            (_, "today" | "tonight") => (today, None),
+            (_, "today" | "tonight")
+                if !text.words[at].text.ends_with("'s") && !text.words[at].text.ends_with("’s") =>
+            {
+                (today, None)
+            }
             ("next", "week") => {
                 let monday = next_weekday(today, Weekday::Monday, true)?;
                 (monday, Some(plus(monday, 6)?))
@@ -316,9 +314,7 @@ fn relative(text: &Text, today: Date) -> Option<When> {
                 return Some(When { month: month(today.month(), today.year()), ..When::default() });
             }
             ("in", _) => (in_some_time(text, at, today)?, None),
-            ("next" | "on" | "this" | "by" | "from", word) => {
-                (next_weekday(today, weekday(word)?, false)?, None)
-            }
+            ("next" | "on" | "this" | "by" | "from", word) => (next_weekday(today, weekday(word)?, false)?, None),
             _ => return None,
         };
         Some(from_days(start, end))
@@ -347,9 +343,7 @@ fn plus(date: Date, days: i64) -> Option<Date> {
 
 /// The next such weekday: today counts unless `after`.
 fn next_weekday(today: Date, weekday: Weekday, after: bool) -> Option<Date> {
-    (i64::from(after)..=7)
-        .filter_map(|ahead| plus(today, ahead))
-        .find(|date| date.weekday() == weekday)
+    (i64::from(after)..=7).filter_map(|ahead| plus(today, ahead)).find(|date| date.weekday() == weekday)
 }
 
 fn weekday(word: &str) -> Option<Weekday> {
@@ -432,6 +426,7 @@ mod tests {
             "3rd to 10th of May",
             "from May 3 to May 10",
             "2027-05-03 to 2027-05-10",
+            "from May 3, 2027 to May 10",
         ] {
             let found = when(text);
             let ends = (found.start.map(|d| d.to_string()), found.end.map(|d| d.to_string()));
@@ -451,15 +446,14 @@ mod tests {
             "at 3",
             "24/7 support",
             "5-3-2",
+            "in today's world",
             "31 April",
             "a 3-day trip",
             "Feb 30",
         ] {
             assert_eq!(when(text).start, None, "{text}");
         }
-        for text in
-            ["you may visit museums", "May I ask for help?", "march on to Rome", "Theresa May"]
-        {
+        for text in ["you may visit museums", "May I ask for help?", "march on to Rome", "Theresa May"] {
             assert_eq!(when(text), When::default(), "{text}");
         }
     }

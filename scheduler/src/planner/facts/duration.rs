@@ -45,11 +45,7 @@ fn counted(text: &Text, at: usize) -> Option<Duration> {
     let days = value * unit_days(unit)?;
     (1.0..=DAYS_MAX).contains(&days).then_some(())?;
     // The limit above keeps the value small; parts of a day are rounded up.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "between 1 and 366"
-    )]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and 366")]
     let days = days.ceil() as u32;
     let nights = if nights { days } else { nights_named(text, next + 1).unwrap_or(days) };
     Some(Duration { days, nights })
@@ -61,14 +57,8 @@ fn nights_named(text: &Text, mut at: usize) -> Option<u32> {
         at += 1;
     }
     let number = text.number(at)?;
-    (matches!(text.lower(number.next), "night" | "nights")
-        && (1.0..=DAYS_MAX).contains(&number.value))
-    .then_some(())?;
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "between 1 and 366"
-    )]
+    (matches!(text.lower(number.next), "night" | "nights") && (1.0..=DAYS_MAX).contains(&number.value)).then_some(())?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and 366")]
     Some(number.value as u32)
 }
 
@@ -76,9 +66,7 @@ fn nights_named(text: &Text, mut at: usize) -> Option<u32> {
 fn single(text: &Text, at: usize) -> Option<Duration> {
     let days = match text.lower(at) {
         "weekend" if matches!(text.before(at, 1), "this" | "next" | "last" | "every") => {
-            if is_point_in_time(text, at)
-                || text.before(at, 1) != "this" && text.before(at, 1) != "next"
-            {
+            if is_point_in_time(text, at) || text.before(at, 1) != "this" && text.before(at, 1) != "next" {
                 return None;
             }
             2
@@ -140,10 +128,7 @@ fn is_one(text: &Text, at: usize) -> bool {
 /// `in 3 days`, `last two weeks`, `every 3 days`, `day 3`: when, or how often, not how long.
 fn is_point_in_time(text: &Text, at: usize) -> bool {
     let before = if text.before(at, 1) == "a" { text.before(at, 2) } else { text.before(at, 1) };
-    matches!(
-        before,
-        "in" | "within" | "last" | "past" | "previous" | "every" | "each" | "than" | "after"
-    )
+    matches!(before, "in" | "within" | "last" | "past" | "previous" | "every" | "each" | "than" | "after")
 }
 
 /// `3 days ago`, `5 days old`, `3 days per week`, `2 days' notice`, `30-day average`.

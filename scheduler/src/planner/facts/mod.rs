@@ -74,8 +74,7 @@ impl Facts {
     fn of_text(text: &Text, today: Date) -> Self {
         let when = date::read(text, today);
         let mut destinations = place::read(text);
-        let destination =
-            (!destinations.destinations.is_empty()).then(|| destinations.destinations.remove(0));
+        let destination = (!destinations.destinations.is_empty()).then(|| destinations.destinations.remove(0));
         let duration = duration::read(text).or_else(|| between(when.start, when.end));
         let travellers = count::people(text);
         Self {
@@ -97,8 +96,7 @@ impl Facts {
     /// The facts by name, with whole amounts as whole numbers.
     pub fn by_name(&self) -> Map<String, Value> {
         let Ok(Value::Object(mut facts)) = serde_json::to_value(self) else { return Map::new() };
-        if let (Some(budget), Some(amount)) =
-            (&self.budget, facts.get_mut("budget").and_then(|b| b.get_mut("amount")))
+        if let (Some(budget), Some(amount)) = (&self.budget, facts.get_mut("budget").and_then(|b| b.get_mut("amount")))
         {
             *amount = number(budget.amount);
         }
@@ -188,7 +186,8 @@ mod tests {
     #[test]
     fn constraints_that_make_no_sense_change_nothing() {
         let text = "a 3-day trip to Paris with a $2000 budget";
-        let odd = json!({"budget": [], "duration": "soon", "destination": " ", "nights": -1, "month": 5, "travellers": {}});
+        let odd =
+            json!({"budget": [], "duration": "soon", "destination": " ", "nights": -1, "month": 5, "travellers": {}});
         assert_eq!(facts(text, odd), facts(text, json!({})));
     }
 
@@ -202,10 +201,7 @@ mod tests {
 
     #[test]
     fn the_dates_give_the_duration() {
-        assert_eq!(
-            facts("trip to Rome from May 3 to May 6", json!({}))["duration"],
-            json!({"days": 4, "nights": 3})
-        );
+        assert_eq!(facts("trip to Rome from May 3 to May 6", json!({}))["duration"], json!({"days": 4, "nights": 3}));
     }
 
     #[test]

@@ -81,17 +81,10 @@ fn amount_at(text: &Text, index: usize) -> Option<Amount> {
     };
     if range {
         next += 1;
-        if let Some(second) =
-            single_at(text, next).filter(|s| s.value > first.value || s.currency.is_some())
-        {
+        if let Some(second) = single_at(text, next).filter(|s| s.value > first.value || s.currency.is_some()) {
             // "$1-2k": the first end shares the second's thousands.
             let currency = second.currency.or(first.currency);
-            return Some(Amount {
-                value: second.value.max(first.value),
-                currency,
-                start: index,
-                next: second.next,
-            });
+            return Some(Amount { value: second.value.max(first.value), currency, start: index, next: second.next });
         }
     }
     Some(first)
@@ -103,8 +96,7 @@ fn single_at(text: &Text, index: usize) -> Option<Amount> {
         None => (None, index),
     };
     let word = text.get(at)?;
-    let follows_letters =
-        at > 0 && word.glued && text.words[at - 1].kind == Kind::Letters && currency.is_none();
+    let follows_letters = at > 0 && word.glued && text.words[at - 1].kind == Kind::Letters && currency.is_none();
     if follows_letters || is_part_of_a_name(text, at) {
         return None;
     }
@@ -143,8 +135,7 @@ fn is_part_of_a_name(text: &Text, at: usize) -> bool {
 /// `2.000` beside a currency is two thousand: money has no three decimals.
 fn european_thousands(text: &str) -> Option<f64> {
     let (whole, decimals) = text.split_once('.')?;
-    (decimals.len() == 3 && !whole.contains(',') && whole != "0")
-        .then(|| format!("{whole}{decimals}").parse().ok())?
+    (decimals.len() == 3 && !whole.contains(',') && whole != "0").then(|| format!("{whole}{decimals}").parse().ok())?
 }
 
 fn suffix_at(text: &Text, index: usize) -> Option<(f64, usize)> {
@@ -210,8 +201,7 @@ fn strength(text: &Text, amount: &Amount) -> u8 {
     }
     let names_budget = |word: &str| matches!(word, "budget" | "cap" | "limit" | "allowance");
     let budget_before = names_budget(before(1))
-        || (matches!(before(1), "of" | "is" | ":" | "=" | "about" | "around" | "to" | "at")
-            && names_budget(before(2)))
+        || (matches!(before(1), "of" | "is" | ":" | "=" | "about" | "around" | "to" | "at") && names_budget(before(2)))
         || (matches!(before(1), "about" | "around") && names_budget(before(3)));
     if budget_before || names_budget(after(0)) || (after(0) == "total" && names_budget(after(1))) {
         return 3;
@@ -221,7 +211,8 @@ fn strength(text: &Text, amount: &Amount) -> u8 {
     }
     let at_least = matches!(before(1), "over" | "above" | "exceeding" | "minimum")
         || (before(1) == "least" && before(2) == "at")
-        || (before(1) == "than" && matches!(before(2), "more" | "greater"));
+        || (before(1) == "than" && matches!(before(2), "more" | "greater"))
+        || (before(1) == "than" && before(2) == "less" && matches!(before(3), "no" | "not"));
     let no_more = before(1) == "than" && before(2) == "more" && matches!(before(3), "no" | "not");
     if at_least && !no_more {
         return 0;
@@ -263,16 +254,7 @@ fn has_room_around(text: &Text, amount: &Amount) -> bool {
             word.kind == Kind::Sign && word.lower != "%"
                 || matches!(
                     word.lower.as_str(),
-                    "in" | "for"
-                        | "and"
-                        | "total"
-                        | "from"
-                        | "on"
-                        | "to"
-                        | "at"
-                        | "per"
-                        | "all"
-                        | "or"
+                    "in" | "for" | "and" | "total" | "from" | "on" | "to" | "at" | "per" | "all" | "or"
                 )
                 || matches!(word.lower.as_str(), "each" | "a" | "altogether" | "budget")
         }
@@ -298,7 +280,7 @@ fn has_room_around(text: &Text, amount: &Amount) -> bool {
                         | "day"
                         | "weekend"
                 )
-                || text.is_capital(i)
+                || (text.is_capital(i) && !text.is_sentence_start(i))
         }
     };
     let price = (1..=4).any(|back| {
@@ -385,6 +367,8 @@ mod tests {
             "help me lose 20 pounds",
             "hotels at $200 per night",
             "items over $50",
+            "a wage of not less than 40 yuan",
+            "Transfer $500 to my friend",
             "a watch worth $2000",
             "in May 2027",
             "for 3 days",
@@ -408,10 +392,7 @@ mod tests {
 
     #[test]
     fn an_amount_alone_is_read_whole_or_not_at_all() {
-        assert_eq!(
-            read_alone("2000USD").map(|m| (m.amount, m.currency)),
-            Some((2000.0, "USD".into()))
-        );
+        assert_eq!(read_alone("2000USD").map(|m| (m.amount, m.currency)), Some((2000.0, "USD".into())));
         assert_eq!(read_alone("$2k").map(|m| m.amount), Some(2000.0));
         assert_eq!(read_alone("2000").map(|m| m.currency_assumed), Some(true));
         assert_eq!(read_alone("2000 apples"), None);

@@ -64,9 +64,7 @@ fn more(text: &Text, mut at: usize, list: &mut Vec<String>) -> usize {
             return at;
         }
         match place_at(text, next) {
-            Some(found)
-                if found.known || text.before(next, 1) == "," || text.before(next, 1) == "and" =>
-            {
+            Some(found) if found.known || text.before(next, 1) == "," || text.before(next, 1) == "and" => {
                 if !found.known && !text.is_capital(next) {
                     return at;
                 }
@@ -93,13 +91,9 @@ fn role_before(text: &Text, at: usize) -> Role {
     match text.before(at, back) {
         "from" | "departing" | "leaving" => Role::Origin,
         "of" if second == "out" => Role::Origin,
-        "to" if (1..=6).any(|further| is_journey(text.before(at, back + further))) => {
-            Role::Destination
-        }
+        "to" if (1..=6).any(|further| is_journey(text.before(at, back + further))) => Role::Destination,
         "visit" | "visiting" | "explore" | "exploring" | "tour" => Role::Destination,
-        "in" | "around" | "of" | "near" | "through" | "for" | "at" if is_stay(second) => {
-            Role::Destination
-        }
+        "in" | "around" | "of" | "near" | "through" | "for" | "at" if is_stay(second) => Role::Destination,
         _ => Role::Place,
     }
 }
@@ -180,10 +174,7 @@ fn place_at(text: &Text, at: usize) -> Option<Found> {
     let mut next = at;
     while next - at < NAME_WORDS_MAX && is_name_word(text, next) {
         next += 1;
-        let joins = matches!(
-            text.lower(next),
-            "de" | "la" | "del" | "di" | "of" | "the" | "-" | "da" | "do"
-        );
+        let joins = matches!(text.lower(next), "de" | "la" | "del" | "di" | "of" | "the" | "-" | "da" | "do");
         if joins && is_name_word(text, next + 1) && next - at < NAME_WORDS_MAX - 1 {
             next += 1;
         }
@@ -191,9 +182,7 @@ fn place_at(text: &Text, at: usize) -> Option<Found> {
     if next == at {
         return None;
     }
-    let name = text.source[text.words[at].start..text.words[next - 1].end]
-        .trim_end_matches("'s")
-        .to_owned();
+    let name = text.source[text.words[at].start..text.words[next - 1].end].trim_end_matches("'s").to_owned();
     Some(with_region(text, name, next, false))
 }
 
@@ -242,12 +231,17 @@ fn region_at(text: &Text, at: usize) -> Option<(String, usize)> {
     }
     let abbreviation = text.get(at)?.text;
     let after_comma = at > 0 && text.lower(at - 1) == ",";
-    (after_comma && STATES.contains(&abbreviation)).then(|| (abbreviation.to_owned(), at + 1))
+    let numbered = text
+        .get(at + 1)
+        .is_some_and(|w| matches!(w.kind, Kind::Number(_)) || w.text.len() == 1 && w.kind == Kind::Letters);
+    (after_comma && !numbered && STATES.contains(&abbreviation)).then(|| (abbreviation.to_owned(), at + 1))
 }
 
 fn longest(text: &Text, at: usize, list: &[&str]) -> Option<(String, usize)> {
     let first = text.get(at).filter(|w| w.kind == Kind::Letters)?;
+    let initial = |text: &str| text.bytes().next().map(|b| b.to_ascii_lowercase());
     list.iter()
+        .filter(|name| initial(name) == initial(&first.lower))
         .filter_map(|name| {
             let mut next = at;
             for part in name.split([' ', '-']) {
@@ -603,10 +597,9 @@ const REGIONS: &[&str] = &[
 ];
 
 const STATES: &[&str] = &[
-    "AL", "AK", "AZ", "AR", "CA", "CO", "CT", "DE", "FL", "GA", "HI", "ID", "IL", "IN", "IA", "KS",
-    "KY", "LA", "ME", "MD", "MA", "MI", "MN", "MS", "MO", "MT", "NE", "NV", "NH", "NJ", "NM", "NY",
-    "NC", "ND", "OH", "OK", "OR", "PA", "RI", "SC", "SD", "TN", "TX", "UT", "VT", "VA", "WA", "WV",
-    "WI", "WY", "DC",
+    "AL", "AK", "AZ", "AR", "CA", "CO", "CT", "DE", "FL", "GA", "HI", "ID", "IL", "IN", "IA", "KS", "KY", "LA", "ME",
+    "MD", "MA", "MI", "MN", "MS", "MO", "MT", "NE", "NV", "NH", "NJ", "NM", "NY", "NC", "ND", "OH", "OK", "OR", "PA",
+    "RI", "SC", "SD", "TN", "TX", "UT", "VT", "VA", "WA", "WV", "WI", "WY", "DC",
 ];
 
 #[cfg(test)]

@@ -80,15 +80,15 @@ impl<'a> Text<'a> {
     /// Whether the word begins with a capital that means something.
     pub(super) fn is_capital(&self, index: usize) -> bool {
         self.has_case
-            && self.words.get(index).is_some_and(|w| {
-                w.kind == Kind::Letters && w.text.chars().next().is_some_and(char::is_uppercase)
-            })
+            && self
+                .words
+                .get(index)
+                .is_some_and(|w| w.kind == Kind::Letters && w.text.chars().next().is_some_and(char::is_uppercase))
     }
 
     /// Whether a sentence begins at `index`.
     pub(super) fn is_sentence_start(&self, index: usize) -> bool {
-        index == 0
-            || matches!(self.before(index, 1), "." | "!" | "?" | ":" | "\"" | "“" | "(" | "-" | "•")
+        index == 0 || matches!(self.before(index, 1), "." | "!" | "?" | ":" | "\"" | "“" | "(" | "-" | "•")
     }
 
     /// Reads a number at `index`, in digits or in words: `2,000.50`, `twenty-five`, `a thousand`.
@@ -110,8 +110,7 @@ impl<'a> Text<'a> {
         }
         while let Some(word) = self.get(next) {
             if let Some(value) = unit(&word.lower) {
-                if part.is_some_and(|p: f64| p % 100.0 != 0.0 && !(p % 10.0 == 0.0 && value < 10.0))
-                {
+                if part.is_some_and(|p: f64| p % 100.0 != 0.0 && !(p % 10.0 == 0.0 && value < 10.0)) {
                     break;
                 }
                 part = Some(part.unwrap_or(0.0) + value);
@@ -124,8 +123,7 @@ impl<'a> Text<'a> {
                 }
             } else if matches!(word.lower.as_str(), "-" | "and")
                 && part.is_some()
-                && unit(self.lower(next + 1))
-                    .is_some_and(|u| self.joins(next, part.unwrap_or(0.0) + total, u))
+                && unit(self.lower(next + 1)).is_some_and(|u| self.joins(next, part.unwrap_or(0.0) + total, u))
             {
                 next += 1;
                 continue;
@@ -140,12 +138,7 @@ impl<'a> Text<'a> {
     /// Whether `twenty - five` or `hundred and five` is one number; `two and three` is not.
     fn joins(&self, sign: usize, before: f64, after: f64) -> bool {
         match self.lower(sign) {
-            "-" => {
-                before % 100.0 >= 20.0
-                    && before % 10.0 == 0.0
-                    && after < 10.0
-                    && self.words[sign].glued
-            }
+            "-" => before % 100.0 >= 20.0 && before % 10.0 == 0.0 && after < 10.0 && self.words[sign].glued,
             _ => before >= 100.0 && before % 100.0 == 0.0 && after < 100.0,
         }
     }
@@ -156,8 +149,7 @@ fn letters_at(text: &str) -> usize {
     let mut length = 0;
     let mut chars = text.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
-        let inside =
-            matches!(c, '\'' | '’') && chars.peek().is_some_and(|(_, next)| next.is_alphabetic());
+        let inside = matches!(c, '\'' | '’') && chars.peek().is_some_and(|(_, next)| next.is_alphabetic());
         if !(c.is_alphabetic() || inside) {
             break;
         }
@@ -210,11 +202,8 @@ fn unit(word: &str) -> Option<f64> {
         "eighteen",
         "nineteen",
     ];
-    const TENS: [&str; 8] =
-        ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
-    let place = |list: &[&str]| {
-        list.iter().position(|w| *w == word).and_then(|i| u8::try_from(i).ok()).map(f64::from)
-    };
+    const TENS: [&str; 8] = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
+    let place = |list: &[&str]| list.iter().position(|w| *w == word).and_then(|i| u8::try_from(i).ok()).map(f64::from);
     place(&SMALL).or_else(|| place(&TENS).map(|i| (i + 2.0) * 10.0))
 }
 

@@ -25,20 +25,15 @@ pub enum LoadError {
 
 /// The shipped rules.
 pub(super) fn built_in() -> Vec<Rule> {
-    BUILT_IN
-        .iter()
-        .map(|(_, text)| Rule::from_yaml(text).expect("the shipped rules are well formed"))
-        .collect()
+    BUILT_IN.iter().map(|(_, text)| Rule::from_yaml(text).expect("the shipped rules are well formed")).collect()
 }
 
 /// Every `*.yaml` and `*.yml` file of a directory, in the order of their names.
 ///
 /// A directory without a rule that takes everything gets the shipped generic one.
 pub(super) fn from_dir(dir: &Path) -> Result<Vec<Rule>, LoadError> {
-    let unreadable = |path: &Path, e: &std::io::Error| LoadError::Unreadable {
-        path: path.into(),
-        reason: e.to_string(),
-    };
+    let unreadable =
+        |path: &Path, e: &std::io::Error| LoadError::Unreadable { path: path.into(), reason: e.to_string() };
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(|e| unreadable(dir, &e))? {
         let path = entry.map_err(|e| unreadable(dir, &e))?.path();

@@ -72,23 +72,14 @@ impl RulesPlanner {
         let mut candidates: Vec<Candidate<'_>> = Vec::new();
         for rule in &self.rules {
             let Some(matching) = &rule.matching else { continue };
-            let named =
-                !request.goal.goal_type.is_empty() && request.goal.goal_type == rule.goal_type;
+            let named = !request.goal.goal_type.is_empty() && request.goal.goal_type == rule.goal_type;
             let score = if named { f64::INFINITY } else { score(matching, &words, facts) };
             if score >= matching.score {
-                let missing = rule
-                    .facts
-                    .iter()
-                    .filter(|(name, want)| want.required && !facts.contains_key(*name));
-                candidates.push(Candidate {
-                    rule,
-                    score,
-                    missing: missing.map(|(name, _)| name.as_str()).collect(),
-                });
+                let missing = rule.facts.iter().filter(|(name, want)| want.required && !facts.contains_key(*name));
+                candidates.push(Candidate { rule, score, missing: missing.map(|(name, _)| name.as_str()).collect() });
             }
         }
-        candidates
-            .sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.rule.id.cmp(&b.rule.id)));
+        candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.rule.id.cmp(&b.rule.id)));
         candidates
     }
 }
@@ -139,9 +130,7 @@ fn write(
     let stood_in = stand_in(rule, request, &mut plan);
     if plan.steps.len() > request.limits.planned_steps_max {
         let (steps, max) = (plan.steps.len(), request.limits.planned_steps_max);
-        return Err(broken(format!(
-            "its plan has {steps} steps; `limits.planned_steps_max` allows {max}"
-        )));
+        return Err(broken(format!("its plan has {steps} steps; `limits.planned_steps_max` allows {max}")));
     }
     plan.max_parallel = plan.max_parallel.or(Some(MAX_PARALLEL));
     plan.budget = request.goal.budget;
@@ -151,10 +140,8 @@ fn write(
         ("facts".to_owned(), Value::Object(found.clone())),
         ("success_criteria".to_owned(), success.into()),
     ]);
-    let considered: Vec<Value> = candidates
-        .iter()
-        .map(|c| json!({"rule": c.rule.id, "score": finite(c.score), "missing": c.missing}))
-        .collect();
+    let considered: Vec<Value> =
+        candidates.iter().map(|c| json!({"rule": c.rule.id, "score": finite(c.score), "missing": c.missing})).collect();
     let mut account = json!({
         "rule": rule.id, "version": rule.version, "goal_type": rule.goal_type, "considered": considered,
         "facts": found, "assumed": assumed, "missing": questions, "stood_in": stood_in,
@@ -188,15 +175,13 @@ fn stand_in(rule: &Rule, request: &PlanRequest, plan: &mut Plan) -> Map<String, 
     let Some(agent) = rule.stand_in.as_ref().and_then(served) else { return Map::new() };
     let mut stood_in = Map::new();
     for step in &mut plan.steps {
-        if step.kind.is_inline() || step.agent_type.is_auto() || served(&step.agent_type).is_some()
-        {
+        if step.kind.is_inline() || step.agent_type.is_auto() || served(&step.agent_type).is_some() {
             continue;
         }
         stood_in.insert(step.id.to_string(), step.agent_type.to_string().into());
         step.agent_type = agent.agent_type.clone();
         if agent.actions.iter().all(|action| action.name != step.action) {
-            step.action =
-                agent.actions.first().map(|action| action.name.clone()).unwrap_or_default();
+            step.action = agent.actions.first().map(|action| action.name.clone()).unwrap_or_default();
             step.inputs = with_task(&step.inputs, &step.description);
         }
     }
@@ -214,11 +199,7 @@ fn with_task(inputs: &Json, task: &str) -> Json {
 }
 
 /// What to ask the caller: the wants of this rule and of those that would have fitted better.
-fn questions(
-    rule: &Rule,
-    candidates: &[Candidate<'_>],
-    known: &Map<String, Value>,
-) -> Map<String, Value> {
+fn questions(rule: &Rule, candidates: &[Candidate<'_>], known: &Map<String, Value>) -> Map<String, Value> {
     let better = candidates.iter().take_while(|c| c.rule.id != rule.id).map(|c| c.rule);
     let wants = better.chain([rule]).flat_map(|r| &r.facts);
     wants
@@ -227,19 +208,11 @@ fn questions(
         .collect()
 }
 
-fn warnings(
-    rule: &Rule,
-    assumed: &Map<String, Value>,
-    questions: &Map<String, Value>,
-) -> Vec<Issue> {
-    let issue = |code: &str, pointer: String, detail: String, mend: String| Issue {
-        code: code.into(),
-        pointer,
-        detail,
-        mend,
-    };
-    let note = (!rule.warning.is_empty())
-        .then(|| issue("GENERIC_PLAN", String::new(), rule.warning.clone(), String::new()));
+fn warnings(rule: &Rule, assumed: &Map<String, Value>, questions: &Map<String, Value>) -> Vec<Issue> {
+    let issue =
+        |code: &str, pointer: String, detail: String, mend: String| Issue { code: code.into(), pointer, detail, mend };
+    let note =
+        (!rule.warning.is_empty()).then(|| issue("GENERIC_PLAN", String::new(), rule.warning.clone(), String::new()));
     let assumed = assumed.iter().map(|(name, value)| {
         let detail = format!("the goal does not say `{name}`; taken: `{}`", short(value));
         issue(
@@ -250,8 +223,7 @@ fn warnings(
         )
     });
     let missing = questions.iter().map(|(name, question)| {
-        let detail =
-            format!("the goal does not say `{name}`: {}", question.as_str().unwrap_or_default());
+        let detail = format!("the goal does not say `{name}`: {}", question.as_str().unwrap_or_default());
         issue(
             "FACT_MISSING",
             format!("/constraints/{name}"),

@@ -30,19 +30,13 @@ impl TryFrom<String> for Phrase {
             })
             .collect();
         let word = |part: &Part| match part {
-            Part::Word(word) | Part::Beginning(word) => {
-                !word.is_empty() && word.chars().all(char::is_alphanumeric)
-            }
+            Part::Word(word) | Part::Beginning(word) => !word.is_empty() && word.chars().all(char::is_alphanumeric),
             Part::Gap => true,
         };
-        let ends_in_gap = matches!(
-            (parts.first(), parts.last()),
-            (Some(Part::Gap), _) | (_, Some(Part::Gap)) | (None, _)
-        );
+        let ends_in_gap =
+            matches!((parts.first(), parts.last()), (Some(Part::Gap), _) | (_, Some(Part::Gap)) | (None, _));
         if ends_in_gap || !parts.iter().all(word) {
-            return Err(format!(
-                "`{text}` is no phrase; use words, `word*` for a beginning and `...` between words"
-            ));
+            return Err(format!("`{text}` is no phrase; use words, `word*` for a beginning and `...` between words"));
         }
         Ok(Self(parts))
     }
@@ -51,11 +45,7 @@ impl TryFrom<String> for Phrase {
 /// The words of a text in lower case, without signs: what phrases are looked for in.
 pub(super) fn words(text: &str) -> Vec<String> {
     let lower = text.to_lowercase();
-    lower
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .map(str::to_owned)
-        .collect()
+    lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
 impl Phrase {
@@ -68,15 +58,10 @@ impl Phrase {
 fn matches(parts: &[Part], words: &[String]) -> bool {
     match parts.split_first() {
         None => true,
-        Some((Part::Gap, rest)) => {
-            (0..=GAP_MAX.min(words.len())).any(|skip| matches(rest, &words[skip..]))
-        }
-        Some((Part::Word(word), rest)) => {
-            words.first().is_some_and(|w| w == word) && matches(rest, &words[1..])
-        }
+        Some((Part::Gap, rest)) => (0..=GAP_MAX.min(words.len())).any(|skip| matches(rest, &words[skip..])),
+        Some((Part::Word(word), rest)) => words.first().is_some_and(|w| w == word) && matches(rest, &words[1..]),
         Some((Part::Beginning(begin), rest)) => {
-            words.first().is_some_and(|w| w.starts_with(begin.as_str()))
-                && matches(rest, &words[1..])
+            words.first().is_some_and(|w| w.starts_with(begin.as_str())) && matches(rest, &words[1..])
         }
     }
 }

@@ -105,9 +105,7 @@ impl Render<'_> {
 pub(super) fn check(text: &str) -> Result<(), String> {
     for piece in pieces(text)? {
         if let Piece::Expression(expression) = piece {
-            environment()
-                .compile_expression(expression)
-                .map_err(|e| format!("`{expression}`: {e}"))?;
+            environment().compile_expression(expression).map_err(|e| format!("`{expression}`: {e}"))?;
         }
     }
     Ok(())
@@ -117,13 +115,12 @@ pub(super) fn check(text: &str) -> Result<(), String> {
 pub(super) fn check_all(value: &Value) -> Result<(), String> {
     match value {
         Value::String(text) => check(text).map_err(|e| format!(": {e}")),
-        Value::Array(items) => items
-            .iter()
-            .enumerate()
-            .try_for_each(|(i, item)| check_all(item).map_err(|e| format!("[{i}]{e}"))),
-        Value::Object(fields) => fields
-            .iter()
-            .try_for_each(|(name, field)| check_all(field).map_err(|e| format!(".{name}{e}"))),
+        Value::Array(items) => {
+            items.iter().enumerate().try_for_each(|(i, item)| check_all(item).map_err(|e| format!("[{i}]{e}")))
+        }
+        Value::Object(fields) => {
+            fields.iter().try_for_each(|(name, field)| check_all(field).map_err(|e| format!(".{name}{e}")))
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
     }
 }
@@ -139,8 +136,7 @@ fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
-        let (expression, behind) =
-            after.split_once('}').ok_or_else(|| format!("`{text}`: `${{` without `}}`"))?;
+        let (expression, behind) = after.split_once('}').ok_or_else(|| format!("`{text}`: `${{` without `}}`"))?;
         if !before.is_empty() {
             pieces.push(Piece::Text(before));
         }
@@ -165,11 +161,9 @@ fn escaped(value: Value, later: Later) -> Value {
     match value {
         Value::String(text) if later == Later::Rendered => Value::String(escape(&text)),
         Value::Array(items) => items.into_iter().map(|item| escaped(item, later)).collect(),
-        Value::Object(fields) => fields
-            .into_iter()
-            .map(|(name, field)| (name, escaped(field, later)))
-            .collect::<Map<_, _>>()
-            .into(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, field)| (name, escaped(field, later))).collect::<Map<_, _>>().into()
+        }
         other => other,
     }
 }
@@ -217,14 +211,10 @@ mod tests {
     #[test]
     fn braces_in_values_reach_the_step_as_data() {
         let evil = "{{ steps.a.outputs.secret }}{% if 1 %}{# x #}{";
-        let rendered = render(
-            json!({"inputs": {"x": "${ t }", "y": "say ${ t }!"}, "description": "${ t }"}),
-            json!({"t": evil}),
-        );
+        let rendered =
+            render(json!({"inputs": {"x": "${ t }", "y": "say ${ t }!"}, "description": "${ t }"}), json!({"t": evil}));
         let again = |text: &Value| {
-            Environment::new()
-                .render_str(text.as_str().unwrap_or_default(), ())
-                .expect("it is a template")
+            Environment::new().render_str(text.as_str().unwrap_or_default(), ()).expect("it is a template")
         };
         assert_eq!(again(&rendered["inputs"]["x"]), evil);
         assert_eq!(again(&rendered["inputs"]["y"]), format!("say {evil}!"));
@@ -233,8 +223,7 @@ mod tests {
 
     #[test]
     fn faults_in_templates_are_named_with_their_place() {
-        let fault = check_all(&json!({"steps": [{"inputs": {"x": "${ a b }"}}]}))
-            .expect_err("it is no expression");
+        let fault = check_all(&json!({"steps": [{"inputs": {"x": "${ a b }"}}]})).expect_err("it is no expression");
         assert!(fault.starts_with(".steps[0].inputs.x: `a b`"), "{fault}");
         assert!(check("${ open").is_err());
     }

@@ -99,10 +99,7 @@ impl Rule {
 
     fn check(&self) -> Result<(), String> {
         if !is_id(&self.id) {
-            return Err(format!(
-                "id: `{}` is no id; use letters, digits, `.`, `_`, `:`, `-`",
-                self.id
-            ));
+            return Err(format!("id: `{}` is no id; use letters, digits, `.`, `_`, `:`, `-`", self.id));
         }
         if !(0.0..=1.0).contains(&self.confidence) {
             return Err(format!("confidence: `{}` is not between 0 and 1", self.confidence));
@@ -111,17 +108,10 @@ impl Rule {
             matching.check()?;
         }
         if let Some(fact) = self.facts.keys().find(|fact| !FACTS.contains(&fact.as_str())) {
-            return Err(format!(
-                "facts.{fact}: there is no such fact; known: {}",
-                FACTS.join(", ")
-            ));
+            return Err(format!("facts.{fact}: there is no such fact; known: {}", FACTS.join(", ")));
         }
-        if let Some((fact, _)) =
-            self.facts.iter().find(|(_, want)| want.required && want.default.is_some())
-        {
-            return Err(format!(
-                "facts.{fact}: a required fact has no default; remove one of the two"
-            ));
+        if let Some((fact, _)) = self.facts.iter().find(|(_, want)| want.required && want.default.is_some()) {
+            return Err(format!("facts.{fact}: a required fact has no default; remove one of the two"));
         }
         for (index, line) in self.success.iter().enumerate() {
             render::check(line).map_err(|e| format!("success[{index}]: {e}"))?;

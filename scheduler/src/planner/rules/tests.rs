@@ -48,8 +48,7 @@ fn the_trip_to_paris_is_planned_as_shown() {
 #[test]
 fn what_was_assumed_and_what_is_missing_is_told() {
     let planned = plan("Plan a trip to Rome");
-    let said: Vec<(String, String)> =
-        planned.warnings.iter().map(|w| (w.code.clone(), w.pointer.clone())).collect();
+    let said: Vec<(String, String)> = planned.warnings.iter().map(|w| (w.code.clone(), w.pointer.clone())).collect();
     let expected = [
         ("FACT_MISSING", "/constraints/budget"),
         ("FACT_MISSING", "/constraints/month"),
@@ -95,12 +94,8 @@ fn goals_find_their_rule() {
 #[test]
 fn a_goal_that_no_rule_takes_gets_an_honest_plan() {
     let planned = plan("Knit a sweater");
-    let steps: Vec<_> =
-        planned.plan.steps.iter().map(|s| (s.id.as_str(), s.agent_type.as_str())).collect();
-    assert_eq!(
-        steps,
-        [("analyse", "general_agent"), ("act", "general_agent"), ("check", "general_agent")]
-    );
+    let steps: Vec<_> = planned.plan.steps.iter().map(|s| (s.id.as_str(), s.agent_type.as_str())).collect();
+    assert_eq!(steps, [("analyse", "general_agent"), ("act", "general_agent"), ("check", "general_agent")]);
     assert_eq!(planned.confidence, 0.3);
     assert_eq!(planned.warnings[0].detail, "no rule matched; set up a model for better plans");
     assert_eq!(account(&planned)["note"], "no rule matched; set up a model for better plans");
@@ -112,12 +107,7 @@ fn a_trip_without_a_place_asks_for_it() {
     let account = account(&planned);
     assert_eq!(account["rule"], "generic");
     assert_eq!(account["missing"]["destination"], "Where is the trip to?");
-    assert!(
-        planned
-            .warnings
-            .iter()
-            .any(|w| w.code == "FACT_MISSING" && w.pointer == "/constraints/destination")
-    );
+    assert!(planned.warnings.iter().any(|w| w.code == "FACT_MISSING" && w.pointer == "/constraints/destination"));
 }
 
 #[test]
@@ -140,8 +130,7 @@ fn the_callers_success_criteria_win() {
 #[test]
 fn the_stand_in_takes_what_nobody_serves() {
     let mut request = request("Research the history of tea");
-    request.agents =
-        vec![Agent::named("general_agent".into()), Agent::named("research_agent".into())];
+    request.agents = vec![Agent::named("general_agent".into()), Agent::named("research_agent".into())];
     let planned = RulesPlanner::built_in().make(&request).expect("the goal is known");
     let agents: BTreeSet<_> = planned.plan.steps.iter().map(|s| s.agent_type.as_str()).collect();
     assert_eq!(agents, BTreeSet::from(["general_agent", "research_agent"]));
@@ -155,17 +144,9 @@ fn every_shipped_plan_is_a_graph_whose_expressions_see_dependencies_only() {
         let plan = plan(goal).plan;
         let mut before: BTreeSet<&str> = BTreeSet::new();
         for step in &plan.steps {
-            assert!(
-                step.dependencies.iter().all(|d| before.contains(d.as_str())),
-                "{goal}: {}",
-                step.id
-            );
+            assert!(step.dependencies.iter().all(|d| before.contains(d.as_str())), "{goal}: {}", step.id);
             for seen in seen(step) {
-                assert!(
-                    step.dependencies.iter().any(|d| d.as_str() == seen),
-                    "{goal}: {} sees {seen}",
-                    step.id
-                );
+                assert!(step.dependencies.iter().any(|d| d.as_str() == seen), "{goal}: {} sees {seen}", step.id);
             }
             before.insert(step.id.as_str());
         }
@@ -191,25 +172,18 @@ fn a_directory_of_rules_is_read_and_its_faults_are_located() {
         std::fs::write(dir.path().join("tea.yaml"), text).expect("a temporary file can be written");
         RulesPlanner::from_dir(dir.path()).expect_err("the file is at fault").to_string()
     };
-    assert!(
-        RulesPlanner::from_dir(dir.path()).is_err_and(|e| matches!(e, LoadError::Empty { .. }))
-    );
+    assert!(RulesPlanner::from_dir(dir.path()).is_err_and(|e| matches!(e, LoadError::Empty { .. })));
     assert!(refused("id: tea\nversion: x").contains("line 2"));
-    let tea = "id: tea\nversion: 1\ngoal_type: tea\nconfidence: 0.9\nmatch: {score: 1, signals: [{weight: 1, any: [tea]}]}\n";
+    let tea =
+        "id: tea\nversion: 1\ngoal_type: tea\nconfidence: 0.9\nmatch: {score: 1, signals: [{weight: 1, any: [tea]}]}\n";
     assert!(refused(&format!("{tea}plan: {{steps: []}}")).contains("tea.yaml`: plan.steps"));
-    assert!(
-        refused(&format!("{tea}plan: {{steps: [{{id: \"${{ a b }}\"}}]}}"))
-            .contains("plan.steps[0].id")
-    );
+    assert!(refused(&format!("{tea}plan: {{steps: [{{id: \"${{ a b }}\"}}]}}")).contains("plan.steps[0].id"));
     assert!(
         refused(&format!("{tea}facts: {{colour: {{question: x}}}}\nplan: {{steps: [{{id: a}}]}}"))
             .contains("facts.colour")
     );
-    std::fs::write(
-        dir.path().join("tea.yaml"),
-        format!("{tea}plan: {{steps: [{{id: brew, agent_type: kettle}}]}}"),
-    )
-    .expect("a temporary file can be written");
+    std::fs::write(dir.path().join("tea.yaml"), format!("{tea}plan: {{steps: [{{id: brew, agent_type: kettle}}]}}"))
+        .expect("a temporary file can be written");
     let planner = RulesPlanner::from_dir(dir.path()).expect("the file is well formed");
     let brewed = planner.make(&request("Make tea")).expect("the rule fits");
     assert_eq!(brewed.plan.steps[0], Step::new("brew", "kettle"));
@@ -219,11 +193,7 @@ fn a_directory_of_rules_is_read_and_its_faults_are_located() {
 
 fn seen(step: &Step) -> Vec<String> {
     let text = step.inputs.text();
-    text.split("{{ steps.")
-        .skip(1)
-        .filter_map(|rest| rest.split('.').next())
-        .map(str::to_owned)
-        .collect()
+    text.split("{{ steps.").skip(1).filter_map(|rest| rest.split('.').next()).map(str::to_owned).collect()
 }
 
 fn request(description: &str) -> PlanRequest {
@@ -241,13 +211,7 @@ fn plan(description: &str) -> Planned {
 }
 
 fn inputs(planned: &Planned, step: &str) -> Value {
-    planned
-        .plan
-        .steps
-        .iter()
-        .find(|s| s.id.as_str() == step)
-        .map(|s| s.inputs.value())
-        .unwrap_or_default()
+    planned.plan.steps.iter().find(|s| s.id.as_str() == step).map(|s| s.inputs.value()).unwrap_or_default()
 }
 
 fn account(planned: &Planned) -> Value {

@@ -9,13 +9,12 @@ use super::{Worked, as_number, permanent, text};
 /// Rows that are read.
 const ROWS_MAX: usize = 100_000;
 
-/// Describes a table: `csv` (text with a header) or `rows` (a list of objects).
+/// Describes a table: `csv` (text with a header) or `rows` (a list of objects); else the inputs, as a single row.
 pub(super) fn summarise(inputs: &Value, _: u32) -> Worked {
-    let rows = match (text(inputs, &["csv"]), inputs["rows"].as_array()) {
-        (Some(csv), _) => read_csv(csv),
-        (None, Some(rows)) => rows.iter().take(ROWS_MAX).cloned().collect(),
-        (None, None) => inputs.as_object().map(|fields| vec![Value::Object(fields.clone())]).unwrap_or_default(),
-    };
+    let rows = rows(inputs).unwrap_or_else(|| {
+        let fields = inputs.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+        vec![Value::Object(fields.map(|(name, value)| (name.clone(), value.clone())).collect())]
+    });
     let mut columns: BTreeMap<String, Vec<&Value>> = BTreeMap::new();
     for (name, value) in rows.iter().filter_map(Value::as_object).flatten() {
         columns.entry(name.clone()).or_default().push(value);
@@ -25,19 +24,32 @@ pub(super) fn summarise(inputs: &Value, _: u32) -> Worked {
     Ok(json!({"rows": rows.len(), "columns": described, "summary": summary}))
 }
 
-/// Statistics of every number in the inputs.
+/// Statistics of every number in the inputs, or in their `csv`.
 pub(super) fn analyse(inputs: &Value, _: u32) -> Worked {
     if inputs.is_null() {
         return Err(permanent("INPUT_INVALID", "there is nothing to analyse"));
     }
     let mut numbers = Vec::new();
-    collect(inputs, &mut numbers);
+    match text(inputs, &["csv"]) {
+        Some(csv) => {
+            let cells = read_csv(csv);
+            numbers.extend(cells.iter().filter_map(Value::as_object).flat_map(Map::values).filter_map(as_number));
+        }
+        None => collect(inputs, &mut numbers),
+    }
     let statistics = statistics(&numbers);
     let summary = match numbers.len() {
         0 => "no numbers in the inputs".to_owned(),
         n => format!("{n} numbers, mean {}", statistics["mean"]),
     };
     Ok(json!({"statistics": statistics, "summary": summary}))
+}
+
+fn rows(inputs: &Value) -> Option<Vec<Value>> {
+    match text(inputs, &["csv"]) {
+        Some(csv) => Some(read_csv(csv)),
+        None => inputs["rows"].as_array().map(|rows| rows.iter().take(ROWS_MAX).cloned().collect()),
+    }
 }
 
 fn collect(value: &Value, numbers: &mut Vec<f64>) {
@@ -137,5 +149,7 @@ mod tests {
     fn numbers_are_found_anywhere() {
         let found = analyse(&json!({"a": [1, {"b": 2}], "c": "3"}), 1).expect("there are numbers");
         assert_eq!(found["statistics"]["sum"], 3.0);
+        let table = analyse(&json!({"csv": "name,n\na,4\nb,5", "rows": null}), 1).expect("there are numbers");
+        assert_eq!((&table["statistics"]["count"], &table["statistics"]["max"]), (&json!(2), &json!(5.0)));
     }
 }

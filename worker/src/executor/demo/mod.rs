@@ -86,6 +86,7 @@ fn shipped(name: &str) -> Option<Arc<dyn Executor>> {
     match name {
         "sleep" => Some(Arc::new(simple::Sleep)),
         "echo" => Some(Arc::new(simple::Echo)),
+        "stamp" => Some(Arc::new(simple::Stamp)),
         name => SHIPPED.iter().find(|s| s.name == name).map(|s| Arc::new(Demo(s)) as Arc<dyn Executor>),
     }
 }

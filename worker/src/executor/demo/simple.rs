@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use goalmill_common::agent::Agent;
+use goalmill_common::clock::unix_us;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::task::Task;
@@ -63,6 +64,22 @@ async fn doze(whole: Duration, progress: &Progress) {
         tokio::time::sleep(left.min(Duration::from_millis(TELL_MS))).await;
         let share = begun.elapsed().as_secs_f64() / whole.as_secs_f64();
         progress.tell(share.min(1.0), format!("slept {} ms", begun.elapsed().as_millis()));
+    }
+}
+
+/// Does nothing, and says when, in Unix microseconds: `started_us`, `ended_us`.
+pub(super) struct Stamp;
+
+#[async_trait]
+impl Executor for Stamp {
+    async fn execute(&self, _: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
+        let us = unix_us();
+        let text = format!("{{\"started_us\":{us},\"ended_us\":{us}}}");
+        Ok(Outcome::of(Json::from_text(text).expect("two numbers in braces are JSON")))
+    }
+
+    fn card(&self) -> Option<Agent> {
+        card("stamp")
     }
 }
 

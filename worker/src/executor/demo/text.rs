@@ -1,4 +1,4 @@
-//! Agents that read and write: small, real work on whatever text the inputs hold.
+//! Agents that read and write: small, real work on whatever text the inputs hold; they know nothing else.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) fn research(inputs: &Value, _: u32) -> Worked {
     let source = gather(inputs);
     let findings = extract(&source, SENTENCES);
     Ok(json!({
-        "topic": topic, "findings": findings, "key_terms": terms(&source, 5), "sources": 1,
+        "topic": topic, "findings": findings, "key_terms": terms(&source, 5), "sources": ["inputs"],
         "summary": format!("{} findings on {topic}", findings.len()),
     }))
 }
@@ -41,15 +41,31 @@ pub(super) fn write(inputs: &Value, _: u32) -> Worked {
     Ok(json!({"text": document, "words": words, "summary": format!("{words} words on {title}")}))
 }
 
-/// Counts words and names the most frequent ones.
+/// Sums up what it is given, `task` apart, and names the key terms that `report` or `result` leaves out.
 pub(super) fn general(inputs: &Value, _: u32) -> Worked {
-    let source = gather(inputs);
+    let mut material = inputs.clone();
+    if let Some(fields) = material.as_object_mut() {
+        fields.retain(|name, _| !matches!(name.as_str(), "task" | "latency_ms"));
+    }
+    let source = gather(&material);
     let words = source.split_whitespace().count();
-    let result = extract(&source, 1).pop().unwrap_or_default();
-    Ok(json!({
-        "result": result, "words": words, "characters": source.chars().count(), "key_terms": terms(&source, 5),
+    let mut outputs = json!({
+        "result": extract(&source, SENTENCES).join(" "), "words": words, "key_terms": terms(&source, 5),
         "summary": format!("read {words} words"),
-    }))
+    });
+    if let Some(missing) = left_out(&mut material) {
+        outputs["summary"] = format!("read {words} words, {} key terms are missing", missing.len()).into();
+        outputs["missing"] = missing.into();
+    }
+    Ok(outputs)
+}
+
+/// Key terms of the other inputs that the first of `report` and `result` does not have.
+fn left_out(material: &mut Value) -> Option<Vec<String>> {
+    let fields = material.as_object_mut()?;
+    let product = ["report", "result"].iter().find_map(|name| fields.remove(*name))?;
+    let said = frequencies(&gather(&product));
+    Some(terms(&gather(material), 10).into_iter().filter(|term| !said.contains_key(term)).collect())
 }
 
 /// Every text in a value, a sentence each.
@@ -136,8 +152,9 @@ mod tests {
     }
 
     #[test]
-    fn words_are_counted() {
-        let counted = general(&json!({"text": "one two. three"}), 1).expect("it counts");
-        assert_eq!(counted["words"], 3);
+    fn a_report_is_compared_with_what_it_stands_on() {
+        let inputs = json!({"task": "Check it", "report": "Streams hold tasks.", "findings": ["Streams shrink."]});
+        let checked = general(&inputs, 1).expect("it reads");
+        assert_eq!((&checked["words"], &checked["missing"]), (&json!(5), &json!(["shrink"])));
     }
 }

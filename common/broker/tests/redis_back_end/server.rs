@@ -32,16 +32,7 @@ impl Server {
     pub async fn resume(&mut self) {
         let dir = self.dir.path().to_str().unwrap();
         let mut command = Command::new("redis-server");
-        command.args([
-            "--port",
-            &self.port.to_string(),
-            "--bind",
-            "127.0.0.1",
-            "--dir",
-            dir,
-            "--save",
-            "",
-        ]);
+        command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--dir", dir, "--save", ""]);
         command.args(["--unixsocket", &format!("{dir}/redis.sock"), "--unixsocketperm", "700"]);
         command.args(["--appendonly", "yes", "--appendfsync", "everysec"]).args(&self.options);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
@@ -63,13 +54,7 @@ impl Server {
 
     pub fn settings(&self) -> RedisSettings {
         let url = format!("redis://127.0.0.1:{}", self.port);
-        RedisSettings {
-            url,
-            connect_ms: 1_000,
-            response_ms: 5_000,
-            pool_size: 4,
-            ..RedisSettings::default()
-        }
+        RedisSettings { url, connect_ms: 1_000, response_ms: 5_000, pool_size: 4, ..RedisSettings::default() }
     }
 
     /// The same server through its socket file.
@@ -87,11 +72,7 @@ impl Server {
 
     /// A connection of its own, to look at the keys and to break them.
     pub async fn raw(&self) -> redis::aio::MultiplexedConnection {
-        redis::Client::open(self.settings().url)
-            .unwrap()
-            .get_multiplexed_async_connection()
-            .await
-            .unwrap()
+        redis::Client::open(self.settings().url).unwrap().get_multiplexed_async_connection().await.unwrap()
     }
 }
 

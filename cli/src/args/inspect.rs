@@ -1,0 +1,58 @@
+//! Flags of the commands that look at one plan.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::duration;
+
+/// Shows a plan live until it ends.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  goalmill watch\n  goalmill watch p0-01kb… --timeout 5m")]
+pub struct WatchArgs {
+    /// The plan: its id, a unique beginning or end of it, or `@latest`.
+    #[arg(default_value = "@latest")]
+    pub plan: String,
+    /// Gives up watching after so long (exit code 6); the plan goes on.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub timeout: Option<Duration>,
+}
+
+/// Says why a plan, or a step, is not moving, and what to do about it.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  goalmill explain @latest\n  goalmill explain p0-01kb… hotels")]
+pub struct ExplainArgs {
+    /// The plan: its id, a unique beginning or end of it, or `@latest`.
+    #[arg(default_value = "@latest")]
+    pub plan: String,
+    /// Only this step.
+    pub step: Option<String>,
+}
+
+/// Prints a plan's event log.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "`-o jsonl` prints one event a line with `seq`, `type`, `time`, `step_id`, `attempt`, `data`: the form \
+    that `goalmill replay` reads.\n\nExamples:\n  goalmill events @latest\n  goalmill events @latest --follow\n  \
+    goalmill events p0-01kb… -o jsonl > plan.jsonl"
+)]
+pub struct EventsArgs {
+    /// The plan: its id, a unique beginning or end of it, or `@latest`.
+    #[arg(default_value = "@latest")]
+    pub plan: String,
+    /// Starts after this event.
+    #[arg(long, value_name = "SEQ", default_value_t = 0)]
+    pub after: u64,
+    /// Prints at most so many.
+    #[arg(long, value_name = "N", conflicts_with = "follow")]
+    pub limit: Option<usize>,
+    /// Only events of this step.
+    #[arg(long, value_name = "STEP")]
+    pub step: Option<String>,
+    /// Only these types.
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub types: Vec<String>,
+    /// Goes on until the plan ends.
+    #[arg(short, long)]
+    pub follow: bool,
+}

@@ -1,0 +1,224 @@
+//! The command line as types: every command, flag and help text.
+
+mod inspect;
+mod nouns;
+mod roles;
+mod tools;
+mod values;
+
+use clap::{Args, Parser, Subcommand};
+
+pub use inspect::{EventsArgs, ExplainArgs, WatchArgs};
+pub use nouns::{AgentCommand, DeadCommand, GraphForm, PlanCommand, QueueCommand, Reasoned, StepCommand, StepRef};
+pub use roles::{DevArgs, LogForm, RoleArgs, SchedulerArgs, WorkerArgs, WorkerCommand, WorkerRunArgs};
+pub use tools::{
+    CompletionsArgs, ConfigArgs, DoctorArgs, ImportCommand, ReplayArgs, RunArgs, SchemaArgs, SubmitArgs, WaitArgs,
+    WfformatArgs,
+};
+pub use values::{ColorWhen, Format, duration};
+
+/// Where the API is unless told.
+pub const SERVER: &str = "http://127.0.0.1:8080";
+
+/// Runs plans made by AI agents: plans goals, hands out steps over Redis, and keeps going when things fail.
+#[derive(Debug, Parser)]
+#[command(
+    name = "goalmill",
+    version,
+    propagate_version = true,
+    max_term_width = 110,
+    disable_help_subcommand = true,
+    after_help = "Start here:\n  \
+        goalmill dev --demo\n  \
+        goalmill submit 'Plan a 3-day trip to Paris in May with a $2000 budget' --watch\n  \
+        goalmill explain @latest\n\n\
+        Exit codes:\n  \
+        0 done · 1 other failure · 2 usage · 3 plan not completed\n  \
+        4 not permitted · 5 not found · 6 timeout · 7 awaiting approval\n  \
+        8 invalid input · 69 server or Redis unreachable\n  \
+        130 interrupted (the plan goes on)"
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub globals: Globals,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Flags of every command.
+#[derive(Args, Clone, Debug)]
+pub struct Globals {
+    /// How to print: `table` for people, the rest for programs.
+    #[arg(short, long, global = true, value_name = "FORMAT", help_heading = "Global options")]
+    pub output: Option<Format>,
+    /// Address of the API.
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "GOALMILL_SERVER",
+        default_value = SERVER,
+        help_heading = "Global options"
+    )]
+    pub server: String,
+    /// When to use colours; NO_COLOR turns them off.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
+    pub color: ColorWhen,
+    /// Says only what was asked for, and errors.
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Global options")]
+    pub quiet: bool,
+    /// Logs more; twice for debugging.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
+    pub verbose: u8,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Runs everything in one process, for trying out.
+    Dev(DevArgs),
+    /// Runs a scheduler: API, planners, router, shards.
+    Scheduler(SchedulerArgs),
+    /// Runs a worker, or lists those that run.
+    Worker(WorkerArgs),
+    /// Submits a goal; a planner makes the plan.
+    Submit(SubmitArgs),
+    /// Submits a plan that is ready to run, as YAML or JSON.
+    Run(RunArgs),
+    /// Shows a plan live until it ends.
+    Watch(WatchArgs),
+    /// Looks at plans and steers them.
+    #[command(subcommand)]
+    Plan(PlanCommand),
+    /// Looks at single steps and steers them.
+    #[command(subcommand)]
+    Step(StepCommand),
+    /// Says why a plan, or a step, is not moving, and what to do about it.
+    Explain(ExplainArgs),
+    /// Prints a plan's event log.
+    Events(EventsArgs),
+    /// Looks at agent types, registers them, asks the router.
+    #[command(subcommand)]
+    Agent(AgentCommand),
+    /// Looks at the queues of the agent types.
+    #[command(subcommand)]
+    Queue(QueueCommand),
+    /// Looks at tasks that were given up on.
+    #[command(subcommand)]
+    Dead(DeadCommand),
+    /// Folds an exported event log again and says what state it gives.
+    Replay(ReplayArgs),
+    /// Measures steps a second beside raw Redis in the same run.
+    Bench(crate::bench::BenchArgs),
+    /// Checks the installation and says what to mend.
+    Doctor(DoctorArgs),
+    /// Shows every setting and where its value came from.
+    Config(ConfigArgs),
+    /// Prints the JSON Schema of a document.
+    Schema(SchemaArgs),
+    /// Turns workflows of other systems into plans.
+    #[command(subcommand)]
+    Import(ImportCommand),
+    /// Prints a completion script for a shell.
+    Completions(CompletionsArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(std::iter::once("goalmill").chain(line.split_whitespace()))
+    }
+
+    fn refused(line: &str) -> i32 {
+        parse(line).expect_err("it is refused").exit_code()
+    }
+
+    #[test]
+    fn the_tree_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_worker_runs_with_flags_and_lists_with_a_verb() {
+        let Command::Worker(run) = parse("worker --agents a,b --slots 4 --demo").expect("it is valid").command else {
+            panic!("it is a worker");
+        };
+        assert!(run.command.is_none() && run.run.demo);
+        assert_eq!((run.run.agents, run.run.slots), (vec!["a".to_owned(), "b".to_owned()], Some(4)));
+        let Command::Worker(list) = parse("worker list -o json").expect("it is valid").command else {
+            panic!("it is a worker");
+        };
+        assert!(matches!(list.command, Some(WorkerCommand::List)));
+        assert_eq!(refused("worker --demo list"), 2);
+    }
+
+    #[test]
+    fn global_flags_may_stand_after_the_verb() {
+        let cli = parse("plan list -o jsonl --server http://h:1 --color never -q").expect("it is valid");
+        assert_eq!(cli.globals.output, Some(Format::Jsonl));
+        assert_eq!((cli.globals.server.as_str(), cli.globals.quiet), ("http://h:1", true));
+    }
+
+    #[test]
+    fn roles_take_redis_and_config() {
+        assert!(parse("scheduler --redis redis://h --config f.toml --listen 0.0.0.0:1 --metrics off").is_ok());
+        assert!(parse("worker --redis redis://h --config f.toml --demo").is_ok());
+        assert!(parse("dev --redis auto --demo --keep --listen 127.0.0.1:0").is_ok());
+        assert_eq!(refused("dev --keep"), 2);
+        assert_eq!(refused("dev --redis auto --data-dir d"), 2);
+    }
+
+    #[test]
+    fn what_is_missing_or_contradictory_is_a_usage_error() {
+        for line in [
+            "",
+            "submit",
+            "run",
+            "plan",
+            "plan get",
+            "submit g --wait --watch",
+            "submit g --priority 11",
+            "submit g --timeout 5d",
+            "run p --dry-run --wait",
+            "plan list --status flying",
+            "schema nonsense",
+            "plan list -o xml",
+        ] {
+            assert_eq!(refused(line), 2, "{line}");
+        }
+    }
+
+    #[test]
+    fn waiting_has_a_timeout_and_plans_have_a_default() {
+        let Command::Run(run) = parse("run - --wait --timeout 5m -o json").expect("it is valid").command else {
+            panic!("it is a run");
+        };
+        assert_eq!((run.file.as_str(), run.wait.timeout.map(|t| t.as_secs())), ("-", Some(300)));
+        let Command::Explain(explain) = parse("explain").expect("it is valid").command else {
+            panic!("it explains");
+        };
+        assert_eq!(explain.plan, "@latest");
+    }
+
+    #[test]
+    fn every_command_explains_itself() {
+        fn walk(command: &clap::Command, path: &str) {
+            assert!(command.get_about().is_some(), "`{path}` has no help");
+            for arg in command.get_arguments().filter(|arg| !matches!(arg.get_id().as_str(), "help" | "version")) {
+                assert!(
+                    arg.get_help().is_some() || arg.get_id() == "shell",
+                    "`{path}` does not explain `{}`",
+                    arg.get_id()
+                );
+            }
+            for sub in command.get_subcommands() {
+                walk(sub, &format!("{path} {}", sub.get_name()));
+            }
+        }
+        walk(&Cli::command(), "goalmill");
+    }
+}

@@ -1,0 +1,181 @@
+//! The commands `NOUN VERB`: plans, steps, agents, queues, dead letters.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use goalmill_common::status::PlanStatus;
+
+use super::duration;
+
+/// A plan, and why something is done to it.
+#[derive(Args, Debug)]
+pub struct Reasoned {
+    /// The plan: its id, a unique beginning or end of it, or `@latest`.
+    pub plan: String,
+    /// Why, for the log.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub reason: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PlanCommand {
+    /// Lists plans, last changed first.
+    List {
+        /// Only plans in this status.
+        #[arg(long, value_name = "STATUS", value_parser = status)]
+        status: Option<PlanStatus>,
+        /// At most so many.
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+        /// Continues a list.
+        #[arg(long, value_name = "CURSOR")]
+        cursor: Option<String>,
+    },
+    /// Shows a plan and where its steps stand.
+    Get {
+        /// The plan: its id, a unique beginning or end of it, or `@latest`.
+        plan: String,
+    },
+    /// Draws a plan's graph.
+    Show {
+        /// The plan: its id, a unique beginning or end of it, or `@latest`.
+        #[arg(default_value = "@latest")]
+        plan: String,
+        /// How to draw it.
+        #[arg(long = "as", value_name = "FORM", default_value = "tree")]
+        form: GraphForm,
+    },
+    /// Checks a plan file and names every issue; runs nothing.
+    Validate {
+        /// A plan as YAML or JSON; `-` for standard input.
+        file: String,
+    },
+    /// Plans a goal, prices it and shows the plan; runs nothing.
+    Preview {
+        /// The goal, in plain words. Use single quotes, or the shell eats `$2000`.
+        goal: String,
+    },
+    /// Lets a waiting plan, or its revision, run.
+    Approve(Reasoned),
+    /// Refuses a waiting plan, or its revision.
+    Reject(Reasoned),
+    /// Starts nothing new; what runs may finish.
+    Pause(Reasoned),
+    /// Lets a paused plan go on.
+    Resume(Reasoned),
+    /// Ends a plan; running attempts are stopped.
+    Cancel(Reasoned),
+    /// Asks a planner for another way to do what remains.
+    Replan(Reasoned),
+    /// Prints what the steps gave.
+    Results {
+        /// The plan: its id, a unique beginning or end of it, or `@latest`.
+        #[arg(default_value = "@latest")]
+        plan: String,
+    },
+    /// Prints the plan as a document that `goalmill run` takes.
+    Export {
+        /// The plan: its id, a unique beginning or end of it, or `@latest`.
+        #[arg(default_value = "@latest")]
+        plan: String,
+    },
+}
+
+/// How a graph is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GraphForm {
+    Tree,
+    Dot,
+    Mermaid,
+}
+
+/// A step, and why something is done to it.
+#[derive(Args, Debug)]
+pub struct StepRef {
+    /// The plan: its id, a unique beginning or end of it, or `@latest`.
+    pub plan: String,
+    /// The step's id.
+    pub step: String,
+    /// Why, for the log.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub reason: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum StepCommand {
+    /// Shows a step: where it stands, its outputs, its last failure.
+    Get {
+        /// The plan: its id, a unique beginning or end of it, or `@latest`.
+        plan: String,
+        /// The step's id.
+        step: String,
+    },
+    /// Tries a waiting or failed step again at once.
+    Retry(StepRef),
+    /// Counts a step as done without doing it.
+    Skip(StepRef),
+    /// Records a step's outputs by hand.
+    Complete {
+        #[command(flatten)]
+        step: StepRef,
+        /// The outputs as JSON; `-` for standard input.
+        #[arg(long, value_name = "JSON", default_value = "{}")]
+        outputs: String,
+    },
+    /// Lets a waiting step start.
+    Approve(StepRef),
+    /// Refuses a waiting step.
+    Reject(StepRef),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum AgentCommand {
+    /// Lists the agent types that are known.
+    List,
+    /// Shows an agent type: what it can do, actions and their inputs.
+    Get {
+        /// The agent type.
+        agent_type: String,
+    },
+    /// Registers an agent type, or changes it.
+    Register {
+        /// The agent as YAML or JSON; `-` for standard input.
+        file: String,
+    },
+    /// Asks the router who would do a task, and why.
+    Route {
+        /// The task, in plain words.
+        text: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum QueueCommand {
+    /// Lists the queues: what waits, what runs, who serves them.
+    List,
+    /// The same, again and again.
+    Top {
+        /// Time between two looks.
+        #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1s")]
+        interval: Duration,
+        /// Ends after so many looks.
+        #[arg(long, value_name = "N")]
+        count: Option<u32>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DeadCommand {
+    /// Lists the newest tasks that were given up on.
+    List {
+        /// Only of this agent type.
+        agent_type: Option<String>,
+    },
+}
+
+fn status(text: &str) -> Result<PlanStatus, String> {
+    PlanStatus::parse(text).ok_or_else(|| {
+        let known: Vec<&str> = PlanStatus::ALL.iter().map(|s| s.as_str()).collect();
+        format!("it is none of {}", known.join(", "))
+    })
+}

@@ -1,0 +1,131 @@
+//! Flags of the processes: `dev`, `scheduler`, `worker`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogForm {
+    #[default]
+    Text,
+    Json,
+}
+
+/// Flags of every role.
+#[derive(Args, Clone, Debug)]
+pub struct RoleArgs {
+    /// Address of Redis: `redis://`, `rediss://` or `redis+unix://`.
+    #[arg(long, value_name = "URL", env = "GOALMILL_REDIS_URL", hide_env_values = true)]
+    pub redis: Option<String>,
+    /// Settings file (TOML or YAML); `./goalmill.toml`, then `~/.config/goalmill/config.toml` unless told.
+    #[arg(long, value_name = "FILE", env = "GOALMILL_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// How log lines look.
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    pub log_format: LogForm,
+}
+
+/// Runs everything in one process, for trying out.
+///
+/// Needs no Redis, no API key, no network and no account. State is kept in memory unless `--data-dir` or
+/// `--redis` is given. Serves the demo agents besides those that the settings name.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:\n  \
+    goalmill dev --demo                      runs a demo plan, prints its results, and ends\n  \
+    goalmill dev                             stays up until Ctrl-C\n  \
+    goalmill dev --data-dir ./goalmill-data  keeps its state over restarts\n  \
+    goalmill dev --redis auto                on a private Redis server of its own")]
+pub struct DevArgs {
+    /// Runs on this Redis instead of the embedded store; `auto` starts a private `redis-server`.
+    #[arg(long, value_name = "URL|auto")]
+    pub redis: Option<String>,
+    /// Keeps the embedded store in a journal under this directory.
+    #[arg(long, value_name = "DIR", conflicts_with = "redis")]
+    pub data_dir: Option<PathBuf>,
+    /// Address of API and web page; 127.0.0.1:8080, or a free port when that is taken.
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<String>,
+    /// Address of the metrics; 127.0.0.1:9464, or a free port when that is taken; `off` for none.
+    #[arg(long, value_name = "ADDR")]
+    pub metrics: Option<String>,
+    /// Submits a demo goal, shows it run, prints the results, and ends.
+    #[arg(long)]
+    pub demo: bool,
+    /// Stays up after the demo.
+    #[arg(long, requires = "demo")]
+    pub keep: bool,
+    /// The demo's goal.
+    #[arg(long, requires = "demo", value_name = "TEXT", default_value = crate::roles::DEMO_GOAL)]
+    pub goal: String,
+    /// Tasks run at once.
+    #[arg(long, value_name = "N")]
+    pub slots: Option<u32>,
+    /// Settings file (TOML or YAML).
+    #[arg(long, value_name = "FILE", env = "GOALMILL_CONFIG")]
+    pub config: Option<PathBuf>,
+}
+
+/// Runs a scheduler: API, web page, planners, router, shards. Run as many as you like.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:\n  \
+    goalmill scheduler --redis redis://127.0.0.1:6379 --listen 0.0.0.0:8080 --metrics 0.0.0.0:9464")]
+pub struct SchedulerArgs {
+    #[command(flatten)]
+    pub role: RoleArgs,
+    /// Address of API and web page.
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<String>,
+    /// Address of `/metrics`; `off` for none.
+    #[arg(long, value_name = "ADDR")]
+    pub metrics: Option<String>,
+    /// Loads the settings, says whether they are good, and ends.
+    #[arg(long)]
+    pub check_config: bool,
+}
+
+/// Runs a worker that pulls tasks of its agent types; run as many as you like.
+#[derive(Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "The first SIGTERM or Ctrl-C drains: nothing new is taken, what runs is finished. The second one hands \
+    everything back at once.\n\nExamples:\n  \
+    goalmill worker --demo                          serves the demo agents\n  \
+    goalmill worker --demo --agents sleep --slots 64\n  \
+    goalmill worker --config worker.toml --agents hotel_agent,flight_agent\n  \
+    goalmill worker list                            lists the workers that run"
+)]
+pub struct WorkerArgs {
+    #[command(flatten)]
+    pub run: WorkerRunArgs,
+    #[command(subcommand)]
+    pub command: Option<WorkerCommand>,
+}
+
+/// Flags of a running worker.
+#[derive(Args, Clone, Debug)]
+pub struct WorkerRunArgs {
+    #[command(flatten)]
+    pub role: RoleArgs,
+    /// Serves only these agent types, of those that the settings or `--demo` give.
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub agents: Vec<String>,
+    /// Tasks run at once.
+    #[arg(long, value_name = "N")]
+    pub slots: Option<u32>,
+    /// Serves the shipped demo agents, `sleep` among them.
+    #[arg(long)]
+    pub demo: bool,
+    /// Address of `/livez`, `/readyz` and `/metrics`; none unless told.
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<String>,
+    /// Unique among workers; made from host and chance unless told.
+    #[arg(long, value_name = "ID")]
+    pub id: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum WorkerCommand {
+    /// Lists the workers that run.
+    List,
+}

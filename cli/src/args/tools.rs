@@ -1,0 +1,169 @@
+//! Flags of `submit`, `run` and the tools around plans.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use clap_complete::Shell;
+
+use super::duration;
+
+/// Whether and how to wait for a plan's end.
+#[derive(Args, Clone, Debug)]
+pub struct WaitArgs {
+    /// Waits for the plan's end and prints its results (exit code 3 when it is not completed).
+    #[arg(long)]
+    pub wait: bool,
+    /// Shows the plan live until its end.
+    #[arg(long, conflicts_with = "wait")]
+    pub watch: bool,
+    /// Gives up waiting after so long (exit code 6); the plan goes on.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub timeout: Option<Duration>,
+    /// Names the submission: the same key twice gives the same plan.
+    #[arg(long, value_name = "KEY")]
+    pub idempotency_key: Option<String>,
+    /// Submits through the stream of this Redis instead of the API.
+    #[arg(long, value_name = "URL")]
+    pub redis: Option<String>,
+}
+
+/// Submits a goal; a planner makes the plan.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Use single quotes, or the shell eats the `$2` of `$2000`.\n\nExamples:\n  \
+    goalmill submit 'Plan a 3-day trip to Paris in May with a $2000 budget' --watch\n  \
+    goalmill submit 'Summarise the incident' --wait --timeout 5m -o json\n  \
+    goalmill submit --file goal.yaml --constraint duration_days=3\n  \
+    goalmill submit 'Summarise the incident' --redis redis://127.0.0.1:6379")]
+pub struct SubmitArgs {
+    /// The goal, in plain words.
+    #[arg(required_unless_present = "file")]
+    pub goal: Option<String>,
+    /// The goal as a document (YAML or JSON); `-` for standard input.
+    #[arg(long, value_name = "FILE", conflicts_with = "goal")]
+    pub file: Option<String>,
+    /// A limit by name: `budget=2000`, `month=May`. The value may be JSON.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub constraint: Vec<String>,
+    /// How to know that the goal is reached; may be given more than once.
+    #[arg(long, value_name = "TEXT")]
+    pub criterion: Vec<String>,
+    /// 1 (last) to 10 (first).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=10))]
+    pub priority: Option<u8>,
+    /// Who pays.
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<String>,
+    /// US dollars that the plan may use up.
+    #[arg(long, value_name = "USD")]
+    pub max_cost: Option<f64>,
+    /// Tokens that the plan may use up.
+    #[arg(long, value_name = "N")]
+    pub max_tokens: Option<u64>,
+    /// The plan ends within so long.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub deadline: Option<Duration>,
+    /// Plans and prices the goal; runs nothing.
+    #[arg(long, conflicts_with_all = ["wait", "watch", "redis"])]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub wait: WaitArgs,
+}
+
+/// Submits a plan that is ready to run, as YAML or JSON.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:\n  \
+    goalmill run plan.yaml --watch\n  \
+    goalmill run plan.yaml --wait -o json | jq .results\n  \
+    goalmill import wfformat trace.json --time-scale 0 | goalmill run - --wait")]
+pub struct RunArgs {
+    /// The plan; `-` for standard input.
+    pub file: String,
+    /// Checks, routes and prices the plan; runs nothing.
+    #[arg(long, conflicts_with_all = ["wait", "watch", "redis"])]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub wait: WaitArgs,
+}
+
+/// Folds an exported event log again and says what state it gives.
+///
+/// Refuses a log with gaps, swapped or repeated events, and says where (exit code 8).
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    goalmill events @latest -o jsonl | goalmill replay -\n  \
+    goalmill plan get @latest -o json > state.json && goalmill replay plan.jsonl --expect state.json")]
+pub struct ReplayArgs {
+    /// The log, one event a line as `goalmill events -o jsonl` prints it; `-` for standard input.
+    pub file: String,
+    /// A plan as `goalmill plan get -o json` prints it; the log must give the same state.
+    #[arg(long, value_name = "FILE")]
+    pub expect: Option<PathBuf>,
+}
+
+/// Checks the installation and says what to mend.
+#[derive(Args, Debug)]
+#[command(after_help = "Exit code 1 when there is a problem; warnings alone give 0.")]
+pub struct DoctorArgs {
+    /// Checks this Redis instead of the settings' one.
+    #[arg(long, value_name = "URL", env = "GOALMILL_REDIS_URL", hide_env_values = true)]
+    pub redis: Option<String>,
+    /// Settings file (TOML or YAML).
+    #[arg(long, value_name = "FILE", env = "GOALMILL_CONFIG")]
+    pub config: Option<PathBuf>,
+}
+
+/// Shows every setting and where its value came from.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Layers: defaults, then the file, then `GOALMILL__SECTION__NAME` of the environment, then flags."
+)]
+pub struct ConfigArgs {
+    /// Only settings whose path begins so: `redis`, `scheduler.window_min`.
+    pub prefix: Option<String>,
+    /// Settings file (TOML or YAML).
+    #[arg(long, value_name = "FILE", env = "GOALMILL_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Only settings that are not defaults.
+    #[arg(long)]
+    pub changed: bool,
+}
+
+/// Prints the JSON Schema of a document.
+#[derive(Args, Debug)]
+pub struct SchemaArgs {
+    /// Which one; all names are listed when it is missing.
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(goalmill_common::schema::NAMES))]
+    pub name: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ImportCommand {
+    /// Turns a WfCommons WfFormat 1.5 workflow into a plan.
+    Wfformat(WfformatArgs),
+}
+
+/// Turns a WfCommons WfFormat 1.5 workflow into a plan.
+///
+/// Step ids are the task ids, dependencies the tasks' parents; each step sleeps as long as the traced task ran.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    goalmill import wfformat trace.json --time-scale 0.01 > plan.yaml\n  \
+    goalmill import wfformat trace.json --time-scale 0 | goalmill run - --wait")]
+pub struct WfformatArgs {
+    /// The workflow; `-` for standard input.
+    pub file: String,
+    /// Seconds slept for each traced second; 0 makes every step a no-op.
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    pub time_scale: f64,
+    /// Who does the steps.
+    #[arg(long, value_name = "NAME", default_value = "sleep")]
+    pub agent_type: String,
+}
+
+/// Prints a completion script for a shell.
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  goalmill completions bash > ~/.local/share/bash-completion/completions/goalmill")]
+pub struct CompletionsArgs {
+    pub shell: Shell,
+}

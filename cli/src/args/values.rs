@@ -1,0 +1,58 @@
+//! Values that flags take.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Aligned columns for people.
+    Table,
+    /// One JSON document.
+    Json,
+    Yaml,
+    /// One JSON object a line.
+    Jsonl,
+    /// Only the name or id, one a line.
+    Name,
+}
+
+/// When colours are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ColorWhen {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    Always,
+    Never,
+}
+
+/// Reads a duration: `250ms`, `30s`, `5m`, `2h`, or plain seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let seconds = match &text[digits.len()..] {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3_600.0,
+        unit => return Err(format!("the unit `{unit}` is none of `ms`, `s`, `m`, `h`")),
+    };
+    let number: f64 = digits.parse().map_err(|_| format!("`{text}` is no duration such as `30s` or `5m`"))?;
+    Duration::try_from_secs_f64(number * seconds).map_err(|_| format!("`{text}` is out of range"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1_500)));
+        assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
+        assert_eq!(duration("2"), Ok(Duration::from_secs(2)));
+        for bad in ["", "m", "-1s", "5d", "1e400", "NaN"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

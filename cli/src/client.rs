@@ -1,0 +1,385 @@
+//! The API as functions: one per route, typed answers, problems as failures.
+
+use std::time::Duration;
+
+use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::event::RouteCandidate;
+use goalmill_common::id::{PlanId, StepId, is_id};
+use goalmill_common::json::Json;
+use goalmill_common::problem::Problem;
+use goalmill_common::status::PlanStatus;
+use goalmill_common::view::{Explanation, Page, PlanSummary, PlanView, Preview, QueueView, Results, StepView};
+use reqwest::{Method, RequestBuilder, Response};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::exit::{Exit, Failed};
+
+/// A request that got no answer by then is given up.
+const ANSWER: Duration = Duration::from_secs(60);
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// A plan or a goal as text, and what the text is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    pub text: String,
+    pub media: &'static str,
+}
+
+/// What became of a submission.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Accepted {
+    pub plan_id: PlanId,
+    pub status: PlanStatus,
+}
+
+/// One page of a plan's log; the events are kept as the text they came as.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventPage {
+    pub items: Vec<Json>,
+    /// The last event of the page, when more follow; a number, or its text.
+    #[serde(default)]
+    pub next: Option<Value>,
+}
+
+impl EventPage {
+    /// Where the next page begins.
+    pub fn next(&self) -> Option<u64> {
+        let next = self.next.as_ref()?;
+        next.as_u64().or_else(|| next.as_str()?.parse().ok())
+    }
+}
+
+/// The router's answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Candidates {
+    pub candidates: Vec<RouteCandidate>,
+}
+
+/// Which plans to list.
+#[derive(Clone, Debug, Default)]
+pub struct PlanQuery {
+    pub limit: usize,
+    pub cursor: Option<String>,
+    pub status: Option<PlanStatus>,
+}
+
+/// Speaks to one server.
+#[derive(Clone, Debug)]
+pub struct Client {
+    http: reqwest::Client,
+    base: String,
+}
+
+impl Client {
+    /// Prepares a client; nothing is sent yet.
+    pub fn new(server: &str) -> Result<Self, Failed> {
+        let base = server.trim_end_matches('/').to_owned();
+        let base = if base.contains("://") { base } else { format!("http://{base}") };
+        reqwest::Url::parse(&base)
+            .map_err(|error| Failed::new(Exit::Usage, format!("`{server}` is no address of a server: {error}")))?;
+        let agent = concat!("goalmill/", env!("CARGO_PKG_VERSION"));
+        let http = reqwest::Client::builder().user_agent(agent).connect_timeout(CONNECT).build();
+        Ok(Self { http: http.map_err(Failed::other)?, base })
+    }
+
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    pub async fn submit_goal(&self, goal: &Value, key: &str) -> Result<Accepted, Failed> {
+        self.read(self.request(Method::POST, "/v1/goals").header("Idempotency-Key", key).json(goal)).await
+    }
+
+    pub async fn submit_plan(&self, plan: &Document, key: &str) -> Result<Accepted, Failed> {
+        let request = self.request(Method::POST, "/v1/plans").header("Idempotency-Key", key);
+        self.read(document(request, plan)).await
+    }
+
+    pub async fn validate(&self, plan: &Document) -> Result<Preview, Failed> {
+        self.read(document(self.request(Method::POST, "/v1/plans:validate"), plan)).await
+    }
+
+    pub async fn preview(&self, goal: &Value) -> Result<Preview, Failed> {
+        self.read(self.request(Method::POST, "/v1/plans:preview").json(goal)).await
+    }
+
+    pub async fn plans(&self, query: &PlanQuery) -> Result<Page<PlanSummary>, Failed> {
+        let mut url = format!("/v1/plans?limit={}", query.limit);
+        if let Some(cursor) = &query.cursor {
+            url.push_str("&cursor=");
+            url.push_str(&escaped(cursor));
+        }
+        if let Some(status) = query.status {
+            url.push_str(&format!("&status={status}"));
+        }
+        self.get(&url).await
+    }
+
+    pub async fn plan(&self, plan: &PlanId) -> Result<PlanView, Failed> {
+        self.get(&format!("/v1/plans/{plan}")).await
+    }
+
+    pub async fn results(&self, plan: &PlanId) -> Result<Results, Failed> {
+        self.get(&format!("/v1/plans/{plan}/results")).await
+    }
+
+    pub async fn explain(&self, plan: &PlanId) -> Result<Explanation, Failed> {
+        self.get(&format!("/v1/plans/{plan}/explain")).await
+    }
+
+    /// The plan as a document, every field as the server wrote it.
+    pub async fn graph(&self, plan: &PlanId) -> Result<Value, Failed> {
+        self.get(&format!("/v1/plans/{plan}/graph")).await
+    }
+
+    pub async fn events(&self, plan: &PlanId, after: u64, limit: usize) -> Result<EventPage, Failed> {
+        self.get(&format!("/v1/plans/{plan}/events?after={after}&limit={limit}")).await
+    }
+
+    /// Opens the event stream after event `after`.
+    pub async fn event_stream(&self, plan: &PlanId, after: u64) -> Result<Response, Failed> {
+        let request = self
+            .http
+            .get(format!("{}/v1/plans/{plan}/events?after={after}", self.base))
+            .header("Accept", "text/event-stream")
+            .header("Last-Event-ID", after.to_string());
+        self.accept(request).await
+    }
+
+    /// `verb` is one of `pause`, `resume`, `cancel`, `approve`, `reject`, `replan`.
+    pub async fn steer_plan(&self, plan: &PlanId, verb: &str, reason: &str) -> Result<PlanSummary, Failed> {
+        let body = serde_json::json!({ "reason": reason });
+        self.read(self.request(Method::POST, &format!("/v1/plans/{plan}:{verb}")).json(&body)).await
+    }
+
+    /// `verb` is one of `retry`, `skip`, `complete`, `approve`, `reject`.
+    pub async fn steer_step(&self, plan: &PlanId, step: &StepId, verb: &str, body: &Value) -> Result<StepView, Failed> {
+        self.read(self.request(Method::POST, &format!("/v1/plans/{plan}/steps/{step}:{verb}")).json(body)).await
+    }
+
+    pub async fn agents(&self) -> Result<Page<Agent>, Failed> {
+        self.get("/v1/agents").await
+    }
+
+    pub async fn register(&self, agent: &Agent) -> Result<Value, Failed> {
+        self.read(self.request(Method::POST, "/v1/agents").json(agent)).await
+    }
+
+    pub async fn route(&self, text: &str) -> Result<Candidates, Failed> {
+        self.read(self.request(Method::POST, "/v1/agents:route").json(&serde_json::json!({ "text": text }))).await
+    }
+
+    pub async fn workers(&self) -> Result<Page<WorkerBeat>, Failed> {
+        self.get("/v1/workers").await
+    }
+
+    pub async fn queues(&self) -> Result<Page<QueueView>, Failed> {
+        self.get("/v1/queues").await
+    }
+
+    pub async fn dead_letters(&self, agent_type: &str) -> Result<Page<Value>, Failed> {
+        self.get(&format!("/v1/dead-letters/{agent_type}")).await
+    }
+
+    /// Whether the server is alive, and ready; the second answer's text says why not.
+    pub async fn health(&self) -> Result<(bool, bool, String), Failed> {
+        let live = self.send(self.request(Method::GET, "/livez")).await?.status().is_success();
+        let ready = self.send(self.request(Method::GET, "/readyz")).await?;
+        let is_ready = ready.status().is_success();
+        Ok((live, is_ready, ready.text().await.unwrap_or_default()))
+    }
+
+    /// Whether the server has a page for people.
+    pub async fn has_page(&self) -> bool {
+        matches!(self.send(self.request(Method::GET, "/")).await, Ok(answer) if answer.status().is_success())
+    }
+
+    /// The id of the plan that `text` means: an id, a unique beginning or end of one, or `@latest`.
+    pub async fn resolve(&self, text: &str) -> Result<PlanId, Failed> {
+        if text == "@latest" {
+            let page = self.plans(&PlanQuery { limit: LATEST_OF, ..PlanQuery::default() }).await?;
+            return newest(page.items).ok_or_else(|| {
+                Failed::new(Exit::NotFound, "there is no plan yet").help("submit one: goalmill submit 'YOUR GOAL'")
+            });
+        }
+        let id = PlanId::from(text);
+        if is_whole_id(&id) {
+            return Ok(id);
+        }
+        if !is_id(text) {
+            return Err(
+                Failed::new(Exit::Usage, format!("`{text}` is no plan id")).help("list the plans: goalmill plan list")
+            );
+        }
+        self.search(text).await
+    }
+
+    /// Looks through the newest plans.
+    async fn search(&self, part: &str) -> Result<PlanId, Failed> {
+        let mut found: Vec<PlanId> = Vec::new();
+        let mut query = PlanQuery { limit: 200, ..PlanQuery::default() };
+        for _ in 0..SEARCH_PAGES {
+            let page = self.plans(&query).await?;
+            found.extend(page.items.into_iter().map(|plan| plan.plan_id).filter(|id| means(part, id)));
+            query.cursor = page.next;
+            if query.cursor.is_none() || found.len() > 1 {
+                break;
+            }
+        }
+        match found.as_slice() {
+            [one] => Ok(one.clone()),
+            [] => Err(Failed::new(Exit::NotFound, format!("no plan is called `{part}`"))
+                .help("list the plans: goalmill plan list")),
+            [first, second, ..] => {
+                Err(Failed::new(Exit::Usage, format!("`{part}` is not unique: it may mean `{first}` or `{second}`"))
+                    .help("give more of the id, or its end"))
+            }
+        }
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.base)).header("Accept", "application/json").timeout(ANSWER)
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failed> {
+        self.read(self.request(Method::GET, path)).await
+    }
+
+    async fn read<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, Failed> {
+        let response = self.accept(request).await?;
+        let url = response.url().path().to_owned();
+        let bytes = response.bytes().await.map_err(|error| self.unreachable(&error))?;
+        serde_json::from_slice(&bytes).map_err(|error| {
+            Failed::other(format!("the answer of `{url}` at {} cannot be read: {error}", self.base))
+                .help("client and server may be of different versions")
+        })
+    }
+
+    /// Sends, and turns an answer that is no success into a failure.
+    async fn accept(&self, request: RequestBuilder) -> Result<Response, Failed> {
+        let response = self.send(request).await?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let path = response.url().path().to_owned();
+        let text = response.text().await.unwrap_or_default();
+        if let Ok(problem) = serde_json::from_str::<Problem>(&text) {
+            return Err(problem.into());
+        }
+        let exit = Exit::of_status(status.as_u16(), None);
+        let body: String = text.trim().chars().take(200).collect();
+        let said = if body.is_empty() { String::new() } else { format!(": {body}") };
+        Err(Failed::new(exit, format!("`{path}` at {} answered {status}{said}", self.base)))
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Response, Failed> {
+        request.send().await.map_err(|error| self.unreachable(&error))
+    }
+
+    pub fn unreachable(&self, error: &reqwest::Error) -> Failed {
+        let mut cause: &dyn std::error::Error = error;
+        while let Some(source) = cause.source() {
+            cause = source;
+        }
+        let why = if error.is_timeout() { "no answer in time".to_owned() } else { cause.to_string() };
+        Failed::new(Exit::Unreachable, format!("the scheduler at {} cannot be reached: {why}", self.base))
+            .help("start one (`goalmill dev`), or name another with `--server URL` or GOALMILL_SERVER")
+    }
+}
+
+/// Pages of plans that are looked through for a part of an id.
+const SEARCH_PAGES: usize = 20;
+/// The newest plan is looked for among so many, last changed first.
+const LATEST_OF: usize = 100;
+/// Characters of an id after its shard, at the least: sub-plans have more.
+const ID_CHARS: usize = 16;
+
+fn is_whole_id(id: &PlanId) -> bool {
+    id.shard().is_some() && id.as_str().split_once('-').is_some_and(|(_, rest)| rest.len() >= ID_CHARS)
+}
+
+/// The plan that was made last; of those made at once the one listed first.
+fn newest(plans: Vec<PlanSummary>) -> Option<PlanId> {
+    let mut newest: Option<PlanSummary> = None;
+    for plan in plans {
+        if newest.as_ref().is_none_or(|other| plan.created_at > other.created_at) {
+            newest = Some(plan);
+        }
+    }
+    newest.map(|plan| plan.plan_id)
+}
+
+/// Whether `part` begins or ends the id, with or without its shard.
+fn means(part: &str, id: &PlanId) -> bool {
+    let text = id.as_str();
+    let rest = text.split_once('-').map_or(text, |(_, rest)| rest);
+    text.starts_with(part) || rest.starts_with(part) || rest.ends_with(part)
+}
+
+fn document(request: RequestBuilder, document: &Document) -> RequestBuilder {
+    request.header("Content-Type", document.media).body(document.text.clone())
+}
+
+/// Escapes everything but unreserved characters (RFC 3986).
+fn escaped(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+            other => format!("%{other:02X}"),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_an_id_is_its_beginning_or_its_end() {
+        let id = PlanId::from("p0-01kb3v0x5c8q2k4w");
+        for part in ["p0-01kb", "01kb", "2k4w", "p0-01kb3v0x5c8q2k4w"] {
+            assert!(means(part, &id), "{part}");
+        }
+        assert!(!means("p1", &id) && !means("3v0x", &id));
+        assert!(is_whole_id(&id) && !is_whole_id(&"p0-01kb".into()) && !is_whole_id(&"x".into()));
+    }
+
+    #[test]
+    fn addresses_are_checked_and_completed() {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        assert_eq!(Client::new("http://h:1/").expect("it is an address").base(), "http://h:1");
+        assert_eq!(Client::new("h:1").expect("a host and port are enough").base(), "http://h:1");
+        assert_eq!(Client::new("http://:99999").expect_err("no such port").exit, Exit::Usage);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_there_is_69() {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let client = Client::new("http://127.0.0.1:1").expect("it is an address");
+        let failed = client.plans(&PlanQuery::default()).await.expect_err("nobody listens on port 1");
+        assert_eq!(failed.exit.code(), 69);
+        assert!(failed.message.contains("http://127.0.0.1:1"), "{failed}");
+    }
+
+    #[test]
+    fn the_latest_plan_is_the_one_made_last_not_the_one_changed_last() {
+        let plan = |id: &str, created: &str| -> PlanSummary {
+            serde_json::from_value(serde_json::json!({
+                "plan_id": id, "status": "running", "name": "", "revision": 0, "counts": goalmill_common::status::Counts::default(),
+                "progress": 0.0, "usage": {"tokens": 0, "cost": 0.0}, "created_at": created, "updated_at": created, "seq": 1,
+            }))
+            .expect("it is a summary")
+        };
+        let plans = vec![plan("p0-old", "2026-01-01T00:00:00.000Z"), plan("p0-new", "2026-01-01T00:00:00.001Z")];
+        assert_eq!(newest(plans), Some("p0-new".into()));
+        assert_eq!(newest(vec![]), None);
+    }
+
+    #[test]
+    fn cursors_are_escaped() {
+        assert_eq!(escaped("a b/1~"), "a%20b%2F1~");
+    }
+}

@@ -1,0 +1,73 @@
+//! `agent`: agent types, their registration, and the router.
+
+use goalmill_common::agent::Agent;
+use goalmill_common::event::RouteCandidate;
+use goalmill_common::view::Page;
+
+use super::{Context, input};
+use crate::args::AgentCommand;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::{Paint, Table, Tone, yaml};
+use crate::watch::short;
+
+pub async fn run(context: &Context, command: AgentCommand) -> Outcome {
+    let Context { screen, client, .. } = context;
+    match command {
+        AgentCommand::List => {
+            let page = client.agents().await?;
+            screen.list(&page, &page.items, |agent| agent.agent_type.to_string(), |paint| list(&page, paint))?;
+        }
+        AgentCommand::Get { agent_type } => {
+            let agents = client.agents().await?.items;
+            let agent = agents.iter().find(|agent| agent.agent_type.as_str() == agent_type).ok_or_else(|| {
+                Failed::new(Exit::NotFound, format!("no agent type is called `{agent_type}`"))
+                    .help("list them: goalmill agent list")
+            })?;
+            screen.show(agent, &agent_type, |_| yaml(agent))?;
+        }
+        AgentCommand::Register { file } => {
+            let value = input::value(&file)?;
+            let agent: Agent = serde_json::from_value(value).map_err(|error| {
+                Failed::invalid(format!("`{file}` is no agent: {error}")).help("see: goalmill schema agent")
+            })?;
+            client.register(&agent).await?;
+            screen.show(&agent, agent.agent_type.as_str(), |_| format!("{} registered", agent.agent_type))?;
+        }
+        AgentCommand::Route { text } => {
+            let answer = client.route(&text).await?;
+            let name = |candidate: &RouteCandidate| candidate.agent_type.to_string();
+            screen.list(&answer, &answer.candidates, name, |paint| candidates(&answer.candidates, paint))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn list(page: &Page<Agent>, paint: Paint) -> String {
+    let mut table = Table::new(&["AGENT", "SUCCESS", "COST", "ACTIONS", "DESCRIPTION"]).right(&[1, 2]);
+    for agent in &page.items {
+        let actions: Vec<&str> = agent.actions.iter().map(|action| action.name.as_str()).collect();
+        table.row([
+            agent.agent_type.to_string(),
+            format!("{:.2}", agent.success_rate),
+            format!("{:.3}", agent.cost),
+            actions.join(","),
+            short(&agent.description),
+        ]);
+    }
+    table.render(paint, "no agent types; start a worker: goalmill worker --demo")
+}
+
+fn candidates(candidates: &[RouteCandidate], paint: Paint) -> String {
+    let mut table = Table::new(&["AGENT", "SIMILARITY", "SUCCESS", "COST", "SCORE", ""]).right(&[1, 2, 3, 4]);
+    for (place, candidate) in candidates.iter().enumerate() {
+        table.row([
+            candidate.agent_type.to_string(),
+            format!("{:.2}", candidate.similarity),
+            format!("{:.2}", candidate.success_rate),
+            format!("{:.3}", candidate.cost),
+            format!("{:.2}", candidate.score),
+            if place == 0 { paint.tone(Tone::Good, "←") } else { String::new() },
+        ]);
+    }
+    table.render(paint, "no agent type fits; list them: goalmill agent list")
+}

@@ -1,0 +1,132 @@
+//! `events`: a plan's log.
+
+use goalmill_common::event::{Event, PlanEvent, Record};
+use goalmill_common::id::PlanId;
+use goalmill_common::json::Json;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Context;
+use crate::args::{EventsArgs, Format};
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::{Screen, Tone};
+use crate::watch::{Follow, Source, short};
+
+/// Events asked for at once.
+const PAGE: usize = 1_000;
+
+pub async fn run(context: &Context, args: &EventsArgs) -> Outcome {
+    let plan = context.client.resolve(&args.plan).await?;
+    if args.follow { follow(context, args, plan).await } else { print(context, args, &plan).await }
+}
+
+async fn print(context: &Context, args: &EventsArgs, plan: &PlanId) -> Outcome {
+    let Context { screen, client, .. } = context;
+    let whole = matches!(screen.format, Format::Json | Format::Yaml);
+    let mut kept: Vec<Json> = Vec::new();
+    let mut after = args.after;
+    let mut left = args.limit.unwrap_or(usize::MAX);
+    while left > 0 {
+        let page = client.events(plan, after, PAGE).await?;
+        let next = page.next();
+        for line in page.items {
+            if left == 0 || !wanted(args, line.text())? {
+                continue;
+            }
+            left -= 1;
+            if whole { kept.push(line) } else { print_line(screen, line.text())? }
+        }
+        match next {
+            Some(next) if next > after => after = next,
+            Some(_) | None => break,
+        }
+    }
+    if whole {
+        screen.show(&json!({ "items": kept }), plan.as_str(), |_| String::new())?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn follow(context: &Context, args: &EventsArgs, plan: PlanId) -> Outcome {
+    let Context { screen, client, .. } = context;
+    let mut follow = Follow::open(Source::Api(client.clone()), plan.clone(), args.after).await?;
+    loop {
+        let record = tokio::select! {
+            record = follow.next() => record?,
+            interrupted = tokio::signal::ctrl_c() => {
+                interrupted?;
+                return Ok(Exit::Interrupted);
+            }
+        };
+        let line = record.to_line();
+        if wanted(args, &line)? {
+            print_line(screen, &line)?;
+        }
+        if is_last(&record) {
+            return Ok(Exit::Done);
+        }
+    }
+}
+
+/// Whether a plan's log ends with `record`.
+fn is_last(record: &Record) -> bool {
+    matches!(
+        &record.event,
+        Event::Plan(PlanEvent::Completed(_) | PlanEvent::Failed(_) | PlanEvent::Cancelled(_) | PlanEvent::Rejected(_))
+    )
+}
+
+/// The fields that are looked at; the rest of a line is passed on as it came.
+#[derive(Deserialize)]
+struct Head<'a> {
+    seq: u64,
+    #[serde(rename = "type")]
+    type_name: &'a str,
+    #[serde(default)]
+    time: &'a str,
+    #[serde(default)]
+    step_id: Option<&'a str>,
+    #[serde(default)]
+    attempt: Option<u32>,
+    #[serde(default)]
+    actor: Option<&'a str>,
+    #[serde(default, borrow)]
+    data: Option<&'a serde_json::value::RawValue>,
+}
+
+fn head(line: &str) -> Result<Head<'_>, Failed> {
+    serde_json::from_str(line).map_err(|error| Failed::other(format!("the event `{line}` cannot be read: {error}")))
+}
+
+fn wanted(args: &EventsArgs, line: &str) -> Result<bool, Failed> {
+    let head = head(line)?;
+    let is_step = args.step.as_deref().is_none_or(|step| head.step_id == Some(step));
+    Ok(is_step && (args.types.is_empty() || args.types.iter().any(|name| name == head.type_name)))
+}
+
+fn print_line(screen: &Screen, line: &str) -> Result<(), Failed> {
+    match screen.format {
+        Format::Json | Format::Jsonl | Format::Yaml => screen.line(line),
+        Format::Name => screen.line(head(line)?.type_name),
+        Format::Table => {
+            let head = head(line)?;
+            let paint = screen.paint;
+            let clock = head.time.get(11..23).unwrap_or(head.time);
+            let step = match (head.step_id, head.attempt) {
+                (Some(step), Some(attempt)) => format!("{step}#{attempt}"),
+                (Some(step), None) => step.to_owned(),
+                (None, _) => String::new(),
+            };
+            let actor = head.actor.map(|actor| format!("by {actor} ")).unwrap_or_default();
+            let data = head.data.map(|data| short(data.get())).unwrap_or_default();
+            let text = format!(
+                "{:>5}  {}  {:<18} {step:<20} {}",
+                head.seq,
+                paint.tone(Tone::Dim, clock),
+                head.type_name,
+                paint.tone(Tone::Dim, format!("{actor}{data}"))
+            );
+            screen.line(text.trim_end())
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `explain`: why a plan is not moving, as a chain of causes with mends.
+
+use goalmill_common::view::Explanation;
+
+use super::Context;
+use crate::args::ExplainArgs;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::{Paint, Tone, mark, plan_tone, step_tone};
+
+pub async fn run(context: &Context, args: &ExplainArgs) -> Outcome {
+    let Context { screen, client, .. } = context;
+    let plan = client.resolve(&args.plan).await?;
+    let mut explanation = client.explain(&plan).await?;
+    if let Some(step) = &args.step {
+        explanation.steps.retain(|candidate| candidate.step_id.as_str() == step);
+        if explanation.steps.is_empty() {
+            let known = client.plan(&plan).await?.steps;
+            if !known.iter().any(|candidate| candidate.id.as_str() == step) {
+                return Err(Failed::new(Exit::NotFound, format!("plan {plan} has no step `{step}`"))
+                    .help(format!("list its steps: goalmill plan get {plan}")));
+            }
+            screen.note(format!("nothing holds step {step} up"));
+        }
+    }
+    screen.show(&explanation, plan.as_str(), |paint| people(&explanation, paint))?;
+    Ok(Exit::Done)
+}
+
+fn people(explanation: &Explanation, paint: Paint) -> String {
+    let status = paint.tone(plan_tone(explanation.status), explanation.status.as_str());
+    let plan = paint.tone(Tone::Bold, explanation.plan_id.as_str());
+    let mut text = format!("{plan}  {status}\n{}\n", explanation.summary);
+    for step in &explanation.steps {
+        let tone = step_tone(step.status);
+        let id = paint.tone(Tone::Bold, step.step_id.as_str());
+        text.push_str(&format!(
+            "\n{} {id}  {}\n",
+            paint.tone(tone, mark(step.status)),
+            paint.tone(tone, step.status.as_str())
+        ));
+        for (depth, cause) in step.because.iter().enumerate() {
+            text.push_str(&format!("{}└─ {cause}\n", "   ".repeat(depth + 1)));
+        }
+        if !step.mend.is_empty() {
+            let indent = "   ".repeat(step.because.len() + 1);
+            text.push_str(&format!("{indent}{} {}\n", paint.tone(Tone::Good, "→"), step.mend));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use goalmill_common::status::{PlanStatus, StepStatus};
+    use goalmill_common::view::StepExplanation;
+
+    use super::*;
+
+    #[test]
+    fn each_cause_hangs_under_the_one_before() {
+        let explanation = Explanation {
+            plan_id: "p0-1".into(),
+            status: PlanStatus::Running,
+            summary: "1 step waits".into(),
+            steps: vec![StepExplanation {
+                step_id: "budget".into(),
+                status: StepStatus::Pending,
+                because: vec!["it waits for `hotels`".into(), "no worker serves `hotel_agent`".into()],
+                mend: "goalmill worker --agents hotel_agent".into(),
+            }],
+        };
+        let want = "p0-1  running\n1 step waits\n\n· budget  pending\n   └─ it waits for `hotels`\n      └─ no worker serves \
+                    `hotel_agent`\n         → goalmill worker --agents hotel_agent\n";
+        assert_eq!(people(&explanation, Paint::plain()), want);
+    }
+}

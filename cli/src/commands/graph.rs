@@ -1,0 +1,162 @@
+//! A plan's graph as text: in waves, as DOT, as Mermaid.
+
+use std::collections::BTreeMap;
+
+use goalmill_common::id::StepId;
+use goalmill_common::plan::Step;
+use goalmill_common::status::StepStatus;
+use goalmill_common::view::StepView;
+
+use super::Context;
+use crate::args::{Format, GraphForm};
+use crate::exit::Failed;
+use crate::output::{Paint, Table, Tone, mark, step_tone};
+
+/// One step in the drawing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    id: StepId,
+    label: String,
+    dependencies: Vec<StepId>,
+    status: Option<StepStatus>,
+}
+
+impl Node {
+    pub fn of_step(step: &Step) -> Self {
+        let label = if step.agent_type.as_str().is_empty() { "engine".into() } else { step.agent_type.to_string() };
+        Self { id: step.id.clone(), label, dependencies: step.dependencies.clone(), status: None }
+    }
+
+    fn of_view(step: &StepView) -> Self {
+        let label = if step.agent_type.as_str().is_empty() { "engine".into() } else { step.agent_type.to_string() };
+        let dependencies = step.dependencies.clone();
+        Self { id: step.id.clone(), label, dependencies, status: Some(step.status) }
+    }
+}
+
+/// Draws the plan that `text` means.
+pub async fn show(context: &Context, text: &str, form: GraphForm) -> Result<(), Failed> {
+    let Context { screen, client, .. } = context;
+    let plan = client.resolve(text).await?;
+    if screen.format != Format::Table {
+        return screen.show(&client.graph(&plan).await?, plan.as_str(), |_| String::new());
+    }
+    let nodes: Vec<Node> = client.plan(&plan).await?.steps.iter().map(Node::of_view).collect();
+    screen.text(&match form {
+        GraphForm::Tree => tree(&nodes, screen.paint),
+        GraphForm::Dot => dot(&nodes),
+        GraphForm::Mermaid => mermaid(&nodes),
+    })
+}
+
+/// Steps in waves: those of one number may run beside each other.
+pub fn tree(nodes: &[Node], paint: Paint) -> String {
+    let waves = waves(nodes);
+    let mut order: Vec<&Node> = nodes.iter().collect();
+    order.sort_by_key(|node| waves[&node.id]);
+    let mut table = Table::new(&["", "", "", "", ""]).right(&[0]);
+    let mut last = 0;
+    for node in order {
+        let wave = waves[&node.id];
+        let number = if wave == last { String::new() } else { wave.to_string() };
+        last = wave;
+        let status = node.status.unwrap_or(StepStatus::Pending);
+        let after: Vec<&str> = node.dependencies.iter().map(StepId::as_str).collect();
+        let after = if after.is_empty() { String::new() } else { format!("after {}", after.join(", ")) };
+        table.row([
+            format!("  {}", paint.tone(Tone::Dim, number)),
+            paint.tone(step_tone(status), mark(status)),
+            node.id.to_string(),
+            node.label.clone(),
+            paint.tone(Tone::Dim, after),
+        ]);
+    }
+    table.render(paint, "  no steps yet")
+}
+
+/// The length of the longest path to each step, counted from 1; a cycle counts as far as it was walked.
+fn waves(nodes: &[Node]) -> BTreeMap<StepId, usize> {
+    let mut waves: BTreeMap<StepId, usize> = nodes.iter().map(|node| (node.id.clone(), 1)).collect();
+    let mut open: BTreeMap<&StepId, usize> = BTreeMap::new();
+    let mut dependents: BTreeMap<&StepId, Vec<&StepId>> = BTreeMap::new();
+    for node in nodes {
+        let known: Vec<&StepId> = node.dependencies.iter().filter(|id| waves.contains_key(*id)).collect();
+        open.insert(&node.id, known.len());
+        known.into_iter().for_each(|id| dependents.entry(id).or_default().push(&node.id));
+    }
+    let mut free: Vec<&StepId> = open.iter().filter(|(_, count)| **count == 0).map(|(id, _)| *id).collect();
+    while let Some(id) = free.pop() {
+        let next = waves[id] + 1;
+        for dependent in dependents.get(id).into_iter().flatten() {
+            waves.entry((*dependent).clone()).and_modify(|wave| *wave = (*wave).max(next));
+            if let Some(count) = open.get_mut(*dependent) {
+                *count -= 1;
+                if *count == 0 {
+                    free.push(dependent);
+                }
+            }
+        }
+    }
+    waves
+}
+
+fn dot(nodes: &[Node]) -> String {
+    let mut text = String::from("digraph plan {\n  rankdir=LR;\n  node [shape=box, style=rounded];\n");
+    for node in nodes {
+        let status = node.status.map(|s| format!("\\n{s}")).unwrap_or_default();
+        text.push_str(&format!("  \"{}\" [label=\"{}\\n{}{status}\"];\n", node.id, node.id, node.label));
+        for dependency in &node.dependencies {
+            text.push_str(&format!("  \"{dependency}\" -> \"{}\";\n", node.id));
+        }
+    }
+    text.push_str("}\n");
+    text
+}
+
+fn mermaid(nodes: &[Node]) -> String {
+    let places: BTreeMap<&StepId, usize> = nodes.iter().enumerate().map(|(place, node)| (&node.id, place)).collect();
+    let mut text = String::from("flowchart LR\n");
+    for (place, node) in nodes.iter().enumerate() {
+        text.push_str(&format!("  s{place}[\"{} · {}\"]\n", node.id, node.label));
+        for dependency in node.dependencies.iter().filter_map(|id| places.get(id)) {
+            text.push_str(&format!("  s{dependency} --> s{place}\n"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(id: &str, dependencies: &[&str]) -> Node {
+        let dependencies = dependencies.iter().map(|id| StepId::from(*id)).collect();
+        Node { id: id.into(), label: "agent".into(), dependencies, status: None }
+    }
+
+    #[test]
+    fn waves_follow_the_longest_path() {
+        let nodes = [
+            node("budget", &["flights", "hotels"]),
+            node("flights", &[]),
+            node("hotels", &["flights"]),
+            node("sights", &[]),
+        ];
+        let want = "  1  ·  flights  agent\n     ·  sights   agent\n  2  ·  hotels   agent  after flights\n  3  ·  budget   \
+                    agent  after flights, hotels\n";
+        assert_eq!(tree(&nodes, Paint::plain()), want);
+    }
+
+    #[test]
+    fn a_cycle_and_a_missing_dependency_still_draw() {
+        let text = tree(&[node("a", &["b"]), node("b", &["a"]), node("c", &["nowhere"])], Paint::plain());
+        assert_eq!(text.lines().count(), 3);
+    }
+
+    #[test]
+    fn other_tools_can_draw_it() {
+        let nodes = [node("a", &[]), node("b", &["a"])];
+        assert!(dot(&nodes).contains("\"a\" -> \"b\";"));
+        assert!(mermaid(&nodes).contains("s0 --> s1"));
+    }
+}

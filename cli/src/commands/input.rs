@@ -1,0 +1,84 @@
+//! Documents from files and standard input.
+
+use std::io::Read;
+
+use serde_json::Value;
+
+use crate::client::Document;
+use crate::exit::{Exit, Failed};
+
+/// Most bytes read from a file or standard input.
+const BYTES_MAX: u64 = 256 << 20;
+
+/// Reads a file as text, or standard input for `-`.
+pub fn read_file(path: &str) -> Result<String, Failed> {
+    let mut text = String::new();
+    let read = if path == "-" {
+        std::io::stdin().lock().take(BYTES_MAX + 1).read_to_string(&mut text)
+    } else {
+        std::fs::File::open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_string(&mut text))
+    };
+    let bytes = read.map_err(|error| {
+        let exit = if error.kind() == std::io::ErrorKind::NotFound { Exit::NotFound } else { Exit::InvalidInput };
+        Failed::new(exit, format!("`{path}` cannot be read: {error}"))
+    })?;
+    if bytes as u64 > BYTES_MAX {
+        return Err(Failed::invalid(format!("`{path}` has more than {BYTES_MAX} bytes")));
+    }
+    Ok(text)
+}
+
+/// A plan's text and what it is: JSON when it begins with a bracket, else YAML.
+pub fn document(path: &str) -> Result<Document, Failed> {
+    let text = read_file(path)?;
+    let first = text.trim_start_matches('\u{feff}').trim_start().chars().next();
+    let media = match first {
+        None => return Err(Failed::invalid(format!("`{path}` is empty"))),
+        Some('{' | '[') => "application/json",
+        Some(_) => "application/yaml",
+    };
+    Ok(Document { text, media })
+}
+
+/// Reads a file as YAML, of which JSON is a part.
+pub fn value(path: &str) -> Result<Value, Failed> {
+    parse(path, &read_file(path)?)
+}
+
+fn parse(path: &str, text: &str) -> Result<Value, Failed> {
+    let read = if text.trim_start().starts_with('{') {
+        serde_json::from_str(text).map_err(|error| error.to_string())
+    } else {
+        serde_yaml_ng::from_str(text).map_err(|error| error.to_string())
+    };
+    read.map_err(|error| Failed::invalid(format!("`{path}` is neither JSON nor YAML: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_and_yaml_are_told_apart() {
+        let dir = tempfile::tempdir().expect("a temporary directory can be made");
+        let of = |text: &str| {
+            let path = dir.path().join("plan");
+            std::fs::write(&path, text).expect("a temporary file can be written");
+            document(path.to_str().expect("the path is text"))
+        };
+        assert_eq!(of(" {\"steps\":[]}").expect("it is a document").media, "application/json");
+        assert_eq!(of("steps: []").expect("it is a document").media, "application/yaml");
+        assert_eq!(of("\n").expect_err("it is empty").exit.code(), 8);
+    }
+
+    #[test]
+    fn a_missing_file_is_not_found() {
+        assert_eq!(read_file("/nowhere/plan.yaml").expect_err("there is none").exit.code(), 5);
+    }
+
+    #[test]
+    fn what_is_neither_says_where() {
+        let failed = parse("goal.yaml", "{\"a\": }").expect_err("it is no JSON");
+        assert!(failed.message.contains("line 1 column 7"), "{failed}");
+    }
+}

@@ -1,0 +1,91 @@
+//! What the client commands do: one file a noun or verb.
+
+mod agent;
+mod config;
+mod dead;
+mod events;
+mod explain;
+mod graph;
+mod import;
+mod input;
+mod plan;
+mod queue;
+mod results;
+mod schema;
+mod step;
+mod submit;
+mod worker;
+
+use goalmill_common::clock::Clock;
+
+use crate::args::{Cli, Command, Format, ImportCommand, WorkerCommand};
+use crate::client::Client;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::Screen;
+use crate::{bench, doctor, replay, roles, watch};
+
+pub use config::settings;
+pub use input::read_file;
+pub use results::show_results;
+
+/// What every client command needs.
+pub struct Context {
+    pub screen: Screen,
+    pub client: Client,
+    pub clock: Clock,
+}
+
+/// Does what the command line says.
+pub async fn run(cli: Cli, screen: Screen) -> Outcome {
+    let context = Context { client: Client::new(&cli.globals.server)?, screen, clock: Clock::system() };
+    match cli.command {
+        Command::Dev(args) => roles::dev::run(&context.screen, &args).await,
+        Command::Scheduler(args) => roles::scheduler::run(&context.screen, &args).await,
+        Command::Worker(args) => match args.command {
+            Some(WorkerCommand::List) => worker::list(&context).await,
+            None => roles::worker::run(&args.run).await,
+        },
+        Command::Submit(args) => submit::goal(&context, &args).await,
+        Command::Run(args) => submit::plan(&context, &args).await,
+        Command::Watch(args) => watch_plan(&context, &args).await,
+        Command::Plan(command) => plan::run(&context, command).await,
+        Command::Step(command) => step::run(&context, command).await,
+        Command::Explain(args) => explain::run(&context, &args).await,
+        Command::Events(args) => events::run(&context, &args).await,
+        Command::Agent(command) => agent::run(&context, command).await,
+        Command::Queue(command) => queue::run(&context, command).await,
+        Command::Dead(command) => dead::run(&context, command).await,
+        Command::Replay(args) => replay::run(&context.screen, &args),
+        Command::Bench(args) => {
+            bench::run(args, matches!(context.screen.format, Format::Json | Format::Jsonl))
+                .await
+                .map_err(|error| Failed::other(format!("{error:#}")))?;
+            Ok(Exit::Done)
+        }
+        Command::Doctor(args) => doctor::run(&context, &args).await,
+        Command::Config(args) => config::run(&context.screen, &args),
+        Command::Schema(args) => schema::run(&context.screen, &args),
+        Command::Import(ImportCommand::Wfformat(args)) => import::wfformat(&context.screen, &args),
+        Command::Completions(args) => schema::completions(&context.screen, args.shell),
+    }
+}
+
+async fn watch_plan(context: &Context, args: &crate::args::WatchArgs) -> Outcome {
+    let Context { screen, client, .. } = context;
+    let plan = client.resolve(&args.plan).await?;
+    let patience = watch::Patience { show: true, stop_at_approval: false, timeout: args.timeout };
+    let waited = watch::wait(screen, watch::Source::Api(client.clone()), &plan, patience).await?;
+    if let (false, watch::Waited::Settled(board)) = (screen.is_for_people(), &waited) {
+        show_results(screen, &board.results())?;
+    }
+    Ok(watch::left_alone(screen, &plan, &waited))
+}
+
+/// A text that may be an id in an address.
+fn checked_id(what: &str, text: &str) -> Result<(), Failed> {
+    if goalmill_common::id::is_id(text) {
+        return Ok(());
+    }
+    Err(Failed::new(crate::exit::Exit::Usage, format!("`{text}` is no {what}"))
+        .help("ids are letters, digits, `.`, `_`, `:`, `-`, and begin with a letter or digit"))
+}

@@ -1,0 +1,180 @@
+//! `plan`: looks at plans and steers them.
+
+use goalmill_common::clock::Clock;
+use goalmill_common::problem::Issue;
+use goalmill_common::view::{Page, PlanSummary, PlanView, Preview};
+
+use super::{Context, graph, input, show_results};
+use crate::args::{Format, PlanCommand, Reasoned};
+use crate::client::PlanQuery;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::{Paint, Screen, Table, Tone, age, mark, plan_tone, step_tone, yaml};
+use crate::watch::{note, short};
+
+pub async fn run(context: &Context, command: PlanCommand) -> Outcome {
+    let Context { screen, client, clock } = context;
+    match command {
+        PlanCommand::List { status, limit, cursor } => {
+            let page = client.plans(&PlanQuery { limit, cursor, status }).await?;
+            screen.list(&page, &page.items, |plan| plan.plan_id.to_string(), |paint| list(&page, clock, paint))?;
+        }
+        PlanCommand::Get { plan } => {
+            let view = client.plan(&client.resolve(&plan).await?).await?;
+            screen.show(&view, view.summary.plan_id.as_str(), |paint| people(&view, clock, paint))?;
+        }
+        PlanCommand::Show { plan, form } => graph::show(context, &plan, form).await?,
+        PlanCommand::Validate { file } => {
+            let preview = client.validate(&input::document(&file)?).await?;
+            show_preview(screen, &preview)?;
+            return Ok(if preview.valid { Exit::Done } else { Exit::InvalidInput });
+        }
+        PlanCommand::Preview { goal } => {
+            let preview = client.preview(&serde_json::json!({ "description": goal })).await?;
+            show_preview(screen, &preview)?;
+            return Ok(if preview.valid { Exit::Done } else { Exit::InvalidInput });
+        }
+        PlanCommand::Approve(what) => steer(context, &what, "approve").await?,
+        PlanCommand::Reject(what) => steer(context, &what, "reject").await?,
+        PlanCommand::Pause(what) => steer(context, &what, "pause").await?,
+        PlanCommand::Resume(what) => steer(context, &what, "resume").await?,
+        PlanCommand::Cancel(what) => steer(context, &what, "cancel").await?,
+        PlanCommand::Replan(what) => steer(context, &what, "replan").await?,
+        PlanCommand::Results { plan } => show_results(screen, &client.results(&client.resolve(&plan).await?).await?)?,
+        PlanCommand::Export { plan } => {
+            let plan = client.graph(&client.resolve(&plan).await?).await?;
+            match screen.format {
+                Format::Table | Format::Name => screen.text(&yaml(&plan))?,
+                Format::Json | Format::Jsonl | Format::Yaml => screen.show(&plan, "", |_| String::new())?,
+            }
+        }
+    }
+    Ok(Exit::Done)
+}
+
+async fn steer(context: &Context, what: &Reasoned, verb: &str) -> Result<(), Failed> {
+    let Context { screen, client, .. } = context;
+    let plan = client.resolve(&what.plan).await?;
+    let summary = client.steer_plan(&plan, verb, &what.reason).await?;
+    screen.show(&summary, plan.as_str(), |paint| {
+        format!("{plan} {}", paint.tone(plan_tone(summary.status), summary.status.as_str()))
+    })
+}
+
+fn list(page: &Page<PlanSummary>, clock: &Clock, paint: Paint) -> String {
+    let mut table = Table::new(&["PLAN", "STATUS", "DONE", "FAILED", "REVISION", "AGE", "NAME"]).right(&[2, 3, 4, 5]);
+    for plan in &page.items {
+        let counts = plan.counts;
+        table.row([
+            plan.plan_id.to_string(),
+            paint.tone(plan_tone(plan.status), plan.status.as_str()),
+            format!("{}/{}", counts.completed + counts.skipped, counts.total),
+            counts.failed.to_string(),
+            plan.revision.to_string(),
+            age(&plan.created_at, clock),
+            short(&plan.name),
+        ]);
+    }
+    let mut text = table.render(paint, "no plans; submit one: goalmill submit 'YOUR GOAL' --watch");
+    if let Some(next) = &page.next {
+        text.push_str(&format!("more: goalmill plan list --cursor {next}\n"));
+    }
+    text
+}
+
+fn people(view: &PlanView, clock: &Clock, paint: Paint) -> String {
+    let plan = &view.summary;
+    let counts = plan.counts;
+    let status = paint.tone(plan_tone(plan.status), plan.status.as_str());
+    let mut text = format!("{}  {status}\n", paint.tone(Tone::Bold, plan.plan_id.as_str()));
+    let mut fact = |name: &str, value: String| {
+        if !value.is_empty() {
+            text.push_str(&format!("  {name:<9} {value}\n"));
+        }
+    };
+    fact("goal", short(&view.goal.description));
+    if plan.name != view.goal.description {
+        fact("name", short(&plan.name));
+    }
+    fact(
+        "steps",
+        format!(
+            "{} of {} completed · {} in progress · {} pending · {} failed · {} skipped",
+            counts.completed, counts.total, counts.in_progress, counts.pending, counts.failed, counts.skipped
+        ),
+    );
+    fact("planner", format!("{} · confidence {:.2} · revision {}", view.planner, view.confidence, plan.revision));
+    fact("used", format!("{:.2} USD · {} tokens", plan.usage.cost, plan.usage.tokens));
+    fact("created", format!("{} ({} ago)", plan.created_at, age(&plan.created_at, clock)));
+    fact("finished", plan.finished_at.clone().unwrap_or_default());
+    fact("why", view.failure.as_ref().map_or(short(&view.reason), |f| format!("{} [{}]", short(&f.message), f.code)));
+    fact("parent", view.parent.as_ref().map(ToString::to_string).unwrap_or_default());
+    text.push('\n');
+    let mut table = Table::new(&["", "STEP", "AGENT", "STATUS", "ATTEMPT", "WHAT"]).right(&[4]);
+    for step in &view.steps {
+        let said = match (&step.failure, &step.outputs) {
+            (Some(failure), _) if !step.status.is_final() || step.outputs.is_none() => short(&failure.message),
+            (_, Some(outputs)) => {
+                let (money, words) = note(outputs);
+                [money, words].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("  ")
+            }
+            _ if !step.reason.is_empty() => short(&step.reason),
+            _ => short(&step.description),
+        };
+        table.row([
+            format!("  {}", paint.tone(step_tone(step.status), mark(step.status))),
+            step.id.to_string(),
+            step.agent_type.to_string(),
+            paint.tone(step_tone(step.status), step.status.as_str()),
+            step.attempt.to_string(),
+            said,
+        ]);
+    }
+    text.push_str(&table.render(paint, "  no steps yet"));
+    text
+}
+
+/// Prints a checked plan: what is wrong with it, or what it would do.
+pub fn show_preview(screen: &Screen, preview: &Preview) -> Result<(), Failed> {
+    screen.show(preview, if preview.valid { "valid" } else { "invalid" }, |paint| preview_text(preview, paint))
+}
+
+fn preview_text(preview: &Preview, paint: Paint) -> String {
+    let mut text = String::new();
+    if preview.valid {
+        text.push_str(&paint.tone(Tone::Good, "✓ the plan is valid"));
+        let steps = preview.plan.as_ref().map_or(0, |plan| plan.steps.len());
+        text.push_str(&format!(
+            " · {} · {steps} steps · confidence {:.2} · longest path {:.1} s · {:.2} USD\n",
+            preview.planner,
+            preview.confidence,
+            preview.critical_path_seconds,
+            // Minus zero, the sum of nothing, is shown as zero.
+            preview.cost + 0.0
+        ));
+    } else {
+        let issues = preview.issues.len();
+        let word = if issues == 1 { "issue" } else { "issues" };
+        text.push_str(&paint.tone(Tone::Bad, format!("✗ the plan has {issues} {word}\n")));
+    }
+    preview.issues.iter().for_each(|issue| text.push_str(&issue_text(issue, Tone::Bad, paint)));
+    preview.warnings.iter().for_each(|issue| text.push_str(&issue_text(issue, Tone::Wait, paint)));
+    for route in &preview.routes {
+        let best = route.candidates.first().map(|c| format!(" (score {:.2})", c.score)).unwrap_or_default();
+        text.push_str(&format!("  route {} → {}{best}\n", route.step, route.agent_type));
+    }
+    if let Some(plan) = preview.plan.as_ref().filter(|_| preview.valid) {
+        let nodes: Vec<graph::Node> = plan.steps.iter().map(graph::Node::of_step).collect();
+        text.push('\n');
+        text.push_str(&graph::tree(&nodes, paint));
+    }
+    text
+}
+
+fn issue_text(issue: &Issue, tone: Tone, paint: Paint) -> String {
+    let place = if issue.pointer.is_empty() { "/" } else { &issue.pointer };
+    let mut text = format!("  {} at {place}: {}\n", paint.tone(tone, &issue.code), issue.detail);
+    if !issue.mend.is_empty() {
+        text.push_str(&format!("    help: {}\n", issue.mend));
+    }
+    text
+}

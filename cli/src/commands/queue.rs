@@ -1,0 +1,66 @@
+//! `queue`: what waits and what runs, by agent type.
+
+use std::time::Duration;
+
+use goalmill_common::view::{Page, QueueView};
+
+use super::Context;
+use crate::args::QueueCommand;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::{Paint, Table, Tone};
+
+/// Clears a terminal and puts the cursor at its top (ECMA-48: CUP, ED).
+const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
+
+pub async fn run(context: &Context, command: QueueCommand) -> Outcome {
+    match command {
+        QueueCommand::List => show(context, &context.client.queues().await?)?,
+        QueueCommand::Top { interval, count } => return top(context, interval, count).await,
+    }
+    Ok(Exit::Done)
+}
+
+async fn top(context: &Context, interval: Duration, count: Option<u32>) -> Outcome {
+    let mut looks = 0;
+    loop {
+        let page = context.client.queues().await?;
+        if context.screen.live && context.screen.is_for_people() {
+            context.screen.text(CLEAR)?;
+        }
+        show(context, &page)?;
+        looks += 1;
+        if count.is_some_and(|count| looks >= count) {
+            return Ok(Exit::Done);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(interval) => {}
+            interrupted = tokio::signal::ctrl_c() => {
+                interrupted?;
+                return Ok(Exit::Done);
+            }
+        }
+    }
+}
+
+fn show(context: &Context, page: &Page<QueueView>) -> Result<(), Failed> {
+    context.screen.list(page, &page.items, |queue| queue.agent_type.to_string(), |paint| people(page, paint))
+}
+
+fn people(page: &Page<QueueView>, paint: Paint) -> String {
+    let mut table =
+        Table::new(&["AGENT", "WAITING", "RUNNING", "WORKERS", "SLOTS", "DEAD", ""]).right(&[1, 2, 3, 4, 5]);
+    for queue in &page.items {
+        let is_stuck = queue.waiting > 0 && queue.workers == 0;
+        let dead = queue.dead_letters.to_string();
+        table.row([
+            queue.agent_type.to_string(),
+            queue.waiting.to_string(),
+            queue.running.to_string(),
+            queue.workers.to_string(),
+            queue.slots.to_string(),
+            if queue.dead_letters > 0 { paint.tone(Tone::Bad, dead) } else { dead },
+            if is_stuck { paint.tone(Tone::Wait, "no worker serves it") } else { String::new() },
+        ]);
+    }
+    table.render(paint, "no queues yet; they come with the first step or worker of an agent type")
+}

@@ -1,0 +1,65 @@
+//! What a plan gave.
+
+use goalmill_common::view::Results;
+use serde_json::Value;
+
+use crate::exit::Failed;
+use crate::output::{Paint, Screen, Tone, plan_tone, yaml};
+
+/// Prints results: as indented YAML under the step's id for people.
+pub fn show_results(screen: &Screen, results: &Results) -> Result<(), Failed> {
+    screen.show(results, results.plan_id.as_str(), |paint| people(results, paint))
+}
+
+fn people(results: &Results, paint: Paint) -> String {
+    let mut out = String::new();
+    for (step, outputs) in &results.results {
+        out.push_str(&paint.tone(Tone::Bold, step));
+        out.push('\n');
+        out.push_str(&indented(outputs));
+    }
+    for (step, failure) in &results.failures {
+        out.push_str(&format!("{} {}\n", paint.tone(Tone::Bold, step), paint.tone(Tone::Bad, "failed")));
+        out.push_str(&indented(failure));
+    }
+    if out.is_empty() {
+        let status = paint.tone(plan_tone(results.status), results.status.as_str());
+        out = format!("no step has given anything yet; the plan is {status}\n");
+    }
+    out
+}
+
+fn indented(value: &Value) -> String {
+    match value {
+        Value::Object(fields) if fields.is_empty() => "  (nothing)\n".into(),
+        Value::Null => "  (nothing)\n".into(),
+        other => printable(&yaml(other)).lines().map(|line| format!("  {line}\n")).collect(),
+    }
+}
+
+/// Drops control characters: outputs come from agents and must not steer the terminal.
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || *c == '\n').collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use goalmill_common::goal::Usage;
+    use goalmill_common::status::{Counts, PlanStatus};
+
+    use super::*;
+
+    #[test]
+    fn people_read_outputs_under_their_step() {
+        let results = Results {
+            plan_id: "p0-1".into(),
+            status: PlanStatus::Partial,
+            counts: Counts::default(),
+            usage: Usage::default(),
+            results: serde_json::from_str(r#"{"a": {"x": 1, "y": ["z"]}, "b": {}}"#).expect("it is an object"),
+            failures: serde_json::from_str(r#"{"c": {"code": "HTTP_503"}}"#).expect("it is an object"),
+        };
+        let want = "a\n  x: 1\n  y:\n  - z\nb\n  (nothing)\nc failed\n  code: HTTP_503\n";
+        assert_eq!(people(&results, Paint::plain()), want);
+    }
+}

@@ -1,0 +1,70 @@
+//! `step`: looks at single steps and steers them.
+
+use goalmill_common::id::StepId;
+use goalmill_common::view::StepView;
+use serde_json::{Map, Value, json};
+
+use super::{Context, checked_id, input};
+use crate::args::{StepCommand, StepRef};
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::{Paint, Tone, mark, step_tone, yaml};
+
+pub async fn run(context: &Context, command: StepCommand) -> Outcome {
+    match command {
+        StepCommand::Get { plan, step } => {
+            let id = context.client.resolve(&plan).await?;
+            let view = context.client.plan(&id).await?;
+            let found = view.steps.iter().find(|candidate| candidate.id.as_str() == step);
+            let found = found.ok_or_else(|| {
+                Failed::new(Exit::NotFound, format!("plan {id} has no step `{step}`"))
+                    .help(format!("list its steps: goalmill plan get {id}"))
+            })?;
+            show(context, found)?;
+        }
+        StepCommand::Retry(step) => steer(context, &step, "retry", None).await?,
+        StepCommand::Skip(step) => steer(context, &step, "skip", None).await?,
+        StepCommand::Complete { step, outputs } => {
+            let text = if outputs == "-" { input::read_file("-")? } else { outputs };
+            let outputs = serde_json::from_str(&text)
+                .map_err(|error| Failed::invalid(format!("the outputs are not JSON: {error}")))?;
+            steer(context, &step, "complete", Some(outputs)).await?;
+        }
+        StepCommand::Approve(step) => steer(context, &step, "approve", None).await?,
+        StepCommand::Reject(step) => steer(context, &step, "reject", None).await?,
+    }
+    Ok(Exit::Done)
+}
+
+async fn steer(context: &Context, what: &StepRef, verb: &str, outputs: Option<Value>) -> Result<(), Failed> {
+    checked_id("step id", &what.step)?;
+    let plan = context.client.resolve(&what.plan).await?;
+    let mut body = json!({ "reason": what.reason });
+    if let Some(outputs) = outputs {
+        body["outputs"] = outputs;
+    }
+    let step = StepId::from(what.step.as_str());
+    let view = context.client.steer_step(&plan, &step, verb, &body).await?;
+    context.screen.show(&view, view.id.as_str(), |paint| head(&view, paint))
+}
+
+fn show(context: &Context, step: &StepView) -> Result<(), Failed> {
+    context.screen.show(step, step.id.as_str(), |paint| {
+        let mut text = head(step, paint);
+        text.push('\n');
+        let Ok(Value::Object(fields)) = serde_json::to_value(step) else { return text };
+        let is_shown = |name: &str| matches!(name, "id" | "status");
+        let fields: Map<String, Value> = fields.into_iter().filter(|(name, _)| !is_shown(name)).collect();
+        text.push_str(&yaml(&fields).lines().map(|line| format!("  {line}\n")).collect::<String>());
+        text
+    })
+}
+
+fn head(step: &StepView, paint: Paint) -> String {
+    let tone = step_tone(step.status);
+    format!(
+        "{} {}  {}",
+        paint.tone(tone, mark(step.status)),
+        paint.tone(Tone::Bold, step.id.as_str()),
+        paint.tone(tone, step.status.as_str())
+    )
+}

@@ -1,0 +1,222 @@
+//! `submit` and `run`: hands in a goal or a plan, and waits for it when asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use goalmill_broker::Broker;
+use goalmill_common::config::RedisSettings;
+use goalmill_common::random::Random;
+use goalmill_common::view::Preview;
+use goalmill_common::wire::{Answer, Submission, SubmissionKind};
+use serde_json::{Map, Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::plan::show_preview;
+use super::{Context, checked_id, input, show_results};
+use crate::args::{Format, RunArgs, SubmitArgs, WaitArgs};
+use crate::budget::lacks_amount;
+use crate::client::{Accepted, Document};
+use crate::exit::{Exit, Failed, Outcome};
+use crate::watch::{Patience, Source, Waited, left_alone, wait};
+
+/// How long an answer on the stream is waited for, unless `--timeout` says otherwise.
+const ANSWER: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(50);
+/// CloudEvents `source` of what this program submits.
+const SOURCE: &str = "urn:goalmill:cli";
+
+/// Submits a goal.
+pub async fn goal(context: &Context, args: &SubmitArgs) -> Outcome {
+    let goal = goal_of(args, context.clock.now_ms())?;
+    warn_of_lost_budget(context, &goal);
+    if args.dry_run {
+        return preview(context, &context.client.preview(&goal).await?);
+    }
+    let data = Document { text: goal.to_string(), media: "application/json" };
+    submit(context, &args.wait, SubmissionKind::Goal, &data, &goal).await
+}
+
+/// Submits a plan.
+pub async fn plan(context: &Context, args: &RunArgs) -> Outcome {
+    let plan = input::document(&args.file)?;
+    if args.dry_run {
+        return preview(context, &context.client.validate(&plan).await?);
+    }
+    submit(context, &args.wait, SubmissionKind::Plan, &plan, &Value::Null)
+        .await
+        .map_err(|failed| at_file(failed, &args.file))
+}
+
+fn at_file(mut failed: Failed, file: &str) -> Failed {
+    let file = if file == "-" { "standard input" } else { file };
+    if let Some(problem) = &mut failed.problem
+        && !problem.errors.is_empty()
+    {
+        problem.detail = format!("{file}: {}", problem.detail);
+    }
+    failed
+}
+
+fn preview(context: &Context, preview: &Preview) -> Outcome {
+    show_preview(&context.screen, preview)?;
+    Ok(if preview.valid { Exit::Done } else { Exit::InvalidInput })
+}
+
+/// The goal as a document: the file's or the words, with what the flags add.
+fn goal_of(args: &SubmitArgs, now_ms: u64) -> Result<Value, Failed> {
+    let mut goal = match (&args.goal, &args.file) {
+        (Some(text), _) if text.trim().is_empty() => return Err(Failed::invalid("the goal is empty")),
+        (Some(text), _) => Map::from_iter([("description".to_owned(), json!(text))]),
+        (None, Some(path)) => match input::value(path)? {
+            Value::Object(fields) => fields,
+            _ => return Err(Failed::invalid(format!("`{path}` is no goal: it must hold an object"))),
+        },
+        (None, None) => return Err(Failed::new(Exit::Usage, "there is no goal")),
+    };
+    let mut constraints = object(&mut goal, "constraints")?;
+    for text in &args.constraint {
+        let (name, value) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
+            Failed::new(Exit::Usage, format!("the constraint `{text}` is not of the form `name=value`"))
+        })?;
+        constraints.insert(name.into(), serde_json::from_str(value).unwrap_or_else(|_| json!(value)));
+    }
+    put(&mut goal, "constraints", constraints);
+    let mut budget = object(&mut goal, "budget")?;
+    if let Some(cost) = args.max_cost {
+        budget.insert("cost".into(), json!(cost));
+    }
+    if let Some(tokens) = args.max_tokens {
+        budget.insert("tokens".into(), json!(tokens));
+    }
+    put(&mut goal, "budget", budget);
+    if !args.criterion.is_empty() {
+        goal.insert("success_criteria".into(), json!(args.criterion));
+    }
+    if let Some(priority) = args.priority {
+        goal.insert("priority".into(), json!(priority));
+    }
+    if let Some(tenant) = &args.tenant {
+        goal.insert("tenant".into(), json!(tenant));
+    }
+    if let Some(deadline) = args.deadline {
+        let in_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
+        goal.insert("deadline_ms".into(), json!(now_ms.saturating_add(in_ms)));
+    }
+    Ok(Value::Object(goal))
+}
+
+fn object(goal: &mut Map<String, Value>, name: &str) -> Result<Map<String, Value>, Failed> {
+    match goal.remove(name) {
+        None | Some(Value::Null) => Ok(Map::new()),
+        Some(Value::Object(fields)) => Ok(fields),
+        Some(_) => Err(Failed::invalid(format!("the goal's `{name}` is no object"))),
+    }
+}
+
+fn put(goal: &mut Map<String, Value>, name: &str, fields: Map<String, Value>) {
+    if !fields.is_empty() {
+        goal.insert(name.into(), Value::Object(fields));
+    }
+}
+
+fn warn_of_lost_budget(context: &Context, goal: &Value) {
+    let words = ["description", "goal", "query", "job"].iter().find_map(|name| goal.get(*name)?.as_str());
+    let is_given = goal.pointer("/constraints/budget").is_some();
+    if !is_given && words.is_some_and(lacks_amount) {
+        context.screen.warn(
+            "the goal speaks of a budget, but no amount can be read; in double quotes the shell turns `$2000` into \
+             `000`: use single quotes, or `--constraint budget=2000`",
+        );
+    }
+}
+
+async fn submit(context: &Context, args: &WaitArgs, kind: SubmissionKind, data: &Document, goal: &Value) -> Outcome {
+    let key = match &args.idempotency_key {
+        Some(key) => {
+            checked_id("idempotency key", key)?;
+            key.clone()
+        }
+        None => format!("cli-{}", Random::system().token()),
+    };
+    let (accepted, source) = match &args.redis {
+        Some(url) => {
+            let broker = connect(url).await?;
+            let accepted = submit_by_stream(&broker, &key, kind, data, args.timeout.unwrap_or(ANSWER)).await?;
+            (accepted, Source::Log(broker))
+        }
+        None => {
+            let accepted = match kind {
+                SubmissionKind::Goal => context.client.submit_goal(goal, &key).await?,
+                SubmissionKind::Plan => context.client.submit_plan(data, &key).await?,
+            };
+            (accepted, Source::Api(context.client.clone()))
+        }
+    };
+    follow(context, args, &accepted, source).await
+}
+
+/// Connects to the Redis at `url`.
+pub async fn connect(url: &str) -> Result<Arc<dyn Broker>, Failed> {
+    let settings = RedisSettings { url: url.into(), ..RedisSettings::default() };
+    Ok(goalmill_broker::redis::connect(&settings).await?)
+}
+
+async fn submit_by_stream(
+    broker: &Arc<dyn Broker>,
+    key: &str,
+    kind: SubmissionKind,
+    data: &Document,
+    limit: Duration,
+) -> Result<Accepted, Failed> {
+    let submission =
+        Submission { id: key.into(), source: SOURCE.into(), kind, data: data.text.clone(), traceparent: None };
+    broker.submit(&submission.fields()).await?;
+    let deadline = Instant::now() + limit;
+    let ids = [key.to_owned()];
+    while Instant::now() < deadline {
+        if let Some(Some(text)) = broker.answers(&ids).await?.into_iter().next() {
+            return match serde_json::from_str(&text) {
+                Ok(Answer::Accepted { plan_id, status }) => Ok(Accepted { plan_id, status }),
+                Ok(Answer::Refused(problem)) => Err(problem.into()),
+                Err(error) => Err(Failed::other(format!("the answer of `{key}` cannot be read: {error}"))),
+            };
+        }
+        sleep(LOOK).await;
+    }
+    Err(Failed::new(Exit::Timeout, format!("no scheduler has answered submission `{key}` yet"))
+        .help("it stays on the stream; is a scheduler running? check: goalmill doctor"))
+}
+
+async fn follow(context: &Context, args: &WaitArgs, accepted: &Accepted, source: Source) -> Outcome {
+    let Context { screen, client, .. } = context;
+    let plan = &accepted.plan_id;
+    if !args.wait && !args.watch {
+        screen.show(accepted, plan.as_str(), |_| {
+            format!("{plan} {}\n  watch it: goalmill watch {plan}", accepted.status)
+        })?;
+        return Ok(Exit::Done);
+    }
+    let over_http = matches!(source, Source::Api(_));
+    let patience = Patience { show: args.watch, stop_at_approval: true, timeout: args.timeout };
+    let waited = wait(screen, source, plan, patience).await?;
+    let exit = left_alone(screen, plan, &waited);
+    let Waited::Settled(board) = waited else {
+        if !screen.is_for_people() {
+            screen.show(accepted, plan.as_str(), |_| String::new())?;
+        }
+        return Ok(exit);
+    };
+    if screen.is_for_people() && !board.status.is_final() {
+        return Ok(exit);
+    }
+    let results = if over_http { client.results(plan).await? } else { board.results() };
+    match screen.format {
+        Format::Table if args.watch => screen.note(format!("  results: goalmill plan results {plan}")),
+        Format::Table => {
+            show_results(screen, &results)?;
+            crate::watch::ending(&board, screen.paint).iter().for_each(|line| screen.note(line));
+        }
+        Format::Json | Format::Yaml | Format::Jsonl | Format::Name => show_results(screen, &results)?,
+    }
+    Ok(exit)
+}

@@ -1,0 +1,253 @@
+//! `doctor`: checks the installation from the outside and says what to mend.
+
+use std::collections::BTreeMap;
+
+use goalmill_common::config::{Loaded, Origin, hide_password};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::args::DoctorArgs;
+use crate::commands::{Context, settings};
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::{Paint, Tone};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Level {
+    Ok,
+    Warning,
+    Problem,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Check {
+    level: Level,
+    topic: &'static str,
+    detail: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    mend: String,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Checks {
+    checks: Vec<Check>,
+}
+
+impl Checks {
+    fn add(&mut self, level: Level, topic: &'static str, detail: impl Into<String>, mend: impl Into<String>) {
+        self.checks.push(Check { level, topic, detail: detail.into(), mend: mend.into() });
+    }
+
+    fn ok(&mut self, topic: &'static str, detail: impl Into<String>) {
+        self.add(Level::Ok, topic, detail, "");
+    }
+
+    fn count(&self, level: Level) -> usize {
+        self.checks.iter().filter(|check| check.level == level).count()
+    }
+}
+
+pub async fn run(context: &Context, args: &DoctorArgs) -> Outcome {
+    let mut checks = Checks::default();
+    let flags: Vec<_> = args.redis.iter().map(|url| ("redis.url", url.clone())).collect();
+    let has_scheduler = check_scheduler(context, &mut checks).await;
+    match settings(args.config.as_deref(), &flags) {
+        Ok(loaded) => {
+            check_settings(&loaded, &mut checks);
+            check_redis(&loaded, has_scheduler, &mut checks).await;
+        }
+        Err(failed) => checks.add(Level::Problem, "settings", failed.message, failed.help),
+    }
+    if has_scheduler {
+        check_queues(context, &mut checks).await?;
+        check_workers(context, &mut checks).await?;
+    }
+    context.screen.show(&checks, "", |paint| people(&checks, paint))?;
+    Ok(if checks.count(Level::Problem) > 0 { Exit::Other } else { Exit::Done })
+}
+
+fn check_settings(loaded: &Loaded, checks: &mut Checks) {
+    let changed = loaded.origins.len();
+    let files: BTreeMap<String, usize> = loaded.origins.values().fold(BTreeMap::new(), |mut files, origin| {
+        *files.entry(origin.to_string()).or_default() += 1;
+        files
+    });
+    let from = files.into_keys().collect::<Vec<_>>().join(", ");
+    checks.ok(
+        "settings",
+        if changed == 0 { "all defaults".into() } else { format!("{changed} not default, from {from}") },
+    );
+}
+
+/// Checks Redis; one that nobody asked for may be missing where a scheduler answers without it.
+async fn check_redis(loaded: &Loaded, has_scheduler: bool, checks: &mut Checks) {
+    let url = hide_password(&loaded.settings.redis.url);
+    let is_asked_for = loaded.origin("redis.url") != Origin::Default;
+    let begun = Instant::now();
+    let checked = async {
+        let broker = goalmill_broker::redis::connect(&loaded.settings.redis).await?;
+        Ok::<_, goalmill_broker::BrokerError>((broker.check().await, broker.meta().await?))
+    };
+    match checked.await {
+        Ok((health, meta)) => {
+            let took = begun.elapsed().as_secs_f64() * 1_000.0;
+            match health {
+                Ok(health) => {
+                    let used = if health.memory_used > 0.0 {
+                        format!(" · {:.0} % of maxmemory used", health.memory_used * 100.0)
+                    } else {
+                        String::new()
+                    };
+                    checks.ok("redis", format!("{url}  {}  {took:.1} ms{used}", health.version));
+                    for warning in health.warnings {
+                        checks.add(Level::Warning, "redis", warning, "");
+                    }
+                }
+                Err(error) => {
+                    let failed = Failed::from(error);
+                    checks.add(Level::Problem, "redis", format!("{url}: {}", failed.message), failed.help);
+                }
+            }
+            match meta {
+                Some(meta) => checks.ok(
+                    "redis",
+                    format!("installation {} · protocol {} · {} shards", meta.instance, meta.protocol, meta.shards),
+                ),
+                None => checks.add(
+                    Level::Warning,
+                    "redis",
+                    "holds no installation yet",
+                    "the first scheduler makes one: goalmill scheduler --redis URL",
+                ),
+            }
+        }
+        Err(error) if !is_asked_for && has_scheduler => {
+            checks.ok("redis", format!("none at the default address {url} ({error}); `goalmill dev` needs none"))
+        }
+        Err(error) => {
+            let failed = Failed::from(error);
+            checks.add(Level::Problem, "redis", format!("{url}: {}", failed.message), failed.help);
+        }
+    }
+}
+
+async fn check_scheduler(context: &Context, checks: &mut Checks) -> bool {
+    let base = context.client.base();
+    match context.client.health().await {
+        Ok((true, true, text)) => {
+            let answer: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
+            let field = |name: &str| answer.get(name).and_then(Value::as_str).unwrap_or_default();
+            let owned = answer.get("shards").and_then(Value::as_array).map_or(0, Vec::len);
+            let total = answer.get("shards_total").and_then(Value::as_u64).unwrap_or_default();
+            checks.ok(
+                "scheduler",
+                format!("{base}  {}  on {}  runs {owned} of {total} shards", field("scheduler"), field("store")),
+            );
+            for warning in answer.get("warnings").and_then(Value::as_array).into_iter().flatten() {
+                checks.add(Level::Warning, "scheduler", warning.as_str().unwrap_or_default(), "");
+            }
+            true
+        }
+        Ok((true, false, text)) => {
+            let why = serde_json::from_str::<Value>(&text).ok();
+            let why = why.as_ref().and_then(|why| why.get("detail")?.as_str()).unwrap_or(text.trim());
+            checks.add(
+                Level::Problem,
+                "scheduler",
+                format!("{base} is not ready: {why}"),
+                "check its log and its Redis",
+            );
+            true
+        }
+        Ok((false, ..)) => {
+            let mend = "name the scheduler with `--server URL`";
+            checks.add(Level::Problem, "scheduler", format!("what answers at {base} is no scheduler"), mend);
+            false
+        }
+        Err(failed) => {
+            checks.add(Level::Problem, "scheduler", failed.message, failed.help);
+            false
+        }
+    }
+}
+
+async fn check_queues(context: &Context, checks: &mut Checks) -> Result<(), Failed> {
+    let queues = context.client.queues().await?.items;
+    let waiting: u64 = queues.iter().map(|queue| queue.waiting).sum();
+    let running: u64 = queues.iter().map(|queue| queue.running).sum();
+    checks
+        .ok("queues", format!("{} · {waiting} waiting · {running} running", counted(queues.len(), "queue", "queues")));
+    for queue in queues {
+        let name = &queue.agent_type;
+        if queue.waiting > 0 && queue.workers == 0 {
+            let mend = format!("goalmill worker --agents {name}    or check what scales the workers");
+            let tasks = if queue.waiting == 1 { "1 task".into() } else { format!("{} tasks", queue.waiting) };
+            checks.add(Level::Problem, "queues", format!("{name} has {tasks} waiting and no worker"), mend);
+        }
+        if queue.dead_letters > 0 {
+            let mend = format!("goalmill dead list {name}");
+            checks.add(Level::Warning, "queues", format!("{name} has {} dead letters", queue.dead_letters), mend);
+        }
+    }
+    Ok(())
+}
+
+async fn check_workers(context: &Context, checks: &mut Checks) -> Result<(), Failed> {
+    let workers = context.client.workers().await?.items;
+    let slots: u32 = workers.iter().map(|worker| worker.slots).sum();
+    let busy: u32 = workers.iter().map(|worker| worker.busy).sum();
+    if workers.is_empty() {
+        checks.add(Level::Warning, "workers", "no worker runs", "goalmill worker --demo");
+    } else {
+        checks.ok("workers", format!("{} · {busy} of {slots} slots busy", counted(workers.len(), "worker", "workers")));
+    }
+    let own = env!("CARGO_PKG_VERSION");
+    for worker in workers.iter().filter(|worker| worker.version != own) {
+        let detail = format!("{} is of version {}, this program of {own}", worker.worker, worker.version);
+        checks.add(Level::Warning, "workers", detail, "update the older one");
+    }
+    Ok(())
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+fn people(checks: &Checks, paint: Paint) -> String {
+    let mut text = String::new();
+    for check in &checks.checks {
+        let mark = match check.level {
+            Level::Ok => paint.tone(Tone::Good, "✓"),
+            Level::Warning => paint.tone(Tone::Wait, "!"),
+            Level::Problem => paint.tone(Tone::Bad, "✗"),
+        };
+        text.push_str(&format!("{mark} {:<10} {}\n", check.topic, check.detail));
+        if !check.mend.is_empty() {
+            text.push_str(&format!("             → {}\n", check.mend));
+        }
+    }
+    text.push_str(&format!(
+        "{} ok, {}, {}\n",
+        checks.count(Level::Ok),
+        counted(checks.count(Level::Warning), "warning", "warnings"),
+        counted(checks.count(Level::Problem), "problem", "problems")
+    ));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mend_stands_under_its_problem() {
+        let mut checks = Checks::default();
+        checks.ok("settings", "all defaults");
+        checks.add(Level::Problem, "queues", "a has 7 tasks waiting and no worker", "goalmill worker --agents a");
+        let want = "✓ settings   all defaults\n✗ queues     a has 7 tasks waiting and no worker\n             → goalmill \
+                    worker --agents a\n1 ok, 0 warnings, 1 problem\n";
+        assert_eq!(people(&checks, Paint::plain()), want);
+    }
+}

@@ -1,0 +1,207 @@
+//! How the program ends: exit codes, and errors with what happened, why, and what to do.
+
+use std::fmt;
+
+use goalmill_broker::BrokerError;
+use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::status::PlanStatus;
+
+/// The exit code of a command that did what it was asked; scripts rely on the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    Done,
+    /// Also for a check that found a problem.
+    Other,
+    Usage,
+    /// The plan ended, but not completed.
+    NotCompleted,
+    NotPermitted,
+    NotFound,
+    /// `--timeout` ran out; the plan goes on.
+    Timeout,
+    AwaitingApproval,
+    InvalidInput,
+    /// Server or Redis.
+    Unreachable,
+    Interrupted,
+}
+
+impl Exit {
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Other => 1,
+            Self::Usage => 2,
+            Self::NotCompleted => 3,
+            Self::NotPermitted => 4,
+            Self::NotFound => 5,
+            Self::Timeout => 6,
+            Self::AwaitingApproval => 7,
+            Self::InvalidInput => 8,
+            Self::Unreachable => 69,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// For a command that waited for a plan.
+    pub fn of_plan(status: PlanStatus) -> Self {
+        match status {
+            PlanStatus::Completed => Self::Done,
+            PlanStatus::AwaitingApproval => Self::AwaitingApproval,
+            PlanStatus::Partial | PlanStatus::Failed | PlanStatus::Cancelled | PlanStatus::Rejected => {
+                Self::NotCompleted
+            }
+            PlanStatus::Planning | PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused => Self::Other,
+        }
+    }
+
+    /// For an answer of the API that is no success.
+    pub fn of_status(http: u16, code: Option<ErrorCode>) -> Self {
+        let down = [ErrorCode::StoreUnavailable, ErrorCode::DataLost, ErrorCode::UnsafeStore, ErrorCode::NotReady];
+        match http {
+            401 | 403 => Self::NotPermitted,
+            404 | 410 => Self::NotFound,
+            400 | 413 | 415 | 422 => Self::InvalidInput,
+            502 | 504 => Self::Unreachable,
+            503 if code.is_none_or(|code| down.contains(&code)) => Self::Unreachable,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Why a command failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    pub exit: Exit,
+    /// What happened, and why.
+    pub message: String,
+    /// What to do about it; may be empty.
+    pub help: String,
+    /// What the server said, where it was the server.
+    pub problem: Option<Box<Problem>>,
+}
+
+/// What a command gives.
+pub type Outcome = Result<Exit, Failed>;
+
+impl Failed {
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), help: String::new(), problem: None }
+    }
+
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Exit::InvalidInput, message)
+    }
+
+    pub fn other(message: impl fmt::Display) -> Self {
+        Self::new(Exit::Other, message.to_string())
+    }
+
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = help.into();
+        self
+    }
+
+    /// What a program reads: a problem object with the exit code.
+    pub fn to_json(&self) -> serde_json::Value {
+        let mut value = match &self.problem {
+            Some(problem) => serde_json::to_value(problem).expect("a problem always has a JSON form"),
+            None => serde_json::json!({ "title": self.message, "detail": self.message }),
+        };
+        value["exit_code"] = self.exit.code().into();
+        if !self.help.is_empty() {
+            value["help"] = self.help.clone().into();
+        }
+        value
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.problem {
+            Some(problem) => write!(f, "{problem}")?,
+            None => f.write_str(&self.message)?,
+        }
+        if self.help.is_empty() { Ok(()) } else { write!(f, "\n  help: {}", self.help) }
+    }
+}
+
+impl std::error::Error for Failed {}
+
+impl From<Problem> for Failed {
+    fn from(problem: Problem) -> Self {
+        Self {
+            exit: Exit::of_status(problem.status, Some(problem.code)),
+            message: problem.detail.clone(),
+            help: String::new(),
+            problem: Some(Box::new(problem)),
+        }
+    }
+}
+
+impl From<BrokerError> for Failed {
+    fn from(error: BrokerError) -> Self {
+        let (exit, help) = match &error {
+            BrokerError::Unavailable(_) => (Exit::Unreachable, "check the address, or start one with: redis-server"),
+            BrokerError::OutOfMemory => (Exit::Other, "raise `maxmemory`, or wait for running plans to end"),
+            BrokerError::DataLost(_) => (Exit::Other, "check that this is the right Redis; see: goalmill doctor"),
+            BrokerError::Unsafe(_) => {
+                (Exit::Other, "set `maxmemory-policy noeviction`, or `redis.allow_unsafe = true` for a trial")
+            }
+            BrokerError::Corrupt(_) => (Exit::Other, "check that nothing else writes to the `goalmill:` keys"),
+        };
+        Self::new(exit, error.to_string()).help(help)
+    }
+}
+
+impl From<std::io::Error> for Failed {
+    fn from(error: std::io::Error) -> Self {
+        Self::other(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_of_the_api_have_exit_codes() {
+        let code = |http, code| Exit::of_status(http, code).code();
+        assert_eq!(code(404, Some(ErrorCode::PlanNotFound)), 5);
+        assert_eq!(code(401, None), 4);
+        assert_eq!(code(403, None), 4);
+        assert_eq!(code(422, Some(ErrorCode::InvalidPlan)), 8);
+        assert_eq!(code(400, Some(ErrorCode::InvalidRequest)), 8);
+        assert_eq!(code(409, Some(ErrorCode::PlanFinal)), 1);
+        assert_eq!(code(503, Some(ErrorCode::StoreUnavailable)), 69);
+        assert_eq!(code(503, Some(ErrorCode::MemoryPressure)), 1);
+        assert_eq!(code(500, Some(ErrorCode::Internal)), 1);
+    }
+
+    #[test]
+    fn only_a_completed_plan_is_done() {
+        for status in PlanStatus::ALL {
+            let exit = Exit::of_plan(*status);
+            assert_eq!(exit == Exit::Done, *status == PlanStatus::Completed, "{status}");
+            if status.is_final() && *status != PlanStatus::Completed {
+                assert_eq!(exit.code(), 3, "{status}");
+            }
+        }
+        assert_eq!(Exit::of_plan(PlanStatus::AwaitingApproval).code(), 7);
+    }
+
+    #[test]
+    fn an_unreachable_redis_is_69() {
+        assert_eq!(Failed::from(BrokerError::Unavailable("refused".into())).exit.code(), 69);
+    }
+
+    #[test]
+    fn a_failure_is_a_problem_object_for_programs() {
+        let failed = Failed::from(Problem::new(ErrorCode::PlanNotFound, "there is no plan `p0-x`")).help("list them");
+        let value = failed.to_json();
+        assert_eq!(value["code"], "PLAN_NOT_FOUND");
+        assert_eq!(value["exit_code"], 5);
+        assert_eq!(value["help"], "list them");
+    }
+}

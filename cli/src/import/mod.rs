@@ -1,0 +1,3 @@
+//! Plans made of other systems' workflows.
+
+pub mod wfformat;

@@ -1,0 +1,131 @@
+//! Where results go: one screen that knows the format, the colours and whether anybody is looking.
+
+mod paint;
+mod table;
+mod time;
+
+use std::io::{self, IsTerminal, Write};
+
+use goalmill_common::config::environment;
+use serde::Serialize;
+
+pub use paint::{Paint, Tone, mark, plan_tone, step_tone};
+pub use table::Table;
+pub use time::{age, seconds};
+
+use crate::args::{ColorWhen, Format, Globals};
+use crate::exit::Failed;
+
+/// Standard output and standard error, in the caller's format.
+#[derive(Clone, Debug)]
+pub struct Screen {
+    pub format: Format,
+    pub paint: Paint,
+    quiet: bool,
+    /// Whether standard output is a terminal.
+    pub live: bool,
+}
+
+impl Screen {
+    pub fn new(globals: &Globals) -> Self {
+        let live = io::stdout().is_terminal();
+        let colours = match globals.color {
+            ColorWhen::Always => true,
+            ColorWhen::Never => false,
+            ColorWhen::Auto => {
+                live && environment("NO_COLOR").is_none() && environment("TERM").is_none_or(|term| term != "dumb")
+            }
+        };
+        Self { format: globals.output.unwrap_or(Format::Table), paint: Paint::new(colours), quiet: globals.quiet, live }
+    }
+
+    /// Whether people read the output.
+    pub fn is_for_people(&self) -> bool {
+        self.format == Format::Table
+    }
+
+    /// Prints a line to standard output.
+    pub fn line(&self, text: impl AsRef<str>) -> Result<(), Failed> {
+        write_all(text.as_ref(), true)
+    }
+
+    /// Prints text as it is to standard output.
+    pub fn text(&self, text: &str) -> Result<(), Failed> {
+        write_all(text, false)
+    }
+
+    /// Says something besides the result: on standard error, unless `--quiet`.
+    pub fn note(&self, text: impl AsRef<str>) {
+        if !self.quiet {
+            drop(writeln!(io::stderr(), "{}", text.as_ref()));
+        }
+    }
+
+    /// Warns on standard error.
+    pub fn warn(&self, text: impl AsRef<str>) {
+        self.note(format!("warning: {}", text.as_ref()));
+    }
+
+    /// Prints one thing: as `people` for people, as `name` where only names are wanted.
+    pub fn show<T: Serialize>(
+        &self,
+        value: &T,
+        name: &str,
+        people: impl FnOnce(Paint) -> String,
+    ) -> Result<(), Failed> {
+        match self.format {
+            Format::Table => self.text(&ended(people(self.paint))),
+            Format::Name => self.line(name),
+            Format::Json => self.line(json(value, self.live)),
+            Format::Jsonl => self.line(json(value, false)),
+            Format::Yaml => self.text(&yaml(value)),
+        }
+    }
+
+    /// Prints a list; `document` is the whole of it.
+    pub fn list<D: Serialize, T: Serialize>(
+        &self,
+        document: &D,
+        items: &[T],
+        name: impl Fn(&T) -> String,
+        people: impl FnOnce(Paint) -> String,
+    ) -> Result<(), Failed> {
+        match self.format {
+            Format::Name => items.iter().try_for_each(|item| self.line(name(item))),
+            Format::Jsonl => items.iter().try_for_each(|item| self.line(json(item, false))),
+            Format::Table | Format::Json | Format::Yaml => self.show(document, "", people),
+        }
+    }
+}
+
+fn ended(mut text: String) -> String {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}
+
+/// JSON text; `pretty` for a terminal.
+pub fn json<T: Serialize>(value: &T, pretty: bool) -> String {
+    let text = if pretty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
+    text.expect("plain data always has a JSON text")
+}
+
+/// YAML text, through JSON, so that both show the same.
+pub fn yaml<T: Serialize>(value: &T) -> String {
+    let value = serde_json::to_value(value).expect("plain data always has a JSON form");
+    serde_yaml_ng::to_string(&value).expect("JSON always has a YAML text")
+}
+
+/// Writes to standard output; a reader that went away (`| head`) ends the program quietly.
+fn write_all(text: &str, newline: bool) -> Result<(), Failed> {
+    let mut out = io::stdout().lock();
+    let written = out
+        .write_all(text.as_bytes())
+        .and_then(|()| if newline { out.write_all(b"\n") } else { Ok(()) })
+        .and_then(|()| out.flush());
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        other => other.map_err(|error| Failed::other(format!("standard output cannot be written: {error}"))),
+    }
+}

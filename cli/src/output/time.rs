@@ -1,0 +1,45 @@
+//! Times and durations for people.
+
+use goalmill_common::clock::{Clock, parse_rfc3339};
+
+/// How long ago an RFC 3339 time was: `12 s`, `3 min`, `2 h`, `5 d`.
+pub fn age(time: &str, clock: &Clock) -> String {
+    match parse_rfc3339(time) {
+        Some(ms) => span(clock.now_ms().saturating_sub(ms)),
+        None => time.into(),
+    }
+}
+
+fn span(ms: u64) -> String {
+    match ms / 1_000 {
+        s @ 0..=119 => format!("{s} s"),
+        s @ 120..=7_199 => format!("{} min", s / 60),
+        s @ 7_200..=172_799 => format!("{} h", s / 3_600),
+        s => format!("{} d", s / 86_400),
+    }
+}
+
+/// Milliseconds as seconds with as many digits as help: `0.04 s`, `1.1 s`, `75 s`.
+pub fn seconds(ms: u64) -> String {
+    let s = ms as f64 / 1_000.0;
+    match ms {
+        0..=999 => format!("{s:.2} s"),
+        1_000..=59_999 => format!("{s:.1} s"),
+        _ => format!("{} min {} s", ms / 60_000, ms / 1_000 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_short() {
+        assert_eq!(seconds(40), "0.04 s");
+        assert_eq!(seconds(1_130), "1.1 s");
+        assert_eq!(seconds(75_000), "1 min 15 s");
+        let clock = Clock::from_fn(|| 10_000_000);
+        assert_eq!(age(&goalmill_common::clock::rfc3339(9_995_000), &clock), "5 s");
+        assert_eq!(age(&goalmill_common::clock::rfc3339(0), &clock), "2 h");
+    }
+}

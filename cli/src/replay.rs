@@ -1,0 +1,208 @@
+//! `replay`: folds an exported log again, with the code that runs live, and says what state it gives.
+
+use goalmill_common::event::Record;
+use goalmill_common::json::Json;
+use goalmill_common::view::PlanView;
+use goalmill_engine::{PlanState, apply};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::args::ReplayArgs;
+use crate::commands::read_file;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::{Screen, plan_tone};
+
+/// Differences listed at once.
+const DIFFERENCES_MAX: usize = 20;
+
+#[derive(Debug, Serialize)]
+struct Replayed {
+    plan_id: String,
+    status: goalmill_common::status::PlanStatus,
+    events: u64,
+    revision: u32,
+    counts: goalmill_common::status::Counts,
+    /// FNV-1a, 64 bit, of the folded state as JSON: equal states have equal digests.
+    digest: String,
+}
+
+pub fn run(screen: &Screen, args: &ReplayArgs) -> Outcome {
+    let text = read_file(&args.file)?;
+    let state = fold(&text).map_err(|why| Failed::invalid(format!("{}: {why}", args.file)))?;
+    let view = state.view(true);
+    if let Some(path) = &args.expect {
+        let path = path.to_string_lossy();
+        let expected = serde_json::from_str(&read_file(&path)?)
+            .map_err(|error| Failed::invalid(format!("{path}: it is no plan: {error}")))?;
+        same(&view, &expected).map_err(|why| Failed::invalid(format!("{path}: {why}")))?;
+    }
+    let summary = &view.summary;
+    let replayed = Replayed {
+        plan_id: summary.plan_id.to_string(),
+        status: summary.status,
+        events: summary.seq,
+        revision: summary.revision,
+        counts: summary.counts,
+        digest: digest(&view),
+    };
+    screen.show(&replayed, &replayed.plan_id, |paint| {
+        let counts = replayed.counts;
+        let agrees = if args.expect.is_some() { "\n  agrees with the expected state" } else { "" };
+        format!(
+            "{}  {} · {} events · revision {}\n  steps   {} total · {} completed · {} failed · {} skipped · {} in progress · \
+             {} pending\n  digest  {}{agrees}",
+            replayed.plan_id,
+            paint.tone(plan_tone(replayed.status), replayed.status.as_str()),
+            replayed.events,
+            replayed.revision,
+            counts.total,
+            counts.completed,
+            counts.failed,
+            counts.skipped,
+            counts.in_progress,
+            counts.pending,
+            replayed.digest,
+        )
+    })?;
+    Ok(Exit::Done)
+}
+
+/// Folds a log, one event a line; says at which line it does not add up.
+fn fold(text: &str) -> Result<PlanState, String> {
+    let mut state = PlanState::default();
+    for (place, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let at = |why: String| format!("line {}: {why}", place + 1);
+        let record = Record::from_line(line).map_err(|error| at(error.to_string()))?;
+        apply(&mut state, &record).map_err(|error| at(error.to_string()))?;
+    }
+    if state.seq() == 0 { Err("the log is empty".into()) } else { Ok(state) }
+}
+
+/// Compares the folded state with one that was served.
+fn same(folded: &PlanView, expected: &Value) -> Result<(), String> {
+    let folded = serde_json::to_value(folded).expect("a plan always has a JSON form");
+    let mut differences = Vec::new();
+    compare("", &folded, expected, &mut differences);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let more = differences.len().saturating_sub(DIFFERENCES_MAX);
+    differences.truncate(DIFFERENCES_MAX);
+    let more = if more > 0 { format!("\n  … and {more} more") } else { String::new() };
+    Err(format!("the log gives another state:\n  {}{more}", differences.join("\n  ")))
+}
+
+fn compare(place: &str, folded: &Value, expected: &Value, differences: &mut Vec<String>) {
+    match (folded, expected) {
+        (Value::Object(a), Value::Object(b)) => {
+            let names: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+            for name in names {
+                let (a, b) = (a.get(name).unwrap_or(&Value::Null), b.get(name).unwrap_or(&Value::Null));
+                compare(&format!("{place}/{name}"), a, b, differences);
+            }
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            for (i, (a, b)) in a.iter().zip(b).enumerate() {
+                compare(&format!("{place}/{i}"), a, b, differences);
+            }
+        }
+        (a, b) if a == b => {}
+        (a, b) => differences.push(format!("`{place}` is {} in the log, {} expected", brief(a), brief(b))),
+    }
+}
+
+fn brief(value: &Value) -> String {
+    crate::watch::short(&value.to_string())
+}
+
+fn digest(view: &PlanView) -> String {
+    let text = Json::of(view);
+    let hash = text
+        .text()
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    format!("{hash:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use goalmill_common::event::{
+        Event, GoalAccepted, PlanCreated, PlanEnded, PlanEvent, PlanValidated, StepCompleted, StepEvent, StepQueued,
+        StepStarted,
+    };
+    use goalmill_common::goal::Goal;
+    use goalmill_common::plan::{Plan, Step};
+    use goalmill_common::status::PlanStatus;
+
+    use super::*;
+
+    fn log() -> Vec<String> {
+        let plan = |event| Event::Plan(event);
+        let step = |attempt, event| Event::Step { step: "a".into(), attempt, event };
+        let accepted = GoalAccepted {
+            plan_id: "p0-0000000000000001".into(),
+            goal: Goal { description: "test".into(), ..Goal::default() },
+            submission: "s".into(),
+            source: "test".into(),
+            secret: "secret".into(),
+            parent: None,
+            traceparent: None,
+            deadline_ms: 9_000_000_000_000,
+        };
+        let created = PlanCreated {
+            plan: Plan { steps: vec![Step::new("a", "echo")], ..Plan::default() }.into(),
+            planner: "submitted".into(),
+            confidence: 1.0,
+            provenance: None,
+        };
+        let validated = PlanValidated { warnings: vec![], routes: vec![], critical_path_seconds: 0.0 };
+        let completed = StepCompleted { outputs: Json::empty_object(), finished_ms: Some(9), cost: 0.0, tokens: 0 };
+        let ended = PlanEnded { status: PlanStatus::Completed, failure: None, reason: String::new() };
+        let started = StepStarted { worker: Some("w".into()), started_ms: 8, due_ms: 99 };
+        let events = vec![
+            plan(PlanEvent::GoalAccepted(Box::new(accepted))),
+            plan(PlanEvent::PlanCreated(Box::new(created))),
+            plan(PlanEvent::PlanValidated(Box::new(validated))),
+            step(0, StepEvent::Ready),
+            step(1, StepEvent::Queued(Box::new(StepQueued { agent_type: "echo".into(), due_ms: 99 }))),
+            step(1, StepEvent::Started(Box::new(started))),
+            step(1, StepEvent::Completed(Box::new(completed))),
+            plan(PlanEvent::Completed(Box::new(ended))),
+        ];
+        let number = |(seq, event)| Record { seq, time_ms: 1_000 + seq, actor: None, event }.to_line();
+        (1..).zip(events).map(number).collect()
+    }
+
+    #[test]
+    fn a_whole_log_gives_the_same_digest_each_time() {
+        let text = log().join("\n");
+        let state = fold(&text).expect("the log adds up");
+        assert_eq!(state.status(), PlanStatus::Completed);
+        assert_eq!(digest(&state.view(true)), digest(&fold(&text).expect("it still does").view(true)));
+    }
+
+    #[test]
+    fn gaps_swaps_and_repeats_are_refused_with_their_place() {
+        let mut gap = log();
+        gap.remove(3);
+        assert!(fold(&gap.join("\n")).expect_err("there is a gap").starts_with("line 4: "));
+        let mut swap = log();
+        swap.swap(4, 5);
+        assert!(fold(&swap.join("\n")).expect_err("two are swapped").starts_with("line 5: "));
+        let mut repeat = log();
+        repeat.insert(2, repeat[1].clone());
+        assert!(fold(&repeat.join("\n")).expect_err("one comes twice").starts_with("line 3: "));
+        assert!(fold("").expect_err("it is empty").contains("empty"));
+        assert!(fold("{").expect_err("it is no JSON").starts_with("line 1: "));
+    }
+
+    #[test]
+    fn another_state_is_told_apart() {
+        let view = fold(&log().join("\n")).expect("the log adds up").view(true);
+        let mut served = serde_json::to_value(&view).expect("a plan has a JSON form");
+        assert_eq!(same(&view, &served), Ok(()));
+        served["steps"][0]["status"] = "failed".into();
+        let why = same(&view, &served).expect_err("a step differs");
+        assert!(why.contains("`/steps/0/status` is \"completed\" in the log, \"failed\" expected"), "{why}");
+    }
+}

@@ -1,0 +1,81 @@
+//! What `dev` says when it is up: exact addresses and the next command, nothing else.
+
+use std::net::SocketAddr;
+
+use goalmill_common::config::Settings;
+use goalmill_worker::executor::demo;
+
+use super::store::Store;
+use crate::args::{DevArgs, SERVER};
+use crate::client::Client;
+use crate::exit::Failed;
+use crate::output::{Screen, Tone};
+
+/// Characters of a line of agents.
+const WIDTH: usize = 76;
+
+pub async fn print(
+    screen: &Screen,
+    args: &DevArgs,
+    settings: &Settings,
+    store: &Store,
+    client: &Client,
+    metrics: Option<SocketAddr>,
+) -> Result<(), Failed> {
+    let base = client.base();
+    let paint = screen.paint;
+    let dim = |text: &str| paint.tone(Tone::Dim, text);
+    let version = env!("CARGO_PKG_VERSION");
+    let mut lines = vec![
+        format!(
+            "{} · development mode, not for production · {}",
+            paint.tone(Tone::Bold, format!("goalmill {version}")),
+            store.promise
+        ),
+        String::new(),
+    ];
+    let mut fact = |name: &str, value: String| lines.push(format!("  {name:<11} {value}"));
+    if client.has_page().await {
+        fact("Web page", base.into());
+    }
+    fact("API", format!("{base}/v1"));
+    if let Some(metrics) = metrics {
+        fact("Metrics", format!("http://{metrics}/metrics"));
+    }
+    fact("Store", store.place.clone());
+    fact("Planner", planner(&settings.planner.order));
+    let names: Vec<String> = demo::agents().iter().map(|agent| agent.agent_type.to_string()).collect();
+    for (place, line) in wrapped(&names).into_iter().enumerate() {
+        fact(if place == 0 { "Agents" } else { "" }, line);
+    }
+    fact("", dim("(demo data, not real prices)"));
+    lines.push(String::new());
+    if !args.demo {
+        let server = if base == SERVER { String::new() } else { format!(" --server {base}") };
+        lines.push("Try, in another terminal:".into());
+        lines.push(format!("  goalmill submit '{}' --watch{server}", super::super::DEMO_GOAL));
+        lines.push("Ctrl-C stops everything.".into());
+    }
+    if screen.is_for_people() {
+        lines.iter().try_for_each(|line| screen.line(line))
+    } else {
+        lines.iter().for_each(|line| screen.note(line));
+        Ok(())
+    }
+}
+
+fn planner(order: &[String]) -> String {
+    let names = order.join(", ");
+    if order.iter().any(|name| name == "llm") { names } else { format!("{names} (deterministic; no API key needed)") }
+}
+
+fn wrapped(names: &[String]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for name in names {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + name.len() + 3 <= WIDTH => line.push_str(&format!(" · {name}")),
+            _ => lines.push(name.clone()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,118 @@
+//! `goalmill dev`: scheduler, worker and demo agents in one process.
+
+mod banner;
+mod ports;
+mod session;
+mod store;
+
+use goalmill_common::clock::Clock;
+use goalmill_common::config::Settings;
+use goalmill_common::random::Random;
+use goalmill_worker::executor::demo::{self, DemoServer};
+
+use super::signals::Signals;
+use super::worker::{self, Executors};
+use super::{load, metrics_address, scheduler};
+use crate::args::DevArgs;
+use crate::client::Client;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::Screen;
+
+/// Running tasks get this long when the process ends, unless the settings say otherwise, in milliseconds.
+const DRAIN_MS: u64 = 2_000;
+
+pub async fn run(screen: &Screen, args: &DevArgs) -> Outcome {
+    let mut settings = settings(args)?;
+    let mut signals = Signals::listen()?;
+    let clock = Clock::system();
+    let store = store::open(args, &mut settings, &clock).await?;
+    let running = goalmill_scheduler::start(goalmill_scheduler::Options {
+        settings: settings.clone(),
+        broker: store.broker.clone(),
+        clock: clock.clone(),
+        random: Random::system(),
+    });
+    let running = tokio::select! {
+        running = running => running.map_err(scheduler::failed)?,
+        () = signals.next() => return Ok(Exit::Interrupted),
+    };
+    let api = running.api().ok_or_else(|| Failed::other("the API has no address: set `api.listen`"))?;
+    let client = Client::new(&format!("http://{api}"))?;
+    let agents = demo::serve().await?;
+    let worker = start_worker(&settings, &store, &agents, &clock).await?;
+    for card in demo::agents() {
+        client.register(&card).await?;
+    }
+    banner::print(screen, args, &settings, &store, &client, running.metrics()).await?;
+    let exit = serve(screen, args, &client, &mut signals).await;
+    worker::end(&worker, &mut signals).await;
+    tokio::select! {
+        () = running.stop() => {}
+        () = signals.next() => {}
+    }
+    exit
+}
+
+/// Runs the demo when it is asked for, and stays up until a signal unless the demo is all.
+async fn serve(screen: &Screen, args: &DevArgs, client: &Client, signals: &mut Signals) -> Outcome {
+    let mut exit = Exit::Done;
+    if args.demo {
+        exit = session::run(screen, args, client).await?;
+        if !args.keep || exit == Exit::Interrupted {
+            return Ok(exit);
+        }
+        screen.note("still up; Ctrl-C stops everything");
+    }
+    signals.next().await;
+    screen.note("stopping");
+    Ok(exit)
+}
+
+fn settings(args: &DevArgs) -> Result<Settings, Failed> {
+    let redis = args.redis.clone().filter(|url| url != store::AUTO);
+    let loaded = load(
+        args.config.as_deref(),
+        &[
+            ("redis.url", redis),
+            ("api.listen", args.listen.clone()),
+            ("metrics.listen", metrics_address(args.metrics.clone())),
+            ("worker.slots", args.slots.map(|slots| slots.to_string())),
+        ],
+    )?;
+    let is_default = |path: &str| loaded.origin(path) == goalmill_common::config::Origin::Default;
+    let mut settings = loaded.settings.clone();
+    if is_default("api.listen") {
+        settings.api.listen = ports::free(&settings.api.listen);
+    }
+    if is_default("metrics.listen") {
+        settings.metrics.listen = ports::free(&settings.metrics.listen);
+    }
+    if is_default("worker.drain_ms") {
+        settings.worker.drain_ms = DRAIN_MS;
+    }
+    Ok(settings)
+}
+
+/// A worker for the demo agents, which it calls over HTTP as it would any other service, and for those that the
+/// settings name.
+async fn start_worker(
+    settings: &Settings,
+    store: &store::Store,
+    agents: &DemoServer,
+    clock: &Clock,
+) -> Result<goalmill_worker::Running, Failed> {
+    let mut settings = settings.worker.clone();
+    for (agent_type, executor) in agents.settings() {
+        settings.agents.entry(agent_type).or_insert(executor);
+    }
+    let mut executors: Executors = demo::executors();
+    worker::restrict(&mut settings, &mut executors, &[])?;
+    let options = goalmill_worker::Options {
+        settings,
+        broker: store.broker.clone(),
+        clock: clock.clone(),
+        random: Random::system(),
+        executors,
+    };
+    goalmill_worker::start(options).await.map_err(worker::failed)
+}

@@ -1,0 +1,82 @@
+//! The demo: submits a goal as anybody would, shows it run, prints what came of it.
+
+use goalmill_common::random::Random;
+use goalmill_common::view::Results;
+use serde_json::{Value, json};
+
+use crate::args::DevArgs;
+use crate::client::Client;
+use crate::commands::show_results;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::{Screen, Table, Tone};
+use crate::watch::{Patience, Source, Waited, left_alone, wait};
+
+pub async fn run(screen: &Screen, args: &DevArgs, client: &Client) -> Outcome {
+    if screen.is_for_people() {
+        screen.line(format!("$ goalmill submit '{}' --watch", args.goal))?;
+    }
+    let key = format!("demo-{}", Random::system().token());
+    let accepted = client.submit_goal(&json!({ "description": args.goal }), &key).await?;
+    let patience = Patience { show: true, stop_at_approval: !args.keep, timeout: None };
+    let waited = wait(screen, Source::Api(client.clone()), &accepted.plan_id, patience).await?;
+    if let Waited::Interrupted = waited {
+        screen.note("\nstopping");
+        return Ok(Exit::Interrupted);
+    }
+    let exit = left_alone(screen, &accepted.plan_id, &waited);
+    let Waited::Settled(_) = waited else { return Ok(exit) };
+    let results = client.results(&accepted.plan_id).await?;
+    if screen.is_for_people() && exit == Exit::Done {
+        people(screen, &results)?;
+    } else {
+        show_results(screen, &results)?;
+    }
+    Ok(exit)
+}
+
+/// The bill, where a step made one, else everything.
+fn people(screen: &Screen, results: &Results) -> Result<(), Failed> {
+    screen.line("")?;
+    match results.results.iter().find_map(|(step, outputs)| Some((step, bill(outputs)?))) {
+        Some((step, (rows, last))) => {
+            screen.line(
+                screen.paint.tone(Tone::Bold, format!("Results (outputs of step {step}; demo data, not real prices)")),
+            )?;
+            let mut table = Table::new(&["", "", ""]).right(&[1]);
+            rows.into_iter().for_each(|(name, amount)| table.row([format!("  {name}"), format!("{amount:.2}")]));
+            screen.text(&table.render(screen.paint, ""))?;
+            if !last.is_empty() {
+                screen.line(format!("  {last}"))?;
+            }
+            Ok(())
+        }
+        None => show_results(screen, results),
+    }
+}
+
+/// The items of a bill, their total, and what the step says of it.
+fn bill(outputs: &Value) -> Option<(Vec<(String, f64)>, String)> {
+    let items = outputs.get("items")?.as_array()?;
+    let item = |item: &Value| Some((item.get("name")?.as_str()?.replace('_', " "), item.get("amount")?.as_f64()?));
+    let mut rows: Vec<(String, f64)> = items.iter().map(item).collect::<Option<_>>()?;
+    rows.push(("total".into(), outputs.get("total")?.as_f64()?));
+    let last = outputs.get("summary").and_then(Value::as_str).unwrap_or_default();
+    Some((rows, last.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bill_has_items_and_a_total() {
+        let outputs = json!({
+            "items": [{"name": "flights", "amount": 612.0}, {"name": "meals_and_transport", "amount": 285}],
+            "total": 897.0, "summary": "within budget",
+        });
+        let rows = vec![("flights".into(), 612.0), ("meals and transport".into(), 285.0), ("total".into(), 897.0)];
+        assert_eq!(bill(&outputs), Some((rows, "within budget".into())));
+        assert_eq!(bill(&json!({"items": [1], "total": 1})), None);
+        assert_eq!(bill(&json!({"total": 1})), None);
+    }
+}

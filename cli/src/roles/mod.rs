@@ -1,0 +1,33 @@
+//! The processes: what runs until a signal ends it.
+
+pub mod dev;
+pub mod scheduler;
+mod signals;
+pub mod worker;
+
+use std::path::Path;
+
+use goalmill_common::config::{Loaded, Override};
+
+use crate::args::RoleArgs;
+use crate::commands::settings;
+use crate::exit::Failed;
+
+/// The goal of the demo.
+pub const DEMO_GOAL: &str = "Plan a 3-day trip to Paris in May with a $2000 budget";
+
+/// Loads the settings of a role.
+fn prepare(role: &RoleArgs, flags: &[(&'static str, Option<String>)]) -> Result<Loaded, Failed> {
+    load(role.config.as_deref(), &[&[("redis.url", role.redis.clone())], flags].concat())
+}
+
+/// `off` is no address: there are no metrics then.
+fn metrics_address(flag: Option<String>) -> Option<String> {
+    flag.map(|address| if address == "off" { String::new() } else { address })
+}
+
+/// Loads settings with those flags that were given.
+fn load(config: Option<&Path>, flags: &[(&'static str, Option<String>)]) -> Result<Loaded, Failed> {
+    let given: Vec<Override> = flags.iter().filter_map(|(path, value)| Some((*path, value.clone()?))).collect();
+    settings(config, &given)
+}

@@ -1,0 +1,51 @@
+//! `goalmill scheduler`: API, planners, router, shards.
+
+use goalmill_common::clock::Clock;
+use goalmill_common::random::Random;
+use goalmill_scheduler::{Options, StartError};
+use tracing::info;
+
+use super::signals::Signals;
+use crate::args::SchedulerArgs;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::Screen;
+
+pub async fn run(screen: &Screen, args: &SchedulerArgs) -> Outcome {
+    let metrics = super::metrics_address(args.metrics.clone());
+    let loaded = super::prepare(&args.role, &[("api.listen", args.listen.clone()), ("metrics.listen", metrics)])?;
+    if args.check_config {
+        screen.line("the settings are good; see them: goalmill config")?;
+        return Ok(Exit::Done);
+    }
+    let settings = loaded.settings;
+    let mut signals = Signals::listen()?;
+    let broker = goalmill_broker::redis::connect(&settings.redis).await?;
+    let options = Options { settings, broker, clock: Clock::system(), random: Random::system() };
+    let running = tokio::select! {
+        running = goalmill_scheduler::start(options) => running.map_err(failed)?,
+        () = signals.next() => return Ok(Exit::Done),
+    };
+    if let Some(api) = running.api() {
+        info!("the api listens on http://{api}");
+    }
+    if let Some(metrics) = running.metrics() {
+        info!("the metrics are at http://{metrics}/metrics");
+    }
+    signals.next().await;
+    info!("stopping; a second signal stops at once");
+    tokio::select! {
+        () = running.stop() => Ok(Exit::Done),
+        () = signals.next() => Ok(Exit::Interrupted),
+    }
+}
+
+/// Why the scheduler did not start, with what to do about it.
+pub fn failed(error: StartError) -> Failed {
+    match error {
+        StartError::Broker(error) => error.into(),
+        StartError::Listen { .. } => {
+            Failed::new(Exit::Other, error.to_string()).help("name a free address: --listen 127.0.0.1:0")
+        }
+        StartError::Planner(_) => Failed::invalid(error.to_string()),
+    }
+}

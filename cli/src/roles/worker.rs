@@ -1,0 +1,116 @@
+//! `goalmill worker`: serves agent types until a signal drains it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use goalmill_common::clock::Clock;
+use goalmill_common::config::WorkerSettings;
+use goalmill_common::id::AgentType;
+use goalmill_common::random::Random;
+use goalmill_worker::executor::Executor;
+use goalmill_worker::executor::demo;
+use goalmill_worker::{Options, Running, StartError};
+use tracing::info;
+
+use super::signals::Signals;
+use crate::args::WorkerRunArgs;
+use crate::exit::{Exit, Failed, Outcome};
+
+/// Executors that are built in, by agent type.
+pub type Executors = BTreeMap<AgentType, Arc<dyn Executor>>;
+
+pub async fn run(args: &WorkerRunArgs) -> Outcome {
+    let loaded = super::prepare(
+        &args.role,
+        &[
+            ("worker.slots", args.slots.map(|slots| slots.to_string())),
+            ("worker.listen", args.listen.clone()),
+            ("worker.id", args.id.clone()),
+        ],
+    )?;
+    let mut settings = loaded.settings.worker;
+    let mut executors = if args.demo { demo::executors() } else { Executors::new() };
+    restrict(&mut settings, &mut executors, &args.agents)?;
+    let mut signals = Signals::listen()?;
+    let broker = goalmill_broker::redis::connect(&loaded.settings.redis).await?;
+    let options = Options { settings, broker, clock: Clock::system(), random: Random::system(), executors };
+    let running = goalmill_worker::start(options).await.map_err(failed)?;
+    info!("worker {} runs", running.id());
+    if let Some(address) = running.address() {
+        info!("health and metrics are at http://{address}");
+    }
+    signals.next().await;
+    info!("draining; a second signal hands everything back at once");
+    end(&running, &mut signals).await;
+    info!("worker {} has ended", running.id());
+    Ok(Exit::Done)
+}
+
+/// Drains; hands everything back at the next signal.
+pub async fn end(running: &Running, signals: &mut Signals) {
+    tokio::select! {
+        () = running.drain() => {}
+        () = signals.next() => running.hand_back().await,
+    }
+}
+
+/// Keeps only the agent types named in `wanted`, when any are; what settings name wins over what is built in.
+pub fn restrict(settings: &mut WorkerSettings, executors: &mut Executors, wanted: &[String]) -> Result<(), Failed> {
+    executors.retain(|agent_type, _| !settings.agents.contains_key(agent_type));
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let wanted: BTreeSet<&str> = wanted.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
+    let known: BTreeSet<&str> = settings.agents.keys().chain(executors.keys()).map(AgentType::as_str).collect();
+    let missing: Vec<&str> = wanted.difference(&known).copied().collect();
+    if !missing.is_empty() {
+        let known = known.into_iter().collect::<Vec<_>>().join(", ");
+        let known = if known.is_empty() { "none".to_owned() } else { known };
+        return Err(Failed::new(
+            Exit::Usage,
+            format!("nothing here can serve {}; there are: {known}", missing.join(", ")),
+        )
+        .help("name executors under `worker.agents` in the settings, or serve the demo agents: --demo"));
+    }
+    settings.agents.retain(|agent_type, _| wanted.contains(agent_type.as_str()));
+    executors.retain(|agent_type, _| wanted.contains(agent_type.as_str()));
+    Ok(())
+}
+
+/// Why the worker did not start, with what to do about it.
+pub fn failed(error: StartError) -> Failed {
+    match error {
+        StartError::Broker(error) => error.into(),
+        StartError::NoAgents => Failed::new(Exit::Usage, error.to_string()).help("try: goalmill worker --demo"),
+        StartError::Executor { .. } => {
+            Failed::invalid(error.to_string()).help("see the settings: goalmill config worker")
+        }
+        StartError::Listen { .. } => Failed::new(Exit::Other, error.to_string()).help("name a free address: --listen"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> WorkerSettings {
+        let agents = [("mine".into(), serde_json::json!({"kind": "http"}))];
+        WorkerSettings { agents: agents.into(), ..WorkerSettings::default() }
+    }
+
+    #[test]
+    fn only_the_wanted_agent_types_are_served() {
+        let (mut settings, mut executors) = (settings(), demo::executors());
+        restrict(&mut settings, &mut executors, &["sleep".into(), " mine".into()]).expect("both are known");
+        assert_eq!(settings.agents.len(), 1);
+        assert_eq!(executors.keys().map(AgentType::as_str).collect::<Vec<_>>(), ["sleep"]);
+    }
+
+    #[test]
+    fn an_unknown_agent_type_is_refused_with_those_that_are_known() {
+        let (mut settings, mut executors) = (settings(), Executors::new());
+        let failed = restrict(&mut settings, &mut executors, &["sleep".into()]).expect_err("`sleep` needs --demo");
+        assert_eq!(failed.exit, Exit::Usage);
+        assert!(failed.to_string().contains("can serve sleep; there are: mine"), "{failed}");
+    }
+}

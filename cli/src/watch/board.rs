@@ -1,0 +1,332 @@
+//! Where a plan stands, folded from its events: what a live view needs, and no more.
+
+use std::collections::BTreeMap;
+
+use goalmill_common::event::{Event, PlanEvent, Record, StepEvent};
+use goalmill_common::failure::Failure;
+use goalmill_common::goal::{Goal, Usage};
+use goalmill_common::id::{AgentType, PlanId, StepId};
+use goalmill_common::json::Json;
+use goalmill_common::plan::Step;
+use goalmill_common::status::{Counts, PlanStatus, StepStatus};
+use goalmill_common::view::Results;
+use serde_json::{Map, Value};
+
+use super::note::note;
+
+/// One plan.
+#[derive(Clone, Debug)]
+pub struct Board {
+    pub plan: PlanId,
+    pub goal: Goal,
+    pub planner: String,
+    pub confidence: f64,
+    pub revision: u32,
+    pub status: PlanStatus,
+    pub rows: Vec<Row>,
+    places: BTreeMap<StepId, usize>,
+    /// Characters of the longest step id and agent type.
+    pub widths: (usize, usize),
+    /// Whether any step gave an amount of money.
+    pub has_money: bool,
+    pub counts: Counts,
+    pub usage: Usage,
+    /// Times of the first and the last event, Unix milliseconds.
+    pub first_ms: u64,
+    pub last_ms: u64,
+    /// Attempts that a worker began.
+    pub attempts: u32,
+    pub retries: u32,
+    pub failure: Option<Failure>,
+    pub reason: String,
+}
+
+/// One step.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub id: StepId,
+    pub agent_type: AgentType,
+    pub description: String,
+    pub dependencies: Vec<StepId>,
+    pub status: StepStatus,
+    pub attempt: u32,
+    /// When the running attempt began, and when the last one ended: by the worker's clock, Unix milliseconds.
+    pub started_ms: Option<u64>,
+    pub finished_ms: Option<u64>,
+    /// When the wait for another attempt began, and when it is due to end.
+    pub waiting_since_ms: Option<u64>,
+    pub due_ms: Option<u64>,
+    /// Waits for another attempt that are over, in milliseconds.
+    pub waits_ms: Vec<u64>,
+    pub progress: Option<f64>,
+    pub message: Option<String>,
+    pub outputs: Option<Json>,
+    /// What the outputs say of themselves: an amount, and words.
+    pub note: (String, String),
+    pub failure: Option<Failure>,
+    pub reason: String,
+}
+
+impl Row {
+    fn new(step: &Step) -> Self {
+        Self {
+            id: step.id.clone(),
+            agent_type: step.agent_type.clone(),
+            description: step.description.clone(),
+            dependencies: step.dependencies.clone(),
+            status: StepStatus::Pending,
+            attempt: 0,
+            started_ms: None,
+            finished_ms: None,
+            waiting_since_ms: None,
+            due_ms: None,
+            waits_ms: Vec::new(),
+            progress: None,
+            message: None,
+            outputs: None,
+            note: (String::new(), String::new()),
+            failure: None,
+            reason: String::new(),
+        }
+    }
+
+    /// How long the last attempt ran, in milliseconds, where the worker said so.
+    pub fn run_ms(&self) -> Option<u64> {
+        Some(self.finished_ms?.saturating_sub(self.started_ms?))
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        match (self.started_ms, self.finished_ms, other.started_ms, other.finished_ms) {
+            (Some(start), Some(end), Some(other_start), Some(other_end)) => start < other_end && other_start < end,
+            _ => false,
+        }
+    }
+}
+
+impl Board {
+    pub fn new(plan: PlanId) -> Self {
+        Self {
+            plan,
+            goal: Goal::default(),
+            planner: String::new(),
+            confidence: 0.0,
+            revision: 0,
+            status: PlanStatus::Planning,
+            rows: Vec::new(),
+            places: BTreeMap::new(),
+            widths: (0, 0),
+            has_money: false,
+            counts: Counts::default(),
+            usage: Usage::default(),
+            first_ms: 0,
+            last_ms: 0,
+            attempts: 0,
+            retries: 0,
+            failure: None,
+            reason: String::new(),
+        }
+    }
+
+    pub fn row(&self, step: &StepId) -> Option<&Row> {
+        self.places.get(step).map(|place| &self.rows[*place])
+    }
+
+    /// Completed steps that ran at the same time as `row`.
+    pub fn beside(&self, row: &Row) -> Vec<&StepId> {
+        self.rows.iter().filter(|other| other.id != row.id && row.overlaps(other)).map(|other| &other.id).collect()
+    }
+
+    /// Steps that wait for a person.
+    pub fn awaiting(&self) -> impl Iterator<Item = &StepId> {
+        self.rows.iter().filter(|row| row.status == StepStatus::AwaitingApproval).map(|row| &row.id)
+    }
+
+    /// Whether nothing goes on until a person decides.
+    pub fn awaits_a_person(&self) -> bool {
+        let moves = |row: &Row| {
+            matches!(row.status, StepStatus::Ready | StepStatus::Queued | StepStatus::Running | StepStatus::Retrying)
+        };
+        self.status == PlanStatus::AwaitingApproval
+            || (self.status == PlanStatus::Running && self.awaiting().next().is_some() && !self.rows.iter().any(moves))
+    }
+
+    /// What the steps gave so far.
+    pub fn results(&self) -> Results {
+        let completed = self.rows.iter().filter(|row| row.status == StepStatus::Completed);
+        let failed = self.rows.iter().filter(|row| row.status == StepStatus::Failed);
+        let outputs = |row: &Row| row.outputs.as_ref().map(Json::value).unwrap_or_default();
+        let failure = |row: &Row| serde_json::to_value(&row.failure).unwrap_or(Value::Null);
+        Results {
+            plan_id: self.plan.clone(),
+            status: self.status,
+            counts: self.counts,
+            usage: self.usage,
+            results: completed.map(|row| (row.id.to_string(), outputs(row))).collect::<Map<_, _>>(),
+            failures: failed.map(|row| (row.id.to_string(), failure(row))).collect::<Map<_, _>>(),
+        }
+    }
+
+    /// Takes the next event.
+    pub fn apply(&mut self, record: &Record) {
+        if self.first_ms == 0 {
+            self.first_ms = record.time_ms;
+        }
+        self.last_ms = record.time_ms;
+        match &record.event {
+            Event::Plan(event) => self.apply_to_plan(event),
+            Event::Step { step, attempt, event } => self.apply_to_step(step, *attempt, event, record.time_ms),
+        }
+    }
+
+    fn apply_to_plan(&mut self, event: &PlanEvent) {
+        match event {
+            PlanEvent::GoalAccepted(accepted) => self.goal = accepted.goal.clone(),
+            PlanEvent::PlanCreated(created) => {
+                self.planner.clone_from(&created.planner);
+                self.confidence = created.confidence;
+                self.status = PlanStatus::Running;
+                created.plan.steps.iter().for_each(|step| self.add(step));
+            }
+            PlanEvent::ApprovalRequested(_) => self.status = PlanStatus::AwaitingApproval,
+            PlanEvent::Approved(_) | PlanEvent::Resumed(_) => self.status = PlanStatus::Running,
+            PlanEvent::Rejected(why) => {
+                self.status = PlanStatus::Rejected;
+                self.reason.clone_from(&why.reason);
+            }
+            PlanEvent::ReplanTriggered(_) => self.status = PlanStatus::Replanning,
+            PlanEvent::Revised(revised) => {
+                self.status = PlanStatus::Running;
+                self.revision = revised.revision;
+                self.confidence += revised.confidence_delta;
+            }
+            PlanEvent::Paused(_) => self.status = PlanStatus::Paused,
+            PlanEvent::PlanningFailed(why) => self.reason.clone_from(&why.reason),
+            PlanEvent::Completed(end) | PlanEvent::Failed(end) | PlanEvent::Cancelled(end) => {
+                self.status = end.status;
+                self.failure.clone_from(&end.failure);
+                if !end.reason.is_empty() {
+                    self.reason.clone_from(&end.reason);
+                }
+            }
+            PlanEvent::PlanValidated(_)
+            | PlanEvent::PhaseAdded(_)
+            | PlanEvent::PhaseStarted(_)
+            | PlanEvent::PhaseCompleted(_)
+            | PlanEvent::PhaseFailed(_)
+            | PlanEvent::PhaseSkipped(_) => {}
+        }
+    }
+
+    fn apply_to_step(&mut self, step: &StepId, attempt: u32, event: &StepEvent, time_ms: u64) {
+        if let StepEvent::Added(added) = event {
+            self.add(&added.step);
+            return;
+        }
+        let Some(place) = self.places.get(step).copied() else { return };
+        let row = &mut self.rows[place];
+        let old = row.status;
+        row.attempt = row.attempt.max(attempt);
+        match event {
+            StepEvent::Added(_) => {}
+            StepEvent::Modified(modified) => row.revise(&modified.step),
+            StepEvent::Removed(why) => row.end(StepStatus::Revised, time_ms, &why.reason),
+            StepEvent::Ready => {
+                row.status = StepStatus::Ready;
+                row.end_wait(time_ms);
+            }
+            StepEvent::Blocked(why) => {
+                row.status = StepStatus::Blocked;
+                row.reason.clone_from(&why.reason);
+            }
+            StepEvent::ApprovalRequested(asked) => {
+                row.status = StepStatus::AwaitingApproval;
+                row.due_ms = Some(asked.due_ms);
+            }
+            StepEvent::Approved(_) => row.status = StepStatus::Ready,
+            StepEvent::Queued(queued) => {
+                row.status = StepStatus::Queued;
+                row.end_wait(time_ms);
+                (row.started_ms, row.finished_ms, row.progress, row.message) = (None, None, None, None);
+                if !queued.agent_type.as_str().is_empty() {
+                    row.agent_type = queued.agent_type.clone();
+                }
+            }
+            StepEvent::Started(started) => {
+                row.status = StepStatus::Running;
+                row.started_ms = Some(started.started_ms);
+                self.attempts += 1;
+            }
+            StepEvent::Progress(progress) => {
+                row.progress = progress.progress.or(row.progress);
+                row.message = progress.message.clone().or_else(|| row.message.take());
+            }
+            StepEvent::Completed(completed) => {
+                row.note = note(&completed.outputs);
+                row.outputs = Some(completed.outputs.clone());
+                self.has_money |= !row.note.0.is_empty();
+                row.end(StepStatus::Completed, completed.finished_ms.unwrap_or(time_ms), "");
+                row.failure = None;
+                self.usage.cost += completed.cost;
+                self.usage.tokens += completed.tokens;
+            }
+            StepEvent::Retrying(retrying) => {
+                row.end(StepStatus::Retrying, time_ms, "");
+                row.failure = Some(retrying.failure.clone());
+                row.waiting_since_ms = Some(time_ms);
+                row.due_ms = Some(retrying.due_ms);
+                self.retries += 1;
+                self.usage.cost += retrying.cost;
+                self.usage.tokens += retrying.tokens;
+            }
+            StepEvent::Released(_) => row.status = StepStatus::Ready,
+            StepEvent::Failed(failed) => {
+                row.end(StepStatus::Failed, time_ms, "");
+                row.failure = Some(failed.failure.clone());
+                self.usage.cost += failed.cost;
+                self.usage.tokens += failed.tokens;
+            }
+            StepEvent::Skipped(skipped) => {
+                row.end(StepStatus::Skipped, time_ms, &skipped.reason);
+                row.failure.clone_from(&skipped.failure);
+                self.usage.cost += skipped.cost;
+                self.usage.tokens += skipped.tokens;
+            }
+            StepEvent::Cancelled(why) => row.end(StepStatus::Cancelled, time_ms, &why.reason),
+        }
+        let new = row.status;
+        self.counts.shift(old, new);
+    }
+
+    fn add(&mut self, step: &Step) {
+        if self.places.contains_key(&step.id) {
+            return;
+        }
+        self.places.insert(step.id.clone(), self.rows.len());
+        self.rows.push(Row::new(step));
+        self.widths.0 = self.widths.0.max(step.id.as_str().len());
+        self.widths.1 = self.widths.1.max(step.agent_type.as_str().len());
+        self.counts.add(StepStatus::Pending);
+    }
+}
+
+impl Row {
+    fn revise(&mut self, step: &Step) {
+        self.agent_type = step.agent_type.clone();
+        self.description.clone_from(&step.description);
+        self.dependencies.clone_from(&step.dependencies);
+    }
+
+    fn end(&mut self, status: StepStatus, at_ms: u64, reason: &str) {
+        self.status = status;
+        self.finished_ms = Some(at_ms);
+        self.waiting_since_ms = None;
+        self.due_ms = None;
+        self.reason = reason.into();
+    }
+
+    fn end_wait(&mut self, at_ms: u64) {
+        if let Some(since) = self.waiting_since_ms.take() {
+            self.waits_ms.push(at_ms.saturating_sub(since));
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! A plan's events as they come, from the API's stream or from the log itself.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use goalmill_broker::{Broker, Reader};
+use goalmill_common::clock::parse_rfc3339;
+use goalmill_common::event::{Record, read_entry};
+use goalmill_common::id::PlanId;
+use reqwest::Response;
+use tokio::time::timeout;
+use tracing::debug;
+
+use crate::client::Client;
+use crate::exit::{Exit, Failed};
+use crate::sse::Parser;
+
+/// A stream that is silent for so long is opened again; the server sends comments more often.
+const SILENCE: Duration = Duration::from_secs(60);
+/// Between two tries to open the stream again.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Tries in a row before the server counts as gone.
+const TRIES: u32 = 20;
+/// Entries read from a log at once.
+const BATCH: usize = 500;
+
+/// Where events come from.
+pub enum Source {
+    Api(Client),
+    Log(Arc<dyn Broker>),
+}
+
+/// Follows one plan. The caller stops asking once it has seen a final event.
+pub struct Follow {
+    plan: PlanId,
+    /// The last event given.
+    seq: u64,
+    ready: VecDeque<Record>,
+    feed: Feed,
+}
+
+/// What is read from.
+enum Feed {
+    Api { client: Client, stream: Option<Box<(Response, Parser)>>, tries: u32 },
+    Log(Box<dyn Reader>),
+}
+
+impl Follow {
+    /// Starts after event `after`.
+    pub async fn open(source: Source, plan: PlanId, after: u64) -> Result<Self, Failed> {
+        let feed = match source {
+            Source::Api(client) => Feed::Api { client, stream: None, tries: 0 },
+            Source::Log(broker) => Feed::Log(broker.reader().await?),
+        };
+        Ok(Self { plan, seq: after, ready: VecDeque::new(), feed })
+    }
+
+    /// The next event; waits for it.
+    ///
+    /// Every event comes once and in order: what a reopened stream repeats is dropped.
+    pub async fn next(&mut self) -> Result<Record, Failed> {
+        loop {
+            while let Some(record) = self.ready.pop_front() {
+                if record.seq > self.seq {
+                    self.seq = record.seq;
+                    return Ok(record);
+                }
+            }
+            self.fill().await?;
+        }
+    }
+
+    async fn fill(&mut self) -> Result<(), Failed> {
+        match &mut self.feed {
+            Feed::Log(reader) => {
+                for entry in reader.log(&self.plan, self.seq, BATCH, 1_000).await? {
+                    let time_ms = parse_rfc3339(&entry.time).unwrap_or_default();
+                    self.ready.extend(read_entry(&entry.events, time_ms).map_err(unreadable)?);
+                }
+                Ok(())
+            }
+            Feed::Api { client, stream, tries } => {
+                if stream.is_none() {
+                    let response = reopen(client, &self.plan, self.seq, tries).await?;
+                    *stream = Some(Box::new((response, Parser::default())));
+                }
+                let Some(open) = stream else { return Ok(()) };
+                let (response, parser) = open.as_mut();
+                match timeout(SILENCE, response.chunk()).await {
+                    Ok(Ok(Some(bytes))) => {
+                        *tries = 0;
+                        for event in parser.feed(&bytes) {
+                            self.ready.push_back(Record::from_line(&event.data).map_err(unreadable)?);
+                        }
+                    }
+                    Ok(Ok(None) | Err(_)) | Err(_) => {
+                        debug!("the event stream of {} broke off after event {}", self.plan, self.seq);
+                        *stream = None;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn unreadable(error: goalmill_common::event::LogError) -> Failed {
+    Failed::other(error).help("client and server may be of different versions")
+}
+
+/// Opens the stream; after the first success it is tried again for a while when the server is away.
+async fn reopen(client: &Client, plan: &PlanId, after: u64, tries: &mut u32) -> Result<Response, Failed> {
+    loop {
+        if *tries > 0 {
+            tokio::time::sleep(PAUSE).await;
+        }
+        *tries += 1;
+        match client.event_stream(plan, after).await {
+            Err(failed) if failed.exit == Exit::Unreachable && after > 0 && *tries < TRIES => {}
+            other => {
+                if *tries >= TRIES {
+                    return Err(Failed::new(Exit::Unreachable, format!("the event stream of plan {plan} broke off")));
+                }
+                return other;
+            }
+        }
+    }
+}

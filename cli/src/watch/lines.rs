@@ -1,0 +1,465 @@
+//! One line for each change of a plan.
+
+use goalmill_common::event::{Event, PlanCreated, PlanEvent, PlanRevised, Record, StepEvent};
+use goalmill_common::failure::Failure;
+use goalmill_common::goal::Goal;
+use goalmill_common::id::StepId;
+use goalmill_common::status::{PlanStatus, StepStatus};
+use serde_json::Value;
+
+use super::board::{Board, Row};
+use super::note::{cut, short};
+use crate::output::{Paint, Tone, mark, plan_tone, seconds, step_tone};
+
+/// Widest columns of step ids and agent types, in characters.
+const WIDTH_MAX: usize = 28;
+
+/// Longest reason, in characters.
+const WHY_CHARS_MAX: usize = 240;
+
+/// Lines that tell of `record`, which `board` has taken already. `starts`: also tell of steps that begin.
+pub fn change_lines(board: &Board, record: &Record, paint: Paint, starts: bool) -> Vec<String> {
+    match &record.event {
+        Event::Plan(event) => plan_lines(board, event, paint),
+        Event::Step { step, event, .. } => step_line(board, step, event, paint, starts).into_iter().collect(),
+    }
+}
+
+fn plan_lines(board: &Board, event: &PlanEvent, paint: Paint) -> Vec<String> {
+    match event {
+        PlanEvent::GoalAccepted(accepted) => {
+            let goal = short(&accepted.goal.description);
+            let what = if goal.is_empty() { String::new() } else { format!(" · {goal}") };
+            vec![format!("{} accepted{what}", paint.tone(Tone::Bold, board.plan.as_str()))]
+        }
+        PlanEvent::PlanCreated(created) => planned(&board.goal, created, paint),
+        PlanEvent::PlanValidated(validated) => validated
+            .warnings
+            .iter()
+            .map(|issue| format!("  {} {}", paint.tone(Tone::Wait, "!"), short(&issue.detail)))
+            .collect(),
+        PlanEvent::PlanningFailed(why) => {
+            let mut lines = vec![format!("  {} planning failed: {}", paint.tone(Tone::Bad, "✗"), short(&why.reason))];
+            lines.extend(why.issues.iter().map(|issue| format!("      {} at {}", short(&issue.detail), issue.pointer)));
+            lines
+        }
+        PlanEvent::ApprovalRequested(_) => {
+            vec![format!("  {} waits for approval: goalmill plan approve {}", paint.tone(Tone::Wait, "?"), board.plan)]
+        }
+        PlanEvent::Approved(why) => vec![format!("  approved{}", because(&why.reason))],
+        PlanEvent::Paused(why) => vec![format!("  paused{}", because(&why.reason))],
+        PlanEvent::Resumed(why) => vec![format!("  resumed{}", because(&why.reason))],
+        PlanEvent::ReplanTriggered(replan) => {
+            let about = replan.step.as_ref().map(|step| format!(" of {step}")).unwrap_or_default();
+            let cause = replan.trigger.replace('_', " ");
+            vec![format!(
+                "  {} replanning after {cause}{about}{}",
+                paint.tone(Tone::Wait, "↻"),
+                because(&replan.reason)
+            )]
+        }
+        PlanEvent::Revised(revised) => vec![revision(board, revised, paint)],
+        PlanEvent::PhaseStarted(phase) => {
+            vec![format!("  {}", paint.tone(Tone::Dim, format!("phase {}", phase.phase)))]
+        }
+        PlanEvent::PhaseAdded(_)
+        | PlanEvent::PhaseCompleted(_)
+        | PlanEvent::PhaseFailed(_)
+        | PlanEvent::PhaseSkipped(_)
+        | PlanEvent::Rejected(_)
+        | PlanEvent::Completed(_)
+        | PlanEvent::Failed(_)
+        | PlanEvent::Cancelled(_) => Vec::new(),
+    }
+}
+
+fn planned(goal: &Goal, created: &PlanCreated, paint: Paint) -> Vec<String> {
+    let steps = created.plan.steps.len();
+    let by =
+        if created.planner == "submitted" { "submitted".into() } else { format!("planned by {}", created.planner) };
+    let sure = if created.planner == "submitted" {
+        String::new()
+    } else {
+        format!(" · confidence {:.2}", created.confidence)
+    };
+    let plural = if steps == 1 { "" } else { "s" };
+    let mut lines = vec![paint.tone(Tone::Dim, format!("  {by} · {steps} step{plural}{sure}"))];
+    let facts = |name: &str| created.plan.metadata.get(name);
+    let limits = Some(&goal.constraints).filter(|given| !given.is_empty());
+    if let Some(limits) = limits.or_else(|| facts("facts")?.as_object()).filter(|limits| !limits.is_empty()) {
+        let limits = limits.iter().map(|(name, value)| format!("{} {}", name.replace('_', " "), limit(value)));
+        lines.push(paint.tone(Tone::Dim, format!("  limits: {}", limits.collect::<Vec<_>>().join(" · "))));
+    }
+    if let Some(criteria) = facts("success_criteria").and_then(Value::as_array).filter(|all| !all.is_empty()) {
+        let criteria: Vec<String> = criteria.iter().map(limit).collect();
+        lines.push(paint.tone(Tone::Dim, format!("  success: {}", criteria.join(" · "))));
+    }
+    lines
+}
+
+/// A limit for people: `2000 USD`, `3 days`, `May 2027`.
+fn limit(value: &Value) -> String {
+    match value {
+        Value::String(text) => short(text),
+        Value::Object(fields) => {
+            let part = |(name, value): (&String, &Value)| match (name.as_str(), value) {
+                ("number", _) if fields.contains_key("name") => None,
+                ("days" | "nights" | "hours" | "weeks", Value::Number(number)) => Some(format!("{number} {name}")),
+                (_, value) => Some(limit(value)),
+            };
+            fields.iter().filter_map(part).collect::<Vec<_>>().join(" ")
+        }
+        other => other.to_string(),
+    }
+}
+
+fn revision(board: &Board, revised: &PlanRevised, paint: Paint) -> String {
+    let names = |sign: &str, steps: &[StepId]| -> Vec<String> { steps.iter().map(|s| format!("{sign}{s}")).collect() };
+    let mut changes = names("+", &revised.added);
+    changes.extend(names("-", &revised.removed));
+    changes.extend(names("~", &revised.modified));
+    let before = board.confidence - revised.confidence_delta;
+    format!(
+        "  {} revision {}: {} {} · confidence {before:.2} → {:.2}",
+        paint.tone(Tone::Wait, "↻"),
+        revised.revision,
+        revised.changes.iter().map(|change| short(change)).collect::<Vec<_>>().join("; "),
+        paint.tone(Tone::Dim, format!("({})", changes.join(" "))),
+        board.confidence,
+    )
+}
+
+fn step_line(board: &Board, step: &StepId, event: &StepEvent, paint: Paint, starts: bool) -> Option<String> {
+    let row = board.row(step)?;
+    let line = |said: String| Some(labelled(board, row, paint, &said));
+    match event {
+        StepEvent::Started(_) if starts => {
+            line(if row.attempt > 1 { format!("started, attempt {}", row.attempt) } else { "started".into() })
+        }
+        StepEvent::Completed(_) => line(completed(board, row, paint)),
+        StepEvent::Retrying(retrying) => {
+            let wait = retrying.due_ms.saturating_sub(board.last_ms);
+            let then = if retrying.fallback { "fallback" } else { "next try" };
+            line(format!(
+                "attempt {} failed: {} · {then} in {}",
+                row.attempt,
+                short(&retrying.failure.message),
+                seconds(wait)
+            ))
+        }
+        StepEvent::Failed(failed) => line(why(&failed.failure)),
+        StepEvent::Skipped(_) => line(format!("skipped{}", because(&row.reason))),
+        StepEvent::Cancelled(_) => line(format!("cancelled{}", because(&row.reason))),
+        StepEvent::Removed(_) => line(format!("removed{}", because(&row.reason))),
+        StepEvent::Blocked(_) => line(format!("blocked{}", because(&row.reason))),
+        StepEvent::Released(released) => line(format!("handed back by {}", released.worker)),
+        StepEvent::ApprovalRequested(_) => {
+            line(format!("waits for approval: goalmill step approve {} {step}", board.plan))
+        }
+        StepEvent::Approved(why) => line(format!("approved{}", because(&why.reason))),
+        StepEvent::Added(_) if board.status == PlanStatus::Replanning || board.revision > 0 => line("added".into()),
+        StepEvent::Started(_)
+        | StepEvent::Added(_)
+        | StepEvent::Modified(_)
+        | StepEvent::Ready
+        | StepEvent::Queued(_)
+        | StepEvent::Progress(_) => None,
+    }
+}
+
+/// `  ✓ flights  flight_agent  …`
+pub fn labelled(board: &Board, row: &Row, paint: Paint, said: &str) -> String {
+    let (ids, agents) = (board.widths.0.min(WIDTH_MAX), board.widths.1.min(WIDTH_MAX));
+    let tone = step_tone(row.status);
+    let id = format!("{:<ids$}", row.id.as_str());
+    let agent = format!("{:<agents$}", row.agent_type.as_str());
+    format!("  {} {id}  {}  {said}", paint.tone(tone, mark(row.status)), paint.tone(Tone::Dim, agent)).trim_end().into()
+}
+
+fn completed(board: &Board, row: &Row, paint: Paint) -> String {
+    let took = row.run_ms().map(seconds).unwrap_or_default();
+    let (money, words) = &row.note;
+    let money = if board.has_money { format!("{money:>12}  ") } else { String::new() };
+    let mut asides = Vec::new();
+    let beside = board.beside(row);
+    if (1..=2).contains(&beside.len()) {
+        let names: Vec<&str> = beside.iter().map(|step| step.as_str()).collect();
+        asides.push(format!("ran beside {}", names.join(", ")));
+    }
+    if !row.waits_ms.is_empty() {
+        let waits: Vec<String> = row.waits_ms.iter().map(|ms| seconds(*ms)).collect();
+        let tries = if waits.len() == 1 { "1 retry".into() } else { format!("{} retries", waits.len()) };
+        asides.push(format!("{tries} after {}", waits.join(", ")));
+    }
+    let aside = if asides.is_empty() { String::new() } else { format!("({})", asides.join(" · ")) };
+    let words = if words.is_empty() || aside.is_empty() { words.clone() } else { format!("{words}  ") };
+    format!("{took:>7}  {money}{words}{}", paint.tone(Tone::Dim, aside))
+}
+
+fn why(failure: &Failure) -> String {
+    format!("{} [{}]", cut(&failure.message, WHY_CHARS_MAX), failure.code)
+}
+
+fn because(reason: &str) -> String {
+    if reason.is_empty() { String::new() } else { format!(": {}", cut(reason, WHY_CHARS_MAX)) }
+}
+
+/// The last lines: how the plan ended and what it took.
+pub fn ending(board: &Board, paint: Paint) -> Vec<String> {
+    let counted = |n: u32, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
+    let mut facts = vec![
+        counted(board.attempts, "attempt", "attempts"),
+        counted(board.retries, "retry", "retries"),
+        counted(board.revision, "revision", "revisions"),
+    ];
+    if board.usage.tokens > 0 {
+        facts.push(format!("{} tokens", board.usage.tokens));
+    }
+    facts.push(format!("{:.2} USD", board.usage.cost));
+    let took = seconds(board.last_ms.saturating_sub(board.first_ms));
+    let status = paint.tone(plan_tone(board.status), board.status.as_str().replace('_', " "));
+    let mut lines =
+        vec![format!("{} {status} in {took} · {}", paint.tone(Tone::Bold, board.plan.as_str()), facts.join(" · "))];
+    if let Some(failure) = &board.failure {
+        lines.push(format!("  why: {}", why(failure)));
+    } else if !board.reason.is_empty() && board.status != PlanStatus::Completed {
+        lines.push(format!("  why: {}", cut(&board.reason, WHY_CHARS_MAX)));
+    }
+    let open: Vec<&Row> = board.rows.iter().filter(|row| row.status == StepStatus::Failed).collect();
+    for row in open.iter().take(5) {
+        let failure = row.failure.as_ref().map(why).unwrap_or_default();
+        lines.push(format!("  {} {}: {failure}", paint.tone(Tone::Bad, "✗"), row.id));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use goalmill_common::event::{
+        GoalAccepted, PlanEnded, Reason, ReplanTriggered, StepAdded, StepCompleted, StepQueued, StepRetrying,
+        StepSkipped, StepStarted,
+    };
+    use goalmill_common::failure::FailureClass;
+    use goalmill_common::json::Json;
+    use goalmill_common::plan::{Plan, Step};
+
+    use super::*;
+
+    /// A log being written: each line is an event at a time in milliseconds.
+    #[derive(Default)]
+    struct Script {
+        records: Vec<Record>,
+    }
+
+    impl Script {
+        fn plan(mut self, time_ms: u64, event: PlanEvent) -> Self {
+            let seq = self.records.len() as u64 + 1;
+            self.records.push(Record { seq, time_ms, actor: None, event: Event::Plan(event) });
+            self
+        }
+
+        fn step(mut self, time_ms: u64, step: &str, attempt: u32, event: StepEvent) -> Self {
+            let seq = self.records.len() as u64 + 1;
+            let event = Event::Step { step: step.into(), attempt, event };
+            self.records.push(Record { seq, time_ms, actor: None, event });
+            self
+        }
+
+        fn begin(steps: Vec<Step>) -> Self {
+            let goal = Goal {
+                description: "Plan a trip".into(),
+                constraints: serde_json::from_str(r#"{"budget": {"amount": 2000, "currency": "USD"}, "month": "May"}"#)
+                    .expect("it is an object"),
+                ..Goal::default()
+            };
+            let accepted = GoalAccepted {
+                plan_id: "p0-1".into(),
+                goal,
+                submission: "s".into(),
+                source: "test".into(),
+                secret: "x".into(),
+                parent: None,
+                traceparent: None,
+                deadline_ms: 9_000_000,
+            };
+            let plan = Plan { steps, ..Plan::default() };
+            let created: PlanCreated =
+                serde_json::from_value(serde_json::json!({"plan": plan, "planner": "rules", "confidence": 0.85}))
+                    .expect("it is a created plan");
+            Self::default()
+                .plan(1_000, PlanEvent::GoalAccepted(Box::new(accepted)))
+                .plan(1_000, PlanEvent::PlanCreated(Box::new(created)))
+        }
+
+        fn run(self, step: &str, attempt: u32, from_ms: u64, to_ms: u64, outputs: &str) -> Self {
+            let done = StepCompleted {
+                outputs: Json::from_text(outputs.into()).expect("it is JSON"),
+                finished_ms: Some(to_ms),
+                cost: 0.01,
+                tokens: 0,
+            };
+            self.start(step, attempt, from_ms).step(to_ms, step, attempt, StepEvent::Completed(Box::new(done)))
+        }
+
+        fn start(self, step: &str, attempt: u32, from_ms: u64) -> Self {
+            let queued = StepQueued { agent_type: format!("{step}_agent").as_str().into(), due_ms: 9_000 };
+            let started = StepStarted { worker: Some("w".into()), started_ms: from_ms, due_ms: 9_000 };
+            self.step(from_ms, step, attempt, StepEvent::Queued(Box::new(queued))).step(
+                from_ms,
+                step,
+                attempt,
+                StepEvent::Started(Box::new(started)),
+            )
+        }
+
+        fn end(self, time_ms: u64, status: PlanStatus) -> Self {
+            let end = PlanEnded { status, failure: None, reason: String::new() };
+            self.plan(time_ms, PlanEvent::Completed(Box::new(end)))
+        }
+
+        /// Plays the script, and gives the lines that a pipe gets.
+        fn lines(self) -> (Board, Vec<String>) {
+            let mut board = Board::new("p0-1".into());
+            let mut lines = Vec::new();
+            for record in &self.records {
+                board.apply(record);
+                lines.extend(change_lines(&board, record, Paint::plain(), true));
+            }
+            if board.status.is_final() {
+                lines.extend(ending(&board, Paint::plain()));
+            }
+            (board, lines)
+        }
+    }
+
+    fn step(id: &str, dependencies: &[&str]) -> Step {
+        let dependencies = dependencies.iter().map(|id| StepId::from(*id)).collect();
+        Step { dependencies, ..Step::new(id, format!("{id}_agent")) }
+    }
+
+    fn failure() -> Failure {
+        Failure::new(FailureClass::RateLimited, "DEMO_RATE_LIMITED", "slow down")
+    }
+
+    fn retrying(due_ms: u64) -> StepEvent {
+        StepEvent::Retrying(Box::new(StepRetrying {
+            failure: failure(),
+            due_ms,
+            fallback: false,
+            cost: 0.0,
+            tokens: 0,
+        }))
+    }
+
+    #[test]
+    fn a_run_with_parallel_steps_and_a_retry_reads_as_a_story() {
+        let (_, lines) = Script::begin(vec![step("flights", &[]), step("sights", &[]), step("hotels", &["flights"])])
+            .start("flights", 1, 1_010)
+            .run("sights", 1, 1_015, 1_500, r#"{"total": 116.4, "currency": "USD", "summary": "5 activities"}"#)
+            .step(
+                1_810,
+                "flights",
+                1,
+                StepEvent::Completed(Box::new(StepCompleted {
+                    outputs: Json::from_text(r#"{"total": 612, "currency": "USD"}"#.into()).expect("it is JSON"),
+                    finished_ms: Some(1_810),
+                    cost: 0.0,
+                    tokens: 0,
+                })),
+            )
+            .start("hotels", 1, 1_820)
+            .step(1_830, "hotels", 1, retrying(2_030))
+            .run("hotels", 2, 2_040, 2_440, r#"{"total": 504, "currency": "USD", "summary": "3 nights"}"#)
+            .end(2_450, PlanStatus::Completed)
+            .lines();
+        let want = [
+            "p0-1 accepted · Plan a trip",
+            "  planned by rules · 3 steps · confidence 0.85",
+            "  limits: budget 2000 USD · month May",
+            "  ▶ flights  flights_agent  started",
+            "  ▶ sights   sights_agent   started",
+            "  ✓ sights   sights_agent    0.48 s    116.40 USD  5 activities",
+            "  ✓ flights  flights_agent   0.80 s    612.00 USD  (ran beside sights)",
+            "  ▶ hotels   hotels_agent   started",
+            "  ↻ hotels   hotels_agent   attempt 1 failed: slow down · next try in 0.20 s",
+            "  ▶ hotels   hotels_agent   started, attempt 2",
+            "  ✓ hotels   hotels_agent    0.40 s    504.00 USD  3 nights  (1 retry after 0.21 s)",
+            "p0-1 completed in 1.4 s · 4 attempts · 1 retry · 0 revisions · 0.02 USD",
+        ];
+        assert_eq!(lines, want);
+    }
+
+    #[test]
+    fn the_wait_that_is_told_afterwards_is_the_one_that_was_waited() {
+        let (board, _) = Script::begin(vec![step("a", &[])])
+            .start("a", 1, 1_100)
+            .step(1_200, "a", 1, retrying(1_400))
+            .step(1_437, "a", 1, StepEvent::Ready)
+            .start("a", 2, 1_500)
+            .lines();
+        assert_eq!(board.rows[0].waits_ms, [237]);
+    }
+
+    #[test]
+    fn a_revision_tells_what_changed_and_what_it_cost_in_confidence() {
+        let trigger = ReplanTriggered {
+            trigger: "step_failure".into(),
+            step: Some("hotels".into()),
+            reason: "fully booked".into(),
+            due_ms: 9_000,
+        };
+        let revised = PlanRevised {
+            revision: 1,
+            trigger: "step_failure".into(),
+            changes: vec!["insert_recovery: search nearby".into()],
+            added: vec!["hotels_alt".into()],
+            removed: vec!["hotels".into()],
+            modified: vec![],
+            confidence_delta: -0.15,
+        };
+        let (board, lines) = Script::begin(vec![step("hotels", &[])])
+            .plan(1_100, PlanEvent::ReplanTriggered(Box::new(trigger)))
+            .step(1_200, "hotels_alt", 0, StepEvent::Added(Box::new(StepAdded { step: step("hotels_alt", &[]) })))
+            .step(1_200, "hotels", 0, StepEvent::Removed(Reason::boxed("replaced")))
+            .plan(1_200, PlanEvent::Revised(Box::new(revised)))
+            .lines();
+        assert_eq!(lines[3], "  ↻ replanning after step failure of hotels: fully booked");
+        assert_eq!(
+            lines[6],
+            "  ↻ revision 1: insert_recovery: search nearby (+hotels_alt -hotels) · confidence 0.85 → 0.70"
+        );
+        assert_eq!((board.counts.total, board.counts.skipped, board.status), (2, 1, PlanStatus::Running));
+    }
+
+    #[test]
+    fn a_plan_that_fails_says_which_step_and_why() {
+        let failed = goalmill_common::event::StepFailed { failure: failure(), cost: 0.0, tokens: 0 };
+        let skipped = StepSkipped {
+            cause: goalmill_common::event::SkipCause::DependencyFailed,
+            reason: "`a` failed".into(),
+            failure: None,
+            cost: 0.0,
+            tokens: 0,
+        };
+        let (_, lines) = Script::begin(vec![step("a", &[]), step("b", &["a"])])
+            .start("a", 1, 1_100)
+            .step(1_200, "a", 1, StepEvent::Failed(Box::new(failed)))
+            .step(1_200, "b", 0, StepEvent::Skipped(Box::new(skipped)))
+            .end(1_300, PlanStatus::Failed)
+            .lines();
+        assert!(lines.contains(&"  ✗ a  a_agent  slow down [DEMO_RATE_LIMITED]".to_owned()), "{lines:#?}");
+        assert!(lines.contains(&"  ○ b  b_agent  skipped: `a` failed".to_owned()), "{lines:#?}");
+        assert_eq!(lines.last().map(String::as_str), Some("  ✗ a: slow down [DEMO_RATE_LIMITED]"));
+    }
+
+    #[test]
+    fn a_plan_awaits_a_person_only_when_nothing_else_moves() {
+        let asked =
+            || StepEvent::ApprovalRequested(Box::new(goalmill_common::event::ApprovalRequested { due_ms: 9_000 }));
+        let script = || Script::begin(vec![step("a", &[]), step("b", &[])]).step(1_100, "a", 0, asked());
+        let (busy, _) = script().start("b", 1, 1_150).lines();
+        assert!(!busy.awaits_a_person());
+        let (idle, _) = script().run("b", 1, 1_150, 1_160, "{}").lines();
+        assert!(idle.awaits_a_person());
+    }
+}

@@ -1,0 +1,108 @@
+//! Shows a plan while it runs: events fold into a board, the board's changes become lines.
+
+mod board;
+mod follow;
+mod lines;
+mod note;
+mod view;
+
+use std::time::Duration;
+
+use goalmill_common::id::PlanId;
+use goalmill_common::status::PlanStatus;
+use tokio::time::{Instant, timeout_at};
+
+pub use board::Board;
+pub use follow::{Follow, Source};
+pub use lines::ending;
+pub use note::{note, short};
+pub use view::View;
+
+use crate::exit::{Exit, Failed};
+use crate::output::Screen;
+
+/// How a plan is waited for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Patience {
+    /// Shows what happens.
+    pub show: bool,
+    /// Ends as soon as nothing goes on without a person.
+    pub stop_at_approval: bool,
+    pub timeout: Option<Duration>,
+}
+
+/// How waiting ended.
+pub enum Waited {
+    /// The plan ended, or awaits a person.
+    Settled(Box<Board>),
+    TimedOut,
+    Interrupted,
+}
+
+/// Follows a plan until it settles, time runs out, or Ctrl-C.
+pub async fn wait(screen: &Screen, source: Source, plan: &PlanId, patience: Patience) -> Result<Waited, Failed> {
+    let deadline = patience.timeout.map(|limit| Instant::now() + limit);
+    let mut follow = Follow::open(source, plan.clone(), 0).await?;
+    let mut board = Board::new(plan.clone());
+    let mut view = patience.show.then(|| View::new(screen));
+    loop {
+        let next = async {
+            match deadline {
+                Some(deadline) => timeout_at(deadline, follow.next()).await.ok(),
+                None => Some(follow.next().await),
+            }
+        };
+        let record = tokio::select! {
+            record = next => record,
+            interrupted = tokio::signal::ctrl_c() => {
+                interrupted?;
+                return Ok(Waited::Interrupted);
+            }
+        };
+        let Some(record) = record else { return Ok(Waited::TimedOut) };
+        let record = record?;
+        board.apply(&record);
+        if let Some(view) = &mut view {
+            view.show(&board, &record)?;
+        }
+        if board.status.is_final() || (patience.stop_at_approval && board.awaits_a_person()) {
+            return Ok(Waited::Settled(Box::new(board)));
+        }
+    }
+}
+
+/// What a caller is told when waiting ended before the plan did, and the exit code.
+pub fn left_alone(screen: &Screen, plan: &PlanId, waited: &Waited) -> Exit {
+    match waited {
+        Waited::TimedOut => {
+            screen.note(format!(
+                "the time to wait is over; plan {plan} goes on\n  watch it:  goalmill watch {plan}\n  \
+                 cancel it: goalmill plan cancel {plan}"
+            ));
+            Exit::Timeout
+        }
+        Waited::Interrupted => {
+            screen.note(format!(
+                "\nplan {plan} goes on\n  watch it:  goalmill watch {plan}\n  cancel it: goalmill plan cancel {plan}"
+            ));
+            Exit::Interrupted
+        }
+        Waited::Settled(board) if board.status == PlanStatus::AwaitingApproval => {
+            screen.note(format!(
+                "plan {plan} waits for approval\n  review:  goalmill plan show {plan}\n  \
+                 approve: goalmill plan approve {plan}\n  reject:  goalmill plan reject {plan} --reason '…'"
+            ));
+            Exit::AwaitingApproval
+        }
+        Waited::Settled(board) if !board.status.is_final() => {
+            for step in board.awaiting() {
+                screen.note(format!(
+                    "step {step} waits for approval\n  approve: goalmill step approve {plan} {step}\n  \
+                     reject:  goalmill step reject {plan} {step} --reason '…'"
+                ));
+            }
+            Exit::AwaitingApproval
+        }
+        Waited::Settled(board) => Exit::of_plan(board.status),
+    }
+}

@@ -1,0 +1,208 @@
+//! The program as people meet it: the real binary, its output, its exit codes.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+const GOAL: &str = "Plan a 3-day trip to Paris in May with a $2000 budget";
+
+fn goalmill() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_goalmill"));
+    command
+        .env_remove("GOALMILL_SERVER")
+        .env_remove("GOALMILL_REDIS_URL")
+        .env_remove("GOALMILL_CONFIG")
+        .env("HOME", "/nowhere");
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    goalmill().args(args).stdin(Stdio::null()).output().expect("the program runs")
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("the program ended by itself")
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("the output is text")
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("the messages are text")
+}
+
+/// A running `goalmill dev`.
+struct Dev {
+    child: Child,
+    server: String,
+}
+
+impl Dev {
+    fn start() -> Self {
+        let mut child = goalmill()
+            .args(["dev", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        let banner = BufReader::new(child.stdout.take().expect("its output is piped"));
+        let lines = banner.lines().map(|line| line.expect("the banner is text"));
+        let banner: Vec<String> = lines.take_while(|line| !line.starts_with("Ctrl-C")).collect();
+        let server = banner
+            .iter()
+            .find_map(|line| Some(line.trim().strip_prefix("API")?.trim().strip_suffix("/v1")?.to_owned()))
+            .expect("the banner names the API");
+        Self { child, server }
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        run(&[args, &["--server", &self.server]].concat())
+    }
+
+    fn run_with(&self, args: &[&str], input: &str) -> Output {
+        let mut child = goalmill()
+            .args(args)
+            .args(["--server", &self.server])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut stdin = child.stdin.take().expect("its input is piped");
+        stdin.write_all(input.as_bytes()).expect("it reads its input");
+        drop(stdin);
+        child.wait_with_output().expect("the program ends")
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let output = self.run(&[args, &["-o", "json"]].concat());
+        assert_eq!(code(&output), 0, "{}", err(&output));
+        serde_json::from_slice(&output.stdout).expect("the output is JSON")
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+#[test]
+fn the_demo_shows_parallel_steps_a_retry_and_a_bill_that_adds_up() {
+    let output = run(&["dev", "--demo", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
+    let text = out(&output);
+    assert_eq!(code(&output), 0, "{text}{}", err(&output));
+    for part in ["demo data, not real prices", GOAL, "ran beside", "1 retry after", "within budget, 482.60 USD left"] {
+        assert!(text.contains(part), "`{part}` is missing in\n{text}");
+    }
+    assert!(!text.contains('\u{1b}'), "there are control codes in a pipe:\n{text}");
+    let bill = text.split("Results").nth(1).expect("there are results");
+    let amounts: Vec<f64> = bill
+        .lines()
+        .skip(1)
+        .filter(|line| !line.contains("budget"))
+        .filter_map(|line| line.split_whitespace().last()?.parse().ok())
+        .collect();
+    let (total, items) = amounts.split_last().expect("there is a total");
+    assert!(items.len() >= 4 && (items.iter().sum::<f64>() - total).abs() < 0.005, "{bill}");
+}
+
+#[test]
+fn a_goal_runs_and_can_be_looked_at_from_every_side() {
+    let dev = Dev::start();
+    let results = dev.json(&["submit", GOAL, "--wait"]);
+    assert_eq!((&results["status"], &results["counts"]["completed"]), (&"completed".into(), &4.into()));
+    let id = results["plan_id"].as_str().expect("it has an id").to_owned();
+
+    let output = dev.run(&["plan", "list", "-o", "name"]);
+    assert_eq!(out(&output).trim(), id);
+    assert_eq!(dev.json(&["plan", "get", "@latest"])["plan_id"], id.as_str());
+    assert_eq!(dev.json(&["plan", "get", &id[id.len() - 6..]])["plan_id"], id.as_str());
+    assert!(out(&dev.run(&["plan", "show"])).contains("after flights"));
+    assert!(out(&dev.run(&["explain", &id])).contains("completed"));
+    assert!(out(&dev.run(&["agent", "route", "find a hotel near the Louvre"])).contains("hotel_agent"));
+    assert_eq!(code(&dev.run(&["doctor", "--redis", "redis://127.0.0.1:1"])), 1);
+    assert_eq!(code(&dev.run(&["plan", "get", "p0-0000000000000000"])), 5);
+    assert_eq!(code(&dev.run(&["plan", "pause", &id])), 1);
+}
+
+#[test]
+fn an_exported_log_replays_to_the_served_state_and_a_damaged_one_does_not() {
+    let dev = Dev::start();
+    dev.json(&["submit", GOAL, "--wait"]);
+    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).expect("a temporary file can be written");
+        path.to_str().expect("the path is text").to_owned()
+    };
+    let log = out(&dev.run(&["events", "@latest", "-o", "jsonl"]));
+    for line in log.lines() {
+        let event: Value = serde_json::from_str(line).expect("each line is an event");
+        assert!(event["seq"].is_u64() && event["type"].is_string() && event["time"].is_string(), "{line}");
+    }
+    let state = file("state.json", &out(&dev.run(&["plan", "get", "@latest", "-o", "json"])));
+    let whole = run(&["replay", &file("log", &log), "--expect", &state]);
+    assert_eq!(code(&whole), 0, "{}", err(&whole));
+    let gap: String = log.lines().enumerate().filter(|(n, _)| *n != 4).map(|(_, line)| format!("{line}\n")).collect();
+    let damaged = run(&["replay", &file("gap", &gap)]);
+    assert_eq!(code(&damaged), 8);
+    assert!(err(&damaged).contains("line 5: event 6 follows event 4"), "{}", err(&damaged));
+}
+
+#[test]
+fn plans_end_with_exit_codes_that_scripts_can_use() {
+    let dev = Dev::start();
+    let wait = ["run", "-", "--wait"];
+    let plan = |rest: &str| format!("steps: [{{id: a, {rest}}}]");
+    assert_eq!(code(&dev.run_with(&wait, &plan("agent_type: echo"))), 0);
+    assert_eq!(code(&dev.run_with(&wait, &plan("agent_type: fail"))), 3);
+    assert_eq!(code(&dev.run_with(&wait, &plan("agent_type: echo, approve: {}"))), 7);
+    let slow = plan("agent_type: sleep, inputs: {seconds: 30}");
+    let late = dev.run_with(&["run", "-", "--wait", "--timeout", "300ms", "-o", "json"], &slow);
+    assert_eq!(code(&late), 6);
+    let told: Value = serde_json::from_str(&out(&late)).expect("a program still learns the plan's id");
+    assert!(told["plan_id"].is_string(), "{told}");
+    assert!(err(&late).contains("goalmill plan cancel"), "{}", err(&late));
+    assert_eq!(code(&dev.run(&["plan", "cancel", "@latest", "--reason", "enough"])), 0);
+    assert_eq!(code(&dev.run(&["watch", "@latest"])), 3);
+    let cycle = dev.run_with(&["run", "-"], "steps: [{id: a, agent_type: echo, dependencies: [a]}]");
+    assert_eq!(code(&cycle), 8);
+    assert!(err(&cycle).contains("/steps/0/dependencies/0"), "{}", err(&cycle));
+}
+
+#[test]
+fn an_imported_trace_runs() {
+    let dev = Dev::start();
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/diamond.wfformat.json");
+    let plan = run(&["import", "wfformat", trace.to_str().expect("the path is text"), "--time-scale", "0"]);
+    assert_eq!(code(&plan), 0, "{}", err(&plan));
+    let output = dev.run_with(&["run", "-", "--wait", "-o", "json"], &out(&plan));
+    let results: Value = serde_json::from_slice(&output.stdout).expect("the output is JSON");
+    let steps: Vec<&String> = results["results"].as_object().expect("there are results").keys().collect();
+    assert_eq!(steps, ["split_ID01", "left.1", "right_2", "merge"]);
+}
+
+#[test]
+fn what_is_not_there_is_unreachable_and_says_what_to_do() {
+    let server = run(&["plan", "list", "--server", "http://127.0.0.1:1"]);
+    assert_eq!(code(&server), 69);
+    assert!(err(&server).contains("help: start one"), "{}", err(&server));
+    assert_eq!(code(&run(&["submit", "x", "--redis", "redis://127.0.0.1:1"])), 69);
+    let problem = run(&["plan", "list", "--server", "http://127.0.0.1:1", "-o", "json"]);
+    let problem: Value = serde_json::from_str(&err(&problem)).expect("it is a problem object");
+    assert_eq!(problem["exit_code"], 69);
+    assert_eq!(code(&run(&["fly"])), 2);
+    assert_eq!(code(&run(&["run", "/nowhere/plan.yaml"])), 5);
+}
+
+#[test]
+fn a_budget_that_the_shell_ate_is_noticed() {
+    let output = run(&["submit", "Plan a trip with a 000 budget", "--server", "http://127.0.0.1:1"]);
+    assert!(err(&output).starts_with("warning: the goal speaks of a budget"), "{}", err(&output));
+}

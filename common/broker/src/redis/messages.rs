@@ -1,0 +1,92 @@
+//! Hears what is said to all.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use goalmill_common::id::{AgentType, AttemptToken};
+use goalmill_common::keys;
+use redis::aio::MultiplexedConnection;
+use redis::{PushInfo, PushKind};
+use tokio::sync::futures::Notified;
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::fault::fault;
+use super::link::Dialer;
+use super::{Result, reply};
+use crate::{BrokerError, Message};
+
+/// A connection that hears both channels.
+pub(super) struct Subscription {
+    /// Keeps the connection open.
+    _line: MultiplexedConnection,
+    pushes: UnboundedReceiver<PushInfo>,
+}
+
+impl Subscription {
+    pub(super) async fn open(dialer: &Dialer) -> Result<Self> {
+        let (sender, pushes) = unbounded_channel();
+        let mut line = dialer.dial_messages(sender).await?;
+        line.subscribe(&[keys::CANCEL, keys::AGENTS_CHANGED]).await.map_err(fault)?;
+        Ok(Self { _line: line, pushes })
+    }
+
+    /// What was said since the last call; waits up to `block_ms` for the first, or until `woken`.
+    ///
+    /// After an error the subscription is of no more use.
+    pub(super) async fn listen(&mut self, block_ms: u64, woken: Pin<&mut Notified<'_>>) -> Result<Vec<Message>> {
+        let said = self.heard()?;
+        if !said.is_empty() || block_ms == 0 {
+            return Ok(said);
+        }
+        let wait = tokio::time::sleep(Duration::from_millis(block_ms));
+        tokio::pin!(wait, woken);
+        loop {
+            tokio::select! {
+                biased;
+                push = self.pushes.recv() => {
+                    let mut said = Vec::from_iter(read(push)?);
+                    said.extend(self.heard()?);
+                    if !said.is_empty() {
+                        return Ok(said);
+                    }
+                }
+                () = &mut woken => return Ok(Vec::new()),
+                () = &mut wait => return Ok(Vec::new()),
+            }
+        }
+    }
+
+    /// What lies here already.
+    fn heard(&mut self) -> Result<Vec<Message>> {
+        let mut said = Vec::new();
+        loop {
+            let push = match self.pushes.try_recv() {
+                Ok(push) => Some(push),
+                Err(TryRecvError::Empty) => return Ok(said),
+                Err(TryRecvError::Disconnected) => None,
+            };
+            said.extend(read(push)?);
+        }
+    }
+}
+
+/// Reads a push: `None` when it is not a message of ours, an error when it is the last.
+fn read(push: Option<PushInfo>) -> Result<Option<Message>> {
+    match push {
+        Some(push) if push.kind == PushKind::Message => Ok(message(push.data)),
+        Some(push) if push.kind != PushKind::Disconnection => Ok(None),
+        _ => Err(BrokerError::Unavailable("the connection for messages broke".into())),
+    }
+}
+
+fn message(data: Vec<redis::Value>) -> Option<Message> {
+    let mut data = data.into_iter();
+    let channel = reply::text(data.next()?).ok()?;
+    let payload = reply::text(data.next()?).ok()?;
+    match channel.as_str() {
+        keys::CANCEL => Some(Message::Cancel(payload.split_whitespace().map(AttemptToken::from).collect())),
+        keys::AGENTS_CHANGED => Some(Message::AgentsChanged(AgentType::from(payload))),
+        _ => None,
+    }
+}

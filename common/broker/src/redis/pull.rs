@@ -1,0 +1,146 @@
+//! Takes tasks for a worker: never more than it asked for, of any of its agent types.
+
+use std::time::Duration;
+
+use goalmill_common::id::{AgentType, WorkerId};
+use goalmill_common::keys;
+use redis::{Cmd, Value, cmd};
+use tokio::time::Instant;
+
+use super::fault::is_no_group;
+use super::functions::Function;
+use super::reader::{RedisReader, block};
+use super::tasks::delivery;
+use super::{Result, reply};
+use crate::{BrokerError, Delivery, Entry};
+
+/// What lies on several streams.
+enum Taken {
+    Tasks(Vec<(String, Vec<Entry>)>),
+    Nothing { tops: Vec<String> },
+}
+
+impl RedisReader {
+    pub(super) async fn pull_tasks(
+        &mut self,
+        worker: &WorkerId,
+        agent_types: &[AgentType],
+        count: usize,
+        block_ms: u64,
+    ) -> Result<Vec<Delivery>> {
+        self.open_queues(agent_types).await?;
+        let mut turned = agent_types.to_vec();
+        self.turn = self.turn.wrapping_add(1);
+        turned.rotate_left(self.turn % agent_types.len());
+        let found = match turned.len() {
+            1 => self.wait_for_tasks(worker, &turned, count, block_ms).await?,
+            _ => self.pull_several(worker, &turned, count, block_ms).await?,
+        };
+        let mut deliveries = Vec::new();
+        for (stream, entries) in found {
+            let Some(agent_type) = agent_types.iter().find(|t| keys::steps(t) == stream) else {
+                continue;
+            };
+            deliveries.extend(entries.into_iter().map(|entry| delivery(agent_type, entry)));
+        }
+        Ok(deliveries)
+    }
+
+    /// Takes tasks of several agent types. One read over all streams could give up to `count` of each, so what is
+    /// there is taken first, and the read that waits may give each stream its share only. Where not even one of
+    /// each fits, the wait takes nothing.
+    async fn pull_several(
+        &mut self,
+        worker: &WorkerId,
+        agent_types: &[AgentType],
+        count: usize,
+        block_ms: u64,
+    ) -> Result<Vec<(String, Vec<Entry>)>> {
+        let until = Instant::now() + Duration::from_millis(block_ms);
+        loop {
+            let tops = match self.take(worker, agent_types, count).await? {
+                Taken::Tasks(tasks) => return Ok(tasks),
+                Taken::Nothing { tops } => tops,
+            };
+            let left_ms = u64::try_from(until.duration_since(Instant::now()).as_millis()).unwrap_or(0);
+            if left_ms == 0 {
+                return Ok(Vec::new());
+            }
+            if count >= agent_types.len() {
+                return self.wait_for_tasks(worker, agent_types, count / agent_types.len(), left_ms).await;
+            }
+            if !self.wait_for_any(agent_types, &tops, left_ms).await? {
+                return Ok(Vec::new());
+            }
+        }
+    }
+
+    /// Takes at most `count` tasks that are there; or else says for each stream what its last entry is.
+    async fn take(&mut self, worker: &WorkerId, agent_types: &[AgentType], count: usize) -> Result<Taken> {
+        let mut call = Function::Pull.on(&streams(agent_types));
+        let reply = self.read_tasks(call.arg(worker.as_str()).arg(count), agent_types, 0).await?;
+        let items = reply::list(reply)?;
+        if matches!(items.first(), Some(Value::Array(_))) {
+            return Ok(Taken::Tasks(reply::streams(Value::Array(items))?));
+        }
+        Ok(Taken::Nothing { tops: items.into_iter().map(reply::text).collect::<Result<_>>()? })
+    }
+
+    /// Waits for tasks on all streams; `each` is the most that one of them may give.
+    async fn wait_for_tasks(
+        &mut self,
+        worker: &WorkerId,
+        agent_types: &[AgentType],
+        each: usize,
+        block_ms: u64,
+    ) -> Result<Vec<(String, Vec<Entry>)>> {
+        let mut read = cmd("XREADGROUP");
+        read.arg("GROUP").arg(keys::WORKERS_GROUP).arg(worker.as_str()).arg("COUNT").arg(each);
+        block(&mut read, block_ms);
+        read.arg("STREAMS").arg(streams(agent_types));
+        for _ in agent_types {
+            read.arg(">");
+        }
+        reply::streams(self.read_tasks(&read, agent_types, block_ms).await?)
+    }
+
+    /// Waits for an entry after `tops` without taking it; `false` when there was none.
+    async fn wait_for_any(&mut self, agent_types: &[AgentType], tops: &[String], block_ms: u64) -> Result<bool> {
+        let mut read = cmd("XREAD");
+        read.arg("COUNT").arg(1);
+        block(&mut read, block_ms);
+        read.arg("STREAMS").arg(streams(agent_types)).arg(tops);
+        Ok(self.read(&read, block_ms).await? != Value::Nil)
+    }
+
+    /// Sends a read of tasks. It is sent again when a queue was missing: then nothing was taken.
+    async fn read_tasks(&mut self, cmd: &Cmd, agent_types: &[AgentType], block_ms: u64) -> Result<Value> {
+        let mut reply = self.ask(cmd, block_ms).await?;
+        if reply.as_ref().is_err_and(is_no_group) {
+            self.opened.clear();
+            self.open_queues(agent_types).await?;
+            reply = self.ask(cmd, block_ms).await?;
+        }
+        self.excuse(reply).await
+    }
+
+    /// Opens the queues that this reader has not seen, if the server is still the one we knew.
+    async fn open_queues(&mut self, agent_types: &[AgentType]) -> Result<()> {
+        if agent_types.iter().all(|agent_type| self.opened.contains(agent_type)) {
+            return Ok(());
+        }
+        self.links.recognise_server().await?;
+        for agent_type in agent_types {
+            match self.links.open_queue(agent_type).await {
+                // It is missed later, if it is missing.
+                Ok(()) | Err(BrokerError::OutOfMemory) => self.opened.insert(agent_type.clone()),
+                Err(e) => return Err(e),
+            };
+        }
+        Ok(())
+    }
+}
+
+fn streams(agent_types: &[AgentType]) -> Vec<String> {
+    agent_types.iter().map(keys::steps).collect()
+}

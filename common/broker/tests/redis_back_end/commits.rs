@@ -1,0 +1,159 @@
+//! Commits: whole or not at all, once, by the owner, whatever the keys hold.
+
+use goalmill_broker::{Activity, BrokerError, Claim, Committed};
+use goalmill_common::id::{AgentType, EntryId, WorkerId};
+use goalmill_common::keys;
+use redis::{AsyncCommands, Value, cmd};
+
+use crate::seed::{SHARD, commit, dump, id, own, plan, task};
+use crate::server::Server;
+
+#[tokio::test]
+async fn a_commit_is_written_whole_and_its_repetition_is_known() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    own(&*broker, "t1").await;
+    let queue = AgentType::from("fetch");
+    broker.open_queue(&queue).await.unwrap();
+
+    let mut commit = commit("t1", 1, &[plan(1, 0, 3, Activity::Begins)]);
+    commit.tasks = vec![task("fetch", b"\x00\xff one"), task("fetch", b"two")];
+    commit.cursor = Some("5-1".into());
+    assert_eq!(broker.commit(&commit).await.unwrap(), Committed::Applied);
+    assert_eq!(broker.commit(&commit).await.unwrap(), Committed::Duplicate);
+
+    assert_eq!(broker.cursor(SHARD).await.unwrap(), EntryId::from("5-1"));
+    assert_eq!(broker.active(SHARD).await.unwrap(), [id(1)]);
+    assert_eq!(broker.plans(SHARD, 1_000, 10).await.unwrap(), [(id(1), 103)]);
+    let summary = broker.summary(&id(1)).await.unwrap();
+    assert_eq!(
+        summary.into_iter().collect::<Vec<_>>(),
+        [("seq".into(), "3".into()), ("status".into(), "running".into())]
+    );
+    let log = broker.log(&id(1), 2, 10).await.unwrap();
+    assert_eq!((log.len(), log[0].last_seq, log[0].events.as_str()), (1, 3, "[3]"));
+    assert!(broker.log(&id(1), 3, 10).await.unwrap().is_empty());
+
+    let worker = WorkerId::from("w");
+    let taken = broker.reader().await.unwrap().pull(&worker, std::slice::from_ref(&queue), 10, 1_000).await.unwrap();
+    assert_eq!(taken.iter().map(|d| d.data.as_slice()).collect::<Vec<_>>(), [b"\x00\xff one".as_slice(), b"two"]);
+
+    let mut end = self::commit("t1", 2, &[plan(1, 3, 4, Activity::Ends { retention_ms: 60_000 })]);
+    end.acknowledged = taken.iter().map(|d| (queue.clone(), d.entry.clone())).collect();
+    end.acknowledged.push((queue.clone(), "made up".into()));
+    assert_eq!(broker.commit(&end).await.unwrap(), Committed::Applied);
+    assert!(broker.active(SHARD).await.unwrap().is_empty());
+    let queues = broker.queues().await.unwrap();
+    assert_eq!((queues[0].waiting, queues[0].pending), (0, 0));
+    let ttl: i64 = server.raw().await.pttl(keys::events(&id(1))).await.unwrap();
+    assert!((1..=60_000).contains(&ttl), "{ttl}");
+    assert_eq!(broker.owner(SHARD).await.unwrap().unwrap().beat, 2);
+}
+
+#[tokio::test]
+async fn a_commit_that_does_not_follow_changes_nothing() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    own(&*broker, "t1").await;
+    broker.commit(&commit("t1", 1, &[plan(1, 0, 3, Activity::Begins)])).await.unwrap();
+    let before = dump(&server).await;
+
+    let gaps = [
+        commit("t1", 3, &[]),
+        commit("t1", 2, &[plan(2, 0, 1, Activity::Begins), plan(1, 2, 4, Activity::Continues)]),
+        commit("t1", 2, &[plan(1, 3, 3, Activity::Continues)]),
+        commit("t1", 2, &[plan(2, 0, 1, Activity::Begins), plan(2, 1, 2, Activity::Continues)]),
+    ];
+    for gap in gaps {
+        assert!(matches!(broker.commit(&gap).await.unwrap(), Committed::Gap(_)), "{gap:?}");
+    }
+    assert_eq!(broker.commit(&commit("other", 2, &[])).await.unwrap(), Committed::Fenced);
+    assert_eq!(dump(&server).await, before);
+}
+
+#[tokio::test]
+async fn an_owner_that_was_replaced_cannot_commit() {
+    let server = Server::start(&[]).await;
+    let (old, new) = (server.open().await, server.open().await);
+    own(&*old, "t1").await;
+    let seen = new.owner(SHARD).await.unwrap();
+    assert!(old.renew(SHARD, "t1").await.unwrap());
+    let claim = |seen| Claim { holder: "new".into(), token: "t2".into(), seen };
+    assert!(!new.acquire(SHARD, &claim(seen)).await.unwrap(), "the owner showed life meanwhile");
+    assert!(!new.acquire(SHARD, &claim(None)).await.unwrap());
+    let seen = new.owner(SHARD).await.unwrap();
+    assert!(new.acquire(SHARD, &claim(seen.clone())).await.unwrap());
+    assert!(new.acquire(SHARD, &claim(seen)).await.unwrap(), "a repetition whose reply was lost");
+
+    let before = dump(&server).await;
+    let late = commit("t1", 1, &[plan(1, 0, 1, Activity::Begins)]);
+    assert_eq!(old.commit(&late).await.unwrap(), Committed::Fenced);
+    assert!(!old.renew(SHARD, "t1").await.unwrap());
+    old.release(SHARD, "t1").await.unwrap();
+    assert_eq!(dump(&server).await, before);
+    assert_eq!(new.commit(&commit("t2", 1, &[plan(1, 0, 1, Activity::Begins)])).await.unwrap(), Committed::Applied);
+}
+
+#[tokio::test]
+async fn a_key_of_another_kind_leaves_nothing_half_written() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    own(&*broker, "t1").await;
+    broker.open_queue(&"fetch".into()).await.unwrap();
+    broker.commit(&commit("t1", 1, &[plan(1, 0, 1, Activity::Begins)])).await.unwrap();
+    let mut next = commit("t1", 2, &[plan(1, 1, 2, Activity::Continues), plan(2, 0, 1, Activity::Begins)]);
+    next.tasks = vec![task("fetch", b"x")];
+    next.acknowledged = vec![("think".into(), "1-1".into())];
+    next.cursor = Some("1-0".into());
+    next.trim_inbox = true;
+
+    let victims = [
+        keys::owner(SHARD),
+        keys::active(SHARD),
+        keys::index(SHARD),
+        keys::cursor(SHARD),
+        keys::reports(SHARD),
+        keys::plan(&id(1)),
+        keys::events(&id(1)),
+        keys::plan(&id(2)),
+        keys::events(&id(2)),
+        keys::steps(&"fetch".into()),
+        keys::steps(&"think".into()),
+    ];
+    let mut raw = server.raw().await;
+    for victim in victims {
+        let aside = format!("aside:{victim}");
+        let existed: bool = raw.exists(&victim).await.unwrap();
+        if existed {
+            let _: () = raw.rename(&victim, &aside).await.unwrap();
+        }
+        let _: Value = cmd("LPUSH").arg(&victim).arg("x").query_async(&mut raw).await.unwrap();
+        let before = dump(&server).await;
+        let refused = broker.commit(&next).await;
+        assert!(matches!(refused, Err(BrokerError::Corrupt(_))), "`{victim}`: {refused:?}");
+        assert_eq!(dump(&server).await, before, "`{victim}`");
+        let _: () = raw.del(&victim).await.unwrap();
+        if existed {
+            let _: () = raw.rename(&aside, &victim).await.unwrap();
+        }
+    }
+    assert_eq!(broker.commit(&next).await.unwrap(), Committed::Applied);
+}
+
+#[tokio::test]
+async fn the_index_loses_plans_whose_summary_has_expired() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    own(&*broker, "t").await;
+    let plans: Vec<_> = (1..=700).map(|n| plan(n, 0, n, Activity::Begins)).collect();
+    broker.commit(&commit("t", 1, &plans)).await.unwrap();
+    let mut raw = server.raw().await;
+    for n in (1..=700).filter(|n| n % 7 != 0) {
+        let _: () = raw.del(keys::plan(&id(n))).await.unwrap();
+    }
+    assert_eq!(broker.sweep_index(SHARD, 100 + 694).await.unwrap(), 594);
+    let left = broker.plans(SHARD, u64::MAX, 1_000).await.unwrap();
+    assert_eq!(left.len(), 106);
+    assert_eq!(left[0], (id(700), 800));
+    assert_eq!(broker.plans(SHARD, 800, 1).await.unwrap(), [(id(699), 799)]);
+}

@@ -1,0 +1,122 @@
+//! The server: fit or not, short of memory, emptied, with other data than before.
+
+use goalmill_broker::{Activity, BrokerError, Committed};
+use goalmill_common::agent::WorkerBeat;
+use goalmill_common::id::AgentType;
+use goalmill_common::keys;
+use redis::{AsyncCommands, Value, cmd};
+
+use crate::seed::{SHARD, commit, dump, own, plan};
+use crate::server::{Server, install};
+
+#[tokio::test]
+async fn without_memory_plans_go_on_and_submissions_are_refused() {
+    let server = Server::start(&["--maxmemory", "0"]).await;
+    let broker = server.open().await;
+    own(&*broker, "t1").await;
+    let mut raw = server.raw().await;
+    let _: Value = cmd("CONFIG").arg("SET").arg("maxmemory").arg("1mb").query_async(&mut raw).await.unwrap();
+
+    let submission = vec![("data".to_owned(), b"{}".to_vec())];
+    assert!(matches!(broker.submit(&submission).await, Err(BrokerError::OutOfMemory)));
+    assert!(matches!(broker.put_blob("b", b"x", 1_000).await, Err(BrokerError::OutOfMemory)));
+    let begin = commit("t1", 1, &[plan(1, 0, 1, Activity::Begins)]);
+    assert_eq!(broker.commit(&begin).await.unwrap(), Committed::Applied);
+    broker.send(SHARD, &submission).await.unwrap();
+    assert!(broker.renew(SHARD, "t1").await.unwrap());
+    let health = broker.check().await.unwrap();
+    assert!(health.memory_used > 0.8 && !health.warnings.is_empty(), "{health:?}");
+    let other = goalmill_broker::redis::connect(&server.settings()).await.unwrap();
+    other.open(&install()).await.unwrap();
+}
+
+#[tokio::test]
+async fn functions_that_were_flushed_are_loaded_again() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    let _: Value = cmd("FUNCTION").arg("FLUSH").query_async(&mut server.raw().await).await.unwrap();
+    own(&*broker, "t1").await;
+    let _: Value = cmd("FUNCTION").arg("FLUSH").query_async(&mut server.raw().await).await.unwrap();
+    assert_eq!(broker.commit(&commit("t1", 1, &[])).await.unwrap(), Committed::Applied);
+}
+
+#[tokio::test]
+async fn another_installation_at_the_same_address_is_lost_data() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    let queue = AgentType::from("fetch");
+    broker.open_queue(&queue).await.unwrap();
+    let mut reader = broker.reader().await.unwrap();
+    let _: Value = cmd("FLUSHALL").query_async(&mut server.raw().await).await.unwrap();
+    assert!(matches!(broker.check().await, Err(BrokerError::DataLost(_))));
+    assert!(matches!(broker.open(&install()).await, Err(BrokerError::DataLost(_))));
+    assert!(matches!(reader.pull(&"w".into(), &[queue], 1, 10).await, Err(BrokerError::DataLost(_))));
+    assert!(matches!(reader.submissions("s", 1, 10).await, Err(BrokerError::DataLost(_))));
+    let _: () = server.raw().await.hset(keys::META, "instance", "other").await.unwrap();
+    assert!(matches!(broker.check().await, Err(BrokerError::DataLost(_))));
+    assert!(dump(&server).await.iter().all(|(key, _)| key == keys::META), "nothing is made anew silently");
+}
+
+#[tokio::test]
+async fn a_missing_group_is_made_from_the_start_of_its_stream() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    let mut raw = server.raw().await;
+    let _: Value =
+        cmd("XADD").arg("goalmill:steps:fetch").arg("*").arg("data").arg("x").query_async(&mut raw).await.unwrap();
+    let mut reader = broker.reader().await.unwrap();
+    let types = ["think", "fetch", "draw"].map(AgentType::from);
+    assert_eq!(reader.pull(&"w".into(), &types, 5, 10).await.unwrap().len(), 1);
+    assert_eq!(reader.pull(&"w".into(), &types, 5, 10).await.unwrap(), []);
+    assert_eq!(reader.submissions("s", 5, 10).await.unwrap(), []);
+    let _: Value =
+        cmd("XGROUP").arg("DESTROY").arg(keys::GOALS).arg(keys::SCHEDULERS).query_async(&mut raw).await.unwrap();
+    broker.submit(&vec![("data".to_owned(), b"{}".to_vec())]).await.unwrap();
+    assert_eq!(reader.submissions("s", 5, 10).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_evicting_server_is_refused_and_a_socket_file_works() {
+    let server = Server::start(&["--maxmemory-policy", "allkeys-lru"]).await;
+    let refused = goalmill_broker::redis::connect(&server.settings()).await.unwrap().open(&install()).await;
+    assert!(matches!(refused, Err(BrokerError::Unsafe(_))), "{refused:?}");
+    let mut settings = server.socket_settings();
+    settings.allow_unsafe = true;
+    let broker = goalmill_broker::redis::connect(&settings).await.unwrap();
+    broker.open(&install()).await.unwrap();
+    let health = broker.check().await.unwrap();
+    assert!(health.version.starts_with("redis 7.") && health.warnings[0].contains("allkeys-lru"), "{health:?}");
+}
+
+#[tokio::test]
+async fn workers_and_schedulers_are_seen_by_the_servers_time() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    let beat = WorkerBeat {
+        worker: "w1".into(),
+        agents: vec!["a".into()],
+        slots: 4,
+        busy: 1,
+        draining: false,
+        version: "0".into(),
+        host: "h".into(),
+        started_ms: 1,
+        seen_ms: 0,
+    };
+    broker.beat_worker(&beat).await.unwrap();
+    let time_ms = broker.check().await.unwrap().time_ms;
+    let mut raw = server.raw().await;
+    let _: () = raw.hset(keys::WORKER_BEATS, "w2", "not JSON").await.unwrap();
+    let _: () = raw.zadd(keys::WORKERS, "w2", time_ms).await.unwrap();
+    let workers = broker.workers(60_000).await.unwrap();
+    assert_eq!(workers.len(), 1, "what cannot be read is passed over");
+    assert!(workers[0].seen_ms.abs_diff(time_ms) < 60_000);
+    assert_eq!(WorkerBeat { seen_ms: 0, ..workers[0].clone() }, beat);
+    broker.forget_worker(&"w1".into()).await.unwrap();
+    assert!(broker.workers(60_000).await.unwrap().is_empty());
+
+    assert_eq!(broker.beat_scheduler("s2", 60_000).await.unwrap(), ["s2"]);
+    assert_eq!(broker.beat_scheduler("s1", 60_000).await.unwrap(), ["s1", "s2"]);
+    broker.forget_scheduler("s2").await.unwrap();
+    assert_eq!(broker.beat_scheduler("s1", 60_000).await.unwrap(), ["s1"]);
+}

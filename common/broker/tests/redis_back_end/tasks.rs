@@ -1,0 +1,190 @@
+//! Task streams: leases, counts, trimming.
+
+use goalmill_common::agent::Agent;
+use goalmill_common::id::AgentType;
+use goalmill_common::keys;
+use redis::streams::StreamRangeReply;
+use redis::{AsyncCommands, Value, cmd};
+
+use crate::seed::{blocked, commit, deliver, letter, own, task};
+use crate::server::Server;
+
+#[tokio::test]
+async fn a_lease_is_extended_by_its_holder_only() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    let types = [AgentType::from("a"), AgentType::from("b")];
+    let taken = deliver(&*broker, &types, 3).await;
+    let leases: Vec<_> = taken.iter().map(|d| (d.agent_type.clone(), d.entry.clone())).collect();
+    assert_eq!(broker.extend(&"w".into(), &leases).await.unwrap(), [true; 6]);
+    assert_eq!(broker.extend(&"other".into(), &leases).await.unwrap(), [false; 6]);
+    let lost = broker.reclaim(&types[0], 0, 2).await.unwrap();
+    assert_eq!(lost.len(), 2);
+    let kept = broker.extend(&"w".into(), &leases).await.unwrap();
+    assert_eq!(kept.iter().filter(|kept| **kept).count(), 4);
+    for ((agent_type, id), kept) in leases.iter().zip(kept) {
+        assert_ne!(kept, *agent_type == types[0] && lost.iter().any(|d| d.entry == *id));
+    }
+    assert_eq!(
+        broker.extend(&"w".into(), &[("none".into(), "1-1".into()), ("a".into(), "x".into())]).await.unwrap(),
+        [false; 2]
+    );
+}
+
+#[tokio::test]
+async fn a_worker_that_holds_very_many_tasks_extends_a_few() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    let taken = deliver(&*broker, &["a".into()], 200).await;
+    let leases = [199, 0, 150].map(|place: usize| ("a".into(), taken[place].entry.clone()));
+    assert_eq!(broker.extend(&"w".into(), &leases).await.unwrap(), [true; 3]);
+}
+
+#[tokio::test]
+async fn what_is_waiting_pending_and_dead_is_counted_by_agent_type() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    deliver(&*broker, &["a".into(), "c".into()], 2).await;
+    let mut more = commit("t", 2, &[]);
+    more.tasks = (0..3).map(|n| task("c", &[n])).collect();
+    broker.commit(&more).await.unwrap();
+    broker.register(&Agent::named("b".into())).await.unwrap();
+    broker.bury(&letter("b")).await.unwrap();
+    // A deletion from the middle makes Redis lose count of what is waiting.
+    let mut raw = server.raw().await;
+    let entries: StreamRangeReply = raw.xrange_all(keys::steps(&"c".into())).await.unwrap();
+    let _: Value = raw.xdel(keys::steps(&"c".into()), &[&entries.ids[3].id]).await.unwrap();
+    let counts: Vec<_> = broker
+        .queues()
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|q| (q.agent_type.to_string(), q.waiting, q.pending, q.dead_letters))
+        .collect();
+    assert_eq!(counts, [("a".into(), 0, 2, 0), ("b".into(), 0, 0, 1), ("c".into(), 2, 2, 0)]);
+    assert_eq!(broker.dead_letters(&"b".into(), 5).await.unwrap()[0].1, letter("b"));
+}
+
+#[tokio::test]
+async fn expired_leases_are_found_behind_many_live_ones() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    let queue = AgentType::from("a");
+    let taken = deliver(&*broker, std::slice::from_ref(&queue), 250).await;
+    let mut raw = server.raw().await;
+    let last = taken.last().unwrap().entry.as_str();
+    let mut claim = cmd("XCLAIM");
+    claim.arg(keys::steps(&queue)).arg("workers").arg("dead").arg(0).arg(last).arg("IDLE").arg(3_600_000);
+    let _: Value = claim.query_async(&mut raw).await.unwrap();
+    let lost = broker.reclaim(&queue, 1_800_000, 10).await.unwrap();
+    assert_eq!(lost.iter().map(|d| d.entry.as_str()).collect::<Vec<_>>(), [last]);
+    assert!(broker.reclaim(&queue, 1_800_000, 10).await.unwrap().is_empty());
+
+    // An entry that somebody deleted has no data.
+    let _: Value = raw.xdel(keys::steps(&queue), &[last]).await.unwrap();
+    let gone = broker.reclaim(&queue, 0, 1_000).await.unwrap();
+    assert_eq!(gone.len(), 250);
+    assert_eq!(gone.iter().filter(|d| d.data.is_empty()).count(), 1);
+}
+
+#[tokio::test]
+async fn a_pull_never_gives_more_than_it_was_asked_for() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    let types: Vec<AgentType> = ["a", "b", "c", "d", "e"].map(AgentType::from).into();
+    own(&*broker, "t").await;
+    let mut first = commit("t", 1, &[]);
+    first.tasks = types.iter().flat_map(|t| (0..7).map(|n| task(t.as_str(), &[n]))).collect();
+    for agent_type in &types {
+        broker.open_queue(agent_type).await.unwrap();
+    }
+    broker.commit(&first).await.unwrap();
+    let mut reader = broker.reader().await.unwrap();
+    let mut counts = Vec::new();
+    loop {
+        let count = 1 + counts.len() % 4;
+        let got = reader.pull(&"w".into(), &types, count, 0).await.unwrap();
+        assert!(got.len() <= count);
+        if got.is_empty() {
+            break;
+        }
+        counts.push(got.len());
+    }
+    assert_eq!(counts.iter().sum::<usize>(), 35);
+
+    let pulling = tokio::spawn(async move {
+        let got = reader.pull(&"w".into(), &["a".into(), "b".into(), "c".into()], 2, 60_000).await;
+        (reader, got)
+    });
+    blocked(&server, 1).await;
+    let mut second = commit("t", 2, &[]);
+    second.tasks = ["a", "b", "c"].map(|t| task(t, b"x")).into();
+    broker.commit(&second).await.unwrap();
+    let (_, got) = pulling.await.unwrap();
+    assert_eq!(got.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_trim_keeps_what_is_waiting_or_pending() {
+    let server = Server::start(&["--stream-node-max-entries", "10"]).await;
+    let broker = server.open().await;
+    let queue = AgentType::from("a");
+    let taken = deliver(&*broker, std::slice::from_ref(&queue), 95).await;
+    let mut done = commit("t", 2, &[]);
+    done.tasks = vec![task("a", b"waits")];
+    done.acknowledged = taken.iter().take(50).map(|d| (queue.clone(), d.entry.clone())).collect();
+    broker.commit(&done).await.unwrap();
+    broker.trim(&queue).await.unwrap();
+    let mut raw = server.raw().await;
+    let length: usize = raw.xlen(keys::steps(&queue)).await.unwrap();
+    assert_eq!(length, 46);
+    let mut rest = commit("t", 3, &[]);
+    rest.acknowledged = taken.iter().skip(50).map(|d| (queue.clone(), d.entry.clone())).collect();
+    broker.commit(&rest).await.unwrap();
+    broker.trim(&queue).await.unwrap();
+    let state = broker.queues().await.unwrap().remove(0);
+    assert_eq!((state.waiting, state.pending), (1, 0));
+    let got = broker.reader().await.unwrap().pull(&"w".into(), &[queue], 5, 0).await.unwrap();
+    assert_eq!(got[0].data, b"waits");
+}
+
+#[tokio::test]
+async fn a_queue_that_is_missing_among_several_strands_nothing() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    broker.open_queue(&"a".into()).await.unwrap();
+    own(&*broker, "t").await;
+    let mut first = commit("t", 1, &[]);
+    first.tasks = vec![task("a", b"x"), task("b", b"y")];
+    broker.commit(&first).await.unwrap();
+    let mut reader = broker.reader().await.unwrap();
+    let types = ["a", "b"].map(AgentType::from);
+    let mut got = Vec::new();
+    for _ in 0..3 {
+        got.extend(reader.pull(&"w".into(), &types, 5, 0).await.unwrap());
+    }
+    got.sort_by(|one, other| one.data.cmp(&other.data));
+    assert_eq!(got.iter().map(|d| d.data.as_slice()).collect::<Vec<_>>(), [b"x", b"y"]);
+}
+
+#[tokio::test]
+async fn consumers_that_hold_nothing_are_forgotten_and_others_are_not() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    let queue = AgentType::from("a");
+    deliver(&*broker, std::slice::from_ref(&queue), 1).await;
+    let mut raw = server.raw().await;
+    for n in 0..3 {
+        let mut create = cmd("XGROUP");
+        create.arg("CREATECONSUMER").arg(keys::steps(&queue)).arg(keys::WORKERS_GROUP).arg(format!("idle{n}"));
+        let _: Value = create.query_async(&mut raw).await.unwrap();
+    }
+    let mut prune = cmd("FCALL");
+    prune.arg("goalmill_prune_v1").arg(1).arg(keys::steps(&queue)).arg(keys::WORKERS_GROUP);
+    let mut older = prune.clone();
+    assert_eq!(older.arg(3_600_000).arg(100).query_async::<i64>(&mut raw).await.unwrap(), 0);
+    assert_eq!(prune.clone().arg(-1).arg(2).query_async::<i64>(&mut raw).await.unwrap(), 2);
+    assert_eq!(prune.arg(-1).arg(100).query_async::<i64>(&mut raw).await.unwrap(), 1);
+    assert_eq!(broker.queues().await.unwrap()[0].pending, 1, "a consumer that holds a task stays");
+    broker.trim(&queue).await.unwrap();
+}

@@ -1,0 +1,60 @@
+"""A Goalmill worker in plain Python: `pip install redis`, change `work`, run it. The contract: docs/protocol.md.
+
+    python worker.py shout redis://127.0.0.1:6379
+"""
+import json, signal, socket, sys, threading, time, uuid
+import redis
+
+
+class Retry(Exception):
+    """Raise it when another attempt may succeed."""
+
+
+def work(task):
+    """Your agent: gets the task, returns outputs (any JSON)."""
+    return {"shout": str(task["inputs"].get("text", "")).upper(), "attempt": task["attempt"]}
+
+
+def keep_lease(r, stream, me, entry, lease_ms, done):
+    while not done.wait(lease_ms / 3000):
+        if r.fcall("goalmill_extend_v1", 1, stream, me, 1, entry) != [1]:
+            return  # somebody else has the task; our report will be ignored
+
+
+def run(r, stream, me, entry, task):
+    report = {k: task[k] for k in ("plan", "step", "attempt", "token", "agent_type")}
+    report |= {"entry": entry, "worker": me, "started_ms": int(time.time() * 1000)}
+    done = threading.Event()
+    threading.Thread(target=keep_lease, args=(r, stream, me, entry, task["lease_ms"], done), daemon=True).start()
+    try:
+        report |= {"what": "completed", "outputs": work(task)}
+    except Exception as e:
+        kind = "transient" if isinstance(e, Retry) else "permanent"
+        report |= {"what": "failed", "failure": {"class": kind, "code": "EXCEPTION", "message": repr(e)}}
+    done.set()
+    r.xadd(task["reply"], {"v": "1", "data": json.dumps(report | {"finished_ms": int(time.time() * 1000)})})
+
+
+def serve(agent_type, url="redis://127.0.0.1:6379"):
+    r = redis.Redis.from_url(url, decode_responses=True, socket_timeout=10)
+    me, stream, stop = f"py-{uuid.uuid4().hex[:8]}", f"goalmill:steps:{agent_type}", threading.Event()
+    for sig in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sig, lambda *_: stop.set())
+    if not any(g["name"] == "workers" for g in (r.xinfo_groups(stream) if r.exists(stream) else [])):
+        r.xgroup_create(stream, "workers", id="0", mkstream=True)
+    r.sadd("goalmill:queues", agent_type)
+    if r.hsetnx("goalmill:agents", agent_type, json.dumps({"agent_type": agent_type})):
+        r.publish("goalmill:agents:changed", agent_type)
+    beat = {"worker": me, "agents": [agent_type], "slots": 1, "busy": 0, "version": "1",
+            "host": socket.gethostname(), "started_ms": int(time.time() * 1000)}
+    while not stop.is_set():
+        r.hset("goalmill:workers:beats", me, json.dumps(beat))
+        r.zadd("goalmill:workers", {me: r.time()[0] * 1000})
+        for _, entries in r.xreadgroup("workers", me, {stream: ">"}, count=1, block=2000) or []:
+            run(r, stream, me, entries[0][0], json.loads(entries[0][1]["data"]))
+    r.zrem("goalmill:workers", me)
+    r.hdel("goalmill:workers:beats", me)
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])

@@ -1,0 +1,126 @@
+//! Measures the engine alone: microseconds per event and bytes per step, for a wide plan, a chain and a fan-in.
+//!
+//! `cargo run --release -p goalmill-engine --example pace`
+
+#![expect(clippy::print_stdout, reason = "it prints what it measures")]
+
+use goalmill_common::clock::Clock;
+use goalmill_common::command::{Planned, Submit};
+use goalmill_common::goal::Goal;
+use goalmill_common::json::Json;
+use goalmill_common::limits::Limits;
+use goalmill_common::plan::{Plan, Step};
+use goalmill_common::report::{Report, What};
+use goalmill_common::task::Task;
+use goalmill_engine::{Command, Context, Decision, Effect, Envelope, PlanState, decide};
+
+fn main() {
+    let wide = (0..10_000).map(|i| step(i, &[])).collect();
+    let chain = (0..10_000).map(|i| step(i, &i.checked_sub(1).map_or(vec![], |before| vec![before]))).collect();
+    let mut fan: Vec<Step> = (0..9_999).map(|i| step(i, &[])).collect();
+    fan.push(step(9_999, &(0..9_999).collect::<Vec<_>>()));
+    for (name, steps) in [("wide", wide), ("chain", chain), ("fan-in", fan)] {
+        let (events, micros) = run(steps);
+        println!("{name}: {events} events, {:.2} us per event", micros / events as f64);
+    }
+    let before = resident();
+    let steps = (0..100_000).map(|i| step(i, &[])).collect();
+    let mut state = PlanState::default();
+    let taken = give(&mut state, submit(steps));
+    drop(taken);
+    println!("100,000 ready steps: {} MiB", (resident() - before) >> 20);
+}
+
+fn step(i: usize, after: &[usize]) -> Step {
+    let inputs = Json::from_text(format!(r#"{{"place":{i}}}"#)).expect("it is JSON");
+    let dependencies = after.iter().map(|k| format!("step-{k}").into()).collect();
+    Step { inputs, dependencies, ..Step::new(format!("step-{i}"), "sleep") }
+}
+
+fn submit(steps: Vec<Step>) -> Command {
+    let plan = Planned {
+        plan: Plan { steps, ..Plan::default() },
+        planner: "submitted".into(),
+        confidence: 1.0,
+        provenance: None,
+        warnings: Vec::new(),
+        routes: Vec::new(),
+    };
+    let submit = Submit {
+        goal: Goal::default(),
+        plan: Some(plan),
+        submission: "r".into(),
+        source: "pace".into(),
+        parent: None,
+        traceparent: None,
+    };
+    Command::Submit { plan_id: "p0-0123456789abcdef".into(), secret: "secret".into(), submit: Box::new(submit) }
+}
+
+fn give(state: &mut PlanState, command: Command) -> Decision {
+    let limits = Limits { steps_max: 100_000, events_max: 1_000_000, ..Limits::default() };
+    let context = Context { limits, task_lease_ms: 30_000, reply: "goalmill:{s0}:reports".into() };
+    let envelope = Envelope { now_ms: 1_795_293_490_000, random: 7, actor: None, command };
+    decide(state, &context, envelope).expect("the command fits")
+}
+
+/// Runs a plan to its end, 64 steps at a time; gives its events and the engine's microseconds.
+fn run(steps: Vec<Step>) -> (u64, f64) {
+    let clock = Clock::system();
+    let begin = clock.now_ms();
+    let mut state = PlanState::default();
+    let mut ready = Vec::new();
+    let mut tasks: Vec<Task> = Vec::new();
+    take(give(&mut state, submit(steps)), &mut ready, &mut tasks);
+    while !state.is_final() {
+        for _ in 0..64 {
+            let Some(i) = ready.pop() else { break };
+            let decision = give(&mut state, Command::Dispatch(i));
+            take(decision, &mut ready, &mut tasks);
+        }
+        for task in std::mem::take(&mut tasks) {
+            let decision = give(&mut state, Command::Report(Box::new(done(task))));
+            take(decision, &mut ready, &mut tasks);
+        }
+    }
+    (state.seq(), (clock.now_ms() - begin) as f64 * 1_000.0)
+}
+
+fn take(decision: Decision, ready: &mut Vec<goalmill_engine::StepIndex>, tasks: &mut Vec<Task>) {
+    for effect in decision.effects {
+        match effect {
+            Effect::Ready(i) => ready.push(i),
+            Effect::Send(task) => tasks.push(*task),
+            _ => {}
+        }
+    }
+}
+
+fn done(task: Task) -> Report {
+    Report {
+        plan: task.plan,
+        step: task.step,
+        attempt: task.attempt,
+        token: task.token,
+        agent_type: task.agent_type,
+        entry: "1-0".into(),
+        worker: "w".into(),
+        what: What::Completed,
+        started_ms: None,
+        finished_ms: None,
+        outputs: Some(Json::empty_object()),
+        failure: None,
+        progress: None,
+        message: None,
+        cost: None,
+        tokens: None,
+        adjustments: None,
+        sub_plan: None,
+    }
+}
+
+/// Resident bytes of this process; 0 where the system does not tell.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    text.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0) * 4_096
+}

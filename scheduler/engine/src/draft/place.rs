@@ -1,0 +1,129 @@
+//! Places in a document, and what is wrong there.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashSet;
+
+use goalmill_common::limits::Limits;
+use goalmill_common::problem::{ERRORS_MAX, Issue};
+
+use super::issue;
+
+/// A place in the document as it was given; its pointer is only spelled when something is wrong there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum At<'a> {
+    /// A place found earlier.
+    Pointer(&'a str),
+    Key(&'a At<'a>, &'a str),
+    Item(&'a At<'a>, usize),
+}
+
+impl<'a> At<'a> {
+    pub(crate) const ROOT: At<'static> = At::Pointer("");
+
+    pub(crate) fn key(&'a self, key: &'a str) -> Self {
+        Self::Key(self, key)
+    }
+
+    pub(crate) fn item(&'a self, index: usize) -> Self {
+        Self::Item(self, index)
+    }
+
+    /// JSON Pointer (RFC 6901).
+    pub(crate) fn pointer(&self) -> String {
+        match self {
+            Self::Pointer(pointer) => (*pointer).to_owned(),
+            Self::Key(parent, key) => format!("{}/{}", parent.pointer(), escape(key)),
+            Self::Item(parent, index) => format!("{}/{index}", parent.pointer()),
+        }
+    }
+}
+
+pub(super) fn escape(key: &str) -> Cow<'_, str> {
+    if key.contains(['~', '/']) { key.replace('~', "~0").replace('/', "~1").into() } else { key.into() }
+}
+
+/// At most 64 characters of what somebody wrote.
+pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
+    shorten_to(text, 64)
+}
+
+pub(super) fn shorten_to(text: &str, chars: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(chars) {
+        Some((at, _)) => format!("{}…", &text[..at]).into(),
+        None => text.into(),
+    }
+}
+
+/// What is wrong in a document: the first issues, and how many there are.
+#[derive(Debug, Default)]
+pub(crate) struct Issues {
+    list: Vec<Issue>,
+    count: usize,
+}
+
+impl Issues {
+    fn push(&mut self, issue: impl FnOnce() -> Issue) {
+        self.count += 1;
+        if self.list.len() < ERRORS_MAX {
+            self.list.push(issue());
+        }
+    }
+
+    fn into_list(mut self) -> Vec<Issue> {
+        if self.count > self.list.len() {
+            self.list.truncate(ERRORS_MAX - 1);
+            let more = self.count - self.list.len();
+            let detail = format!("{more} more issues of {}", self.count);
+            self.list.push(issue("MORE_ISSUES", "", detail, "mend the ones above and try again"));
+        }
+        self.list
+    }
+}
+
+/// What every check needs: the limits, and where to put what it finds.
+pub(crate) struct Cx<'l> {
+    pub limits: &'l Limits,
+    errors: RefCell<Issues>,
+    warnings: RefCell<Issues>,
+    /// Texts of the schemas that were checked.
+    schemas: RefCell<HashSet<String>>,
+}
+
+/// Errors for which the nearest word is looked up.
+const GUESSES_MAX: usize = 20;
+
+impl<'l> Cx<'l> {
+    pub(crate) fn new(limits: &'l Limits) -> Self {
+        Self { limits, errors: RefCell::default(), warnings: RefCell::default(), schemas: RefCell::default() }
+    }
+
+    pub(crate) fn error(&self, code: &str, at: &At<'_>, detail: impl Into<String>, mend: impl Into<String>) {
+        self.errors.borrow_mut().push(|| issue(code, &at.pointer(), detail, mend));
+    }
+
+    pub(crate) fn warn(&self, code: &str, at: &At<'_>, detail: impl Into<String>, mend: impl Into<String>) {
+        self.warnings.borrow_mut().push(|| issue(code, &at.pointer(), detail, mend));
+    }
+
+    /// How many errors there are so far.
+    pub(crate) fn errors(&self) -> usize {
+        self.errors.borrow().count
+    }
+
+    /// Whether to look for what was probably meant: dear in a large plan, so only for the first errors.
+    pub(crate) fn may_guess(&self) -> bool {
+        self.errors() < GUESSES_MAX
+    }
+
+    /// Says whether a schema was not seen before, so that many steps may share one.
+    pub(crate) fn is_new_schema(&self, text: &str) -> bool {
+        self.schemas.borrow_mut().insert(text.to_owned())
+    }
+
+    /// The warnings, or the errors when there are any.
+    pub(crate) fn finish(self) -> Result<Vec<Issue>, Vec<Issue>> {
+        let errors = self.errors.into_inner();
+        if errors.count == 0 { Ok(self.warnings.into_inner().into_list()) } else { Err(errors.into_list()) }
+    }
+}

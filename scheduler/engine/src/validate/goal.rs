@@ -1,0 +1,149 @@
+//! A goal, from a sentence or an object.
+
+use goalmill_common::clock::parse_rfc3339;
+use goalmill_common::goal::Goal;
+use goalmill_common::id::is_id;
+use goalmill_common::limits::Limits;
+use goalmill_common::problem::Issue;
+use serde_json::{Map, Value};
+
+use super::policy;
+use crate::draft::{At, Cx, Fields, Table, shorten, text, wrong_type};
+
+const GOAL: &Table = &[
+    ("description", &["goal", "query", "job", "text", "prompt"]),
+    ("type", &["goal_type", "kind"]),
+    ("constraints", &["constraint"]),
+    ("success_criteria", &["success_criterion", "acceptance_criteria"]),
+    ("deadline_ms", &["deadline", "due", "due_at"]),
+    ("priority", &[]),
+    ("budget", &["budgets"]),
+    ("tenant", &[]),
+    ("metadata", &["meta"]),
+];
+
+/// Checks a goal: a sentence, or an object with `description`.
+pub fn goal(draft: &Value, limits: &Limits) -> Result<Goal, Vec<Issue>> {
+    let cx = Cx::new(limits);
+    let goal = read(&cx, draft);
+    cx.finish()?;
+    Ok(goal)
+}
+
+fn read(cx: &Cx<'_>, draft: &Value) -> Goal {
+    let at = At::ROOT;
+    let map = match draft {
+        Value::Object(map) => map,
+        Value::String(_) => {
+            let description = text(cx, &at, draft).map(|t| t.trim().to_owned());
+            described(cx, &at, description.as_deref());
+            return Goal { description: description.unwrap_or_default(), ..Goal::default() };
+        }
+        other => {
+            wrong_type(cx, &at, other, "a sentence, or an object with `description`,");
+            return Goal::default();
+        }
+    };
+    // `{"goal": {"description": …}}`
+    if let Some(inner @ Value::Object(_)) = map.get("goal").filter(|_| map.len() == 1) {
+        return nested(cx, &at, inner);
+    }
+    object(cx, &at, map)
+}
+
+fn nested(cx: &Cx<'_>, at: &At<'_>, inner: &Value) -> Goal {
+    inner.as_object().map_or_else(Goal::default, |map| object(cx, &at.key("goal"), map))
+}
+
+fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>) -> Goal {
+    let fields = Fields::read(cx, at, map, GOAL);
+    let description = fields.text("description").map(|t| t.trim().to_owned());
+    match fields.get("description") {
+        Some(field) => described(cx, &at.key(field.key), description.as_deref()),
+        None if fields.slips.contains(&"description") => {}
+        None => {
+            let mend = "say in plain language what is to be reached";
+            cx.error("MISSING_FIELD", &at.key("description"), "a goal needs a `description`", mend);
+        }
+    }
+    Goal {
+        description: description.unwrap_or_default(),
+        goal_type: fields.text("type").unwrap_or_default(),
+        constraints: constraints(&fields),
+        success_criteria: criteria(&fields),
+        deadline_ms: deadline(&fields),
+        priority: policy::priority(&fields).unwrap_or_default(),
+        budget: policy::budget(&fields),
+        tenant: tenant(&fields),
+        metadata: free(&fields, "metadata"),
+    }
+}
+
+fn described(cx: &Cx<'_>, at: &At<'_>, description: Option<&str>) {
+    if description == Some("") {
+        cx.error("INVALID_VALUE", at, "the description is empty", "say in plain language what is to be reached");
+    }
+}
+
+fn free(fields: &Fields<'_, '_>, name: &str) -> Map<String, Value> {
+    let Some(field) = fields.get(name) else { return Map::new() };
+    match field.value {
+        Value::Object(map) => map.clone(),
+        other => {
+            wrong_type(fields.cx, &fields.at.key(field.key), other, "an object");
+            Map::new()
+        }
+    }
+}
+
+/// Constraints by name; a list of sentences is kept under `notes`.
+fn constraints(fields: &Fields<'_, '_>) -> Map<String, Value> {
+    match fields.get("constraints") {
+        Some(field) if field.value.is_array() || field.value.is_string() => {
+            Map::from_iter([("notes".to_owned(), field.value.clone())])
+        }
+        _ => free(fields, "constraints"),
+    }
+}
+
+fn criteria(fields: &Fields<'_, '_>) -> Vec<String> {
+    let Some(field) = fields.get("success_criteria") else { return Vec::new() };
+    let at = fields.at.key(field.key);
+    match field.value {
+        Value::Array(items) => {
+            items.iter().enumerate().filter_map(|(i, item)| text(fields.cx, &at.item(i), item)).collect()
+        }
+        one => text(fields.cx, &at, one).into_iter().collect(),
+    }
+}
+
+/// RFC 3339, or Unix milliseconds.
+fn deadline(fields: &Fields<'_, '_>) -> Option<u64> {
+    let field = fields.get("deadline_ms")?;
+    match field.value {
+        Value::String(text) => {
+            let parsed = parse_rfc3339(text.trim());
+            if parsed.is_none() {
+                let detail = format!("`{}` is not a time", shorten(text));
+                let mend = "write RFC 3339 as in `2027-01-31T12:00:00Z`, or Unix milliseconds";
+                fields.cx.error("INVALID_VALUE", &fields.at.key(field.key), detail, mend);
+            }
+            parsed
+        }
+        // Smaller numbers are seconds, or slips; larger ones lie beyond the year 9999.
+        _ => fields.count("deadline_ms", 100_000_000_000, 253_402_300_799_999),
+    }
+}
+
+fn tenant(fields: &Fields<'_, '_>) -> String {
+    let tenant = fields.text("tenant").unwrap_or_default();
+    if let Some(field) = fields.get("tenant")
+        && !tenant.is_empty()
+        && !is_id(&tenant)
+    {
+        let detail = format!("`{}` is not the name of a tenant", shorten(&tenant));
+        let mend = "use a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`";
+        fields.cx.error("INVALID_ID", &fields.at.key(field.key), detail, mend);
+    }
+    tenant
+}

@@ -1,0 +1,385 @@
+//! The graph of a plan: names that lead somewhere, no cycles, phases in order, paths that end.
+
+use std::collections::{BTreeMap, HashMap};
+
+use goalmill_common::id::StepId;
+use goalmill_common::plan::{Join, Plan, Strategy};
+use petgraph::graph::{DiGraph, NodeIndex};
+use serde_json::Value;
+
+use super::sight;
+use crate::draft::{At, Cx, shorten};
+use crate::near::nearest;
+
+/// Where a dependency was written.
+#[derive(Clone, Debug)]
+pub(super) enum Place<'v> {
+    /// In a list of the step.
+    Item { key: &'v str, index: usize },
+    /// In a field of the step, alone or in a text with others.
+    Field { key: &'v str },
+    /// As an edge of the graph.
+    Edge { parent: String, key: &'v str, index: usize },
+}
+
+/// A dependency as it was written.
+#[derive(Clone, Debug)]
+pub(super) struct Dependency<'v> {
+    pub id: StepId,
+    pub place: Place<'v>,
+}
+
+/// Where a step and its fields were written, by the names used there.
+#[derive(Clone, Debug)]
+pub(super) struct Origin<'v> {
+    /// JSON Pointer to the step.
+    pub at: String,
+    pub id_key: &'v str,
+    pub inputs_key: &'v str,
+    pub when_key: &'v str,
+    pub join_key: &'v str,
+    pub phase_key: &'v str,
+    pub cache_key: &'v str,
+    pub cache_is_text: bool,
+    pub inputs: Option<&'v Value>,
+    pub dependencies: Vec<Dependency<'v>>,
+}
+
+impl Origin<'_> {
+    fn with_dependency<T>(&self, index: usize, body: impl FnOnce(&At<'_>) -> T) -> T {
+        let step = At::Pointer(&self.at);
+        match &self.dependencies[index].place {
+            Place::Item { key, index } => body(&step.key(key).item(*index)),
+            Place::Field { key } => body(&step.key(key)),
+            Place::Edge { parent, key, index } => body(&At::Pointer(parent).key(key).item(*index)),
+        }
+    }
+
+    /// Runs `body` with the place of one of the step's fields; of the step itself when `key` is empty.
+    pub(super) fn with_key<T>(&self, key: &str, body: impl FnOnce(&At<'_>) -> T) -> T {
+        let step = At::Pointer(&self.at);
+        if key.is_empty() { body(&step) } else { body(&step.key(key)) }
+    }
+}
+
+/// Steps by number, and what each of them needs.
+pub(super) struct Graph {
+    pub needs: Vec<Vec<u32>>,
+    /// Every step after all it needs; shorter than the plan when there are cycles.
+    pub order: Vec<u32>,
+}
+
+/// Resolves the dependencies and checks all that a graph can have wrong.
+///
+/// - `complete`: whether every step of the document could be read.
+pub(super) fn check(cx: &Cx<'_>, at: &At<'_>, plan: &mut Plan, origins: &[Origin<'_>], complete: bool) {
+    let index = number(cx, plan, origins);
+    let needs = resolve(cx, plan, origins, &index, complete);
+    let graph = Graph { order: order(&needs), needs };
+    if graph.order.len() < plan.steps.len() {
+        cycles(cx, plan, origins, &graph.needs);
+    } else {
+        let longest = longest(&graph, |_| 1.0).max(0.0) as usize;
+        let limit = cx.limits.path_max;
+        if longest > limit {
+            let detail = format!("the longest path has {longest} steps, at most {limit} are allowed");
+            cx.error("PATH_TOO_LONG", at, detail, "let steps run beside each other, or use sub-plans");
+        }
+    }
+    joins(cx, plan, origins);
+    let ranks = phases(cx, at, plan, origins, &graph);
+    sight::check(cx, plan, origins, &index, &graph, &ranks);
+}
+
+fn number(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) -> HashMap<StepId, u32> {
+    let mut index: HashMap<StepId, u32> = HashMap::with_capacity(plan.steps.len());
+    for (i, step) in plan.steps.iter().enumerate() {
+        let number = u32::try_from(i).expect("the number of steps is limited");
+        if let Some(first) = index.get(&step.id) {
+            let detail = format!("step `{}` stands twice, first at {}", step.id, origins[*first as usize].at);
+            origins[i].with_key(origins[i].id_key, |at| {
+                cx.error("DUPLICATE_STEP_ID", at, detail, "give each step an id of its own");
+            });
+        } else {
+            index.insert(step.id.clone(), number);
+        }
+    }
+    index
+}
+
+fn resolve(
+    cx: &Cx<'_>,
+    plan: &mut Plan,
+    origins: &[Origin<'_>],
+    index: &HashMap<StepId, u32>,
+    complete: bool,
+) -> Vec<Vec<u32>> {
+    let names: Vec<StepId> = plan.steps.iter().map(|step| step.id.clone()).collect();
+    // Which step last named each step: finds what stands twice without a set per step.
+    let mut named_by = vec![usize::MAX; names.len()];
+    let mut all = Vec::with_capacity(names.len());
+    for (i, origin) in origins.iter().enumerate() {
+        let mut needs = Vec::with_capacity(origin.dependencies.len());
+        for (d, dependency) in origin.dependencies.iter().enumerate() {
+            let id = dependency.id.as_str();
+            let Some(&target) = index.get(&dependency.id) else {
+                // A step that could not be read may be the one that is meant.
+                if complete || goalmill_common::id::is_id(id) {
+                    let near = if cx.may_guess() { nearest(id, names.iter().map(StepId::as_str)) } else { None };
+                    origin.with_dependency(d, |at| unknown(cx, at, id, near));
+                }
+                continue;
+            };
+            if dependency.id == names[i] {
+                let detail = format!("step `{id}` depends on itself");
+                origin.with_dependency(d, |at| cx.error("SELF_DEPENDENCY", at, detail, "remove this dependency"));
+            } else if named_by[target as usize] == i {
+                let detail = format!("`{id}` is named twice; it counts once");
+                origin.with_dependency(d, |at| cx.warn("DUPLICATE_DEPENDENCY", at, detail, "remove one of them"));
+            } else {
+                named_by[target as usize] = i;
+                needs.push(target);
+            }
+        }
+        if needs.len() > cx.limits.dependencies_max {
+            let detail = format!(
+                "step `{}` has {} dependencies, at most {} are allowed",
+                names[i],
+                needs.len(),
+                cx.limits.dependencies_max
+            );
+            let mend = "join some of them in a step between";
+            cx.error("TOO_MANY_DEPENDENCIES", &At::Pointer(&origin.at), detail, mend);
+        }
+        plan.steps[i].dependencies = needs.iter().map(|n| names[*n as usize].clone()).collect();
+        all.push(needs);
+    }
+    all
+}
+
+pub(super) fn unknown(cx: &Cx<'_>, at: &At<'_>, id: &str, near: Option<&str>) {
+    let mend = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "name a step of this plan, or remove the dependency".to_owned(),
+    };
+    cx.error("UNKNOWN_DEPENDENCY", at, format!("there is no step `{}`", shorten(id)), mend);
+}
+
+/// Orders steps so that each comes after all it needs (A. B. Kahn, 1962); steps on cycles are left out.
+fn order(needs: &[Vec<u32>]) -> Vec<u32> {
+    let mut open: Vec<usize> = needs.iter().map(Vec::len).collect();
+    let mut unlocks: Vec<Vec<u32>> = vec![Vec::new(); needs.len()];
+    for (i, list) in needs.iter().enumerate() {
+        for need in list {
+            unlocks[*need as usize].push(i as u32);
+        }
+    }
+    let mut order: Vec<u32> = (0..needs.len() as u32).filter(|i| open[*i as usize] == 0).collect();
+    let mut next = 0;
+    while let Some(&done) = order.get(next) {
+        next += 1;
+        for &waiting in &unlocks[done as usize] {
+            open[waiting as usize] -= 1;
+            if open[waiting as usize] == 0 {
+                order.push(waiting);
+            }
+        }
+    }
+    order
+}
+
+/// Weight of the heaviest path.
+fn longest(graph: &Graph, weight: impl Fn(usize) -> f64) -> f64 {
+    let mut finish = vec![0.0_f64; graph.needs.len()];
+    let mut most = 0.0_f64;
+    for &i in &graph.order {
+        let start = graph.needs[i as usize].iter().map(|n| finish[*n as usize]).fold(0.0, f64::max);
+        finish[i as usize] = start + weight(i as usize);
+        most = most.max(finish[i as usize]);
+    }
+    most
+}
+
+/// Most starts from which the shortest cycle of a component is searched.
+const STARTS_MAX: usize = 64;
+/// Most steps of a cycle that are spelled.
+const SPELLED_MAX: usize = 20;
+
+/// One issue for each knot of cycles, with the shortest cycle found in it.
+fn cycles(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>], needs: &[Vec<u32>]) {
+    let mut graph: DiGraph<(), (), u32> = DiGraph::with_capacity(needs.len(), needs.iter().map(Vec::len).sum());
+    (0..needs.len()).for_each(|_| {
+        graph.add_node(());
+    });
+    for (i, list) in needs.iter().enumerate() {
+        for need in list {
+            graph.add_edge(NodeIndex::new(*need as usize), NodeIndex::new(i), ());
+        }
+    }
+    let mut knots: Vec<Vec<usize>> = petgraph::algo::kosaraju_scc(&graph)
+        .into_iter()
+        .filter(|knot| knot.len() > 1)
+        .map(|knot| {
+            let mut knot: Vec<usize> = knot.into_iter().map(NodeIndex::index).collect();
+            knot.sort_unstable();
+            knot
+        })
+        .collect();
+    knots.sort_unstable();
+    for knot in knots {
+        let cycle = shortest_cycle(&knot, needs);
+        let id = |i: usize| plan.steps[i].id.as_str();
+        let mut spelled: Vec<&str> = cycle.iter().take(SPELLED_MAX).map(|i| id(*i)).collect();
+        if cycle.len() > SPELLED_MAX {
+            spelled.push("…");
+        }
+        spelled.push(id(cycle[0]));
+        let (first, last) = (cycle[0], cycle[cycle.len() - 1]);
+        let detail = format!("cycle detected: {}", spelled.join(" -> "));
+        let mend = format!("remove one of these dependencies, such as that of `{}` on `{}`", id(first), id(last));
+        let closing = origins[first].dependencies.iter().position(|d| d.id == plan.steps[last].id);
+        let place = |at: &At<'_>| cx.error("PLAN_CYCLE", at, detail, mend);
+        match closing {
+            Some(d) => origins[first].with_dependency(d, place),
+            None => place(&At::Pointer(&origins[first].at)),
+        }
+    }
+}
+
+/// The steps of a cycle in the order they would run, beginning with the one that was written first.
+fn shortest_cycle(knot: &[usize], needs: &[Vec<u32>]) -> Vec<usize> {
+    let mut best: Vec<usize> = Vec::new();
+    for &start in knot.iter().take(STARTS_MAX) {
+        let found = cycle_through(start, knot, needs);
+        if !found.is_empty() && (best.is_empty() || found.len() < best.len()) {
+            best = found;
+        }
+        if best.len() == 2 {
+            break;
+        }
+    }
+    // The search goes from a step to what it needs; a plan runs the other way.
+    best.reverse();
+    let first = best.iter().enumerate().min_by_key(|(_, step)| **step).map_or(0, |(at, _)| at);
+    best.rotate_left(first);
+    best
+}
+
+fn cycle_through(start: usize, knot: &[usize], needs: &[Vec<u32>]) -> Vec<usize> {
+    let mut from: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut queue = std::collections::VecDeque::from([start]);
+    while let Some(at) = queue.pop_front() {
+        for need in needs[at].iter().map(|n| *n as usize) {
+            if need == start {
+                let mut cycle = vec![at];
+                while let Some(before) = from.get(cycle.last().expect("it has at least one step")) {
+                    cycle.push(*before);
+                }
+                cycle.reverse();
+                return cycle;
+            }
+            if knot.binary_search(&need).is_ok() && !from.contains_key(&need) {
+                from.insert(need, at);
+                queue.push_back(need);
+            }
+        }
+    }
+    Vec::new()
+}
+
+fn joins(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) {
+    for (step, origin) in plan.steps.iter().zip(origins) {
+        // What is written counts: a dependency that leads nowhere has its own issue.
+        let most = origin.dependencies.len();
+        if let Join::AtLeast(k) = step.join
+            && (k == 0 || k as usize > most)
+        {
+            let detail = format!("step `{}` waits for {k} of its {most} dependencies", step.id);
+            let mend = if most == 0 {
+                "give it dependencies, or remove `join`".into()
+            } else {
+                format!("give a number in 1..={most}")
+            };
+            origin.with_key(origin.join_key, |at| cx.error("JOIN_IMPOSSIBLE", at, detail, mend));
+        }
+    }
+}
+
+/// The place of each step's phase in the order of phases; `None` for steps outside of phases.
+fn phases(cx: &Cx<'_>, at: &At<'_>, plan: &Plan, origins: &[Origin<'_>], graph: &Graph) -> Vec<Option<usize>> {
+    let known: HashMap<&str, usize> = plan.phases.iter().enumerate().rev().map(|(i, p)| (p.id.as_str(), i)).collect();
+    let mut ranks = Vec::with_capacity(plan.steps.len());
+    for (step, origin) in plan.steps.iter().zip(origins) {
+        let rank = step.phase.as_deref().and_then(|phase| known.get(phase).copied());
+        if let (Some(phase), None) = (&step.phase, rank) {
+            let mend = match nearest(phase, plan.phases.iter().map(|p| p.id.as_str())) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "list it under `phases`".to_owned(),
+            };
+            let detail = format!("there is no phase `{}`", shorten(phase));
+            origin.with_key(origin.phase_key, |at| cx.error("PHASE_UNKNOWN", at, detail, mend));
+        }
+        ranks.push(rank);
+    }
+    let before = cx.errors();
+    for (i, needs) in graph.needs.iter().enumerate() {
+        for need in needs.iter().map(|n| *n as usize) {
+            let (Some(own), Some(other)) = (ranks[i], ranks[need]) else { continue };
+            if other > own {
+                let (step, later) = (&plan.steps[i].id, &plan.steps[need].id);
+                let detail = format!("step `{step}` depends on `{later}`, which belongs to a later phase");
+                let written = origins[i].dependencies.iter().position(|d| d.id == *later).unwrap_or_default();
+                origins[i].with_dependency(written, |at| {
+                    cx.error("PHASE_ORDER", at, detail, "move one of the steps to another phase");
+                });
+            }
+        }
+    }
+    let is_sound = cx.errors() == before && graph.order.len() == plan.steps.len();
+    if is_sound && !plan.phases.is_empty() && with_barriers(plan, &ranks, &graph.needs).1 < plan.steps.len() {
+        let detail = "a step outside of the phases waits for a phase that waits for it";
+        cx.error("PHASE_ORDER", at, detail, "put that step into a phase");
+    }
+    ranks
+}
+
+/// The graph with a barrier behind each phase, and how many steps can be reached in it.
+fn with_barriers(plan: &Plan, ranks: &[Option<usize>], needs: &[Vec<u32>]) -> (Graph, usize) {
+    let steps = plan.steps.len();
+    let mut all: Vec<Vec<u32>> = needs.to_vec();
+    all.resize(steps + plan.phases.len(), Vec::new());
+    for (step, rank) in ranks.iter().enumerate() {
+        let Some(rank) = rank else { continue };
+        all[steps + rank].push(step as u32);
+        if *rank > 0 {
+            all[step].push((steps + rank - 1) as u32);
+        }
+    }
+    for rank in 1..plan.phases.len() {
+        all[steps + rank].push((steps + rank - 1) as u32);
+    }
+    let order = order(&all);
+    let reached = order.iter().filter(|i| (**i as usize) < steps).count();
+    (Graph { needs: all, order }, reached)
+}
+
+/// Estimated seconds from start to end when nothing has to wait for a worker; steps without an estimate count nothing.
+pub fn critical_path(plan: &Plan) -> f64 {
+    let own = |i: usize| plan.steps.get(i).map_or(0.0, seconds);
+    if plan.strategy == Strategy::Sequential {
+        return (0..plan.steps.len()).map(own).sum();
+    }
+    let index: HashMap<&StepId, u32> = plan.steps.iter().enumerate().map(|(i, step)| (&step.id, i as u32)).collect();
+    let needs: Vec<Vec<u32>> = plan
+        .steps
+        .iter()
+        .map(|step| step.dependencies.iter().filter_map(|d| index.get(d).copied()).collect())
+        .collect();
+    let rank = |phase: &String| plan.phases.iter().position(|p| p.id == *phase);
+    let ranks: Vec<Option<usize>> = plan.steps.iter().map(|step| step.phase.as_ref().and_then(rank)).collect();
+    longest(&with_barriers(plan, &ranks, &needs).0, own)
+}
+
+fn seconds(step: &goalmill_common::plan::Step) -> f64 {
+    step.estimates.seconds.unwrap_or_else(|| step.plan.as_ref().map_or(0.0, |inner| critical_path(inner)))
+}

@@ -1,0 +1,277 @@
+//! The rules around a step or a plan: retries, approval, budgets, estimates, cache, priority.
+
+use goalmill_common::goal::{Budget, Priority};
+use goalmill_common::plan::{Approval, ApprovalDefault, Cache, Estimates, Jitter, Retry};
+use serde_json::Value;
+
+use crate::draft::{At, Cx, Field, Fields, Table, Unit, count, shorten, text, wrong_type};
+
+/// Longest backoff, in milliseconds.
+const BACKOFF_MS_MAX: u64 = 24 * 3_600_000;
+/// How long outputs are kept for others unless told, in milliseconds.
+const CACHE_TTL_MS: u64 = 3_600_000;
+/// Longest time that outputs are kept for others, in milliseconds.
+const CACHE_TTL_MS_MAX: u64 = 30 * 24 * 3_600_000;
+
+/// One of several words, whatever its case; dashes and blanks count as underscores.
+pub(super) fn word<T: Copy>(fields: &Fields<'_, '_>, name: &str, words: &[(&str, T)]) -> Option<T> {
+    let given = fields.text(name)?;
+    let field = fields.get(name)?;
+    let folded = given.trim().to_ascii_lowercase().replace(['-', ' '], "_");
+    if let Some((_, value)) = words.iter().find(|(word, _)| *word == folded) {
+        return Some(*value);
+    }
+    let mend = match crate::near::nearest(&folded, words.iter().map(|(word, _)| *word)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("use one of {}", words.iter().map(|(w, _)| format!("`{w}`")).collect::<Vec<_>>().join(", ")),
+    };
+    fields.cx.error(
+        "INVALID_VALUE",
+        &fields.at.key(field.key),
+        format!("`{}` is not known here", shorten(&given)),
+        mend,
+    );
+    None
+}
+
+const RETRY: &Table = &[
+    ("max", &["max_retries", "retries", "limit"]),
+    ("max_attempts", &["attempts"]),
+    ("initial_ms", &["backoff_ms", "delay_ms", "initial_delay_ms", "initial_backoff_ms"]),
+    ("initial", &["delay", "initial_delay", "initial_backoff", "interval"]),
+    ("factor", &["multiplier", "backoff_factor", "backoff_multiplier"]),
+    ("max_ms", &["max_backoff_ms", "max_delay_ms"]),
+    ("max_backoff", &["max_delay", "max_interval"]),
+    ("jitter", &[]),
+    ("backoff", &[]),
+];
+
+const BACKOFF: &Table = &[
+    ("initial_ms", &[]),
+    ("initial", &["delay"]),
+    ("factor", &["multiplier"]),
+    ("max_ms", &[]),
+    ("max_backoff", &["max", "max_delay"]),
+    ("jitter", &[]),
+];
+
+/// Reads `3`, `false`, or an object. `max` counts retries, `max_attempts` the first attempt too.
+pub(super) fn retry(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Retry {
+    let limit = u64::from(cx.limits.retries_max);
+    let mut retry = Retry::default();
+    let map = match value {
+        Value::Object(map) => map,
+        Value::Bool(false) => return Retry { max: 0, ..retry },
+        Value::Bool(true) => return retry,
+        other => {
+            if let Some(max) = count(cx, at, other, 0, limit) {
+                retry.max = max as u32;
+            }
+            return retry;
+        }
+    };
+    let fields = Fields::read(cx, at, map, RETRY);
+    let max = fields.count("max", 0, limit);
+    let attempts = fields.count("max_attempts", 1, limit + 1).map(|n| n - 1);
+    if let (Some(max), Some(attempts)) = (max, attempts)
+        && max != attempts
+    {
+        cx.error("CONFLICTING_FIELDS", at, "`max` and `max_attempts` say different things", "keep one of them");
+    }
+    if let Some(max) = max.or(attempts) {
+        retry.max = max as u32;
+    }
+    let mut spacing = Spacing::default();
+    spacing.take(&fields);
+    match fields.get("backoff") {
+        Some(Field { value: Value::Object(map), key }) => {
+            let at = at.key(key);
+            spacing.take(&Fields::read(cx, &at, map, BACKOFF));
+        }
+        Some(_) => {
+            let words = [("exponential", 2.0), ("fixed", 1.0), ("constant", 1.0), ("linear", 1.0)];
+            spacing.factor = spacing.factor.or_else(|| word(&fields, "backoff", &words));
+        }
+        None => {}
+    }
+    spacing.apply(cx, at, &mut retry);
+    retry
+}
+
+/// What was said about the waits between attempts.
+#[derive(Default)]
+struct Spacing {
+    initial_ms: Option<u64>,
+    factor: Option<f64>,
+    max_ms: Option<u64>,
+    jitter: Option<Jitter>,
+}
+
+impl Spacing {
+    fn take(&mut self, fields: &Fields<'_, '_>) {
+        const CODE: &str = "INVALID_RETRY_POLICY";
+        let wait = |name, unit| fields.duration(name, unit, 0, BACKOFF_MS_MAX, CODE);
+        let initial = wait("initial_ms", Unit::Milliseconds).or_else(|| wait("initial", Unit::Seconds));
+        let max = wait("max_ms", Unit::Milliseconds).or_else(|| wait("max_backoff", Unit::Seconds));
+        self.initial_ms = self.initial_ms.or(initial);
+        self.max_ms = self.max_ms.or(max);
+        if let Some(field) = fields.get("factor") {
+            let at = fields.at.key(field.key);
+            match field.value.as_f64() {
+                Some(factor) if (1.0..=100.0).contains(&factor) => self.factor = Some(factor),
+                Some(factor) => {
+                    fields.cx.error(CODE, &at, format!("`{factor}` is not in 1..=100"), "give a factor of 1 or more");
+                }
+                None => wrong_type(fields.cx, &at, field.value, "a number"),
+            }
+        }
+        self.jitter = self.jitter.or_else(|| jitter(fields));
+    }
+
+    fn apply(self, cx: &Cx<'_>, at: &At<'_>, retry: &mut Retry) {
+        retry.factor = self.factor.unwrap_or(retry.factor);
+        retry.jitter = self.jitter.unwrap_or(retry.jitter);
+        match (self.initial_ms, self.max_ms) {
+            (Some(initial), Some(max)) if initial > max => {
+                let detail = format!("the first wait, {initial} ms, is longer than the longest, {max} ms");
+                cx.error("INVALID_RETRY_POLICY", at, detail, "raise the longest wait or lower the first");
+            }
+            (initial, Some(max)) => {
+                retry.initial_ms = initial.unwrap_or(retry.initial_ms.min(max));
+                retry.max_ms = max;
+            }
+            (Some(initial), None) => {
+                retry.initial_ms = initial;
+                retry.max_ms = retry.max_ms.max(initial);
+            }
+            (None, None) => {}
+        }
+    }
+}
+
+fn jitter(fields: &Fields<'_, '_>) -> Option<Jitter> {
+    match fields.get("jitter")?.value {
+        Value::Bool(true) => Some(Jitter::Full),
+        Value::Bool(false) => Some(Jitter::None),
+        _ => word(fields, "jitter", &[("full", Jitter::Full), ("none", Jitter::None), ("equal", Jitter::Full)]),
+    }
+}
+
+const APPROVAL: &Table =
+    &[("limit_ms", &["timeout_ms"]), ("limit", &["timeout", "within"]), ("default", &["default_action", "on_timeout"])];
+
+/// Reads `approve: true`, `approve: {limit, default}` and `approval_required: true`.
+pub(super) fn approval(fields: &Fields<'_, '_>) -> Option<Approval> {
+    let required = fields.flag("approval_required").unwrap_or(false).then(Approval::default);
+    let Some(field) = fields.get("approve") else { return required };
+    let map = match field.value {
+        Value::Object(map) => map,
+        Value::Bool(true) => return Some(Approval::default()),
+        Value::Bool(false) => return required,
+        other => {
+            wrong_type(
+                fields.cx,
+                &fields.at.key(field.key),
+                other,
+                "true, false or an object with `limit` and `default`",
+            );
+            return required;
+        }
+    };
+    let at = fields.at.key(field.key);
+    let inner = Fields::read(fields.cx, &at, map, APPROVAL);
+    let max = fields.cx.limits.approval_ms_max;
+    let limit = inner
+        .duration("limit_ms", Unit::Milliseconds, 1, max, "INVALID_TIMEOUT")
+        .or_else(|| inner.duration("limit", Unit::Seconds, 1, max, "INVALID_TIMEOUT"));
+    let words = [
+        ("approve", ApprovalDefault::Approve),
+        ("approved", ApprovalDefault::Approve),
+        ("reject", ApprovalDefault::Reject),
+        ("rejected", ApprovalDefault::Reject),
+    ];
+    let usual = Approval::default();
+    Some(Approval {
+        limit_ms: limit.unwrap_or(usual.limit_ms.min(max)),
+        default: word(&inner, "default", &words).unwrap_or(usual.default),
+    })
+}
+
+const AMOUNTS: &Table = &[
+    ("tokens", &["max_tokens", "estimated_tokens"]),
+    ("cost", &["max_cost", "cost_usd", "usd", "max_cost_usd", "estimated_cost"]),
+    ("seconds", &["max_seconds", "time_seconds", "duration", "time", "estimated_seconds"]),
+];
+
+pub(super) fn budget(fields: &Fields<'_, '_>) -> Budget {
+    let Some(field) = fields.get("budget") else { return Budget::default() };
+    let at = fields.at.key(field.key);
+    let Value::Object(map) = field.value else {
+        wrong_type(fields.cx, &at, field.value, "an object with `tokens`, `cost`, `seconds`");
+        return Budget::default();
+    };
+    let inner = Fields::read(fields.cx, &at, map, AMOUNTS);
+    Budget {
+        tokens: inner.count("tokens", 0, TOKENS_MAX),
+        cost: inner.amount("cost"),
+        seconds: seconds(&inner, "seconds"),
+    }
+}
+
+/// More tokens than that are a slip.
+const TOKENS_MAX: u64 = 1_000_000_000_000;
+
+/// Reads `estimates: {…}` or the fields that stand for it.
+pub(super) fn estimates(fields: &Fields<'_, '_>) -> Estimates {
+    let mut out = Estimates {
+        seconds: seconds(fields, "estimated_seconds"),
+        tokens: fields.count("estimated_tokens", 0, TOKENS_MAX),
+        cost: fields.amount("estimated_cost"),
+    };
+    let Some(field) = fields.get("estimates") else { return out };
+    let at = fields.at.key(field.key);
+    let Value::Object(map) = field.value else {
+        wrong_type(fields.cx, &at, field.value, "an object with `seconds`, `tokens`, `cost`");
+        return out;
+    };
+    let inner = Fields::read(fields.cx, &at, map, AMOUNTS);
+    out.seconds = seconds(&inner, "seconds").or(out.seconds);
+    out.tokens = inner.count("tokens", 0, TOKENS_MAX).or(out.tokens);
+    out.cost = inner.amount("cost").or(out.cost);
+    out
+}
+
+/// Seconds as a number, or a duration with a unit.
+fn seconds(fields: &Fields<'_, '_>, name: &str) -> Option<f64> {
+    match fields.get(name)?.value {
+        Value::String(_) => {
+            fields.duration(name, Unit::Seconds, 0, u64::MAX, "INVALID_VALUE").map(|ms| ms as f64 / 1_000.0)
+        }
+        _ => fields.amount(name),
+    }
+}
+
+const CACHE: &Table = &[("key", &[]), ("ttl_ms", &[]), ("ttl", &["ttl_seconds", "max_age"])];
+
+pub(super) fn cache(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Option<Cache> {
+    let Value::Object(map) = value else {
+        return text(cx, at, value).map(|key| Cache { key, ttl_ms: CACHE_TTL_MS });
+    };
+    let fields = Fields::read(cx, at, map, CACHE);
+    let ttl = |name, unit| fields.duration(name, unit, 1, CACHE_TTL_MS_MAX, "INVALID_VALUE");
+    let ttl_ms = ttl("ttl_ms", Unit::Milliseconds).or_else(|| ttl("ttl", Unit::Seconds)).unwrap_or(CACHE_TTL_MS);
+    if fields.get("key").is_none() {
+        let mend = "give a template over the inputs, as in `{{ goal.description }}`";
+        cx.error("MISSING_FIELD", &at.key("key"), "a cache needs a `key`", mend);
+    }
+    fields.text("key").map(|key| Cache { key, ttl_ms })
+}
+
+/// Reads 1 to 10, or a word.
+pub(super) fn priority(fields: &Fields<'_, '_>) -> Option<Priority> {
+    let words = [("low", 2), ("normal", 5), ("medium", 5), ("high", 8), ("urgent", 10), ("critical", 10)];
+    match fields.get("priority")?.value {
+        Value::String(_) => word(fields, "priority", &words).map(Priority),
+        _ => fields.count("priority", 1, 10).map(|n| Priority(n as u8)),
+    }
+}

@@ -1,0 +1,78 @@
+//! JSON Schemas inside a plan: they must hold by themselves, nothing is fetched.
+
+use goalmill_common::json::Json;
+use serde_json::{Map, Value};
+
+use crate::draft::{At, Cx, shorten, wrong_type};
+
+/// Words by which an object is known to be a schema.
+const WORDS: &[&str] = &[
+    "$schema",
+    "$ref",
+    "$defs",
+    "$id",
+    "type",
+    "properties",
+    "required",
+    "items",
+    "enum",
+    "const",
+    "anyOf",
+    "oneOf",
+    "allOf",
+    "not",
+    "additionalProperties",
+    "minProperties",
+    "pattern",
+    "minimum",
+    "maximum",
+];
+
+pub(super) fn is_schema(map: &Map<String, Value>) -> bool {
+    map.keys().any(|key| WORDS.contains(&key.as_str()))
+}
+
+/// Checks a schema and keeps it.
+pub(super) fn read(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Option<Json> {
+    if !value.is_object() && !value.is_boolean() {
+        wrong_type(cx, at, value, "a JSON Schema, an object");
+        return None;
+    }
+    let schema = Json::of(value);
+    let before = cx.errors();
+    stays_inside(cx, at, value);
+    if cx.errors() == before
+        && cx.is_new_schema(schema.text())
+        && let Err(error) = jsonschema::validator_for(value)
+    {
+        let detail = format!("this is not a JSON Schema: {}", shorten(&error.to_string()));
+        cx.error("INVALID_SCHEMA", at, detail, "correct it; `json-schema.org` has the rules");
+    }
+    Some(schema)
+}
+
+/// References may only lead to places in the schema itself.
+fn stays_inside(cx: &Cx<'_>, at: &At<'_>, value: &Value) {
+    match value {
+        Value::Object(map) => {
+            for (key, inner) in map {
+                let at = at.key(key);
+                let is_reference = matches!(key.as_str(), "$ref" | "$dynamicRef" | "$recursiveRef");
+                match inner.as_str() {
+                    Some(target) if is_reference && !target.starts_with('#') => {
+                        let detail = format!("`{}` lies outside of the schema; nothing is fetched", shorten(target));
+                        cx.error(
+                            "SCHEMA_REMOTE_REF",
+                            &at,
+                            detail,
+                            "copy the target into `$defs` and refer to it by `#/$defs/…`",
+                        );
+                    }
+                    _ => stays_inside(cx, &at, inner),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().enumerate().for_each(|(i, item)| stays_inside(cx, &at.item(i), item)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}

@@ -1,0 +1,366 @@
+//! The layouts of plan documents: a list of steps, phases, a graph of nodes and edges, wrapped or not.
+
+use goalmill_common::plan::{Phase, Plan, Strategy};
+use serde_json::{Map, Value};
+
+use super::graph::{self, Dependency, Origin, Place};
+use super::{policy, step};
+use crate::draft::{At, Cx, Field, Fields, Table};
+
+const PLAN: &Table = &[
+    ("steps", &["subtasks", "sub_tasks", "tasks", "nodes"]),
+    ("phases", &["stages"]),
+    ("edges", &["links"]),
+    ("name", &["plan_name", "title"]),
+    ("strategy", &["execution_strategy", "mode"]),
+    ("max_parallel", &["max_concurrency", "parallelism", "concurrency"]),
+    ("budget", &["budgets"]),
+    ("approve", &["approval"]),
+    ("approval_required", &["requires_approval", "require_approval"]),
+    ("metadata", &["meta", "annotations"]),
+    ("goal", &["query", "job"]),
+    ("description", &["summary"]),
+    ("id", &["plan_id"]),
+    ("version", &["revision", "$schema", "api_version", "created_at"]),
+];
+
+const PHASE: &Table = &[
+    ("id", &["phase_id", "phase"]),
+    ("name", &["title"]),
+    ("description", &["summary"]),
+    ("checkpoint", &["replan", "replan_checkpoint"]),
+    ("steps", &["subtasks", "sub_tasks", "tasks"]),
+];
+
+/// Reads a document; `None` only after an error was noted.
+///
+/// - `depth`: plans around this one.
+pub(super) fn document(cx: &Cx<'_>, at: &At<'_>, draft: &Value, depth: u32) -> Option<Plan> {
+    if depth > cx.limits.depth_max {
+        let detail = format!("plans are nested more than {} deep", cx.limits.depth_max);
+        cx.error("PLAN_TOO_DEEP", at, detail, "move the inner steps up into their parent");
+        return None;
+    }
+    match draft {
+        Value::Array(_) => {
+            let mut reading = Reading::new(cx);
+            let count = size(draft);
+            if count == 0 {
+                cx.error("EMPTY_PLAN", at, "the plan has no steps", "add at least one step");
+            }
+            if count == 0 || too_many(cx, at, count) {
+                return None;
+            }
+            reading.steps(at, draft, None, depth);
+            reading.finish(at, Plan::default(), &[], count)
+        }
+        Value::Object(map) => match map.get("plan").filter(|inner| wraps(map, inner)) {
+            Some(inner) => {
+                wrapper(cx, at, map);
+                document(cx, &at.key("plan"), inner, depth)
+            }
+            None => object(cx, at, map, depth),
+        },
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            cx.error(
+                "WRONG_TYPE",
+                at,
+                "a plan is an object with `steps`, or a list of steps",
+                "give `{\"steps\": [ … ]}`",
+            );
+            None
+        }
+    }
+}
+
+fn wraps(map: &Map<String, Value>, inner: &Value) -> bool {
+    let has_steps = ["steps", "subtasks", "tasks", "nodes", "phases"].iter().any(|name| map.contains_key(*name));
+    !has_steps && (inner.is_object() || inner.is_array())
+}
+
+/// Beside `plan` stands what is said about it; the caller takes it.
+fn wrapper(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>) {
+    const BESIDE: &Table = &[
+        ("plan", &[]),
+        ("goal", &["query", "job"]),
+        ("description", &[]),
+        ("metadata", &[]),
+        ("priority", &[]),
+        ("tenant", &[]),
+        ("deadline", &["deadline_ms"]),
+        ("constraints", &[]),
+        ("success_criteria", &[]),
+        ("id", &["plan_id"]),
+        ("version", &["$schema"]),
+    ];
+    Fields::read(cx, at, map, BESIDE);
+}
+
+fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>, depth: u32) -> Option<Plan> {
+    let before = cx.errors();
+    let fields = Fields::read(cx, at, map, PLAN);
+    let steps = fields.get("steps");
+    let phases = fields.get("phases");
+    if steps.is_none() && phases.is_none() {
+        if !fields.slips.iter().any(|name| matches!(*name, "steps" | "phases")) {
+            cx.error("MISSING_FIELD", &at.key("steps"), "a plan needs `steps`", "list the steps under `steps`");
+        }
+        return None;
+    }
+    let count = steps.map_or(0, |f| size(f.value)) + phases.map_or(0, |f| inside_phases(f.value));
+    if too_many(cx, &at.key(steps.or(phases).map_or("steps", |f| f.key)), count) {
+        return None;
+    }
+    let mut plan = Plan {
+        name: fields.text("name").unwrap_or_default(),
+        strategy: strategy(&fields),
+        max_parallel: fields.count("max_parallel", 1, u64::from(u32::MAX)).map(|n| n as u32),
+        budget: policy::budget(&fields),
+        approve: policy::approval(&fields),
+        ..Plan::default()
+    };
+    if let Some(field) = fields.get("metadata") {
+        match field.value {
+            Value::Object(map) => plan.metadata = map.clone(),
+            other => crate::draft::wrong_type(cx, &at.key(field.key), other, "an object"),
+        }
+    }
+    let mut reading = Reading::new(cx);
+    let phases_at = phases.map(|f| at.key(f.key));
+    if let (Some(field), Some(phases_at)) = (phases, &phases_at) {
+        plan.phases = reading.phases(phases_at, field.value, depth);
+    }
+    if let Some(field) = steps {
+        reading.steps(&at.key(field.key), field.value, None, depth);
+    }
+    let edges = fields.get("edges").map(|field| reading.edges(&at.key(field.key), field));
+    let steps_key = steps.or(phases).map_or("steps", |f| f.key);
+    if count == 0 {
+        if cx.errors() == before {
+            cx.error("EMPTY_PLAN", &at.key(steps_key), "the plan has no steps", "add at least one step");
+        }
+        return None;
+    }
+    reading.finish(&at.key(steps_key), plan, &edges.unwrap_or_default(), count)
+}
+
+fn strategy(fields: &Fields<'_, '_>) -> Strategy {
+    let words = [
+        ("sequential", Strategy::Sequential),
+        ("parallel", Strategy::Parallel),
+        ("adaptive", Strategy::Adaptive),
+        ("hybrid", Strategy::Adaptive),
+    ];
+    policy::word(fields, "strategy", &words).unwrap_or_default()
+}
+
+fn size(steps: &Value) -> usize {
+    match steps {
+        Value::Array(items) => items.len(),
+        Value::Object(map) => map.len(),
+        _ => 1,
+    }
+}
+
+fn inside_phases(phases: &Value) -> usize {
+    let one = |phase: &Value| {
+        let steps = PHASE[4].1.iter().chain(std::iter::once(&PHASE[4].0)).find_map(|name| phase.get(name));
+        steps.map_or(0, size)
+    };
+    match phases {
+        Value::Array(items) => items.iter().map(one).sum(),
+        _ => 0,
+    }
+}
+
+fn too_many(cx: &Cx<'_>, at: &At<'_>, count: usize) -> bool {
+    let limit = cx.limits.steps_max;
+    if count > limit {
+        cx.error(
+            "TOO_MANY_STEPS",
+            at,
+            format!("{count} steps, at most {limit} are allowed"),
+            "split the plan into several",
+        );
+    }
+    count > limit
+}
+
+/// What was read so far.
+struct Reading<'c, 'l, 'v> {
+    cx: &'c Cx<'l>,
+    steps: Vec<goalmill_common::plan::Step>,
+    origins: Vec<Origin<'v>>,
+    input_bytes: usize,
+}
+
+impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
+    fn new(cx: &'c Cx<'l>) -> Self {
+        Self { cx, steps: Vec::new(), origins: Vec::new(), input_bytes: 0 }
+    }
+
+    fn steps(&mut self, at: &At<'_>, value: &'v Value, phase: Option<&str>, depth: u32) {
+        match value {
+            Value::Array(items) => {
+                for (i, item) in items.iter().enumerate() {
+                    self.step(&at.item(i), item, None, phase, depth);
+                }
+            }
+            // `steps: {flights: {…}, hotels: {…}}`
+            Value::Object(map) => {
+                for (id, item) in map {
+                    self.step(&at.key(id), item, Some(id), phase, depth);
+                }
+            }
+            other => crate::draft::wrong_type(self.cx, at, other, "a list of steps"),
+        }
+    }
+
+    fn step(&mut self, at: &At<'_>, value: &'v Value, key: Option<&'v str>, phase: Option<&str>, depth: u32) {
+        let Value::Object(map) = value else {
+            crate::draft::wrong_type(self.cx, at, value, "a step, an object with `id`,");
+            return;
+        };
+        if let Some((mut step, origin)) = step::read(self.cx, at, map, key, depth) {
+            if let Some(phase) = phase {
+                step.phase = Some(phase.to_owned());
+            }
+            self.input_bytes += step.inputs.text().len();
+            self.steps.push(step);
+            self.origins.push(origin);
+        }
+    }
+
+    fn phases(&mut self, at: &At<'_>, value: &'v Value, depth: u32) -> Vec<Phase> {
+        let Value::Array(items) = value else {
+            crate::draft::wrong_type(self.cx, at, value, "a list of phases");
+            return Vec::new();
+        };
+        let mut phases: Vec<Phase> = Vec::with_capacity(items.len());
+        for (i, item) in items.iter().enumerate() {
+            let at = at.item(i);
+            if let Value::String(id) = item {
+                phases.push(Phase { id: id.clone(), description: String::new(), checkpoint: false });
+                continue;
+            }
+            let Value::Object(map) = item else {
+                crate::draft::wrong_type(self.cx, &at, item, "a phase, an object with `id`,");
+                continue;
+            };
+            let fields = Fields::read(self.cx, &at, map, PHASE);
+            let phase = self.phase(&fields, i);
+            if let Some(field) = fields.get("steps") {
+                self.steps(&at.key(field.key), field.value, Some(&phase.id), depth);
+            }
+            if let Some(first) = phases.iter().position(|p| p.id == phase.id) {
+                let detail = format!("phase `{}` stands twice, first as number {}", phase.id, first + 1);
+                self.cx.error("DUPLICATE_PHASE", &at, detail, "give each phase its own id");
+            }
+            phases.push(phase);
+        }
+        phases
+    }
+
+    fn phase(&self, fields: &Fields<'_, '_>, index: usize) -> Phase {
+        let id = match fields.get("id") {
+            Some(Field { value: Value::Number(n), .. }) => Some(n.to_string()),
+            Some(_) => fields.text("id"),
+            None => None,
+        };
+        let name = fields.text("name").filter(|name| !name.is_empty());
+        let description = fields.text("description").unwrap_or_default();
+        let (id, description) = match (id, name) {
+            (Some(id), Some(name)) if description.is_empty() => (id, name),
+            (Some(id), _) => (id, description),
+            (None, Some(name)) => (name, description),
+            (None, None) => (format!("phase-{}", index + 1), description),
+        };
+        if id.is_empty() || id.len() > goalmill_common::id::ID_CHARS_MAX {
+            self.cx.error("INVALID_ID", fields.at, "a phase's id has 1 to 128 characters", "give a shorter id");
+        }
+        Phase { id, description, checkpoint: fields.flag("checkpoint").unwrap_or(false) }
+    }
+
+    /// Edges of a graph, each from a step to one that depends on it.
+    fn edges(&self, at: &At<'_>, field: Field<'v>) -> Vec<(String, String, usize, &'v str)> {
+        let Value::Array(items) = field.value else {
+            crate::draft::wrong_type(self.cx, at, field.value, "a list of edges");
+            return Vec::new();
+        };
+        let mut edges = Vec::with_capacity(items.len());
+        for (i, item) in items.iter().enumerate() {
+            let ends = match item {
+                Value::Array(pair) if pair.len() == 2 => Some((&pair[0], &pair[1])),
+                Value::Object(map) => {
+                    let end = |names: [&str; 4]| names.into_iter().find_map(|name| map.get(name));
+                    end(["from", "source", "src", "start"]).zip(end(["to", "target", "dst", "end"]))
+                }
+                _ => None,
+            };
+            let names = ends.and_then(|(from, to)| step::name(from).zip(step::name(to)));
+            match names {
+                Some((from, to)) => edges.push((from, to, i, field.key)),
+                None => {
+                    let mend = "write `{\"from\": \"a\", \"to\": \"b\"}` or `[\"a\", \"b\"]`";
+                    self.cx.error("WRONG_TYPE", &at.item(i), "an edge needs the ids of two steps", mend);
+                }
+            }
+        }
+        edges
+    }
+
+    fn finish(
+        mut self,
+        at: &At<'_>,
+        mut plan: Plan,
+        edges: &[(String, String, usize, &'v str)],
+        count: usize,
+    ) -> Option<Plan> {
+        if self.input_bytes > self.cx.limits.plan_bytes_max {
+            let detail = format!(
+                "the inputs have {} bytes, at most {} are allowed",
+                self.input_bytes, self.cx.limits.plan_bytes_max
+            );
+            self.cx.error("PLAN_TOO_LARGE", at, detail, "pass large data by reference");
+        }
+        self.attach(at, edges, self.steps.len() == count);
+        plan.steps = self.steps;
+        // With steps left out, what refers to them would look wrong too.
+        let complete = plan.steps.len() == count;
+        graph::check(self.cx, at, &mut plan, &self.origins, complete);
+        Some(plan)
+    }
+
+    /// Turns edges into dependencies. `START` and `END` are marks that some formats put around a graph.
+    fn attach(&mut self, at: &At<'_>, edges: &[(String, String, usize, &'v str)], complete: bool) {
+        if edges.is_empty() {
+            return;
+        }
+        let index: std::collections::HashMap<String, usize> =
+            self.steps.iter().enumerate().map(|(i, step)| (step.id.as_str().to_owned(), i)).collect();
+        let parent = match at {
+            At::Key(parent, _) => parent.pointer(),
+            At::Pointer(_) | At::Item(..) => at.pointer(),
+        };
+        for (from, to, i, key) in edges {
+            let known = |name: &str| index.contains_key(name);
+            let is_mark = |name: &str| !known(name) && matches!(name.to_ascii_uppercase().as_str(), "START" | "END");
+            if is_mark(from) || is_mark(to) {
+                continue;
+            }
+            match index.get(to) {
+                Some(target) => self.origins[*target].dependencies.push(Dependency {
+                    id: from.as_str().into(),
+                    place: Place::Edge { parent: parent.clone(), key, index: *i },
+                }),
+                // A step that could not be read may be the one that is meant.
+                None if !complete && !goalmill_common::id::is_id(to) => {}
+                None => {
+                    let near = crate::near::nearest(to, self.steps.iter().map(|s| s.id.as_str()));
+                    let root = At::Pointer(&parent);
+                    graph::unknown(self.cx, &root.key(key).item(*i), to, near);
+                }
+            }
+        }
+    }
+}

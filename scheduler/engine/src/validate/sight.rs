@@ -1,0 +1,150 @@
+//! What expressions see: only steps that are certainly over when the expression is evaluated.
+
+use std::collections::{BTreeMap, HashMap};
+
+use goalmill_common::id::StepId;
+use goalmill_common::plan::Plan;
+use serde_json::Value;
+
+use super::graph::{Graph, Origin};
+use crate::draft::{At, Cx, shorten};
+use crate::expression::{self, ExpressionError, StepRef};
+use crate::near::nearest;
+
+/// A step that an expression names without being a direct dependency.
+struct Query {
+    step: u32,
+    target: u32,
+    pointer: String,
+}
+
+struct Check<'c, 'l> {
+    cx: &'c Cx<'l>,
+    plan: &'c Plan,
+    index: &'c HashMap<StepId, u32>,
+    needs: &'c [Vec<u32>],
+    ranks: &'c [Option<usize>],
+    queries: Vec<Query>,
+}
+
+pub(super) fn check(
+    cx: &Cx<'_>,
+    plan: &Plan,
+    origins: &[Origin<'_>],
+    index: &HashMap<StepId, u32>,
+    graph: &Graph,
+    ranks: &[Option<usize>],
+) {
+    let mut check = Check { cx, plan, index, needs: &graph.needs, ranks, queries: Vec::new() };
+    for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
+        if let Some(inputs) = origin.inputs.filter(|_| !expression::is_plain(step.inputs.text())) {
+            origin.with_key(origin.inputs_key, |at| check.inputs(i, at, inputs));
+        }
+        if let Some(when) = &step.when {
+            origin.with_key(origin.when_key, |at| check.note(i, at, expression::condition_references(when)));
+        }
+        if let Some(cache) = &step.cache {
+            origin.with_key(origin.cache_key, |at| {
+                let key = if origin.cache_is_text { *at } else { at.key("key") };
+                check.note(i, &key, expression::references(&cache.key));
+            });
+        }
+    }
+    // On a cycle everything is a dependency of everything; the cycle has its own issue.
+    if graph.order.len() == plan.steps.len() {
+        check.answer(graph);
+    }
+}
+
+impl Check<'_, '_> {
+    fn inputs(&mut self, step: usize, at: &At<'_>, value: &Value) {
+        match value {
+            Value::String(text) if !expression::is_plain(text) => self.note(step, at, expression::references(text)),
+            Value::Array(items) => items.iter().enumerate().for_each(|(i, item)| self.inputs(step, &at.item(i), item)),
+            Value::Object(map) => map.iter().for_each(|(key, item)| self.inputs(step, &at.key(key), item)),
+            Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn note(&mut self, step: usize, at: &At<'_>, refs: Result<Vec<StepRef>, ExpressionError>) {
+        let refs = match refs {
+            Ok(refs) => refs,
+            Err(error) => {
+                let mend = "correct it; to keep braces as text write `{% raw %}…{% endraw %}`";
+                self.cx.error("INVALID_EXPRESSION", at, error.message, mend);
+                return;
+            }
+        };
+        for r in refs {
+            let Some(&target) = self.index.get(r.step.as_str()) else {
+                self.unknown(at, &r.step);
+                continue;
+            };
+            let is_earlier_phase = match (self.ranks[step], self.ranks[target as usize]) {
+                (Some(own), Some(other)) => other < own,
+                _ => false,
+            };
+            if !is_earlier_phase && !self.needs[step].contains(&target) {
+                self.queries.push(Query { step: step as u32, target, pointer: at.pointer() });
+            }
+        }
+    }
+
+    fn unknown(&self, at: &At<'_>, id: &str) {
+        let near = if self.cx.may_guess() { nearest(id, self.plan.steps.iter().map(|s| s.id.as_str())) } else { None };
+        let mend = match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "name a step of this plan".to_owned(),
+        };
+        self.cx.error(
+            "REF_UNKNOWN_STEP",
+            at,
+            format!("the expression sees step `{}`, which is not there", shorten(id)),
+            mend,
+        );
+    }
+
+    /// Finds out which targets are dependencies at some remove, for up to 1,024 targets at a time.
+    fn answer(&self, graph: &Graph) {
+        let mut targets: Vec<u32> = self.queries.iter().map(|q| q.target).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        let mut found = vec![false; self.queries.len()];
+        for chunk in targets.chunks(1_024) {
+            let bit: BTreeMap<u32, usize> = chunk.iter().enumerate().map(|(bit, target)| (*target, bit)).collect();
+            let words = chunk.len().div_ceil(64);
+            let mut seen = vec![0_u64; graph.needs.len() * words];
+            let mut own = vec![0_u64; words];
+            for step in graph.order.iter().map(|step| *step as usize) {
+                own.fill(0);
+                for need in &graph.needs[step] {
+                    let start = *need as usize * words;
+                    own.iter_mut().zip(&seen[start..start + words]).for_each(|(word, other)| *word |= other);
+                    if let Some(bit) = bit.get(need) {
+                        own[bit / 64] |= 1 << (bit % 64);
+                    }
+                }
+                seen[step * words..(step + 1) * words].copy_from_slice(&own);
+            }
+            for (query, found) in self.queries.iter().zip(&mut found) {
+                if let Some(bit) = bit.get(&query.target) {
+                    *found = seen[query.step as usize * words + bit / 64] >> (bit % 64) & 1 == 1;
+                }
+            }
+        }
+        self.queries.iter().zip(found).filter(|(_, found)| !found).for_each(|(query, _)| self.refuse(query));
+    }
+
+    fn refuse(&self, query: &Query) {
+        let target = &self.plan.steps[query.target as usize].id;
+        let at = At::Pointer(&query.pointer);
+        if query.step == query.target {
+            let detail = format!("step `{target}` cannot see its own outputs");
+            self.cx.error("REF_NOT_DEPENDENCY", &at, detail, "name another step");
+            return;
+        }
+        let step = &self.plan.steps[query.step as usize].id;
+        let detail = format!("the expression sees step `{target}`, on which step `{step}` does not depend");
+        self.cx.error("REF_NOT_DEPENDENCY", &at, detail, format!("add `{target}` to the dependencies of `{step}`"));
+    }
+}

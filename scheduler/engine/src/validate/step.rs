@@ -1,0 +1,432 @@
+//! One step, from its fields.
+
+use goalmill_common::id::{AUTO, AgentType, is_id};
+use goalmill_common::json::Json;
+use goalmill_common::plan::{Fallback, Join, Kind, OnFailure, Step, TIMEOUT_MS};
+use serde_json::{Map, Value};
+
+use super::graph::{Dependency, Origin, Place};
+use super::{policy, schema, shape};
+use crate::draft::{At, Cx, Field, Fields, Table, Unit, shorten, text, wrong_type};
+
+const STEP: &Table = &[
+    ("id", &["task_id", "step_id", "subtask_id", "node_id"]),
+    ("name", &["title", "label"]),
+    ("description", &["desc", "instruction", "instructions", "objective"]),
+    ("task", &[]),
+    ("kind", &["type", "step_type", "task_type"]),
+    ("agent_type", &["agent", "assigned_agent", "assigned_to", "agent_name", "worker"]),
+    ("action", &["tool", "function", "tool_name", "function_name"]),
+    ("inputs", &["parameters", "args", "arguments", "input", "params"]),
+    ("dependencies", &["depends_on", "needs", "dep", "deps", "requires", "after", "dependency"]),
+    ("phase", &["phase_id", "stage"]),
+    ("expected_outputs", &["expected_output", "outputs", "output"]),
+    ("output_schema", &["outputs_schema", "result_schema"]),
+    ("when", &["condition", "if"]),
+    ("join", &[]),
+    ("timeout", &[]),
+    ("timeout_ms", &[]),
+    ("timeout_seconds", &["timeout_s", "timeout_sec", "timeout_secs"]),
+    ("retry", &["retries", "retry_policy", "max_retries"]),
+    ("fallback", &["fallback_action"]),
+    ("on_failure", &["on_error"]),
+    ("continue_on_failure", &["continue_on_error"]),
+    ("approve", &["approval"]),
+    ("approval_required", &["requires_approval", "require_approval"]),
+    ("priority", &[]),
+    ("resource", &["mutex", "lock"]),
+    ("estimates", &["estimate"]),
+    ("estimated_seconds", &["estimated_duration", "duration", "estimated_time"]),
+    ("estimated_tokens", &[]),
+    ("estimated_cost", &[]),
+    ("cache", &[]),
+    ("plan", &["sub_plan", "subplan"]),
+    ("metadata", &["meta"]),
+];
+
+const FALLBACK: &Table =
+    &[("agent_type", &["agent", "assigned_agent"]), ("action", &["tool", "function", "fallback_action"])];
+
+/// Reads a step; `None` when it has no usable id, which is noted.
+///
+/// - `key`: the step's id, where the steps are an object.
+pub(super) fn read<'v>(
+    cx: &Cx<'_>,
+    at: &At<'_>,
+    map: &'v Map<String, Value>,
+    key: Option<&'v str>,
+    depth: u32,
+) -> Option<(Step, Origin<'v>)> {
+    let fields = Fields::read(cx, at, map, STEP);
+    let id = id(&fields, key);
+    let kind = kind(&fields);
+    let mut step = Step::new(id.clone().unwrap_or_default(), agent_type(&fields, kind));
+    step.kind = kind;
+    describe(&fields, &mut step);
+    step.inputs = inputs(&fields);
+    step.phase = fields.text("phase");
+    expected_outputs(&fields, &mut step);
+    if let Some(field) = fields.get("output_schema") {
+        step.output_schema = schema::read(cx, &at.key(field.key), field.value);
+    }
+    step.when = when(&fields);
+    step.join = join(&fields);
+    step.timeout_ms = timeout(&fields);
+    if let Some(field) = fields.get("retry") {
+        step.retry = policy::retry(cx, &at.key(field.key), field.value);
+    }
+    step.fallback = fallback(&fields);
+    step.on_failure = on_failure(&fields);
+    step.approve = policy::approval(&fields);
+    step.priority = policy::priority(&fields);
+    step.resource = fields.text("resource");
+    step.estimates = policy::estimates(&fields);
+    if let Some(field) = fields.get("cache") {
+        step.cache = policy::cache(cx, &at.key(field.key), field.value);
+    }
+    sub_plan(&fields, &mut step, depth);
+    let dependencies = dependencies(&fields);
+    let origin = Origin {
+        at: at.pointer(),
+        id_key: fields.get("id").or_else(|| fields.get("name")).map_or("", |f| f.key),
+        inputs_key: fields.get("inputs").map_or("inputs", |f| f.key),
+        when_key: fields.get("when").map_or("when", |f| f.key),
+        join_key: fields.get("join").map_or("join", |f| f.key),
+        phase_key: fields.get("phase").map_or("", |f| f.key),
+        cache_key: fields.get("cache").map_or("cache", |f| f.key),
+        cache_is_text: fields.get("cache").is_some_and(|f| f.value.is_string()),
+        dependencies,
+        inputs: fields.get("inputs").map(|f| f.value),
+    };
+    id.map(|_| (step, origin))
+}
+
+/// An id as text: numbers are ids too.
+pub(super) fn name(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.trim().to_owned()),
+        Value::Number(number) if number.is_i64() || number.is_u64() => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+fn id(fields: &Fields<'_, '_>, key: Option<&str>) -> Option<String> {
+    let given = fields.get("id");
+    let Some(field) = given.or_else(|| if key.is_none() { fields.get("name") } else { None }) else {
+        let Some(key) = key else {
+            fields.cx.error(
+                "MISSING_FIELD",
+                &fields.at.key("id"),
+                "a step needs an `id`",
+                "give each step an id of its own",
+            );
+            return None;
+        };
+        return checked_id(fields.cx, fields.at, key);
+    };
+    let at = fields.at.key(field.key);
+    match name(field.value) {
+        Some(id) => checked_id(fields.cx, &at, &id),
+        None => {
+            wrong_type(fields.cx, &at, field.value, "text or a whole number");
+            None
+        }
+    }
+}
+
+fn checked_id(cx: &Cx<'_>, at: &At<'_>, id: &str) -> Option<String> {
+    if is_id(id) {
+        return Some(id.to_owned());
+    }
+    let detail = format!("`{}` is not an id", shorten(id));
+    cx.error("INVALID_ID", at, detail, id_mend(id));
+    None
+}
+
+/// The alphabet of ids, with a proposal where one can be made.
+fn id_mend(id: &str) -> String {
+    let slug: String =
+        id.trim()
+            .chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-') {
+                    c.to_ascii_lowercase()
+                } else {
+                    '_'
+                }
+            })
+            .skip_while(|c| !c.is_ascii_alphanumeric())
+            .take(64)
+            .collect();
+    let rule = "use a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`";
+    if is_id(&slug) { format!("{rule}; for example `{slug}`") } else { rule.to_owned() }
+}
+
+fn kind(fields: &Fields<'_, '_>) -> Kind {
+    let words = [
+        ("tool", Kind::Tool),
+        ("tool_call", Kind::Tool),
+        ("function", Kind::Tool),
+        ("function_call", Kind::Tool),
+        ("action", Kind::Tool),
+        ("agent", Kind::Tool),
+        ("llm", Kind::Llm),
+        ("llm_call", Kind::Llm),
+        ("message", Kind::Message),
+        ("finish", Kind::Finish),
+        ("internal", Kind::Internal),
+        ("plan", Kind::Plan),
+        ("sub_plan", Kind::Plan),
+        ("subplan", Kind::Plan),
+    ];
+    let inner = if fields.get("plan").is_some() { Kind::Plan } else { Kind::Tool };
+    policy::word(fields, "kind", &words).unwrap_or(inner)
+}
+
+fn agent_type(fields: &Fields<'_, '_>, kind: Kind) -> AgentType {
+    let needs_worker = matches!(kind, Kind::Tool | Kind::Llm);
+    let missing = || AgentType::from(if needs_worker { AUTO } else { "" });
+    let Some(field) = fields.get("agent_type") else { return missing() };
+    let at = fields.at.key(field.key);
+    let Some(given) = text(fields.cx, &at, field.value) else { return missing() };
+    let given = given.trim();
+    if given.is_empty() || given.eq_ignore_ascii_case("tbd") || given.eq_ignore_ascii_case(AUTO) {
+        return missing();
+    }
+    if !is_id(given) {
+        let detail = format!("`{}` is not the name of an agent type", shorten(given));
+        fields.cx.error("INVALID_ID", &at, detail, id_mend(given));
+        return missing();
+    }
+    if !needs_worker {
+        let detail = "a step of this kind needs no worker; its agent type is left out";
+        fields.cx.warn("UNUSED_FIELD", &at, detail, "remove it, or give another `kind`");
+        return missing();
+    }
+    given.into()
+}
+
+/// Action and description. `task` is either, whichever it looks like.
+fn describe(fields: &Fields<'_, '_>, step: &mut Step) {
+    step.description = fields.text("description").unwrap_or_default();
+    step.action = fields.text("action").unwrap_or_default();
+    let mut spare = Vec::new();
+    if let Some(task) = fields.text("task") {
+        if step.action.is_empty() && !task.contains(char::is_whitespace) {
+            step.action = task
+        } else {
+            spare.push(task)
+        }
+    }
+    if let Some(field) = fields.get("name")
+        && field.value.as_str() != Some(step.id.as_str())
+        && let Some(name) = fields.text("name")
+    {
+        spare.push(name);
+    }
+    for text in spare {
+        if step.description.is_empty() {
+            step.description = text;
+        }
+    }
+}
+
+fn inputs(fields: &Fields<'_, '_>) -> Json {
+    let Some(field) = fields.get("inputs") else { return Json::empty_object() };
+    let inputs = Json::of(field.value);
+    let limit = fields.cx.limits.payload_bytes_max;
+    if inputs.text().len() > limit {
+        let detail = format!("the inputs have {} bytes, at most {limit} are allowed", inputs.text().len());
+        fields.cx.error("INPUT_TOO_LARGE", &fields.at.key(field.key), detail, "pass large data by reference");
+        return Json::empty_object();
+    }
+    inputs
+}
+
+fn expected_outputs(fields: &Fields<'_, '_>, step: &mut Step) {
+    let Some(field) = fields.get("expected_outputs") else { return };
+    let at = fields.at.key(field.key);
+    let mut take = |at: &At<'_>, value: &Value| match value {
+        Value::String(name) if is_name(name) => step.expected_outputs.push(name.clone()),
+        Value::String(_) => {
+            let detail = "a sentence cannot be checked against outputs; it is passed over";
+            fields.cx.warn("UNUSED_FIELD", at, detail, "name the fields that the outputs must have");
+        }
+        Value::Object(map) if map.get("name").is_some_and(|n| n.as_str().is_some_and(is_name)) => {
+            step.expected_outputs.extend(map["name"].as_str().map(str::to_owned));
+        }
+        other => wrong_type(fields.cx, at, other, "the name of an output"),
+    };
+    match field.value {
+        Value::Array(items) => items.iter().enumerate().for_each(|(i, item)| take(&at.item(i), item)),
+        Value::Object(map) if map.values().all(Value::is_string) && !schema::is_schema(map) => {
+            map.keys().for_each(|name| take(&at, &Value::String(name.clone())));
+        }
+        Value::Object(_) => step.output_schema = schema::read(fields.cx, &at, field.value),
+        one => take(&at, one),
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 128 && !text.contains(char::is_whitespace)
+}
+
+fn when(fields: &Fields<'_, '_>) -> Option<String> {
+    match fields.get("when") {
+        Some(Field { value: Value::Bool(flag), .. }) => Some(flag.to_string()),
+        Some(_) => fields.text("when"),
+        None => None,
+    }
+}
+
+fn join(fields: &Fields<'_, '_>) -> Join {
+    let Some(field) = fields.get("join") else { return Join::All };
+    let at = fields.at.key(field.key);
+    let at_least = |at: &At<'_>, value: &Value| {
+        crate::draft::count(fields.cx, at, value, 0, u64::from(u32::MAX)).map_or(Join::All, |k| Join::AtLeast(k as u32))
+    };
+    match field.value {
+        Value::Object(map) => match map.iter().next() {
+            Some((key, value)) if map.len() == 1 && matches!(key.as_str(), "at_least" | "atLeast" | "at-least") => {
+                at_least(&at.key(key), value)
+            }
+            _ => {
+                fields.cx.error(
+                    "INVALID_VALUE",
+                    &at,
+                    "a join has no such form",
+                    "use `all`, `any` or `{\"at_least\": 2}`",
+                );
+                Join::All
+            }
+        },
+        Value::Number(_) => at_least(&at, field.value),
+        _ => policy::word(fields, "join", &[("all", Join::All), ("any", Join::Any)]).unwrap_or_default(),
+    }
+}
+
+fn timeout(fields: &Fields<'_, '_>) -> u64 {
+    let max = fields.cx.limits.timeout_ms_max;
+    let forms = [("timeout", Unit::Seconds), ("timeout_ms", Unit::Milliseconds), ("timeout_seconds", Unit::Seconds)];
+    let mut given = None;
+    for (name, unit) in forms {
+        let Some(field) = fields.get(name) else { continue };
+        let Some(ms) = fields.duration(name, unit, 1, max, "INVALID_TIMEOUT") else { continue };
+        if given.is_some_and(|first| first != ms) {
+            let at = fields.at.key(field.key);
+            fields.cx.error("CONFLICTING_FIELDS", &at, "the step has two different timeouts", "keep one of them");
+        }
+        given = Some(ms);
+    }
+    given.unwrap_or(TIMEOUT_MS)
+}
+
+fn fallback(fields: &Fields<'_, '_>) -> Option<Fallback> {
+    let field = fields.get("fallback")?;
+    let at = fields.at.key(field.key);
+    let map = match field.value {
+        Value::Object(map) => map,
+        other => {
+            let action = text(fields.cx, &at, other)?;
+            return (!action.is_empty()).then_some(Fallback { agent_type: None, action: Some(action) });
+        }
+    };
+    let inner = Fields::read(fields.cx, &at, map, FALLBACK);
+    let agent_type = inner.text("agent_type");
+    if let (Some(agent), Some(field)) = (&agent_type, inner.get("agent_type"))
+        && !is_id(agent)
+    {
+        let detail = format!("`{}` is not the name of an agent type", shorten(agent));
+        fields.cx.error("INVALID_ID", &at.key(field.key), detail, id_mend(agent));
+    }
+    let fallback = Fallback { agent_type: agent_type.map(AgentType::from), action: inner.text("action") };
+    Some(fallback)
+}
+
+fn on_failure(fields: &Fields<'_, '_>) -> OnFailure {
+    let words = [
+        ("abort", OnFailure::Abort),
+        ("fail", OnFailure::Abort),
+        ("stop", OnFailure::Abort),
+        ("skip", OnFailure::Skip),
+        ("continue", OnFailure::Continue),
+        ("skip_and_continue", OnFailure::Continue),
+        ("replan", OnFailure::Replan),
+        ("ask_user", OnFailure::AskUser),
+        ("ask", OnFailure::AskUser),
+    ];
+    let given = policy::word(fields, "on_failure", &words);
+    let goes_on = fields.flag("continue_on_failure");
+    if let (Some(given), Some(true), Some(field)) = (given, goes_on, fields.get("continue_on_failure"))
+        && given != OnFailure::Continue
+    {
+        let at = fields.at.key(field.key);
+        fields.cx.error("CONFLICTING_FIELDS", &at, "this and `on_failure` say different things", "keep one of them");
+    }
+    match (given, goes_on) {
+        (Some(given), _) => given,
+        (None, Some(true)) => OnFailure::Continue,
+        (None, _) => OnFailure::Abort,
+    }
+}
+
+fn sub_plan(fields: &Fields<'_, '_>, step: &mut Step, depth: u32) {
+    let Some(field) = fields.get("plan") else {
+        if step.kind == Kind::Plan && step.description.is_empty() {
+            let mend = "give the inner plan, or a description to plan from";
+            fields.cx.error("MISSING_FIELD", &fields.at.key("plan"), "a `plan` step needs `plan`", mend);
+        }
+        return;
+    };
+    let at = fields.at.key(field.key);
+    if step.kind != Kind::Plan {
+        fields.cx.error("INVALID_VALUE", &at, "only a step of kind `plan` has a plan inside", "set `kind` to `plan`");
+        return;
+    }
+    let before = fields.cx.errors();
+    step.plan = shape::document(fields.cx, &at, field.value, depth + 1).map(Box::new);
+    let inside = fields.cx.errors() - before;
+    if inside > 0 {
+        let detail = format!("the plan inside step `{}` has {inside} issues", step.id);
+        fields.cx.error("SUB_PLAN_INVALID", &at, detail, "mend the issues inside it");
+    }
+}
+
+fn dependencies<'v>(fields: &Fields<'v, '_>) -> Vec<Dependency<'v>> {
+    let Some(field) = fields.get("dependencies") else { return Vec::new() };
+    let at = fields.at.key(field.key);
+    let limit = fields.cx.limits.dependencies_max;
+    match field.value {
+        Value::Array(items) if items.len() > limit => {
+            let detail = format!("{} dependencies, at most {limit} are allowed", items.len());
+            fields.cx.error("TOO_MANY_DEPENDENCIES", &at, detail, "join some of them in a step between");
+            Vec::new()
+        }
+        Value::Array(items) => {
+            let mut out = Vec::with_capacity(items.len());
+            for (index, item) in items.iter().enumerate() {
+                match name(item) {
+                    // Some formats write "none" as -1.
+                    Some(_) if item.as_i64() == Some(-1) => {}
+                    Some(id) => {
+                        out.push(Dependency { id: id.into(), place: Place::Item { key: field.key, index } });
+                    }
+                    None => wrong_type(fields.cx, &at.item(index), item, "the id of a step"),
+                }
+            }
+            out
+        }
+        Value::String(list) => list
+            .split([',', ' '])
+            .filter(|id| !id.is_empty())
+            .map(|id| Dependency { id: id.into(), place: Place::Field { key: field.key } })
+            .collect(),
+        other => match name(other) {
+            Some(id) => vec![Dependency { id: id.into(), place: Place::Field { key: field.key } }],
+            None => {
+                wrong_type(fields.cx, &at, other, "a list of step ids");
+                Vec::new()
+            }
+        },
+    }
+}

@@ -1,0 +1,157 @@
+//! What must hold in every plan's log, whatever happened: read from the events alone.
+
+use std::collections::BTreeMap;
+
+use goalmill_common::event::{Event, PlanEvent, Record, StepEvent};
+use goalmill_common::failure::FailureClass;
+use goalmill_common::id::StepId;
+use goalmill_common::plan::{Join, Plan, Step, Strategy};
+
+#[derive(Default)]
+struct Line {
+    attempt: u32,
+    in_flight: bool,
+    is_final: bool,
+    satisfied: bool,
+    /// Failed attempts, without the lost ones.
+    failed: u32,
+    lost: u32,
+    ready: bool,
+}
+
+/// Reads a log from its beginning and panics at the first thing that must not be.
+#[derive(Default)]
+pub struct Audit {
+    plan: Plan,
+    seq: u64,
+    lines: BTreeMap<StepId, Line>,
+    paused: bool,
+    over: bool,
+}
+
+impl Audit {
+    pub fn read(&mut self, record: &Record) {
+        assert_eq!(record.seq, self.seq + 1, "numbers have no gap");
+        assert!(!self.over, "nothing comes after the end: {record:?}");
+        self.seq = record.seq;
+        match &record.event {
+            Event::Plan(event) => self.read_plan(event),
+            Event::Step { step, attempt, event } => self.read_step(record, step, *attempt, event),
+        }
+    }
+
+    fn read_plan(&mut self, event: &PlanEvent) {
+        match event {
+            PlanEvent::PlanCreated(created) => {
+                self.plan = created.plan.as_ref().clone();
+                self.lines = self.plan.steps.iter().map(|step| (step.id.clone(), Line::default())).collect();
+            }
+            PlanEvent::Paused(_) | PlanEvent::ReplanTriggered(_) => self.paused = true,
+            PlanEvent::Resumed(_) => self.paused = false,
+            PlanEvent::Completed(_) => {
+                assert!(self.lines.values().all(|line| line.is_final), "a completed plan has no open step");
+                self.over = true;
+            }
+            PlanEvent::Failed(_) | PlanEvent::Cancelled(_) | PlanEvent::Rejected(_) => {
+                assert!(self.lines.values().all(|line| !line.in_flight), "nothing is in flight after the end");
+                self.over = true;
+            }
+            _ => {}
+        }
+    }
+
+    fn read_step(&mut self, record: &Record, id: &StepId, attempt: u32, event: &StepEvent) {
+        let spec = self.plan.steps.iter().find(|step| step.id == *id).expect("events name known steps").clone();
+        assert!(!self.lines[id].is_final, "a final step stays as it is: {record:?}");
+        match event {
+            StepEvent::Queued(_) => {
+                self.check_begin(&spec, attempt);
+                let line = self.line(id);
+                (line.in_flight, line.attempt, line.ready) = (true, attempt, false);
+                self.check_room(&spec);
+            }
+            StepEvent::Completed(_) => {
+                let line = &self.lines[id];
+                if line.ready && attempt != line.attempt {
+                    self.check_begin(&spec, attempt);
+                }
+                let line = self.line(id);
+                (line.attempt, line.satisfied) = (attempt, true);
+                self.end(id, attempt);
+            }
+            StepEvent::Failed(_) | StepEvent::Cancelled(_) => self.end(id, attempt),
+            StepEvent::Skipped(skipped) => {
+                self.line(id).satisfied = skipped.cause.satisfies();
+                self.end(id, attempt);
+            }
+            StepEvent::Retrying(retrying) => {
+                let line = self.line(id);
+                assert!(line.in_flight && line.attempt == attempt, "one outcome, of the current attempt");
+                line.in_flight = false;
+                if retrying.failure.class == FailureClass::Lost {
+                    line.lost += 1;
+                    assert!(line.lost < 3, "losses are counted");
+                } else {
+                    line.failed += 1;
+                    let tries = if spec.fallback.is_some() { 2 * (spec.retry.max + 1) - 1 } else { spec.retry.max };
+                    assert!(line.failed <= tries, "attempts are counted: {} of {tries}", line.failed);
+                }
+                let most = spec.retry.ceiling_ms(line.failed.max(1)).max(retrying.failure.retry_after_ms.unwrap_or(0));
+                let wait = retrying.due_ms.checked_sub(record.time_ms).expect("backoff looks ahead");
+                assert!(wait <= most, "a backoff has a ceiling: {wait} of {most}");
+            }
+            StepEvent::Released(_) => {
+                let line = self.line(id);
+                assert!(line.in_flight && line.attempt == attempt);
+                (line.in_flight, line.ready) = (false, true);
+            }
+            StepEvent::Ready | StepEvent::Approved(_) => self.line(id).ready = true,
+            _ => {}
+        }
+    }
+
+    fn line(&mut self, id: &StepId) -> &mut Line {
+        self.lines.get_mut(id).expect("events name known steps")
+    }
+
+    fn end(&mut self, id: &StepId, attempt: u32) {
+        let line = self.line(id);
+        assert_eq!(line.attempt, attempt, "an outcome is of the current attempt");
+        (line.in_flight, line.is_final, line.ready) = (false, true, false);
+    }
+
+    fn check_begin(&self, spec: &Step, attempt: u32) {
+        let line = &self.lines[&spec.id];
+        assert!(line.ready && !line.in_flight, "only a ready step begins");
+        assert_eq!(attempt, line.attempt + 1, "attempts are consecutive");
+        assert!(!self.paused, "nothing begins while the plan is held");
+        let met = spec.dependencies.iter().filter(|d| self.lines[*d].satisfied).count();
+        let needed = match spec.join {
+            Join::All => spec.dependencies.len(),
+            Join::Any => spec.dependencies.len().min(1),
+            Join::AtLeast(k) => k as usize,
+        };
+        assert!(met >= needed, "`{}` begins with {met} of {needed} dependencies", spec.id);
+        self.check_phase(spec);
+    }
+
+    fn check_phase(&self, spec: &Step) {
+        let place = |name: &Option<String>| {
+            name.as_ref().and_then(|name| self.plan.phases.iter().position(|phase| phase.id == *name))
+        };
+        let Some(own) = place(&spec.phase) else { return };
+        let earlier = self.plan.steps.iter().filter(|other| place(&other.phase).is_some_and(|k| k < own));
+        assert!(earlier.into_iter().all(|other| self.lines[&other.id].is_final), "phases run in order");
+    }
+
+    fn check_room(&self, spec: &Step) {
+        let in_flight = self.lines.values().filter(|line| line.in_flight).count();
+        let most = match self.plan.strategy {
+            Strategy::Sequential => 1,
+            Strategy::Parallel | Strategy::Adaptive => self.plan.max_parallel.unwrap_or(u32::MAX).max(1),
+        };
+        assert!(in_flight <= most as usize, "{in_flight} in flight, {most} allowed");
+        let holds = |other: &&Step| other.resource == spec.resource && self.lines[&other.id].in_flight;
+        assert!(spec.resource.is_none() || self.plan.steps.iter().filter(holds).count() == 1, "resources exclude");
+    }
+}

@@ -1,0 +1,365 @@
+//! Random plans and random histories: what must always hold, holds, and everything comes to an end.
+
+use goalmill_common::command::Verb;
+use goalmill_common::event::Record;
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::{Budget, Usage};
+use goalmill_common::plan::{
+    Approval, ApprovalDefault, Fallback, Jitter, Join, Kind, OnFailure, Phase, Plan, Retry, Step, Strategy as Width,
+};
+use goalmill_common::report::{Report, What};
+use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_engine::{Command, Effect, PlanAnswer, PlanState, StepIndex, Timer, apply};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::audit::Audit;
+use crate::world::{World, completed, failed, planned, report, submission};
+
+/// Words that choices are made from; all are the first one when used up, so that shorter is simpler.
+struct Chance<'a>(std::slice::Iter<'a, u16>);
+
+impl Chance<'_> {
+    fn below(&mut self, bound: usize) -> usize {
+        usize::from(*self.0.next().unwrap_or(&0)) % bound.max(1)
+    }
+
+    fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == n - 1
+    }
+
+    fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())].clone()
+    }
+}
+
+fn random_plan(chance: &mut Chance<'_>) -> Plan {
+    let n = 1 + chance.below(30);
+    let phases = if chance.one_in(4) { 3 } else { 0 };
+    let phase = |k: usize| Phase { id: format!("f{k}"), description: String::new(), checkpoint: false };
+    Plan {
+        strategy: chance.pick(&[Width::Parallel, Width::Sequential, Width::Adaptive]),
+        max_parallel: chance.one_in(3).then(|| 1 + chance.below(4) as u32),
+        budget: if chance.one_in(6) { Budget { tokens: Some(20), ..Budget::default() } } else { Budget::default() },
+        approve: random_approval(chance, 8),
+        phases: (0..phases).map(phase).collect(),
+        steps: (0..n).map(|i| random_step(chance, i, n, phases)).collect(),
+        ..Plan::default()
+    }
+}
+
+fn random_approval(chance: &mut Chance<'_>, rarity: usize) -> Option<Approval> {
+    let default = chance.pick(&[ApprovalDefault::Approve, ApprovalDefault::Reject]);
+    chance.one_in(rarity).then_some(Approval { limit_ms: 60_000, default })
+}
+
+fn random_step(chance: &mut Chance<'_>, i: usize, n: usize, phases: usize) -> Step {
+    let dependencies: Vec<_> =
+        (0..i.min(5)).filter(|_| chance.one_in(2)).map(|k| format!("s{}", i - 1 - k).as_str().into()).collect();
+    let wait = |ms| Retry { max: 1, initial_ms: ms, factor: 2.0, max_ms: 10_000, jitter: Jitter::Full };
+    let first = dependencies.first().cloned();
+    let mut step = Step { dependencies, ..Step::new(format!("s{i}"), "w") };
+    step.kind = chance.pick(&[Kind::Tool, Kind::Tool, Kind::Tool, Kind::Llm, Kind::Message, Kind::Plan]);
+    // Seldom more than there are, which skips all that follows.
+    let k = if chance.one_in(16) { 2 } else { step.dependencies.len().min(2) as u32 };
+    step.join = chance.pick(&[Join::All, Join::All, Join::Any, Join::AtLeast(k)]);
+    step.retry = chance.pick(&[wait(1_000), wait(0), Retry { max: 0, ..Retry::default() }, Retry::default()]);
+    step.on_failure = chance.pick(&[
+        OnFailure::Continue,
+        OnFailure::Skip,
+        OnFailure::Continue,
+        OnFailure::Skip,
+        OnFailure::Continue,
+        OnFailure::Abort,
+        OnFailure::Replan,
+        OnFailure::AskUser,
+    ]);
+    step.fallback = chance.one_in(4).then(|| Fallback { agent_type: Some("other".into()), action: Some("b".into()) });
+    step.approve = random_approval(chance, 8);
+    step.resource = chance.one_in(5).then(|| "r".to_owned());
+    step.expected_outputs = if chance.one_in(8) { vec!["x".into()] } else { Vec::new() };
+    step.phase = (phases > 0 && chance.below(4) > 0).then(|| format!("f{}", i * phases / n));
+    if let Some(first) = first {
+        step.when = chance.one_in(6).then(|| format!("steps.{first}.outputs.x > 1"));
+        if chance.one_in(6) {
+            step.inputs = json!({"v": format!("{{{{ steps.{first}.outputs.x }}}}")}).into();
+        }
+    }
+    step
+}
+
+/// One thing that may happen; what does not fit is refused, and that changes nothing.
+fn happen(world: &mut World, chance: &mut Chance<'_>) {
+    world.now_ms += [0, 10, 1_000, 30_000][chance.below(4)];
+    world.random = (chance.below(1 << 16) as u64).wrapping_mul(0x0001_0001_0001_0001);
+    let steps = world.state.len();
+    let i = StepIndex(chance.below(steps + 1) as u32);
+    let step = world.state.step(i).map_or_else(|| "zz".into(), |at| at.spec.id.clone());
+    let reason = String::new();
+    let command = match chance.below(32) {
+        0..=7 => {
+            let ready: Vec<u32> = world.ready.iter().copied().collect();
+            if ready.is_empty() { Command::Dispatch(i) } else { Command::Dispatch(StepIndex(chance.pick(&ready))) }
+        }
+        8..=19 => match random_report(world, chance) {
+            Some(report) => Command::Report(Box::new(report)),
+            None => return,
+        },
+        20 | 21 => {
+            let Some((timer, due)) = world.timers.iter().min_by_key(|(_, due)| **due).map(|(t, d)| (*t, *d)) else {
+                return;
+            };
+            if chance.below(3) > 0 && timer != Timer::Plan {
+                world.now_ms = world.now_ms.max(due);
+            }
+            Command::Due(timer)
+        }
+        22 => Command::Due(Timer::Step(i)),
+        23 => Command::Due(Timer::Plan),
+        24 => {
+            let outputs = json!({"x": 1}).into();
+            let status = chance.pick(&[PlanStatus::Completed, PlanStatus::Failed, PlanStatus::Cancelled]);
+            let usage = Usage { tokens: 1, cost: 0.1 };
+            Command::SubPlanEnded { step, attempt: 1, status, outputs, usage, failure: None }
+        }
+        25 => {
+            let revision = chance.below(2) as u32;
+            Command::Planned { revision, answer: PlanAnswer::Failed { reason, issues: Vec::new() } }
+        }
+        26 => Command::Verb(chance.pick(&[
+            Verb::ApproveStep { step: step.clone(), reason: reason.clone() },
+            Verb::RejectStep { step: step.clone(), reason: reason.clone() },
+            Verb::Approve { reason: reason.clone() },
+        ])),
+        27 => Command::Verb(Verb::RetryStep { step, reason }),
+        28 => Command::Verb(Verb::SkipStep { step, reason }),
+        29 => Command::Verb(Verb::CompleteStep { step, outputs: json!({"x": 2}).into(), reason }),
+        30 => Command::Verb(chance.pick(&[
+            Verb::Pause { reason: reason.clone() },
+            Verb::Resume { reason: reason.clone() },
+            Verb::Resume { reason: reason.clone() },
+            Verb::Replan { reason: reason.clone() },
+        ])),
+        _ if chance.one_in(8) => Command::Verb(Verb::Cancel { reason }),
+        _ => return world.restart(),
+    };
+    give(world, command);
+}
+
+/// Of any attempt there ever was: current, stale, reported before, or forged.
+fn random_report(world: &World, chance: &mut Chance<'_>) -> Option<Report> {
+    let open = world.open_tasks();
+    let from = if open.is_empty() || chance.one_in(4) { &world.tasks } else { &open };
+    let task = (!from.is_empty()).then(|| chance.pick(from))?;
+    let failure = Failure {
+        retry_after_ms: chance.one_in(4).then_some(20_000),
+        ..Failure::new(
+            chance.pick(&[
+                FailureClass::Transient,
+                FailureClass::Transient,
+                FailureClass::Transient,
+                FailureClass::Permanent,
+                FailureClass::RateLimited,
+                FailureClass::ConstraintViolation,
+                FailureClass::Lost,
+            ]),
+            "X",
+            "x",
+        )
+    };
+    let done = completed(&task, json!({"x": chance.below(4)}));
+    let made = match chance.below(12) {
+        0..=2 => Report { tokens: Some(3), cost: Some(0.1), ..done },
+        3..=6 => Report { tokens: Some(1), cost: Some(0.7), ..failed(&task, failure) },
+        7 => report(&task, What::Started),
+        8 => Report { progress: Some(0.3), ..report(&task, What::Progress) },
+        9 | 10 => report(&task, What::Lost),
+        _ => report(&task, What::Released),
+    };
+    Some(if chance.one_in(16) { Report { token: "forged".into(), ..made } } else { made })
+}
+
+/// Gives a command and checks what a shell relies on.
+fn give(world: &mut World, command: Command) {
+    let admitted: Vec<bool> = (0..world.state.len()).map(|i| world.state.admits(StepIndex(i as u32))).collect();
+    if let Command::Dispatch(i) = command {
+        world.ready.remove(&i.0);
+    }
+    let dispatched = if let Command::Dispatch(i) = command { Some(i) } else { None };
+    match world.command(command) {
+        Ok(decision) => check_offers(world, &admitted, &decision.effects),
+        Err(_) => {
+            // What was passed over is offered again later.
+            let ready = |i: &StepIndex| world.state.step(*i).is_some_and(|at| at.status == StepStatus::Ready);
+            let back =
+                dispatched.filter(ready).filter(|i| world.state.step(*i).is_some_and(|at| is_sent(at.spec.kind)));
+            world.ready.extend(back.map(|i| i.0));
+        }
+    }
+    check_timers(&world.state, world);
+}
+
+fn is_sent(kind: Kind) -> bool {
+    !kind.is_inline() && kind != Kind::Plan
+}
+
+/// Every step that may go out is known to the shell, and it hears of it when one newly may.
+fn check_offers(world: &World, before: &[bool], effects: &[Effect]) {
+    for i in 0..world.state.len() {
+        let index = StepIndex(i as u32);
+        if !world.state.admits(index) {
+            continue;
+        }
+        assert!(world.ready.contains(&index.0), "the shell knows each step that may go out");
+        let told = effects.contains(&Effect::Room) || effects.contains(&Effect::Ready(index));
+        assert!(before.get(i).copied().unwrap_or(false) || told, "the shell hears of each step that newly may go out");
+    }
+}
+
+/// Every wait has exactly one timer, and every timer a wait.
+fn check_timers(state: &PlanState, world: &World) {
+    let mut expected = std::collections::BTreeMap::new();
+    expected.extend(state.plan_due().map(|due| (Timer::Plan, due)));
+    for i in 0..state.len() {
+        let index = StepIndex(i as u32);
+        let at = state.step(index).expect("the step exists");
+        let waits = match at.status {
+            StepStatus::Queued | StepStatus::Running | StepStatus::Retrying | StepStatus::AwaitingApproval => true,
+            StepStatus::Pending
+            | StepStatus::Blocked
+            | StepStatus::Ready
+            | StepStatus::Completed
+            | StepStatus::Failed
+            | StepStatus::Skipped
+            | StepStatus::Cancelled
+            | StepStatus::Revised => false,
+        };
+        assert_eq!(at.due_ms.is_some(), waits, "{} {:?}", at.spec.id, at.status);
+        expected.extend(at.due_ms.map(|due| (Timer::Step(index), due)));
+    }
+    assert_eq!(world.timers, expected);
+    let budget = state.plan().budget.tokens.unwrap_or(u64::MAX);
+    let done = state.counts().progress() >= 1.0;
+    assert!(state.usage().tokens <= budget || state.is_final() || done, "budgets hold");
+}
+
+/// Workers that do their work, sub-plans that end, and timers: nobody decides anything.
+fn drive(world: &mut World) {
+    for _ in 0..2_000 {
+        if world.state.is_final() {
+            return;
+        }
+        let mut moved = world.dispatch_all() > 0;
+        for task in world.open_tasks() {
+            moved |= world.report(completed(&task, json!({"x": 2}))).is_ok();
+        }
+        for i in world.state.flights().collect::<Vec<_>>() {
+            let Some(at) = world.state.step(i).filter(|at| at.spec.kind == Kind::Plan) else {
+                continue;
+            };
+            let (step, attempt, outputs) = (at.spec.id.clone(), at.attempt, json!({"x": 3}).into());
+            let (status, usage, failure) = (PlanStatus::Completed, Usage::default(), None);
+            moved |= world.command(Command::SubPlanEnded { step, attempt, status, outputs, usage, failure }).is_ok();
+        }
+        if !moved && !world.state.is_final() {
+            let next = world.timers.iter().min_by_key(|(_, due)| **due).map(|(timer, _)| *timer);
+            world.due(next.expect("what waits has a timer")).expect("the timer is due");
+        }
+    }
+    panic!("the plan does not end: {:?}", world.state.explain(world.now_ms));
+}
+
+fn check_log(world: &World) {
+    let mut audit = Audit::default();
+    let mut replayed = PlanState::default();
+    for record in &world.log {
+        audit.read(record);
+        let again = Record::from_line(&record.to_line()).expect("a line reads back");
+        assert_eq!(again, *record);
+        apply(&mut replayed, &again).expect("the log folds");
+    }
+    assert_eq!(replayed, world.state, "the written log gives the state");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_history_keeps_the_rules_and_comes_to_an_end(
+        words in proptest::collection::vec(any::<u16>(), 200..1_500),
+        goal_first in any::<bool>(),
+        length in 0..300_usize,
+    ) {
+        let mut chance = Chance(words.iter());
+        let plan = random_plan(&mut chance);
+        let mut world = World::new();
+        if goal_first {
+            world.submit_as(submission(None)).expect("a goal is accepted");
+            let answer = PlanAnswer::Plan(Box::new(planned(plan)));
+            give(&mut world, Command::Planned { revision: 0, answer });
+        } else {
+            world.submit(plan).expect("the plan is fit");
+        }
+        for _ in 0..length {
+            happen(&mut world, &mut chance);
+        }
+        drive(&mut world);
+        prop_assert!(world.timers.is_empty());
+        check_log(&world);
+    }
+
+    #[test]
+    fn a_log_without_one_of_its_events_or_with_two_swapped_is_refused(
+        words in proptest::collection::vec(any::<u16>(), 0..300),
+        place in any::<prop::sample::Index>(),
+    ) {
+        let mut chance = Chance(words.iter());
+        let mut world = World::new();
+        world.submit(random_plan(&mut chance)).expect("the plan is fit");
+        for _ in 0..40 {
+            happen(&mut world, &mut chance);
+        }
+        drive(&mut world);
+        let i = place.index(world.log.len() - 1);
+        let mut without = world.log.clone();
+        without.remove(i);
+        prop_assert!(fold(&without).is_none_or(|state| state.seq() != world.state.seq()));
+        prop_assert!(i + 1 == world.log.len() || fold(&without).is_none());
+        let mut swapped = world.log.clone();
+        swapped.swap(i, i + 1);
+        prop_assert!(fold(&swapped).is_none());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_plan_that_nobody_validated_is_refused_or_comes_to_an_end(
+        words in proptest::collection::vec(any::<u16>(), 0..400),
+    ) {
+        let mut chance = Chance(words.iter());
+        let mut plan = random_plan(&mut chance);
+        for _ in 0..chance.below(4) {
+            let (i, k) = (chance.below(plan.steps.len()), chance.below(31));
+            match chance.below(5) {
+                0 => plan.steps[i].dependencies.push(format!("s{k}").as_str().into()),
+                1 => plan.steps[i].id = format!("s{k}").as_str().into(),
+                2 => plan.steps[i].phase = Some(format!("f{}", k % 4)),
+                3 => plan.steps[i].join = Join::AtLeast(u32::MAX),
+                _ => plan.steps[i].retry = Retry { factor: f64::NAN, max: u32::MAX, ..Retry::default() },
+            }
+        }
+        let mut world = World::new();
+        world.now_ms = 0;
+        if world.submit(plan).is_ok() {
+            drive(&mut world);
+            check_log(&world);
+        }
+    }
+}
+
+fn fold(log: &[Record]) -> Option<PlanState> {
+    let mut state = PlanState::default();
+    log.iter().try_for_each(|record| apply(&mut state, record)).ok().map(|()| state)
+}

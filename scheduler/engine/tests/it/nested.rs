@@ -1,0 +1,119 @@
+//! Plans inside plans.
+
+use goalmill_common::command::{Submit, Verb};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::Usage;
+use goalmill_common::id::PlanId;
+use goalmill_common::plan::{Kind, Plan};
+use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_engine::{Command, Effect, Rejection};
+use serde_json::json;
+
+use crate::world::{World, plan, with};
+
+fn nested() -> Plan {
+    with(plan(&[("a", &[]), ("p", &["a"]), ("z", &["p"])]), "p", |step| {
+        step.kind = Kind::Plan;
+        step.inputs = json!({"x": "{{ steps.a.outputs.x }}"}).into();
+        step.plan = Some(Box::new(plan(&[("inner", &[])])));
+    })
+}
+
+fn child_of(world: &World) -> (PlanId, Submit) {
+    let start = world.others.iter().rev().find_map(|effect| match effect {
+        Effect::StartSubPlan { plan_id, submit } => Some((plan_id.clone(), submit.as_ref().clone())),
+        _ => None,
+    });
+    start.expect("a sub-plan is begun")
+}
+
+fn ended(status: PlanStatus, failure: Option<Failure>) -> Command {
+    let (outputs, usage) = (json!({"r": 1}).into(), Usage { tokens: 7, cost: 0.5 });
+    Command::SubPlanEnded { step: "p".into(), attempt: 1, status, outputs, usage, failure }
+}
+
+fn begun() -> World {
+    let mut world = World::of(nested());
+    world.complete("a", json!({"x": 5}));
+    world
+}
+
+#[test]
+fn a_plan_step_begins_a_plan_and_takes_what_it_gives() {
+    let mut world = begun();
+    assert_eq!(world.status("p"), StepStatus::Running);
+    let (id, submit) = child_of(&world);
+    assert_eq!(id.shard(), world.state.id().unwrap().shard());
+    assert_eq!(submit.goal.metadata["inputs"], json!({"x": 5}));
+    let parent = submit.parent.unwrap();
+    assert_eq!((parent.step.as_str(), parent.attempt, parent.depth), ("p", 1, 1));
+    world.command(ended(PlanStatus::Completed, None)).unwrap();
+    assert_eq!(world.outputs("p"), json!({"r": 1}));
+    assert_eq!(world.state.usage().tokens, 7);
+    assert_eq!(world.status("z"), StepStatus::Ready);
+    let again = world.command(ended(PlanStatus::Completed, None));
+    assert_eq!(again, Err(Rejection::StaleAttempt { step: "p".into(), attempt: 1 }));
+}
+
+#[test]
+fn a_failed_sub_plan_fails_its_step_once() {
+    let mut world = begun();
+    let failure = Failure::new(FailureClass::Transient, "HTTP_503", "down");
+    world.command(ended(PlanStatus::Failed, Some(failure))).unwrap();
+    assert_eq!((world.status("p"), world.state.status()), (StepStatus::Failed, PlanStatus::Failed));
+}
+
+#[test]
+fn a_sub_plan_is_begun_again_after_a_restart_under_the_same_id() {
+    let mut world = begun();
+    let before = child_of(&world);
+    world.others.clear();
+    world.restart();
+    assert_eq!(child_of(&world), before);
+}
+
+#[test]
+fn the_end_of_a_plan_ends_its_sub_plans() {
+    let mut world = begun();
+    let (plan_id, _) = child_of(&world);
+    world.verb(Verb::Cancel { reason: String::new() }).unwrap();
+    assert!(world.others.contains(&Effect::CancelSubPlan { plan_id }));
+}
+
+#[test]
+fn a_sub_plan_tells_its_parent_how_it_ended() {
+    let (_, submit) = child_of(&begun());
+    let mut child = World::new();
+    child.submit_as(submit.clone()).unwrap();
+    child.complete("inner", json!({"y": 2}));
+    let roll_up = Effect::RollUp {
+        parent: submit.parent.unwrap(),
+        status: PlanStatus::Completed,
+        outputs: json!({"inner": {"y": 2}}).into(),
+        usage: Usage::default(),
+        failure: None,
+    };
+    assert!(child.others.contains(&roll_up), "{:?}", child.others);
+    child.others.clear();
+    child.restart();
+    assert!(child.others.contains(&roll_up), "after a restart it is said again");
+}
+
+#[test]
+fn a_sub_plan_that_cannot_run_still_tells_its_parent() {
+    let (_, mut submit) = child_of(&begun());
+    submit.plan.as_mut().unwrap().plan = plan(&[("a", &["a"])]);
+    let mut child = World::new();
+    child.submit_as(submit).unwrap();
+    assert_eq!(child.plan_code(), "PLANNING_FAILED");
+    assert!(child.others.iter().any(|effect| matches!(effect, Effect::RollUp { .. })));
+}
+
+#[test]
+fn plans_are_not_nested_without_end() {
+    let mut world = World::new();
+    world.context.limits.depth_max = 0;
+    world.submit(nested()).unwrap();
+    world.complete("a", json!({"x": 5}));
+    assert_eq!(world.code("p"), "DEPTH_EXCEEDED");
+}

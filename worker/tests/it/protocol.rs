@@ -1,0 +1,68 @@
+//! What `docs/protocol.md` shows is what the types read.
+
+use goalmill_common::agent::Agent;
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::report::{Report, What};
+use goalmill_common::wire::{self, Answer, Inbox};
+
+const PAGE: &str = include_str!("../../../docs/protocol.md");
+const PYTHON: &str = include_str!("../../../docs/examples/worker.py");
+
+/// The JSON block after `<!-- name -->`.
+fn sample(name: &str) -> &'static str {
+    let (_, rest) = PAGE.split_once(&format!("<!-- {name} -->\n```json\n")).expect("the page has the sample");
+    rest.split_once("\n```").expect("the sample ends").0
+}
+
+#[test]
+fn the_samples_of_the_page_are_valid() {
+    let task = wire::read_task(sample("task").as_bytes()).expect("the task is valid");
+    assert_eq!((task.attempt, task.reply.as_str()), (2, "goalmill:{s0}:reports"));
+    let report: Report = serde_json::from_str(sample("report")).expect("the report is valid");
+    assert_eq!((report.what, &report.token), (What::Completed, &task.token));
+    let failure: Failure = serde_json::from_str(sample("failure")).expect("the failure is valid");
+    assert_eq!((failure.class, failure.retry_after_ms), (FailureClass::RateLimited, Some(7_000)));
+    let agent: Agent = serde_json::from_str(sample("agent")).expect("the registration is valid");
+    assert_eq!(agent.agent_type.as_str(), "shout");
+    assert!(matches!(serde_json::from_str(sample("answer")), Ok(Answer::Accepted { .. })));
+    assert!(serde_json::from_str::<serde_json::Value>(sample("call")).is_ok());
+}
+
+#[test]
+fn an_entry_holds_one_report_or_many() {
+    for data in [sample("report").to_owned(), format!("[{0},{0}]", sample("report"))] {
+        let fields = vec![("v".to_owned(), b"1".to_vec()), ("data".to_owned(), data.into_bytes())];
+        assert!(matches!(Inbox::from_fields(&fields), Inbox::Reports(_)));
+    }
+}
+
+#[test]
+fn every_public_key_is_spelled_as_the_code_spells_it() {
+    use goalmill_common::id::{PlanId, ShardId};
+    use goalmill_common::keys;
+    let plan = PlanId::derive_in(ShardId(3), "x");
+    let general = |key: String| key.replace("{s3}", "{s<n>}").replace(plan.as_str(), "<plan>");
+    let keys = [
+        keys::GOALS.to_owned(),
+        keys::META.to_owned(),
+        keys::AGENTS.to_owned(),
+        keys::QUEUES.to_owned(),
+        keys::WORKERS.to_owned(),
+        keys::WORKER_BEATS.to_owned(),
+        keys::CANCEL.to_owned(),
+        keys::CANCELLED.to_owned(),
+        keys::answer("<id>"),
+        keys::steps(&"<agent_type>".into()),
+        keys::dead(&"<agent_type>".into()),
+        general(keys::reports(ShardId(3))),
+        general(keys::plan(&plan)),
+        general(keys::events(&plan)),
+        general(keys::blob(ShardId(3), "<id>")),
+    ];
+    for key in keys {
+        assert!(PAGE.contains(&format!("`{key}`")), "the page does not name `{key}`");
+    }
+    for key in [keys::AGENTS, keys::QUEUES, keys::WORKERS, keys::WORKER_BEATS, keys::AGENTS_CHANGED] {
+        assert!(PYTHON.contains(&format!("\"{key}\"")), "the example does not use `{key}`");
+    }
+}
