@@ -16,11 +16,15 @@ use tokio_util::sync::CancellationToken;
 /// Agent types of the simulation.
 pub const AGENTS: [&str; 6] = ["quick", "slow", "flaky", "limited", "broken", "endless"];
 
-/// Does the work of one of [`AGENTS`].
+/// Who does the steps that the shipped rules plan for a goal.
+const PLANNED: &str = "general_agent";
+
+/// Does the work of one agent type.
 struct Actor;
 
 pub fn executors() -> BTreeMap<AgentType, Arc<dyn Executor>> {
-    AGENTS.iter().map(|name| (AgentType::from(*name), Arc::new(Actor) as Arc<dyn Executor>)).collect()
+    let names = AGENTS.into_iter().chain([PLANNED]);
+    names.map(|name| (AgentType::from(name), Arc::new(Actor) as Arc<dyn Executor>)).collect()
 }
 
 /// A number below `below` that is always the same for an attempt.
@@ -33,7 +37,7 @@ impl Executor for Actor {
     async fn execute(&self, task: &Task, progress: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
         let wait = |ms| tokio::time::sleep(Duration::from_millis(ms));
         match task.agent_type.as_str() {
-            "quick" => wait(u64::from(number(task, "wait", 4))).await,
+            "quick" | PLANNED => wait(u64::from(number(task, "wait", 4))).await,
             "slow" => {
                 for part in 1..=3 {
                     wait(u64::from(number(task, "wait", 900))).await;

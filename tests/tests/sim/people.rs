@@ -33,10 +33,13 @@ pub async fn submit(ground: Arc<Ground>, dice: Dice, shards: u16, number: u64, b
     let process = Arc::new(Process::new(format!("client-{number}")));
     let link = Link::new(&ground, &process);
     let id = format!("wish-{number}");
-    let plan = plans::random(&dice, 1);
-    let data = serde_json::to_string(&plan).expect("a plan always has a JSON text");
-    let submission =
-        Submission { id: id.clone(), source: "sim".into(), kind: SubmissionKind::Plan, data, traceparent: None };
+    let (kind, data) = if dice.permille(150) {
+        (SubmissionKind::Goal, r#"{"description": "Make something of it"}"#.to_owned())
+    } else {
+        let plan = plans::random(&dice, 1);
+        (SubmissionKind::Plan, serde_json::to_string(&plan).expect("a plan always has a JSON text"))
+    };
+    let submission = Submission { id: id.clone(), source: "sim".into(), kind, data, traceparent: None };
     let fields = submission.fields();
     let twice = dice.permille(150);
     let plan_id = PlanId::derive(shards, &id);

@@ -2,7 +2,7 @@
 
 use goalmill_common::json::Json;
 use goalmill_common::plan::{
-    Approval, ApprovalDefault, Fallback, Jitter, Join, Kind, OnFailure, Plan, Retry, Step, Strategy,
+    Approval, ApprovalDefault, Fallback, Jitter, Join, Kind, OnFailure, Phase, Plan, Retry, Step, Strategy,
 };
 use serde_json::json;
 
@@ -19,7 +19,29 @@ pub fn random(dice: &Dice, depth: u32) -> Plan {
     }
     let strategy = *dice.pick(&[Strategy::Parallel, Strategy::Parallel, Strategy::Sequential, Strategy::Adaptive]);
     let max_parallel = dice.permille(400).then(|| dice.between(1, 3) as u32);
-    Plan { name: "random".into(), strategy, max_parallel, steps, ..Plan::default() }
+    let mut plan = Plan { name: "random".into(), strategy, max_parallel, steps, ..Plan::default() };
+    if depth > 0 && dice.permille(200) {
+        divide(&mut plan);
+    }
+    if dice.permille(100) {
+        plan.budget.tokens = Some(dice.between(3, 30));
+    }
+    if depth > 0 && dice.permille(80) {
+        let default = *dice.pick(&[ApprovalDefault::Approve, ApprovalDefault::Reject]);
+        plan.approve = Some(Approval { limit_ms: dice.between(500, 4_000), default });
+    }
+    plan
+}
+
+/// Two phases: the first half of the steps, and the others.
+fn divide(plan: &mut Plan) {
+    let middle = plan.steps.len().div_ceil(2);
+    for (n, step) in plan.steps.iter_mut().enumerate() {
+        step.phase = Some(if n < middle { "early" } else { "late" }.into());
+    }
+    let names = if plan.steps.len() > 1 { vec!["early", "late"] } else { vec!["early"] };
+    let phase = |id: &str| Phase { id: id.into(), description: String::new(), checkpoint: false };
+    plan.phases = names.into_iter().map(phase).collect();
 }
 
 fn step(dice: &Dice, n: u64, before: &[Step], depth: u32) -> Step {
