@@ -95,13 +95,19 @@ impl Ground {
 
     /// What becomes of the next call, and how many milliseconds it takes.
     pub fn fate(&self) -> (Fate, u64) {
-        let calls = self.calls.fetch_add(1, Ordering::Relaxed);
+        let calls = 1 + self.calls.fetch_add(1, Ordering::Relaxed);
         assert!(calls < CALLS_MAX, "{calls} calls within {} ms: it goes round in circles", self.at_ms());
         if self.troubled.load(Ordering::Relaxed) {
             (self.faults.fate(&self.dice), self.faults.delay_ms(&self.dice))
         } else {
             (Fate::Well, Faults::default().delay_ms(&self.dice))
         }
+    }
+
+    /// For how long a process stands still in the middle of a commit, if it does: then another owner may be faster.
+    pub fn stops_in_commit(&self) -> Option<u64> {
+        let may = self.troubled.load(Ordering::Relaxed) && self.faults.pauses;
+        (may && self.dice.permille(12)).then(|| self.dice.between(2_000, 7_000))
     }
 
     pub fn calls(&self) -> u64 {
@@ -117,10 +123,17 @@ impl Ground {
             commit
         };
         let done = self.broker.commit(commit).await?;
+        let mut watch = self.watch();
+        watch.count(match done {
+            Committed::Applied => "applied",
+            Committed::Duplicate => "duplicate",
+            Committed::Fenced => "fenced",
+            Committed::Gap(_) => "gap",
+        });
         if done == Committed::Applied {
-            let now_ms = self.clock.now_ms();
-            self.watch().applied(commit, now_ms);
+            watch.applied(commit, self.clock.now_ms());
         }
+        drop(watch);
         Ok(done)
     }
 
@@ -172,6 +185,7 @@ impl Ground {
         self.broker.restore(&past.server);
         self.watch().turn_back(past.kept.clone());
         self.epoch.fetch_add(1, Ordering::Relaxed);
+        self.watch().count("turned back");
     }
 }
 

@@ -155,6 +155,9 @@ impl Broker for Link {
             let events = String::from_utf8_lossy(&write.events);
             self.ground.trace().note(format_args!("  {} {}..{} {events}", write.plan, write.base_seq, write.last_seq));
         }
+        if let Some(ms) = self.ground.stops_in_commit() {
+            self.process.pause(ms);
+        }
         through!(self, "commit", self.ground.commit(commit), late | link, commit | link.ground.commit(&commit))
     }
     async fn cursor(&self, shard: ShardId) -> Result<EntryId> {

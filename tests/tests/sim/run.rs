@@ -1,6 +1,7 @@
 //! One seed: a world is drawn, trouble comes and goes, and then everything must come to its end.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
@@ -42,8 +43,8 @@ pub enum Mutant {
 pub struct Shown {
     pub hash: u64,
     pub calls: u64,
-    pub commits: u64,
-    pub completed: u64,
+    /// How often what happened.
+    pub counts: BTreeMap<&'static str, u64>,
     pub virtual_ms: u64,
     pub faults: String,
     /// Promises that were not kept.
@@ -109,15 +110,14 @@ async fn world(seed: u64, mutant: Mutant, loud: bool) -> Shown {
     Shown {
         hash,
         calls: ground.calls(),
-        commits: watch.commits,
-        completed: watch.completed,
+        counts: watch.counts.clone(),
         virtual_ms: ground.at_ms(),
         faults: format!("{faults:?}"),
         found: watch.found.clone(),
     }
 }
 
-fn settings(dice: &Dice, shards: u16) -> Settings {
+pub fn settings(dice: &Dice, shards: u16) -> Settings {
     let mut settings = Settings::default();
     settings.api.listen = String::new();
     settings.metrics.listen = String::new();

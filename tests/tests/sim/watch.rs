@@ -52,9 +52,8 @@ pub struct Watch {
     /// Every entry of reports, for those who send old ones again.
     pub heard: Vec<(ShardId, Fields)>,
     pub found: Vec<String>,
-    pub commits: u64,
-    pub events: u64,
-    pub completed: u64,
+    /// How often what happened: commits by their outcome, events by their type, calls by their fate.
+    pub counts: BTreeMap<&'static str, u64>,
 }
 
 impl Watch {
@@ -62,6 +61,10 @@ impl Watch {
         if self.found.len() < FOUND_MAX {
             self.found.push(what);
         }
+    }
+
+    pub fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
     }
 
     pub fn plans(&self) -> &BTreeMap<PlanId, PlanState> {
@@ -131,7 +134,6 @@ impl Watch {
 
     /// Checks one applied commit.
     pub fn applied(&mut self, commit: &Commit, now_ms: u64) {
-        self.commits += 1;
         self.check_owner(commit);
         let mut sent = Vec::new();
         for write in &commit.plans {
@@ -182,7 +184,7 @@ impl Watch {
             if let Err(error) = apply(&mut state, record) {
                 self.report(format!("[I5] the log of `{}` does not add up: {error}", write.plan));
             }
-            self.events += 1;
+            self.count(record.event.type_name());
             self.check_record(write, &state, record, sent);
         }
         self.check_write(write, &state);
@@ -239,7 +241,6 @@ impl Watch {
                 sent.push((attempt, queued.agent_type.clone(), token));
             }
             StepEvent::Completed(completed) if !at.spec.kind.is_inline() && at.spec.plan.is_none() => {
-                self.completed += 1;
                 let reported = self.outputs.get(&attempt).is_some_and(|o| o.contains(completed.outputs.text()));
                 if record.actor.is_none() && !reported {
                     self.report(format!(
