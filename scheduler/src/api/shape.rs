@@ -1,6 +1,6 @@
 //! What all answers have in common: refusals are problems, every request is counted.
 
-use std::time::Instant;
+use tokio::time::Instant;
 
 use axum::body::to_bytes;
 use axum::extract::{MatchedPath, Request};

@@ -116,11 +116,6 @@ impl Owned {
         self.now_ms = self.now_ms.max(self.clock.now_ms());
     }
 
-    /// Whether the turn should be written before it takes more.
-    pub(crate) fn is_full(&self) -> bool {
-        self.turn.is_full()
-    }
-
     /// Deals with one entry of the inbox.
     pub(crate) fn take_entry(&mut self, id: EntryId, inbox: Inbox) {
         match inbox {
