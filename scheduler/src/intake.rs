@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use goalmill_broker::{BrokerError, Entry, Reader};
 use goalmill_common::command::Request;
-use goalmill_common::id::EntryId;
+use goalmill_common::id::{EntryId, PlanId};
 use goalmill_common::wire::{BadSubmission, Inbox, Submission};
 use tokio_util::sync::CancellationToken;
 
 use crate::effects::{Errand, answer_json};
 use crate::shard::{Local, Loops};
 use crate::site::Site;
-use crate::{admit, ask, effects};
+use crate::{admit, ask, effects, journal};
 
 /// Submissions read at once.
 const BATCH: usize = 256;
@@ -81,6 +81,8 @@ async fn take(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<()
     if entries.is_empty() {
         return Ok(());
     }
+    // A group that was made anew in a foreign installation must not begin plans there.
+    site.broker.check().await?;
     let mut errands = Vec::new();
     let mut good = Vec::new();
     for entry in entries {
@@ -96,8 +98,13 @@ async fn take(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<()
             errands.push(Errand::AcknowledgeSubmission(entry));
             continue;
         }
-        metrics::counter!("goalmill_goals_submitted_total", "source" => "redis").increment(1);
         let id = submission.id.clone();
+        let plan = PlanId::derive(site.shards, &id);
+        if let Some(status) = journal::status(site.broker.as_ref(), &plan).await? {
+            errands.extend([Errand::answer(id, Ok((plan, status))), Errand::AcknowledgeSubmission(entry)]);
+            continue;
+        }
+        metrics::counter!("goalmill_goals_submitted_total", "source" => "redis").increment(1);
         match admit::submission(site, submission) {
             Ok(submit) => pass_on(site, loops, entry, ask::submission(site, "redis", submit), &mut errands).await?,
             Err(problem) => errands.extend(refuse(entry, BadSubmission { id: Some(id), problem })),

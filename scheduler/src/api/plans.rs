@@ -64,13 +64,13 @@ async fn submit(
     metrics::counter!("goalmill_goals_submitted_total", "source" => "http").increment(1);
     let key = answer::idempotency_key(headers)?;
     let site = &api.site;
-    if let Some(key) = &key
-        && let Some(Some(earlier)) = site.broker.answers(std::slice::from_ref(key)).await?.into_iter().next()
-        && let Ok(Accepted::Accepted { plan_id, status }) = serde_json::from_str(&earlier)
-    {
-        return Ok(accepted(plan_id, status));
-    }
     let health = site.broker.check().await?;
+    if let Some(key) = &key {
+        let plan = PlanId::derive(site.shards, key);
+        if let Some(status) = journal::status(site.broker.as_ref(), &plan).await? {
+            return Ok(accepted(plan, status));
+        }
+    }
     if health.memory_used > 0.8 {
         return Err(Problem::new(ErrorCode::MemoryPressure, "redis is short of memory; running plans go on").into());
     }
