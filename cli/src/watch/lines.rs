@@ -402,6 +402,18 @@ mod tests {
     }
 
     #[test]
+    fn an_attempt_that_was_lost_before_its_start_was_told_is_counted() {
+        let queued = StepQueued { agent_type: "a_agent".into(), due_ms: 9_000 };
+        let (board, _) = Script::begin(vec![step("a", &[])])
+            .step(1_100, "a", 1, StepEvent::Queued(Box::new(queued)))
+            .step(1_200, "a", 1, retrying(1_200))
+            .step(1_200, "a", 1, StepEvent::Ready)
+            .run("a", 2, 1_300, 1_400, "{}")
+            .lines();
+        assert_eq!((board.attempts, board.retries), (2, 1));
+    }
+
+    #[test]
     fn a_revision_tells_what_changed_and_what_it_cost_in_confidence() {
         let trigger = ReplanTriggered {
             trigger: "step_failure".into(),
