@@ -72,18 +72,22 @@ impl Owned {
         }
     }
 
-    /// Takes in a plan that was folded from its log.
-    pub(crate) fn restore(&mut self, state: PlanState) {
-        let slot = self.hold(state);
-        let state = &self.plans[&slot].state;
-        for step in state.flights() {
-            if let Some(agent_type) = state.queue(step).filter(|queue| !queue.as_str().is_empty()) {
-                self.in_flight.insert((slot, step), agent_type.clone());
-                *self.outstanding.entry(agent_type.clone()).or_default() += 1;
+    /// Takes in the plans that were folded from their logs.
+    ///
+    /// What they wait for is named only when all are here: a plan may wait for another, its sub-plan.
+    pub(crate) fn restore(&mut self, plans: Vec<PlanState>) {
+        let slots: Vec<Slot> = plans.into_iter().map(|state| self.hold(state)).collect();
+        for slot in slots {
+            let state = &self.plans[&slot].state;
+            for step in state.flights() {
+                if let Some(agent_type) = state.queue(step).filter(|queue| !queue.as_str().is_empty()) {
+                    self.in_flight.insert((slot, step), agent_type.clone());
+                    *self.outstanding.entry(agent_type.clone()).or_default() += 1;
+                }
             }
+            let effects = pending(state, &self.context);
+            self.absorb(slot, effects);
         }
-        let effects = pending(state, &self.context);
-        self.absorb(slot, effects);
     }
 
     /// Plans in memory.
