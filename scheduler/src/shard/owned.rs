@@ -100,7 +100,7 @@ impl Owned {
         self.timers.next_ms()
     }
 
-    /// Begins a turn: all its events carry this time.
+    /// Begins a turn, once: all its events carry this time, because an entry of the log has only one.
     pub(crate) fn begin_turn(&mut self) {
         self.now_ms = self.now_ms.max(self.clock.now_ms());
     }

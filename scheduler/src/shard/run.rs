@@ -94,12 +94,11 @@ impl Loop {
         let mut trimmed = Instant::now();
         let mut first = true;
         loop {
-            if !first {
-                if let Err(end) = self.wait(inbox, shown + heartbeat).await {
-                    return end;
-                }
+            if std::mem::take(&mut first) {
+                self.owned.begin_turn();
+            } else if let Err(end) = self.wait(inbox, shown + heartbeat).await {
+                return end;
             }
-            first = false;
             if let Err(end) = self.take_all(inbox) {
                 return end;
             }
@@ -143,7 +142,7 @@ impl Loop {
         let wake = due.map_or(beat, |due| due.min(beat));
         tokio::select! {
            biased;
-            () = self.release.cancelled() => {}
+            () = self.release.cancelled() => self.owned.begin_turn(),
             batch = inbox.recv() => {
                 self.owned.begin_turn();
                 self.take_batch(batch)?;
@@ -154,9 +153,8 @@ impl Loop {
                     self.owned.take_local(local);
                 }
             }
-            () = tokio::time::sleep_until(wake) => {}
+            () = tokio::time::sleep_until(wake) => self.owned.begin_turn(),
         }
-        self.owned.begin_turn();
         Ok(())
     }
 
