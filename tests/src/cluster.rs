@@ -1,5 +1,6 @@
 //! A whole installation of real processes over a private Redis, to be killed, held and cut off.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -25,6 +26,9 @@ use crate::wait::until_some;
 const START_LIMIT: Duration = Duration::from_secs(30);
 /// Until one call of the API has answered.
 const CALL_LIMIT: Duration = Duration::from_secs(20);
+
+/// Shards of a new installation.
+const SHARDS: u16 = 4;
 
 /// Leases short enough that a test need not wait long for one to run out.
 const ENVIRONMENT: &[(&str, &str)] = &[
@@ -89,7 +93,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts all processes over a new server and waits until they are ready.
+    /// Starts all processes over a new server and waits until they are ready and have shared the shards out.
     pub async fn start(options: Options) -> Result<Self> {
         let redis = RedisServer::start_with(options.redis.clone()).await?;
         Self::over(redis, options).await
@@ -112,10 +116,22 @@ impl Cluster {
             made.workers.push(node);
         }
         made.wait_ready().await?;
+        let shared = until_some(START_LIMIT, async || made.is_shared_out().await.then_some(())).await;
+        ensure!(shared.is_some(), "the shards were not shared out: {}", made.last_words());
         Ok(made)
     }
 
-    /// Waits until every process is ready and every shard has a living owner.
+    /// Whether every shard has an owner among the schedulers, and each of them has one.
+    async fn is_shared_out(&self) -> bool {
+        let mut owners = BTreeSet::new();
+        for shard in 0..SHARDS {
+            let Ok(Some(owner)) = self.broker.owner(ShardId(shard)).await else { return false };
+            owners.insert(owner.holder);
+        }
+        self.schedulers.iter().all(|node| owners.contains(&node.id)) && owners.len() == self.schedulers.len()
+    }
+
+    /// Waits until every process says that it is ready.
     pub async fn wait_ready(&mut self) -> Result<()> {
         for node in self.schedulers.iter_mut().chain(&mut self.workers) {
             node.process.wait_ready(&node.url, START_LIMIT).await?;
@@ -293,7 +309,7 @@ impl Cluster {
 
     /// Whether nothing is left to do: no active plan, no task waiting or pending, no submission unacknowledged.
     pub async fn is_idle(&self) -> Result<bool> {
-        for shard in 0..4 {
+        for shard in 0..SHARDS {
             if !self.broker.active(ShardId(shard)).await?.is_empty() {
                 return Ok(false);
             }

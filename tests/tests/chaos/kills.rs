@@ -12,8 +12,8 @@ use goalmill_tests::cluster::{Cluster, Options};
 use goalmill_tests::installation::read_log;
 use goalmill_tests::redis_server::{self, Fsync};
 use goalmill_tests::wait::{SOON, until};
-use goalmill_tests::workload::{Shape, workflow};
-use serde_json::Value;
+use goalmill_tests::workload::{Shape, sleeps, workflow};
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -149,4 +149,25 @@ impl Watch {
         self.stop.cancel();
         self.task.await.expect("the watch only reads")
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plans_inside_plans_survive_the_end_of_their_owner() -> Result<()> {
+    let _machine = machine().await;
+    let mut cluster = Cluster::start(Options::default()).await?;
+    // Several, so that after a takeover at least one is read after the plan that waits for it.
+    let steps: Vec<Value> = (0..8)
+        .map(|n| json!({"id": format!("outer_{n}"), "kind": "plan", "agent_type": "echo", "plan": sleeps("inner", 3, 2.0)}))
+        .collect();
+    let plan = cluster.submit("nested", &json!({"name": "nested", "steps": steps}), LIMIT).await?;
+    let shard = plan.shard().context("a plan id names its shard")?;
+    until(LIMIT, async || cluster.broker.active(shard).await.is_ok_and(|active| active.len() == 9)).await;
+    let place = cluster.owner(&plan).await.context("the shard has an owner")?;
+    cluster.replace_scheduler(place).await?;
+    cluster.await_end(&plan, LIMIT).await?;
+    cluster.verify_completed(&plan).await?;
+    let words: Vec<String> = cluster.schedulers.iter().map(|node| node.process.output()).collect();
+    ensure!(!words.iter().any(|log| log.contains("the journal differs")), "{}", cluster.last_words());
+    until(SOON, async || cluster.is_idle().await.unwrap_or(false)).await;
+    Ok(())
 }
