@@ -134,10 +134,7 @@ mod tests {
         process.cont().unwrap();
         process.terminate().unwrap();
         assert_eq!(process.wait_exit(SOON).await.unwrap().code(), Some(7));
-        assert!(
-            process.wait_line("never printed", SOON).await.is_err(),
-            "a process that ended prints no more"
-        );
+        assert!(process.wait_line("never printed", SOON).await.is_err(), "a process that ended prints no more");
     }
 
     #[tokio::test]
