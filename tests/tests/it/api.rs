@@ -400,6 +400,20 @@ async fn an_idle_installation_stops_at_once() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_installation_stops_also_without_redis() -> Result<()> {
+    let mut server = RedisServer::start().await?;
+    let it = Installation::over(&server).await?;
+    let id = it.submit(&one_step("echo")).await?;
+    it.await_end(&id, LIMIT).await?;
+    server.kill9();
+    let begun = tokio::time::Instant::now();
+    it.stop().await;
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(5), "it took {took:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn metrics_are_well_formed_and_name_nobody() -> Result<()> {
     let mut settings = settings();
     settings.metrics.listen = "127.0.0.1:0".into();
@@ -428,6 +442,8 @@ async fn metrics_are_well_formed_and_name_nobody() -> Result<()> {
         until(SOON, async || scrape().await.expect("it answers").lines().any(|line| line.starts_with(&kind))).await;
     }
     let text = scrape().await?;
+    let edge = "goalmill_http_request_duration_seconds_bucket{route=\"/v1/plans\",method=\"POST\",le=\"0.001\"}";
+    assert!(text.contains(edge), "answers of a millisecond are told apart");
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let (series, value) = line.rsplit_once(' ').expect("a sample has a value");
         assert!(value.parse::<f64>().is_ok(), "`{line}` has no number");
