@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 use goalmill_tests::installation::{Installation, settings, step};
-use goalmill_tests::redis_server::RedisServer;
+use goalmill_tests::redis_server::{Options, RedisServer};
 use goalmill_tests::wait::{SOON, until};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(30);
+/// Fills a Redis of 64 MB to between 80 and 100 %.
+const JUNK_MB: usize = 50;
 
 fn one_step(agent_type: &str) -> Value {
     json!({"name": "one", "steps": [step("a", agent_type, &[], json!({"x": 1}))]})
@@ -396,6 +398,35 @@ async fn an_idle_installation_stops_at_once() -> Result<()> {
         let took = begun.elapsed();
         assert!(took < Duration::from_secs(1), "it took {took:?}");
     }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_redis_is_short_of_memory_running_plans_go_on_and_new_ones_wait() -> Result<()> {
+    let server = RedisServer::start_with(Options { memory_bytes_max: 64 << 20, ..Options::default() }).await?;
+    let it = Installation::over(&server).await?;
+    let running = it.submit(&waiting()).await?;
+    let mut redis = server.connection().await?;
+    for n in 0..JUNK_MB {
+        let junk = vec![b'x'; 1_000_000];
+        let _: () = redis::cmd("SET").arg(format!("junk{n}")).arg(junk).query_async(&mut redis).await?;
+    }
+    until(SOON, async || {
+        let answer = it.http.post(it.url("/v1/plans")).json(&one_step("echo")).send().await.expect("it answers");
+        let retry = answer.headers().contains_key("retry-after");
+        answer.status() == StatusCode::SERVICE_UNAVAILABLE
+            && retry
+            && answer.json::<Value>().await.expect("it is a problem")["code"] == "REDIS_MEMORY_PRESSURE"
+    })
+    .await;
+    let (status, done) = it.post(&format!("/v1/plans/{running}/steps/a:complete"), &json!({})).await?;
+    assert_eq!(status, 200, "{done:#}");
+    assert_eq!(it.await_end(&running, LIMIT).await?["status"], "completed");
+    for n in 0..JUNK_MB {
+        let _: () = redis::cmd("DEL").arg(format!("junk{n}")).query_async(&mut redis).await?;
+    }
+    until(SOON, async || it.submit(&one_step("echo")).await.is_ok()).await;
+    it.stop().await;
     Ok(())
 }
 
