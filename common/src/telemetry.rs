@@ -1,5 +1,6 @@
 //! Log lines on standard error, and the Prometheus recorder.
 
+use std::io::IsTerminal;
 use std::sync::OnceLock;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
@@ -20,8 +21,9 @@ pub fn log(level: &str, format: LogFormat) {
     let filter = crate::config::environment("RUST_LOG").unwrap_or_else(|| level.into());
     let filter = EnvFilter::try_new(&filter).unwrap_or_else(|_| EnvFilter::new("warn"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let colour = crate::config::environment("NO_COLOR").is_none() && std::io::stderr().is_terminal();
     let started = match format {
-        LogFormat::Text => builder.with_ansi(crate::config::environment("NO_COLOR").is_none()).try_init(),
+        LogFormat::Text => builder.with_ansi(colour).try_init(),
         LogFormat::Json => builder.json().try_init(),
     };
     drop(started);

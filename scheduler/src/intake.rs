@@ -91,7 +91,8 @@ async fn take(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<()
         }
     }
     let ids: Vec<String> = good.iter().map(|(_, submission)| submission.id.clone()).collect();
-    let answered = if ids.is_empty() { Vec::new() } else { site.broker.answers(&ids).await? };
+    // A group that was made anew in a foreign installation must not begin plans there.
+    let (_, answered) = tokio::try_join!(site.broker.check(), site.broker.answers(&ids))?;
     // Answers are kept for a day, plans for as long as they run and some time after.
     let plans = ids.iter().zip(&answered).map(async |(id, answer)| match answer {
         Some(_) => Ok(None),
@@ -108,7 +109,6 @@ async fn take(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<()
             errands.push(Errand::AcknowledgeSubmission(entry));
             continue;
         }
-        metrics::counter!("goalmill_goals_submitted_total", "source" => "redis").increment(1);
         let id = submission.id.clone();
         match admit::submission(site, submission).await {
             Ok(submit) => pass_on(site, loops, entry, ask::submission(site, "redis", submit), &mut errands).await?,

@@ -1,8 +1,10 @@
 //! The harness of all tests that need more than one package: a private Redis, processes, a network that fails.
 
 pub mod audit;
+pub mod cluster;
 pub mod installation;
 pub mod process;
 pub mod proxy;
 pub mod redis_server;
 pub mod wait;
+pub mod workload;

@@ -41,8 +41,8 @@ pub(crate) async fn beat(worker: Arc<Worker>) {
 }
 
 async fn turn(worker: &Worker, instance: &mut Option<String>, registered: bool) -> Result<(), BrokerError> {
+    recognise(worker, instance).await?;
     if !registered {
-        recognise(worker, instance).await?;
         register(worker).await?;
     }
     worker.broker.beat_worker(&worker.life()).await

@@ -43,7 +43,7 @@ pub struct DevArgs {
     /// Keeps the embedded store in a journal under this directory.
     #[arg(long, value_name = "DIR", conflicts_with = "redis")]
     pub data_dir: Option<PathBuf>,
-    /// Address of API and web page; 127.0.0.1:8080, or a free port when that is taken.
+    /// Address of the API; 127.0.0.1:8080, or a free port when that is taken.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
     /// Address of the metrics; 127.0.0.1:9464, or a free port when that is taken; `off` for none.
@@ -66,14 +66,14 @@ pub struct DevArgs {
     pub config: Option<PathBuf>,
 }
 
-/// Runs a scheduler: API, web page, planners, router, shards. Run as many as you like.
+/// Runs a scheduler: API, planners, router, shards. Run as many as you like.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:\n  \
     goalmill scheduler --redis redis://127.0.0.1:6379 --listen 0.0.0.0:8080 --metrics 0.0.0.0:9464")]
 pub struct SchedulerArgs {
     #[command(flatten)]
     pub role: RoleArgs,
-    /// Address of API and web page.
+    /// Address of the API.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
     /// Address of `/metrics`; `off` for none.

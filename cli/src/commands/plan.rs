@@ -143,14 +143,13 @@ fn preview_text(preview: &Preview, paint: Paint) -> String {
     if preview.valid {
         text.push_str(&paint.tone(Tone::Good, "✓ the plan is valid"));
         let steps = preview.plan.as_ref().map_or(0, |plan| plan.steps.len());
-        text.push_str(&format!(
-            " · {} · {steps} steps · confidence {:.2} · longest path {:.1} s · {:.2} USD\n",
-            preview.planner,
-            preview.confidence,
-            preview.critical_path_seconds,
-            // Minus zero, the sum of nothing, is shown as zero.
-            preview.cost + 0.0
-        ));
+        text.push_str(&format!(" · {} · {steps} steps · confidence {:.2}", preview.planner, preview.confidence));
+        // Without estimates there is nothing to say about time.
+        if preview.critical_path_seconds > 0.0 {
+            text.push_str(&format!(" · longest path {:.1} s", preview.critical_path_seconds));
+        }
+        // Minus zero, the sum of nothing, is shown as zero.
+        text.push_str(&format!(" · {:.2} USD\n", preview.cost + 0.0));
     } else {
         let issues = preview.issues.len();
         let word = if issues == 1 { "issue" } else { "issues" };

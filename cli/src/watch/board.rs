@@ -275,6 +275,8 @@ impl Board {
                 row.waiting_since_ms = Some(time_ms);
                 row.due_ms = Some(retrying.due_ms);
                 self.retries += 1;
+                // It failed before anybody told of its start: its worker vanished, or none came.
+                self.attempts += u32::from(old == StepStatus::Queued);
                 self.usage.cost += retrying.cost;
                 self.usage.tokens += retrying.tokens;
             }

@@ -1,5 +1,7 @@
 //! Bad plans, and the exact code and place that each of them is answered with.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_engine::draft::Format;

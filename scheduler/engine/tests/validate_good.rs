@@ -1,5 +1,7 @@
 //! Good plans: whatever the spelling, one canonical form.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::Plan;
 use goalmill_engine::draft::{self, Format};

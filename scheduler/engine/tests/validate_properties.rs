@@ -1,5 +1,7 @@
 //! What must hold for any plan and any text.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
 use goalmill_common::goal::{Budget, Goal, Priority};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;

@@ -37,7 +37,7 @@ pub(crate) async fn register(
     if !is_id(agent.agent_type.as_str()) || agent.agent_type.is_auto() {
         return Err(wrong("`agent_type` must be an id, and not `auto`"));
     }
-    if !(0.0..=1.0).contains(&agent.success_rate) || !agent.cost.is_finite() || agent.cost < 0.0 {
+    if !((0.0..=1.0).contains(&agent.success_rate) && agent.cost >= 0.0 && agent.cost.is_finite()) {
         return Err(wrong("`success_rate` must be 0 to 1, and `cost` not negative"));
     }
     api.site.broker.open_queue(&agent.agent_type).await?;

@@ -74,9 +74,15 @@ impl Membership {
         }
     }
 
-    /// One round: show life, take what is ours, give up what is not.
+    /// One round: show life, take what is ours, give up what is not; nothing in an installation we do not know.
     async fn share(&mut self) -> Result<(), BrokerError> {
         let broker = self.site.broker.clone();
+        if let Err(error) = broker.check().await {
+            if matches!(error, BrokerError::DataLost(_)) {
+                self.give_up_all();
+            }
+            return Err(error);
+        }
         let alive = broker.beat_scheduler(&self.site.id, self.site.settings.scheduler.shard_lease_ms).await?;
         let place = alive.iter().position(|id| *id == self.site.id).unwrap_or(0);
         for n in 0..self.site.shards {
@@ -93,7 +99,8 @@ impl Membership {
 
     async fn try_take(&mut self, shard: ShardId) -> Result<(), BrokerError> {
         let owner = self.site.broker.owner(shard).await?;
-        if let Some(owner) = &owner {
+        // An ownership of our own without a loop is a loop that has ended: nobody need be waited for.
+        if let Some(owner) = owner.as_ref().filter(|owner| owner.holder != self.site.id) {
             let lease = Duration::from_millis(self.site.settings.scheduler.shard_lease_ms);
             let since = match self.seen.get(&shard) {
                 Some((seen, since)) if seen == owner => *since,
@@ -141,10 +148,14 @@ impl Membership {
         }
     }
 
-    async fn leave(&mut self) {
+    fn give_up_all(&self) {
         for running in self.running.values() {
             running.release.cancel();
         }
+    }
+
+    async fn leave(&mut self) {
+        self.give_up_all();
         for (shard, running) in std::mem::take(&mut self.running) {
             if let Err(error) = running.task.await {
                 tracing::error!(%shard, "the loop of shard {shard} failed: {error}");

@@ -8,7 +8,7 @@ use goalmill_common::command::{Request, Submit, Verb};
 use goalmill_common::event::{Event, Parent, Record, StepEvent, write_entry};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Usage;
-use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
+use goalmill_common::id::{AgentType, PlanId, ShardId};
 use goalmill_common::json::Json;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::random::Random;
@@ -18,6 +18,7 @@ use goalmill_common::wire::Inbox;
 use goalmill_engine::{Command, Context, Effect, Envelope, PlanState, Rejection, StepIndex, decide, pending};
 
 use super::ready::{ReadySet, Standing};
+use super::run::Arrival;
 use super::timers::Timers;
 use super::turn::{After, Turn};
 use super::{Local, Slot, Verdict};
@@ -106,7 +107,7 @@ impl Owned {
     }
 
     /// Deals with one entry of the inbox.
-    pub(crate) fn take_entry(&mut self, id: EntryId, inbox: Inbox) {
+    pub(crate) fn take_entry(&mut self, Arrival { id, inbox, begun }: Arrival) {
         match inbox {
             Inbox::Reports(reports) => {
                 for report in reports {
@@ -116,7 +117,10 @@ impl Owned {
             Inbox::Request(request) => {
                 let answer = request.answer.clone();
                 let plan = request.plan.clone();
-                let verdict = self.take_request(*request);
+                let verdict = match begun {
+                    Some(status) if !self.slots.contains_key(&plan) => self.answer_again(*request, status),
+                    Some(_) | None => self.take_request(*request),
+                };
                 if let Some(id) = answer {
                     self.errand(Errand::answer(id, verdict.map(|(_, status)| (plan, status))));
                 }
@@ -267,6 +271,14 @@ impl Owned {
         };
         self.handle(slot, Some(&actor), Command::Verb(verb)).map_err(|rejection| problem(&rejection))?;
         Ok((plan, self.plans[&slot].state.status()))
+    }
+
+    /// A submission came once more, after its plan's end.
+    fn answer_again(&mut self, request: Request, status: PlanStatus) -> Verdict {
+        if let Verb::Submit(submit) = request.verb {
+            self.errand(Errand::answer(submit.submission, Ok((request.plan.clone(), status))));
+        }
+        Ok((request.plan, status))
     }
 
     fn take_submission(&mut self, plan: PlanId, actor: String, submit: Box<Submit>) -> Verdict {

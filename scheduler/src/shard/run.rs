@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use goalmill_broker::{BrokerError, Commit, Committed, Entry};
+use goalmill_broker::{Broker, BrokerError, Commit, Committed, Entry};
+use goalmill_common::command::Verb;
 use goalmill_common::id::{AgentType, EntryId, ShardId};
+use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Inbox;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -14,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 use super::Local;
 use super::owned::Owned;
 use super::turn::After;
-use crate::effects;
 use crate::site::Site;
+use crate::{effects, journal};
 
 /// Batches of inbox entries read ahead.
 const READ_AHEAD: usize = 2;
@@ -47,7 +49,15 @@ pub(crate) struct Loop {
     pub(crate) release: CancellationToken,
 }
 
-type Batch = Result<Vec<(EntryId, Inbox)>, BrokerError>;
+type Batch = Result<Vec<Arrival>, BrokerError>;
+
+/// One entry of the inbox.
+pub(crate) struct Arrival {
+    pub(crate) id: EntryId,
+    pub(crate) inbox: Inbox,
+    /// The status of the plan that a submission would begin, where there is one already.
+    pub(crate) begun: Option<PlanStatus>,
+}
 
 impl Loop {
     /// Runs until the shard is given up or lost.
@@ -84,12 +94,11 @@ impl Loop {
         let mut trimmed = Instant::now();
         let mut first = true;
         loop {
-            if !first {
-                if let Err(end) = self.wait(inbox, shown + heartbeat).await {
-                    return end;
-                }
+            if !std::mem::take(&mut first)
+                && let Err(end) = self.wait(inbox, shown + heartbeat).await
+            {
+                return end;
             }
-            first = false;
             if let Err(end) = self.take_all(inbox) {
                 return end;
             }
@@ -173,8 +182,8 @@ impl Loop {
     fn take_batch(&mut self, batch: Option<Batch>) -> Result<(), End> {
         match batch {
             Some(Ok(entries)) => {
-                for (id, entry) in entries {
-                    self.owned.take_entry(id, entry);
+                for entry in entries {
+                    self.owned.take_entry(entry);
                 }
                 Ok(())
             }
@@ -198,7 +207,9 @@ impl Loop {
         loop {
             match self.site.broker.commit(commit).await {
                 Ok(Committed::Applied | Committed::Duplicate) => return Ok(()),
-                Ok(Committed::Fenced) => return Err(End::Lost("another scheduler has taken it".into())),
+                Ok(Committed::Fenced) => {
+                    return Err(End::Lost("another scheduler has taken it, a commit was refused".into()));
+                }
                 Ok(Committed::Gap(what)) => return Err(End::Lost(format!("the journal differs: {what}"))),
                 Err(BrokerError::Unavailable(_)) if resends < RESENDS_MAX => resends += 1,
                 Err(error) => return Err(End::Lost(error.to_string())),
@@ -250,7 +261,7 @@ async fn follow(
             Ok(entries) if entries.is_empty() => continue,
             Ok(entries) => {
                 after = entries.last().expect("it is not empty").id.clone();
-                Ok(entries.into_iter().map(|Entry { id, fields }| (id, Inbox::from_fields(&fields))).collect())
+                arrivals(site.broker.as_ref(), entries).await
             }
             Err(error) => Err(error),
         };
@@ -259,4 +270,19 @@ async fn follow(
             return;
         }
     }
+}
+
+async fn arrivals(broker: &dyn Broker, entries: Vec<Entry>) -> Batch {
+    let mut batch = Vec::with_capacity(entries.len());
+    for Entry { id, fields } in entries {
+        let inbox = Inbox::from_fields(&fields);
+        let begun = match &inbox {
+            Inbox::Request(request) if matches!(request.verb, Verb::Submit(_)) => {
+                journal::status(broker, &request.plan).await?
+            }
+            Inbox::Request(_) | Inbox::Reports(_) | Inbox::Unreadable(_) => None,
+        };
+        batch.push(Arrival { id, inbox, begun });
+    }
+    Ok(batch)
 }

@@ -2,9 +2,13 @@
 
 mod api;
 mod bad_plans;
+mod docs;
 mod events;
 mod intake;
 mod layering;
+mod lifecycle;
 mod listing;
+mod own_executor;
 mod plans;
 mod replay;
+mod schemas;

@@ -126,10 +126,10 @@ impl Reader for EmbeddedReader {
             }
         }
         // A full stream must not starve the others.
+        self.turn = self.turn.wrapping_add(1);
         let first = self.turn % agent_types.len();
         let mut agent_types = agent_types.to_vec();
         agent_types.rotate_left(first);
-        self.turn = self.turn.wrapping_add(1);
         let agent_types = agent_types.as_slice();
         let topics: Vec<Topic> = agent_types.iter().cloned().map(Topic::Tasks).collect();
         let record =
@@ -197,5 +197,41 @@ impl Drop for Waiting<'_> {
                 world.signals.stop_waiting(topic, self.reader.number);
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use goalmill_common::clock::Clock;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_passes_in_virtual_time() {
+        let broker = crate::embedded::open(None, Clock::from_fn(|| 5)).unwrap();
+        let mut reader = broker.reader().await.unwrap();
+        let begun = Instant::now();
+        assert!(reader.submissions("one", 9, 3_600_000).await.unwrap().is_empty());
+        assert_eq!(begun.elapsed(), Duration::from_secs(3_600));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wake_before_the_wait_is_not_lost() {
+        let broker = crate::embedded::open(None, Clock::from_fn(|| 5)).unwrap();
+        let mut reader = broker.reader().await.unwrap();
+        reader.waker().wake().await;
+        let begun = Instant::now();
+        assert!(reader.submissions("one", 9, 3_600_000).await.unwrap().is_empty());
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dropped_wait_takes_nothing_with_it() {
+        let broker = crate::embedded::open(None, Clock::from_fn(|| 5)).unwrap();
+        let mut reader = broker.reader().await.unwrap();
+        let wait = reader.submissions("one", 9, 3_600_000);
+        assert!(tokio::time::timeout(Duration::from_secs(1), wait).await.is_err());
+        let id = broker.submit(&vec![("id".into(), b"r1".to_vec())]).await.unwrap();
+        assert_eq!(reader.submissions("one", 9, 0).await.unwrap()[0].id, id);
     }
 }

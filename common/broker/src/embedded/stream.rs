@@ -157,3 +157,43 @@ impl Group {
         self.by_age.insert((now, id));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_rise_also_while_the_clock_stands_or_goes_back() {
+        let mut stream = Stream::default();
+        let ids = [5, 5, 5, 3, 6, 1].map(|now| stream.append(now, ()));
+        assert_eq!(ids, [Id(5, 0), Id(5, 1), Id(5, 2), Id(5, 3), Id(6, 0), Id(6, 1)]);
+        assert_eq!(ids.map(|id| Id::read(&id.write())), ids);
+    }
+
+    #[test]
+    fn trimming_stops_at_the_oldest_entry_that_somebody_has() {
+        let (mut stream, mut group) = (Stream::default(), Group::default());
+        let ids = [1, 2, 3, 4].map(|now| stream.append(now, now));
+        for id in &ids[..3] {
+            group.deliver(*id, &"w".into(), 9);
+        }
+        group.acknowledge(ids[0]);
+        group.acknowledge(ids[2]);
+        group.trim(&mut stream);
+        assert_eq!(stream.after(Id::default()).map(|(id, _)| *id).collect::<Vec<_>>(), ids[1..]);
+        group.acknowledge(ids[1]);
+        group.trim(&mut stream);
+        assert_eq!(stream.after(Id::default()).map(|(id, _)| *id).collect::<Vec<_>>(), ids[3..]);
+    }
+
+    #[test]
+    fn a_clock_that_went_back_reclaims_nothing_early() {
+        let (mut stream, mut group) = (Stream::default(), Group::default());
+        let id = stream.append(1_000, ());
+        group.deliver(id, &"w".into(), 1_000);
+        assert!(group.reclaim(&"reaper".into(), 100, 9, 50).is_empty());
+        assert!(group.reclaim(&"reaper".into(), 100, 9, 1_099).is_empty());
+        assert_eq!(group.reclaim(&"reaper".into(), 100, 9, 1_100), [id]);
+        assert!(!group.extend(id, &"w".into(), 1_101));
+    }
+}

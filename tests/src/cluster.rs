@@ -1,0 +1,315 @@
+//! A whole installation of real processes over a private Redis, to be killed, held and cut off.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use goalmill_broker::{Broker, redis};
+use goalmill_common::event::Record;
+use goalmill_common::id::{PlanId, ShardId};
+use goalmill_common::plan::Plan;
+use goalmill_common::view::PlanSummary;
+use goalmill_engine::{PlanState, apply};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::audit::{Expect, audit};
+use crate::installation::{http_client, read_log};
+use crate::process::{Process, binary};
+use crate::redis_server::{self, RedisServer};
+use crate::wait::until_some;
+
+/// Until a process that was just started works.
+const START_LIMIT: Duration = Duration::from_secs(30);
+/// Until one call of the API has answered.
+const CALL_LIMIT: Duration = Duration::from_secs(20);
+
+/// Leases short enough that a test need not wait long for one to run out.
+const ENVIRONMENT: &[(&str, &str)] = &[
+    ("GOALMILL__SCHEDULER__HEARTBEAT_MS", "200"),
+    ("GOALMILL__SCHEDULER__SHARD_LEASE_MS", "2000"),
+    ("GOALMILL__SCHEDULER__TASK_LEASE_MS", "3000"),
+    ("GOALMILL__SCHEDULER__RECLAIM_MS", "200"),
+    ("GOALMILL__WORKER__LEASE_MARGIN_MS", "500"),
+    ("GOALMILL__WORKER__HEARTBEAT_MS", "300"),
+];
+
+/// How an installation is started.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub schedulers: usize,
+    pub workers: usize,
+    /// Tasks run at once by each worker.
+    pub slots: u32,
+    pub redis: redis_server::Options,
+    /// Where the processes look for Redis, unless it is the server itself: a [`crate::proxy::Proxy`].
+    pub through: Option<String>,
+    /// Variables of all processes, besides those that shorten leases.
+    pub environment: Vec<(&'static str, String)>,
+    /// The program; the one that was built beside the test unless told.
+    pub binary: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            schedulers: 2,
+            workers: 3,
+            slots: 8,
+            redis: redis_server::Options::default(),
+            through: None,
+            environment: Vec::new(),
+            binary: None,
+        }
+    }
+}
+
+/// A scheduler or a worker.
+pub struct Node {
+    pub process: Process,
+    /// The name under which it is known to the others.
+    pub id: String,
+    /// The address of its API, or of its health.
+    pub url: String,
+}
+
+/// Schedulers and workers as processes, and the Redis between them.
+pub struct Cluster {
+    pub redis: RedisServer,
+    pub schedulers: Vec<Node>,
+    pub workers: Vec<Node>,
+    /// Looks at Redis past everything that a test puts between.
+    pub broker: Arc<dyn Broker>,
+    pub http: reqwest::Client,
+    pub dir: TempDir,
+    pub options: Options,
+    started: usize,
+}
+
+impl Cluster {
+    /// Starts all processes over a new server and waits until they are ready.
+    pub async fn start(options: Options) -> Result<Self> {
+        let redis = RedisServer::start_with(options.redis.clone()).await?;
+        Self::over(redis, options).await
+    }
+
+    /// The same over a server that runs.
+    pub async fn over(redis: RedisServer, options: Options) -> Result<Self> {
+        let broker: Arc<dyn Broker> = redis::connect(&redis.settings()).await?;
+        let dir = tempfile::Builder::new().prefix("goalmill-cluster-").tempdir()?;
+        let (schedulers, workers) = (options.schedulers, options.workers);
+        let http = http_client();
+        let mut made =
+            Self { redis, schedulers: Vec::new(), workers: Vec::new(), broker, http, dir, options, started: 0 };
+        for _ in 0..schedulers {
+            let node = made.start_scheduler().await?;
+            made.schedulers.push(node);
+        }
+        for _ in 0..workers {
+            let node = made.start_worker().await?;
+            made.workers.push(node);
+        }
+        made.wait_ready().await?;
+        Ok(made)
+    }
+
+    /// Waits until every process is ready and every shard has a living owner.
+    pub async fn wait_ready(&mut self) -> Result<()> {
+        for node in self.schedulers.iter_mut().chain(&mut self.workers) {
+            node.process.wait_ready(&node.url, START_LIMIT).await?;
+        }
+        Ok(())
+    }
+
+    /// A command of the binary, in a directory of its own and with this installation's settings.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.options.binary.clone().unwrap_or_else(binary));
+        command.args(arguments).current_dir(self.dir.path()).env("HOME", self.dir.path()).env("NO_COLOR", "1");
+        command.envs(ENVIRONMENT.iter().copied());
+        command.envs(self.options.environment.iter().map(|(name, value)| (*name, value)));
+        command
+    }
+
+    fn redis_url(&self) -> String {
+        self.options.through.clone().unwrap_or_else(|| self.redis.url())
+    }
+
+    /// Starts one more scheduler; it is not among [`Self::schedulers`] yet.
+    pub async fn start_scheduler(&mut self) -> Result<Node> {
+        let id = self.next_id("scheduler");
+        let redis = self.redis_url();
+        let arguments = ["scheduler", "--redis", &redis, "--listen", "127.0.0.1:0", "--metrics", "off"];
+        let mut command = self.command(&arguments);
+        command.env("GOALMILL__SCHEDULER__ID", &id);
+        self.node(id, command, "the api listens on ").await
+    }
+
+    /// Starts one more worker with the demo agents; it is not among [`Self::workers`] yet.
+    pub async fn start_worker(&mut self) -> Result<Node> {
+        let id = self.next_id("worker");
+        let (redis, slots) = (self.redis_url(), self.options.slots.to_string());
+        let arguments = ["--redis", &redis, "--demo", "--slots", &slots, "--listen", "127.0.0.1:0", "--id", &id];
+        let command = self.command(&[&["worker"], &arguments[..]].concat());
+        self.node(id, command, "health and metrics are at ").await
+    }
+
+    fn next_id(&mut self, role: &str) -> String {
+        self.started += 1;
+        format!("{role}-{}", self.started)
+    }
+
+    async fn node(&self, id: String, mut command: Command, address: &str) -> Result<Node> {
+        let log = self.dir.path().join(format!("{id}.log"));
+        let mut process = Process::spawn(&mut command, &log)?;
+        let line = process.wait_line(address, START_LIMIT).await?;
+        let url = line.split(address).nth(1).and_then(|rest| rest.split_whitespace().next());
+        let url = url.with_context(|| format!("no address in `{line}`"))?.to_owned();
+        Ok(Node { process, id, url })
+    }
+
+    /// Kills a scheduler and starts another in its place.
+    pub async fn replace_scheduler(&mut self, place: usize) -> Result<()> {
+        self.schedulers[place].process.kill9();
+        self.schedulers[place] = self.start_scheduler().await?;
+        Ok(())
+    }
+
+    /// Kills a worker and starts another in its place.
+    pub async fn replace_worker(&mut self, place: usize) -> Result<()> {
+        self.workers[place].process.kill9();
+        self.workers[place] = self.start_worker().await?;
+        Ok(())
+    }
+
+    /// The place of the scheduler that owns a plan's shard.
+    pub async fn owner(&self, plan: &PlanId) -> Option<usize> {
+        let owner = self.broker.owner(plan.shard()?).await.ok()??;
+        self.schedulers.iter().position(|node| node.id == owner.holder)
+    }
+
+    /// `GET` from one scheduler: status and JSON.
+    pub async fn get_from(&self, place: usize, path: &str) -> Result<(u16, Value)> {
+        let url = format!("{}{path}", self.schedulers[place].url);
+        let answer = self.http.get(url).timeout(CALL_LIMIT).send().await?;
+        let status = answer.status().as_u16();
+        Ok((status, answer.json().await?))
+    }
+
+    /// `POST` to one scheduler: status and JSON.
+    pub async fn post_to(&self, place: usize, path: &str, key: &str, body: &Value) -> Result<(u16, Value)> {
+        let url = format!("{}{path}", self.schedulers[place].url);
+        let request = self.http.post(url).timeout(CALL_LIMIT).header("idempotency-key", key).json(body);
+        let answer = request.send().await?;
+        let status = answer.status().as_u16();
+        Ok((status, answer.json().await?))
+    }
+
+    /// Submits a plan under a key to whichever scheduler takes it, as a patient client does.
+    pub async fn submit(&self, key: &str, plan: &Value, limit: Duration) -> Result<PlanId> {
+        let mut place = 0;
+        let mut last = String::new();
+        let accepted = until_some(limit, async || {
+            place = (place + 1) % self.schedulers.len();
+            match self.post_to(place, "/v1/plans", key, plan).await {
+                Ok((202, answer)) => answer["plan_id"].as_str().map(|id| Ok(PlanId::from(id))),
+                Ok((status, answer)) if status < 500 => Some(Err(format!("refused with {status}: {answer}"))),
+                Ok((status, answer)) => {
+                    last = format!("{status}: {answer}");
+                    None
+                }
+                Err(error) => {
+                    last = error.to_string();
+                    None
+                }
+            }
+        });
+        match accepted.await {
+            Some(Ok(id)) => Ok(id),
+            Some(Err(why)) => bail!(why),
+            None => bail!("nobody took `{key}` within {limit:?}: {last}"),
+        }
+    }
+
+    /// Whether a plan is final, by its summary.
+    pub async fn has_ended(&self, plan: &PlanId) -> bool {
+        self.broker.summary(plan).await.is_ok_and(|summary| summary.contains_key("finished"))
+    }
+
+    /// Waits until a plan is final; the error says why it is not.
+    pub async fn await_end(&self, plan: &PlanId, limit: Duration) -> Result<()> {
+        if until_some(limit, async || self.has_ended(plan).await.then_some(())).await.is_some() {
+            return Ok(());
+        }
+        let mut explained = Value::Null;
+        for place in 0..self.schedulers.len() {
+            if let Ok((200, answer)) = self.get_from(place, &format!("/v1/plans/{plan}/explain")).await {
+                explained = answer;
+            }
+        }
+        bail!("plan {plan} has not ended within {limit:?}: {explained:#}\n{}", self.last_words())
+    }
+
+    /// A plan's log, as it stands in Redis.
+    pub async fn log(&self, plan: &PlanId) -> Result<Vec<Record>> {
+        read_log(self.broker.as_ref(), plan).await
+    }
+
+    /// A plan's log as JSON, one value a line.
+    pub async fn lines(&self, plan: &PlanId) -> Result<Vec<Value>> {
+        let log = self.log(plan).await?;
+        log.iter().map(|record| Ok(serde_json::from_str(&record.to_line())?)).collect()
+    }
+
+    /// Holds a completed plan against every promise: the log obeys the rules and each step completed once; folding it
+    /// gives what the scheduler serves and what the summary says; nothing is left on the streams' books.
+    pub async fn verify_completed(&self, plan: &PlanId) -> Result<PlanState> {
+        let log = self.log(plan).await?;
+        let mut state = PlanState::default();
+        for record in &log {
+            apply(&mut state, record)?;
+        }
+        let spec: Plan = state.plan().as_ref().clone();
+        let lines: Vec<Value> = log.iter().map(|r| serde_json::from_str(&r.to_line())).collect::<Result<_, _>>()?;
+        let found = audit(&spec, &lines, Expect::Completed);
+        ensure!(found.is_empty(), "plan {plan}: {}\n{}", found[..found.len().min(10)].join("\n"), self.last_words());
+        for step in &spec.steps {
+            let of = |l: &&Value| l["step_id"] == step.id.as_str() && l["type"] == "step_completed";
+            let completions = lines.iter().filter(of).count();
+            ensure!(completions == 1, "step `{}` of plan {plan} completed {completions} times", step.id);
+        }
+        let folded = serde_json::to_value(state.view(true))?;
+        for place in 0..self.schedulers.len() {
+            let (status, served) = self.get_from(place, &format!("/v1/plans/{plan}")).await?;
+            ensure!(status == 200 && served == folded, "plan {plan} is served as {served}, its log says {folded}");
+        }
+        let summary = PlanSummary::from_fields(plan.clone(), &self.broker.summary(plan).await?);
+        let summary = serde_json::to_value(summary)?;
+        let of_log = serde_json::to_value(state.summary())?;
+        ensure!(summary == of_log, "the summary of plan {plan} is {summary}, its log says {of_log}");
+        Ok(state)
+    }
+
+    /// Whether nothing is left to do: no active plan, no task waiting or pending, no submission unacknowledged.
+    pub async fn is_idle(&self) -> Result<bool> {
+        for shard in 0..4 {
+            if !self.broker.active(ShardId(shard)).await?.is_empty() {
+                return Ok(false);
+            }
+        }
+        let queues = self.broker.queues().await?;
+        Ok(queues.iter().all(|queue| queue.waiting == 0 && queue.pending == 0))
+    }
+
+    /// The end of each process's log.
+    pub fn last_words(&self) -> String {
+        let mut text = String::new();
+        for node in self.schedulers.iter().chain(&self.workers) {
+            let log = node.process.output();
+            let lines: Vec<&str> = log.lines().collect();
+            text.push_str(&format!("--- {}\n{}\n", node.id, lines[lines.len().saturating_sub(12)..].join("\n")));
+        }
+        text
+    }
+}

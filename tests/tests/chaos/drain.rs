@@ -1,0 +1,76 @@
+//! Workers that are asked to end under load.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use goalmill_common::id::PlanId;
+use goalmill_tests::cluster::{Cluster, Options};
+use goalmill_tests::wait::{SOON, until};
+use goalmill_tests::workload::sleeps;
+use serde_json::{Value, json};
+
+use crate::machine;
+
+const LIMIT: Duration = Duration::from_secs(60);
+const STEPS: usize = 8;
+
+/// Two workers with every slot taken by long steps that may fail not even once.
+async fn loaded(drain_ms: &str) -> Result<(Cluster, PlanId)> {
+    let environment = vec![("GOALMILL__WORKER__DRAIN_MS", drain_ms.to_owned())];
+    let options = Options { workers: 2, slots: STEPS as u32 / 2, environment, ..Options::default() };
+    let cluster = Cluster::start(options).await?;
+    let mut document = sleeps("drained", STEPS, 4.0);
+    for step in document["steps"].as_array_mut().into_iter().flatten() {
+        step["retry"] = json!({"max": 0});
+    }
+    let plan = cluster.submit("drained", &document, LIMIT).await?;
+    until(LIMIT, async || started(&cluster, &plan).await.len() == STEPS).await;
+    Ok((cluster, plan))
+}
+
+/// The workers of the steps that run or ran.
+async fn started(cluster: &Cluster, plan: &PlanId) -> Vec<String> {
+    let lines = cluster.lines(plan).await.unwrap_or_default();
+    let of = |line: &&Value| line["type"] == "step_started";
+    lines.iter().filter(of).map(|line| line["data"]["worker"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+async fn released_and_completed(cluster: &Cluster, plan: &PlanId, worker: &str, held: usize) -> Result<()> {
+    cluster.await_end(plan, LIMIT).await?;
+    cluster.verify_completed(plan).await?;
+    let lines = cluster.lines(plan).await?;
+    let released: Vec<&Value> = lines.iter().filter(|line| line["type"] == "step_released").collect();
+    ensure!(released.len() == held, "{} of {held} steps were handed back", released.len());
+    ensure!(released.iter().all(|line| line["data"]["worker"] == worker), "{released:?}");
+    let consumed = lines.iter().any(|line| line["type"] == "step_retrying" || line["type"] == "step_failed");
+    ensure!(!consumed, "handing back counted as a failure");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drained_worker_hands_back_what_it_cannot_finish_and_no_attempt_is_lost() -> Result<()> {
+    let _machine = machine().await;
+    let (mut cluster, plan) = loaded("500").await?;
+    let id = cluster.workers[0].id.clone();
+    let held = started(&cluster, &plan).await.iter().filter(|worker| **worker == id).count();
+    ensure!(held > 0, "the worker runs nothing");
+    cluster.workers[0].process.terminate()?;
+    let status = cluster.workers[0].process.wait_exit(SOON).await?;
+    ensure!(status.code() == Some(0), "{status}\n{}", cluster.last_words());
+    released_and_completed(&cluster, &plan, &id, held).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_hands_everything_back_at_once() -> Result<()> {
+    let _machine = machine().await;
+    let (mut cluster, plan) = loaded("600000").await?;
+    let id = cluster.workers[0].id.clone();
+    let held = started(&cluster, &plan).await.iter().filter(|worker| **worker == id).count();
+    let worker = &mut cluster.workers[0].process;
+    worker.terminate()?;
+    worker.wait_line("a second signal", SOON).await?;
+    worker.terminate()?;
+    let status = worker.wait_exit(SOON).await?;
+    ensure!(status.code() == Some(0), "{status}\n{}", cluster.last_words());
+    released_and_completed(&cluster, &plan, &id, held).await
+}

@@ -1,0 +1,101 @@
+//! Processes that are held beyond their leases and then go on.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use goalmill_common::id::PlanId;
+use goalmill_tests::cluster::{Cluster, Options};
+use goalmill_tests::proxy::Proxy;
+use goalmill_tests::redis_server::RedisServer;
+use goalmill_tests::wait::{SOON, until, until_some};
+use goalmill_tests::workload::sleeps;
+use serde_json::Value;
+
+use crate::machine;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Waits for a line of a plan's log, and returns it.
+async fn event(cluster: &Cluster, plan: &PlanId, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
+    let found = until_some(LIMIT, async || cluster.lines(plan).await.ok()?.into_iter().find(|line| wanted(line)));
+    found.await.with_context(|| format!("plan {plan} has no such event\n{}", cluster.last_words()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_late_report_of_a_held_worker_changes_nothing() -> Result<()> {
+    let _machine = machine().await;
+    let cluster = Cluster::start(Options { schedulers: 1, workers: 2, slots: 1, ..Options::default() }).await?;
+    let plan = cluster.submit("held", &sleeps("held", 1, 2.0), LIMIT).await?;
+    let started = event(&cluster, &plan, |line| line["type"] == "step_started").await?;
+    let place = cluster.workers.iter().position(|node| started["data"]["worker"] == node.id.as_str());
+    let held = &cluster.workers[place.context("the step runs on one of the workers")?];
+    held.process.stop_process()?;
+    cluster.await_end(&plan, LIMIT).await?;
+    let log = cluster.lines(&plan).await?;
+    held.process.cont()?;
+    // Both workers are busy with this one only when the held one takes tasks again; its late report went out before.
+    let other = cluster.submit("after", &sleeps("after", 2, 2.0), LIMIT).await?;
+    event(&cluster, &other, |l| l["type"] == "step_started" && l["data"]["worker"] == held.id.as_str()).await?;
+    cluster.await_end(&other, LIMIT).await?;
+    ensure!(cluster.lines(&plan).await? == log, "a late report changed the log");
+    cluster.verify_completed(&plan).await?;
+    let completed: Vec<&Value> = log.iter().filter(|line| line["type"] == "step_completed").collect();
+    ensure!(completed.len() == 1 && completed[0]["attempt"] == 2, "{completed:?}");
+    until(SOON, async || cluster.is_idle().await.unwrap_or(false)).await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_held_scheduler_finds_its_shard_taken_and_writes_nothing() -> Result<()> {
+    let _machine = machine().await;
+    let mut cluster = Cluster::start(Options { workers: 1, ..Options::default() }).await?;
+    let plan = cluster.submit("held", &sleeps("held", 60, 0.8), LIMIT).await?;
+    event(&cluster, &plan, |line| line["type"] == "step_completed").await?;
+    let place = cluster.owner(&plan).await.context("the shard has an owner")?;
+    let id = cluster.schedulers[place].id.clone();
+    cluster.schedulers[place].process.stop_process()?;
+    until(LIMIT, async || cluster.owner(&plan).await.is_some_and(|owner| owner != place)).await;
+    let before = cluster.log(&plan).await?.len();
+    until(LIMIT, async || cluster.log(&plan).await.is_ok_and(|log| log.len() > before)).await;
+    ensure!(!cluster.has_ended(&plan).await, "the plan ended before the scheduler went on");
+    cluster.schedulers[place].process.cont()?;
+    cluster.schedulers[place].process.wait_line("another scheduler has taken it", LIMIT).await.context(id)?;
+    cluster.await_end(&plan, LIMIT).await?;
+    cluster.verify_completed(&plan).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_arrives_after_the_takeover_is_refused_whole() -> Result<()> {
+    let _machine = machine().await;
+    let redis = RedisServer::start().await?;
+    let proxy = Proxy::start(redis.port()).await?;
+    // The first scheduler is cut off by the proxy, the second one and the workers are not.
+    let options = Options {
+        schedulers: 1,
+        workers: 0,
+        through: Some(proxy.url()),
+        environment: vec![
+            ("GOALMILL__REDIS__RESPONSE_MS", "60000".into()),
+            ("GOALMILL__REDIS__CONNECT_MS", "60000".into()),
+        ],
+        ..Options::default()
+    };
+    let mut cluster = Cluster::over(redis, options).await?;
+    cluster.options.through = None;
+    let worker = cluster.start_worker().await?;
+    cluster.workers.push(worker);
+    let plan = cluster.submit("late", &sleeps("late", 60, 0.8), LIMIT).await?;
+    event(&cluster, &plan, |line| line["type"] == "step_completed").await?;
+    proxy.black_hole();
+    let second = cluster.start_scheduler().await?;
+    cluster.schedulers.push(second);
+    until(LIMIT, async || cluster.owner(&plan).await == Some(1)).await;
+    let before = cluster.log(&plan).await?.len();
+    until(LIMIT, async || cluster.log(&plan).await.is_ok_and(|log| log.len() > before)).await;
+    proxy.heal();
+    cluster.schedulers[0].process.wait_line("another scheduler has taken it", LIMIT).await?;
+    cluster.await_end(&plan, LIMIT).await?;
+    cluster.verify_completed(&plan).await?;
+    Ok(())
+}

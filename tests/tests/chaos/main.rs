@@ -1,0 +1,28 @@
+//! Real processes killed, held and cut off: no finished step is lost, none applied twice, every plan ends.
+//!
+//! Sizes: `GOALMILL_CHAOS_SEEDS` (seeds of the kill tests, 6 unless told), `GOALMILL_CHAOS_SEED` (only this one),
+//! `GOALMILL_DATA` (a directory with `wfinstances/*.json`, WfFormat traces to run besides the made ones).
+
+mod drain;
+mod holds;
+mod kills;
+mod losses;
+mod network;
+mod protocol;
+mod workflows;
+
+use std::sync::LazyLock;
+
+use tokio::sync::{Mutex, MutexGuard};
+
+/// One installation at a time: each is half a dozen processes, and a busy machine makes leases run out.
+static MACHINE: LazyLock<Mutex<()>> = LazyLock::new(Mutex::default);
+
+async fn machine() -> MutexGuard<'static, ()> {
+    MACHINE.lock().await
+}
+
+/// A number from the environment.
+fn number(name: &str) -> Option<u64> {
+    goalmill_common::config::environment(name).and_then(|text| text.parse().ok())
+}

@@ -1,0 +1,182 @@
+//! The page on a plan's life says what the engine does: its tables are those of the code.
+
+use std::fmt::Write;
+
+use goalmill_common::event::{
+    ApprovalRequested, GoalAccepted, PhaseNamed, PlanCreated, PlanEnded, PlanEvent, PlanRevised, PlanValidated, Reason,
+    ReplanTriggered, SkipCause, StepAdded, StepCompleted, StepEvent, StepFailed, StepProgress, StepQueued,
+    StepReleased, StepRetrying, StepSkipped, StepStarted,
+};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::Goal;
+use goalmill_common::json::Json;
+use goalmill_common::plan::Step;
+use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_engine::{plan_move, step_move};
+
+use crate::docs::read;
+
+const PAGE: &str = "docs/plan-lifecycle.md";
+
+#[test]
+fn the_moves_of_steps_are_those_of_the_page() {
+    let events = step_events();
+    assert_eq!(events.iter().map(StepEvent::type_name).collect::<Vec<_>>(), StepEvent::TYPES);
+    let rows = events.iter().map(|event| {
+        let moves = StepStatus::ALL.iter().filter_map(|at| Some((at.as_str(), step_move(*at, event)?.as_str())));
+        (event.type_name(), moves.collect())
+    });
+    compare("step moves", &table(rows));
+}
+
+#[test]
+fn the_moves_of_plans_are_those_of_the_page() {
+    let events = plan_events();
+    let mut names: Vec<&str> = events.iter().map(PlanEvent::type_name).collect();
+    names.dedup();
+    assert_eq!(names, PlanEvent::TYPES);
+    let mut rows: Vec<(&str, Vec<(&str, &str)>)> = Vec::new();
+    for event in &events {
+        let moves = PlanStatus::ALL.iter().filter_map(|at| Some((at.as_str(), plan_move(*at, event)?.as_str())));
+        match rows.last_mut() {
+            Some((name, all)) if *name == event.type_name() => all.extend(moves),
+            _ => rows.push((event.type_name(), moves.collect())),
+        }
+    }
+    compare("plan moves", &table(rows));
+}
+
+#[test]
+fn every_status_is_on_the_page_and_what_waits_has_a_wake_up() {
+    let page = read(PAGE);
+    let row = |word: &str| page.lines().find(|line| line.starts_with(&format!("| `{word}` |"))).map(str::to_owned);
+    let plans = PlanStatus::ALL.iter().map(|status| (status.as_str(), status.is_final()));
+    let steps = StepStatus::ALL.iter().map(|status| (status.as_str(), status.is_final()));
+    for (word, is_final) in plans.chain(steps) {
+        let row = row(word).unwrap_or_else(|| panic!("`{word}` is missing in {PAGE}"));
+        assert_eq!(row.contains("| final |"), is_final, "{row}");
+    }
+}
+
+/// Event, from where, to where; `=` where the status stays.
+fn table<'a>(rows: impl IntoIterator<Item = (&'a str, Vec<(&'a str, &'a str)>)>) -> String {
+    let mut text = String::from("| event | from | to |\n|---|---|---|\n");
+    for (name, moves) in rows {
+        let stays = !moves.is_empty() && moves.iter().all(|(from, to)| from == to);
+        let from = words(moves.iter().map(|(from, _)| *from));
+        let to = if stays { "=".into() } else { words(moves.iter().map(|(_, to)| *to)) };
+        writeln!(text, "| `{name}` | {from} | {to} |").expect("a text can always be written to");
+    }
+    text
+}
+
+/// Each word once, in the order of a life; a dash for none.
+fn words<'a>(all: impl Iterator<Item = &'a str>) -> String {
+    let mut once: Vec<String> = Vec::new();
+    for word in all.map(|word| format!("`{word}`")) {
+        if !once.contains(&word) {
+            once.push(word);
+        }
+    }
+    if once.is_empty() { "–".into() } else { once.join(", ") }
+}
+
+fn compare(name: &str, expected: &str) {
+    let page = read(PAGE);
+    let marked = page.split_once(&format!("<!-- {name} -->\n\n")).and_then(|(_, rest)| rest.split_once("\n\n"));
+    let (found, _) = marked.unwrap_or_else(|| panic!("{PAGE} has no table after `<!-- {name} -->`"));
+    assert!(found.trim_end() == expected.trim_end(), "the table `{name}` in {PAGE} should be:\n\n{expected}");
+}
+
+/// One of each kind.
+fn step_events() -> Vec<StepEvent> {
+    let failure = || Failure::new(FailureClass::Transient, "X", "x");
+    let added = || Box::new(StepAdded { step: Step::new("a", "w") });
+    let (cost, tokens) = (0.0, 0);
+    vec![
+        StepEvent::Added(added()),
+        StepEvent::Modified(added()),
+        StepEvent::Removed(Reason::boxed("")),
+        StepEvent::Ready,
+        StepEvent::Blocked(Reason::boxed("")),
+        StepEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms: 1 })),
+        StepEvent::Approved(Reason::boxed("")),
+        StepEvent::Queued(Box::new(StepQueued { agent_type: "w".into(), due_ms: 1 })),
+        StepEvent::Started(Box::new(StepStarted { worker: None, started_ms: 1, due_ms: 1 })),
+        StepEvent::Progress(Box::new(StepProgress { progress: None, message: None })),
+        StepEvent::Completed(Box::new(StepCompleted { outputs: Json::null(), finished_ms: None, cost, tokens })),
+        StepEvent::Retrying(Box::new(StepRetrying { failure: failure(), due_ms: 1, fallback: false, cost, tokens })),
+        StepEvent::Released(Box::new(StepReleased { worker: "w".into() })),
+        StepEvent::Failed(Box::new(StepFailed { failure: failure(), cost, tokens })),
+        StepEvent::Skipped(Box::new(StepSkipped {
+            cause: SkipCause::Person,
+            reason: String::new(),
+            failure: None,
+            cost,
+            tokens,
+        })),
+        StepEvent::Cancelled(Reason::boxed("")),
+    ]
+}
+
+/// One of each kind, and of each end.
+fn plan_events() -> Vec<PlanEvent> {
+    let phase = || Box::new(PhaseNamed { phase: "one".into() });
+    vec![
+        PlanEvent::GoalAccepted(Box::new(GoalAccepted {
+            plan_id: "p0-1".into(),
+            goal: Goal::default(),
+            submission: String::new(),
+            source: String::new(),
+            secret: String::new(),
+            parent: None,
+            traceparent: None,
+            deadline_ms: 1,
+        })),
+        PlanEvent::PlanningFailed(Reason::boxed("")),
+        PlanEvent::PlanCreated(Box::new(PlanCreated {
+            plan: std::sync::Arc::default(),
+            planner: String::new(),
+            confidence: 1.0,
+            provenance: None,
+        })),
+        PlanEvent::PlanValidated(Box::new(PlanValidated {
+            warnings: Vec::new(),
+            routes: Vec::new(),
+            critical_path_seconds: 0.0,
+        })),
+        PlanEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms: 1 })),
+        PlanEvent::Approved(Reason::boxed("")),
+        PlanEvent::Rejected(Reason::boxed("")),
+        PlanEvent::PhaseAdded(phase()),
+        PlanEvent::PhaseStarted(phase()),
+        PlanEvent::PhaseCompleted(phase()),
+        PlanEvent::PhaseFailed(phase()),
+        PlanEvent::PhaseSkipped(phase()),
+        PlanEvent::ReplanTriggered(Box::new(ReplanTriggered {
+            trigger: String::new(),
+            step: None,
+            reason: String::new(),
+            due_ms: 1,
+        })),
+        PlanEvent::Revised(Box::new(PlanRevised {
+            revision: 1,
+            trigger: String::new(),
+            changes: Vec::new(),
+            added: Vec::new(),
+            removed: Vec::new(),
+            modified: Vec::new(),
+            confidence_delta: 0.0,
+        })),
+        PlanEvent::Paused(Reason::boxed("")),
+        PlanEvent::Resumed(Reason::boxed("")),
+        PlanEvent::Completed(ended(PlanStatus::Completed)),
+        PlanEvent::Completed(ended(PlanStatus::Partial)),
+        PlanEvent::Failed(ended(PlanStatus::Failed)),
+        PlanEvent::Cancelled(ended(PlanStatus::Cancelled)),
+    ]
+}
+
+fn ended(status: PlanStatus) -> Box<PlanEnded> {
+    Box::new(PlanEnded { status, failure: None, reason: String::new() })
+}
