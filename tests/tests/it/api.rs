@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use goalmill_tests::installation::{Installation, settings, step};
 use goalmill_tests::redis_server::{Options, RedisServer};
-use goalmill_tests::wait::{SOON, until};
+use goalmill_tests::wait::{SOON, until, until_some};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -343,7 +343,15 @@ async fn without_redis_requests_are_refused_for_the_time_being() -> Result<()> {
     })
     .await;
     server.restart().await?;
-    until(LIMIT, async || it.submit(&one_step("echo")).await.is_ok()).await;
+    let mut last = String::new();
+    let taken = until_some(LIMIT, async || match it.submit(&one_step("echo")).await {
+        Ok(_) => Some(()),
+        Err(error) => {
+            last = error.to_string();
+            None
+        }
+    });
+    assert!(taken.await.is_some(), "after the restart: {last}");
     it.stop().await;
     Ok(())
 }

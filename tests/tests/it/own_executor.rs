@@ -38,7 +38,8 @@ async fn an_executor_of_ones_own_serves_its_agent_type() -> Result<()> {
     let executors = BTreeMap::from([("shout".into(), Arc::new(Shout) as Arc<dyn Executor>)]);
     let worker = goalmill_worker::start(Options { settings, broker, clock, random, executors }).await?;
     installation.workers.push(worker);
-    let plan = json!({"steps": [step("a", "shout", &[], json!({"text": "hi"})), step("b", "shout", &[], json!({}))]});
+    let plan =
+        json!({"steps": [step("a", "shout", &[], json!({"text": "hi"})), step("b", "shout", &["a"], json!({}))]});
     let id = installation.submit(&plan).await?;
     installation.await_end(&id, Duration::from_secs(30)).await?;
     let answer = installation.get(&format!("/v1/plans/{id}/results")).await?;
