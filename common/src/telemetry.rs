@@ -34,6 +34,11 @@ const WAIT: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 
 /// Execution times, seconds.
 const RUN: &[f64] = &[0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0];
 
+/// Answers of the API and commits, seconds.
+const FAST: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
+/// What is measured with them.
+const FAST_NAMES: &[&str] = &["goalmill_http_request_duration_seconds", "goalmill_commit_seconds"];
+
 /// The process-wide metrics recorder: installed by the first call, shared by the later ones; `None` when the
 /// program that embeds us has one of its own.
 ///
@@ -44,9 +49,10 @@ pub fn metrics() -> Option<PrometheusHandle> {
 }
 
 fn install() -> Option<PrometheusHandle> {
-    let recorder = PrometheusBuilder::new()
+    let slow = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_wait_seconds".into()), WAIT)
-        .and_then(|b| b.set_buckets_for_metric(Matcher::Suffix("_seconds".into()), RUN))
-        .ok()?;
-    recorder.install_recorder().ok()
+        .and_then(|b| b.set_buckets_for_metric(Matcher::Suffix("_seconds".into()), RUN));
+    let fast = |name: &&str| Matcher::Full((*name).to_owned());
+    let all = FAST_NAMES.iter().map(fast).fold(slow, |b, name| b?.set_buckets_for_metric(name, FAST));
+    all.ok()?.install_recorder().ok()
 }

@@ -212,7 +212,8 @@ mod tests {
 
     #[test]
     fn each_kind_of_violation_is_found() {
-        let breaks: [(&str, fn(&mut Vec<Value>)); 6] = [
+        type Break = (&'static str, fn(&mut Vec<Value>));
+        let breaks: [Break; 6] = [
             ("goes out before", |log| log.swap(1, 2)),
             ("has number", |log| drop(log.remove(1))),
             ("which had ended", |log| log.insert(2, line(3, "step_completed", "a", 1))),

@@ -1,13 +1,12 @@
 //! What all answers have in common: refusals are problems, every request is counted.
 
-use tokio::time::Instant;
-
 use axum::body::to_bytes;
 use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use goalmill_common::problem::{ErrorCode, Problem};
+use tokio::time::Instant;
 
 use super::answer::{PROBLEM, Refusal};
 

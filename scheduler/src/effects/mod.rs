@@ -42,7 +42,8 @@ pub(crate) fn answer_json(verdict: Result<(PlanId, PlanStatus), Problem>) -> Str
     serde_json::to_string(&answer).expect("an answer always has a JSON text")
 }
 
-/// Runs the errands of one turn; answers come before acknowledgements, so that no submission is forgotten unanswered.
+/// Runs the errands of one turn. One that fails does not keep the others from being done, except that answers come
+/// before acknowledgements: a submission that is not answered stays pending, and is answered when it is taken again.
 pub(crate) async fn run(site: Arc<Site>, errands: Vec<Errand>) {
     let (mut answers, mut entries, mut tokens, mut letters) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for errand in errands {
@@ -54,23 +55,28 @@ pub(crate) async fn run(site: Arc<Site>, errands: Vec<Errand>) {
         }
     }
     let (broker, random) = (site.broker.as_ref(), &site.random);
-    let done = async {
+    if !tokens.is_empty() {
+        note("attempts could not be cancelled at once", patiently(random, || broker.cancel(&tokens)).await);
+    }
+    let settled = async {
         if !answers.is_empty() {
             patiently(random, || broker.answer(&answers)).await?;
         }
         if !entries.is_empty() {
             patiently(random, || broker.acknowledge_submissions(&entries)).await?;
         }
-        if !tokens.is_empty() {
-            patiently(random, || broker.cancel(&tokens)).await?;
-        }
-        for letter in &letters {
-            patiently(random, || broker.bury(letter)).await?;
-        }
-        Ok::<(), BrokerError>(())
+        Ok(())
     };
-    if let Err(error) = done.await {
-        tracing::warn!("what follows a commit could not be done, and will be after a restart: {error}");
+    note("answers are not written yet", settled.await);
+    for letter in &letters {
+        note("a dead letter could not be kept", patiently(random, || broker.bury(letter)).await);
+    }
+}
+
+fn note(what: &str, done: Result<(), BrokerError>) {
+    if let Err(error) = done {
+        metrics::counter!("goalmill_errands_failed_total").increment(1);
+        tracing::warn!("{what}: {error}");
     }
 }
 

@@ -91,29 +91,42 @@ impl Membership {
             match (ours, self.running.get(&shard)) {
                 (true, None) => self.try_take(shard).await?,
                 (false, Some(running)) => running.release.cancel(),
-                (true, Some(_)) | (false, None) => {}
+                (false, None) => self.observe(shard).await?,
+                (true, Some(_)) => {}
             }
         }
         Ok(())
     }
 
+    /// Takes a shard that is ours if nobody owns it, or if its owner has shown no life for a whole lease.
     async fn try_take(&mut self, shard: ShardId) -> Result<(), BrokerError> {
         let owner = self.site.broker.owner(shard).await?;
-        // An ownership of our own without a loop is a loop that has ended: nobody need be waited for.
-        if let Some(owner) = owner.as_ref().filter(|owner| owner.holder != self.site.id) {
-            let lease = Duration::from_millis(self.site.settings.scheduler.shard_lease_ms);
-            let since = match self.seen.get(&shard) {
-                Some((seen, since)) if seen == owner => *since,
-                Some(_) | None => {
-                    self.seen.insert(shard, (owner.clone(), Instant::now()));
-                    Instant::now()
-                }
-            };
-            if since.elapsed() < lease {
-                return Ok(());
+        if self.is_alive(shard, owner.as_ref()) { Ok(()) } else { self.take(shard, owner).await }
+    }
+
+    /// Looks at a shard of another scheduler, so that its silence counts from now and not from its successor's turn.
+    async fn observe(&mut self, shard: ShardId) -> Result<(), BrokerError> {
+        let owner = self.site.broker.owner(shard).await?;
+        self.is_alive(shard, owner.as_ref());
+        Ok(())
+    }
+
+    /// Notes what was seen of a shard's owner; says whether it has moved within a lease.
+    ///
+    /// An ownership of our own without a loop is a loop that has ended: nobody need be waited for.
+    fn is_alive(&mut self, shard: ShardId, owner: Option<&Ownership>) -> bool {
+        let Some(owner) = owner.filter(|owner| owner.holder != self.site.id) else {
+            self.seen.remove(&shard);
+            return false;
+        };
+        let lease = Duration::from_millis(self.site.settings.scheduler.shard_lease_ms);
+        match self.seen.get(&shard) {
+            Some((seen, since)) if seen == owner => since.elapsed() < lease,
+            Some(_) | None => {
+                self.seen.insert(shard, (owner.clone(), Instant::now()));
+                true
             }
         }
-        self.take(shard, owner).await
     }
 
     async fn take(&mut self, shard: ShardId, seen: Option<Ownership>) -> Result<(), BrokerError> {

@@ -129,6 +129,7 @@ fn plan_events() -> Vec<PlanEvent> {
             submission: String::new(),
             source: String::new(),
             secret: String::new(),
+            fingerprint: String::new(),
             parent: None,
             traceparent: None,
             deadline_ms: 1,

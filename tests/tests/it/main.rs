@@ -1,8 +1,14 @@
 //! Integration tests: one binary, a module per feature.
 
+mod api;
+mod bad_plans;
 mod docs;
+mod events;
+mod intake;
 mod layering;
 mod lifecycle;
+mod listing;
 mod own_executor;
 mod plans;
+mod replay;
 mod schemas;

@@ -1,0 +1,59 @@
+//! The list of plans in pages.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use goalmill_tests::installation::{Installation, step};
+use goalmill_tests::redis_server::RedisServer;
+use serde_json::{Value, json};
+
+const PLANS: usize = 130;
+
+async fn pages_meet_without_gap(it: Installation) -> Result<()> {
+    let plan = json!({"steps": [step("a", "nobody", &[], json!({}))]});
+    // All at once, so that many share a millisecond.
+    let submits = (0..PLANS).map(|_| it.submit(&plan));
+    let mut ids = BTreeSet::new();
+    for id in futures_util::future::join_all(submits).await {
+        ids.insert(id?.to_string());
+    }
+    let cancelled = ids.first().cloned().expect("there are some");
+    it.post(&format!("/v1/plans/{cancelled}:cancel"), &json!({})).await?;
+    for limit in [1, 7, 50, 500] {
+        let listed = collect(&it, &format!("limit={limit}")).await?;
+        assert_eq!(listed.len(), PLANS, "pages of {limit} skip or repeat");
+        assert_eq!(listed.iter().cloned().collect::<BTreeSet<_>>(), ids);
+        assert_eq!(listed[0], cancelled, "last changed comes first");
+    }
+    assert_eq!(collect(&it, "status=cancelled&limit=3").await?, [cancelled]);
+    assert_eq!(collect(&it, "status=running&limit=9").await?.len(), PLANS - 1);
+    assert_eq!(collect(&it, "status=failed").await?, Vec::<String>::new());
+    it.stop().await;
+    Ok(())
+}
+
+async fn collect(it: &Installation, query: &str) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page: Value = it.get(&format!("/v1/plans?{query}{cursor}")).await?;
+        let items = page["items"].as_array().unwrap_or_else(|| panic!("no page: {page:#}"));
+        found.extend(items.iter().map(|item| item["plan_id"].as_str().expect("it has an id").to_owned()));
+        assert!(found.len() <= PLANS, "the pages repeat");
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return Ok(found),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_neither_skip_nor_repeat_plans_of_one_millisecond() -> Result<()> {
+    pages_meet_without_gap(Installation::embedded().await?).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_neither_skip_nor_repeat_plans_over_redis() -> Result<()> {
+    let server = RedisServer::start().await?;
+    pages_meet_without_gap(Installation::over(&server).await?).await
+}
