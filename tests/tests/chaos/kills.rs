@@ -31,7 +31,7 @@ async fn whatever_is_killed_every_plan_ends_and_no_finished_step_is_lost_or_done
         None => 0..number("GOALMILL_CHAOS_SEEDS").unwrap_or(6),
     };
     for seed in seeds {
-        let begun = std::time::Instant::now();
+        let begun = tokio::time::Instant::now();
         let told = run(seed).await.with_context(|| format!("again with GOALMILL_CHAOS_SEED={seed}"))?;
         println!("seed {seed}: {told}, {} ms", begun.elapsed().as_millis());
     }
@@ -42,7 +42,7 @@ async fn whatever_is_killed_every_plan_ends_and_no_finished_step_is_lost_or_done
 /// Redis may lose what it had not handed to the system while the disk was behind.
 async fn run(seed: u64) -> Result<String> {
     let random = Random::seeded(seed);
-    let fsync = if seed % 2 == 0 { Fsync::Always } else { Fsync::EverySecond };
+    let fsync = if seed.is_multiple_of(2) { Fsync::Always } else { Fsync::EverySecond };
     let redis = redis_server::Options { fsync, ..redis_server::Options::default() };
     let mut cluster = Cluster::start(Options { redis, ..Options::default() }).await?;
     let mut plans = Vec::new();
