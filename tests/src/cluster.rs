@@ -1,6 +1,6 @@
 //! A whole installation of real processes over a private Redis, to be killed, held and cut off.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -290,10 +290,13 @@ impl Cluster {
         let lines: Vec<Value> = log.iter().map(|r| serde_json::from_str(&r.to_line())).collect::<Result<_, _>>()?;
         let found = audit(&spec, &lines, Expect::Completed);
         ensure!(found.is_empty(), "plan {plan}: {}\n{}", found[..found.len().min(10)].join("\n"), self.last_words());
+        let mut completions = BTreeMap::<&str, usize>::new();
+        for line in lines.iter().filter(|line| line["type"] == "step_completed") {
+            *completions.entry(line["step_id"].as_str().unwrap_or_default()).or_default() += 1;
+        }
         for step in &spec.steps {
-            let of = |l: &&Value| l["step_id"] == step.id.as_str() && l["type"] == "step_completed";
-            let completions = lines.iter().filter(of).count();
-            ensure!(completions == 1, "step `{}` of plan {plan} completed {completions} times", step.id);
+            let times = completions.get(step.id.as_str()).copied().unwrap_or(0);
+            ensure!(times == 1, "step `{}` of plan {plan} completed {times} times", step.id);
         }
         let folded = serde_json::to_value(state.view(true))?;
         for place in 0..self.schedulers.len() {

@@ -1,5 +1,6 @@
 //! Traces of workflows, imported and run by two schedulers and three workers.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -62,10 +63,16 @@ async fn imported_workflows_complete_in_order_with_each_step_done_once() -> Resu
 
 /// Whether each task of the trace went out after all its parents, by the trace and not by the plan.
 fn in_order(traced: &[Value], lines: &[Value]) -> bool {
-    let first = |kind: &str, step: &Value| lines.iter().position(|l| l["type"] == kind && l["step_id"] == *step);
+    let places = |kind: &str| -> BTreeMap<&str, usize> {
+        let of = lines.iter().enumerate().filter(|(_, line)| line["type"] == kind);
+        of.map(|(place, line)| (line["step_id"].as_str().unwrap_or_default(), place)).collect()
+    };
+    let (out, completed) = (places("step_queued"), places("step_completed"));
+    let place = |of: &BTreeMap<&str, usize>, id: &Value| of.get(id.as_str().unwrap_or_default()).copied();
     traced.iter().all(|task| {
-        let out = first("step_queued", &task["id"]);
+        let out = place(&out, &task["id"]);
         let parents = task["parents"].as_array().into_iter().flatten();
-        out.is_some() && parents.into_iter().all(|parent| first("step_completed", parent) < out)
+        let before = |parent: &Value| place(&completed, parent).is_some_and(|done| Some(done) < out);
+        out.is_some() && parents.into_iter().all(before)
     })
 }
