@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
 use goalmill_broker::{BrokerError, Entry, Reader};
 use goalmill_common::command::Request;
-use goalmill_common::id::{EntryId, PlanId};
+use goalmill_common::id::EntryId;
 use goalmill_common::wire::{BadSubmission, Inbox, Submission};
 use tokio_util::sync::CancellationToken;
 
@@ -93,18 +92,7 @@ async fn take(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<()
     let ids: Vec<String> = good.iter().map(|(_, submission)| submission.id.clone()).collect();
     // A group that was made anew in a foreign installation must not begin plans there.
     let (_, answered) = tokio::try_join!(site.broker.check(), site.broker.answers(&ids))?;
-    // Answers are kept for a day, plans for as long as they run and some time after.
-    let plans = ids.iter().zip(&answered).map(async |(id, answer)| match answer {
-        Some(_) => Ok(None),
-        None => ask::known(site, &PlanId::derive(site.shards, id)).await,
-    });
-    let known = try_join_all(plans).await?;
-    for (((entry, submission), answer), known) in good.into_iter().zip(answered).zip(known) {
-        if let Some(known) = known {
-            errands.push(Errand::answer(submission.id, Ok((known.plan, known.status))));
-            errands.push(Errand::AcknowledgeSubmission(entry));
-            continue;
-        }
+    for ((entry, submission), answer) in good.into_iter().zip(answered) {
         if answer.is_some() {
             errands.push(Errand::AcknowledgeSubmission(entry));
             continue;

@@ -4,8 +4,6 @@ use goalmill_broker::{Broker, BrokerError, LogEntry};
 use goalmill_common::clock::parse_rfc3339;
 use goalmill_common::event::{LogError, Record, read_entry};
 use goalmill_common::id::PlanId;
-use goalmill_common::status::PlanStatus;
-use goalmill_common::view::PlanSummary;
 use goalmill_engine::{PlanState, ReplayError, apply};
 
 use crate::heavy::heavy;
@@ -45,14 +43,6 @@ fn fold(mut state: PlanState, entries: &[LogEntry]) -> Result<PlanState, ReadErr
         }
     }
     Ok(state)
-}
-
-/// The status of a plan that has begun, whether or not it has ended; `None` when there is no such plan.
-///
-/// A submission whose plan is there already must not reach the shard's memory, which knows only running plans.
-pub(crate) async fn status(broker: &dyn Broker, plan: &PlanId) -> Result<Option<PlanStatus>, BrokerError> {
-    let summary = broker.summary(plan).await?;
-    Ok(PlanSummary::from_fields(plan.clone(), &summary).map(|summary| summary.status))
 }
 
 /// The events of one log entry.

@@ -32,6 +32,7 @@ pub(crate) async fn beat(worker: Arc<Worker>) {
         };
         worker.gauge();
         tokio::select! {
+            biased;
             () = worker.stop.cancelled() => return,
             () = worker.draining.cancelled(), if !said_so => said_so = true,
             () = worker.link.wait_lost(), if failures == 0 => {}

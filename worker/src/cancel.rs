@@ -49,6 +49,7 @@ pub(crate) async fn listen(worker: Arc<Worker>) {
         failures += 1;
         worker.link.lost(&e.to_string());
         tokio::select! {
+            biased;
             () = tokio::time::sleep(worker.backoff(failures)) => {}
             () = worker.stop.cancelled() => return,
         }

@@ -31,6 +31,7 @@ async fn end(worker: Arc<Worker>) {
     stop_pulling(&worker).await;
     let patience = Duration::from_millis(worker.settings.drain_ms);
     tokio::select! {
+        biased;
         () = idle(&worker) => {}
         () = tokio::time::sleep(patience) => {}
         () = worker.hurry.cancelled() => {}

@@ -15,6 +15,7 @@ pub(crate) async fn flush(worker: Arc<Worker>) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
+            biased;
             _ = ticks.tick() => tell(&worker, interval),
             () = worker.stop.cancelled() => return,
         }

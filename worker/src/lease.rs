@@ -34,6 +34,7 @@ pub(crate) async fn keep(worker: Arc<Worker>) {
         let pause = if extend_due(&worker).await { look_ms(&worker) } else { RETRY_MS.min(look_ms(&worker)) };
         let wake = Instant::now() + Duration::from_millis(pause);
         tokio::select! {
+            biased;
             () = worker.stop.cancelled() => return,
             () = worker.table.wait_shorter() => {}
             () = sleep_until(wake) => {}

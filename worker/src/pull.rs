@@ -30,6 +30,7 @@ pub(crate) async fn pull(worker: Arc<Worker>) {
                 failures += 1;
                 worker.link.lost(&e.to_string());
                 tokio::select! {
+                    biased;
                     () = tokio::time::sleep(worker.backoff(failures)) => {}
                     () = worker.draining.cancelled() => return,
                 }

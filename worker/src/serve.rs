@@ -43,6 +43,7 @@ pub(crate) async fn serve(worker: Arc<Worker>, listener: TcpListener, recorder: 
         .with_state(app);
     let stopped = worker.stop.clone().cancelled_owned();
     tokio::select! {
+        biased;
         served = async { axum::serve(listener, router).await } => {
             if let Err(e) = served {
                 tracing::error!("the worker's http port has failed: {e}");

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Fields;
 use serde::{Deserialize, Serialize};
 
@@ -162,6 +163,15 @@ pub trait Broker: Send + Sync + 'static {
     async fn log(&self, plan: &PlanId, after_seq: u64, limit: usize) -> Result<Vec<LogEntry>>;
     /// The plan's summary; empty when there is no such plan.
     async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>>;
+    /// The statuses of these plans, in order; `None` for a plan that there is not.
+    async fn statuses(&self, plans: &[PlanId]) -> Result<Vec<Option<PlanStatus>>> {
+        let mut statuses = Vec::with_capacity(plans.len());
+        for plan in plans {
+            let summary = self.summary(plan).await?;
+            statuses.push(summary.get("status").and_then(|status| PlanStatus::parse(status)));
+        }
+        Ok(statuses)
+    }
     /// Plans of a shard, last changed first: those with an index below `before_ms`, at most `limit`.
     async fn plans(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>>;
     /// Drops index entries older than `before_ms` whose summary has expired; says how many.

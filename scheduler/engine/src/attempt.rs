@@ -13,6 +13,7 @@ use goalmill_common::task::Task;
 
 use crate::decide::Turn;
 use crate::graph::to_usize;
+use crate::mutant::{Mutant, is_on};
 use crate::{Effect, Rejection, StepIndex, check, render};
 
 impl Turn<'_> {
@@ -66,7 +67,9 @@ impl Turn<'_> {
         let step = &self.state.steps[to_usize(i)];
         let stale = || Rejection::StaleAttempt { step: report.step.clone(), attempt: report.attempt };
         let current = step.attempt == report.attempt && step.status.is_in_flight() && !self.state.is_own(i);
-        if !current || self.state.token(StepIndex(i)).as_ref() != Some(&report.token) {
+        let genuine = current && self.state.token(StepIndex(i)).as_ref() == Some(&report.token);
+        let any = is_on(Mutant::AnyAttempt) && step.status.is_in_flight();
+        if !genuine && !any {
             return Err(stale());
         }
         if report.what == What::Started && step.status == StepStatus::Running {
@@ -186,6 +189,7 @@ impl Turn<'_> {
         }
         match self.status_of(i) {
             StepStatus::Queued => self.time_out(i, "QUEUE_TIMEOUT", "no worker took it in time"),
+            StepStatus::Running if is_on(Mutant::NoRunDeadline) => return Err(Rejection::NotDue),
             StepStatus::Running => self.time_out(i, "STEP_TIMEOUT", "it took longer than its limit"),
             StepStatus::Retrying => self.emit_step(i, StepEvent::Ready),
             StepStatus::AwaitingApproval => self.decide_by_default(i),

@@ -8,6 +8,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::apply::apply;
 use crate::graph::to_usize;
+use crate::mutant::{Mutant, is_on};
 use crate::react::react;
 use crate::{Command, Context, Decision, Effect, Envelope, PlanState, Rejection, StepIndex, Timer};
 
@@ -118,6 +119,11 @@ impl<'a> Turn<'a> {
         let record = Record { seq: self.state.seq + 1, time_ms: self.now_ms, actor, event };
         apply(self.state, &record).expect("the engine emits only what the move table allows");
         react(self.state, &record, &mut self.effects);
+        let becomes_ready = matches!(record.event, Event::Step { event: StepEvent::Ready, .. });
+        if becomes_ready && is_on(Mutant::SilentReady) {
+            self.state.seq -= 1;
+            return;
+        }
         self.records.push(record);
     }
 

@@ -10,6 +10,7 @@
 
 mod command;
 mod effect;
+pub mod mutant;
 
 pub mod draft;
 pub mod expression;

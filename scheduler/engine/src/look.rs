@@ -11,6 +11,7 @@ use goalmill_common::plan::{Kind, Plan, Step, Strategy};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
 use crate::graph::{to_u32, to_usize};
+use crate::mutant::{Mutant, is_on};
 use crate::state::{Joined, StepState, at};
 use crate::{PlanState, StepIndex};
 
@@ -144,7 +145,8 @@ impl PlanState {
 
     /// Whether one more step may go out, as far as the plan as a whole is concerned.
     pub fn has_room(&self) -> bool {
-        self.status == PlanStatus::Running && self.in_flight < self.width()
+        let has_room = self.in_flight < self.width() || is_on(Mutant::NoLimit);
+        self.status == PlanStatus::Running && has_room
     }
 
     /// Whether this ready step may be dispatched.

@@ -9,6 +9,7 @@ use goalmill_common::command::Planned;
 use goalmill_common::goal::Goal;
 use goalmill_common::id::{AttemptToken, EntryId, PlanId};
 use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::random::Random;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Answer;
 use goalmill_engine::{Command, PlanAnswer};
@@ -53,22 +54,22 @@ pub(crate) async fn run(site: Arc<Site>, errands: Vec<Errand>) {
             Errand::Bury(letter) => letters.push(*letter),
         }
     }
-    let broker = site.broker.as_ref();
+    let (broker, random) = (site.broker.as_ref(), &site.random);
     if !tokens.is_empty() {
-        note("attempts could not be cancelled at once", patiently(|| broker.cancel(&tokens)).await);
+        note("attempts could not be cancelled at once", patiently(random, || broker.cancel(&tokens)).await);
     }
     let settled = async {
         if !answers.is_empty() {
-            patiently(|| broker.answer(&answers)).await?;
+            patiently(random, || broker.answer(&answers)).await?;
         }
         if !entries.is_empty() {
-            patiently(|| broker.acknowledge_submissions(&entries)).await?;
+            patiently(random, || broker.acknowledge_submissions(&entries)).await?;
         }
         Ok(())
     };
     note("answers are not written yet", settled.await);
     for letter in &letters {
-        note("a dead letter could not be kept", patiently(|| broker.bury(letter)).await);
+        note("a dead letter could not be kept", patiently(random, || broker.bury(letter)).await);
     }
 }
 
@@ -80,9 +81,11 @@ fn note(what: &str, done: Result<(), BrokerError>) {
 }
 
 async fn patiently<'a, T>(
+    random: &Random,
     verb: impl Fn() -> std::pin::Pin<Box<dyn Future<Output = Result<T, BrokerError>> + Send + 'a>>,
 ) -> Result<T, BrokerError> {
-    let waits = ExponentialBuilder::default().with_min_delay(Duration::from_millis(20)).with_max_times(6).with_jitter();
+    let waits = ExponentialBuilder::default().with_min_delay(Duration::from_millis(20)).with_max_times(6);
+    let waits = waits.with_jitter().with_jitter_seed(random.draw());
     verb.retry(waits).when(|error| matches!(error, BrokerError::Unavailable(_))).await
 }
 

@@ -195,9 +195,7 @@ impl Begin {
         };
         let retention_ms = site.settings.scheduler.retention_ms;
         let mut owned = Owned::new(shard, context, site.clock.clone(), site.random.clone(), retention_ms);
-        for plan in plans {
-            owned.restore(plan);
-        }
+        owned.restore(plans);
         tracing::info!(%shard, plans = owned.len(), "shard {shard} is ours, with {} running plans", owned.len());
         loops.insert(shard, to_self.clone());
         let end = Loop { site, shard, token, owned, cursor, locals, to_self, release }.run().await;

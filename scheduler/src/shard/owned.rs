@@ -8,7 +8,7 @@ use goalmill_common::command::{Request, Submit, Verb};
 use goalmill_common::event::{Event, Parent, Record, StepEvent, write_entry};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Usage;
-use goalmill_common::id::{AgentType, PlanId, ShardId};
+use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
 use goalmill_common::json::Json;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::random::Random;
@@ -18,7 +18,6 @@ use goalmill_common::wire::Inbox;
 use goalmill_engine::{Command, Context, Effect, Envelope, PlanState, Rejection, StepIndex, decide, pending};
 
 use super::ready::{ReadySet, Standing};
-use super::run::Arrival;
 use super::timers::Timers;
 use super::turn::{After, Turn};
 use super::{Local, Slot, Verdict};
@@ -72,18 +71,24 @@ impl Owned {
         }
     }
 
-    /// Takes in a plan that was folded from its log.
-    pub(crate) fn restore(&mut self, state: PlanState) {
-        let slot = self.hold(state);
-        let state = &self.plans[&slot].state;
-        for step in state.flights() {
-            if let Some(agent_type) = state.queue(step).filter(|queue| !queue.as_str().is_empty()) {
-                self.in_flight.insert((slot, step), agent_type.clone());
-                *self.outstanding.entry(agent_type.clone()).or_default() += 1;
+    /// Takes in the plans that were folded from their logs.
+    ///
+    /// All of them before the first effect: a plan that starts its sub-plan again must see that it is there.
+    pub(crate) fn restore(&mut self, plans: Vec<PlanState>) {
+        let slots: Vec<Slot> = plans.into_iter().map(|state| self.hold(state)).collect();
+        for slot in &slots {
+            let state = &self.plans[slot].state;
+            for step in state.flights() {
+                if let Some(agent_type) = state.queue(step).filter(|queue| !queue.as_str().is_empty()) {
+                    self.in_flight.insert((*slot, step), agent_type.clone());
+                    *self.outstanding.entry(agent_type.clone()).or_default() += 1;
+                }
             }
         }
-        let effects = pending(state, &self.context);
-        self.absorb(slot, effects);
+        for slot in slots {
+            let effects = pending(&self.plans[&slot].state, &self.context);
+            self.absorb(slot, effects);
+        }
     }
 
     /// Plans in memory.
@@ -91,23 +96,28 @@ impl Owned {
         self.plans.len()
     }
 
+    /// Whether the plan is in memory.
+    pub(crate) fn holds(&self, plan: &PlanId) -> bool {
+        self.slots.contains_key(plan)
+    }
+
+    /// Remembers, for this turn, that a plan which is not in memory has ended.
+    pub(crate) fn note_ended(&mut self, plan: PlanId, status: PlanStatus) {
+        self.turn.ended.insert(plan, status);
+    }
+
     /// When the next timer is due, Unix milliseconds.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         self.timers.next_ms()
     }
 
-    /// Begins a turn: all its events carry this time.
+    /// Begins a turn, once: all its events carry this time, since a log entry has only one.
     pub(crate) fn begin_turn(&mut self) {
         self.now_ms = self.now_ms.max(self.clock.now_ms());
     }
 
-    /// Whether the turn should be written before it takes more.
-    pub(crate) fn is_full(&self) -> bool {
-        self.turn.is_full()
-    }
-
     /// Deals with one entry of the inbox.
-    pub(crate) fn take_entry(&mut self, Arrival { id, inbox, begun }: Arrival) {
+    pub(crate) fn take_entry(&mut self, id: EntryId, inbox: Inbox) {
         match inbox {
             Inbox::Reports(reports) => {
                 for report in reports {
@@ -117,10 +127,7 @@ impl Owned {
             Inbox::Request(request) => {
                 let answer = request.answer.clone();
                 let plan = request.plan.clone();
-                let verdict = match begun {
-                    Some(status) if !self.slots.contains_key(&plan) => self.answer_again(*request, status),
-                    Some(_) | None => self.take_request(*request),
-                };
+                let verdict = self.take_request(*request);
                 if let Some(id) = answer {
                     self.errand(Errand::answer(id, verdict.map(|(_, status)| (plan, status))));
                 }
@@ -273,29 +280,28 @@ impl Owned {
         Ok((plan, self.plans[&slot].state.status()))
     }
 
-    /// A submission came once more, after its plan's end.
-    fn answer_again(&mut self, request: Request, status: PlanStatus) -> Verdict {
-        if let Verb::Submit(submit) = request.verb {
-            self.errand(Errand::answer(submit.submission, Ok((request.plan.clone(), status))));
-        }
-        Ok((request.plan, status))
-    }
-
     fn take_submission(&mut self, plan: PlanId, actor: String, submit: Box<Submit>) -> Verdict {
         if let Some(slot) = self.slots.get(&plan) {
             return Ok((plan, self.plans[slot].state.status()));
+        }
+        if let Some(status) = self.turn.ended.get(&plan) {
+            let verdict = Ok((plan, *status));
+            self.errand(Errand::answer(submit.submission, verdict.clone()));
+            return verdict;
         }
         let slot = self.hold(PlanState::default());
         let secret = self.random.token();
         let submission = submit.submission.clone();
         let command = Command::Submit { plan_id: plan.clone(), secret, submit };
+        // Before its effects: a sub-plan may end at once and rolls up then.
+        self.slots.insert(plan.clone(), slot);
         if let Err(rejection) = self.handle(slot, Some(&actor), command) {
             self.plans.remove(&slot);
+            self.slots.remove(&plan);
             let problem = problem(&rejection);
             self.errand(Errand::answer(submission, Err(problem.clone())));
             return Err(problem);
         }
-        self.slots.insert(plan.clone(), slot);
         Ok((plan, self.plans[&slot].state.status()))
     }
 

@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use goalmill_broker::{Broker, BrokerError, Commit, Committed, Entry};
+use goalmill_broker::{BrokerError, Commit, Committed, Entry};
 use goalmill_common::command::Verb;
-use goalmill_common::id::{AgentType, EntryId, ShardId};
-use goalmill_common::status::PlanStatus;
+use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
 use goalmill_common::wire::Inbox;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -16,13 +15,13 @@ use tokio_util::sync::CancellationToken;
 use super::Local;
 use super::owned::Owned;
 use super::turn::After;
+use crate::effects;
 use crate::site::Site;
-use crate::{effects, journal};
 
 /// Batches of inbox entries read ahead.
 const READ_AHEAD: usize = 2;
-/// Inputs from within the process taken in one turn.
-const LOCALS_MAX: usize = 1_000;
+/// Inputs after which a turn takes no more.
+const INPUTS_MAX: usize = 2_000;
 /// A commit whose reply is lost is sent again so often; it is idempotent.
 const RESENDS_MAX: u32 = 3;
 
@@ -49,14 +48,25 @@ pub(crate) struct Loop {
     pub(crate) release: CancellationToken,
 }
 
-type Batch = Result<Vec<Arrival>, BrokerError>;
+type Batch = Result<Vec<(EntryId, Inbox)>, BrokerError>;
 
-/// One entry of the inbox.
-pub(crate) struct Arrival {
-    pub(crate) id: EntryId,
-    pub(crate) inbox: Inbox,
-    /// The status of the plan that a submission would begin, where there is one already.
-    pub(crate) begun: Option<PlanStatus>,
+/// One thing for a turn to deal with.
+enum Input {
+    Entry(EntryId, Inbox),
+    Local(Local),
+}
+
+impl Input {
+    /// The plan that it is to begin, if that is what it asks for.
+    fn begins(&self) -> Option<&PlanId> {
+        let request = match self {
+            Self::Entry(_, Inbox::Request(request)) | Self::Local(Local::Request { request, .. }) => request,
+            Self::Entry(_, Inbox::Reports(_) | Inbox::Unreadable(_)) | Self::Local(Local::Command { .. }) => {
+                return None;
+            }
+        };
+        matches!(request.verb, Verb::Submit(_)).then_some(&request.plan)
+    }
 }
 
 impl Loop {
@@ -94,12 +104,13 @@ impl Loop {
         let mut trimmed = Instant::now();
         let mut first = true;
         loop {
-            if !std::mem::take(&mut first)
-                && let Err(end) = self.wait(inbox, shown + heartbeat).await
-            {
-                return end;
-            }
-            if let Err(end) = self.take_all(inbox) {
+            let inputs = if std::mem::take(&mut first) {
+                self.owned.begin_turn();
+                Ok(Vec::new())
+            } else {
+                self.wait(inbox, shown + heartbeat).await
+            };
+            if let Err(end) = self.take(inputs, inbox).await {
                 return end;
             }
             self.owned.take_timers();
@@ -133,63 +144,61 @@ impl Loop {
         }
     }
 
-    /// Waits for the first input of a turn, a timer, or the next sign of life, and takes the input.
-    async fn wait(&mut self, inbox: &mut mpsc::Receiver<Batch>, beat: Instant) -> Result<(), End> {
+    /// Waits for the first input of a turn, a timer, or the next sign of life; begins the turn.
+    async fn wait(&mut self, inbox: &mut mpsc::Receiver<Batch>, beat: Instant) -> Result<Vec<Input>, End> {
         let due = self.owned.next_due_ms().map(|due| {
             let left = due.saturating_sub(self.site.clock.now_ms());
             Instant::now() + Duration::from_millis(left)
         });
         let wake = due.map_or(beat, |due| due.min(beat));
-        tokio::select! {
-           biased;
-            () = self.release.cancelled() => {}
-            batch = inbox.recv() => {
-                self.owned.begin_turn();
-                self.take_batch(batch)?;
-            }
-            local = self.locals.recv() => {
-                self.owned.begin_turn();
-                if let Some(local) = local {
-                    self.owned.take_local(local);
-                }
-            }
-            () = tokio::time::sleep_until(wake) => {}
-        }
+        let inputs = tokio::select! {
+            biased;
+            () = self.release.cancelled() => Ok(Vec::new()),
+            batch = inbox.recv() => entries(batch),
+            local = self.locals.recv() => Ok(local.into_iter().map(Input::Local).collect()),
+            () = tokio::time::sleep_until(wake) => Ok(Vec::new()),
+        };
         self.owned.begin_turn();
+        inputs
+    }
+
+    /// Takes the first inputs of a turn, and everything else that is there already.
+    async fn take(&mut self, first: Result<Vec<Input>, End>, inbox: &mut mpsc::Receiver<Batch>) -> Result<(), End> {
+        let mut inputs = first?;
+        while inputs.len() < INPUTS_MAX
+            && let Ok(batch) = inbox.try_recv()
+        {
+            inputs.extend(entries(Some(batch))?);
+        }
+        while inputs.len() < INPUTS_MAX
+            && let Ok(local) = self.locals.try_recv()
+        {
+            inputs.push(Input::Local(local));
+        }
+        self.look_up(&inputs).await?;
+        for input in inputs {
+            match input {
+                Input::Entry(id, entry) => self.owned.take_entry(id, entry),
+                Input::Local(local) => self.owned.take_local(local),
+            }
+        }
         Ok(())
     }
 
-    /// Takes everything else that is there already.
-    fn take_all(&mut self, inbox: &mut mpsc::Receiver<Batch>) -> Result<(), End> {
-        while !self.owned.is_full() {
-            match inbox.try_recv() {
-                Ok(batch) => self.take_batch(Some(batch))?,
-                Err(_) => break,
-            }
+    /// Finds out which of the plans that are to begin have run already: memory knows only those that have not ended.
+    async fn look_up(&mut self, inputs: &[Input]) -> Result<(), End> {
+        let begun = inputs.iter().filter_map(Input::begins).filter(|plan| !self.owned.holds(plan));
+        let plans: Vec<PlanId> = begun.cloned().collect();
+        if plans.is_empty() {
+            return Ok(());
         }
-        for _ in 0..LOCALS_MAX {
-            if self.owned.is_full() {
-                break;
-            }
-            match self.locals.try_recv() {
-                Ok(local) => self.owned.take_local(local),
-                Err(_) => break,
+        let statuses = self.site.broker.statuses(&plans).await.map_err(|error| End::Lost(error.to_string()))?;
+        for (plan, status) in plans.into_iter().zip(statuses) {
+            if let Some(status) = status {
+                self.owned.note_ended(plan, status);
             }
         }
         Ok(())
-    }
-
-    fn take_batch(&mut self, batch: Option<Batch>) -> Result<(), End> {
-        match batch {
-            Some(Ok(entries)) => {
-                for entry in entries {
-                    self.owned.take_entry(entry);
-                }
-                Ok(())
-            }
-            Some(Err(error)) => Err(End::Lost(error.to_string())),
-            None => Err(End::Lost("the inbox reader ended".into())),
-        }
     }
 
     /// Makes sure that a queue's group exists before its first task can be read.
@@ -246,6 +255,15 @@ fn window(site: &Site, agent_type: &AgentType) -> u32 {
     if agent_type.as_str().is_empty() { u32::MAX } else { site.directory.window(agent_type) }
 }
 
+/// The inputs of a batch; a batch that could not be read ends the loop.
+fn entries(batch: Option<Batch>) -> Result<Vec<Input>, End> {
+    match batch {
+        Some(Ok(entries)) => Ok(entries.into_iter().map(|(id, entry)| Input::Entry(id, entry)).collect()),
+        Some(Err(error)) => Err(End::Lost(error.to_string())),
+        None => Err(End::Lost("the inbox reader ended".into())),
+    }
+}
+
 /// Reads a shard's inbox from the cursor on, parses the entries and hands them over in batches.
 async fn follow(
     site: Arc<Site>,
@@ -261,7 +279,7 @@ async fn follow(
             Ok(entries) if entries.is_empty() => continue,
             Ok(entries) => {
                 after = entries.last().expect("it is not empty").id.clone();
-                arrivals(site.broker.as_ref(), entries).await
+                Ok(entries.into_iter().map(|Entry { id, fields }| (id, Inbox::from_fields(&fields))).collect())
             }
             Err(error) => Err(error),
         };
@@ -270,19 +288,4 @@ async fn follow(
             return;
         }
     }
-}
-
-async fn arrivals(broker: &dyn Broker, entries: Vec<Entry>) -> Batch {
-    let mut batch = Vec::with_capacity(entries.len());
-    for Entry { id, fields } in entries {
-        let inbox = Inbox::from_fields(&fields);
-        let begun = match &inbox {
-            Inbox::Request(request) if matches!(request.verb, Verb::Submit(_)) => {
-                journal::status(broker, &request.plan).await?
-            }
-            Inbox::Request(_) | Inbox::Reports(_) | Inbox::Unreadable(_) => None,
-        };
-        batch.push(Arrival { id, inbox, begun });
-    }
-    Ok(batch)
 }

@@ -1,8 +1,11 @@
 //! What one turn of a shard's loop has gathered: written together, then acted upon.
 
+use std::collections::BTreeMap;
+
 use goalmill_broker::TaskWrite;
 use goalmill_common::goal::Goal;
 use goalmill_common::id::{AgentType, EntryId, PlanId};
+use goalmill_common::status::PlanStatus;
 use goalmill_common::task::Task;
 use goalmill_common::wire;
 use tokio::sync::oneshot;
@@ -22,6 +25,8 @@ pub(crate) struct Turn {
     pub(crate) acknowledged: Vec<(AgentType, EntryId)>,
     pub(crate) cursor: Option<EntryId>,
     pub(crate) after: Vec<After>,
+    /// Plans that were asked for and have ended before this turn.
+    pub(crate) ended: BTreeMap<PlanId, PlanStatus>,
     bytes: usize,
 }
 

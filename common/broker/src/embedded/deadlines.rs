@@ -18,7 +18,7 @@ pub(super) enum Expiring {
 }
 
 /// At most one deadline for each thing.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Deadlines {
     by_thing: BTreeMap<Expiring, u64>,
     by_time: BTreeSet<(u64, Expiring)>,

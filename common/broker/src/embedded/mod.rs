@@ -26,6 +26,7 @@ use goalmill_common::wire::Fields;
 use self::core::Core;
 use self::reader::EmbeddedReader;
 use self::record::Write;
+use self::world::World;
 use crate::{
     Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, Install, LogEntry, Meta,
     Ownership, QueueState, Reader,
@@ -43,8 +44,33 @@ pub fn open(data_dir: Option<&Path>, clock: Clock) -> Result<Arc<dyn Broker>> {
     Ok(Arc::new(Embedded { core: Arc::new(Core::open(data_dir, clock)?) }))
 }
 
-struct Embedded {
+/// The embedded back end itself, for simulations that turn back its time.
+pub struct Embedded {
     core: Arc<Core>,
+}
+
+/// Everything the back end held at one moment.
+#[derive(Clone)]
+pub struct Snapshot(Arc<World>);
+
+impl Embedded {
+    /// An empty back end without a journal file.
+    pub fn in_memory(clock: Clock) -> Result<Self> {
+        Ok(Self { core: Arc::new(Core::open(None, clock)?) })
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(Arc::new(self.core.look(|world, _| world.clone())))
+    }
+
+    /// Puts back what was held then, as a server that lost its last writes would; whoever waits goes on waiting.
+    pub fn restore(&self, snapshot: &Snapshot) {
+        self.core.look(|world, _| {
+            let mut past = World::clone(&snapshot.0);
+            std::mem::swap(&mut past.signals, &mut world.signals);
+            *world = past;
+        });
+    }
 }
 
 #[async_trait]
@@ -197,7 +223,7 @@ impl Broker for Embedded {
     }
 
     async fn beat_scheduler(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
-        let beat = |world: &mut world::World, now| {
+        let beat = |world: &mut World, now| {
             world.beat_scheduler(id, now);
             world.schedulers(within_ms, now)
         };

@@ -22,7 +22,7 @@ pub(super) enum Topic {
 }
 
 /// Waiting readers by topic, and subscribers with their unread messages, both by reader number.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Signals {
     readers: u64,
     waiting: BTreeMap<Topic, BTreeMap<u64, Arc<Notify>>>,

@@ -21,7 +21,7 @@ impl Id {
 }
 
 /// Entries in the order of their ids.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Stream<T> {
     entries: VecDeque<(Id, T)>,
     last: Id,
@@ -78,14 +78,14 @@ impl<T> Stream<T> {
 }
 
 /// One delivered and not acknowledged entry.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Pending {
     consumer: WorkerId,
     touched_ms: u64,
 }
 
 /// Who has which entry of a stream, and since when.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Group {
     delivered: Id,
     pending: BTreeMap<Id, Pending>,

@@ -22,7 +22,7 @@ const DEAD_LETTERS_MAX: usize = 10_000;
 /// To whom a task belongs that was taken from a lost worker.
 const REAPER: &str = "reaper";
 
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct World {
     pub(super) meta: Option<Meta>,
     pub(super) shards: BTreeMap<ShardId, Shard>,
@@ -43,7 +43,7 @@ pub(super) struct World {
 }
 
 /// What belongs to one shard.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Shard {
     pub(super) owner: Option<Ownership>,
     /// Number of the owner's last commit.
@@ -55,7 +55,7 @@ pub(super) struct Shard {
 }
 
 /// Plans by the time of their last change.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Index {
     by_plan: BTreeMap<PlanId, u64>,
     by_time: BTreeSet<(u64, PlanId)>,
@@ -81,7 +81,7 @@ impl Index {
     }
 }
 
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Plan {
     pub(super) summary: BTreeMap<String, String>,
     pub(super) log: Vec<LogEntry>,
@@ -94,7 +94,7 @@ impl Plan {
 }
 
 /// The task stream of an agent type, its group, and its dead letters.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Queue {
     /// Whether it was opened; tasks and dead letters alone open none.
     pub(super) exists: bool,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use goalmill_common::id::{EntryId, PlanId, ShardId};
 use goalmill_common::keys;
+use goalmill_common::status::PlanStatus;
 use redis::{cmd, pipe};
 
 use super::link::Links;
@@ -37,6 +38,15 @@ impl Links {
 
     pub(super) async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>> {
         self.ask(cmd("HGETALL").arg(keys::plan(plan))).await
+    }
+
+    pub(super) async fn statuses(&self, plans: &[PlanId]) -> Result<Vec<Option<PlanStatus>>> {
+        let mut read = redis::pipe();
+        for plan in plans {
+            read.cmd("HGET").arg(keys::plan(plan)).arg("status");
+        }
+        let words: Vec<Option<String>> = self.ask_all(&read).await?;
+        Ok(words.into_iter().map(|word| PlanStatus::parse(&word?)).collect())
     }
 
     pub(super) async fn plans(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {

@@ -25,6 +25,7 @@ use async_trait::async_trait;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::config::RedisSettings;
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Fields;
 
 use crate::{
@@ -84,6 +85,9 @@ impl Broker for RedisBroker {
     }
     async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>> {
         self.0.summary(plan).await
+    }
+    async fn statuses(&self, plans: &[PlanId]) -> Result<Vec<Option<PlanStatus>>> {
+        self.0.statuses(plans).await
     }
     async fn plans(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
         self.0.plans(shard, before_ms, limit).await

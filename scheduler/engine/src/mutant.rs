@@ -1,0 +1,37 @@
+//! Protections that a simulation switches off one by one, to see that it would notice.
+//!
+//! Without the feature `mutants`, which no shipped program has, none of this is compiled and nothing can be off.
+
+/// A protection that is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// Reports count for whatever attempt is in flight, whichever they are about.
+    AnyAttempt,
+    /// A step becomes ready without an event.
+    SilentReady,
+    /// An attempt that runs is never given up.
+    NoRunDeadline,
+    /// Any number of steps may be in flight.
+    NoLimit,
+}
+
+#[cfg(feature = "mutants")]
+thread_local! {
+    static ON: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
+}
+
+/// Removes one protection, or none, on this thread.
+#[cfg(feature = "mutants")]
+pub fn switch(mutant: Option<Mutant>) {
+    ON.set(mutant);
+}
+
+#[cfg(feature = "mutants")]
+pub(crate) fn is_on(mutant: Mutant) -> bool {
+    ON.get() == Some(mutant)
+}
+
+#[cfg(not(feature = "mutants"))]
+pub(crate) const fn is_on(_: Mutant) -> bool {
+    false
+}

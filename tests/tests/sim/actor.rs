@@ -1,0 +1,66 @@
+//! Executors whose outcome follows from step and attempt alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::id::{AgentType, shard_of};
+use goalmill_common::json::Json;
+use goalmill_common::task::Task;
+use goalmill_worker::executor::{Executor, Outcome, Progress};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+/// Agent types of the simulation.
+pub const AGENTS: [&str; 6] = ["quick", "slow", "flaky", "limited", "broken", "endless"];
+
+/// Who does the steps that the shipped rules plan for a goal.
+const PLANNED: &str = "general_agent";
+
+/// Does the work of one agent type.
+struct Actor;
+
+pub fn executors() -> BTreeMap<AgentType, Arc<dyn Executor>> {
+    let names = AGENTS.into_iter().chain([PLANNED]);
+    names.map(|name| (AgentType::from(name), Arc::new(Actor) as Arc<dyn Executor>)).collect()
+}
+
+/// A number below `below` that is always the same for an attempt.
+fn number(task: &Task, salt: &str, below: u16) -> u16 {
+    shard_of(&format!("{}/{}/{salt}", task.idempotency_key, task.attempt), below).0
+}
+
+#[async_trait]
+impl Executor for Actor {
+    async fn execute(&self, task: &Task, progress: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
+        let wait = |ms| tokio::time::sleep(Duration::from_millis(ms));
+        match task.agent_type.as_str() {
+            "quick" | PLANNED => wait(u64::from(number(task, "wait", 4))).await,
+            "slow" => {
+                for part in 1..=3 {
+                    wait(u64::from(number(task, "wait", 900))).await;
+                    progress.tell(f64::from(part) / 3.0, "on its way");
+                }
+            }
+            "flaky" => {
+                wait(u64::from(number(task, "wait", 300))).await;
+                if number(task, "luck", 10) < 5 {
+                    return Err(Failure::new(FailureClass::Transient, "FLAKY", "bad luck"));
+                }
+            }
+            "limited" => {
+                if number(task, "luck", 10) < 4 {
+                    let failure = Failure::new(FailureClass::RateLimited, "HTTP_429", "slow down");
+                    return Err(Failure { retry_after_ms: Some(700), ..failure });
+                }
+                wait(50).await;
+            }
+            "broken" => return Err(Failure::new(FailureClass::Permanent, "BROKEN", "it never works")),
+            _ => std::future::pending().await,
+        }
+        let outputs = json!({ "attempt": task.attempt, "n": number(task, "n", 10) });
+        Ok(Outcome { tokens: 3, cost: 0.5, ..Outcome::of(Json::from(outputs)) })
+    }
+}

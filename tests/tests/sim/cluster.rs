@@ -1,0 +1,177 @@
+//! The processes of a run: started, stopped, killed and replaced.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use goalmill_common::config::Settings;
+
+use crate::actor::executors;
+use crate::dice::Dice;
+use crate::ground::Ground;
+use crate::link::Link;
+use crate::process::Process;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Scheduler,
+    Worker,
+}
+
+enum Running {
+    Scheduler(goalmill_scheduler::Running),
+    Worker(goalmill_worker::Running),
+}
+
+struct Member {
+    role: Role,
+    process: Arc<Process>,
+    /// `None` until it has started.
+    running: Arc<Mutex<Option<Running>>>,
+}
+
+/// Everything that runs.
+pub struct Cluster {
+    ground: Arc<Ground>,
+    settings: Settings,
+    dice: Dice,
+    members: Vec<Member>,
+    started: u32,
+    /// Stopped or killed, but possibly still holding on to something.
+    gone: Vec<Member>,
+}
+
+impl Cluster {
+    pub fn new(ground: &Arc<Ground>, dice: &Dice, settings: Settings) -> Self {
+        let (ground, dice) = (ground.clone(), dice.split());
+        Self { ground, settings, dice, members: Vec::new(), started: 0, gone: Vec::new() }
+    }
+
+    pub fn start(&mut self, role: Role) {
+        self.started += 1;
+        let name = match role {
+            Role::Scheduler => format!("scheduler-{}", self.started),
+            Role::Worker => format!("worker-{}", self.started),
+        };
+        self.note(&format!("starts {name}"));
+        let process = Arc::new(Process::new(name));
+        let running = Arc::default();
+        let (settings, random) = (self.settings_of(role, &process.name), self.dice.random());
+        tokio::spawn(run(role, settings, random, self.ground.clone(), process.clone(), Arc::clone(&running)));
+        self.members.push(Member { role, process, running });
+    }
+
+    fn settings_of(&self, role: Role, name: &str) -> Settings {
+        let mut settings = self.settings.clone();
+        match role {
+            Role::Scheduler => settings.scheduler.id = name.into(),
+            Role::Worker => {
+                settings.worker.id = name.into();
+                settings.worker.slots = u32::try_from(self.dice.between(1, 4)).expect("a small number");
+            }
+        }
+        settings
+    }
+
+    /// Stops a process for a while; it goes on as if nothing had been.
+    pub fn pause_one(&mut self) {
+        let ms = self.dice.between(100, 7_000);
+        let member = self.dice.pick(&self.members);
+        self.note(&format!("pauses {} for {ms} ms", member.process.name));
+        member.process.pause(ms);
+    }
+
+    /// Kills a process; returns what it was.
+    pub fn kill_one(&mut self) -> Role {
+        let member = self.take_one();
+        self.note(&format!("kills {}", member.process.name));
+        member.process.kill();
+        // Its timers need not go on: whatever it says is not heard any more.
+        self.end(member)
+    }
+
+    /// Ends a process as an operator would; returns what it was.
+    pub fn stop_one(&mut self) -> Role {
+        let member = self.take_one();
+        self.note(&format!("stops {}", member.process.name));
+        self.end(member)
+    }
+
+    /// Ends every pause, and sees to it that somebody works.
+    pub fn calm(&mut self) {
+        for member in self.members.iter().chain(&self.gone) {
+            member.process.resume();
+        }
+        for role in [Role::Scheduler, Role::Worker] {
+            if !self.members.iter().any(|member| member.role == role) {
+                self.start(role);
+            }
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// All stand still, as when the server is away.
+    pub fn pause_all(&self, ms: u64) {
+        self.members.iter().chain(&self.gone).for_each(|member| member.process.pause(ms));
+    }
+
+    pub fn note(&self, what: &str) {
+        let at_ms = self.ground.at_ms();
+        self.ground.trace().note(format_args!("{at_ms} * {what}"));
+    }
+
+    fn take_one(&mut self) -> Member {
+        let place = self.dice.between(0, self.members.len() as u64 - 1);
+        self.members.swap_remove(usize::try_from(place).expect("a small number"))
+    }
+
+    fn end(&mut self, member: Member) -> Role {
+        let role = member.role;
+        let running = member.running.lock().expect("nobody panics with it").take();
+        match running {
+            Some(Running::Scheduler(running)) => drop(tokio::spawn(running.stop())),
+            Some(Running::Worker(running)) => drop(tokio::spawn(async move { running.drain().await })),
+            None => member.process.kill(),
+        }
+        self.gone.push(member);
+        role
+    }
+}
+
+/// Starts a process, as often as it takes.
+async fn run(
+    role: Role,
+    settings: Settings,
+    random: goalmill_common::random::Random,
+    ground: Arc<Ground>,
+    process: Arc<Process>,
+    slot: Arc<Mutex<Option<Running>>>,
+) {
+    let broker = Arc::new(Link::new(&ground, &process));
+    let clock = ground.clock.clone();
+    loop {
+        let (broker, clock, random) = (broker.clone(), clock.clone(), random.clone());
+        let started = match role {
+            Role::Scheduler => {
+                let options = goalmill_scheduler::Options { settings: settings.clone(), broker, clock, random };
+                goalmill_scheduler::start(options).await.map(Running::Scheduler).ok()
+            }
+            Role::Worker => {
+                let settings = settings.worker.clone();
+                let executors = executors();
+                let options = goalmill_worker::Options { settings, broker, clock, random, executors };
+                goalmill_worker::start(options).await.map(Running::Worker).ok()
+            }
+        };
+        if let Some(running) = started {
+            *slot.lock().expect("nobody panics with it") = Some(running);
+            return;
+        }
+        if process.is_killed() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}

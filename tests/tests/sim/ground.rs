@@ -1,0 +1,197 @@
+//! What all processes of a run share: the server, its faults, and the eyes of the auditor.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use goalmill_broker::embedded::{Embedded, Snapshot};
+use goalmill_broker::{Broker, BrokerError, Commit, Committed, Delivery};
+use goalmill_common::clock::{Clock, parse_rfc3339};
+use goalmill_common::event::{read_entry, write_entry};
+use goalmill_common::id::{EntryId, ShardId};
+use goalmill_common::wire::{Fields, Inbox};
+use tokio::time::Instant;
+
+use crate::dice::Dice;
+use crate::faults::{Fate, Faults};
+use crate::trace::Trace;
+use crate::watch::{Kept, Watch};
+
+/// A protection that is taken away in the network instead of in the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// Commits are written whoever sends them and whatever they follow.
+    FenceAndSequence,
+    /// The cursor moves when an entry is read, not in the commit that deals with it.
+    CursorInCommit,
+}
+
+/// Calls after which a run counts as one that goes round in circles.
+const CALLS_MAX: u64 = 400_000;
+
+/// The start of virtual time, Unix milliseconds.
+const BEGIN_MS: u64 = 1_800_000_000_000;
+
+pub struct Ground {
+    pub broker: Embedded,
+    pub clock: Clock,
+    pub faults: Faults,
+    pub missing: Option<Missing>,
+    troubled: AtomicBool,
+    epoch: AtomicU64,
+    calls: AtomicU64,
+    dice: Dice,
+    watch: Mutex<Watch>,
+    trace: Mutex<Trace>,
+}
+
+/// The server and what the auditor knows of it, at one moment.
+#[derive(Clone)]
+pub struct Past {
+    server: Snapshot,
+    kept: Kept,
+}
+
+impl Ground {
+    pub fn new(dice: &Dice, faults: Faults, missing: Option<Missing>, loud: bool) -> Self {
+        let begun = Instant::now();
+        let clock = Clock::from_fn(move || {
+            BEGIN_MS + u64::try_from(begun.elapsed().as_millis()).expect("a run is shorter than that")
+        });
+        Self {
+            broker: Embedded::in_memory(clock.clone()).expect("there is no file to fail"),
+            clock,
+            faults,
+            missing,
+            troubled: AtomicBool::new(true),
+            epoch: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
+            dice: dice.split(),
+            watch: Mutex::default(),
+            trace: Mutex::new(Trace::new(loud)),
+        }
+    }
+
+    pub fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().expect("nobody panics with it")
+    }
+
+    pub fn trace(&self) -> MutexGuard<'_, Trace> {
+        self.trace.lock().expect("nobody panics with it")
+    }
+
+    /// Milliseconds since the start.
+    pub fn at_ms(&self) -> u64 {
+        self.clock.now_ms() - BEGIN_MS
+    }
+
+    /// From here on nothing goes wrong any more.
+    pub fn calm(&self) {
+        self.troubled.store(false, Ordering::Relaxed);
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+
+    /// What becomes of the next call, and how many milliseconds it takes.
+    pub fn fate(&self) -> (Fate, u64) {
+        let calls = 1 + self.calls.fetch_add(1, Ordering::Relaxed);
+        assert!(calls < CALLS_MAX, "{calls} calls within {} ms: it goes round in circles", self.at_ms());
+        if self.troubled.load(Ordering::Relaxed) {
+            (self.faults.fate(&self.dice), self.faults.delay_ms(&self.dice))
+        } else {
+            (Fate::Well, Faults::default().delay_ms(&self.dice))
+        }
+    }
+
+    /// For how long a process stands still in the middle of a commit, if it does: then another owner may be faster.
+    pub fn stops_in_commit(&self) -> Option<u64> {
+        let may = self.troubled.load(Ordering::Relaxed) && self.faults.pauses;
+        (may && self.dice.permille(12)).then(|| self.dice.between(2_000, 7_000))
+    }
+
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    pub async fn commit(&self, commit: &Commit) -> Result<Committed, BrokerError> {
+        let forged;
+        let commit = if self.missing == Some(Missing::FenceAndSequence) {
+            forged = self.unfenced(commit).await?;
+            &forged
+        } else {
+            commit
+        };
+        let done = self.broker.commit(commit).await?;
+        let mut watch = self.watch();
+        watch.count(match done {
+            Committed::Applied => "applied",
+            Committed::Duplicate => "duplicate",
+            Committed::Fenced => "fenced",
+            Committed::Gap(_) => "gap",
+        });
+        if done == Committed::Applied {
+            watch.applied(commit, self.clock.now_ms());
+        }
+        drop(watch);
+        Ok(done)
+    }
+
+    /// The commit as a server without fence and sequence check would take it.
+    async fn unfenced(&self, commit: &Commit) -> Result<Commit, BrokerError> {
+        let mut commit = commit.clone();
+        let Some(owner) = self.broker.owner(commit.shard).await? else { return Ok(commit) };
+        let watch = self.watch();
+        commit.number = watch.number(commit.shard, &owner.token) + 1;
+        commit.token = owner.token;
+        for write in &mut commit.plans {
+            let count = write.last_seq - write.base_seq;
+            write.base_seq = watch.seq(&write.plan);
+            write.last_seq = write.base_seq + count;
+            let time_ms = parse_rfc3339(&write.time).expect("commits carry a time");
+            let records = read_entry(&String::from_utf8_lossy(&write.events), time_ms).expect("commits carry events");
+            write.events = write_entry(&renumbered(records, write.base_seq));
+        }
+        Ok(commit)
+    }
+
+    pub async fn cursor(&self, shard: ShardId) -> Result<EntryId, BrokerError> {
+        if self.missing == Some(Missing::CursorInCommit)
+            && let Some(read) = self.watch().read_to(shard)
+        {
+            return Ok(read);
+        }
+        self.broker.cursor(shard).await
+    }
+
+    pub async fn send(&self, shard: ShardId, fields: &Fields) -> Result<(), BrokerError> {
+        self.broker.send(shard, fields).await?;
+        if let Inbox::Reports(reports) = Inbox::from_fields(fields) {
+            self.watch().sent(shard, fields, &reports);
+        }
+        Ok(())
+    }
+
+    pub fn delivered(&self, deliveries: &[Delivery]) {
+        self.watch().delivered(deliveries);
+    }
+
+    pub fn past(&self) -> Past {
+        Past { server: self.broker.snapshot(), kept: self.watch().keep() }
+    }
+
+    /// The server is what it was: every connection breaks.
+    pub fn turn_back(&self, past: &Past) {
+        self.broker.restore(&past.server);
+        self.watch().turn_back(past.kept.clone());
+        self.epoch.fetch_add(1, Ordering::Relaxed);
+        self.watch().count("turned back");
+    }
+}
+
+fn renumbered(mut records: Vec<goalmill_common::event::Record>, base_seq: u64) -> Vec<goalmill_common::event::Record> {
+    for (record, seq) in records.iter_mut().zip(base_seq + 1..) {
+        record.seq = seq;
+    }
+    records
+}

@@ -1,0 +1,23 @@
+//! The simulation: real schedulers and workers in virtual time, with everything that can go wrong, from one seed.
+//!
+//! `GOALMILL_SIM_SEED=42` runs one seed, `GOALMILL_SIM_SEEDS=10000` so many; `GOALMILL_SIM_TRACE=1` prints what
+//! happens. See `docs/simulation.md`.
+
+mod actor;
+mod cluster;
+mod dice;
+mod faults;
+mod ground;
+mod link;
+mod mutants;
+mod nemesis;
+mod past;
+mod people;
+mod plans;
+mod process;
+mod reader;
+mod rogue;
+mod run;
+mod seeds;
+mod trace;
+mod watch;

@@ -1,0 +1,128 @@
+//! Mistakes that seeds have found, each as the shortest history that shows it, with nothing else going wrong.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use goalmill_broker::Broker;
+use goalmill_common::command::{Planned, Request, Submit, Verb};
+use goalmill_common::goal::Goal;
+use goalmill_common::id::{PlanId, ShardId};
+use goalmill_common::plan::{Kind, Plan, Step};
+use goalmill_common::wire::Inbox;
+
+use crate::cluster::{Cluster, Role};
+use crate::dice::Dice;
+use crate::faults::Faults;
+use crate::ground::Ground;
+use crate::run::settings;
+
+/// Longest wait for anything, in milliseconds of virtual time.
+const PATIENCE_MS: u64 = 20_000;
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_that_is_submitted_again_after_its_end_costs_no_shard() {
+    let mut world = World::new();
+    world.cluster.start(Role::Scheduler);
+    world.cluster.start(Role::Worker);
+    let plan = Plan { steps: vec![Step::new("a", "quick")], ..Plan::default() };
+    let first = world.submit("first", &plan).await;
+    world.await_end(&first).await;
+    world.submit("first", &plan).await;
+    let second = world.submit("second", &plan).await;
+    world.await_end(&second).await;
+    world.expect_no_commit_refused();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_takeover_does_not_begin_a_sub_plan_again() {
+    let mut world = World::new();
+    world.cluster.start(Role::Scheduler);
+    // Without a worker the sub-plans cannot end before the takeover. Of several plans some are read before their sub-plans.
+    let mut plans = Vec::new();
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        plans.push(world.submit(name, &nested(Step::new("inner", "quick"))).await);
+    }
+    while world.ground.watch().plans().len() < 2 * plans.len() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    world.cluster.kill_one();
+    world.cluster.start(Role::Scheduler);
+    world.cluster.start(Role::Worker);
+    for plan in &plans {
+        world.await_end(plan).await;
+    }
+    world.expect_no_commit_refused();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sub_plan_that_ends_at_once_is_rolled_up() {
+    let mut world = World::new();
+    world.cluster.start(Role::Scheduler);
+    let inner = Step { kind: Kind::Internal, agent_type: "".into(), ..Step::new("inner", "quick") };
+    let plan = world.submit("outer", &nested(inner)).await;
+    world.await_end(&plan).await;
+}
+
+/// A plan of one step, which is a plan of one step.
+fn nested(inner: Step) -> Plan {
+    let plan = Some(Box::new(Plan { steps: vec![inner], ..Plan::default() }));
+    let outer = Step { kind: Kind::Plan, agent_type: "".into(), plan, ..Step::new("outer", "quick") };
+    Plan { steps: vec![outer], ..Plan::default() }
+}
+
+struct World {
+    ground: Arc<Ground>,
+    cluster: Cluster,
+}
+
+impl World {
+    fn new() -> Self {
+        let dice = Dice::new(1);
+        let ground = Arc::new(Ground::new(&dice, Faults::default(), None, false));
+        let settings = settings(&dice, 1);
+        ground.watch().window_min = settings.scheduler.window_min;
+        let cluster = Cluster::new(&ground, &dice, settings);
+        Self { ground, cluster }
+    }
+
+    /// Brings a plan to its shard as a scheduler does that does not own it.
+    async fn submit(&self, name: &str, plan: &Plan) -> PlanId {
+        let planned = Planned {
+            plan: plan.clone(),
+            planner: "submitted".into(),
+            confidence: 1.0,
+            provenance: None,
+            warnings: Vec::new(),
+            routes: Vec::new(),
+        };
+        let submit = Submit {
+            goal: Goal::default(),
+            plan: Some(planned),
+            submission: name.into(),
+            source: "test".into(),
+            parent: None,
+            traceparent: None,
+            fingerprint: String::new(),
+        };
+        let id = PlanId::derive(1, name);
+        let verb = Verb::Submit(Box::new(submit));
+        let request = Request { plan: id.clone(), actor: "test".into(), answer: None, verb };
+        let fields = Inbox::Request(Box::new(request)).fields();
+        self.ground.broker.send(ShardId(0), &fields).await.expect("nothing fails here");
+        id
+    }
+
+    async fn await_end(&self, plan: &PlanId) {
+        let end_ms = self.ground.at_ms() + PATIENCE_MS;
+        while !self.ground.watch().plans().get(plan).is_some_and(goalmill_engine::PlanState::is_final) {
+            assert!(self.ground.at_ms() < end_ms, "`{plan}` does not end: {:?}", self.ground.watch().counts);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    fn expect_no_commit_refused(&self) {
+        let watch = self.ground.watch();
+        assert_eq!(watch.found, Vec::<String>::new());
+        assert_eq!(watch.counts.get("gap"), None, "{:?}", watch.counts);
+    }
+}

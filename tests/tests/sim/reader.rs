@@ -1,0 +1,128 @@
+//! Reads that wait, over a network that fails.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use goalmill_broker::{BrokerError, Delivery, Entry, LogEntry, Message, Reader, Waker};
+use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId, WorkerId};
+
+use crate::faults::Fate;
+use crate::link::{Link, lost};
+
+type Result<T> = std::result::Result<T, BrokerError>;
+
+/// A reader of one process; of no use once the server has turned back.
+pub struct LinkReader {
+    link: Link,
+    epoch: u64,
+    /// Whether an inbox was read: the first read begins where the journal says.
+    has_read: bool,
+    inner: Box<dyn Reader>,
+}
+
+/// How a read ends.
+enum Way {
+    Go { loses_reply: bool },
+    Fail,
+}
+
+impl LinkReader {
+    pub fn new(link: Link, inner: Box<dyn Reader>) -> Self {
+        let epoch = link.ground.epoch();
+        Self { link, epoch, has_read: false, inner }
+    }
+
+    async fn read<T: Debug + Send>(
+        &mut self,
+        verb: &'static str,
+        run: impl for<'b> FnOnce(&'b mut dyn Reader) -> BoxFuture<'b, Result<Vec<T>>> + Send,
+    ) -> Result<Vec<T>> {
+        let (fate, way) = self.set_out().await;
+        let result = match way {
+            Way::Fail => Err(lost("request")),
+            Way::Go { loses_reply } => {
+                let found = run(self.inner.as_mut()).await;
+                if loses_reply || self.epoch != self.link.ground.epoch() { Err(lost("reply")) } else { found }
+            }
+        };
+        if !matches!(&result, Ok(found) if found.is_empty()) {
+            self.link.note(verb, fate, &result);
+        }
+        self.link.process.pass().await;
+        result
+    }
+
+    async fn set_out(&mut self) -> (Fate, Way) {
+        self.link.process.pass().await;
+        let (fate, delay_ms) = self.link.ground.fate();
+        if delay_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(delay_ms)).await;
+            self.link.process.pass().await;
+        }
+        let way = match fate {
+            _ if self.epoch != self.link.ground.epoch() => Way::Fail,
+            Fate::LostRequest | Fate::Late(_) => Way::Fail,
+            Fate::LostReply => Way::Go { loses_reply: true },
+            Fate::Well | Fate::Twice => Way::Go { loses_reply: false },
+        };
+        (fate, way)
+    }
+}
+
+#[async_trait]
+impl Reader for LinkReader {
+    async fn inbox(&mut self, shard: ShardId, after: &EntryId, count: usize, block_ms: u64) -> Result<Vec<Entry>> {
+        if !std::mem::replace(&mut self.has_read, true) && self.epoch == self.link.ground.epoch() {
+            self.link.ground.watch().begins_to_read(shard, after);
+        }
+        let after = after.clone();
+        let found = self
+            .read("inbox", |reader| Box::pin(async move { reader.inbox(shard, &after, count, block_ms).await }))
+            .await?;
+        if let Some(last) = found.last() {
+            self.link.ground.watch().has_read(shard, &last.id);
+        }
+        Ok(found)
+    }
+
+    async fn submissions(&mut self, consumer: &str, count: usize, block_ms: u64) -> Result<Vec<Entry>> {
+        let consumer = consumer.to_owned();
+        self.read("submissions", |reader| Box::pin(async move { reader.submissions(&consumer, count, block_ms).await }))
+            .await
+    }
+
+    async fn pull(
+        &mut self,
+        worker: &WorkerId,
+        agent_types: &[AgentType],
+        count: usize,
+        block_ms: u64,
+    ) -> Result<Vec<Delivery>> {
+        let (worker, agent_types, ground) = (worker.clone(), agent_types.to_vec(), self.link.ground.clone());
+        self.read("pull", |reader| {
+            Box::pin(async move {
+                let found = reader.pull(&worker, &agent_types, count, block_ms).await?;
+                ground.delivered(&found);
+                Ok(found)
+            })
+        })
+        .await
+    }
+
+    async fn log(&mut self, plan: &PlanId, after_seq: u64, limit: usize, block_ms: u64) -> Result<Vec<LogEntry>> {
+        let plan = plan.clone();
+        self.read("follow_log", |reader| Box::pin(async move { reader.log(&plan, after_seq, limit, block_ms).await }))
+            .await
+    }
+
+    async fn messages(&mut self, block_ms: u64) -> Result<Vec<Message>> {
+        self.read("messages", |reader| Box::pin(async move { reader.messages(block_ms).await })).await
+    }
+
+    fn waker(&self) -> Arc<dyn Waker> {
+        self.inner.waker()
+    }
+}

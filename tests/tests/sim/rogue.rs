@@ -1,0 +1,58 @@
+//! A worker of somebody else: it takes tasks, says that it has begun, keeps its leases, and never reports an outcome.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use goalmill_broker::Broker;
+use goalmill_common::id::{AgentType, EntryId, WorkerId};
+use goalmill_common::report::{Report, What};
+use goalmill_common::wire::{Inbox, read_task};
+
+use crate::actor::AGENTS;
+use crate::ground::Ground;
+
+/// Tasks that it takes.
+const TASKS_MAX: usize = 3;
+
+/// Runs until `end_ms`; what it holds is lost then.
+pub async fn run(ground: Arc<Ground>, begin_ms: u64, end_ms: u64) {
+    tokio::time::sleep(Duration::from_millis(begin_ms)).await;
+    let worker = WorkerId::from("rogue");
+    let agent_types: Vec<AgentType> = AGENTS.iter().map(|name| AgentType::from(*name)).collect();
+    let mut reader = ground.broker.reader().await.expect("nothing fails here");
+    let mut held: Vec<(AgentType, EntryId)> = Vec::new();
+    while ground.at_ms() < end_ms {
+        if held.len() < TASKS_MAX {
+            let pulled = reader.pull(&worker, &agent_types, 1, 0).await.expect("nothing fails here");
+            ground.delivered(&pulled);
+            for delivery in pulled {
+                let Ok(task) = read_task(&delivery.data) else { continue };
+                let report = Report {
+                    plan: task.plan.clone(),
+                    step: task.step,
+                    attempt: task.attempt,
+                    token: task.token,
+                    agent_type: delivery.agent_type.clone(),
+                    entry: delivery.entry.clone(),
+                    worker: worker.clone(),
+                    what: What::Started,
+                    started_ms: Some(ground.clock.now_ms()),
+                    finished_ms: None,
+                    outputs: None,
+                    failure: None,
+                    progress: None,
+                    message: None,
+                    cost: None,
+                    tokens: None,
+                    adjustments: None,
+                    sub_plan: None,
+                };
+                held.push((delivery.agent_type, delivery.entry));
+                let Some(shard) = task.plan.shard() else { continue };
+                ground.send(shard, &Inbox::Reports(vec![report]).fields()).await.expect("nothing fails here");
+            }
+        }
+        ground.broker.extend(&worker, &held).await.expect("nothing fails here");
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}

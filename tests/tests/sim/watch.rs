@@ -1,0 +1,331 @@
+//! The auditor: sees every commit that was applied, and says at once what was promised and not kept.
+//!
+//! The numbers in brackets are those of the invariants in `docs/simulation.md`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use goalmill_broker::{Activity, Commit, Delivery, PlanWrite};
+use goalmill_common::clock::parse_rfc3339;
+use goalmill_common::event::{Event, PlanEvent, Record, StepEvent, read_entry};
+use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, StepId, WorkerId};
+use goalmill_common::plan::Strategy;
+use goalmill_common::report::{Report, What};
+use goalmill_common::status::StepStatus;
+use goalmill_common::wire::{Fields, read_task};
+use goalmill_engine::{PlanState, apply};
+
+/// One attempt of one step of one plan.
+type Attempt = (PlanId, StepId, u32);
+
+/// Findings after which a run is given up: one lie makes many.
+const FOUND_MAX: usize = 20;
+
+/// What must go back when the server does.
+#[derive(Clone, Default)]
+pub struct Kept {
+    pub plans: BTreeMap<PlanId, PlanState>,
+    shards: BTreeMap<ShardId, Shard>,
+    /// What lies behind each entry that somebody was given.
+    entries: BTreeMap<(AgentType, EntryId), (Attempt, AttemptToken)>,
+}
+
+#[derive(Clone, Default)]
+struct Shard {
+    /// Every token that has written, in order.
+    tokens: Vec<String>,
+    number: u64,
+    cursor: Option<EntryId>,
+    /// How far anybody has read.
+    read_to: Option<EntryId>,
+}
+
+/// What is known of a run.
+#[derive(Default)]
+pub struct Watch {
+    kept: Kept,
+    /// The least that settings allow to be out.
+    pub window_min: u32,
+    slots: BTreeMap<WorkerId, u32>,
+    /// Outputs that were reported of each attempt.
+    outputs: BTreeMap<Attempt, BTreeSet<String>>,
+    tokens: BTreeMap<Attempt, AttemptToken>,
+    /// Every entry of reports, for those who send old ones again.
+    pub heard: Vec<(ShardId, Fields)>,
+    pub found: Vec<String>,
+    /// How often what happened: commits by their outcome, events by their type, calls by their fate.
+    pub counts: BTreeMap<&'static str, u64>,
+}
+
+impl Watch {
+    pub fn report(&mut self, what: String) {
+        if self.found.len() < FOUND_MAX {
+            self.found.push(what);
+        }
+    }
+
+    pub fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    pub fn plans(&self) -> &BTreeMap<PlanId, PlanState> {
+        &self.kept.plans
+    }
+
+    pub fn keep(&self) -> Kept {
+        self.kept.clone()
+    }
+
+    pub fn turn_back(&mut self, kept: Kept) {
+        self.kept = kept;
+        // A plan that is made anew has another secret, so its attempts have other tokens.
+        self.tokens.clear();
+    }
+
+    pub fn seq(&self, plan: &PlanId) -> u64 {
+        self.kept.plans.get(plan).map_or(0, PlanState::seq)
+    }
+
+    /// Number of the last commit under `token`.
+    pub fn number(&self, shard: ShardId, token: &str) -> u64 {
+        let shard = self.kept.shards.get(&shard);
+        shard.filter(|shard| shard.tokens.last().is_some_and(|last| last == token)).map_or(0, |shard| shard.number)
+    }
+
+    pub fn read_to(&self, shard: ShardId) -> Option<EntryId> {
+        self.kept.shards.get(&shard).and_then(|shard| shard.read_to.clone())
+    }
+
+    pub fn beat(&mut self, worker: &WorkerId, slots: u32) {
+        self.slots.insert(worker.clone(), slots);
+    }
+
+    pub fn delivered(&mut self, deliveries: &[Delivery]) {
+        for delivery in deliveries {
+            let Ok(task) = read_task(&delivery.data) else { continue };
+            let attempt = (task.plan, task.step, task.attempt);
+            self.kept.entries.insert((delivery.agent_type.clone(), delivery.entry.clone()), (attempt, task.token));
+        }
+    }
+
+    pub fn sent(&mut self, shard: ShardId, fields: &Fields, reports: &[Report]) {
+        self.heard.push((shard, fields.clone()));
+        for report in reports.iter().filter(|report| report.what == What::Completed) {
+            let attempt = (report.plan.clone(), report.step.clone(), report.attempt);
+            let outputs = report.outputs.as_ref().map_or("{}", |outputs| outputs.text());
+            self.outputs.entry(attempt).or_default().insert(outputs.to_owned());
+        }
+    }
+
+    /// A new owner begins where the journal says that the last one ended (L2).
+    pub fn begins_to_read(&mut self, shard: ShardId, after: &EntryId) {
+        let cursor = self.kept.shards.get(&shard).and_then(|shard| shard.cursor.clone());
+        let cursor = cursor.unwrap_or_else(EntryId::start);
+        if after.parts() > cursor.parts() {
+            self.report(format!("[L2] shard {shard} is read after {after}, but was dealt with up to {cursor}"));
+        }
+    }
+
+    pub fn has_read(&mut self, shard: ShardId, last: &EntryId) {
+        let shard = self.kept.shards.entry(shard).or_default();
+        if shard.read_to.as_ref().is_none_or(|read| read.parts() < last.parts()) {
+            shard.read_to = Some(last.clone());
+        }
+    }
+
+    /// Checks one applied commit.
+    pub fn applied(&mut self, commit: &Commit, now_ms: u64) {
+        self.check_owner(commit);
+        let mut sent = Vec::new();
+        for write in &commit.plans {
+            self.fold(write, now_ms, &mut sent);
+        }
+        self.check_tasks(commit, sent);
+        self.check_acknowledged(commit);
+        self.check_window(commit);
+    }
+
+    fn check_owner(&mut self, commit: &Commit) {
+        let shard = self.kept.shards.entry(commit.shard).or_default();
+        let mut found = Vec::new();
+        if shard.tokens.last() != Some(&commit.token) {
+            if shard.tokens.contains(&commit.token) {
+                found.push(format!("[I8] token {} writes again in shard {}", commit.token, commit.shard));
+            }
+            shard.tokens.push(commit.token.clone());
+            shard.number = 0;
+        }
+        if commit.number != shard.number + 1 {
+            found.push(format!("[I8] commit {} of shard {} follows {}", commit.number, commit.shard, shard.number));
+        }
+        shard.number = commit.number;
+        if let Some(cursor) = &commit.cursor {
+            let before = shard.cursor.replace(cursor.clone()).unwrap_or_else(EntryId::start);
+            if cursor.parts() <= before.parts() {
+                found.push(format!("[L2] the cursor of shard {} goes from {before} to {cursor}", commit.shard));
+            }
+        }
+        found.into_iter().for_each(|what| self.report(what));
+    }
+
+    fn fold(&mut self, write: &PlanWrite, now_ms: u64, sent: &mut Vec<(Attempt, AgentType, AttemptToken)>) {
+        let time_ms = parse_rfc3339(&write.time).unwrap_or_default();
+        if time_ms > now_ms {
+            self.report(format!("[I5] an event of `{}` is of {time_ms}, and it is {now_ms}", write.plan));
+        }
+        let records = match read_entry(&String::from_utf8_lossy(&write.events), time_ms) {
+            Ok(records) => records,
+            Err(error) => return self.report(format!("[I5] `{}` cannot be read: {error}", write.plan)),
+        };
+        let mut state = self.kept.plans.remove(&write.plan).unwrap_or_default();
+        if state.seq() != write.base_seq {
+            self.report(format!("[I5] `{}` is at {}, not at {}", write.plan, state.seq(), write.base_seq));
+        }
+        for record in &records {
+            if let Err(error) = apply(&mut state, record) {
+                self.report(format!("[I5] the log of `{}` does not add up: {error}", write.plan));
+            }
+            self.count(record.event.type_name());
+            self.check_record(write, &state, record, sent);
+        }
+        self.check_write(write, &state);
+        self.kept.plans.insert(write.plan.clone(), state);
+    }
+
+    fn check_write(&mut self, write: &PlanWrite, state: &PlanState) {
+        if state.seq() != write.last_seq {
+            self.report(format!("[I5] `{}` ends at {}, not at {}", write.plan, state.seq(), write.last_seq));
+        }
+        let folded = state.summary_fields(write.base_seq == 0);
+        if folded != write.summary {
+            self.report(format!("[I5] the summary of `{}` says {:?}, its log {folded:?}", write.plan, write.summary));
+        }
+        if matches!(write.activity, Activity::Ends { .. }) != state.is_final() {
+            self.report(format!("[I6] `{}` is {} and {:?}", write.plan, state.status(), write.activity));
+        }
+        let most = match state.plan().strategy {
+            Strategy::Sequential => 1,
+            Strategy::Parallel | Strategy::Adaptive => state.plan().max_parallel.unwrap_or(u32::MAX),
+        };
+        let flying = state.flights().count();
+        if flying > usize::try_from(most).unwrap_or(usize::MAX) {
+            self.report(format!("[I7] {flying} steps of `{}` are in flight, {most} may be", write.plan));
+        }
+        if !state.is_final() && state.plan_due().is_none() {
+            self.report(format!("[I15] `{}` waits for nothing", write.plan));
+        }
+    }
+
+    fn check_record(
+        &mut self,
+        write: &PlanWrite,
+        state: &PlanState,
+        record: &Record,
+        sent: &mut Vec<(Attempt, AgentType, AttemptToken)>,
+    ) {
+        let (step, number, event) = match &record.event {
+            Event::Plan(PlanEvent::GoalAccepted(accepted)) => {
+                if accepted.plan_id != write.plan {
+                    self.report(format!("[I9] `{}` was accepted as `{}`", accepted.plan_id, write.plan));
+                }
+                return;
+            }
+            Event::Plan(_) => return,
+            Event::Step { step, attempt, event } => (step, *attempt, event),
+        };
+        let Some(index) = state.step_index(step) else { return };
+        let Some(at) = state.step(index) else { return };
+        let attempt = (write.plan.clone(), step.clone(), number);
+        match event {
+            StepEvent::Queued(queued) if !queued.agent_type.as_str().is_empty() => {
+                let Some(token) = state.token(index) else { return };
+                sent.push((attempt, queued.agent_type.clone(), token));
+            }
+            StepEvent::Completed(completed) if !at.spec.kind.is_inline() && at.spec.plan.is_none() => {
+                let reported = self.outputs.get(&attempt).is_some_and(|o| o.contains(completed.outputs.text()));
+                if record.actor.is_none() && !reported {
+                    self.report(format!(
+                        "[I3] attempt {number} of `{step}` of `{}` completes with what nobody reported of it",
+                        write.plan
+                    ));
+                }
+            }
+            StepEvent::Retrying(retrying) => {
+                let most = at.spec.retry.max_ms.max(retrying.failure.retry_after_ms.unwrap_or(0));
+                if retrying.due_ms > record.time_ms + most {
+                    self.report(format!("[I11] `{step}` waits until {}", retrying.due_ms));
+                }
+            }
+            _ => {}
+        }
+        let waits = matches!(at.status, StepStatus::Retrying | StepStatus::Running | StepStatus::AwaitingApproval);
+        if waits && at.due_ms.is_none() && at.spec.plan.is_none() {
+            self.report(format!("[I15] `{step}` of `{}` is {} with no timer", write.plan, at.status));
+        }
+    }
+
+    /// A task is on its stream if and only if the log says so (I14).
+    fn check_tasks(&mut self, commit: &Commit, mut logged: Vec<(Attempt, AgentType, AttemptToken)>) {
+        for write in &commit.tasks {
+            let Ok(task) = read_task(&write.data) else {
+                self.report("[I14] a task cannot be read".into());
+                continue;
+            };
+            let attempt = (task.plan.clone(), task.step.clone(), task.attempt);
+            let said = (attempt.clone(), write.agent_type.clone(), task.token.clone());
+            match logged.iter().position(|one| *one == said) {
+                Some(place) => drop(logged.swap_remove(place)),
+                None => self.report(format!("[I14] a task for {attempt:?} that the log does not know")),
+            }
+            if self.tokens.insert(attempt.clone(), task.token).is_some() {
+                self.report(format!("[I4] {attempt:?} goes out twice"));
+            }
+        }
+        for (attempt, ..) in logged {
+            self.report(format!("[I14] the log sends {attempt:?}, but there is no task"));
+        }
+    }
+
+    /// No task is taken off its stream while the log counts on it (I14).
+    fn check_acknowledged(&mut self, commit: &Commit) {
+        for entry in &commit.acknowledged {
+            let Some(((plan, step, attempt), token)) = self.kept.entries.get(entry).cloned() else { continue };
+            let Some(state) = self.kept.plans.get(&plan) else { continue };
+            let Some(index) = state.step_index(&step) else { continue };
+            let flies = state.step(index).is_some_and(|at| at.attempt == attempt && at.status.is_in_flight());
+            if flies && state.token(index) == Some(token) {
+                self.report(format!("[I14] attempt {attempt} of `{step}` of `{plan}` is acknowledged and in flight"));
+            }
+        }
+    }
+
+    /// No more tasks of an agent type are out than the window lets (I7).
+    fn check_window(&mut self, commit: &Commit) {
+        let window = self.window_min.max(self.slots.values().sum::<u32>() * 2);
+        let mut out = BTreeMap::<AgentType, u32>::new();
+        for (plan, state) in &self.kept.plans {
+            if state.is_final() || plan.shard() != Some(commit.shard) {
+                continue;
+            }
+            for queue in state.flights().filter_map(|step| state.queue(step)) {
+                *out.entry(queue.clone()).or_default() += u32::from(!queue.as_str().is_empty());
+            }
+        }
+        for (agent_type, count) in out {
+            if count > window {
+                self.report(format!("[I7] {count} tasks of `{agent_type}` are out, {window} may be"));
+            }
+        }
+    }
+
+    /// Nothing whose time has come long ago may still wait (I15): for when nothing goes wrong any more.
+    pub fn check_overdue(&mut self, now_ms: u64, patience_ms: u64) {
+        let late = |state: &&PlanState| {
+            !state.is_final() && state.next_due().is_some_and(|due_ms| due_ms + patience_ms < now_ms)
+        };
+        let overdue: Vec<PlanId> =
+            self.kept.plans.values().filter(late).filter_map(|state| state.id().cloned()).collect();
+        for plan in overdue {
+            self.report(format!("[I15] something of `{plan}` was due more than {patience_ms} ms ago"));
+        }
+    }
+}
