@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use goalmill_tests::installation::{Installation, step};
+use goalmill_tests::wait::until_some;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -187,7 +188,12 @@ async fn every_bad_plan_is_refused_at_once_with_its_place() -> Result<()> {
     let mut wrong = String::new();
     for case in cases {
         let begun = Instant::now();
-        let answer = it.http.post(it.url("/v1/plans")).body(case.body).send().await?;
+        let send = || it.http.post(it.url("/v1/plans")).body(case.body.clone()).send();
+        let answer = match send().await {
+            // A body too large is refused before all of it is read, and the refusal may get lost with the connection.
+            Err(_) if case.status == 413 => until_some(LIMIT, async || send().await.ok()).await.expect("it is refused"),
+            sent => sent?,
+        };
         let took = begun.elapsed();
         let status = answer.status().as_u16();
         let problem: Value = answer.json().await?;
