@@ -36,6 +36,14 @@ impl Pulse {
         }
     }
 
+    /// What was wrong with the back end at the last look, if anything.
+    pub(crate) fn trouble(&self) -> Result<(), BrokerError> {
+        match self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            Some(Err(error)) => Err(error.clone()),
+            Some(Ok(_)) | None => Ok(()),
+        }
+    }
+
     fn keep(&self, look: Result<Health, BrokerError>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(look);
     }

@@ -32,6 +32,8 @@ pub struct Report {
     pub steps_per_second: f64,
     /// Raw Redis in the same run: pipelined `XADD` of 300 bytes, 100 deep, 2 connections.
     pub raw_xadds_per_second: f64,
+    /// One `PING` on an idle connection in the same run, the median, microseconds.
+    pub raw_hop_us: f64,
     /// Steps a second over raw.
     pub ratio: f64,
     /// From submission to the handler running, on an idle system.
@@ -71,6 +73,7 @@ fn table(out: &mut impl Write, r: &Report) -> Result<()> {
     writeln!(out, "{} · {} steps in {} plans · {:.3} s", r.shape, r.steps, r.plans, r.seconds)?;
     writeln!(out, "  steps/s             {:>10.0}", r.steps_per_second)?;
     writeln!(out, "  raw XADD/s          {:>10.0}", r.raw_xadds_per_second)?;
+    writeln!(out, "  raw hop             {:>10.3} ms", r.raw_hop_us / 1e3)?;
     writeln!(out, "  ratio               {:>10.3}", r.ratio)?;
     for (name, latency) in [("submit → start", r.submit_to_start), ("report → unlock", r.report_to_unlock)] {
         if latency.samples > 0 {

@@ -22,6 +22,8 @@ use super::{BenchArgs, usage};
 
 /// Entries of the raw probe, in each of its rounds.
 const RAW_ENTRIES: usize = 200_000;
+/// Round trips of the raw probe.
+const RAW_HOPS: usize = 1_000;
 /// Submissions under way at once.
 const SUBMITTING: usize = 200;
 /// How long anything may take.
@@ -43,6 +45,7 @@ pub async fn measure(args: &BenchArgs) -> Result<Report> {
     let broker = redis::connect(&settings).await?;
     wait_for(|| async { redis::probe::stats(&url).await.is_ok() }).await.context("redis does not answer")?;
     let raw = redis::probe::raw_xadds_per_second(&url, RAW_ENTRIES).await?;
+    let raw_hop_us = redis::probe::raw_hop_us(&url, RAW_HOPS).await?;
     let listen = ["--redis", &url, "--listen", "127.0.0.1:0", "--metrics", "off"];
     let scheduler = processes::role(&workplace, "scheduler", &listen)?;
     let slots = args.slots.to_string();
@@ -69,6 +72,7 @@ pub async fn measure(args: &BenchArgs) -> Result<Report> {
         seconds: run.seconds,
         steps_per_second: steps as f64 / run.seconds,
         raw_xadds_per_second: raw,
+        raw_hop_us,
         ratio: steps as f64 / run.seconds / raw,
         submit_to_start,
         report_to_unlock: hops,

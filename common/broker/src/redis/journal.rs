@@ -45,7 +45,7 @@ impl Links {
         for plan in plans {
             read.cmd("HGET").arg(keys::plan(plan)).arg("status");
         }
-        let words: Vec<Option<String>> = self.ask_all(&read).await?;
+        let words: Vec<Option<String>> = self.sends.ask_all(&read).await?;
         Ok(words.into_iter().map(|word| PlanStatus::parse(&word?)).collect())
     }
 

@@ -29,7 +29,7 @@ pub(super) struct Links {
     pub(super) dialer: Arc<Dialer>,
     pool: Pool,
     commits: Mutex<BTreeMap<ShardId, Arc<Link>>>,
-    /// Appends to inboxes and submissions.
+    /// Appends to inboxes and submissions, and what each submission needs besides: its answer, its plan's status.
     pub(super) sends: Link,
     /// Extends leases and ends the waits of readers.
     pub(super) control: Link,
@@ -139,6 +139,14 @@ impl Link {
     pub(super) async fn ask<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<T> {
         let mut line = self.line().await?;
         let reply = cmd.query_async(&mut line).await;
+        self.drop_broken(&reply).await;
+        reply.map_err(fault)
+    }
+
+    /// Sends reads, or writes that do not depend on one another, in one go.
+    pub(super) async fn ask_all<T: FromRedisValue>(&self, pipe: &Pipeline) -> Result<T> {
+        let mut line = self.line().await?;
+        let reply = pipe.query_async(&mut line).await;
         self.drop_broken(&reply).await;
         reply.map_err(fault)
     }

@@ -52,6 +52,19 @@ pub async fn raw_xadds_per_second(url: &str, entries: usize) -> Result<f64> {
     Ok(best)
 }
 
+/// One round trip on an idle connection, microseconds: the median of `samples`.
+pub async fn raw_hop_us(url: &str, samples: usize) -> Result<f64> {
+    let mut connection = dial(url).await?;
+    let mut micros = Vec::with_capacity(samples);
+    for _ in 0..samples {
+        let begun = Instant::now();
+        redis::cmd("PING").query_async::<()>(&mut connection).await.map_err(fault)?;
+        micros.push(begun.elapsed().as_nanos() as f64 / 1e3);
+    }
+    micros.sort_unstable_by(f64::total_cmp);
+    Ok(micros.get(samples / 2).copied().unwrap_or(0.0))
+}
+
 async fn flood(url: &str, n: usize, entries: usize) -> Result<()> {
     let mut connection = dial(url).await?;
     let key = format!("bench:probe:{n}");

@@ -32,7 +32,7 @@ impl Links {
         for id in ids.iter().filter(|id| is_entry_id(id)) {
             call.arg(id.as_str());
         }
-        self.call::<Value>(&call).await?;
+        self.sends.call::<Value>(&call).await?;
         Ok(())
     }
 
@@ -44,7 +44,7 @@ impl Links {
         for (id, answer) in answers {
             pipe.cmd("SET").arg(keys::answer(id)).arg(answer).arg("PX").arg(ANSWERS_MS);
         }
-        self.ask_all::<Value>(&pipe).await?;
+        self.sends.ask_all::<Value>(&pipe).await?;
         Ok(())
     }
 
@@ -56,7 +56,7 @@ impl Links {
         for id in ids {
             read.arg(keys::answer(id));
         }
-        self.ask(&read).await
+        self.sends.ask(&read).await
     }
 
     /// A report must get through also when memory is short: it lets plans end.
