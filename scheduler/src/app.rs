@@ -26,8 +26,6 @@ use crate::{api, intake, janitor};
 
 /// Wait between tries to reach Redis at the start.
 const RECONNECT: Duration = Duration::from_millis(500);
-/// How often histogram samples are folded.
-const UPKEEP: Duration = Duration::from_secs(5);
 /// Longest wait for what is still running at the end: a client that reads nothing must not keep a process alive.
 const STOP_MAX: Duration = Duration::from_secs(10);
 
@@ -170,16 +168,4 @@ async fn listen(address: &str) -> Result<Option<TcpListener>, StartError> {
 
 async fn keep_fresh(site: Arc<Site>) {
     site.directory.keep_fresh(&site.stop).await;
-}
-
-/// Folds histogram samples until stopped; without it they pile up between scrapes.
-pub(crate) async fn upkeep(site: Arc<Site>, handle: metrics_exporter_prometheus::PrometheusHandle) {
-    while !site.stop.is_cancelled() {
-        handle.run_upkeep();
-        tokio::select! {
-            biased;
-            () = site.stop.cancelled() => {}
-            () = tokio::time::sleep(UPKEEP) => {}
-        }
-    }
 }

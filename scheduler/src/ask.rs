@@ -11,6 +11,7 @@ use goalmill_common::wire::{Answer, Inbox};
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::oneshot;
 
+use crate::outage;
 use crate::shard::{Local, Loops};
 use crate::site::Site;
 
@@ -38,7 +39,7 @@ pub(crate) async fn ask(site: &Site, loops: &Loops, mut request: Request) -> Res
         let id = format!("request-{}", site.random.token());
         request.answer = Some(id.clone());
         let fields = Inbox::Request(Box::new(request)).fields();
-        site.broker.send(shard, &fields).await.map_err(|error| store(&error))?;
+        site.broker.send(shard, &fields).await.map_err(|error| outage::problem(&error))?;
         await_answer(site, &id).await
     };
     tokio::time::timeout(limit, asked).await.unwrap_or_else(|_| Err(unavailable("the shard has not answered in time")))
@@ -80,7 +81,7 @@ async fn await_answer(site: &Site, id: &str) -> Result<(PlanId, PlanStatus), Pro
     let ids = [id.to_owned()];
     let mut wait = POLL_MIN;
     loop {
-        let answers = site.broker.answers(&ids).await.map_err(|error| store(&error))?;
+        let answers = site.broker.answers(&ids).await.map_err(|error| outage::problem(&error))?;
         if let Some(Some(text)) = answers.first() {
             return match serde_json::from_str(text) {
                 Ok(Answer::Accepted { plan_id, status }) => Ok((plan_id, status)),
@@ -95,17 +96,4 @@ async fn await_answer(site: &Site, id: &str) -> Result<(PlanId, PlanStatus), Pro
 
 fn unavailable(why: &str) -> Problem {
     Problem::new(ErrorCode::NotReady, format!("{why}; try again"))
-}
-
-/// A failure of the broker as clients see it.
-pub(crate) fn store(error: &BrokerError) -> Problem {
-    use BrokerError as E;
-    let code = match error {
-        E::Unavailable(_) => ErrorCode::StoreUnavailable,
-        E::OutOfMemory => ErrorCode::MemoryPressure,
-        E::DataLost(_) => ErrorCode::DataLost,
-        E::Unsafe(_) => ErrorCode::UnsafeStore,
-        E::Corrupt(_) => ErrorCode::Internal,
-    };
-    Problem::new(code, error.to_string())
 }

@@ -12,6 +12,7 @@ mod heavy;
 mod intake;
 mod janitor;
 mod journal;
+mod outage;
 mod pulse;
 mod shard;
 mod site;

@@ -9,7 +9,7 @@ use goalmill_common::id::{AgentType, ShardId};
 use goalmill_common::problem::{ErrorCode, Problem};
 use metrics::gauge;
 
-use crate::ask::store;
+use crate::outage;
 use crate::shard::Loops;
 use crate::site::Site;
 
@@ -28,7 +28,7 @@ impl Pulse {
     /// Whether something new may be taken; running plans go on in any case.
     pub(crate) fn admits(&self) -> Result<(), Problem> {
         match self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            Some(Err(error)) => Err(store(error)),
+            Some(Err(error)) => Err(outage::problem(error)),
             Some(Ok(health)) if health.memory_used > MEMORY_USED_MAX => {
                 Err(Problem::new(ErrorCode::MemoryPressure, "redis is short of memory; running plans go on"))
             }

@@ -1,6 +1,6 @@
 //! One measurement: start everything, submit, wait, read the figures off.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use goalmill_common::event::{Event, StepEvent, read_entry};
 use goalmill_common::id::PlanId;
 use goalmill_common::plan::Plan;
 use goalmill_common::random::Random;
+use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::{Submission, SubmissionKind};
 use tokio::time::Instant;
 
@@ -28,6 +29,8 @@ const RAW_HOPS: usize = 1_000;
 const SUBMITTING: usize = 200;
 /// How long anything may take.
 const LIMIT: Duration = Duration::from_secs(300);
+/// Plans looked at in one read.
+const LOOK_AT_ONCE: usize = 64;
 /// How often the end is looked for.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -114,6 +117,7 @@ impl Bench {
             async move { self.broker.submit(&fields).await }
         });
         stream::iter(sent).buffer_unordered(SUBMITTING).try_for_each(async |_| Ok(())).await?;
+        self.await_statuses(&ids).await?;
         let mut ended_ms = begun_ms;
         for (id, plan) in ids.iter().zip(plans) {
             ended_ms = ended_ms.max(self.await_end(id, plan.steps.len()).await?);
@@ -130,6 +134,25 @@ impl Bench {
             data: serde_json::to_string(plan).expect("a plan always has a JSON text"),
             traceparent: None,
         }
+    }
+
+    /// Waits until every plan is final, with as few reads as will do: they are made by the Redis that is measured.
+    async fn await_statuses(&self, ids: &[PlanId]) -> Result<()> {
+        let begun = Instant::now();
+        let mut left: VecDeque<PlanId> = ids.iter().cloned().collect();
+        while !left.is_empty() {
+            let looked: Vec<PlanId> = left.iter().take(LOOK_AT_ONCE).cloned().collect();
+            let statuses = self.broker.statuses(&looked).await?;
+            let ended = statuses.iter().take_while(|status| status.is_some_and(PlanStatus::is_final)).count();
+            left.drain(..ended);
+            if begun.elapsed() > LIMIT {
+                bail!("{} of {} plans have not ended", left.len(), ids.len());
+            }
+            if ended < looked.len() {
+                tokio::time::sleep(LOOK).await;
+            }
+        }
+        Ok(())
     }
 
     /// Waits until a plan is final; returns when it was, Unix milliseconds.

@@ -30,7 +30,7 @@ impl From<Problem> for Refusal {
 
 impl From<goalmill_broker::BrokerError> for Refusal {
     fn from(error: goalmill_broker::BrokerError) -> Self {
-        Self(crate::ask::store(&error))
+        Self(crate::outage::problem(&error))
     }
 }
 

@@ -11,6 +11,7 @@ mod steps;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -22,6 +23,9 @@ use tokio::net::TcpListener;
 use crate::shard::Loops;
 use crate::site::Site;
 use answer::Refusal;
+
+/// How often histogram samples are folded.
+const UPKEEP: Duration = Duration::from_secs(5);
 
 /// What every handler may use.
 #[derive(Clone)]
@@ -49,7 +53,7 @@ pub(crate) async fn serve(site: Arc<Site>, loops: Loops, listener: TcpListener) 
 /// Serves `/metrics` until stopped.
 pub(crate) async fn serve_metrics(site: Arc<Site>, listener: TcpListener) {
     let Some(handle) = goalmill_common::telemetry::metrics() else { return };
-    site.tasks.spawn(crate::app::upkeep(site.clone(), handle.clone()));
+    site.tasks.spawn(upkeep(site.clone(), handle.clone()));
     let stop = site.stop.clone();
     let router = Router::new().route("/metrics", get(move || async move { handle.render() }));
     let served = axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await });
@@ -83,4 +87,16 @@ fn routes() -> Router<Api> {
         .method_not_allowed_fallback(async || {
             Refusal(Problem::new(ErrorCode::MethodNotAllowed, "this address does not take this method"))
         })
+}
+
+/// Folds histogram samples until stopped; without it they pile up between scrapes.
+async fn upkeep(site: Arc<Site>, handle: metrics_exporter_prometheus::PrometheusHandle) {
+    while !site.stop.is_cancelled() {
+        handle.run_upkeep();
+        tokio::select! {
+            biased;
+            () = site.stop.cancelled() => {}
+            () = tokio::time::sleep(UPKEEP) => {}
+        }
+    }
 }
