@@ -25,6 +25,7 @@ const POLL_MAX: Duration = Duration::from_millis(200);
 pub(crate) async fn ask(site: &Site, loops: &Loops, mut request: Request) -> Result<(PlanId, PlanStatus), Problem> {
     let limit = Duration::from_millis(site.settings.api.answer_ms);
     let shard = shard_of(site, &request.plan)?;
+    let begins = matches!(request.verb, Verb::Submit(_));
     let asked = async {
         if let Some(local) = loops.get(shard) {
             let (reply, verdict) = oneshot::channel();
@@ -39,6 +40,12 @@ pub(crate) async fn ask(site: &Site, loops: &Loops, mut request: Request) -> Res
         let id = format!("request-{}", site.random.token());
         request.answer = Some(id.clone());
         let fields = Inbox::Request(Box::new(request)).fields();
+        // An inbox must not be made anew in a foreign installation, nor an answer be awaited that cannot be written.
+        let health = site.broker.check().await.map_err(|error| outage::problem(&error))?;
+        site.pulse.keep(Ok(health));
+        if begins {
+            site.pulse.admits()?;
+        }
         site.broker.send(shard, &fields).await.map_err(|error| outage::problem(&error))?;
         await_answer(site, &id).await
     };

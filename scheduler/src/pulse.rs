@@ -44,7 +44,8 @@ impl Pulse {
         }
     }
 
-    fn keep(&self, look: Result<Health, BrokerError>) {
+    /// Takes over a look that somebody else had.
+    pub(crate) fn keep(&self, look: Result<Health, BrokerError>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(look);
     }
 }
