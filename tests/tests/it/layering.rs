@@ -9,7 +9,9 @@ const RULES: &[(&str, &[&str], &[&str])] = &[
     ("common", &[], &["tokio", "redis", "deadpool-redis", "axum", "reqwest"]),
     ("common/broker", &["common"], &["axum", "reqwest"]),
     ("scheduler/engine", &["common"], &["tokio", "redis", "deadpool-redis", "axum", "reqwest"]),
-    ("scheduler", &["common", "broker", "engine"], &["redis", "deadpool-redis"]),
+    ("scheduler/reader", &[], &["tokio", "redis", "deadpool-redis", "axum", "reqwest"]),
+    ("scheduler/htn", &[], &["tokio", "redis", "deadpool-redis", "axum", "reqwest"]),
+    ("scheduler", &["common", "broker", "engine", "htn", "reader"], &["redis", "deadpool-redis"]),
     ("worker", &["common", "broker"], &["redis", "deadpool-redis"]),
     ("cli", &["common", "broker", "engine", "scheduler", "worker"], &["redis", "deadpool-redis", "axum"]),
 ];

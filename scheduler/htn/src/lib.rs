@@ -1,0 +1,1 @@
+//! Hierarchical task networks: HDDL domains and problems in, plans with real dependencies out.

@@ -1,0 +1,1 @@
+//! Reads what models write: JSON, Python literals, calls, prose around them, and says what it had to mend.

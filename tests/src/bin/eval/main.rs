@@ -1,0 +1,74 @@
+//! Measures planners, readers, routers and the engine on real data: `eval WHAT DIR [--out FILE.jsonl]`.
+//!
+//! One JSON line of figures goes to standard output; FILE gets one line a row with the raw prediction, so that anyone
+//! can score other rows of the same sets.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Parser, ValueEnum};
+
+mod calls;
+mod dag;
+mod e2e;
+mod htn;
+mod ledger;
+mod parse;
+mod routing;
+mod rows;
+mod schedule;
+mod verify;
+
+#[derive(Parser)]
+#[command(name = "eval", about = "Measures Goalmill on real data, without a network")]
+struct Arguments {
+    /// What to measure.
+    what: What,
+    /// A folder laid out as the data sets are: `parse/`, `routing/`, `dag/`, …
+    dir: PathBuf,
+    /// One JSON line a row: its id and what was predicted.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum What {
+    /// Reading plans that models wrote.
+    Parse,
+    /// Reading calls that models wrote.
+    Calls,
+    /// Choosing the tool for a step or a query.
+    Routing,
+    /// Finding what is wrong with plans, and mending it without a model.
+    Dag,
+    /// Checking plans against preconditions and effects.
+    Verify,
+    /// Time to the end through the real queue, against the optimum.
+    Schedule,
+    /// Solving hierarchical task networks.
+    Htn,
+    /// Noticing that a run is in trouble.
+    Ledger,
+    /// Real tasks through scheduler, Redis and workers.
+    E2e,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let dir = arguments.dir.as_path();
+    let mut out = rows::Out::create(arguments.out.as_deref())?;
+    let figures = match arguments.what {
+        What::Parse => parse::run(dir, &mut out)?,
+        What::Calls => calls::run(dir, &mut out)?,
+        What::Routing => routing::run(dir, &mut out)?,
+        What::Dag => dag::run(dir, &mut out)?,
+        What::Verify => verify::run(dir, &mut out)?,
+        What::Schedule => schedule::run(dir, &mut out).await?,
+        What::Htn => htn::run(dir, &mut out)?,
+        What::Ledger => ledger::run(dir, &mut out)?,
+        What::E2e => e2e::run(dir, &mut out).await?,
+    };
+    out.finish()?;
+    rows::say(&figures)
+}

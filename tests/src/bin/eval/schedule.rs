@@ -1,0 +1,12 @@
+//! Not measured.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use serde_json::Value;
+
+use crate::rows::Out;
+
+pub async fn run(_: &Path, _: &mut Out) -> Result<Value> {
+    bail!("not measured")
+}
