@@ -48,3 +48,4 @@ pub use look::StepAt;
 pub use moves::{plan_move, step_move};
 pub use react::pending;
 pub use state::{PlanState, StepIndex};
+pub use view::Shown;
