@@ -2,7 +2,9 @@
 
 pub mod audit;
 pub mod cluster;
+pub mod door;
 pub mod installation;
+pub mod killer;
 pub mod process;
 pub mod proxy;
 pub mod redis_server;
