@@ -6,6 +6,7 @@ pub mod door;
 pub mod installation;
 pub mod killer;
 pub mod process;
+pub mod program;
 pub mod proxy;
 pub mod redis_server;
 pub mod wait;

@@ -17,6 +17,7 @@ use goalmill_common::random::Random;
 use goalmill_tests::cluster::{Cluster, Options};
 use goalmill_tests::door::Door;
 use goalmill_tests::killer::Killer;
+use goalmill_tests::program::program;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -157,7 +158,8 @@ async fn start(office: &std::sync::Arc<Office>) -> Result<(Cluster, tempfile::Te
     let file = dir.path().join("goalmill.yaml");
     std::fs::write(&file, json!({"worker": {"agents": agents}}).to_string())?;
     let environment = vec![("GOALMILL_CONFIG", file.display().to_string())];
-    Ok((Cluster::start(Options { environment, ..Options::default() }).await?, dir))
+    let options = Options { environment, binary: Some(program()?), ..Options::default() };
+    Ok((Cluster::start(options).await?, dir))
 }
 
 /// Submits each task's plan and waits for its end: the plan and its status.
