@@ -102,11 +102,11 @@ pub async fn run(dir: &Path, out: &mut Out, faults: Faults) -> Result<Value> {
     for (job, (plan, status)) in jobs.iter().zip(ended) {
         let desk = plan.as_ref().map_or_else(|_| first.clone(), |plan| office.desk(plan.as_str()));
         let mut error = plan.as_ref().err().map(ToString::to_string);
-        if let Ok(plan) = &plan
-            && status == "completed"
-            && let Err(broken) = cluster.verify_completed(plan).await
-        {
-            error = Some(format!("{broken:#}"));
+        if let Ok(plan) = &plan {
+            error = match status.as_str() {
+                "completed" => cluster.verify_completed(plan).await.err().map(|broken| format!("{broken:#}")),
+                _ => Some(failures(&cluster, plan).await.unwrap_or_else(|unread| format!("{unread:#}"))),
+            };
         }
         let done_twice = plan.as_ref().map_or(0, |plan| office.done_twice(plan.as_str()));
         let same = desk == gold(&first, job) && status == "completed" && error.is_none();
@@ -178,6 +178,13 @@ async fn work(door: &Door, jobs: &[Job], together: usize) -> Vec<(Result<PlanId>
             Err(error) => (Err(error), String::new()),
         })
         .collect()
+}
+
+/// Every line of a plan's log that tells of a failure.
+async fn failures(cluster: &Cluster, plan: &PlanId) -> Result<String> {
+    let lines = cluster.lines(plan).await?;
+    let failures = lines.iter().filter(|line| line["data"]["failure"].is_object());
+    Ok(failures.map(Value::to_string).collect::<Vec<_>>().join("\n"))
 }
 
 /// A step a call; calls on the same table in order. A task that asks for nothing is a plan that only finishes.
