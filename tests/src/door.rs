@@ -54,12 +54,14 @@ impl Door {
         }
     }
 
-    async fn status_at_end(&self, plan: &PlanId) -> Option<String> {
+    /// The status with which a plan has ended, if it has.
+    pub async fn status_at_end(&self, plan: &PlanId) -> Option<String> {
         let summary = self.broker.summary(plan).await.ok()?;
         summary.contains_key("finished").then(|| summary.get("status").cloned().unwrap_or_default())
     }
 
-    async fn submit(&self, key: &str, plan: &Value, limit: Duration) -> Result<PlanId> {
+    /// Submits a plan under a key to whichever scheduler takes it.
+    pub async fn submit(&self, key: &str, plan: &Value, limit: Duration) -> Result<PlanId> {
         let mut turn = 0;
         let mut last = String::new();
         let accepted = until_some(limit, async || {

@@ -5,6 +5,7 @@ pub mod cluster;
 pub mod door;
 pub mod installation;
 pub mod killer;
+pub mod list_schedule;
 pub mod process;
 pub mod program;
 pub mod proxy;

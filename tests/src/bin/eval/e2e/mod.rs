@@ -42,6 +42,10 @@ const TOGETHER_KILLED: usize = 6;
 /// Longest time between a tool's effect and its answer while something is killed, in milliseconds.
 const PAUSE_MS_MAX: u64 = 200;
 
+/// Losses of one step before it is taken for the cause, while something is killed all the time: the usual 3 is for
+/// steps that end their worker, and here it is not the step.
+const LOST_MAX: u32 = 50;
+
 /// What to kill, if anything.
 #[derive(Clone, Copy)]
 pub struct Faults {
@@ -84,7 +88,7 @@ pub async fn run(dir: &Path, out: &mut Out, faults: Faults) -> Result<Value> {
     let first = Desk::read(&dir.join("e2e/workbench_db"))?;
     let random = Random::seeded(faults.seed);
     let office = Office::new(first.clone(), if faults.kill { PAUSE_MS_MAX } else { 0 }, random.clone());
-    let (mut cluster, _settings) = start(&office).await?;
+    let (mut cluster, _settings) = start(&office, faults).await?;
     let door = Door::to(&cluster);
     let done = CancellationToken::new();
     let begun = tokio::time::Instant::now();
@@ -150,14 +154,17 @@ fn read_jobs(dir: &Path) -> Result<Vec<Job>> {
 }
 
 /// Processes whose workers ask the office.
-async fn start(office: &std::sync::Arc<Office>) -> Result<(Cluster, tempfile::TempDir)> {
+async fn start(office: &std::sync::Arc<Office>, faults: Faults) -> Result<(Cluster, tempfile::TempDir)> {
     let url = office.open().await?;
     let agent = |name: &str| (name.to_owned(), json!({"kind": "http", "url": url}));
     let agents: Map<String, Value> = tools::agent_types().map(agent).collect();
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("goalmill.yaml");
     std::fs::write(&file, json!({"worker": {"agents": agents}}).to_string())?;
-    let environment = vec![("GOALMILL_CONFIG", file.display().to_string())];
+    let mut environment = vec![("GOALMILL_CONFIG", file.display().to_string())];
+    if faults.kill {
+        environment.push(("GOALMILL__LIMITS__LOST_MAX", LOST_MAX.to_string()));
+    }
     let options = Options { environment, binary: Some(program()?), ..Options::default() };
     Ok((Cluster::start(options).await?, dir))
 }
