@@ -17,8 +17,8 @@ use goalmill_common::plan::Step;
 /// What the signs need.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Orders that go by before any sign is raised.
-    pub orders_min: usize,
+    /// Orders, or answers where nobody gives orders, that go by before any sign is raised.
+    pub turns_min: usize,
     /// Share of common words, 0 to 1, from which an order to the same agent counts as given before.
     pub order_similarity: f64,
     /// Share of common words, 0 to 1, from which an answer counts as nothing new.
@@ -34,7 +34,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            orders_min: 3,
+            turns_min: 3,
             order_similarity: 0.6,
             answer_similarity: 0.8,
             errors_min: 2,
@@ -75,6 +75,7 @@ pub enum Sign {
 pub struct Watch {
     limits: Limits,
     orders: usize,
+    answers: usize,
     ordered: VecDeque<Heard>,
     answered: VecDeque<Heard>,
     /// By agent: the last error, and how often it came without anything else between.
@@ -95,7 +96,7 @@ impl Watch {
 
     /// Takes the next message, and tells when it is a sign of trouble.
     pub fn hear(&mut self, place: u64, message: &Message) -> Option<Sign> {
-        let early = self.orders < self.limits.orders_min;
+        let early = self.orders.max(self.answers) < self.limits.turns_min;
         let sign = match message {
             Message::Order { to, text } => {
                 self.orders += 1;
@@ -105,6 +106,7 @@ impl Watch {
                 earlier.map(|earlier| Sign::RepeatedOrder { earlier })
             }
             Message::Answer { from, text } => {
+                self.answers += 1;
                 self.errors.remove(from);
                 let heard = Heard::of(place, from, text, &self.limits);
                 let earlier = earliest(&self.answered, &heard, false, self.limits.answer_similarity);
@@ -112,6 +114,7 @@ impl Watch {
                 earlier.map(|earlier| Sign::NothingNew { earlier })
             }
             Message::Error { from, code } => {
+                self.answers += 1;
                 let times = self.count_error(from, code);
                 (times >= self.limits.errors_min).then(|| Sign::RepeatedError { code: code.clone(), times })
             }
@@ -285,13 +288,13 @@ mod tests {
         let twice =
             [order("find the hours"), order("find the hours"), Message::Verdict { in_loop: true, progress: true }];
         assert_eq!(hear_all(&mut Watch::default(), &twice), []);
-        let mut hasty = Watch::new(Limits { orders_min: 0, ..Limits::default() });
+        let mut hasty = Watch::new(Limits { turns_min: 0, ..Limits::default() });
         assert_eq!(hear_all(&mut hasty, &twice), [(1, Sign::RepeatedOrder { earlier: 0 }), (2, Sign::Stalled)]);
     }
 
     #[test]
     fn an_answer_that_was_given_before_is_nothing_new() {
-        let mut watch = Watch::new(Limits { orders_min: 0, ..Limits::default() });
+        let mut watch = Watch::new(Limits { turns_min: 0, ..Limits::default() });
         assert_eq!(watch.hear(1, &answer("page 3 of the museum's web site")), None);
         assert_eq!(watch.hear(2, &answer("tickets cost twelve euros")), None);
         assert_eq!(watch.hear(3, &answer("Page 3 of the museum's web site.")), Some(Sign::NothingNew { earlier: 1 }));
@@ -301,7 +304,7 @@ mod tests {
 
     #[test]
     fn an_error_is_trouble_when_it_comes_again_without_an_answer_between() {
-        let mut watch = Watch::new(Limits { orders_min: 0, ..Limits::default() });
+        let mut watch = Watch::new(Limits { turns_min: 0, ..Limits::default() });
         let error = |code: &str| Message::Error { from: "web".into(), code: code.into() };
         assert_eq!(watch.hear(1, &error("HTTP_503")), None);
         assert_eq!(watch.hear(2, &error("HTTP_404")), None);
@@ -319,7 +322,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let mut watch = Watch::new(Limits { orders_min: 0, remembered_max: 2, ..Limits::default() });
+        let mut watch = Watch::new(Limits { turns_min: 0, remembered_max: 2, ..Limits::default() });
         for (place, text) in ["one", "two", "three", "one"].into_iter().enumerate() {
             assert_eq!(watch.hear(place as u64, &order(text)), None, "`{text}` was forgotten");
         }
@@ -333,7 +336,7 @@ mod tests {
             step.description = format!("look for {id}");
             plan.steps.push(step);
         }
-        let mut watch = PlanWatch::new(Limits { orders_min: 1, ..Limits::default() });
+        let mut watch = PlanWatch::new(Limits { turns_min: 1, ..Limits::default() });
         watch.steps = plan.steps.iter().map(|step| (step.id.clone(), step.clone())).collect();
         let mut seq = 0;
         let mut hear = |step: &str, attempt: u32, event: StepEvent| {

@@ -1,4 +1,4 @@
-//! Workers that sleep, in lanes: agent types of their own, so that plans beside each other do not share workers.
+//! Workers that sleep, in lanes: agent types of their own, so that plans in different lanes do not share workers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,13 +13,16 @@ use goalmill_common::failure::{Failure, FailureClass::Permanent};
 use goalmill_common::id::AgentType;
 use goalmill_common::random::Random;
 use goalmill_common::task::Task;
-use goalmill_tests::wait::{SOON, until_some};
+use goalmill_tests::wait::until_some;
 use goalmill_worker::executor::{Executor, Outcome, Progress};
 use goalmill_worker::{Options, Running};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-/// Lanes, of which each serves one plan at a time.
+/// Until every worker must have shown life.
+const START_LIMIT: Duration = Duration::from_secs(120);
+
+/// Lanes, and the places for plans in them.
 pub struct Lanes {
     free: Mutex<Vec<String>>,
     workers: Vec<Running>,
@@ -35,7 +38,15 @@ pub struct Lane {
 
 impl Lanes {
     /// Starts the workers of so many lanes and waits until they have shown life.
-    pub async fn start(broker: &Arc<dyn Broker>, prefix: &str, lanes: usize, lane: Lane) -> Result<Self> {
+    ///
+    /// - `places`: plans beside each other, shared out among the lanes.
+    pub async fn start(
+        broker: &Arc<dyn Broker>,
+        prefix: &str,
+        lanes: usize,
+        lane: Lane,
+        places: usize,
+    ) -> Result<Self> {
         let names: Vec<String> = (0..lanes).map(|n| format!("{prefix}_{n}")).collect();
         let mut workers = Vec::new();
         for name in &names {
@@ -48,16 +59,17 @@ impl Lanes {
             }
         }
         let wanted = workers.len();
-        let alive = until_some(SOON, async || {
+        let alive = until_some(START_LIMIT, async || {
             let beats = broker.workers(60_000).await.ok()?;
             let ours = beats.iter().filter(|beat| beat.agents.iter().any(|agent| agent.as_str().starts_with(prefix)));
             (ours.count() >= wanted).then_some(())
         });
-        ensure!(alive.await.is_some(), "not all of {wanted} workers have shown life within {SOON:?}");
-        Ok(Self { free: Mutex::new(names), workers })
+        ensure!(alive.await.is_some(), "not all of {wanted} workers have shown life within {START_LIMIT:?}");
+        let free = names.iter().cycle().take(places).cloned().collect();
+        Ok(Self { free: Mutex::new(free), workers })
     }
 
-    /// A lane that nobody uses.
+    /// A lane with a free place.
     pub fn take(&self) -> Option<String> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }

@@ -43,6 +43,8 @@ struct Mode {
     prefix: &'static str,
     /// Seconds that a plan's optimum takes after scaling.
     optimum_seconds: f64,
+    /// Plans beside each other.
+    together: usize,
     lanes: usize,
     lane: Lane,
     max_parallel: Option<u32>,
@@ -51,12 +53,19 @@ struct Mode {
 const FREE: Mode = Mode {
     prefix: "free",
     optimum_seconds: 20.0,
-    lanes: 300,
-    lane: Lane { workers: 1, slots: 32 },
+    together: 300,
+    lanes: 1,
+    lane: Lane { workers: 1, slots: 20_000 },
     max_parallel: None,
 };
-const TWO: Mode =
-    Mode { prefix: "two", optimum_seconds: 8.0, lanes: 80, lane: Lane { workers: 2, slots: 1 }, max_parallel: Some(2) };
+const TWO: Mode = Mode {
+    prefix: "two",
+    optimum_seconds: 16.0,
+    together: 100,
+    lanes: 100,
+    lane: Lane { workers: 2, slots: 1 },
+    max_parallel: Some(2),
+};
 
 #[derive(Deserialize)]
 struct Row {
@@ -227,9 +236,9 @@ fn id(name: &str) -> String {
     format!("step_{name}")
 }
 
-/// Runs every plan, so many beside each other as there are lanes.
+/// Runs every plan, each in a lane.
 async fn run_all(cluster: &Cluster, jobs: &[Job], mode: &Mode) -> Result<Vec<Measured>> {
-    let lanes = Lanes::start(&cluster.broker, mode.prefix, mode.lanes, mode.lane).await?;
+    let lanes = Lanes::start(&cluster.broker, mode.prefix, mode.lanes, mode.lane, mode.together).await?;
     let site = Site { broker: cluster.broker.as_ref(), door: Door::to(cluster), lanes: &lanes, mode };
     // Long ones first, so that the last batch is not a single long plan.
     let mut order: Vec<usize> = (0..jobs.len()).collect();
@@ -239,7 +248,7 @@ async fn run_all(cluster: &Cluster, jobs: &[Job], mode: &Mode) -> Result<Vec<Mea
     for n in order {
         runs.push(run_one(&site, n, &jobs[n]));
     }
-    let ended: Vec<Result<(usize, Measured)>> = stream::iter(runs).buffer_unordered(mode.lanes).collect().await;
+    let ended: Vec<Result<(usize, Measured)>> = stream::iter(runs).buffer_unordered(mode.together).collect().await;
     lanes.end().await;
     let mut measured = vec![Measured::default(); jobs.len()];
     for run in ended {
@@ -259,7 +268,7 @@ struct Site<'a> {
 
 async fn run_one(site: &Site<'_>, n: usize, job: &Job) -> Result<(usize, Measured)> {
     let mode = site.mode;
-    let lane = site.lanes.take().context("there are as many lanes as plans under way")?;
+    let lane = site.lanes.take().context("a place is free for each plan under way")?;
     let plan = site.door.submit(&format!("{}-{n}", mode.prefix), &job.plan(mode, &lane), LIMIT).await?;
     let slots = mode.max_parallel.map_or(job.names.len(), |slots| slots as usize);
     tokio::time::sleep(Duration::from_secs_f64(job.graph.list_schedule(slots) * job.scale(mode))).await;
