@@ -1,17 +1,27 @@
 //! Measures how close workflows come to the shortest time that is possible: `cargo run --release -p goalmill-tests
-//! --example makespan -- FILE_OR_DIR… [--time-scale 0.001] [--workers 3] [--slots 8] [--rounds 1] [--logs DIR]`.
+//! --example makespan -- FILE_OR_DIR… [--time-scale 0.001] [--workers 3] [--slots 8] [--rounds 1] [--logs DIR] [--ideal]`.
 //!
-//! For each WfFormat file: makespan (from acceptance to end, by the log) over the larger of the critical path and the
-//! total work divided by the slots; the median of the rounds, and the worst. `--logs` keeps the logs. Two schedulers over a private Redis; `GOALMILL_BIN` names the binary.
+//! For each WfFormat file:
+//!
+//! - *bound*: the larger of the critical path and the total work divided by the slots. No schedule can beat it, and
+//!   many workflows have none that reaches it: whoever waits for the end of a wide layer leaves slots idle.
+//! - *ideal list*: the list schedule that the engine follows (longest remaining path first) when nothing costs time.
+//! - *makespan*: from acceptance to end, by the log; the median of the rounds, and what it is over the two above; and
+//!   the worst round over the ideal.
+//!
+//! `--logs` keeps the logs; `--ideal` runs nothing and prints what would be ideal. Two schedulers over a private Redis;
+//! `GOALMILL_BIN` names the binary.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use goalmill_common::clock::parse_rfc3339;
 use goalmill_common::config::environment;
 use goalmill_tests::cluster::{Cluster, Options};
+use goalmill_tests::list_schedule::Graph;
+use goalmill_tests::process::binary;
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(600);
@@ -23,10 +33,12 @@ struct Arguments {
     slots: u32,
     rounds: usize,
     logs: Option<PathBuf>,
+    ideal: bool,
 }
 
 fn arguments() -> Result<Arguments> {
-    let mut read = Arguments { files: Vec::new(), time_scale: 0.001, workers: 3, slots: 8, rounds: 1, logs: None };
+    let mut read =
+        Arguments { files: Vec::new(), time_scale: 0.001, workers: 3, slots: 8, rounds: 1, logs: None, ideal: false };
     let mut given = std::env::args().skip(1);
     while let Some(argument) = given.next() {
         let mut value = || given.next().with_context(|| format!("`{argument}` needs a value"));
@@ -36,6 +48,7 @@ fn arguments() -> Result<Arguments> {
             "--slots" => read.slots = value()?.parse()?,
             "--rounds" => read.rounds = value()?.parse()?,
             "--logs" => read.logs = Some(value()?.into()),
+            "--ideal" => read.ideal = true,
             path if PathBuf::from(path).is_dir() => {
                 read.files.extend(std::fs::read_dir(path)?.flatten().map(|entry| entry.path()));
             }
@@ -65,11 +78,55 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> Result<String> {
-    let Arguments { files, time_scale, workers, slots, rounds, logs } = arguments()?;
+    let arguments = arguments()?;
+    let binary = environment("GOALMILL_BIN").map_or_else(binary, Into::into);
+    let slots = arguments.workers * arguments.slots as usize;
+    let cluster = match arguments.ideal {
+        true => None,
+        false => Some(start(&arguments, binary.clone()).await?),
+    };
+    let mut table = format!("| {} |\n|{}\n", HEAD.join(" | "), "---|".repeat(HEAD.len()));
+    for file in &arguments.files {
+        let plan = import(&binary, file, arguments.time_scale)?;
+        let graph = Graph::of_plan(&plan).with_context(|| file.display().to_string())?;
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let (path, shared) = (graph.critical_path(), graph.work() / slots as f64);
+        let (bound, ideal) = (graph.bound(slots), graph.list_schedule(slots));
+        let mut cells = vec![name.clone(), graph.steps().to_string()];
+        cells.extend([path, shared, ideal].map(|seconds| format!("{seconds:.3} s")));
+        cells.push(format!("{:.3}", ideal / bound));
+        if let Some(cluster) = &cluster {
+            let seconds = measure(cluster, &name, &plan, &arguments).await?;
+            let (median, worst) = (seconds[seconds.len() / 2], seconds[seconds.len() - 1]);
+            cells.push(format!("{median:.3} s"));
+            cells.extend([median / bound, median / ideal, worst / ideal].map(|ratio| format!("{ratio:.3}")));
+        } else {
+            cells.extend(vec!["–".to_owned(); HEAD.len() - cells.len()]);
+        }
+        table.push_str(&format!("| {} |\n", cells.join(" | ")));
+    }
+    Ok(table)
+}
+
+/// The columns; the last four are measured.
+const HEAD: [&str; 10] = [
+    "workflow",
+    "steps",
+    "critical path",
+    "work / slots",
+    "ideal list",
+    "ideal / bound",
+    "makespan",
+    "/ bound",
+    "/ ideal",
+    "worst / ideal",
+];
+
+async fn start(arguments: &Arguments, binary: PathBuf) -> Result<Cluster> {
     let options = Options {
-        workers,
-        slots,
-        binary: environment("GOALMILL_BIN").map(Into::into),
+        workers: arguments.workers,
+        slots: arguments.slots,
+        binary: Some(binary),
         environment: vec![
             ("GOALMILL__SCHEDULER__HEARTBEAT_MS", "1000".into()),
             ("GOALMILL__SCHEDULER__SHARD_LEASE_MS", "10000".into()),
@@ -77,75 +134,35 @@ async fn run() -> Result<String> {
         ],
         ..Options::default()
     };
-    let cluster = Cluster::start(options).await?;
-    let head = ["workflow", "steps", "critical path", "work / slots", "makespan", "ratio", "worst"];
-    let mut table = format!("| {} |\n|---|---|---|---|---|---|---|\n", head.join(" | "));
-    for file in files {
-        let path = file.to_str().context("a path is text")?;
-        let scale = time_scale.to_string();
-        let output = cluster.command(&["import", "wfformat", path, "--time-scale", &scale, "-o", "json"]).output()?;
-        ensure!(output.status.success(), "{path}: {}", String::from_utf8_lossy(&output.stderr));
-        let plan: Value = serde_json::from_slice(&output.stdout)?;
-        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let bound = Bound::of(&plan)?;
-        let shared = bound.work_seconds / (workers as f64 * f64::from(slots));
-        let least = bound.path_seconds.max(shared);
-        let mut seconds = Vec::new();
-        for round in 0..rounds.max(1) {
-            let id = cluster.submit(&format!("{name}-{round}"), &plan, LIMIT).await?;
-            cluster.await_end(&id, LIMIT).await?;
-            cluster.verify_completed(&id).await?;
-            let lines = cluster.lines(&id).await?;
-            seconds.push(makespan(&lines)?);
-            if let Some(dir) = &logs {
-                let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-                std::fs::write(dir.join(format!("{name}-{round}.jsonl")), text)?;
-            }
-        }
-        seconds.sort_by(f64::total_cmp);
-        let (median, worst) = (seconds[seconds.len() / 2], seconds[seconds.len() - 1]);
-        let row = format!(
-            "| {name} | {} | {:.3} s | {shared:.3} s | {median:.3} s | {:.3} | {:.3} |\n",
-            bound.steps,
-            bound.path_seconds,
-            median / least,
-            worst / least,
-        );
-        table.push_str(&row);
-    }
-    Ok(table)
+    Cluster::start(options).await
 }
 
-/// What no schedule can beat.
-struct Bound {
-    steps: usize,
-    path_seconds: f64,
-    work_seconds: f64,
+/// The trace as a plan, as `goalmill import wfformat` makes it.
+fn import(binary: &Path, file: &Path, time_scale: f64) -> Result<Value> {
+    let scale = time_scale.to_string();
+    let mut command = Command::new(binary);
+    command.args(["import", "wfformat"]).arg(file).args(["--time-scale", &scale, "-o", "json"]);
+    let output = command.output().with_context(|| format!("`{}` cannot be started", binary.display()))?;
+    ensure!(output.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&output.stderr));
+    Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-impl Bound {
-    fn of(plan: &Value) -> Result<Self> {
-        let steps = plan["steps"].as_array().context("a plan has steps")?;
-        let mut ends = std::collections::BTreeMap::<&str, f64>::new();
-        let mut left: Vec<&Value> = steps.iter().collect();
-        let mut work_seconds = 0.0;
-        while !left.is_empty() {
-            let before = left.len();
-            left.retain(|step| {
-                let parents = step["dependencies"].as_array().map(Vec::as_slice).unwrap_or_default();
-                let begin = parents.iter().map(|parent| ends.get(parent.as_str().unwrap_or_default()).copied());
-                let Some(begin) = begin.collect::<Option<Vec<f64>>>() else { return true };
-                let seconds = step["inputs"]["seconds"].as_f64().unwrap_or(0.0);
-                work_seconds += seconds;
-                let end = begin.into_iter().fold(0.0, f64::max) + seconds;
-                ends.insert(step["id"].as_str().unwrap_or_default(), end);
-                false
-            });
-            ensure!(left.len() < before, "the plan has a cycle");
+/// Seconds of each round, shortest first.
+async fn measure(cluster: &Cluster, name: &str, plan: &Value, arguments: &Arguments) -> Result<Vec<f64>> {
+    let mut seconds = Vec::new();
+    for round in 0..arguments.rounds.max(1) {
+        let id = cluster.submit(&format!("{name}-{round}"), plan, LIMIT).await?;
+        cluster.await_end(&id, LIMIT).await?;
+        cluster.verify_completed(&id).await?;
+        let lines = cluster.lines(&id).await?;
+        seconds.push(makespan(&lines)?);
+        if let Some(dir) = &arguments.logs {
+            let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            std::fs::write(dir.join(format!("{name}-{round}.jsonl")), text)?;
         }
-        let path_seconds = ends.values().copied().fold(0.0, f64::max);
-        Ok(Self { steps: steps.len(), path_seconds, work_seconds })
     }
+    seconds.sort_by(f64::total_cmp);
+    Ok(seconds)
 }
 
 /// From the plan's acceptance to its recorded end, in seconds.

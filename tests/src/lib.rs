@@ -2,8 +2,12 @@
 
 pub mod audit;
 pub mod cluster;
+pub mod door;
 pub mod installation;
+pub mod killer;
+pub mod list_schedule;
 pub mod process;
+pub mod program;
 pub mod proxy;
 pub mod redis_server;
 pub mod wait;

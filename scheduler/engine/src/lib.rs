@@ -15,6 +15,7 @@ pub mod mutant;
 pub mod draft;
 pub mod expression;
 mod near;
+pub mod notice;
 pub mod validate;
 
 mod graph;

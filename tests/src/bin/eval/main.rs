@@ -29,6 +29,12 @@ struct Arguments {
     /// One JSON line a row: its id and what was predicted.
     #[arg(long)]
     out: Option<PathBuf>,
+    /// For `e2e`: kills schedulers, workers and Redis with `kill -9` all the while.
+    #[arg(long)]
+    kill: bool,
+    /// For `e2e`: what is killed when follows from it.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -67,7 +73,10 @@ async fn main() -> Result<()> {
         What::Schedule => schedule::run(dir, &mut out).await?,
         What::Htn => htn::run(dir, &mut out)?,
         What::Ledger => ledger::run(dir, &mut out)?,
-        What::E2e => e2e::run(dir, &mut out).await?,
+        What::E2e => {
+            let faults = e2e::Faults { kill: arguments.kill, seed: arguments.seed };
+            e2e::run(dir, &mut out, faults).await?
+        }
     };
     out.finish()?;
     rows::say(&figures)

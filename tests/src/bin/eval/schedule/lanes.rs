@@ -1,0 +1,100 @@
+//! Workers that sleep, in lanes: agent types of their own, so that plans in different lanes do not share workers.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use async_trait::async_trait;
+use goalmill_broker::Broker;
+use goalmill_common::clock::Clock;
+use goalmill_common::config::WorkerSettings;
+use goalmill_common::failure::{Failure, FailureClass::Permanent};
+use goalmill_common::id::AgentType;
+use goalmill_common::random::Random;
+use goalmill_common::task::Task;
+use goalmill_tests::wait::until_some;
+use goalmill_worker::executor::{Executor, Outcome, Progress};
+use goalmill_worker::{Options, Running};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+/// Until every worker must have shown life.
+const START_LIMIT: Duration = Duration::from_secs(120);
+
+/// Lanes, and the places for plans in them.
+pub struct Lanes {
+    free: Mutex<Vec<String>>,
+    workers: Vec<Running>,
+}
+
+/// What a lane is made of.
+#[derive(Clone, Copy)]
+pub struct Lane {
+    pub workers: usize,
+    /// Tasks that each of them runs at once.
+    pub slots: u32,
+}
+
+impl Lanes {
+    /// Starts the workers of so many lanes and waits until they have shown life.
+    ///
+    /// - `places`: plans beside each other, shared out among the lanes.
+    pub async fn start(
+        broker: &Arc<dyn Broker>,
+        prefix: &str,
+        lanes: usize,
+        lane: Lane,
+        places: usize,
+    ) -> Result<Self> {
+        let names: Vec<String> = (0..lanes).map(|n| format!("{prefix}_{n}")).collect();
+        let mut workers = Vec::new();
+        for name in &names {
+            for _ in 0..lane.workers {
+                let executors = BTreeMap::from([(AgentType::from(name.as_str()), Arc::new(Nap) as Arc<dyn Executor>)]);
+                let settings = WorkerSettings { slots: lane.slots, ..WorkerSettings::default() };
+                let (clock, random) = (Clock::system(), Random::system());
+                let options = Options { settings, broker: broker.clone(), clock, random, executors };
+                workers.push(goalmill_worker::start(options).await?);
+            }
+        }
+        let wanted = workers.len();
+        let alive = until_some(START_LIMIT, async || {
+            let beats = broker.workers(60_000).await.ok()?;
+            let ours = beats.iter().filter(|beat| beat.agents.iter().any(|agent| agent.as_str().starts_with(prefix)));
+            (ours.count() >= wanted).then_some(())
+        });
+        ensure!(alive.await.is_some(), "not all of {wanted} workers have shown life within {START_LIMIT:?}");
+        let free = names.iter().cycle().take(places).cloned().collect();
+        Ok(Self { free: Mutex::new(free), workers })
+    }
+
+    /// A lane with a free place.
+    pub fn take(&self) -> Option<String> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    pub fn give_back(&self, lane: String) {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(lane);
+    }
+
+    /// Ends all workers.
+    pub async fn end(self) {
+        futures_util::future::join_all(self.workers.iter().map(Running::hand_back)).await;
+    }
+}
+
+/// Sleeps for `seconds`.
+struct Nap;
+
+#[async_trait]
+impl Executor for Nap {
+    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
+        let seconds = task.inputs.value()["seconds"].as_f64().and_then(|s| Duration::try_from_secs_f64(s).ok());
+        let Some(nap) = seconds else {
+            return Err(Failure::new(Permanent, "INPUT_INVALID", "`seconds` is not a number of seconds"));
+        };
+        tokio::time::sleep(nap).await;
+        Ok(Outcome::of(json!({})))
+    }
+}

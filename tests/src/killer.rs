@@ -1,0 +1,83 @@
+//! Kills the processes of an installation at random moments, and starts others in their place.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Result;
+use goalmill_common::random::Random;
+use tokio_util::sync::CancellationToken;
+
+use crate::cluster::Cluster;
+use crate::door::Door;
+
+/// Shortest and longest time between two kills, in milliseconds.
+const PAUSE_MS: (u64, u64) = (100, 1_500);
+/// Longest time that Redis stays away, in milliseconds.
+const AWAY_MS_MAX: u64 = 1_000;
+
+/// Kills with `kill -9`, by the draws of a seed.
+pub struct Killer {
+    random: Random,
+    killed: BTreeMap<&'static str, u32>,
+}
+
+impl Killer {
+    pub fn new(random: Random) -> Self {
+        Self { random, killed: BTreeMap::new() }
+    }
+
+    /// How often what was killed.
+    pub fn counts(&self) -> &BTreeMap<&'static str, u32> {
+        &self.killed
+    }
+
+    /// Goes on killing until `done`; afterwards everything runs.
+    pub async fn kill_until(&mut self, cluster: &mut Cluster, door: &Door, done: &CancellationToken) -> Result<()> {
+        loop {
+            let pause = Duration::from_millis(PAUSE_MS.0 + self.random.below(PAUSE_MS.1 - PAUSE_MS.0));
+            tokio::select! {
+                () = done.cancelled() => break,
+                () = tokio::time::sleep(pause) => {}
+            }
+            let what = self.kill(cluster).await?;
+            *self.killed.entry(what).or_default() += 1;
+            door.renew(cluster);
+        }
+        cluster.wait_ready().await
+    }
+
+    async fn kill(&mut self, cluster: &mut Cluster) -> Result<&'static str> {
+        let place = |nodes: usize| usize::try_from(self.random.below(nodes as u64)).unwrap_or(0);
+        // Workers twice: between an action and its report is where they hurt most.
+        match self.random.below(5) {
+            0 => {
+                cluster.replace_scheduler(place(cluster.schedulers.len())).await?;
+                Ok("scheduler")
+            }
+            1 | 2 => {
+                cluster.replace_worker(place(cluster.workers.len())).await?;
+                Ok("worker")
+            }
+            3 => {
+                cluster.redis.kill9();
+                tokio::time::sleep(Duration::from_millis(self.random.below(AWAY_MS_MAX))).await;
+                cluster.redis.restart().await?;
+                Ok("redis")
+            }
+            _ => {
+                for node in cluster.schedulers.iter_mut().chain(&mut cluster.workers) {
+                    node.process.kill9();
+                }
+                cluster.redis.kill9();
+                cluster.redis.restart().await?;
+                for place in 0..cluster.schedulers.len() {
+                    cluster.replace_scheduler(place).await?;
+                }
+                for place in 0..cluster.workers.len() {
+                    cluster.replace_worker(place).await?;
+                }
+                Ok("everything")
+            }
+        }
+    }
+}
