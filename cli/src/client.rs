@@ -237,13 +237,16 @@ impl Client {
         matches!(self.send(self.request(Method::GET, "/")).await, Ok(answer) if answer.status().is_success())
     }
 
-    /// The id of the plan that `text` means: an id, a unique beginning or end of one, or `@latest`.
+    /// The id of the plan that `text` means: an id, a unique beginning or end of one, `@latest` or `@last-failed`.
     pub async fn resolve(&self, text: &str) -> Result<PlanId, Failed> {
         if text == "@latest" {
             let page = self.plans(&PlanQuery { limit: LATEST_OF, ..PlanQuery::default() }).await?;
             return newest(page.items).ok_or_else(|| {
                 Failed::new(Exit::NotFound, "there is no plan yet").help("submit one: goalmill submit 'YOUR GOAL'")
             });
+        }
+        if text == "@last-failed" {
+            return self.last_failed().await;
         }
         let id = PlanId::from(text);
         if is_whole_id(&id) {
@@ -255,6 +258,24 @@ impl Client {
             );
         }
         self.search(text).await
+    }
+
+    /// The plan that failed last.
+    async fn last_failed(&self) -> Result<PlanId, Failed> {
+        let mut query = PlanQuery { limit: 1, status: Some(PlanStatus::Failed), ..PlanQuery::default() };
+        loop {
+            let page = self.plans(&query).await?;
+            if let Some(plan) = page.items.into_iter().next() {
+                return Ok(plan.plan_id);
+            }
+            // A page may be empty and yet not the last: the server looks at so many plans for one page.
+            query.cursor = page.next;
+            if query.cursor.is_none() {
+                return Err(
+                    Failed::new(Exit::NotFound, "no plan has failed").help("list the plans: goalmill plan list")
+                );
+            }
+        }
     }
 
     /// Looks through the newest plans.

@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub use inspect::{EventsArgs, ExplainArgs, LogsArgs, WatchArgs};
 pub use nouns::{
-    AgentCommand, DeadCommand, GraphForm, Letters, PlanCommand, QueueCommand, Reasoned, StepCommand, StepRef,
+    AgentCommand, DeadCommand, GraphForm, Language, Letters, PlanCommand, QueueCommand, Reasoned, StepCommand, StepRef,
 };
 pub use roles::{DevArgs, LogForm, RoleArgs, SchedulerArgs, WorkerArgs, WorkerCommand, WorkerRunArgs};
 pub use tools::{

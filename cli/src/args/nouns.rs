@@ -131,6 +131,12 @@ pub enum StepCommand {
     Reject(StepRef),
 }
 
+/// A language that a worker can be begun in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Language {
+    Python,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum AgentCommand {
     /// Lists the agent types that are known.
@@ -139,6 +145,17 @@ pub enum AgentCommand {
     Get {
         /// The agent type.
         agent_type: String,
+    },
+    /// Writes a worker of your own to begin with: a file to change and run.
+    Init {
+        /// The agent type.
+        agent_type: String,
+        /// What to write it in.
+        #[arg(long, value_name = "LANGUAGE", default_value = "python")]
+        lang: Language,
+        /// Where to put it; a new directory of that name unless told.
+        #[arg(long, value_name = "DIR")]
+        dir: Option<std::path::PathBuf>,
     },
     /// Registers an agent type, or changes it.
     Register {

@@ -106,8 +106,13 @@ pub struct ReplayArgs {
 
 /// Checks the installation and says what to mend.
 #[derive(Args, Debug)]
-#[command(after_help = "Exit code 1 when there is a problem; warnings alone give 0.")]
+#[command(
+    after_help = "Exit code 1 when there is a problem; warnings alone give 0.\n\nExamples:\n  goalmill doctor\n  goalmill doctor --wait 30s -q"
+)]
 pub struct DoctorArgs {
+    /// Looks again until there is no problem, for so long at most.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub wait: Option<Duration>,
     /// Checks this Redis instead of the settings' one.
     #[arg(long, value_name = "URL", env = "GOALMILL_REDIS_URL", hide_env_values = true)]
     pub redis: Option<String>,
