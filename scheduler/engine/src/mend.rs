@@ -134,7 +134,7 @@ impl PlanState {
             let mend = if workers == 0 {
                 self.mend_unserved(i)
             } else {
-                format!("wait {lease}: {workers} live workers serve `{queue}`")
+                format!("wait {lease}: {} `{queue}`", serve(workers))
             };
             return Root { because: Some(because), mend };
         }
@@ -143,10 +143,10 @@ impl PlanState {
         }
         let free = slots.saturating_sub(busy);
         if free == 0 {
-            let because = format!("all {slots} slots of the {workers} workers that serve `{queue}` are busy");
+            let because = format!("all {slots} slots for `{queue}` are busy ({workers} workers)");
             return Root { because: Some(because), mend: format!("wait, or {}", self.mend_unserved(i)) };
         }
-        let because = format!("{workers} workers serve `{queue}`, with {free} of {slots} slots free");
+        let because = format!("{} `{queue}`, with {free} of {slots} slots free", serve(workers));
         Root { because: Some(because), mend: "wait: it is about to be taken; if not, see `goalmill doctor`".into() }
     }
 
@@ -172,6 +172,10 @@ impl PlanState {
         }
         Root { because: None, mend: format!("wait, or skip it: `goalmill step skip {plan} {}`", spec.id) }
     }
+}
+
+fn serve(workers: u32) -> String {
+    if workers == 1 { "1 live worker serves".into() } else { format!("{workers} live workers serve") }
 }
 
 fn paused(queue: &AgentType) -> Root {

@@ -67,10 +67,10 @@ fn a_queued_step_is_explained_by_who_serves_its_queue() {
     assert_eq!(because, "no live worker serves `w`");
     assert_eq!(mend, "start workers for it: `goalmill worker --agents w`");
     let (because, mend) = told(Serving { waiting: 1, workers: 2, slots: 4, busy: 4, ..Serving::default() });
-    assert_eq!(because, "all 4 slots of the 2 workers that serve `w` are busy");
+    assert_eq!(because, "all 4 slots for `w` are busy (2 workers)");
     assert!(mend.starts_with("wait, or start workers"), "{mend}");
     let (because, mend) = told(Serving { waiting: 1, workers: 1, slots: 4, busy: 1, ..Serving::default() });
-    assert_eq!(because, "1 workers serve `w`, with 3 of 4 slots free");
+    assert_eq!(because, "1 live worker serves `w`, with 3 of 4 slots free");
     assert!(!mend.contains("start workers"), "{mend}");
 }
 
@@ -85,7 +85,7 @@ fn a_task_in_the_hands_of_a_lost_worker_asks_for_patience_when_others_live() {
     };
     let told = world.state.explain_among(world.now_ms, &around(1)).steps.remove(0);
     assert!(told.because[1].contains("its lease ends within 30 s"), "{told:?}");
-    assert_eq!(told.mend, "wait 30 s: 1 live workers serve `w`");
+    assert_eq!(told.mend, "wait 30 s: 1 live worker serves `w`");
     let told = world.state.explain_among(world.now_ms, &around(0)).steps.remove(0);
     assert!(told.mend.starts_with("start workers"), "{told:?}");
     world.report(report(&task, What::Started)).expect("it is the current attempt");
