@@ -43,10 +43,16 @@ fn main() -> ExitCode {
 }
 
 fn start(cli: Cli, screen: Screen) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads()).enable_all().build()?;
     let outcome = runtime.block_on(commands::run(cli, screen));
     runtime.shutdown_background();
     outcome
+}
+
+/// Threads of the runtime: half of the cores, because a role shares its machine with Redis or with other roles, and
+/// each hand-over between threads costs more than most of the work that is handed over.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1))
 }
 
 /// Starts the log: warnings for client commands, more for roles, or what was asked for.

@@ -146,6 +146,14 @@ pub struct GoalAccepted {
     pub deadline_ms: u64,
 }
 
+impl GoalAccepted {
+    /// Whether a body with this fingerprint is another one than began the plan. Those that came without an
+    /// idempotency key of HTTP have no fingerprint: their id alone decides.
+    pub fn is_other_body(&self, fingerprint: &str) -> bool {
+        !self.fingerprint.is_empty() && !fingerprint.is_empty() && self.fingerprint != fingerprint
+    }
+}
+
 /// The step that a sub-plan stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {

@@ -86,6 +86,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         broker,
         clock,
         random,
+        set_aside: std::sync::Mutex::default(),
         commits: watch::Sender::new(0),
         tasks: TaskTracker::new(),
         stop: CancellationToken::new(),

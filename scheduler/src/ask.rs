@@ -29,7 +29,8 @@ pub(crate) async fn ask(site: &Site, loops: &Loops, mut request: Request) -> Res
     let asked = async {
         if let Some(local) = loops.get(shard) {
             let (reply, verdict) = oneshot::channel();
-            let local_request = Local::Request { request: Box::new(request), reply: Some(reply), entry: None };
+            let boxed = Box::new(request);
+            let local_request = Local::Request { request: boxed, reply: Some(reply), entry: None, looked: None };
             match local.send(local_request).await {
                 Ok(()) => return verdict.await.map_err(|_| unavailable("the shard has just moved"))?,
                 // The loop has just ended: whoever runs it next finds the request in the inbox.

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use goalmill_broker::{BrokerError, Entry, Reader};
 use goalmill_common::command::Request;
-use goalmill_common::id::EntryId;
+use goalmill_common::id::{EntryId, PlanId};
 use goalmill_common::wire::{BadSubmission, Inbox, Submission};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::effects::{Errand, answer_json};
-use crate::shard::{Local, Loops};
+use crate::shard::{Local, Looked, Loops};
 use crate::site::Site;
 use crate::{admit, ask, effects};
 
@@ -64,12 +65,12 @@ async fn read(site: &Arc<Site>, loops: &Loops) -> Result<(), BrokerError> {
 }
 
 async fn follow(site: &Arc<Site>, loops: &Loops, reader: &mut dyn Reader) -> Result<(), BrokerError> {
-    let mut looked = tokio::time::Instant::now();
+    let mut looked = Instant::now();
     while !site.stop.is_cancelled() {
         let entries = reader.submissions(&site.id, BATCH, site.settings.redis.block_ms).await?;
         take(site, loops, entries).await?;
         if looked.elapsed() >= Duration::from_millis(ABANDONED_MS / 3) {
-            looked = tokio::time::Instant::now();
+            looked = Instant::now();
             let abandoned = site.broker.reclaim_submissions(&site.id, ABANDONED_MS, BATCH).await?;
             take(site, loops, abandoned).await?;
         }
@@ -90,17 +91,22 @@ async fn take(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<()
         }
     }
     let ids: Vec<String> = good.iter().map(|(_, submission)| submission.id.clone()).collect();
+    let plans: Vec<PlanId> = ids.iter().map(|id| PlanId::derive(site.shards, id)).collect();
     // Nothing is taken from a foreign installation; its commits would be refused in any case.
     site.pulse.trouble()?;
-    let answered = site.broker.answers(&ids).await?;
-    for ((entry, submission), answer) in good.into_iter().zip(answered) {
+    let at = Instant::now();
+    let (answered, statuses) = tokio::try_join!(site.broker.answers(&ids), site.broker.statuses(&plans))?;
+    for (((entry, submission), answer), status) in good.into_iter().zip(answered).zip(statuses) {
         if answer.is_some() {
             errands.push(Errand::AcknowledgeSubmission(entry));
             continue;
         }
+        let looked = Looked { at, status };
         let id = submission.id.clone();
         match admit::submission(site, submission).await {
-            Ok(submit) => pass_on(site, loops, entry, ask::submission(site, "redis", submit), &mut errands).await?,
+            Ok(submit) => {
+                pass_on(site, loops, entry, ask::submission(site, "redis", submit), looked, &mut errands).await?;
+            }
             Err(problem) => errands.extend(refuse(entry, BadSubmission { id: Some(id), problem })),
         }
     }
@@ -116,11 +122,13 @@ async fn pass_on(
     loops: &Loops,
     entry: EntryId,
     request: Request,
+    looked: Looked,
     errands: &mut Vec<Errand>,
 ) -> Result<(), BrokerError> {
     let Some(shard) = request.plan.shard() else { return Ok(()) };
     if let Some(local) = loops.get(shard) {
-        let submission = Local::Request { request: Box::new(request), reply: None, entry: Some(entry) };
+        let request = Box::new(request);
+        let submission = Local::Request { request, reply: None, entry: Some(entry), looked: Some(looked) };
         if local.send(submission).await.is_err() {
             tracing::debug!("shard {shard} has just moved; the submission will be taken again");
         }

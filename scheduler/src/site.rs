@@ -1,10 +1,12 @@
 //! What every part of a scheduler shares.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use goalmill_broker::Broker;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::Settings;
+use goalmill_common::id::PlanId;
 use goalmill_common::random::Random;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -27,9 +29,24 @@ pub(crate) struct Site {
     pub(crate) directory: Arc<Directory>,
     pub(crate) planners: Pipeline,
     pub(crate) pulse: Pulse,
+    /// Plans over which the engine panicked: left alone until this process is started again.
+    pub(crate) set_aside: Mutex<BTreeSet<PlanId>>,
     /// Moves with every commit made here: followers of a log look again.
     pub(crate) commits: watch::Sender<u64>,
     pub(crate) tasks: TaskTracker,
     /// Ends everything.
     pub(crate) stop: CancellationToken,
+}
+
+impl Site {
+    /// Leaves a plan alone from now on, so that the others of its shard go on.
+    pub(crate) fn set_aside(&self, plan: PlanId) {
+        tracing::error!(plan.id = %plan, "plan {plan} made the engine panic and is left alone: please report this bug");
+        metrics::counter!("goalmill_plans_unreadable_total").increment(1);
+        self.set_aside.lock().unwrap_or_else(PoisonError::into_inner).insert(plan);
+    }
+
+    pub(crate) fn is_set_aside(&self, plan: &PlanId) -> bool {
+        self.set_aside.lock().unwrap_or_else(PoisonError::into_inner).contains(plan)
+    }
 }

@@ -22,8 +22,10 @@ pub struct Commit {
     pub tasks: Vec<TaskWrite>,
     /// Task entries whose outcome is recorded here; those that are not pending are passed over.
     pub acknowledged: Vec<(AgentType, EntryId)>,
-    /// Whether to drop inbox entries up to the cursor.
-    pub trim_inbox: bool,
+    /// Whether to do what need not be done with every commit: to look at what kind each key is before the first
+    /// write, that no plan's log has gone, and to drop inbox entries up to the cursor. An owner's first commit is
+    /// thorough, and then one a second.
+    pub thorough: bool,
 }
 
 /// New events of one plan.
@@ -42,7 +44,7 @@ pub struct PlanWrite {
     #[serde(deserialize_with = "crate::embedded::read_summary")]
     pub summary: Vec<(&'static str, String)>,
     pub activity: Activity,
-    /// Unix milliseconds: the plan's place in the index.
+    /// Unix milliseconds: the plan's place in the index; 0 leaves it where it is.
     pub index_ms: u64,
 }
 

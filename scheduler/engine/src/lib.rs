@@ -50,3 +50,4 @@ pub use mend::{Serving, Surroundings};
 pub use moves::{plan_move, step_move};
 pub use react::pending;
 pub use state::{PlanState, StepIndex};
+pub use view::Shown;

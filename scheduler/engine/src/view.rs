@@ -1,12 +1,23 @@
 //! How a plan's state is shown: summary, steps, results, the hash in Redis.
 
 use goalmill_common::clock::rfc3339;
-use goalmill_common::status::StepStatus;
+use goalmill_common::goal::Usage;
+use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 use goalmill_common::view::{PlanSummary, PlanView, Results, StepView};
 use serde_json::{Map, Value};
 
 use crate::PlanState;
 use crate::state::{StepState, at};
+
+/// What of a plan's summary has been written, as far as it changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shown {
+    status: PlanStatus,
+    revision: u32,
+    counts: Counts,
+    usage: Usage,
+    planned: bool,
+}
 
 impl PlanState {
     /// The plan in one line; empty before the first event.
@@ -86,30 +97,46 @@ impl PlanState {
         Results { plan_id, status: self.status, counts: self.counts, usage: self.usage, results, failures }
     }
 
-    /// Fields of the summary in Redis that a commit changes.
+    /// What the summary in Redis says once it is written.
+    pub fn shown(&self) -> Shown {
+        Shown {
+            status: self.status,
+            revision: self.revision,
+            counts: self.counts,
+            usage: self.usage,
+            planned: self.origin.created,
+        }
+    }
+
+    /// Fields of the summary in Redis.
     ///
-    /// - `first`: whether it is the plan's first commit, which also writes what never changes.
-    pub fn summary_fields(&self, first: bool) -> Vec<(&'static str, String)> {
-        let counts = serde_json::to_string(&self.counts).expect("counts always have a JSON text");
-        let mut fields = vec![
-            ("status", self.status.as_str().to_owned()),
-            ("revision", self.revision.to_string()),
-            ("counts", counts),
-            ("progress", self.progress().to_string()),
-            ("cost", self.usage.cost.to_string()),
-            ("tokens", self.usage.tokens.to_string()),
-            ("updated", rfc3339(self.updated_ms)),
-        ];
-        if first {
+    /// - `shown`: what it says already, and is left out; `None` gives every field.
+    pub fn summary_fields(&self, shown: Option<&Shown>) -> Vec<(&'static str, String)> {
+        let mut fields = Vec::with_capacity(if shown.is_none() { 11 } else { 4 });
+        if shown.is_none_or(|shown| shown.status != self.status) {
+            fields.push(("status", self.status.as_str().to_owned()));
+        }
+        if shown.is_none_or(|shown| shown.revision != self.revision) {
+            fields.push(("revision", self.revision.to_string()));
+        }
+        if shown.is_none_or(|shown| shown.counts != self.counts) {
+            fields.push(("counts", serde_json::to_string(&self.counts).expect("counts always have a JSON text")));
+            fields.push(("progress", self.progress().to_string()));
+        }
+        if shown.is_none_or(|shown| shown.usage != self.usage) {
+            fields.push(("cost", self.usage.cost.to_string()));
+            fields.push(("tokens", self.usage.tokens.to_string()));
+        }
+        // A goal gets its plan's name when a planner has given it one.
+        if shown.is_none_or(|shown| shown.planned != self.origin.created) {
+            fields.push(("name", self.name().to_owned()));
+        }
+        if shown.is_none() {
             fields.push(("created", rfc3339(self.created_ms())));
             let fingerprint = self.accepted().map_or("", |accepted| accepted.fingerprint.as_str());
             if !fingerprint.is_empty() {
                 fields.push(("fingerprint", fingerprint.to_owned()));
             }
-        }
-        // A goal gets its plan's name when a planner has given it one, before anything is done.
-        if first || self.counts.completed + self.counts.failed + self.counts.skipped == 0 || self.is_final() {
-            fields.push(("name", self.name().to_owned()));
         }
         fields.extend(at(self.finished_ms).map(|ms| ("finished", rfc3339(ms))));
         fields

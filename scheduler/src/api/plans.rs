@@ -76,7 +76,7 @@ impl Sent {
         let Some(key) = &self.key else { return Ok(None) };
         let plan = PlanId::derive(api.site.shards, key);
         let Some(known) = ask::known(&api.site, &plan).await? else { return Ok(None) };
-        // A plan that came over the stream has no fingerprint; its id alone decides.
+        // A plan that came over the stream has no fingerprint: its id alone decides.
         if known.fingerprint.is_empty() || known.fingerprint == self.fingerprint {
             return Ok(Some(accepted(known.plan, known.status)));
         }

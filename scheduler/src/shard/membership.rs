@@ -195,7 +195,7 @@ impl Begin {
         let Self { site, loops, shard, token, release } = self;
         let recovered = async {
             let cursor = site.broker.cursor(shard).await?;
-            Ok::<_, BrokerError>((cursor, recover::plans(site.broker.as_ref(), shard).await?))
+            Ok::<_, BrokerError>((cursor, recover::plans(&site, shard).await?))
         };
         let (cursor, plans) = match recovered.await {
             Ok(recovered) => recovered,
@@ -211,7 +211,8 @@ impl Begin {
         owned.restore(plans);
         tracing::info!(%shard, plans = owned.len(), "shard {shard} is ours, with {} running plans", owned.len());
         loops.insert(shard, to_self.clone());
-        let end = Loop { site, shard, token, owned, cursor, locals, to_self, release }.run().await;
+        let commit_seconds = metrics::histogram!("goalmill_commit_seconds");
+        let end = Loop { site, shard, token, owned, cursor, locals, to_self, release, commit_seconds }.run().await;
         loops.remove(shard);
         end
     }

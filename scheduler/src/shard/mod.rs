@@ -1,5 +1,6 @@
 //! Shards: a share of all plans each, with one inbox, one owner, one loop.
 
+mod lately;
 mod membership;
 mod owned;
 mod ready;
@@ -18,6 +19,7 @@ use goalmill_common::status::PlanStatus;
 use goalmill_engine::Command;
 use tokio::sync::{mpsc, oneshot};
 
+pub(crate) use lately::Looked;
 pub(crate) use membership::Membership;
 
 /// A plan's place in its owner's memory; never reused.
@@ -35,6 +37,8 @@ pub(crate) enum Local {
         reply: Option<oneshot::Sender<Verdict>>,
         /// The submission's entry, to be acknowledged once the plan is recorded.
         entry: Option<EntryId>,
+        /// What the store says of the plan that is to begin, if it was asked already.
+        looked: Option<Looked>,
     },
     /// An effect's answer.
     Command { plan: PlanId, command: Box<Command> },

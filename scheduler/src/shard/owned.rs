@@ -1,6 +1,7 @@
 //! A shard's state in its owner's memory, and how one input changes it. No I/O: the loop writes what a turn gathers.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use goalmill_broker::{Activity, Commit, DeadLetter, PlanWrite};
 use goalmill_common::clock::{Clock, rfc3339};
@@ -15,19 +16,28 @@ use goalmill_common::random::Random;
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::wire::Inbox;
-use goalmill_engine::{Command, Context, Effect, Envelope, PlanState, Rejection, StepIndex, decide, pending};
+use goalmill_engine::{Command, Context, Effect, Envelope, PlanState, Rejection, Shown, StepIndex, decide, pending};
+use tokio::time::Instant;
 
+use super::lately::{Lately, Looked};
 use super::ready::{ReadySet, Standing};
 use super::timers::Timers;
 use super::turn::{After, Turn};
 use super::{Local, Slot, Verdict};
 use crate::effects::Errand;
 
+/// How late the index and the summary's `updated` may be, in milliseconds.
+const INDEX_MS: u64 = 1_000;
+
 /// One plan in memory, and the events that are not written yet.
 struct Held {
     state: PlanState,
     /// Number of the last event in the journal.
     written: u64,
+    /// What the summary says; `None` as long as it is not known.
+    shown: Option<Shown>,
+    /// When the index was told last that the plan changed, Unix milliseconds.
+    indexed_ms: u64,
     unwritten: Vec<Record>,
 }
 
@@ -46,6 +56,9 @@ pub(crate) struct Owned {
     /// Steps on their way, by queue.
     in_flight: HashMap<(Slot, StepIndex), AgentType>,
     outstanding: HashMap<AgentType, u32>,
+    lately: Lately,
+    /// The plan over which the engine panicked.
+    broken: Option<PlanId>,
     turn: Turn,
     now_ms: u64,
 }
@@ -66,6 +79,8 @@ impl Owned {
             timers: Timers::default(),
             in_flight: HashMap::new(),
             outstanding: HashMap::new(),
+            lately: Lately::new(Instant::now()),
+            broken: None,
             turn: Turn::default(),
             now_ms,
         }
@@ -91,14 +106,27 @@ impl Owned {
         }
     }
 
+    /// The plan over which the engine panicked in this turn: nothing of the turn may be written.
+    pub(crate) fn broken(&self) -> Option<&PlanId> {
+        self.broken.as_ref()
+    }
+
     /// Plans in memory.
     pub(crate) fn len(&self) -> usize {
         self.plans.len()
     }
 
-    /// Whether the plan is in memory.
-    pub(crate) fn holds(&self, plan: &PlanId) -> bool {
-        self.slots.contains_key(plan)
+    /// Whether it is known if a plan that is to begin runs, or has run; `looked` is what the store said before.
+    pub(crate) fn knows(&mut self, plan: &PlanId, looked: Option<Looked>) -> bool {
+        if self.slots.contains_key(plan) {
+            return true;
+        }
+        let seen = looked.filter(|looked| self.lately.covers(looked));
+        let ended = self.lately.status(plan).or(seen.and_then(|looked| looked.status));
+        if let Some(status) = ended {
+            self.note_ended(plan.clone(), status);
+        }
+        ended.is_some() || seen.is_some()
     }
 
     /// Remembers, for this turn, that a plan which is not in memory has ended.
@@ -143,7 +171,7 @@ impl Owned {
     /// Deals with something from within the process.
     pub(crate) fn take_local(&mut self, local: Local) {
         match local {
-            Local::Request { request, reply, entry } => {
+            Local::Request { request, reply, entry, looked: _ } => {
                 let verdict = self.take_request(*request);
                 if let Some(entry) = entry {
                     self.errand(Errand::AcknowledgeSubmission(entry));
@@ -210,7 +238,7 @@ impl Owned {
     }
 
     /// The turn as a commit; `None` when there is nothing to write.
-    pub(crate) fn commit(&mut self, token: &str, number: u64, trim_inbox: bool) -> Option<Commit> {
+    pub(crate) fn commit(&mut self, token: &str, number: u64, thorough: bool) -> Option<Commit> {
         if !self.turn.is_worth_a_commit() {
             return None;
         }
@@ -227,7 +255,7 @@ impl Owned {
             plans: writes,
             tasks: std::mem::take(&mut self.turn.tasks),
             acknowledged: std::mem::take(&mut self.turn.acknowledged),
-            trim_inbox,
+            thorough,
         })
     }
 
@@ -237,8 +265,15 @@ impl Owned {
         for slot in turn.changed {
             let Some(held) = self.plans.get_mut(&slot) else { continue };
             held.written = held.state.seq();
+            held.shown = Some(held.state.shown());
+            if held.is_indexed_anew() {
+                held.indexed_ms = held.changed_ms();
+            }
             held.unwritten.clear();
             if held.state.is_final() {
+                if let Some(plan) = held.state.id().cloned() {
+                    self.lately.note(Instant::now(), plan, held.state.status());
+                }
                 self.drop_plan(slot);
             }
         }
@@ -282,7 +317,13 @@ impl Owned {
 
     fn take_submission(&mut self, plan: PlanId, actor: String, submit: Box<Submit>) -> Verdict {
         if let Some(slot) = self.slots.get(&plan) {
-            return Ok((plan, self.plans[slot].state.status()));
+            let state = &self.plans[slot].state;
+            if state.accepted().is_some_and(|begun| begun.is_other_body(&submit.fingerprint)) {
+                let detail =
+                    format!("the key was used for plan `{plan}`, which was sent with another body; use a new key");
+                return Err(Problem::new(ErrorCode::IdempotencyKeyReused, detail));
+            }
+            return Ok((plan, state.status()));
         }
         if let Some(status) = self.turn.ended.get(&plan) {
             let verdict = Ok((plan, *status));
@@ -312,7 +353,7 @@ impl Owned {
             self.slots.insert(id.clone(), slot);
         }
         let written = state.seq();
-        self.plans.insert(slot, Held { state, written, unwritten: Vec::new() });
+        self.plans.insert(slot, Held { state, written, shown: None, indexed_ms: 0, unwritten: Vec::new() });
         slot
     }
 
@@ -327,7 +368,13 @@ impl Owned {
         let held = self.plans.get_mut(&slot).expect("callers look the slot up first");
         let envelope =
             Envelope { now_ms: self.now_ms, random: self.random.draw(), actor: actor.map(Into::into), command };
-        let decision = decide(&mut held.state, &self.context, envelope)?;
+        // A state that was left half-way is never used again: the loop ends before anything of this turn is written.
+        let decided = catch_unwind(AssertUnwindSafe(|| decide(&mut held.state, &self.context, envelope)));
+        let Ok(decision) = decided else {
+            self.broken = held.state.id().cloned();
+            return Err(Rejection::NotAllowed { reason: "the plan cannot be worked on: this is a bug".into() });
+        };
+        let decision = decision?;
         if !decision.records.is_empty() {
             if held.unwritten.is_empty() {
                 self.turn.changed.push(slot);
@@ -450,8 +497,23 @@ impl Owned {
 }
 
 impl Held {
+    /// When the plan changed, Unix milliseconds.
+    fn changed_ms(&self) -> u64 {
+        self.unwritten.first().map_or(0, |record| record.time_ms)
+    }
+
+    /// Whether the index hears of this change: of the first and the last, and of one a second between.
+    fn is_indexed_anew(&self) -> bool {
+        self.state.is_final() || self.changed_ms() >= self.indexed_ms + INDEX_MS
+    }
+
     fn write(&self, retention_ms: u64) -> PlanWrite {
-        let time_ms = self.unwritten.first().map_or(0, |record| record.time_ms);
+        let time_ms = self.changed_ms();
+        let indexed = self.is_indexed_anew();
+        let mut summary = self.state.summary_fields(self.shown.as_ref());
+        if indexed {
+            summary.push(("updated", rfc3339(time_ms)));
+        }
         let activity = if self.state.is_final() {
             Activity::Ends { retention_ms }
         } else if self.written == 0 {
@@ -465,9 +527,9 @@ impl Held {
             last_seq: self.state.seq(),
             time: rfc3339(time_ms),
             events: write_entry(&self.unwritten),
-            summary: self.state.summary_fields(self.written == 0),
+            summary,
             activity,
-            index_ms: time_ms,
+            index_ms: if indexed { time_ms } else { 0 },
         }
     }
 }

@@ -6,15 +6,19 @@ use goalmill_common::id::{PlanId, ShardId};
 use goalmill_engine::PlanState;
 
 use crate::journal::{self, ReadError};
+use crate::site::Site;
 
 /// Logs read at once.
 const AT_ONCE: usize = 16;
 
 /// Folds the log of every active plan of a shard.
 ///
-/// A log that cannot be folded is reported and left alone: one broken plan must not stop a shard.
-pub(crate) async fn plans(broker: &dyn Broker, shard: ShardId) -> Result<Vec<PlanState>, BrokerError> {
-    let active = broker.active(shard).await?;
+/// A log that cannot be folded is reported and left alone, and so is a plan over which the engine panicked: one
+/// broken plan must not stop a shard.
+pub(crate) async fn plans(site: &Site, shard: ShardId) -> Result<Vec<PlanState>, BrokerError> {
+    let broker = site.broker.as_ref();
+    let mut active = broker.active(shard).await?;
+    active.retain(|plan| !site.is_set_aside(plan));
     let states: Vec<Option<PlanState>> =
         stream::iter(active).map(|plan| restore(broker, plan)).buffered(AT_ONCE).try_collect().await?;
     Ok(states.into_iter().flatten().collect())

@@ -12,9 +12,9 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::Local;
 use super::owned::Owned;
 use super::turn::After;
+use super::{Local, Looked};
 use crate::effects;
 use crate::site::Site;
 
@@ -46,6 +46,7 @@ pub(crate) struct Loop {
     pub(crate) to_self: mpsc::Sender<Local>,
     /// Gives the shard up.
     pub(crate) release: CancellationToken,
+    pub(crate) commit_seconds: metrics::Histogram,
 }
 
 type Batch = Result<Vec<(EntryId, Inbox)>, BrokerError>;
@@ -57,15 +58,16 @@ enum Input {
 }
 
 impl Input {
-    /// The plan that it is to begin, if that is what it asks for.
-    fn begins(&self) -> Option<&PlanId> {
-        let request = match self {
-            Self::Entry(_, Inbox::Request(request)) | Self::Local(Local::Request { request, .. }) => request,
+    /// The plan that it is to begin, if that is what it asks for, and what the store says of it, if known.
+    fn begins(&self) -> Option<(&PlanId, Option<Looked>)> {
+        let (request, looked) = match self {
+            Self::Entry(_, Inbox::Request(request)) => (request, None),
+            Self::Local(Local::Request { request, looked, .. }) => (request, *looked),
             Self::Entry(_, Inbox::Reports(_) | Inbox::Unreadable(_)) | Self::Local(Local::Command { .. }) => {
                 return None;
             }
         };
-        matches!(request.verb, Verb::Submit(_)).then_some(&request.plan)
+        matches!(request.verb, Verb::Submit(_)).then_some((&request.plan, looked))
     }
 }
 
@@ -101,7 +103,7 @@ impl Loop {
         let mut opened = BTreeSet::new();
         let heartbeat = Duration::from_millis(self.site.settings.scheduler.heartbeat_ms);
         let mut shown = Instant::now();
-        let mut trimmed = Instant::now();
+        let mut looked = Instant::now();
         let mut first = true;
         loop {
             let inputs = if std::mem::take(&mut first) {
@@ -116,18 +118,22 @@ impl Loop {
             self.owned.take_timers();
             let site = &self.site;
             self.owned.dispatch(|agent_type| window(site, agent_type));
+            if let Some(plan) = self.owned.broken() {
+                self.site.set_aside(plan.clone());
+                return End::Lost(format!("the engine panicked over plan {plan}, which is set aside"));
+            }
             if let Err(error) = self.open_queues(&mut opened).await {
                 return End::Lost(error.to_string());
             }
-            let trim = trimmed.elapsed() >= heartbeat;
-            if let Some(commit) = self.owned.commit(&self.token, number + 1, trim) {
+            let thorough = number == 0 || looked.elapsed() >= heartbeat;
+            if let Some(commit) = self.owned.commit(&self.token, number + 1, thorough) {
                 if let Err(end) = self.write(&commit).await {
                     return end;
                 }
                 number += 1;
                 shown = Instant::now();
-                if trim {
-                    trimmed = shown;
+                if thorough {
+                    looked = shown;
                 }
                 self.site.commits.send_modify(|commits| *commits += 1);
             } else if shown.elapsed() >= heartbeat {
@@ -187,8 +193,12 @@ impl Loop {
 
     /// Finds out which of the plans that are to begin have run already: memory knows only those that have not ended.
     async fn look_up(&mut self, inputs: &[Input]) -> Result<(), End> {
-        let begun = inputs.iter().filter_map(Input::begins).filter(|plan| !self.owned.holds(plan));
-        let plans: Vec<PlanId> = begun.cloned().collect();
+        let mut plans: Vec<PlanId> = Vec::new();
+        for (plan, looked) in inputs.iter().filter_map(Input::begins) {
+            if !self.owned.knows(plan, looked) {
+                plans.push(plan.clone());
+            }
+        }
         if plans.is_empty() {
             return Ok(());
         }
@@ -213,9 +223,13 @@ impl Loop {
 
     async fn write(&self, commit: &Commit) -> Result<(), End> {
         let mut resends = 0;
+        let begun = Instant::now();
         loop {
             match self.site.broker.commit(commit).await {
-                Ok(Committed::Applied | Committed::Duplicate) => return Ok(()),
+                Ok(Committed::Applied | Committed::Duplicate) => {
+                    self.commit_seconds.record(begun.elapsed());
+                    return Ok(());
+                }
                 Ok(Committed::Fenced) => {
                     return Err(End::Lost("another scheduler has taken it, a commit was refused".into()));
                 }

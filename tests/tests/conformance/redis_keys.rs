@@ -33,7 +33,7 @@ async fn a_commit_over_a_key_of_another_type_writes_nothing() {
             plans: vec![plan("p0-a", 0, 1, Activity::Begins), plan("p0-b", 0, 1, Activity::Begins)],
             tasks: vec![task("build", "one"), task("test", "two")],
             acknowledged: vec![("test".into(), "1-0".into())],
-            trim_inbox: true,
+            thorough: true,
             ..commit("t1", 1)
         };
         let refused = stage.broker.commit(&whole).await;

@@ -182,7 +182,7 @@ struct Batch {
     plans: Vec<Write>,
     tasks: Vec<usize>,
     acknowledged: Vec<usize>,
-    trim_inbox: bool,
+    thorough: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -304,7 +304,7 @@ fn batch() -> impl Strategy<Value = Batch> {
     let token = prop_oneof![9 => Just(0_u8), 1 => 1..3_u8];
     let tasks = vec(0..TYPES.len(), 0..5);
     (0..2_u16, token, number, cursor, once, tasks, vec(0..40_usize, 0..5), any::<bool>()).prop_map(
-        |(shard, token, number, cursor, plans, tasks, acknowledged, trim_inbox)| Batch {
+        |(shard, token, number, cursor, plans, tasks, acknowledged, thorough)| Batch {
             shard,
             token,
             number,
@@ -312,7 +312,7 @@ fn batch() -> impl Strategy<Value = Batch> {
             plans,
             tasks,
             acknowledged,
-            trim_inbox,
+            thorough,
         },
     )
 }
@@ -533,7 +533,7 @@ impl Run {
             plans,
             tasks: tasks.map(|(n, t)| task(TYPES[*t], &format!("task {}", self.tasks + n))).collect(),
             acknowledged: chosen(&self.delivered, &batch.acknowledged),
-            trim_inbox: batch.trim_inbox,
+            thorough: batch.thorough,
         };
         let answer = self.stage.broker.commit(&commit).await?;
         Ok(match answer {

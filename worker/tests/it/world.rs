@@ -91,7 +91,7 @@ impl World {
             plans: Vec::new(),
             tasks,
             acknowledged: Vec::new(),
-            trim_inbox: false,
+            thorough: false,
         };
         assert_eq!(self.inner().commit(&commit).await.expect("it commits"), Committed::Applied);
     }

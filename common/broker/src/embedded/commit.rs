@@ -31,7 +31,7 @@ impl World {
             shard.cursor = Some(cursor.clone());
         }
         if let Some(cursor) = &shard.cursor
-            && commit.trim_inbox
+            && commit.thorough
         {
             shard.inbox.drop_through(Id::read(cursor));
         }
@@ -78,7 +78,9 @@ impl World {
         }
         plan.summary.insert("seq".into(), write.last_seq.to_string());
         let shard = self.shards.entry(commit.shard).or_default();
-        shard.index.set(&write.plan, write.index_ms);
+        if write.index_ms > 0 {
+            shard.index.set(&write.plan, write.index_ms);
+        }
         match write.activity {
             Activity::Begins => {
                 shard.active.insert(write.plan.clone());

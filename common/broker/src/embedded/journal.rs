@@ -290,7 +290,7 @@ mod tests {
             plans: vec![plan],
             tasks: vec![TaskWrite { agent_type: build.clone(), data: b"{}".to_vec() }; 2],
             acknowledged: vec![],
-            trim_inbox: false,
+            thorough: false,
         };
         assert_eq!(broker.commit(&commit).await.unwrap(), Committed::Applied);
         let mut reader = broker.reader().await.unwrap();

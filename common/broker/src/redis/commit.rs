@@ -63,7 +63,7 @@ fn call(commit: &Commit) -> redis::Cmd {
     call.arg(&commit.token)
         .arg(commit.number)
         .arg(commit.cursor.as_ref().map_or("", EntryId::as_str))
-        .arg(u8::from(commit.trim_inbox))
+        .arg(u8::from(commit.thorough))
         .arg(commit.plans.len())
         .arg(commit.tasks.len())
         .arg(streams.places.len());

@@ -105,7 +105,7 @@ async fn a_key_of_another_kind_leaves_nothing_half_written() {
     next.tasks = vec![task("fetch", b"x")];
     next.acknowledged = vec![("think".into(), "1-1".into())];
     next.cursor = Some("1-0".into());
-    next.trim_inbox = true;
+    next.thorough = true;
 
     let victims = [
         keys::owner(SHARD),
