@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::event::RouteCandidate;
-use goalmill_common::id::{PlanId, StepId, is_id};
+use goalmill_common::id::{PlanId, StepId, WorkerId, is_id};
 use goalmill_common::json::Json;
 use goalmill_common::problem::Problem;
 use goalmill_common::status::PlanStatus;
@@ -63,6 +63,17 @@ pub struct PlanQuery {
     pub limit: usize,
     pub cursor: Option<String>,
     pub status: Option<PlanStatus>,
+}
+
+/// Which events to look up.
+#[derive(Clone, Debug, Default)]
+pub struct LogQuery {
+    pub plan: Option<PlanId>,
+    /// Empty for all.
+    pub step: String,
+    pub types: Vec<String>,
+    pub since_ms: u64,
+    pub limit: u16,
 }
 
 /// Speaks to one server.
@@ -175,6 +186,36 @@ impl Client {
         self.get("/v1/workers").await
     }
 
+    pub async fn drain(&self, worker: &WorkerId) -> Result<WorkerBeat, Failed> {
+        self.read(self.request(Method::POST, &format!("/v1/workers/{worker}:drain"))).await
+    }
+
+    /// `verb` is `pause` or `resume`.
+    pub async fn steer_queue(&self, agent_type: &str, verb: &str) -> Result<QueueView, Failed> {
+        self.read(self.request(Method::POST, &format!("/v1/queues/{agent_type}:{verb}"))).await
+    }
+
+    pub async fn retry_letter(&self, agent_type: &str, entry: &str) -> Result<Accepted, Failed> {
+        self.read(self.request(Method::POST, &format!("/v1/dead-letters/{agent_type}/{entry}:retry"))).await
+    }
+
+    pub async fn discard_letter(&self, agent_type: &str, entry: &str) -> Result<Value, Failed> {
+        self.read(self.request(Method::POST, &format!("/v1/dead-letters/{agent_type}/{entry}:discard"))).await
+    }
+
+    /// The newest events of all plans, oldest first, with `query` as in an address.
+    pub async fn logs(&self, query: &LogQuery) -> Result<Page<Json>, Failed> {
+        let mut url = format!("/v1/logs?since_ms={}&limit={}", query.since_ms, query.limit);
+        let types = query.types.join(",");
+        let plan = query.plan.as_ref().map_or("", |plan| plan.as_str());
+        for (name, value) in [("plan", plan), ("step", query.step.as_str()), ("types", types.as_str())] {
+            if !value.is_empty() {
+                url.push_str(&format!("&{name}={}", escaped(value)));
+            }
+        }
+        self.get(&url).await
+    }
+
     pub async fn queues(&self) -> Result<Page<QueueView>, Failed> {
         self.get("/v1/queues").await
     }
@@ -196,13 +237,16 @@ impl Client {
         matches!(self.send(self.request(Method::GET, "/")).await, Ok(answer) if answer.status().is_success())
     }
 
-    /// The id of the plan that `text` means: an id, a unique beginning or end of one, or `@latest`.
+    /// The id of the plan that `text` means: an id, a unique beginning or end of one, `@latest` or `@last-failed`.
     pub async fn resolve(&self, text: &str) -> Result<PlanId, Failed> {
         if text == "@latest" {
             let page = self.plans(&PlanQuery { limit: LATEST_OF, ..PlanQuery::default() }).await?;
             return newest(page.items).ok_or_else(|| {
                 Failed::new(Exit::NotFound, "there is no plan yet").help("submit one: goalmill submit 'YOUR GOAL'")
             });
+        }
+        if text == "@last-failed" {
+            return self.last_failed().await;
         }
         let id = PlanId::from(text);
         if is_whole_id(&id) {
@@ -214,6 +258,24 @@ impl Client {
             );
         }
         self.search(text).await
+    }
+
+    /// The plan that failed last.
+    async fn last_failed(&self) -> Result<PlanId, Failed> {
+        let mut query = PlanQuery { limit: 1, status: Some(PlanStatus::Failed), ..PlanQuery::default() };
+        loop {
+            let page = self.plans(&query).await?;
+            if let Some(plan) = page.items.into_iter().next() {
+                return Ok(plan.plan_id);
+            }
+            // A page may be empty and yet not the last: the server looks at so many plans for one page.
+            query.cursor = page.next;
+            if query.cursor.is_none() {
+                return Err(
+                    Failed::new(Exit::NotFound, "no plan has failed").help("list the plans: goalmill plan list")
+                );
+            }
+        }
     }
 
     /// Looks through the newest plans.

@@ -1,6 +1,7 @@
 //! `doctor`: checks the installation from the outside and says what to mend.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use goalmill_common::config::{Loaded, Origin, hide_password};
 use serde::Serialize;
@@ -49,7 +50,29 @@ impl Checks {
     }
 }
 
+/// Wait between two looks.
+const LOOK: Duration = Duration::from_millis(500);
+
 pub async fn run(context: &Context, args: &DoctorArgs) -> Outcome {
+    let deadline = args.wait.map(|wait| Instant::now() + wait);
+    loop {
+        let checks = look(context, args).await?;
+        let is_over = deadline.is_none_or(|deadline| Instant::now() >= deadline);
+        if is_over || checks.count(Level::Problem) == 0 {
+            context.screen.show(&checks, "", |paint| people(&checks, paint))?;
+            return Ok(if checks.count(Level::Problem) > 0 { Exit::Other } else { Exit::Done });
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            interrupted = tokio::signal::ctrl_c() => {
+                interrupted?;
+                return Ok(Exit::Interrupted);
+            }
+        }
+    }
+}
+
+async fn look(context: &Context, args: &DoctorArgs) -> Result<Checks, Failed> {
     let mut checks = Checks::default();
     let flags: Vec<_> = args.redis.iter().map(|url| ("redis.url", url.clone())).collect();
     let has_scheduler = check_scheduler(context, &mut checks).await;
@@ -64,8 +87,7 @@ pub async fn run(context: &Context, args: &DoctorArgs) -> Outcome {
         check_queues(context, &mut checks).await?;
         check_workers(context, &mut checks).await?;
     }
-    context.screen.show(&checks, "", |paint| people(&checks, paint))?;
-    Ok(if checks.count(Level::Problem) > 0 { Exit::Other } else { Exit::Done })
+    Ok(checks)
 }
 
 fn check_settings(loaded: &Loaded, checks: &mut Checks) {
@@ -185,6 +207,10 @@ async fn check_queues(context: &Context, checks: &mut Checks) -> Result<(), Fail
             let mend = format!("goalmill worker --agents {name}    or check what scales the workers");
             let tasks = if queue.waiting == 1 { "1 task".into() } else { format!("{} tasks", queue.waiting) };
             checks.add(Level::Problem, "queues", format!("{name} has {tasks} waiting and no worker"), mend);
+        }
+        if queue.paused {
+            let mend = format!("goalmill queue resume {name}");
+            checks.add(Level::Warning, "queues", format!("{name} is paused"), mend);
         }
         if queue.dead_letters > 0 {
             let mend = format!("goalmill dead list {name}");

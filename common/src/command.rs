@@ -95,6 +95,16 @@ pub fn fingerprint(kind: &str, body: &[u8]) -> String {
     crate::id::base32(hash, 26)
 }
 
+/// The planner of a plan that came ready-made.
+pub const SUBMITTED: &str = "submitted";
+
+impl Planned {
+    /// A plan that came ready-made.
+    pub fn submitted(plan: Plan, warnings: Vec<crate::problem::Issue>, routes: Vec<crate::event::Route>) -> Self {
+        Self { plan, planner: SUBMITTED.into(), confidence: 1.0, provenance: None, warnings, routes }
+    }
+}
+
 /// A checked plan, as a planner or a caller gave it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Planned {

@@ -2,7 +2,7 @@
 //!
 //! Keys of a shard share its hash tag `{s<n>}`, so that one commit may touch them all on Redis Cluster.
 
-use crate::id::{AgentType, PlanId, ShardId};
+use crate::id::{AgentType, PlanId, ShardId, WorkerId};
 
 /// STREAM, public: submissions from any client; group [`SCHEDULERS`].
 pub const GOALS: &str = "goalmill:goals";
@@ -12,6 +12,8 @@ pub const META: &str = "goalmill:meta";
 pub const AGENTS: &str = "goalmill:agents";
 /// SET: agent types whose task stream was opened.
 pub const QUEUES: &str = "goalmill:queues";
+/// SET: agent types whose queue gets nothing new.
+pub const QUEUES_PAUSED: &str = "goalmill:queues:paused";
 /// ZSET: worker id → time of its last heartbeat in Unix milliseconds. See [`WORKER_BEATS`].
 pub const WORKERS: &str = "goalmill:workers";
 /// HASH: worker id → its last heartbeat as JSON.
@@ -42,6 +44,11 @@ pub fn steps(agent_type: &AgentType) -> String {
 /// STREAM, public, read only: tasks of an agent type that were given up on.
 pub fn dead(agent_type: &AgentType) -> String {
     format!("goalmill:dead:{agent_type}")
+}
+
+/// STRING, 24 h: there while the worker is asked to drain.
+pub fn drain(worker: &WorkerId) -> String {
+    format!("goalmill:workers:drain:{worker}")
 }
 
 /// STREAM: reports and commands for a shard; read from a cursor, no group.

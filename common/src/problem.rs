@@ -108,6 +108,12 @@ codes! {
     InvalidIdempotencyKey = "INVALID_IDEMPOTENCY_KEY", 400, false, "The idempotency key is not valid";
     IdempotencyKeyReused = "IDEMPOTENCY_KEY_REUSED", 409, false, "The idempotency key belongs to another request";
     BodyTooLarge = "BODY_TOO_LARGE", 413, false, "The body is too large";
+    RequestTimeout = "REQUEST_TIMEOUT", 408, true, "The request was not sent in time";
+    MisdirectedRequest = "MISDIRECTED_REQUEST", 421, false, "The request was meant for another host";
+    ForeignOrigin = "FOREIGN_ORIGIN", 403, false, "The request comes from another site's page";
+    DeadLetterNotFound = "DEAD_LETTER_NOT_FOUND", 404, false, "There is no such dead letter";
+    WorkerNotFound = "WORKER_NOT_FOUND", 404, false, "There is no such worker";
+    QueueNotFound = "QUEUE_NOT_FOUND", 404, false, "There is no such queue";
     UnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE", 415, false, "The content type is not supported";
     NotFound = "NOT_FOUND", 404, false, "There is no such resource";
     MethodNotAllowed = "METHOD_NOT_ALLOWED", 405, false, "The method is not allowed here";

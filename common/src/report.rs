@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Failure;
 use crate::id::{AgentType, AttemptToken, EntryId, PlanId, StepId, WorkerId};
 use crate::json::Json;
+use crate::task::Task;
 
 /// What a worker says about one attempt. Anything stale, duplicate, unknown or forged changes only a counter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -47,6 +48,43 @@ pub struct Report {
     /// A plan to run in place of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_plan: Option<Json>,
+}
+
+impl Report {
+    /// A report on an attempt, with nothing but its head.
+    pub fn on(task: &Task, agent_type: AgentType, entry: EntryId, worker: WorkerId, what: What) -> Self {
+        Self {
+            plan: task.plan.clone(),
+            step: task.step.clone(),
+            attempt: task.attempt,
+            token: task.token.clone(),
+            ..Self::on_none(agent_type, entry, worker, what)
+        }
+    }
+
+    /// A report on no plan at all, for an entry that holds no task: shards acknowledge what they do not know.
+    pub fn on_none(agent_type: AgentType, entry: EntryId, worker: WorkerId, what: What) -> Self {
+        Self {
+            plan: "".into(),
+            step: "".into(),
+            attempt: 0,
+            token: "".into(),
+            agent_type,
+            entry,
+            worker,
+            what,
+            started_ms: None,
+            finished_ms: None,
+            outputs: None,
+            failure: None,
+            progress: None,
+            message: None,
+            cost: None,
+            tokens: None,
+            adjustments: None,
+            sub_plan: None,
+        }
+    }
 }
 
 /// What happened to the attempt.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::command::{Planned, SUBMITTED};
 use crate::failure::Failure;
 use crate::goal::{Goal, Usage};
 use crate::id::{AgentType, PlanId, StepId, WorkerId};
@@ -163,6 +164,9 @@ pub struct QueueView {
     /// Slots of the live workers.
     pub slots: u32,
     pub dead_letters: u64,
+    /// Nothing new is put on it.
+    #[serde(default)]
+    pub paused: bool,
 }
 
 /// The answer to a validation or a preview.
@@ -183,4 +187,36 @@ pub struct Preview {
     pub critical_path_seconds: f64,
     /// Estimated US dollars of all steps.
     pub cost: f64,
+}
+
+impl Preview {
+    /// Of a plan that is in order.
+    pub fn of(planned: Planned, critical_path_seconds: f64) -> Self {
+        Self {
+            valid: true,
+            issues: Vec::new(),
+            warnings: planned.warnings,
+            routes: planned.routes,
+            planner: planned.planner,
+            confidence: planned.confidence,
+            cost: planned.plan.steps.iter().filter_map(|step| step.estimates.cost).sum(),
+            plan: Some(planned.plan),
+            critical_path_seconds,
+        }
+    }
+
+    /// Of a plan that is not.
+    pub fn refused(issues: Vec<crate::problem::Issue>) -> Self {
+        Self {
+            valid: false,
+            plan: None,
+            issues,
+            warnings: Vec::new(),
+            routes: Vec::new(),
+            planner: SUBMITTED.into(),
+            confidence: 0.0,
+            critical_path_seconds: 0.0,
+            cost: 0.0,
+        }
+    }
 }

@@ -67,8 +67,7 @@ fn plan(site: &Site, text: &[u8], format: Format) -> Result<Admitted, Problem> {
         validate::plan(&draft, &site.settings.limits).map_err(|issues| refused(ErrorCode::InvalidPlan, issues))?;
     let Checked { mut plan, warnings, .. } = checked;
     let routes = site.directory.route(&mut plan).map_err(|issues| refused(ErrorCode::Unroutable, issues))?;
-    let planned = Planned { plan, planner: "submitted".into(), confidence: 1.0, provenance: None, warnings, routes };
-    Ok(Admitted { goal, planned })
+    Ok(Admitted { goal, planned: Planned::submitted(plan, warnings, routes) })
 }
 
 fn read(site: &Site, text: &[u8], format: Format, code: ErrorCode) -> Result<Value, Problem> {

@@ -1,6 +1,6 @@
 //! Who is there: a snapshot of the registry and of the live workers, refreshed in the background.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ struct Known {
     agents: Arc<Vec<Agent>>,
     workers: Arc<Vec<WorkerBeat>>,
     slots: BTreeMap<AgentType, u32>,
+    paused: BTreeSet<AgentType>,
 }
 
 impl Directory {
@@ -46,9 +47,13 @@ impl Directory {
         }
     }
 
-    /// Tasks of an agent type that one shard may have out: twice the live slots, or the least that is set.
+    /// Tasks of an agent type that one shard may have out: twice the live slots, or the least that is set; none
+    /// while its queue is paused.
     pub(crate) fn window(&self, agent_type: &AgentType) -> u32 {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if known.paused.contains(agent_type) {
+            return 0;
+        }
         self.window_min.max(known.slots.get(agent_type).copied().unwrap_or(0) * 2)
     }
 
@@ -78,6 +83,7 @@ impl Directory {
     pub(crate) async fn refresh(&self) -> Result<(), BrokerError> {
         let agents = self.broker.agents().await?;
         let workers = self.broker.workers(self.alive_ms).await?;
+        let paused = self.broker.paused_queues().await?;
         let mut slots = BTreeMap::<AgentType, u32>::new();
         for worker in workers.iter().filter(|w| !w.draining) {
             for agent_type in &worker.agents {
@@ -91,6 +97,7 @@ impl Directory {
         }
         known.workers = Arc::new(workers);
         known.slots = slots;
+        known.paused = paused;
         Ok(())
     }
 

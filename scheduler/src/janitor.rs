@@ -64,11 +64,11 @@ async fn tell(site: &Site, expired: Vec<Delivery>) -> Result<(), BrokerError> {
         let shard = task.as_ref().and_then(|task| task.plan.shard()).filter(|shard| shard.0 < site.shards);
         let (Some(task), Some(shard)) = (task, shard) else {
             tracing::warn!(entry = %delivery.entry, "task {} of `{}` is unreadable", delivery.entry, delivery.agent_type);
-            reports.entry(ShardId(0)).or_default().push(nobodys(delivery.agent_type, delivery.entry));
+            reports.entry(ShardId(0)).or_default().push(lost(None, delivery.agent_type, delivery.entry));
             continue;
         };
         metrics::counter!("goalmill_tasks_lost_total").increment(1);
-        reports.entry(shard).or_default().push(lost(task, delivery.agent_type, delivery.entry));
+        reports.entry(shard).or_default().push(lost(Some(&task), delivery.agent_type, delivery.entry));
     }
     for (shard, reports) in reports {
         site.broker.send(shard, &Inbox::Reports(reports).fields()).await?;
@@ -76,31 +76,13 @@ async fn tell(site: &Site, expired: Vec<Delivery>) -> Result<(), BrokerError> {
     Ok(())
 }
 
-fn lost(task: Task, agent_type: AgentType, entry: EntryId) -> Report {
-    Report { plan: task.plan, step: task.step, attempt: task.attempt, token: task.token, ..nobodys(agent_type, entry) }
-}
-
-/// A report on no plan at all: shards acknowledge the entry of what they do not know, which is how an entry that
-/// holds no task goes away.
-fn nobodys(agent_type: AgentType, entry: EntryId) -> Report {
-    Report {
-        plan: "".into(),
-        step: "".into(),
-        attempt: 0,
-        token: "".into(),
-        agent_type,
-        entry,
-        worker: WorkerId::from("reaper"),
-        what: What::Lost,
-        started_ms: None,
-        finished_ms: None,
-        outputs: None,
-        failure: Some(Failure::new(FailureClass::Lost, "LEASE_EXPIRED", "the worker's lease ran out")),
-        progress: None,
-        message: None,
-        cost: None,
-        tokens: None,
-        adjustments: None,
-        sub_plan: None,
-    }
+/// A lost attempt; without a task, an entry that holds none, which goes away by being acknowledged.
+fn lost(task: Option<&Task>, agent_type: AgentType, entry: EntryId) -> Report {
+    let worker = WorkerId::from("reaper");
+    let head = match task {
+        Some(task) => Report::on(task, agent_type, entry, worker, What::Lost),
+        None => Report::on_none(agent_type, entry, worker, What::Lost),
+    };
+    let failure = Failure::new(FailureClass::Lost, "LEASE_EXPIRED", "the worker's lease ran out");
+    Report { failure: Some(failure), ..head }
 }

@@ -75,6 +75,7 @@ impl Installation {
         settings.slots = slots;
         let options = goalmill_worker::Options {
             settings,
+            limits: self.settings.limits.clone(),
             broker: self.broker.clone(),
             clock: Clock::system(),
             random: Random::system(),

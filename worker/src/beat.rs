@@ -8,17 +8,28 @@ use goalmill_broker::BrokerError;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::wire::PROTOCOL;
 
+use crate::drain;
 use crate::worker::Worker;
 
 /// Beats until the worker stops.
 pub(crate) async fn beat(worker: Arc<Worker>) {
     let mut instance = None;
+    let mut greeted = false;
     let mut registered = false;
     let mut failures = 0;
     let mut said_so = false;
     loop {
         registered &= worker.link.state().is_ok();
-        let pause = match turn(&worker, &mut instance, registered).await {
+        let turned = match greeted {
+            true => turn(&worker, &mut instance, registered).await,
+            // What was asked of a former process of this name was not meant for this one.
+            false => worker.broker.forget_worker(&worker.id).await,
+        };
+        let pause = match turned {
+            Ok(()) if !greeted => {
+                greeted = true;
+                continue;
+            }
             Ok(()) => {
                 (registered, failures) = (true, 0);
                 worker.link.up();
@@ -41,12 +52,17 @@ pub(crate) async fn beat(worker: Arc<Worker>) {
     }
 }
 
-async fn turn(worker: &Worker, instance: &mut Option<String>, registered: bool) -> Result<(), BrokerError> {
+async fn turn(worker: &Arc<Worker>, instance: &mut Option<String>, registered: bool) -> Result<(), BrokerError> {
     recognise(worker, instance).await?;
     if !registered {
         register(worker).await?;
     }
-    worker.broker.beat_worker(&worker.life()).await
+    worker.broker.beat_worker(&worker.life()).await?;
+    if !worker.draining.is_cancelled() && worker.broker.drain_requested(&worker.id).await? {
+        tracing::info!("worker `{}` was asked to drain", worker.id);
+        drain::begin(worker);
+    }
+    Ok(())
 }
 
 /// Refuses another installation than the first one seen, and another protocol.

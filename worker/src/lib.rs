@@ -17,6 +17,7 @@ use goalmill_broker::{Broker, BrokerError};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::WorkerSettings;
 use goalmill_common::id::{AgentType, WorkerId};
+use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
 
 pub mod executor;
@@ -41,6 +42,7 @@ use worker::Worker;
 /// What a worker is made of.
 pub struct Options {
     pub settings: WorkerSettings,
+    pub limits: Limits,
     pub broker: Arc<dyn Broker>,
     pub clock: Clock,
     pub random: Random,
@@ -106,6 +108,11 @@ impl Running {
     pub async fn drain(&self) {
         drain::begin(&self.worker);
         self.worker.ended.cancelled().await;
+    }
+
+    /// Waits until the worker drains, for whatever reason: it may be asked to from afar.
+    pub async fn draining(&self) {
+        self.worker.draining.cancelled().await;
     }
 
     /// Hands back everything at once. A `drain` that is under way ends too.

@@ -67,26 +67,8 @@ impl Assignment {
     /// A report on this attempt with nothing but its head.
     pub fn report(&self, worker: &WorkerId, what: What) -> Report {
         let started_ms = self.started_ms.load(Ordering::Relaxed);
-        Report {
-            plan: self.task.plan.clone(),
-            step: self.task.step.clone(),
-            attempt: self.task.attempt,
-            token: self.task.token.clone(),
-            agent_type: self.agent_type.clone(),
-            entry: self.entry.clone(),
-            worker: worker.clone(),
-            what,
-            started_ms: (started_ms > 0).then_some(started_ms),
-            finished_ms: None,
-            outputs: None,
-            failure: None,
-            progress: None,
-            message: None,
-            cost: None,
-            tokens: None,
-            adjustments: None,
-            sub_plan: None,
-        }
+        let head = Report::on(&self.task, self.agent_type.clone(), self.entry.clone(), worker.clone(), what);
+        Report { started_ms: (started_ms > 0).then_some(started_ms), ..head }
     }
 }
 

@@ -76,8 +76,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub fn new(options: Options) -> Result<(Self, UnboundedReceiver<Report>), StartError> {
-        let Options { settings, broker, clock, random, executors } = options;
-        let limits = Limits::default();
+        let Options { settings, limits, broker, clock, random, executors } = options;
         let mut served = BTreeMap::new();
         for (agent_type, executor) in executors {
             let (card, meter) = (executor.card(), Meter::new(&agent_type));

@@ -29,6 +29,34 @@ pub struct ExplainArgs {
     pub step: Option<String>,
 }
 
+/// Prints what has been going on: the newest events of all plans, oldest first.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "At most 1,000 events are looked up at once; for the whole log of one plan see `goalmill events`.\n\n\
+    Examples:\n  goalmill logs\n  goalmill logs --types step_failed,plan_failed --since 24h\n  \
+    goalmill logs --follow -o jsonl"
+)]
+pub struct LogsArgs {
+    /// Only of this plan: its id, a unique beginning or end of it, or `@latest`.
+    #[arg(long, value_name = "PLAN")]
+    pub plan: Option<String>,
+    /// Only of steps with this id.
+    #[arg(long, value_name = "STEP")]
+    pub step: Option<String>,
+    /// Only these types.
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub types: Vec<String>,
+    /// How far back.
+    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1h")]
+    pub since: Duration,
+    /// At most so many, the newest.
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    pub limit: u16,
+    /// Goes on until Ctrl-C.
+    #[arg(short, long)]
+    pub follow: bool,
+}
+
 /// Prints a plan's event log.
 #[derive(Args, Debug)]
 #[command(

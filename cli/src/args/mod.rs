@@ -8,8 +8,10 @@ mod values;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use inspect::{EventsArgs, ExplainArgs, WatchArgs};
-pub use nouns::{AgentCommand, DeadCommand, GraphForm, PlanCommand, QueueCommand, Reasoned, StepCommand, StepRef};
+pub use inspect::{EventsArgs, ExplainArgs, LogsArgs, WatchArgs};
+pub use nouns::{
+    AgentCommand, DeadCommand, GraphForm, Language, Letters, PlanCommand, QueueCommand, Reasoned, StepCommand, StepRef,
+};
 pub use roles::{DevArgs, LogForm, RoleArgs, SchedulerArgs, WorkerArgs, WorkerCommand, WorkerRunArgs};
 pub use tools::{
     CompletionsArgs, ConfigArgs, DoctorArgs, ImportCommand, ReplayArgs, RunArgs, SchemaArgs, SubmitArgs, WaitArgs,
@@ -51,16 +53,9 @@ pub struct Globals {
     /// How to print: `table` for people, the rest for programs.
     #[arg(short, long, global = true, value_name = "FORMAT", help_heading = "Global options")]
     pub output: Option<Format>,
-    /// Address of the API.
-    #[arg(
-        long,
-        global = true,
-        value_name = "URL",
-        env = "GOALMILL_SERVER",
-        default_value = SERVER,
-        help_heading = "Global options"
-    )]
-    pub server: String,
+    /// Address of the API [default: http://127.0.0.1:8080].
+    #[arg(long, global = true, value_name = "URL", env = "GOALMILL_SERVER", help_heading = "Global options")]
+    pub server: Option<String>,
     /// When to use colours; NO_COLOR turns them off.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
     pub color: ColorWhen,
@@ -79,7 +74,7 @@ pub enum Command {
     Dev(DevArgs),
     /// Runs a scheduler: API, planners, router, shards.
     Scheduler(SchedulerArgs),
-    /// Runs a worker, or lists those that run.
+    /// Runs a worker; lists those that run, and drains one.
     Worker(WorkerArgs),
     /// Submits a goal; a planner makes the plan.
     Submit(SubmitArgs),
@@ -97,13 +92,15 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Prints a plan's event log.
     Events(EventsArgs),
+    /// Prints what has been going on: the newest events of all plans.
+    Logs(LogsArgs),
     /// Looks at agent types, registers them, asks the router.
     #[command(subcommand)]
     Agent(AgentCommand),
-    /// Looks at the queues of the agent types.
+    /// Looks at the queues of the agent types, pauses and resumes them.
     #[command(subcommand)]
     Queue(QueueCommand),
-    /// Looks at tasks that were given up on.
+    /// Looks at tasks that were given up on, runs them again, drops them.
     #[command(subcommand)]
     Dead(DeadCommand),
     /// Folds an exported event log again and says what state it gives.
@@ -160,7 +157,7 @@ mod tests {
     fn global_flags_may_stand_after_the_verb() {
         let cli = parse("plan list -o jsonl --server http://h:1 --color never -q").expect("it is valid");
         assert_eq!(cli.globals.output, Some(Format::Jsonl));
-        assert_eq!((cli.globals.server.as_str(), cli.globals.quiet), ("http://h:1", true));
+        assert_eq!((cli.globals.server.as_deref(), cli.globals.quiet), (Some("http://h:1"), true));
     }
 
     #[test]
@@ -187,9 +184,28 @@ mod tests {
             "plan list --status flying",
             "schema nonsense",
             "plan list -o xml",
+            "dead retry",
+            "dead retry a",
+            "dead discard a 1-0 --all",
+            "queue pause",
+            "worker drain",
+            "worker --demo drain w",
+            "logs --since 5d",
+            "submit g --demo-fault hotel_agent",
         ] {
             assert_eq!(refused(line), 2, "{line}");
         }
+    }
+
+    #[test]
+    fn letters_are_named_one_by_one_or_all() {
+        let Command::Dead(DeadCommand::Retry(one)) = parse("dead retry a 1-0 2-0").expect("it is valid").command else {
+            panic!("it retries");
+        };
+        assert_eq!((one.agent_type.as_str(), one.entry.len(), one.all), ("a", 2, false));
+        assert!(parse("dead discard a --all -y").is_ok());
+        assert!(parse("logs --plan p0-1 --step a --types step_failed,step_lost --since 10m -f").is_ok());
+        assert!(parse("submit g --demo-fault hotel_agent=fully_booked --watch").is_ok());
     }
 
     #[test]

@@ -46,6 +46,9 @@ pub enum PlanCommand {
         form: GraphForm,
     },
     /// Checks a plan file and names every issue; runs nothing.
+    ///
+    /// Needs no server. One that is named (`--server`, GOALMILL_SERVER) checks it with its own limits, and routes the
+    /// steps for `auto`.
     Validate {
         /// A plan as YAML or JSON; `-` for standard input.
         file: String,
@@ -128,6 +131,12 @@ pub enum StepCommand {
     Reject(StepRef),
 }
 
+/// A language that a worker can be begun in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Language {
+    Python,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum AgentCommand {
     /// Lists the agent types that are known.
@@ -136,6 +145,17 @@ pub enum AgentCommand {
     Get {
         /// The agent type.
         agent_type: String,
+    },
+    /// Writes a worker of your own to begin with: a file to change and run.
+    Init {
+        /// The agent type.
+        agent_type: String,
+        /// What to write it in.
+        #[arg(long, value_name = "LANGUAGE", default_value = "python")]
+        lang: Language,
+        /// Where to put it; a new directory of that name unless told.
+        #[arg(long, value_name = "DIR")]
+        dir: Option<std::path::PathBuf>,
     },
     /// Registers an agent type, or changes it.
     Register {
@@ -162,6 +182,16 @@ pub enum QueueCommand {
         #[arg(long, value_name = "N")]
         count: Option<u32>,
     },
+    /// Puts nothing new on a queue; what is on it is still taken.
+    Pause {
+        /// The agent type.
+        agent_type: String,
+    },
+    /// Lets a paused queue go on.
+    Resume {
+        /// The agent type.
+        agent_type: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -171,6 +201,28 @@ pub enum DeadCommand {
         /// Only of this agent type.
         agent_type: Option<String>,
     },
+    /// Does tasks once more, each as a plan of its own, and drops their letters.
+    ///
+    /// The plans that they came from have gone on, or ended, without them: those stay as they are.
+    Retry(Letters),
+    /// Drops dead letters.
+    Discard(Letters),
+}
+
+/// Which dead letters.
+#[derive(Args, Debug)]
+pub struct Letters {
+    /// The agent type.
+    pub agent_type: String,
+    /// The letters, as `goalmill dead list` names them.
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    pub entry: Vec<String>,
+    /// All letters of the agent type that `dead list` shows.
+    #[arg(long)]
+    pub all: bool,
+    /// Does not ask.
+    #[arg(short, long)]
+    pub yes: bool,
 }
 
 fn status(text: &str) -> Result<PlanStatus, String> {

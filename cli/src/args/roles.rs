@@ -93,7 +93,8 @@ pub struct SchedulerArgs {
     goalmill worker --demo                          serves the demo agents\n  \
     goalmill worker --demo --agents sleep --slots 64\n  \
     goalmill worker --config worker.toml --agents hotel_agent,flight_agent\n  \
-    goalmill worker list                            lists the workers that run"
+    goalmill worker list                            lists the workers that run\n  \
+    goalmill worker drain host-a1b2c3d4 --wait      lets one end"
 )]
 pub struct WorkerArgs {
     #[command(flatten)]
@@ -128,4 +129,17 @@ pub struct WorkerRunArgs {
 pub enum WorkerCommand {
     /// Lists the workers that run.
     List,
+    /// Lets a worker finish what it has and end.
+    ///
+    /// It takes nothing new from its next heartbeat on. Workers in other languages need not listen to this.
+    Drain {
+        /// The worker: its id, or a unique beginning or end of it.
+        worker: String,
+        /// Waits until it has ended.
+        #[arg(long)]
+        wait: bool,
+        /// Gives up waiting after so long (exit code 6); the worker goes on draining.
+        #[arg(long, value_name = "DURATION", value_parser = super::duration, requires = "wait")]
+        timeout: Option<std::time::Duration>,
+    },
 }

@@ -63,6 +63,9 @@ pub struct SubmitArgs {
     /// The plan ends within so long.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub deadline: Option<Duration>,
+    /// Lets a demo agent fail: `hotel_agent=fully_booked`. Real agents do not listen to it.
+    #[arg(long, value_name = "AGENT=FAULT", value_parser = fault)]
+    pub demo_fault: Vec<(String, String)>,
     /// Plans and prices the goal; runs nothing.
     #[arg(long, conflicts_with_all = ["wait", "watch", "redis"])]
     pub dry_run: bool,
@@ -103,8 +106,13 @@ pub struct ReplayArgs {
 
 /// Checks the installation and says what to mend.
 #[derive(Args, Debug)]
-#[command(after_help = "Exit code 1 when there is a problem; warnings alone give 0.")]
+#[command(
+    after_help = "Exit code 1 when there is a problem; warnings alone give 0.\n\nExamples:\n  goalmill doctor\n  goalmill doctor --wait 30s -q"
+)]
 pub struct DoctorArgs {
+    /// Looks again until there is no problem, for so long at most.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub wait: Option<Duration>,
     /// Checks this Redis instead of the settings' one.
     #[arg(long, value_name = "URL", env = "GOALMILL_REDIS_URL", hide_env_values = true)]
     pub redis: Option<String>,
@@ -166,4 +174,9 @@ pub struct WfformatArgs {
 #[command(after_help = "Example:\n  goalmill completions bash > ~/.local/share/bash-completion/completions/goalmill")]
 pub struct CompletionsArgs {
     pub shell: Shell,
+}
+
+fn fault(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=').filter(|(agent, fault)| !agent.is_empty() && !fault.is_empty());
+    parts.map(|(agent, fault)| (agent.to_owned(), fault.to_owned())).ok_or_else(|| "it must be AGENT=FAULT".into())
 }

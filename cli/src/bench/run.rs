@@ -117,10 +117,10 @@ impl Bench {
             async move { self.broker.submit(&fields).await }
         });
         stream::iter(sent).buffer_unordered(SUBMITTING).try_for_each(async |_| Ok(())).await?;
-        self.await_statuses(&ids).await?;
+        self.await_ends(&ids).await?;
         let mut ended_ms = begun_ms;
         for (id, plan) in ids.iter().zip(plans) {
-            ended_ms = ended_ms.max(self.await_end(id, plan.steps.len()).await?);
+            ended_ms = ended_ms.max(self.ended_ms(id, plan.steps.len()).await?);
         }
         let seconds = ended_ms.saturating_sub(begun_ms).max(1) as f64 / 1_000.0;
         Ok(Run { ids, seconds })
@@ -137,7 +137,7 @@ impl Bench {
     }
 
     /// Waits until every plan is final, with as few reads as will do: they are made by the Redis that is measured.
-    async fn await_statuses(&self, ids: &[PlanId]) -> Result<()> {
+    async fn await_ends(&self, ids: &[PlanId]) -> Result<()> {
         let begun = Instant::now();
         let mut left: VecDeque<PlanId> = ids.iter().cloned().collect();
         while !left.is_empty() {
@@ -155,23 +155,15 @@ impl Bench {
         Ok(())
     }
 
-    /// Waits until a plan is final; returns when it was, Unix milliseconds.
-    async fn await_end(&self, id: &PlanId, steps: usize) -> Result<u64> {
-        let begun = Instant::now();
-        loop {
-            let summary = self.broker.summary(id).await?;
-            if let Some(finished) = summary.get("finished").and_then(|text| clock::parse_rfc3339(text)) {
-                let status = summary.get("status").map_or("", String::as_str);
-                if status != "completed" {
-                    bail!("plan {id} of {steps} steps ended as {status}");
-                }
-                return Ok(finished);
-            }
-            if begun.elapsed() > LIMIT {
-                bail!("plan {id} has not ended: {summary:?}");
-            }
-            tokio::time::sleep(LOOK).await;
+    /// When a final plan ended, Unix milliseconds.
+    async fn ended_ms(&self, id: &PlanId, steps: usize) -> Result<u64> {
+        let summary = self.broker.summary(id).await?;
+        let status = summary.get("status").map_or("", String::as_str);
+        if status != PlanStatus::Completed.as_str() {
+            bail!("plan {id} of {steps} steps ended as {status}");
         }
+        let finished = summary.get("finished").and_then(|text| clock::parse_rfc3339(text));
+        finished.with_context(|| format!("plan {id} does not say when it ended"))
     }
 
     /// From submitting a plan of one step to its handler running, on an otherwise idle system.
@@ -184,7 +176,7 @@ impl Bench {
             let fields = submission.fields();
             let begun_us = clock::unix_us();
             self.broker.submit(&fields).await?;
-            self.await_end(&id, 1).await?;
+            self.await_ends(std::slice::from_ref(&id)).await?;
             let stamps = self.stamps(&id).await?;
             micros.extend(stamps.values().map(|(started_us, _)| started_us.saturating_sub(begun_us)));
         }

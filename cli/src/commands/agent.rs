@@ -1,11 +1,16 @@
 //! `agent`: agent types, their registration, and the router.
 
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+
 use goalmill_common::agent::Agent;
 use goalmill_common::event::RouteCandidate;
 use goalmill_common::view::Page;
+use serde_json::json;
 
-use super::{Context, input};
-use crate::args::AgentCommand;
+use super::{Context, checked_id, input};
+use crate::args::{AgentCommand, Language};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Paint, Table, Tone, yaml};
 use crate::watch::short;
@@ -25,6 +30,7 @@ pub async fn run(context: &Context, command: AgentCommand) -> Outcome {
             })?;
             screen.show(agent, &agent_type, |_| yaml(agent))?;
         }
+        AgentCommand::Init { agent_type, lang, dir } => init(context, &agent_type, lang, dir)?,
         AgentCommand::Register { file } => {
             let value = input::value(&file)?;
             let agent: Agent = serde_json::from_value(value).map_err(|error| {
@@ -40,6 +46,27 @@ pub async fn run(context: &Context, command: AgentCommand) -> Outcome {
         }
     }
     Ok(Exit::Done)
+}
+
+/// A worker without any package but `redis`: the protocol's example.
+const PYTHON: &str = include_str!("../../../docs/examples/worker.py");
+
+fn init(context: &Context, agent_type: &str, lang: Language, dir: Option<PathBuf>) -> Result<(), Failed> {
+    checked_id("agent type", agent_type)?;
+    let Language::Python = lang;
+    let dir = dir.unwrap_or_else(|| PathBuf::from(agent_type));
+    std::fs::create_dir_all(&dir)?;
+    let path = dir.join("worker.py");
+    let mut file = File::create_new(&path).map_err(|error| {
+        Failed::other(format!("`{}` cannot be made: {error}", path.display())).help("name another place: --dir DIR")
+    })?;
+    file.write_all(PYTHON.as_bytes())?;
+    let path = path.display().to_string();
+    let run = format!("python {path} {agent_type} redis://127.0.0.1:6379");
+    let made = json!({ "agent_type": agent_type, "file": path, "run": run });
+    context
+        .screen
+        .show(&made, &path, |_| format!("{path} is written\n  change `work` in it, then: pip install redis && {run}"))
 }
 
 fn list(page: &Page<Agent>, paint: Paint) -> String {

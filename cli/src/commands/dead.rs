@@ -1,17 +1,28 @@
-//! `dead`: tasks that were given up on.
+//! `dead`: tasks that were given up on: lists them, runs them again, drops them.
 
+use std::io::{IsTerminal, Write};
+
+use goalmill_common::id::PlanId;
 use goalmill_common::view::Page;
+use serde::Serialize;
 use serde_json::Value;
 
 use super::{Context, checked_id};
-use crate::args::DeadCommand;
-use crate::exit::{Exit, Outcome};
+use crate::args::{DeadCommand, Letters};
+use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Paint, Table};
 use crate::watch::short;
 
 pub async fn run(context: &Context, command: DeadCommand) -> Outcome {
+    match command {
+        DeadCommand::List { agent_type } => list(context, agent_type).await,
+        DeadCommand::Retry(letters) => each(context, &letters, "retry").await,
+        DeadCommand::Discard(letters) => each(context, &letters, "discard").await,
+    }
+}
+
+async fn list(context: &Context, agent_type: Option<String>) -> Outcome {
     let Context { screen, client, .. } = context;
-    let DeadCommand::List { agent_type } = command;
     let agent_types = match agent_type {
         Some(agent_type) => {
             checked_id("agent type", &agent_type)?;
@@ -31,15 +42,86 @@ pub async fn run(context: &Context, command: DeadCommand) -> Outcome {
         items.extend(client.dead_letters(agent_type).await?.items);
     }
     let page = Page { items, next: None };
-    screen.list(&page, &page.items, |letter| text(letter, "id"), |paint| people(&page, paint))?;
+    screen.list(&page, &page.items, |letter| text(letter, "entry"), |paint| people(&page, paint))?;
     Ok(Exit::Done)
 }
 
+/// What became of one letter.
+#[derive(Serialize)]
+struct Done {
+    agent_type: String,
+    entry: String,
+    /// The plan that does the task again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan_id: Option<PlanId>,
+}
+
+async fn each(context: &Context, letters: &Letters, verb: &str) -> Outcome {
+    let Context { screen, client, .. } = context;
+    let agent_type = letters.agent_type.as_str();
+    checked_id("agent type", agent_type)?;
+    let entries = if letters.all {
+        let listed = client.dead_letters(agent_type).await?.items;
+        let entries: Vec<String> = listed.iter().map(|letter| text(letter, "entry")).collect();
+        if !entries.is_empty() && !letters.yes {
+            confirm(&format!("{verb} {} dead letters of {agent_type}", entries.len()))?;
+        }
+        entries
+    } else {
+        letters.entry.iter().try_for_each(|entry| checked_id("dead letter", entry))?;
+        letters.entry.clone()
+    };
+    let mut done = Vec::new();
+    for entry in entries {
+        let plan_id = match verb {
+            "retry" => Some(client.retry_letter(agent_type, &entry).await.map_err(with_help(agent_type))?.plan_id),
+            _ => {
+                client.discard_letter(agent_type, &entry).await.map_err(with_help(agent_type))?;
+                None
+            }
+        };
+        done.push(Done { agent_type: agent_type.to_owned(), entry, plan_id });
+    }
+    let name = |done: &Done| done.plan_id.as_ref().map_or_else(|| done.entry.clone(), ToString::to_string);
+    screen.list(&done, &done, name, |_| match done.len() {
+        0 => format!("{agent_type} has no dead letters"),
+        _ => done.iter().map(line).collect(),
+    })?;
+    Ok(Exit::Done)
+}
+
+fn line(done: &Done) -> String {
+    match &done.plan_id {
+        Some(plan) => format!("{} is done again as plan {plan}\n  watch it: goalmill watch {plan}\n", done.entry),
+        None => format!("{} is dropped\n", done.entry),
+    }
+}
+
+fn with_help(agent_type: &str) -> impl Fn(Failed) -> Failed {
+    move |failed| match failed.exit {
+        Exit::NotFound => failed.help(format!("list them: goalmill dead list {agent_type}")),
+        _ => failed,
+    }
+}
+
+/// Asks on a terminal; elsewhere `--yes` must be given.
+fn confirm(what: &str) -> Result<(), Failed> {
+    let refused = || Failed::new(Exit::Usage, format!("not done: {what}")).help("say so: --yes");
+    if !std::io::stdin().is_terminal() {
+        return Err(refused());
+    }
+    drop(write!(std::io::stderr(), "{what}? [y/N] "));
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { Err(refused()) }
+}
+
 fn people(page: &Page<Value>, paint: Paint) -> String {
-    let mut table = Table::new(&["AGENT", "PLAN", "STEP", "ATTEMPT", "CODE", "REASON"]).right(&[3]);
+    let mut table = Table::new(&["AGENT", "LETTER", "PLAN", "STEP", "ATTEMPT", "CODE", "REASON"]).right(&[4]);
     for letter in &page.items {
         table.row([
             text(letter, "agent_type"),
+            text(letter, "entry"),
             text(letter, "plan"),
             text(letter, "step"),
             text(letter, "attempt"),

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::Context;
 use crate::args::{EventsArgs, Format};
 use crate::exit::{Exit, Failed, Outcome};
-use crate::output::{Screen, Tone};
+use crate::output::{Paint, Screen, Tone};
 use crate::watch::{Follow, Source, short};
 
 /// Events asked for at once.
@@ -78,12 +78,12 @@ fn is_last(record: &Record) -> bool {
 
 /// The fields that are looked at; the rest of a line is passed on as it came.
 #[derive(Deserialize)]
-struct Head<'a> {
-    seq: u64,
+pub struct Head<'a> {
+    pub seq: u64,
     #[serde(rename = "type")]
-    type_name: &'a str,
+    pub type_name: &'a str,
     #[serde(default)]
-    time: &'a str,
+    pub time: &'a str,
     #[serde(default)]
     step_id: Option<&'a str>,
     #[serde(default)]
@@ -94,7 +94,7 @@ struct Head<'a> {
     data: Option<&'a serde_json::value::RawValue>,
 }
 
-fn head(line: &str) -> Result<Head<'_>, Failed> {
+pub fn head(line: &str) -> Result<Head<'_>, Failed> {
     serde_json::from_str(line).map_err(|error| Failed::other(format!("the event `{line}` cannot be read: {error}")))
 }
 
@@ -108,25 +108,26 @@ fn print_line(screen: &Screen, line: &str) -> Result<(), Failed> {
     match screen.format {
         Format::Json | Format::Jsonl | Format::Yaml => screen.line(line),
         Format::Name => screen.line(head(line)?.type_name),
-        Format::Table => {
-            let head = head(line)?;
-            let paint = screen.paint;
-            let clock = head.time.get(11..23).unwrap_or(head.time);
-            let step = match (head.step_id, head.attempt) {
-                (Some(step), Some(attempt)) => format!("{step}#{attempt}"),
-                (Some(step), None) => step.to_owned(),
-                (None, _) => String::new(),
-            };
-            let actor = head.actor.map(|actor| format!("by {actor} ")).unwrap_or_default();
-            let data = head.data.map(|data| short(data.get())).unwrap_or_default();
-            let text = format!(
-                "{:>5}  {}  {:<18} {step:<20} {}",
-                head.seq,
-                paint.tone(Tone::Dim, clock),
-                head.type_name,
-                paint.tone(Tone::Dim, format!("{actor}{data}"))
-            );
-            screen.line(text.trim_end())
-        }
+        Format::Table => screen.line(event_text(&head(line)?, screen.paint)),
     }
+}
+
+/// One event as a line for people.
+pub fn event_text(head: &Head<'_>, paint: Paint) -> String {
+    let clock = head.time.get(11..23).unwrap_or(head.time);
+    let step = match (head.step_id, head.attempt) {
+        (Some(step), Some(attempt)) => format!("{step}#{attempt}"),
+        (Some(step), None) => step.to_owned(),
+        (None, _) => String::new(),
+    };
+    let actor = head.actor.map(|actor| format!("by {actor} ")).unwrap_or_default();
+    let data = head.data.map(|data| short(data.get())).unwrap_or_default();
+    let text = format!(
+        "{:>5}  {}  {:<18} {step:<20} {}",
+        head.seq,
+        paint.tone(Tone::Dim, clock),
+        head.type_name,
+        paint.tone(Tone::Dim, format!("{actor}{data}"))
+    );
+    text.trim_end().to_owned()
 }

@@ -8,17 +8,19 @@ mod explain;
 mod graph;
 mod import;
 mod input;
+mod logs;
 mod plan;
 mod queue;
 mod results;
 mod schema;
 mod step;
 mod submit;
+mod validate;
 mod worker;
 
 use goalmill_common::clock::Clock;
 
-use crate::args::{Cli, Command, Format, ImportCommand, WorkerCommand};
+use crate::args::{Cli, Command, Format, ImportCommand, SERVER, WorkerCommand};
 use crate::client::Client;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::Screen;
@@ -32,17 +34,24 @@ pub use results::show_results;
 pub struct Context {
     pub screen: Screen,
     pub client: Client,
+    /// Whether a server was named.
+    pub asked: bool,
     pub clock: Clock,
 }
 
 /// Does what the command line says.
 pub async fn run(cli: Cli, screen: Screen) -> Outcome {
-    let context = Context { client: Client::new(&cli.globals.server)?, screen, clock: Clock::system() };
+    let asked = cli.globals.server.is_some();
+    let server = cli.globals.server.as_deref().unwrap_or(SERVER);
+    let context = Context { client: Client::new(server)?, asked, screen, clock: Clock::system() };
     match cli.command {
         Command::Dev(args) => roles::dev::run(&context.screen, &args).await,
         Command::Scheduler(args) => roles::scheduler::run(&context.screen, &args).await,
         Command::Worker(args) => match args.command {
             Some(WorkerCommand::List) => worker::list(&context).await,
+            Some(WorkerCommand::Drain { worker, wait, timeout }) => {
+                worker::drain(&context, &worker, wait, timeout).await
+            }
             None => roles::worker::run(&args.run).await,
         },
         Command::Submit(args) => submit::goal(&context, &args).await,
@@ -52,6 +61,7 @@ pub async fn run(cli: Cli, screen: Screen) -> Outcome {
         Command::Step(command) => step::run(&context, command).await,
         Command::Explain(args) => explain::run(&context, &args).await,
         Command::Events(args) => events::run(&context, &args).await,
+        Command::Logs(args) => logs::run(&context, &args).await,
         Command::Agent(command) => agent::run(&context, command).await,
         Command::Queue(command) => queue::run(&context, command).await,
         Command::Dead(command) => dead::run(&context, command).await,

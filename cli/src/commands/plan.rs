@@ -4,7 +4,7 @@ use goalmill_common::clock::Clock;
 use goalmill_common::problem::Issue;
 use goalmill_common::view::{Page, PlanSummary, PlanView, Preview};
 
-use super::{Context, graph, input, show_results};
+use super::{Context, graph, show_results};
 use crate::args::{Format, PlanCommand, Reasoned};
 use crate::client::PlanQuery;
 use crate::exit::{Exit, Failed, Outcome};
@@ -12,7 +12,7 @@ use crate::output::{Paint, Screen, Table, Tone, age, mark, plan_tone, step_tone,
 use crate::watch::{note, short};
 
 pub async fn run(context: &Context, command: PlanCommand) -> Outcome {
-    let Context { screen, client, clock } = context;
+    let Context { screen, client, clock, .. } = context;
     match command {
         PlanCommand::List { status, limit, cursor } => {
             let page = client.plans(&PlanQuery { limit, cursor, status }).await?;
@@ -23,11 +23,7 @@ pub async fn run(context: &Context, command: PlanCommand) -> Outcome {
             screen.show(&view, view.summary.plan_id.as_str(), |paint| people(&view, clock, paint))?;
         }
         PlanCommand::Show { plan, form } => graph::show(context, &plan, form).await?,
-        PlanCommand::Validate { file } => {
-            let preview = client.validate(&input::document(&file)?).await?;
-            show_preview(screen, &preview)?;
-            return Ok(if preview.valid { Exit::Done } else { Exit::InvalidInput });
-        }
+        PlanCommand::Validate { file } => return super::validate::run(context, &file).await,
         PlanCommand::Preview { goal } => {
             let preview = client.preview(&serde_json::json!({ "description": goal })).await?;
             show_preview(screen, &preview)?;

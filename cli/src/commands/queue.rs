@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use goalmill_common::view::{Page, QueueView};
 
-use super::Context;
+use super::{Context, checked_id};
 use crate::args::QueueCommand;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Paint, Table, Tone};
@@ -15,9 +15,24 @@ const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 pub async fn run(context: &Context, command: QueueCommand) -> Outcome {
     match command {
         QueueCommand::List => show(context, &context.client.queues().await?)?,
+        QueueCommand::Pause { agent_type } => steer(context, &agent_type, "pause").await?,
+        QueueCommand::Resume { agent_type } => steer(context, &agent_type, "resume").await?,
         QueueCommand::Top { interval, count } => return top(context, interval, count).await,
     }
     Ok(Exit::Done)
+}
+
+async fn steer(context: &Context, agent_type: &str, verb: &str) -> Result<(), Failed> {
+    checked_id("agent type", agent_type)?;
+    let queue = context.client.steer_queue(agent_type, verb).await?;
+    context.screen.show(&queue, agent_type, |_| {
+        if queue.paused {
+            let on_it = queue.waiting;
+            format!("{agent_type} is paused; {on_it} tasks are on the queue and will be taken\n  go on: goalmill queue resume {agent_type}")
+        } else {
+            format!("{agent_type} goes on")
+        }
+    })
 }
 
 async fn top(context: &Context, interval: Duration, count: Option<u32>) -> Outcome {
@@ -59,7 +74,11 @@ fn people(page: &Page<QueueView>, paint: Paint) -> String {
             queue.workers.to_string(),
             queue.slots.to_string(),
             if queue.dead_letters > 0 { paint.tone(Tone::Bad, dead) } else { dead },
-            if is_stuck { paint.tone(Tone::Wait, "no worker serves it") } else { String::new() },
+            match (queue.paused, is_stuck) {
+                (true, _) => paint.tone(Tone::Wait, "paused"),
+                (false, true) => paint.tone(Tone::Wait, "no worker serves it"),
+                (false, false) => String::new(),
+            },
         ]);
     }
     table.render(paint, "no queues yet; they come with the first step or worker of an agent type")

@@ -80,6 +80,11 @@ fn goal_of(args: &SubmitArgs, now_ms: u64) -> Result<Value, Failed> {
         })?;
         constraints.insert(name.into(), serde_json::from_str(value).unwrap_or_else(|_| json!(value)));
     }
+    if !args.demo_fault.is_empty() {
+        let faults: Map<String, Value> =
+            args.demo_fault.iter().map(|(agent, fault)| (agent.clone(), json!(fault))).collect();
+        constraints.insert("demo_fault".into(), Value::Object(faults));
+    }
     put(&mut goal, "constraints", constraints);
     let mut budget = object(&mut goal, "budget")?;
     if let Some(cost) = args.max_cost {

@@ -1,18 +1,72 @@
-//! `worker list`: the workers that run.
+//! `worker list` and `drain`: the workers that run.
+
+use std::time::Duration;
 
 use goalmill_common::agent::WorkerBeat;
 use goalmill_common::clock::{Clock, rfc3339};
+use goalmill_common::id::WorkerId;
 use goalmill_common::view::Page;
+use tokio::time::{Instant, sleep};
 
 use super::Context;
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Paint, Table, Tone, age};
 
 pub async fn list(context: &Context) -> Outcome {
-    let Context { screen, client, clock } = context;
+    let Context { screen, client, clock, .. } = context;
     let page = client.workers().await?;
     screen.list(&page, &page.items, |beat| beat.worker.to_string(), |paint| people(&page, clock, paint))?;
     Ok(Exit::Done)
+}
+
+/// How often a draining worker is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+
+pub async fn drain(context: &Context, part: &str, wait: bool, timeout: Option<Duration>) -> Outcome {
+    let Context { screen, client, .. } = context;
+    let worker = find(&client.workers().await?.items, part)?;
+    let beat = client.drain(&worker).await?;
+    let deadline = timeout.map(|timeout| Instant::now() + timeout);
+    while wait && client.workers().await?.items.iter().any(|beat| beat.worker == worker) {
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(Failed::new(Exit::Timeout, format!("worker {worker} has not ended yet; it goes on draining"))
+                .help("look at it: goalmill worker list"));
+        }
+        tokio::select! {
+            () = sleep(LOOK) => {}
+            interrupted = tokio::signal::ctrl_c() => {
+                interrupted?;
+                return Ok(Exit::Interrupted);
+            }
+        }
+    }
+    screen.show(&beat, worker.as_str(), |_| match (wait, beat.busy) {
+        (true, _) => format!("{worker} has ended"),
+        (false, busy) => format!("{worker} drains; it runs {busy} tasks\n  look at it: goalmill worker list"),
+    })?;
+    Ok(Exit::Done)
+}
+
+/// The worker that is called so, or whose id begins or ends so.
+fn find(beats: &[WorkerBeat], part: &str) -> Result<WorkerId, Failed> {
+    if let Some(beat) = beats.iter().find(|beat| beat.worker.as_str() == part) {
+        return Ok(beat.worker.clone());
+    }
+    let means = |beat: &&WorkerBeat| {
+        let id = beat.worker.as_str();
+        !part.is_empty() && (id.starts_with(part) || id.ends_with(part))
+    };
+    let found: Vec<&WorkerBeat> = beats.iter().filter(means).collect();
+    match found.as_slice() {
+        [one] => Ok(one.worker.clone()),
+        [] => Err(Failed::new(Exit::NotFound, format!("no worker is called `{part}`"))
+            .help("list them: goalmill worker list")),
+        [first, second, ..] => Err(Failed::new(
+            Exit::Usage,
+            format!("`{part}` is not unique: it may mean `{}` or `{}`", first.worker, second.worker),
+        )
+        .help("give more of the id")),
+    }
 }
 
 fn people(page: &Page<WorkerBeat>, clock: &Clock, paint: Paint) -> String {
@@ -33,4 +87,26 @@ fn people(page: &Page<WorkerBeat>, clock: &Clock, paint: Paint) -> String {
         ]);
     }
     table.render(paint, "no workers; start one: goalmill worker --demo")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_is_found_by_a_unique_part_of_its_id() {
+        let beat = |id: &str| -> WorkerBeat {
+            serde_json::from_value(serde_json::json!({
+                "worker": id, "agents": [], "slots": 1, "busy": 0, "draining": false, "version": "0", "host": "h",
+                "started_ms": 0, "seen_ms": 0,
+            }))
+            .expect("it is a heartbeat")
+        };
+        let beats = [beat("host-aa"), beat("host-ab"), beat("host")];
+        assert_eq!(find(&beats, "ab").expect("it is unique").as_str(), "host-ab");
+        assert_eq!(find(&beats, "host").expect("it is a whole id").as_str(), "host");
+        assert_eq!(find(&beats, "host-").expect_err("it may be two").exit, Exit::Usage);
+        assert_eq!(find(&beats, "x").expect_err("there is none").exit, Exit::NotFound);
+        assert_eq!(find(&beats, "").expect_err("it says nothing").exit, Exit::NotFound);
+    }
 }

@@ -33,14 +33,17 @@ pub async fn run(args: &WorkerRunArgs) -> Outcome {
     restrict(&mut settings, &mut executors, &args.agents)?;
     let mut signals = Signals::listen()?;
     let broker = goalmill_broker::redis::connect(&loaded.settings.redis).await?;
-    let options = Options { settings, broker, clock: Clock::system(), random: Random::system(), executors };
+    let (limits, clock, random) = (loaded.settings.limits, Clock::system(), Random::system());
+    let options = Options { settings, limits, broker, clock, random, executors };
     let running = goalmill_worker::start(options).await.map_err(failed)?;
     info!("worker {} runs", running.id());
     if let Some(address) = running.address() {
         info!("health and metrics are at http://{address}");
     }
-    signals.next().await;
-    info!("draining; a second signal hands everything back at once");
+    tokio::select! {
+        () = signals.next() => info!("draining; a second signal hands everything back at once"),
+        () = running.draining() => info!("draining, as was asked; a signal hands everything back at once"),
+    }
     end(&running, &mut signals).await;
     info!("worker {} has ended", running.id());
     Ok(Exit::Done)

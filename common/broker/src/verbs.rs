@@ -1,6 +1,6 @@
 //! The verbs: all that the rest of Goalmill may ask of a back end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -208,6 +208,9 @@ pub trait Broker: Send + Sync + 'static {
     async fn trim(&self, agent_type: &AgentType) -> Result<()>;
     /// Every task stream.
     async fn queues(&self) -> Result<Vec<QueueState>>;
+    /// Marks a queue as one that gets nothing new, or takes the mark away. Schedulers look; what is on it stays.
+    async fn pause_queue(&self, agent_type: &AgentType, paused: bool) -> Result<()>;
+    async fn paused_queues(&self) -> Result<BTreeSet<AgentType>>;
 
     // --- cancellation -----------------------------------------------------------------------------
 
@@ -223,8 +226,11 @@ pub trait Broker: Send + Sync + 'static {
     async fn agents(&self) -> Result<Vec<Agent>>;
     /// Records a worker's heartbeat at the back end's time.
     async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()>;
-    /// A worker said good-bye.
+    /// A worker said good-bye; a request to drain is done with.
     async fn forget_worker(&self, worker: &WorkerId) -> Result<()>;
+    /// Asks a worker to drain; it looks with each heartbeat. Forgotten after 24 h.
+    async fn request_drain(&self, worker: &WorkerId) -> Result<()>;
+    async fn drain_requested(&self, worker: &WorkerId) -> Result<bool>;
     /// Workers seen in the last `within_ms`.
     async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>>;
     /// Records a scheduler's heartbeat and returns those seen in the last `within_ms`, sorted.
@@ -237,6 +243,8 @@ pub trait Broker: Send + Sync + 'static {
     async fn bury(&self, letter: &DeadLetter) -> Result<()>;
     /// The newest dead letters of an agent type.
     async fn dead_letters(&self, agent_type: &AgentType, limit: usize) -> Result<Vec<(EntryId, DeadLetter)>>;
+    /// Drops a dead letter; `false` when it is not there (any more).
+    async fn discard_dead_letter(&self, agent_type: &AgentType, entry: &EntryId) -> Result<bool>;
     /// Keeps a payload under `key` for `ttl_ms`.
     async fn put_blob(&self, key: &str, bytes: &[u8], ttl_ms: u64) -> Result<()>;
     async fn get_blob(&self, key: &str) -> Result<Option<Vec<u8>>>;

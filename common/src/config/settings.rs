@@ -107,11 +107,29 @@ pub struct ApiSettings {
     pub answer_ms: u64,
     /// Event streams open at once.
     pub streams_max: usize,
+    /// Milliseconds a client may take to send a request's head, and to send the next one on an open connection.
+    pub head_ms: u64,
+    /// Milliseconds a client may take to send a request's body.
+    pub body_ms: u64,
+    /// Host names that requests may name besides `localhost` and addresses. Without any, every name is taken, unless
+    /// the API listens on a loopback address: a page that has its name resolve to that could else read everything.
+    pub hosts: Vec<String>,
+    /// Origins (`https://goalmill.example`) of pages that may call, besides the API's own: for a proxy that changes `Host`.
+    pub origins: Vec<String>,
 }
 
 impl Default for ApiSettings {
     fn default() -> Self {
-        Self { listen: "127.0.0.1:8080".into(), body_bytes_max: 8 << 20, answer_ms: 10_000, streams_max: 2_000 }
+        Self {
+            listen: "127.0.0.1:8080".into(),
+            body_bytes_max: 8 << 20,
+            answer_ms: 10_000,
+            streams_max: 2_000,
+            head_ms: 15_000,
+            body_ms: 30_000,
+            hosts: Vec::new(),
+            origins: Vec::new(),
+        }
     }
 }
 
@@ -215,6 +233,8 @@ impl Settings {
             (s.window_min > 0, "scheduler.window_min > 0"),
             (s.inbox_batch > 0, "scheduler.inbox_batch > 0"),
             (w.slots > 0, "worker.slots > 0"),
+            (self.api.head_ms > 0, "api.head_ms > 0"),
+            (self.api.body_ms > 0, "api.body_ms > 0"),
             (w.heartbeat_ms > 0, "worker.heartbeat_ms > 0"),
             (s.task_lease_ms > 2 * w.lease_margin_ms, "scheduler.task_lease_ms > 2 * worker.lease_margin_ms"),
             (self.redis.pool_size > 0, "redis.pool_size > 0"),

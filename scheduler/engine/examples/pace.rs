@@ -98,26 +98,8 @@ fn take(decision: Decision, ready: &mut Vec<goalmill_engine::StepIndex>, tasks: 
 }
 
 fn done(task: Task) -> Report {
-    Report {
-        plan: task.plan,
-        step: task.step,
-        attempt: task.attempt,
-        token: task.token,
-        agent_type: task.agent_type,
-        entry: "1-0".into(),
-        worker: "w".into(),
-        what: What::Completed,
-        started_ms: None,
-        finished_ms: None,
-        outputs: Some(Json::empty_object()),
-        failure: None,
-        progress: None,
-        message: None,
-        cost: None,
-        tokens: None,
-        adjustments: None,
-        sub_plan: None,
-    }
+    let head = Report::on(&task, task.agent_type.clone(), "1-0".into(), "w".into(), What::Completed);
+    Report { outputs: Some(Json::empty_object()), ..head }
 }
 
 /// Resident bytes of this process; 0 where the system does not tell.

@@ -14,7 +14,36 @@ use goalmill_common::task::Task;
 use crate::decide::Turn;
 use crate::graph::to_usize;
 use crate::mutant::{Mutant, is_on};
-use crate::{Effect, Rejection, StepIndex, check, render};
+use crate::{Context, Effect, PlanState, Rejection, StepIndex, check, render};
+
+impl PlanState {
+    /// The task of a step's last attempt, as it went to its worker; or why its inputs cannot be made (any more).
+    pub fn task(&self, i: StepIndex, context: &Context) -> Option<Result<Task, Failure>> {
+        let agent_type = self.queue(i)?.clone();
+        let inputs = render::inputs(self, i.0, &context.limits);
+        Some(inputs.map(|inputs| self.task_of(i, agent_type, inputs, context)))
+    }
+
+    fn task_of(&self, i: StepIndex, agent_type: AgentType, inputs: Json, context: &Context) -> Task {
+        let (spec, step) = (&self.plan.steps[to_usize(i.0)], &self.steps[to_usize(i.0)]);
+        let accepted = self.accepted().expect("a plan with steps was accepted");
+        let other = spec.fallback.as_ref().filter(|_| step.fallback).and_then(|fallback| fallback.action.as_ref());
+        Task {
+            plan: accepted.plan_id.clone(),
+            step: spec.id.clone(),
+            attempt: step.attempt,
+            token: self.token(i).expect("the step exists"),
+            agent_type,
+            action: other.unwrap_or(&spec.action).clone(),
+            inputs,
+            timeout_ms: spec.timeout_ms.min(context.limits.timeout_ms_max),
+            lease_ms: context.task_lease_ms,
+            reply: context.reply.clone(),
+            idempotency_key: format!("{}:{}", accepted.plan_id, spec.id),
+            traceparent: accepted.traceparent.clone(),
+        }
+    }
+}
 
 impl Turn<'_> {
     /// Sends a ready step's next attempt out, or fails the step when its inputs cannot be made.
@@ -37,28 +66,8 @@ impl Turn<'_> {
         let due_ms = self.after(self.context.limits.queue_ms_max);
         let queued = StepQueued { agent_type: agent_type.clone(), due_ms };
         self.emit_next(i.0, StepEvent::Queued(Box::new(queued)));
-        let task = self.task(i, agent_type, inputs);
+        let task = self.state.task_of(i, agent_type, inputs, self.context);
         self.effects.push(Effect::Send(Box::new(task)));
-    }
-
-    fn task(&self, i: StepIndex, agent_type: AgentType, inputs: Json) -> Task {
-        let (spec, step) = (&self.state.plan.steps[to_usize(i.0)], &self.state.steps[to_usize(i.0)]);
-        let accepted = self.state.accepted().expect("a plan with steps was accepted");
-        let other = spec.fallback.as_ref().filter(|_| step.fallback).and_then(|fallback| fallback.action.as_ref());
-        Task {
-            plan: accepted.plan_id.clone(),
-            step: spec.id.clone(),
-            attempt: step.attempt,
-            token: self.state.token(i).expect("the step exists"),
-            agent_type,
-            action: other.unwrap_or(&spec.action).clone(),
-            inputs,
-            timeout_ms: spec.timeout_ms.min(self.context.limits.timeout_ms_max),
-            lease_ms: self.context.task_lease_ms,
-            reply: self.context.reply.clone(),
-            idempotency_key: format!("{}:{}", accepted.plan_id, spec.id),
-            traceparent: accepted.traceparent.clone(),
-        }
     }
 
     /// What a worker says about the current attempt; about any other it is refused.

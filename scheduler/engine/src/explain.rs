@@ -7,6 +7,7 @@ use goalmill_common::view::{Explanation, StepExplanation};
 
 use crate::fail::ASK_USER;
 use crate::graph::{to_u32, to_usize};
+use crate::mend::Surroundings;
 use crate::{PlanState, StepIndex};
 
 /// Longest chain of causes shown.
@@ -15,10 +16,19 @@ const CAUSES_MAX: usize = 10;
 const STEPS_MAX: usize = 100;
 
 impl PlanState {
-    /// Why the plan is not further than it is.
+    /// Why the plan is not further than it is, from the plan alone.
     ///
     /// - `now_ms`: Unix milliseconds; tells how long something has lasted.
     pub fn explain(&self, now_ms: u64) -> Explanation {
+        self.explain_with(now_ms, None)
+    }
+
+    /// The same, by one who has looked at the queues and workers too.
+    pub fn explain_among(&self, now_ms: u64, around: &Surroundings) -> Explanation {
+        self.explain_with(now_ms, Some(around))
+    }
+
+    fn explain_with(&self, now_ms: u64, around: Option<&Surroundings>) -> Explanation {
         let mut open: Vec<u32> = (0..to_u32(self.steps.len())).filter(|i| !self.at(*i).is_final()).collect();
         open.sort_by_key(|i| (rank_of(self.at(*i)), *i));
         open.truncate(STEPS_MAX);
@@ -26,7 +36,7 @@ impl PlanState {
             plan_id: self.id().cloned().unwrap_or_else(|| "".into()),
             status: self.status,
             summary: self.explain_plan(now_ms),
-            steps: open.into_iter().map(|i| self.explain_step(i, now_ms)).collect(),
+            steps: open.into_iter().map(|i| self.explain_step(i, now_ms, around)).collect(),
         }
     }
 
@@ -81,7 +91,7 @@ impl PlanState {
         format!("of {} steps, {}", self.counts.total, parts.join(", "))
     }
 
-    fn explain_step(&self, i: u32, now_ms: u64) -> StepExplanation {
+    fn explain_step(&self, i: u32, now_ms: u64, around: Option<&Surroundings>) -> StepExplanation {
         let mut because = Vec::new();
         let mut root = i;
         for _ in 0..CAUSES_MAX {
@@ -92,7 +102,9 @@ impl PlanState {
             }
         }
         let step_id = self.plan.steps[to_usize(i)].id.clone();
-        StepExplanation { step_id, status: self.at(i), because, mend: self.mend(root) }
+        let root = self.root(root, around);
+        because.extend(root.because);
+        StepExplanation { step_id, status: self.at(i), because, mend: root.mend }
     }
 
     /// The step that this one waits for, if it waits for one: one that failed before one that is open.
@@ -178,36 +190,6 @@ impl PlanState {
         let queue = self.queue(StepIndex(i)).map_or("", |queue| queue.as_str());
         format!("and waits for the queue `{queue}` to have room")
     }
-
-    fn mend(&self, root: u32) -> String {
-        let spec = &self.plan.steps[to_usize(root)];
-        let id = &spec.id;
-        let plan = self.id().map_or("", |plan| plan.as_str());
-        match (self.status, self.at(root)) {
-            (PlanStatus::Paused, _) => format!("resume the plan: `goalmill plan resume {plan}`"),
-            (PlanStatus::Replanning, _) => {
-                "approve to go on without what failed, reject to end the plan, or wait for the planner".into()
-            }
-            (_, StepStatus::AwaitingApproval) => format!("approve or reject step `{id}`"),
-            (_, StepStatus::Queued) => {
-                let queue = self.queue(StepIndex(root)).map_or("", |queue| queue.as_str());
-                format!("start workers for it: `goalmill worker --agents {queue}`")
-            }
-            (_, StepStatus::Retrying) => format!("try it at once: `goalmill step retry {plan} {id}`, or skip it"),
-            (_, StepStatus::Running) => format!("wait, or skip it: `goalmill step skip {plan} {id}`"),
-            (_, StepStatus::Ready) => "wait for room, or start more workers".into(),
-            (
-                _,
-                StepStatus::Pending
-                | StepStatus::Blocked
-                | StepStatus::Completed
-                | StepStatus::Failed
-                | StepStatus::Skipped
-                | StepStatus::Cancelled
-                | StepStatus::Revised,
-            ) => String::new(),
-        }
-    }
 }
 
 /// Order of explaining: what needs somebody first, what waits for other steps last.
@@ -229,7 +211,7 @@ fn rank_of(status: StepStatus) -> u8 {
 }
 
 /// How long something has lasted: `4 s`, `12 min`, `3 h`.
-fn lasted(since_ms: u64, now_ms: u64) -> String {
+pub(crate) fn lasted(since_ms: u64, now_ms: u64) -> String {
     match now_ms.saturating_sub(since_ms) / 1_000 {
         s @ 0..=119 => format!("{s} s"),
         s @ 120..=7_199 => format!("{} min", s / 60),

@@ -39,6 +39,7 @@ mod react;
 
 mod explain;
 mod look;
+mod mend;
 mod view;
 
 pub use apply::{ReplayError, apply};
@@ -46,6 +47,7 @@ pub use command::{Command, Context, Envelope, PlanAnswer, Rejection, Timer};
 pub use decide::decide;
 pub use effect::{Decision, Effect};
 pub use look::StepAt;
+pub use mend::{Serving, Surroundings};
 pub use moves::{plan_move, step_move};
 pub use react::pending;
 pub use state::{PlanState, StepIndex};

@@ -1,9 +1,14 @@
 //! The HTTP interface.
 
 mod answer;
+mod body;
 mod events;
+mod guard;
 mod health;
+mod letters;
+mod listen;
 mod listing;
+mod logs;
 mod plans;
 mod registry;
 mod shape;
@@ -23,6 +28,8 @@ use tokio::net::TcpListener;
 use crate::shard::Loops;
 use crate::site::Site;
 use answer::Refusal;
+use body::BodyLimits;
+use guard::Guard;
 
 /// How often histogram samples are folded.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -38,28 +45,24 @@ pub(crate) struct Api {
 
 /// Serves the API until stopped.
 pub(crate) async fn serve(site: Arc<Site>, loops: Loops, listener: TcpListener) {
-    let stop = site.stop.clone();
-    let body_bytes_max = site.settings.api.body_bytes_max;
+    let settings = &site.settings.api;
+    let (bytes_max, time) = (settings.body_bytes_max, Duration::from_millis(settings.body_ms));
+    let guard = Arc::new(Guard::new(settings, listener.local_addr().ok()));
     let router = routes()
-        .layer(DefaultBodyLimit::max(body_bytes_max))
+        .layer(DefaultBodyLimit::max(bytes_max))
+        .layer(middleware::from_fn_with_state(BodyLimits { bytes_max, time }, body::read))
+        .layer(middleware::from_fn_with_state(guard, guard::guard))
         .layer(middleware::from_fn(shape::shape))
-        .with_state(Api { site, loops, streams: Arc::default() });
-    let served = axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await });
-    if let Err(error) = served.await {
-        tracing::error!("the api has stopped: {error}");
-    }
+        .with_state(Api { site: site.clone(), loops, streams: Arc::default() });
+    listen::listen(site, listener, router).await;
 }
 
 /// Serves `/metrics` until stopped.
 pub(crate) async fn serve_metrics(site: Arc<Site>, listener: TcpListener) {
     let Some(handle) = goalmill_common::telemetry::metrics() else { return };
     site.tasks.spawn(upkeep(site.clone(), handle.clone()));
-    let stop = site.stop.clone();
     let router = Router::new().route("/metrics", get(move || async move { handle.render() }));
-    let served = axum::serve(listener, router).with_graceful_shutdown(async move { stop.cancelled().await });
-    if let Err(error) = served.await {
-        tracing::error!("the metrics endpoint has stopped: {error}");
-    }
+    listen::listen(site, listener, router).await;
 }
 
 fn routes() -> Router<Api> {
@@ -77,8 +80,12 @@ fn routes() -> Router<Api> {
         .route("/v1/agents", get(registry::agents).post(registry::register))
         .route("/v1/agents:route", post(registry::route))
         .route("/v1/workers", get(registry::workers))
+        .route("/v1/workers/{id}", post(registry::act_on_worker))
         .route("/v1/queues", get(registry::queues))
-        .route("/v1/dead-letters/{agent_type}", get(registry::dead_letters))
+        .route("/v1/queues/{agent_type}", post(registry::act_on_queue))
+        .route("/v1/dead-letters/{agent_type}", get(letters::list))
+        .route("/v1/dead-letters/{agent_type}/{entry}", post(letters::act))
+        .route("/v1/logs", get(logs::list))
         .route("/v1/scaling/{agent_type}", get(registry::scaling))
         .route("/v1/schemas/{name}", get(registry::schema))
         .route("/livez", get(health::livez))

@@ -17,8 +17,8 @@ use goalmill_common::wire::Answer as Accepted;
 use goalmill_engine::{PlanState, validate};
 use serde::Deserialize;
 
-use super::Api;
 use super::answer::{self, Refusal};
+use super::{Api, registry};
 use crate::journal::{self, ReadError};
 use crate::{admit, ask, effects};
 
@@ -97,7 +97,7 @@ async fn submit(api: &Api, sent: Sent, goal: Goal, plan: Option<Planned>) -> Res
     Ok(accepted(plan_id, status))
 }
 
-fn accepted(plan_id: PlanId, status: PlanStatus) -> Response {
+pub(super) fn accepted(plan_id: PlanId, status: PlanStatus) -> Response {
     let location = format!("/v1/plans/{plan_id}");
     let body = Json(Accepted::Accepted { plan_id, status });
     (StatusCode::ACCEPTED, [(header::LOCATION, location)], body).into_response()
@@ -108,17 +108,7 @@ pub(crate) async fn validate(State(api): State<Api>, headers: HeaderMap, body: B
     match admit::plan_aside(&api.site, text, answer::format(&headers)?).await {
         Ok(admitted) => Ok(Json(preview_of(admitted.planned))),
         Err(problem) if problem.errors.is_empty() => Err(problem.into()),
-        Err(problem) => Ok(Json(Preview {
-            valid: false,
-            plan: None,
-            issues: problem.errors,
-            warnings: Vec::new(),
-            routes: Vec::new(),
-            planner: "submitted".into(),
-            confidence: 0.0,
-            critical_path_seconds: 0.0,
-            cost: 0.0,
-        })),
+        Err(problem) => Ok(Json(Preview::refused(problem.errors))),
     }
 }
 
@@ -130,18 +120,7 @@ pub(crate) async fn preview(State(api): State<Api>, body: Body) -> Answer<Previe
 
 fn preview_of(planned: Planned) -> Preview {
     let critical_path_seconds = validate::critical_path(&planned.plan);
-    let cost = planned.plan.steps.iter().filter_map(|step| step.estimates.cost).sum();
-    Preview {
-        valid: true,
-        issues: Vec::new(),
-        warnings: planned.warnings,
-        routes: planned.routes,
-        planner: planned.planner,
-        confidence: planned.confidence,
-        plan: Some(planned.plan),
-        critical_path_seconds,
-        cost,
-    }
+    Preview::of(planned, critical_path_seconds)
 }
 
 pub(crate) async fn get(State(api): State<Api>, Path(id): Path<String>) -> Answer<PlanView> {
@@ -162,21 +141,8 @@ pub(crate) async fn results(State(api): State<Api>, Path(id): Path<String>) -> A
 
 pub(crate) async fn explain(State(api): State<Api>, Path(id): Path<String>) -> Answer<Explanation> {
     let state = state(&api, &id).await?;
-    let mut explanation = state.explain(api.site.clock.now_ms());
-    let workers = api.site.directory.workers();
-    for step in &mut explanation.steps {
-        let Some(index) = state.step_index(&step.step_id) else { continue };
-        let Some(queue) = state.queue(index) else { continue };
-        let waits = matches!(
-            step.status,
-            goalmill_common::status::StepStatus::Ready | goalmill_common::status::StepStatus::Queued
-        );
-        if waits && !queue.as_str().is_empty() && !workers.iter().any(|worker| worker.agents.contains(queue)) {
-            step.because.push(format!("no live worker serves `{queue}`"));
-            step.mend = format!("start one: goalmill worker --agents {queue}");
-        }
-    }
-    Ok(Json(explanation))
+    let around = registry::surroundings(&api).await?;
+    Ok(Json(state.explain_among(api.site.clock.now_ms(), &around)))
 }
 
 #[derive(Default, Deserialize)]

@@ -1,4 +1,4 @@
-//! Agents, workers, queues, dead letters, schemas.
+//! Agents, workers, queues, schemas.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use goalmill_broker::BrokerError;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::event::RouteCandidate;
 use goalmill_common::id::{AgentType, is_id};
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::view::{Page, QueueView};
+use goalmill_engine::{Serving, Surroundings};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Api;
 use super::answer::{self, Refusal};
-
-/// Dead letters shown at once.
-const LETTERS: usize = 100;
+use super::plans::unknown_verb;
 
 type Answer<T> = Result<Json<T>, Refusal>;
 
@@ -67,11 +67,50 @@ pub(crate) async fn workers(State(api): State<Api>) -> Answer<Page<WorkerBeat>> 
     Ok(Json(Page { items, next: None }))
 }
 
+/// `POST /v1/workers/{id}:drain`. The worker sees it with its next heartbeat.
+pub(crate) async fn act_on_worker(State(api): State<Api>, Path(address): Path<String>) -> Answer<WorkerBeat> {
+    let (id, verb) = address.rsplit_once(':').unwrap_or((&address, ""));
+    if verb != "drain" {
+        return Err(unknown_verb(verb, "drain"));
+    }
+    let workers = api.site.directory.workers();
+    let beat = workers.iter().find(|worker| worker.worker.as_str() == id).ok_or_else(|| {
+        let detail = format!("no worker `{}` was heard of lately", answer::shown(id));
+        Problem::new(ErrorCode::WorkerNotFound, detail)
+    })?;
+    api.site.broker.request_drain(&beat.worker).await?;
+    Ok(Json(beat.clone()))
+}
+
 pub(crate) async fn queues(State(api): State<Api>) -> Answer<Page<QueueView>> {
-    let served = served(&api);
-    let items = api.site.broker.queues().await?.into_iter().map(|queue| {
-        let (workers, slots) = served.get(&queue.agent_type).copied().unwrap_or_default();
+    Ok(Json(Page { items: views(&api).await?, next: None }))
+}
+
+/// `POST /v1/queues/{agent_type}:pause` and `:resume`.
+pub(crate) async fn act_on_queue(State(api): State<Api>, Path(address): Path<String>) -> Answer<QueueView> {
+    let (name, verb) = address.rsplit_once(':').unwrap_or((&address, ""));
+    let paused = match verb {
+        "pause" => true,
+        "resume" => false,
+        other => return Err(unknown_verb(other, "pause, resume")),
+    };
+    let agent_type = known_form(name.to_owned())?;
+    let found = views(&api).await?.into_iter().find(|queue| queue.agent_type == agent_type);
+    let view = found.ok_or_else(|| {
+        let detail = format!("there is no queue `{agent_type}`; it comes with the first step or worker of that name");
+        Problem::new(ErrorCode::QueueNotFound, detail)
+    })?;
+    api.site.broker.pause_queue(&agent_type, paused).await?;
+    api.site.directory.refresh().await?;
+    Ok(Json(QueueView { paused, ..view }))
+}
+
+async fn views(api: &Api) -> Result<Vec<QueueView>, BrokerError> {
+    let (served, paused) = (served(api), api.site.broker.paused_queues().await?);
+    let views = api.site.broker.queues().await?.into_iter().map(|queue| {
+        let Served { workers, slots, .. } = served.get(&queue.agent_type).copied().unwrap_or_default();
         QueueView {
+            paused: paused.contains(&queue.agent_type),
             agent_type: queue.agent_type,
             waiting: queue.waiting,
             running: queue.pending,
@@ -80,20 +119,44 @@ pub(crate) async fn queues(State(api): State<Api>) -> Answer<Page<QueueView>> {
             dead_letters: queue.dead_letters,
         }
     });
-    Ok(Json(Page { items: items.collect(), next: None }))
+    Ok(views.collect())
 }
 
-/// Live workers and their slots, by agent type.
-fn served(api: &Api) -> BTreeMap<AgentType, (u32, u32)> {
-    let mut served = BTreeMap::<AgentType, (u32, u32)>::new();
-    for worker in api.site.directory.workers().iter() {
+/// Who serves an agent type: live workers that take tasks, their slots, and how many of those are in use.
+#[derive(Clone, Copy, Default)]
+struct Served {
+    workers: u32,
+    slots: u32,
+    busy: u32,
+}
+
+fn served(api: &Api) -> BTreeMap<AgentType, Served> {
+    let mut served = BTreeMap::<AgentType, Served>::new();
+    for worker in api.site.directory.workers().iter().filter(|worker| !worker.draining) {
         for agent_type in &worker.agents {
-            let (count, slots) = served.entry(agent_type.clone()).or_default();
-            *count += 1;
-            *slots += worker.slots;
+            let by = served.entry(agent_type.clone()).or_default();
+            by.workers += 1;
+            by.slots = by.slots.saturating_add(worker.slots);
+            by.busy = by.busy.saturating_add(worker.busy);
         }
     }
     served
+}
+
+/// What explains a plan besides its log.
+pub(super) async fn surroundings(api: &Api) -> Result<Surroundings, BrokerError> {
+    let (mut queues, paused) = (BTreeMap::<AgentType, Serving>::new(), api.site.broker.paused_queues().await?);
+    for (agent_type, Served { workers, slots, busy }) in served(api) {
+        queues.insert(agent_type, Serving { workers, slots, busy, ..Serving::default() });
+    }
+    for queue in api.site.broker.queues().await? {
+        queues.entry(queue.agent_type).or_default().waiting = queue.waiting;
+    }
+    for agent_type in paused {
+        queues.entry(agent_type).or_default().paused = true;
+    }
+    let workers = api.site.directory.workers().iter().map(|worker| worker.worker.clone()).collect();
+    Ok(Surroundings { queues, workers, lease_ms: api.site.settings.scheduler.task_lease_ms })
 }
 
 /// What an autoscaler reads: numbers in any case, zeros for an agent type that has no queue.
@@ -113,34 +176,17 @@ pub(crate) async fn scaling(State(api): State<Api>, Path(agent_type): Path<Strin
     let queues = api.site.broker.queues().await?;
     let queue = queues.into_iter().find(|queue| queue.agent_type == agent_type);
     let (waiting, running) = queue.map_or((0, 0), |queue| (queue.waiting, queue.pending));
-    let (workers, slots) = served(&api).get(&agent_type).copied().unwrap_or_default();
+    let Served { workers, slots, .. } = served(&api).get(&agent_type).copied().unwrap_or_default();
     Ok(Json(Scaling { agent_type, waiting, running, slots, workers, desired_slots: waiting.saturating_add(running) }))
 }
 
 /// An agent type from an address.
-fn known_form(agent_type: String) -> Result<AgentType, Refusal> {
+pub(super) fn known_form(agent_type: String) -> Result<AgentType, Refusal> {
     if is_id(&agent_type) {
         return Ok(agent_type.into());
     }
     let detail = format!("`{}` cannot be an agent type", answer::shown(&agent_type));
     Err(Problem::new(ErrorCode::NotFound, detail).into())
-}
-
-pub(crate) async fn dead_letters(State(api): State<Api>, Path(agent_type): Path<String>) -> Answer<Page<Value>> {
-    let letters = api.site.broker.dead_letters(&known_form(agent_type)?, LETTERS).await?;
-    let items = letters.into_iter().map(|(entry, letter)| {
-        json!({
-            "entry": entry,
-            "agent_type": letter.agent_type,
-            "plan_id": letter.plan,
-            "step_id": letter.step,
-            "attempt": letter.attempt,
-            "code": letter.code,
-            "reason": letter.reason,
-            "task": letter.task,
-        })
-    });
-    Ok(Json(Page { items: items.collect(), next: None }))
 }
 
 pub(crate) async fn schema(Path(name): Path<String>) -> Answer<Value> {

@@ -50,8 +50,22 @@ pub(crate) async fn act(
         "reject" => Verb::RejectStep { step, reason },
         other => return Err(unknown_verb(other, "retry, skip, complete, approve, reject")),
     };
-    tell(&api, &id, because.actor, verb).await?;
+    let retries = matches!(verb, Verb::RetryStep { .. });
+    tell(&api, &id, because.actor, verb)
+        .await
+        .map_err(|refusal| if retries { how_to_retry(refusal, &id) } else { refusal })?;
     view(&api, &id, name).await
+}
+
+/// What is final stays as it is, so that a plan has one outcome; but all of it can be run once more.
+fn how_to_retry(Refusal(mut problem): Refusal, plan: &str) -> Refusal {
+    if matches!(problem.code, ErrorCode::PlanFinal | ErrorCode::NotAllowed) {
+        problem.detail.push_str(&format!(
+            "; a step can be retried while it waits for its next attempt. To run the whole plan again as a new one: \
+             goalmill plan export {plan} | goalmill run -"
+        ));
+    }
+    Refusal(problem)
 }
 
 fn check(because: &Because, payload_bytes_max: usize) -> Result<(), Refusal> {

@@ -457,7 +457,10 @@ impl Owned {
             attempt: step.attempt,
             code: failure.code,
             reason: failure.message,
-            task: step.spec.inputs.text().to_owned(),
+            task: match state.task(index, &self.context)? {
+                Ok(task) => serde_json::to_string(&task).expect("a task always has a JSON text"),
+                Err(_) => String::new(),
+            },
         })
     }
 

@@ -30,7 +30,7 @@ enum Repeated {
 }
 
 /// Every verb of the broker that is not a wait.
-const VERBS: [(&str, Repeated); 38] = [
+const VERBS: [(&str, Repeated); 43] = [
     ("open", Repeated::Nothing),
     ("meta", Repeated::Nothing),
     ("check", Repeated::Nothing),
@@ -54,15 +54,20 @@ const VERBS: [(&str, Repeated); 38] = [
     ("extend", Repeated::Nothing),
     ("trim", Repeated::Nothing),
     ("queues", Repeated::Nothing),
+    ("pause_queue", Repeated::Nothing),
+    ("paused_queues", Repeated::Nothing),
     ("cancel", Repeated::Ticks),
     ("register", Repeated::Completes),
     ("beat_worker", Repeated::Ticks),
     ("forget_worker", Repeated::Completes),
+    ("request_drain", Repeated::Nothing),
+    ("drain_requested", Repeated::Nothing),
     ("beat_scheduler", Repeated::Ticks),
     ("bury", Repeated::Again),
     ("put_blob", Repeated::Nothing),
     ("get_blob", Repeated::Nothing),
     ("dead_letters", Repeated::Nothing),
+    ("discard_dead_letter", Repeated::Nothing),
     ("forget_scheduler", Repeated::Nothing),
     ("workers", Repeated::Nothing),
     ("agents", Repeated::Nothing),
@@ -75,6 +80,7 @@ const VERBS: [(&str, Repeated); 38] = [
 struct Known {
     submission: EntryId,
     tasks: Vec<(AgentType, EntryId)>,
+    letter: EntryId,
 }
 
 async fn act(verb: &str, broker: &dyn Broker, known: &Known) -> Result<(), BrokerError> {
@@ -111,6 +117,11 @@ async fn act(verb: &str, broker: &dyn Broker, known: &Known) -> Result<(), Broke
         "extend" => broker.extend(&"w1".into(), &known.tasks).await.map(|held| assert!(held[1])),
         "trim" => broker.trim(&build).await,
         "queues" => broker.queues().await.map(drop),
+        "pause_queue" => broker.pause_queue(&build, true).await,
+        "paused_queues" => broker.paused_queues().await.map(drop),
+        "request_drain" => broker.request_drain(&"w1".into()).await,
+        "drain_requested" => broker.drain_requested(&"w1".into()).await.map(drop),
+        "discard_dead_letter" => broker.discard_dead_letter(&build, &known.letter).await.map(drop),
         "cancel" => broker.cancel(&["a1".into(), "a2".into()]).await,
         "register" => broker.register(&Agent::named("build".into())).await,
         "beat_worker" => broker.beat_worker(&beat("w1")).await,
@@ -225,7 +236,9 @@ async fn prepare(server: &RedisServer) -> Known {
     let taken = reader.submissions("s1", 9, 0).await.unwrap();
     let tasks = reader.pull(&"w1".into(), &["build".into()], 9, 0).await.unwrap();
     let tasks = tasks.iter().map(|task| lease("build", &task.entry)).collect();
-    Known { submission: taken[0].id.clone(), tasks }
+    broker.bury(&letter("build", "lost")).await.unwrap();
+    let letter = broker.dead_letters(&"build".into(), 1).await.unwrap().remove(0).0;
+    Known { submission: taken[0].id.clone(), tasks, letter }
 }
 
 fn second_commit(known: &Known) -> Commit {
@@ -327,7 +340,7 @@ async fn a_silent_network_is_an_error_in_time_and_heals() {
     let stage = Stage::redis_through(&server, &settings).await;
     own(&*stage.broker, S0, "t1").await;
     proxy.black_hole();
-    let known = Known { submission: "1-1".into(), tasks: Vec::new() };
+    let known = Known { submission: "1-1".into(), tasks: Vec::new(), letter: "1-1".into() };
     for verb in ["renew", "send", "check", "queues"] {
         let answer = tokio::time::timeout(SOON, act(verb, &*stage.broker, &known)).await.expect("it gives up");
         assert!(matches!(answer, Err(BrokerError::Unavailable(_))), "`{verb}`: {answer:?}");

@@ -13,7 +13,10 @@ on_both_back_ends! {
     a_worker_is_seen_until_it_is_silent_or_says_good_bye,
     schedulers_see_one_another,
     a_cancellation_is_said_to_all_and_remembered_for_an_hour,
+    a_worker_is_asked_to_drain_until_it_says_good_bye,
+    a_queue_is_paused_until_it_is_resumed,
     dead_letters_are_listed_newest_first,
+    a_dead_letter_is_discarded_once,
     a_blob_is_kept_for_its_time,
 }
 
@@ -93,6 +96,51 @@ async fn a_cancellation_is_said_to_all_and_remembered_for_an_hour(mut stage: Sta
     assert_eq!(stage.broker.cancelled().await.unwrap(), ["a1", "a0", "a2"].map(AttemptToken::from));
     stage.later(21 * 60_000).await;
     assert_eq!(stage.broker.cancelled().await.unwrap(), ["a0", "a2"].map(AttemptToken::from));
+}
+
+async fn a_worker_is_asked_to_drain_until_it_says_good_bye(mut stage: Stage) {
+    let (one, two) = ("w1".into(), "w2".into());
+    let before = stage.look().await;
+    stage.broker.request_drain(&one).await.unwrap();
+    stage.broker.request_drain(&one).await.unwrap();
+    stage.assert_changed(&before, &["drain w1"], &[&keys::drain(&one)]).await;
+    assert!(stage.broker.drain_requested(&one).await.unwrap() && !stage.broker.drain_requested(&two).await.unwrap());
+    stage.broker.forget_worker(&one).await.unwrap();
+    stage.assert_unchanged(&before).await;
+    stage.broker.request_drain(&two).await.unwrap();
+    stage.later(25 * 3_600_000).await;
+    assert!(!stage.broker.drain_requested(&two).await.unwrap(), "it is forgotten after a day");
+}
+
+async fn a_queue_is_paused_until_it_is_resumed(mut stage: Stage) {
+    let (build, test) = ("build".into(), "test".into());
+    let before = stage.look().await;
+    stage.broker.pause_queue(&test, false).await.unwrap();
+    stage.assert_unchanged(&before).await;
+    stage.broker.pause_queue(&build, true).await.unwrap();
+    stage.broker.pause_queue(&build, true).await.unwrap();
+    stage.assert_changed(&before, &["paused"], &[keys::QUEUES_PAUSED]).await;
+    assert_eq!(stage.broker.paused_queues().await.unwrap(), [build.clone()].into());
+    stage.broker.pause_queue(&build, false).await.unwrap();
+    stage.assert_unchanged(&before).await;
+}
+
+async fn a_dead_letter_is_discarded_once(mut stage: Stage) {
+    let build = "build".into();
+    for step in ["one", "two", "three"] {
+        stage.broker.bury(&letter("build", step)).await.unwrap();
+    }
+    let two = stage.broker.dead_letters(&build, 2).await.unwrap()[1].0.clone();
+    let before = stage.look().await;
+    for (agent_type, entry) in [("test", two.as_str()), ("build", "1-1"), ("build", "no id")] {
+        assert!(!stage.broker.discard_dead_letter(&agent_type.into(), &entry.into()).await.unwrap());
+    }
+    stage.assert_unchanged(&before).await;
+    assert!(stage.broker.discard_dead_letter(&build, &two).await.unwrap());
+    stage.assert_changed(&before, &["dead build"], &[&keys::dead(&build)]).await;
+    assert!(!stage.broker.discard_dead_letter(&build, &two).await.unwrap());
+    let left: Vec<_> = stage.broker.dead_letters(&build, 9).await.unwrap().into_iter().map(|(_, l)| l.step).collect();
+    assert_eq!(left, ["three", "one"]);
 }
 
 async fn dead_letters_are_listed_newest_first(stage: Stage) {

@@ -101,6 +101,22 @@ enum Verb {
         agent_type: usize,
     },
     Queues,
+    PauseQueue {
+        agent_type: usize,
+        paused: bool,
+    },
+    PausedQueues,
+    RequestDrain {
+        worker: u8,
+    },
+    DrainRequested {
+        worker: u8,
+    },
+    /// The letter at this place, the newest first.
+    DiscardDeadLetter {
+        agent_type: usize,
+        place: usize,
+    },
     Cancel {
         tokens: Vec<u8>,
     },
@@ -253,6 +269,11 @@ fn verb() -> impl Strategy<Value = Verb> {
         (0..3_u8).prop_map(|id| Verb::ForgetScheduler { id }),
         (agent_type(), any::<u8>()).prop_map(|(agent_type, step)| Verb::Bury { agent_type, step }),
         (agent_type(), 0..4_usize).prop_map(|(agent_type, limit)| Verb::DeadLetters { agent_type, limit }),
+        (agent_type(), 0..3_usize).prop_map(|(agent_type, place)| Verb::DiscardDeadLetter { agent_type, place }),
+        (agent_type(), any::<bool>()).prop_map(|(agent_type, paused)| Verb::PauseQueue { agent_type, paused }),
+        Just(Verb::PausedQueues),
+        (0..3_u8).prop_map(|worker| Verb::RequestDrain { worker }),
+        (0..3_u8).prop_map(|worker| Verb::DrainRequested { worker }),
         (0..2_u8, vec(any::<u8>(), 0..9), select(&[25_000, 105_000][..]))
             .prop_map(|(key, bytes, ttl_ms)| Verb::PutBlob { key, bytes, ttl_ms }),
         (0..2_u8).prop_map(|key| Verb::GetBlob { key }),
@@ -408,6 +429,23 @@ impl Run {
                 format!("{:?}", broker.trim(&TYPES[*agent_type].into()).await?)
             }
             Verb::Queues => format!("{:?}", broker.queues().await?),
+            Verb::PauseQueue { agent_type, paused } => {
+                format!("{:?}", broker.pause_queue(&TYPES[*agent_type].into(), *paused).await?)
+            }
+            Verb::PausedQueues => format!("{:?}", broker.paused_queues().await?),
+            Verb::RequestDrain { worker } => {
+                format!("{:?}", broker.request_drain(&name("w", *worker).into()).await?)
+            }
+            Verb::DrainRequested { worker } => {
+                format!("{}", broker.drain_requested(&name("w", *worker).into()).await?)
+            }
+            Verb::DiscardDeadLetter { agent_type, place } => {
+                let agent_type = TYPES[*agent_type].into();
+                match broker.dead_letters(&agent_type, MANY).await?.get(*place) {
+                    Some((entry, _)) => format!("{}", broker.discard_dead_letter(&agent_type, entry).await?),
+                    None => String::new(),
+                }
+            }
             Verb::Cancel { tokens } => {
                 let tokens: Vec<_> = tokens.iter().map(|token| name("a", *token).into()).collect();
                 format!("{:?}", broker.cancel(&tokens).await?)

@@ -16,6 +16,7 @@ use redis::{FromRedisValue, Value};
 
 /// Plans, submissions, agent types and blobs that scenarios use: [`Stage::look`] looks at these.
 pub const PLANS: [&str; 4] = ["p0-a", "p0-b", "p0-c", "p1-a"];
+const WORKERS: [&str; 3] = ["w0", "w1", "w2"];
 pub const SUBMISSIONS: [&str; 3] = ["r1", "r2", "r3"];
 pub const AGENT_TYPES: [&str; 3] = ["build", "test", "ship"];
 pub const BLOBS: [&str; 2] = ["k1", "k2"];
@@ -161,6 +162,10 @@ impl Stage {
         }
         for agent_type in AGENT_TYPES.map(AgentType::from) {
             seen.add(&format!("dead {agent_type}"), broker.dead_letters(&agent_type, 100).await.unwrap());
+        }
+        seen.add("paused", broker.paused_queues().await.unwrap());
+        for worker in WORKERS {
+            seen.add(&format!("drain {worker}"), broker.drain_requested(&worker.into()).await.unwrap());
         }
         seen.add("cancelled", broker.cancelled().await.unwrap());
         for agent in broker.agents().await.unwrap() {

@@ -34,9 +34,10 @@ impl Executor for Shout {
 async fn an_executor_of_ones_own_serves_its_agent_type() -> Result<()> {
     let mut installation = Installation::embedded().await?;
     let (settings, broker) = (installation.settings.worker.clone(), installation.broker.clone());
+    let limits = installation.settings.limits.clone();
     let (clock, random) = (Clock::system(), Random::system());
     let executors = BTreeMap::from([("shout".into(), Arc::new(Shout) as Arc<dyn Executor>)]);
-    let worker = goalmill_worker::start(Options { settings, broker, clock, random, executors }).await?;
+    let worker = goalmill_worker::start(Options { settings, limits, broker, clock, random, executors }).await?;
     installation.workers.push(worker);
     let mut mute = step("b", "shout", &["a"], json!({}));
     mute["on_failure"] = "continue".into();

@@ -159,9 +159,9 @@ async fn run(
                 goalmill_scheduler::start(options).await.map(Running::Scheduler).ok()
             }
             Role::Worker => {
-                let settings = settings.worker.clone();
+                let (settings, limits) = (settings.worker.clone(), settings.limits.clone());
                 let executors = executors();
-                let options = goalmill_worker::Options { settings, broker, clock, random, executors };
+                let options = goalmill_worker::Options { settings, limits, broker, clock, random, executors };
                 goalmill_worker::start(options).await.map(Running::Worker).ok()
             }
         };

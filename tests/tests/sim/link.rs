@@ -1,6 +1,6 @@
 //! One process's way to the server: the same verbs, with everything that a network can do to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -246,6 +246,12 @@ impl Broker for Link {
     async fn queues(&self) -> Result<Vec<QueueState>> {
         through!(self, "queues", self.ground.broker.queues())
     }
+    async fn pause_queue(&self, agent_type: &AgentType, paused: bool) -> Result<()> {
+        through!(self, "pause_queue", self.ground.broker.pause_queue(agent_type, paused))
+    }
+    async fn paused_queues(&self) -> Result<BTreeSet<AgentType>> {
+        through!(self, "paused_queues", self.ground.broker.paused_queues())
+    }
     async fn cancel(&self, tokens: &[AttemptToken]) -> Result<()> {
         through!(
             self,
@@ -277,6 +283,12 @@ impl Broker for Link {
     async fn forget_worker(&self, worker: &WorkerId) -> Result<()> {
         through!(self, "forget_worker", self.ground.broker.forget_worker(worker))
     }
+    async fn request_drain(&self, worker: &WorkerId) -> Result<()> {
+        through!(self, "request_drain", self.ground.broker.request_drain(worker))
+    }
+    async fn drain_requested(&self, worker: &WorkerId) -> Result<bool> {
+        through!(self, "drain_requested", self.ground.broker.drain_requested(worker))
+    }
     async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>> {
         through!(self, "workers", self.ground.broker.workers(within_ms))
     }
@@ -291,6 +303,9 @@ impl Broker for Link {
     }
     async fn dead_letters(&self, agent_type: &AgentType, limit: usize) -> Result<Vec<(EntryId, DeadLetter)>> {
         through!(self, "dead_letters", self.ground.broker.dead_letters(agent_type, limit))
+    }
+    async fn discard_dead_letter(&self, agent_type: &AgentType, entry: &EntryId) -> Result<bool> {
+        through!(self, "discard_dead_letter", self.ground.broker.discard_dead_letter(agent_type, entry))
     }
     async fn put_blob(&self, key: &str, bytes: &[u8], ttl_ms: u64) -> Result<()> {
         through!(self, "put_blob", self.ground.broker.put_blob(key, bytes, ttl_ms))

@@ -27,26 +27,9 @@ pub async fn run(ground: Arc<Ground>, begin_ms: u64, end_ms: u64) {
             ground.delivered(&pulled);
             for delivery in pulled {
                 let Ok(task) = read_task(&delivery.data) else { continue };
-                let report = Report {
-                    plan: task.plan.clone(),
-                    step: task.step,
-                    attempt: task.attempt,
-                    token: task.token,
-                    agent_type: delivery.agent_type.clone(),
-                    entry: delivery.entry.clone(),
-                    worker: worker.clone(),
-                    what: What::Started,
-                    started_ms: Some(ground.clock.now_ms()),
-                    finished_ms: None,
-                    outputs: None,
-                    failure: None,
-                    progress: None,
-                    message: None,
-                    cost: None,
-                    tokens: None,
-                    adjustments: None,
-                    sub_plan: None,
-                };
+                let (queue, entry) = (delivery.agent_type.clone(), delivery.entry.clone());
+                let head = Report::on(&task, queue, entry, worker.clone(), What::Started);
+                let report = Report { started_ms: Some(ground.clock.now_ms()), ..head };
                 held.push((delivery.agent_type, delivery.entry));
                 let Some(shard) = task.plan.shard() else { continue };
                 ground.send(shard, &Inbox::Reports(vec![report]).fields()).await.expect("nothing fails here");

@@ -1,6 +1,6 @@
 //! A back end that can be away, slow or stuck.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -178,6 +178,14 @@ impl Broker for Faulty {
         self.pass("queues").await?;
         self.inner.queues().await
     }
+    async fn pause_queue(&self, agent_type: &AgentType, paused: bool) -> Result<()> {
+        self.pass("pause_queue").await?;
+        self.inner.pause_queue(agent_type, paused).await
+    }
+    async fn paused_queues(&self) -> Result<BTreeSet<AgentType>> {
+        self.pass("paused_queues").await?;
+        self.inner.paused_queues().await
+    }
     async fn cancel(&self, tokens: &[AttemptToken]) -> Result<()> {
         self.pass("cancel").await?;
         self.inner.cancel(tokens).await
@@ -202,6 +210,14 @@ impl Broker for Faulty {
         self.pass("forget_worker").await?;
         self.inner.forget_worker(worker).await
     }
+    async fn request_drain(&self, worker: &WorkerId) -> Result<()> {
+        self.pass("request_drain").await?;
+        self.inner.request_drain(worker).await
+    }
+    async fn drain_requested(&self, worker: &WorkerId) -> Result<bool> {
+        self.pass("drain_requested").await?;
+        self.inner.drain_requested(worker).await
+    }
     async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>> {
         self.pass("workers").await?;
         self.inner.workers(within_ms).await
@@ -221,6 +237,10 @@ impl Broker for Faulty {
     async fn dead_letters(&self, agent_type: &AgentType, limit: usize) -> Result<Vec<(EntryId, DeadLetter)>> {
         self.pass("dead_letters").await?;
         self.inner.dead_letters(agent_type, limit).await
+    }
+    async fn discard_dead_letter(&self, agent_type: &AgentType, entry: &EntryId) -> Result<bool> {
+        self.pass("discard_dead_letter").await?;
+        self.inner.discard_dead_letter(agent_type, entry).await
     }
     async fn put_blob(&self, key: &str, bytes: &[u8], ttl_ms: u64) -> Result<()> {
         self.pass("put_blob").await?;

@@ -13,6 +13,7 @@ use goalmill_common::config::WorkerSettings;
 use goalmill_common::failure::Failure;
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
 use goalmill_common::json::Json;
+use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
 use goalmill_common::report::{Report, What};
 use goalmill_common::task::Task;
@@ -67,6 +68,7 @@ impl World {
         let executors: BTreeMap<AgentType, _> = executors.into_iter().map(|(name, e)| (name.into(), e)).collect();
         Options {
             settings,
+            limits: Limits::default(),
             broker: self.broker.clone(),
             clock: self.clock.clone(),
             random: Random::seeded(7),

@@ -101,7 +101,7 @@ async fn start_worker(
     agents: &DemoServer,
     clock: &Clock,
 ) -> Result<goalmill_worker::Running, Failed> {
-    let mut settings = settings.worker.clone();
+    let (limits, mut settings) = (settings.limits.clone(), settings.worker.clone());
     for (agent_type, executor) in agents.settings() {
         settings.agents.entry(agent_type).or_insert(executor);
     }
@@ -109,6 +109,7 @@ async fn start_worker(
     worker::restrict(&mut settings, &mut executors, &[])?;
     let options = goalmill_worker::Options {
         settings,
+        limits,
         broker: store.broker.clone(),
         clock: clock.clone(),
         random: Random::system(),

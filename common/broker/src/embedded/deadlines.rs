@@ -15,6 +15,7 @@ pub(super) enum Expiring {
     Cancelled(AttemptToken),
     Worker(WorkerId),
     Scheduler(String),
+    Drain(WorkerId),
 }
 
 /// At most one deadline for each thing.

@@ -1,6 +1,6 @@
 //! The journal file: every write, so that a process can go on where another ended.
 //!
-//! `goalmill journal 1\n`, then records: length of the body, CRC-32 of these four bytes, CRC-32 of the body
+//! `goalmill journal 2\n`, then records: length of the body, CRC-32 of these four bytes, CRC-32 of the body
 //! (u32 each, little endian), body. A body is the time of the write in Unix milliseconds and a [`Write`], in
 //! postcard's format. A record cut off at the end of the file is the trace of a sudden end and is dropped;
 //! anything else that does not read back is damage, and the file is refused.

@@ -13,7 +13,7 @@ mod stream;
 mod world;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -194,6 +194,15 @@ impl Broker for Embedded {
         self.core.read(|world, _| world.queue_states())
     }
 
+    async fn pause_queue(&self, agent_type: &AgentType, paused: bool) -> Result<()> {
+        let record = |(): &()| Some(Write::PauseQueue(agent_type.clone(), paused));
+        self.core.write(|world, _| world.pause_queue(agent_type, paused), record)
+    }
+
+    async fn paused_queues(&self) -> Result<BTreeSet<AgentType>> {
+        self.core.read(|world, _| world.paused_queues())
+    }
+
     async fn cancel(&self, tokens: &[AttemptToken]) -> Result<()> {
         self.core.write(|world, now| world.cancel(tokens, now), |()| Some(Write::Cancel(tokens.into())))
     }
@@ -218,6 +227,14 @@ impl Broker for Embedded {
         self.core.write(|world, _| world.forget_worker(worker), |()| Some(Write::ForgetWorker(worker.clone())))
     }
 
+    async fn request_drain(&self, worker: &WorkerId) -> Result<()> {
+        self.core.write(|world, now| world.request_drain(worker, now), |()| Some(Write::RequestDrain(worker.clone())))
+    }
+
+    async fn drain_requested(&self, worker: &WorkerId) -> Result<bool> {
+        self.core.read(|world, _| world.drain_requested(worker))
+    }
+
     async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>> {
         self.core.read(|world, now| world.workers(within_ms, now))
     }
@@ -240,6 +257,11 @@ impl Broker for Embedded {
 
     async fn dead_letters(&self, agent_type: &AgentType, limit: usize) -> Result<Vec<(EntryId, DeadLetter)>> {
         self.core.read(|world, _| world.dead_letters(agent_type, limit))
+    }
+
+    async fn discard_dead_letter(&self, agent_type: &AgentType, entry: &EntryId) -> Result<bool> {
+        let record = |gone: &bool| gone.then(|| Write::DiscardDeadLetter(agent_type.clone(), entry.clone()));
+        self.core.write(|world, _| world.discard_dead_letter(agent_type, entry), record)
     }
 
     async fn put_blob(&self, key: &str, bytes: &[u8], ttl_ms: u64) -> Result<()> {

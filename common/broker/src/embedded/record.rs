@@ -44,6 +44,9 @@ pub(super) enum Write<'a> {
     Bury(Cow<'a, DeadLetter>),
     PutBlob(Cow<'a, str>, Cow<'a, [u8]>, u64),
     RetakeSubmissions(WorkerId, Id, usize),
+    PauseQueue(AgentType, bool),
+    RequestDrain(WorkerId),
+    DiscardDeadLetter(AgentType, EntryId),
 }
 
 impl Write<'_> {
@@ -89,6 +92,9 @@ impl Write<'_> {
             Self::RetakeSubmissions(consumer, after, count) => {
                 drop(world.retake_submissions(&consumer, after, count, now));
             }
+            Self::PauseQueue(agent_type, paused) => world.pause_queue(&agent_type, paused),
+            Self::RequestDrain(worker) => world.request_drain(&worker, now),
+            Self::DiscardDeadLetter(agent_type, entry) => drop(world.discard_dead_letter(&agent_type, &entry)),
             Self::PutBlob(key, bytes, ttl_ms) => world.put_blob(&key, &bytes, ttl_ms, now),
         }
     }

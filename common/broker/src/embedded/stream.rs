@@ -58,6 +58,14 @@ impl<T> Stream<T> {
         self.entries.get(place).map(|(_, entry)| entry)
     }
 
+    /// Drops one entry; `false` when it is not there.
+    pub(super) fn remove(&mut self, id: Id) -> bool {
+        match self.entries.binary_search_by_key(&id, |(id, _)| *id) {
+            Ok(place) => self.entries.remove(place).is_some(),
+            Err(_) => false,
+        }
+    }
+
     /// Drops entries up to `id` and `id` itself.
     pub(super) fn drop_through(&mut self, id: Id) {
         self.entries.drain(..self.place_after(id));

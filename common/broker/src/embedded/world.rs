@@ -38,6 +38,9 @@ pub(super) struct World {
     workers: BTreeMap<WorkerId, WorkerBeat>,
     schedulers: BTreeMap<String, u64>,
     blobs: BTreeMap<String, Vec<u8>>,
+    paused: BTreeSet<AgentType>,
+    /// Workers that are asked to drain.
+    draining: BTreeSet<WorkerId>,
     #[serde(skip)]
     pub(super) signals: Signals,
 }
@@ -121,6 +124,7 @@ impl World {
                 Expiring::Cancelled(token) => drop(self.cancelled.remove(&token)),
                 Expiring::Worker(worker) => drop(self.workers.remove(&worker)),
                 Expiring::Scheduler(id) => drop(self.schedulers.remove(&id)),
+                Expiring::Drain(worker) => drop(self.draining.remove(&worker)),
             }
         }
     }
@@ -332,6 +336,18 @@ impl World {
         }
     }
 
+    pub(super) fn pause_queue(&mut self, agent_type: &AgentType, paused: bool) {
+        if paused {
+            self.paused.insert(agent_type.clone());
+        } else {
+            self.paused.remove(agent_type);
+        }
+    }
+
+    pub(super) fn paused_queues(&self) -> BTreeSet<AgentType> {
+        self.paused.clone()
+    }
+
     // --- cancellation -----------------------------------------------------------------------------
 
     pub(super) fn cancel(&mut self, tokens: &[AttemptToken], now: u64) {
@@ -372,6 +388,17 @@ impl World {
     pub(super) fn forget_worker(&mut self, worker: &WorkerId) {
         self.workers.remove(worker);
         self.deadlines.clear(&Expiring::Worker(worker.clone()));
+        self.draining.remove(worker);
+        self.deadlines.clear(&Expiring::Drain(worker.clone()));
+    }
+
+    pub(super) fn request_drain(&mut self, worker: &WorkerId, now: u64) {
+        self.draining.insert(worker.clone());
+        self.deadlines.set(Expiring::Drain(worker.clone()), now + DAY_MS);
+    }
+
+    pub(super) fn drain_requested(&self, worker: &WorkerId) -> bool {
+        self.draining.contains(worker)
     }
 
     pub(super) fn workers(&self, within_ms: u64, now: u64) -> Vec<WorkerBeat> {
@@ -406,6 +433,10 @@ impl World {
         let dead = self.queues.get(agent_type).map(|queue| &queue.dead);
         let newest = dead.into_iter().flat_map(Stream::newest).take(limit);
         newest.map(|(id, letter)| (id.write(), letter.clone())).collect()
+    }
+
+    pub(super) fn discard_dead_letter(&mut self, agent_type: &AgentType, entry: &EntryId) -> bool {
+        self.queues.get_mut(agent_type).is_some_and(|queue| queue.dead.remove(Id::read(entry)))
     }
 
     pub(super) fn put_blob(&mut self, key: &str, bytes: &[u8], ttl_ms: u64, now: u64) {

@@ -4,6 +4,7 @@ use goalmill_common::id::{AgentType, EntryId, PlanId};
 use goalmill_common::keys;
 use redis::{Value, cmd};
 
+use super::commit::is_entry_id;
 use super::link::Links;
 use super::{Result, reply};
 use crate::{DeadLetter, Entry};
@@ -33,6 +34,15 @@ impl Links {
         read.arg(keys::dead(agent_type)).arg("+").arg("-").arg("COUNT").arg(limit);
         let entries = reply::entries(self.ask(&read).await?)?;
         Ok(entries.into_iter().map(|entry| letter(agent_type, entry)).collect())
+    }
+
+    /// A letter is one entry of a stream without a group: deleting it upsets nobody's count of what is waiting.
+    pub(super) async fn discard_dead_letter(&self, agent_type: &AgentType, entry: &EntryId) -> Result<bool> {
+        if !is_entry_id(entry) {
+            return Ok(false);
+        }
+        let gone: u64 = self.ask(cmd("XDEL").arg(keys::dead(agent_type)).arg(entry.as_str())).await?;
+        Ok(gone > 0)
     }
 
     pub(super) async fn put_blob(&self, key: &str, bytes: &[u8], ttl_ms: u64) -> Result<()> {

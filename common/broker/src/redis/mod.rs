@@ -18,7 +18,7 @@ mod submissions;
 mod tasks;
 mod wait;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -131,6 +131,12 @@ impl Broker for RedisBroker {
     async fn queues(&self) -> Result<Vec<QueueState>> {
         self.0.queues().await
     }
+    async fn pause_queue(&self, agent_type: &AgentType, paused: bool) -> Result<()> {
+        self.0.pause_queue(agent_type, paused).await
+    }
+    async fn paused_queues(&self) -> Result<BTreeSet<AgentType>> {
+        self.0.paused_queues().await
+    }
 
     async fn cancel(&self, tokens: &[AttemptToken]) -> Result<()> {
         self.0.cancel(tokens).await
@@ -151,6 +157,12 @@ impl Broker for RedisBroker {
     async fn forget_worker(&self, worker: &WorkerId) -> Result<()> {
         self.0.forget_worker(worker).await
     }
+    async fn request_drain(&self, worker: &WorkerId) -> Result<()> {
+        self.0.request_drain(worker).await
+    }
+    async fn drain_requested(&self, worker: &WorkerId) -> Result<bool> {
+        self.0.drain_requested(worker).await
+    }
     async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>> {
         self.0.workers(within_ms).await
     }
@@ -166,6 +178,9 @@ impl Broker for RedisBroker {
     }
     async fn dead_letters(&self, agent_type: &AgentType, limit: usize) -> Result<Vec<(EntryId, DeadLetter)>> {
         self.0.dead_letters(agent_type, limit).await
+    }
+    async fn discard_dead_letter(&self, agent_type: &AgentType, entry: &EntryId) -> Result<bool> {
+        self.0.discard_dead_letter(agent_type, entry).await
     }
     async fn put_blob(&self, key: &str, bytes: &[u8], ttl_ms: u64) -> Result<()> {
         self.0.put_blob(key, bytes, ttl_ms).await

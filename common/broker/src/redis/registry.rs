@@ -61,8 +61,18 @@ impl Links {
         let mut pipe = pipe();
         pipe.cmd("ZREM").arg(keys::WORKERS).arg(worker.as_str());
         pipe.cmd("HDEL").arg(keys::WORKER_BEATS).arg(worker.as_str());
+        pipe.cmd("DEL").arg(keys::drain(worker));
         self.ask_all::<Value>(&pipe).await?;
         Ok(())
+    }
+
+    pub(super) async fn request_drain(&self, worker: &WorkerId) -> Result<()> {
+        self.ask::<Value>(cmd("SET").arg(keys::drain(worker)).arg("1").arg("PX").arg(REMEMBER_MS)).await?;
+        Ok(())
+    }
+
+    pub(super) async fn drain_requested(&self, worker: &WorkerId) -> Result<bool> {
+        self.ask(cmd("EXISTS").arg(keys::drain(worker))).await
     }
 
     pub(super) async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>> {

@@ -109,6 +109,17 @@ impl Links {
         Ok(states.collect())
     }
 
+    pub(super) async fn pause_queue(&self, agent_type: &AgentType, paused: bool) -> Result<()> {
+        let verb = if paused { "SADD" } else { "SREM" };
+        self.ask::<Value>(cmd(verb).arg(keys::QUEUES_PAUSED).arg(agent_type.as_str())).await?;
+        Ok(())
+    }
+
+    pub(super) async fn paused_queues(&self) -> Result<BTreeSet<AgentType>> {
+        let names: Vec<String> = self.ask(cmd("SMEMBERS").arg(keys::QUEUES_PAUSED)).await?;
+        Ok(names.into_iter().map(AgentType::from).collect())
+    }
+
     /// Gives `consumer` at most `limit` entries that nobody touched for `idle_ms`, searching from `start`.
     pub(super) async fn claim_idle(
         &self,

@@ -137,13 +137,17 @@ fn a_lost_attempt_is_tried_again_at_once_and_costs_no_retry() {
 #[test]
 fn a_step_that_loses_its_workers_is_buried() {
     let mut world = World::of(one(OnFailure::Continue));
+    let mut last = None;
     for _ in 0..3 {
         let task = world.dispatch("a");
         world.report(report(&task, What::Lost)).unwrap();
+        last = Some(task);
     }
     assert_eq!(world.status("a"), StepStatus::Failed);
     assert_eq!(world.code("a"), "STEP_POISONED");
     assert!(world.others.iter().any(|effect| matches!(effect, Effect::Bury { .. })));
+    let again = world.state.task(world.index("a"), &world.context).expect("the step exists");
+    assert_eq!(again.as_ref(), Ok(last.as_ref().expect("it went out")), "the buried task is the one that went out");
 }
 
 #[test]

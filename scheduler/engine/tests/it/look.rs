@@ -1,11 +1,12 @@
 //! What a plan's state says about itself.
 
-use goalmill_common::plan::OnFailure;
+use goalmill_common::plan::{Approval, OnFailure};
+use goalmill_common::report::What;
 use goalmill_common::status::{Counts, PlanStatus};
-use goalmill_engine::{Shown, StepIndex};
+use goalmill_engine::{Serving, Shown, StepIndex, Surroundings};
 use serde_json::json;
 
-use crate::world::{World, permanent, plan, transient, with};
+use crate::world::{World, permanent, plan, report, transient, with};
 
 #[test]
 fn a_summary_counts_and_results_keep_the_plans_order() {
@@ -51,6 +52,81 @@ fn an_explanation_goes_from_the_step_to_the_root_and_says_a_mend() {
     assert_eq!(c.because[0], "`c` waits for 1 more of its 1 dependencies (1 are open)");
     assert!(c.because[2].starts_with("attempt 1 of `a` is in the queue `w` for 5 s"), "{:?}", c.because);
     assert_eq!(c.mend, "start workers for it: `goalmill worker --agents w`");
+}
+
+#[test]
+fn a_queued_step_is_explained_by_who_serves_its_queue() {
+    let mut world = World::of(plan(&[("a", &[]), ("b", &["a"])]));
+    world.dispatch("a");
+    let told = |serving: Serving| {
+        let queues = [("w".into(), serving)].into();
+        let around = Surroundings { queues, lease_ms: 30_000, ..Surroundings::default() };
+        let told = world.state.explain_among(world.now_ms, &around);
+        let a = told.steps.iter().find(|step| step.step_id.as_str() == "a").unwrap().clone();
+        let b = told.steps.iter().find(|step| step.step_id.as_str() == "b").unwrap().clone();
+        assert_eq!((a.because.last(), &a.mend), (b.because.last(), &b.mend), "the root is the same for both");
+        (a.because.last().unwrap().clone(), a.mend)
+    };
+    let (because, mend) = told(Serving { waiting: 1, ..Serving::default() });
+    assert_eq!(because, "no live worker serves `w`");
+    assert_eq!(mend, "start workers for it: `goalmill worker --agents w`");
+    let (because, mend) = told(Serving { waiting: 1, workers: 2, slots: 4, busy: 4, ..Serving::default() });
+    assert_eq!(because, "all 4 slots for `w` are busy (2 workers)");
+    assert!(mend.starts_with("wait, or start workers"), "{mend}");
+    let (because, mend) = told(Serving { waiting: 1, workers: 1, slots: 4, busy: 1, ..Serving::default() });
+    assert_eq!(because, "1 live worker serves `w`, with 3 of 4 slots free");
+    assert!(!mend.contains("start workers"), "{mend}");
+}
+
+#[test]
+fn a_task_in_the_hands_of_a_lost_worker_asks_for_patience_when_others_live() {
+    let mut world = World::of(plan(&[("a", &[])]));
+    let task = world.dispatch("a");
+    let around = |workers| Surroundings {
+        queues: [("w".into(), Serving { workers, slots: workers, ..Serving::default() })].into(),
+        lease_ms: 30_000,
+        ..Surroundings::default()
+    };
+    let told = world.state.explain_among(world.now_ms, &around(1)).steps.remove(0);
+    assert!(told.because[1].contains("its lease ends within 30 s"), "{told:?}");
+    assert_eq!(told.mend, "wait 30 s: 1 live worker serves `w`");
+    let told = world.state.explain_among(world.now_ms, &around(0)).steps.remove(0);
+    assert!(told.mend.starts_with("start workers"), "{told:?}");
+    world.report(report(&task, What::Started)).expect("it is the current attempt");
+    let told = world.state.explain_among(world.now_ms, &around(1)).steps.remove(0);
+    assert!(told.because[1].starts_with("nothing was heard of worker"), "{told:?}");
+    assert_eq!(told.mend, "wait 30 s: the step is then tried again by another");
+    let worker = world.state.step(StepIndex(0)).unwrap().worker.unwrap().clone();
+    let around = Surroundings { workers: [worker].into(), ..around(1) };
+    let told = world.state.explain_among(world.now_ms, &around).steps.remove(0);
+    assert_eq!(told.because.len(), 1);
+    assert!(told.mend.contains("goalmill step skip"), "{told:?}");
+}
+
+#[test]
+fn a_paused_queue_is_why_a_ready_step_is_not_out() {
+    let world = World::of(plan(&[("a", &[])]));
+    let queues = [("w".into(), Serving { paused: true, workers: 1, ..Serving::default() })].into();
+    let told = world.state.explain_among(0, &Surroundings { queues, ..Surroundings::default() }).steps.remove(0);
+    assert_eq!(told.because[1], "the queue `w` is paused");
+    assert_eq!(told.mend, "resume it: `goalmill queue resume w`");
+}
+
+#[test]
+fn a_step_that_awaits_approval_is_mended_by_its_own_approval_while_the_plan_is_replanned() {
+    let plan = with(plan(&[("a", &[]), ("b", &[]), ("c", &["b"])]), "a", |step| step.on_failure = OnFailure::AskUser);
+    let mut world = World::of(with(plan, "b", |step| step.approve = Some(Approval::default())));
+    world.fail("a", permanent());
+    assert_eq!(world.state.status(), PlanStatus::Replanning);
+    let told = world.state.explain(world.now_ms);
+    let mend = |name: &str| told.steps.iter().find(|step| step.step_id.as_str() == name).map(|step| step.mend.clone());
+    for step in ["b", "c"] {
+        let mend = mend(step).unwrap();
+        assert!(mend.starts_with("`goalmill step approve") && mend.ends_with(" b`"), "{step}: {mend}");
+    }
+    if let Some(mend) = mend("a") {
+        assert!(mend.contains("`goalmill plan approve"), "{mend}");
+    }
 }
 
 #[test]

@@ -286,26 +286,8 @@ pub fn with(mut plan: Plan, id: &str, change: impl FnOnce(&mut Step)) -> Plan {
 }
 
 pub fn report(task: &Task, what: What) -> Report {
-    Report {
-        plan: task.plan.clone(),
-        step: task.step.clone(),
-        attempt: task.attempt,
-        token: task.token.clone(),
-        agent_type: task.agent_type.clone(),
-        entry: format!("{}-{}", task.step, task.attempt).into(),
-        worker: "w1".into(),
-        what,
-        started_ms: None,
-        finished_ms: None,
-        outputs: None,
-        failure: None,
-        progress: None,
-        message: None,
-        cost: None,
-        tokens: None,
-        adjustments: None,
-        sub_plan: None,
-    }
+    let entry = format!("{}-{}", task.step, task.attempt).into();
+    Report::on(task, task.agent_type.clone(), entry, "w1".into(), what)
 }
 
 pub fn completed(task: &Task, outputs: serde_json::Value) -> Report {

@@ -25,6 +25,7 @@ pub use phrase::Phrase;
 pub use rule::{Match, Rule, Signal, Want};
 
 use render::Render;
+pub(crate) use render::literal;
 
 /// Steps in flight at once, of a plan whose rule names no number.
 const MAX_PARALLEL: u32 = 3;

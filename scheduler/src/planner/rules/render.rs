@@ -156,6 +156,11 @@ fn plain(value: &Value) -> String {
     }
 }
 
+/// Writes data so that the engine gives it back as it is.
+pub(crate) fn literal(value: Value) -> Value {
+    escaped(value, Later::Rendered)
+}
+
 /// Writes opening braces of a value as expressions that give them back.
 fn escaped(value: Value, later: Later) -> Value {
     match value {

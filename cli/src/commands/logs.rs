@@ -1,0 +1,96 @@
+//! `logs`: what has been going on in all plans.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use goalmill_common::clock::parse_rfc3339;
+use goalmill_common::json::Json;
+use serde::Deserialize;
+
+use super::Context;
+use super::events::{event_text, head};
+use crate::args::{Format, LogsArgs};
+use crate::client::LogQuery;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::{Screen, Tone};
+
+/// How often a follower looks.
+const LOOK: Duration = Duration::from_secs(1);
+/// An event may be seen so much later than its time says, in milliseconds.
+const LATE_MS: u64 = 5_000;
+/// Events looked up at once by a follower.
+const PAGE_MAX: u16 = 1_000;
+
+pub async fn run(context: &Context, args: &LogsArgs) -> Outcome {
+    let Context { screen, client, clock, .. } = context;
+    let plan = match &args.plan {
+        Some(plan) => Some(client.resolve(plan).await?),
+        None => None,
+    };
+    let since_ms = clock.now_ms().saturating_sub(u64::try_from(args.since.as_millis()).unwrap_or(u64::MAX));
+    let step = args.step.clone().unwrap_or_default();
+    let mut query = LogQuery { plan, step, types: args.types.clone(), since_ms, limit: args.limit };
+    let page = client.logs(&query).await?;
+    if matches!(screen.format, Format::Json | Format::Yaml) && !args.follow {
+        screen.show(&page, "", |_| String::new())?;
+        return Ok(Exit::Done);
+    }
+    let mut seen = Seen::default();
+    seen.print(screen, &page.items)?;
+    if !args.follow {
+        if page.items.is_empty() {
+            screen.note("nothing in that time; look further back with `--since 24h`");
+        }
+        return Ok(Exit::Done);
+    }
+    query.limit = PAGE_MAX;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            interrupted = tokio::signal::ctrl_c() => {
+                interrupted?;
+                return Ok(Exit::Interrupted);
+            }
+        }
+        query.since_ms = seen.until_ms.saturating_sub(LATE_MS).max(since_ms);
+        seen.print(screen, &client.logs(&query).await?.items)?;
+    }
+}
+
+/// What was printed: the last event of each plan, and the time of the last of all.
+#[derive(Default)]
+struct Seen {
+    last: BTreeMap<String, u64>,
+    until_ms: u64,
+}
+
+#[derive(Deserialize)]
+struct Whose {
+    plan_id: String,
+}
+
+impl Seen {
+    /// Prints what was not printed before.
+    fn print(&mut self, screen: &Screen, items: &[Json]) -> Result<(), Failed> {
+        for item in items {
+            let (line, event) = (item.text(), head(item.text())?);
+            let Whose { plan_id } = serde_json::from_str(line)
+                .map_err(|error| Failed::other(format!("the event `{line}` cannot be read: {error}")))?;
+            self.until_ms = self.until_ms.max(parse_rfc3339(event.time).unwrap_or(0));
+            let last = self.last.entry(plan_id.clone()).or_default();
+            if event.seq <= *last {
+                continue;
+            }
+            *last = event.seq;
+            match screen.format {
+                Format::Json | Format::Jsonl | Format::Yaml => screen.line(line)?,
+                Format::Name => screen.line(event.type_name)?,
+                Format::Table => {
+                    let plan = screen.paint.tone(Tone::Dim, format!("{plan_id:<20}"));
+                    screen.line(format!("{plan} {}", event_text(&event, screen.paint)))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! `plan validate`: checks a plan here, without a server; a server that is named checks it, and routes it too.
+
+use goalmill_common::command::Planned;
+use goalmill_common::limits::Limits;
+use goalmill_common::problem::Issue;
+use goalmill_common::view::Preview;
+use goalmill_engine::draft::{self, Format};
+use goalmill_engine::validate;
+
+use super::plan::show_preview;
+use super::{Context, input, settings};
+use crate::exit::{Exit, Outcome};
+
+pub async fn run(context: &Context, file: &str) -> Outcome {
+    let document = input::document(file)?;
+    let preview = if context.asked {
+        context.client.validate(&document).await?
+    } else {
+        let preview = check(document.text.as_bytes(), &settings(None, &[])?.settings.limits);
+        if preview.plan.as_ref().is_some_and(|plan| plan.steps.iter().any(|step| step.agent_type.is_auto())) {
+            context.screen.note("steps for `auto` are routed by a server only; name one with `--server URL`");
+        }
+        preview
+    };
+    show_preview(&context.screen, &preview)?;
+    Ok(if preview.valid { Exit::Done } else { Exit::InvalidInput })
+}
+
+fn check(text: &[u8], limits: &Limits) -> Preview {
+    match planned(text, limits) {
+        Ok(planned) => {
+            let critical_path_seconds = validate::critical_path(&planned.plan);
+            Preview::of(planned, critical_path_seconds)
+        }
+        Err(issues) => Preview::refused(issues),
+    }
+}
+
+fn planned(text: &[u8], limits: &Limits) -> Result<Planned, Vec<Issue>> {
+    let draft = draft::read(text, Format::Auto, limits)?;
+    if let Some(goal) = draft::split_goal(&draft) {
+        validate::goal(&goal, limits)?;
+    }
+    let checked = validate::plan(&draft, limits)?;
+    Ok(Planned::submitted(checked.plan, checked.warnings, Vec::new()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(text: &str) -> Preview {
+        check(text.as_bytes(), &Limits::default())
+    }
+
+    #[test]
+    fn a_plan_is_checked_without_a_server() {
+        let preview = checked("{steps: [{id: a, agent_type: echo, estimates: {seconds: 2, cost: 0.5}}]}");
+        assert!(preview.valid && preview.issues.is_empty(), "{preview:?}");
+        assert_eq!((preview.critical_path_seconds, preview.cost), (2.0, 0.5));
+    }
+
+    #[test]
+    fn every_issue_is_named() {
+        let preview =
+            checked("{steps: [{id: a, agent_type: echo, dependencies: [b]}, {id: c, agent_type: x, when: '{{'}]}");
+        assert!(!preview.valid && preview.plan.is_none() && preview.issues.len() >= 2, "{preview:?}");
+        let preview = checked("{\"steps\": [");
+        assert_eq!(preview.issues.len(), 1, "{preview:?}");
+    }
+}

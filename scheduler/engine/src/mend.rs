@@ -1,0 +1,186 @@
+//! The end of a chain of causes: what holds up its last step, and what could be done about it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use goalmill_common::id::{AgentType, WorkerId};
+use goalmill_common::plan::Kind;
+use goalmill_common::status::{PlanStatus, StepStatus};
+
+use crate::explain::lasted;
+use crate::fail::ASK_USER;
+use crate::graph::to_usize;
+use crate::{PlanState, StepIndex};
+
+/// What a plan's log cannot tell: who serves the queues at the moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// Every queue that is served or holds something.
+    pub queues: BTreeMap<AgentType, Serving>,
+    /// Workers that were heard of lately, draining ones too.
+    pub workers: BTreeSet<WorkerId>,
+    /// A task whose worker is gone goes out again after so long.
+    pub lease_ms: u64,
+}
+
+/// How a queue is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Serving {
+    /// Live workers that take tasks.
+    pub workers: u32,
+    /// Their slots.
+    pub slots: u32,
+    /// Slots in use, for whatever agent type.
+    pub busy: u32,
+    /// Tasks that no worker has taken.
+    pub waiting: u64,
+    /// Nothing new is put on it.
+    pub paused: bool,
+}
+
+/// The end of a chain of causes, and what could be done about it.
+#[derive(Default)]
+pub(crate) struct Root {
+    pub(crate) because: Option<String>,
+    pub(crate) mend: String,
+}
+
+impl PlanState {
+    /// What holds up the last step of a chain, and the mend.
+    pub(crate) fn root(&self, i: u32, around: Option<&Surroundings>) -> Root {
+        let (id, plan) = (&self.plan.steps[to_usize(i)].id, self.id().map_or("", |plan| plan.as_str()));
+        let only = |mend: String| Root { because: None, mend };
+        match self.steps[to_usize(i)].status {
+            StepStatus::AwaitingApproval => {
+                only(format!("`goalmill step approve {plan} {id}`, or `goalmill step reject {plan} {id}`"))
+            }
+            StepStatus::Queued => around.map_or_else(|| only(self.mend_unserved(i)), |around| self.queued(i, around)),
+            StepStatus::Running => self.running(i, around),
+            StepStatus::Pending | StepStatus::Blocked | StepStatus::Ready | StepStatus::Retrying
+                if self.status != PlanStatus::Running =>
+            {
+                only(self.mend_plan(plan))
+            }
+            StepStatus::Ready => self.ready(i, around),
+            StepStatus::Retrying => only(format!(
+                "try it at once: `goalmill step retry {plan} {id}`, or skip it: `goalmill step skip {plan} {id}`"
+            )),
+            StepStatus::Pending
+            | StepStatus::Blocked
+            | StepStatus::Completed
+            | StepStatus::Failed
+            | StepStatus::Skipped
+            | StepStatus::Cancelled
+            | StepStatus::Revised => Root::default(),
+        }
+    }
+
+    /// What lets a plan go on whose steps wait for the plan itself.
+    fn mend_plan(&self, plan: &str) -> String {
+        match self.status {
+            PlanStatus::AwaitingApproval => {
+                format!("`goalmill plan approve {plan}`, or `goalmill plan reject {plan}`")
+            }
+            PlanStatus::Paused => format!("resume the plan: `goalmill plan resume {plan}`"),
+            PlanStatus::Replanning if self.replan.as_ref().is_some_and(|replan| replan.trigger == ASK_USER) => format!(
+                "go on without what failed: `goalmill plan approve {plan}`; or end the plan: `goalmill plan reject {plan}`"
+            ),
+            PlanStatus::Planning | PlanStatus::Replanning => {
+                format!("wait for the planner, or end the plan: `goalmill plan cancel {plan}`")
+            }
+            PlanStatus::Running
+            | PlanStatus::Completed
+            | PlanStatus::Partial
+            | PlanStatus::Failed
+            | PlanStatus::Cancelled
+            | PlanStatus::Rejected => String::new(),
+        }
+    }
+
+    fn mend_unserved(&self, i: u32) -> String {
+        let queue = self.queue(StepIndex(i)).map_or("", |queue| queue.as_str());
+        format!("start workers for it: `goalmill worker --agents {queue}`")
+    }
+
+    fn ready(&self, i: u32, around: Option<&Surroundings>) -> Root {
+        let wait = "wait for room, or start more workers";
+        let (Some(around), Some(queue)) = (around, self.queue(StepIndex(i))) else {
+            return Root { because: None, mend: wait.into() };
+        };
+        if queue.as_str().is_empty() {
+            return Root::default();
+        }
+        let serving = around.queues.get(queue).copied().unwrap_or_default();
+        if serving.paused {
+            return paused(queue);
+        }
+        if serving.workers == 0 {
+            let because = Some(format!("no live worker serves `{queue}`"));
+            return Root { because, mend: self.mend_unserved(i) };
+        }
+        Root { because: None, mend: wait.into() }
+    }
+
+    /// A task that is on its stream, or in the hands of a worker that has not said so.
+    fn queued(&self, i: u32, around: &Surroundings) -> Root {
+        let Some(queue) = self.queue(StepIndex(i)) else { return Root::default() };
+        let Serving { workers, slots, busy, waiting, paused: _ } =
+            around.queues.get(queue).copied().unwrap_or_default();
+        let lease = lasted(0, around.lease_ms);
+        if waiting == 0 {
+            let because = format!(
+                "a worker has taken it and said nothing yet; if that worker is gone, its lease ends within {lease}, \
+                 and the step is tried again"
+            );
+            let mend = if workers == 0 {
+                self.mend_unserved(i)
+            } else {
+                format!("wait {lease}: {} `{queue}`", serve(workers))
+            };
+            return Root { because: Some(because), mend };
+        }
+        if workers == 0 {
+            return Root { because: Some(format!("no live worker serves `{queue}`")), mend: self.mend_unserved(i) };
+        }
+        let free = slots.saturating_sub(busy);
+        if free == 0 {
+            let because = format!("all {slots} slots for `{queue}` are busy ({workers} workers)");
+            return Root { because: Some(because), mend: format!("wait, or {}", self.mend_unserved(i)) };
+        }
+        let because = format!("{} `{queue}`, with {free} of {slots} slots free", serve(workers));
+        Root { because: Some(because), mend: "wait: it is about to be taken; if not, see `goalmill doctor`".into() }
+    }
+
+    fn running(&self, i: u32, around: Option<&Surroundings>) -> Root {
+        let (spec, step) = (&self.plan.steps[to_usize(i)], &self.steps[to_usize(i)]);
+        let plan = self.id().map_or("", |plan| plan.as_str());
+        if spec.kind == Kind::Plan {
+            let own = self.sub_plan_id(i).map(|plan| plan.to_string()).unwrap_or_default();
+            return Root { because: None, mend: format!("see why that is not moving: `goalmill explain {own}`") };
+        }
+        if let (Some(around), Some(worker)) = (around, &step.worker)
+            && !around.workers.contains(worker)
+        {
+            let lease = lasted(0, around.lease_ms);
+            let because = format!("nothing was heard of worker `{worker}` lately: its lease ends within {lease}");
+            let mend = match self.queue(StepIndex(i)).and_then(|queue| around.queues.get(queue)) {
+                Some(serving) if serving.workers > 0 => {
+                    format!("wait {lease}: the step is then tried again by another")
+                }
+                Some(_) | None => self.mend_unserved(i),
+            };
+            return Root { because: Some(because), mend };
+        }
+        Root { because: None, mend: format!("wait, or skip it: `goalmill step skip {plan} {}`", spec.id) }
+    }
+}
+
+fn serve(workers: u32) -> String {
+    if workers == 1 { "1 live worker serves".into() } else { format!("{workers} live workers serve") }
+}
+
+fn paused(queue: &AgentType) -> Root {
+    Root {
+        because: Some(format!("the queue `{queue}` is paused")),
+        mend: format!("resume it: `goalmill queue resume {queue}`"),
+    }
+}

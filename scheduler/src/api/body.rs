@@ -1,0 +1,93 @@
+//! Reads a request's body whole before it is dealt with, within its limits of size and time.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::header;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
+use goalmill_common::problem::{ErrorCode, Problem};
+use tokio::time::{Instant, timeout_at};
+
+use super::answer::Refusal;
+
+/// What a body may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BodyLimits {
+    pub(super) bytes_max: usize,
+    /// All of it must be there by then: a client that sends a byte a second holds a connection, and nothing else.
+    pub(super) time: Duration,
+}
+
+/// Passes requests on with their bodies read.
+pub(super) async fn read(State(limits): State<BodyLimits>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    let whole = if length.is_some_and(|length| length > limits.bytes_max) {
+        Err(too_large(limits))
+    } else {
+        collect(body, limits).await
+    };
+    match whole {
+        Ok(bytes) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
+        Err(problem) => Refusal(problem).into_response(),
+    }
+}
+
+async fn collect(body: Body, limits: BodyLimits) -> Result<Bytes, Problem> {
+    let deadline = Instant::now() + limits.time;
+    let mut frames = body.into_data_stream();
+    let mut whole: Vec<u8> = Vec::new();
+    loop {
+        let frame = timeout_at(deadline, frames.next()).await.map_err(|_| {
+            let ms = limits.time.as_millis();
+            Problem::new(ErrorCode::RequestTimeout, format!("the body did not come within {ms} ms; see `api.body_ms`"))
+        })?;
+        match frame {
+            None => return Ok(whole.into()),
+            Some(Ok(bytes)) if whole.len() + bytes.len() > limits.bytes_max => return Err(too_large(limits)),
+            Some(Ok(bytes)) => whole.extend_from_slice(&bytes),
+            Some(Err(error)) => {
+                return Err(Problem::new(ErrorCode::InvalidRequest, format!("the body cannot be read: {error}")));
+            }
+        }
+    }
+}
+
+fn too_large(limits: BodyLimits) -> Problem {
+    let detail = format!("the body has more than {} bytes; see `api.body_bytes_max`", limits.bytes_max);
+    Problem::new(ErrorCode::BodyTooLarge, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::stream;
+
+    use super::*;
+
+    const LIMITS: BodyLimits = BodyLimits { bytes_max: 10, time: Duration::from_secs(30) };
+
+    #[tokio::test]
+    async fn a_body_is_put_together_up_to_its_limit() {
+        let body = |parts: &'static [&'static str]| {
+            Body::from_stream(stream::iter(parts.iter().map(|part| Ok::<_, Infallible>(*part))))
+        };
+        assert_eq!(collect(body(&["12345", "67890"]), LIMITS).await.expect("it fits"), "1234567890");
+        let refused = collect(body(&["12345", "678901"]), LIMITS).await.expect_err("it is too large");
+        assert_eq!(refused.code, ErrorCode::BodyTooLarge);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_drips_is_given_up() {
+        let drips = stream::unfold((), async |()| {
+            tokio::time::sleep(Duration::from_secs(9)).await;
+            Some((Ok::<_, Infallible>("x"), ()))
+        });
+        let refused = collect(Body::from_stream(drips), LIMITS).await.expect_err("it never ends");
+        assert_eq!((refused.code, refused.status), (ErrorCode::RequestTimeout, 408));
+    }
+}

@@ -1,0 +1,113 @@
+//! Dead letters: tasks that were given up on. List them, run one again, drop one.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use goalmill_broker::DeadLetter;
+use goalmill_common::command::{Planned, Submit};
+use goalmill_common::goal::Goal;
+use goalmill_common::id::{AgentType, EntryId};
+use goalmill_common::plan::{Plan, Step};
+use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::task::Task;
+use goalmill_common::view::Page;
+use goalmill_engine::validate;
+use serde_json::{Value, json};
+
+use super::Api;
+use super::answer::{self, Refusal};
+use super::plans::{accepted, unknown_verb};
+use super::registry::known_form;
+use crate::ask;
+use crate::planner::rules::literal;
+
+/// Dead letters shown at once.
+const LETTERS: usize = 100;
+/// Dead letters looked through for one: more than are kept.
+const LOOKED_AT: usize = 20_000;
+
+pub(crate) async fn list(State(api): State<Api>, Path(agent_type): Path<String>) -> Result<Json<Page<Value>>, Refusal> {
+    let letters = api.site.broker.dead_letters(&known_form(agent_type)?, LETTERS).await?;
+    let items = letters.into_iter().map(|(entry, letter)| view(&entry, &letter)).collect();
+    Ok(Json(Page { items, next: None }))
+}
+
+/// The task as an object; what was no task, as the text it was.
+fn view(entry: &EntryId, letter: &DeadLetter) -> Value {
+    let task = serde_json::from_str(&letter.task).unwrap_or_else(|_| json!(letter.task));
+    json!({
+        "entry": entry,
+        "agent_type": letter.agent_type,
+        "plan_id": letter.plan,
+        "step_id": letter.step,
+        "attempt": letter.attempt,
+        "code": letter.code,
+        "reason": letter.reason,
+        "task": task,
+    })
+}
+
+/// `POST /v1/dead-letters/{agent_type}/{entry}:retry` and `:discard`.
+pub(crate) async fn act(
+    State(api): State<Api>,
+    Path((agent_type, address)): Path<(String, String)>,
+) -> Result<Response, Refusal> {
+    let agent_type = known_form(agent_type)?;
+    let (entry, verb) = address.rsplit_once(':').unwrap_or((&address, ""));
+    let entry = EntryId::from(entry);
+    if !matches!(verb, "retry" | "discard") {
+        return Err(unknown_verb(verb, "retry, discard"));
+    }
+    let letter = find(&api, &agent_type, &entry).await?;
+    let answer = if verb == "retry" {
+        let (plan_id, status) = ask::ask(&api.site, &api.loops, again(&api, &entry, &letter)?).await?;
+        accepted(plan_id, status)
+    } else {
+        Json(view(&entry, &letter)).into_response()
+    };
+    api.site.broker.discard_dead_letter(&agent_type, &entry).await?;
+    Ok(answer)
+}
+
+async fn find(api: &Api, agent_type: &AgentType, entry: &EntryId) -> Result<DeadLetter, Refusal> {
+    let letters = api.site.broker.dead_letters(agent_type, LOOKED_AT).await?;
+    let found = letters.into_iter().find(|(known, _)| known == entry);
+    found.map(|(_, letter)| letter).ok_or_else(|| {
+        let detail = format!("`{agent_type}` has no dead letter `{}`", answer::shown(entry.as_str()));
+        Refusal(Problem::new(ErrorCode::DeadLetterNotFound, detail))
+    })
+}
+
+/// A plan of one step that does the task once more. Its id follows from the letter's, so that asking twice is asking once.
+///
+/// The plan that the task came from has gone its way without it: what is final there stays as it is.
+fn again(api: &Api, entry: &EntryId, letter: &DeadLetter) -> Result<goalmill_common::command::Request, Refusal> {
+    let unfit = |why: String| {
+        let detail = format!("the task of the dead letter cannot be run again: {why}; discard the letter");
+        Refusal(Problem::new(ErrorCode::NotAllowed, detail))
+    };
+    let task: Task = serde_json::from_str(&letter.task).map_err(|error| unfit(error.to_string()))?;
+    let step = Step {
+        description: format!("step `{}` of plan `{}`, once more", task.step, task.plan),
+        action: task.action,
+        // They are rendered: what looks like an expression in them is data.
+        inputs: literal(task.inputs.value()).into(),
+        timeout_ms: task.timeout_ms,
+        ..Step::new(task.step.clone(), task.agent_type)
+    };
+    let name = format!("{} of {}, once more", task.step, task.plan);
+    let draft = serde_json::to_value(Plan { name, steps: vec![step], ..Plan::default() });
+    let draft = draft.expect("a plan always has a JSON form");
+    let checked = validate::plan(&draft, &api.site.settings.limits)
+        .map_err(|issues| unfit(issues.first().map(|issue| issue.detail.clone()).unwrap_or_default()))?;
+    let submit = Submit {
+        goal: Goal::default(),
+        plan: Some(Planned::submitted(checked.plan, checked.warnings, Vec::new())),
+        submission: format!("dead:{}:{entry}", letter.agent_type),
+        fingerprint: String::new(),
+        source: "dead-letter".into(),
+        parent: None,
+        traceparent: task.traceparent,
+    };
+    Ok(ask::submission(&api.site, "api", submit))
+}

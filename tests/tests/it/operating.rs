@@ -1,0 +1,169 @@
+//! What operators do besides steering plans: queues, workers, dead letters, logs.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use goalmill_broker::DeadLetter;
+use goalmill_common::json::Json;
+use goalmill_common::task::Task;
+use goalmill_tests::installation::{Installation, step};
+use goalmill_tests::redis_server::RedisServer;
+use goalmill_tests::wait::{SOON, until};
+use serde_json::{Value, json};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn echo() -> Value {
+    json!({"steps": [step("a", "echo", &[], json!({"x": 1}))]})
+}
+
+async fn refused(it: &Installation, path: &str, status: u16, code: &str) -> Result<Value> {
+    let (answered, problem) = it.post(path, &json!({})).await?;
+    assert_eq!((answered, problem["code"].as_str()), (status, Some(code)), "{path}: {problem:#}");
+    Ok(problem)
+}
+
+async fn a_paused_queue_holds_steps_back(it: Installation) -> Result<()> {
+    until(SOON, async || it.post("/v1/queues/echo:pause", &json!({})).await.is_ok_and(|(status, _)| status == 200))
+        .await;
+    let id = it.submit(&echo()).await?;
+    let explained = it.get(&format!("/v1/plans/{id}/explain")).await?;
+    let step = &explained["steps"][0];
+    assert_eq!((&step["status"], &step["because"][1]), (&json!("ready"), &json!("the queue `echo` is paused")));
+    assert_eq!(step["mend"], "resume it: `goalmill queue resume echo`", "{explained:#}");
+    let queues = it.get("/v1/queues").await?;
+    let queue = queues["items"].as_array().and_then(|all| all.iter().find(|queue| queue["agent_type"] == "echo"));
+    assert_eq!(queue.map(|queue| (&queue["paused"], &queue["waiting"])), Some((&json!(true), &json!(0))));
+    let (status, queue) = it.post("/v1/queues/echo:resume", &json!({})).await?;
+    assert_eq!((status, &queue["paused"]), (200, &json!(false)));
+    assert_eq!(it.await_end(&id, LIMIT).await?["status"], "completed");
+    refused(&it, "/v1/queues/nobody:pause", 404, "QUEUE_NOT_FOUND").await?;
+    refused(&it, "/v1/queues/echo:burn", 404, "NOT_FOUND").await?;
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_queue_gets_nothing_new_until_it_is_resumed() -> Result<()> {
+    a_paused_queue_holds_steps_back(Installation::embedded().await?).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_queue_gets_nothing_new_until_it_is_resumed_over_redis() -> Result<()> {
+    let server = RedisServer::start().await?;
+    a_paused_queue_holds_steps_back(Installation::over(&server).await?).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_asked_to_drain_ends_and_the_explanation_misses_it() -> Result<()> {
+    let it = Installation::embedded().await?;
+    let worker = it.workers[0].id().clone();
+    let path = format!("/v1/workers/{worker}:drain");
+    until(SOON, async || it.post(&path, &json!({})).await.is_ok_and(|(status, _)| status == 200)).await;
+    tokio::time::timeout(LIMIT, it.workers[0].draining()).await?;
+    let listed = async || it.get("/v1/workers").await.expect("it answers")["items"].as_array().map(Vec::len);
+    until(SOON, async || listed().await == Some(0)).await;
+    refused(&it, &path, 404, "WORKER_NOT_FOUND").await?;
+    let id = it.submit(&echo()).await?;
+    let explained = it.get(&format!("/v1/plans/{id}/explain")).await?;
+    assert_eq!(explained["steps"][0]["because"][1], "no live worker serves `echo`", "{explained:#}");
+    it.stop().await;
+    Ok(())
+}
+
+fn letter(step: &str, task: String) -> DeadLetter {
+    let (agent_type, plan) = ("echo".into(), "p0-0000000000000000".into());
+    let (code, reason) = ("STEP_POISONED".into(), "3 workers were lost with it".into());
+    DeadLetter { agent_type, plan, step: step.into(), attempt: 3, code, reason, task }
+}
+
+/// As the engine makes it: with inputs that are filled in.
+fn task(inputs: &Value) -> Task {
+    Task {
+        plan: "p0-0000000000000000".into(),
+        step: "shout".into(),
+        attempt: 3,
+        token: "t".into(),
+        agent_type: "echo".into(),
+        action: String::new(),
+        inputs: Json::of(inputs),
+        timeout_ms: 5_000,
+        lease_ms: 30_000,
+        reply: "reports".into(),
+        idempotency_key: "k".into(),
+        traceparent: None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_letters_task_is_done_again_as_it_was_and_the_letter_goes() -> Result<()> {
+    let it = Installation::embedded().await?;
+    // What looks like an expression in inputs that are filled in is data.
+    let inputs = json!({"text": "{{ steps.gone.outputs.x }} and {% raw %}", "n": 5});
+    let text = serde_json::to_string(&task(&inputs))?;
+    for letter in [letter("shout", text), letter("odd", "no task".into())] {
+        it.broker.bury(&letter).await?;
+    }
+    let listed = it.get("/v1/dead-letters/echo").await?;
+    let (odd, good) = (&listed["items"][0], &listed["items"][1]);
+    assert_eq!((&odd["task"], &good["task"]["inputs"]), (&json!("no task"), &inputs), "{listed:#}");
+    let path =
+        |letter: &Value, verb: &str| format!("/v1/dead-letters/echo/{}:{verb}", letter["entry"].as_str().unwrap());
+
+    let (status, answer) = it.post(&path(good, "retry"), &json!({})).await?;
+    assert_eq!(status, 202, "{answer:#}");
+    let plan = answer["plan_id"].as_str().expect("it is accepted").into();
+    assert_eq!(it.await_end(&plan, LIMIT).await?["status"], "completed");
+    assert_eq!(it.get(&format!("/v1/plans/{plan}/results")).await?["results"]["shout"], inputs);
+    refused(&it, &path(good, "retry"), 404, "DEAD_LETTER_NOT_FOUND").await?;
+
+    let problem = refused(&it, &path(odd, "retry"), 409, "NOT_ALLOWED").await?;
+    assert!(problem["detail"].as_str().is_some_and(|detail| detail.ends_with("discard the letter")), "{problem:#}");
+    let (status, dropped) = it.post(&path(odd, "discard"), &json!({})).await?;
+    assert_eq!((status, &dropped["step_id"]), (200, &json!("odd")));
+    assert_eq!(it.get("/v1/dead-letters/echo").await?["items"], json!([]));
+    refused(&it, "/v1/dead-letters/echo/1-0:burn", 404, "NOT_FOUND").await?;
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_logs_hold_the_newest_events_of_all_plans_in_order() -> Result<()> {
+    let it = Installation::embedded().await?;
+    let bad = json!({"steps": [step("b", "fail", &[], json!({"message": "as told"}))]});
+    let (one, two) = (it.submit(&echo()).await?, it.submit(&bad).await?);
+    it.await_end(&one, LIMIT).await?;
+    it.await_end(&two, LIMIT).await?;
+    let logs = async |query: &str| -> Result<Vec<Value>> {
+        Ok(it.get(&format!("/v1/logs{query}")).await?["items"].as_array().cloned().unwrap_or_default())
+    };
+    let all = logs("").await?;
+    let of = |plan: &str| all.iter().filter(|event| event["plan_id"] == plan).cloned().collect::<Vec<_>>();
+    for plan in [&one, &two] {
+        let seqs: Vec<u64> = of(plan.as_str()).iter().filter_map(|event| event["seq"].as_u64()).collect();
+        assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>(), "each plan's log is whole");
+        assert_eq!(logs(&format!("?plan={plan}")).await?, of(plan.as_str()));
+    }
+    let times: Vec<&str> = all.iter().filter_map(|event| event["time"].as_str()).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    let failed = logs("?types=step_failed,plan_failed&step=b").await?;
+    assert_eq!(failed.iter().map(|event| &event["type"]).collect::<Vec<_>>(), ["step_failed"]);
+    assert_eq!(logs("?limit=2").await?, all[all.len() - 2..]);
+    let later = goalmill_common::clock::Clock::system().now_ms() + 60_000;
+    assert_eq!(logs(&format!("?since_ms={later}")).await?, Vec::<Value>::new());
+    assert_eq!(it.http.get(it.url("/v1/logs?plan=nonsense")).send().await?.status(), 404);
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_of_a_plan_that_has_ended_says_how_to_run_it_again() -> Result<()> {
+    let it = Installation::embedded().await?;
+    let id = it.submit(&json!({"steps": [step("b", "fail", &[], json!({}))]})).await?;
+    it.await_end(&id, LIMIT).await?;
+    let problem = refused(&it, &format!("/v1/plans/{id}/steps/b:retry"), 409, "PLAN_FINAL").await?;
+    let detail = problem["detail"].as_str().unwrap_or_default();
+    assert!(detail.contains(&format!("goalmill plan export {id} | goalmill run -")), "{detail}");
+    it.stop().await;
+    Ok(())
+}
