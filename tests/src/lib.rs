@@ -3,6 +3,7 @@
 pub mod audit;
 pub mod cluster;
 pub mod installation;
+pub mod model_server;
 pub mod process;
 pub mod proxy;
 pub mod redis_server;

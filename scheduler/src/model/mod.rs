@@ -24,6 +24,7 @@ mod model;
 mod models;
 mod purse;
 mod run;
+pub mod scripted;
 mod secret;
 mod select;
 mod standing;

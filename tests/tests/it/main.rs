@@ -8,6 +8,7 @@ mod intake;
 mod layering;
 mod lifecycle;
 mod listing;
+mod models;
 mod own_executor;
 mod plans;
 mod replay;
