@@ -58,21 +58,18 @@ impl Frames {
         }
     }
 
-    /// Takes the next bytes and gives the messages that they complete.
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Frame>, LineTooLong> {
+    /// Takes the next bytes and adds the messages that they complete, also when it then fails.
+    pub fn feed(&mut self, bytes: &[u8], frames: &mut Vec<Frame>) -> Result<(), LineTooLong> {
         self.buffer.extend_from_slice(bytes);
         if self.cut == Cut::Unknown {
             self.recognise();
         }
-        let mut frames = Vec::new();
         match self.cut {
             Cut::Unknown | Cut::Whole => {}
-            Cut::Events | Cut::Lines => self.lines(&mut frames),
+            Cut::Events | Cut::Lines => self.lines(frames),
         }
-        if self.buffer.len() > LINE_BYTES_MAX || self.data.len() > LINE_BYTES_MAX {
-            return Err(LineTooLong);
-        }
-        Ok(frames)
+        let is_short = |bytes: &[u8]| bytes.len() <= LINE_BYTES_MAX;
+        if is_short(&self.buffer) && is_short(&self.data) { Ok(()) } else { Err(LineTooLong) }
     }
 
     /// Whether the answer is one JSON body, which is complete when it can be read.
@@ -175,7 +172,7 @@ mod tests {
         let mut frames = Frames::new(json_lines);
         let mut got = Vec::new();
         for piece in bytes.chunks(cut.max(1)) {
-            got.extend(frames.feed(piece).expect("the lines are short"));
+            frames.feed(piece, &mut got).expect("the lines are short");
         }
         got.extend(frames.end());
         got.into_iter().map(|f| (f.event, String::from_utf8(f.data).expect("it is whole"))).collect()
@@ -209,7 +206,7 @@ mod tests {
     fn a_line_without_end_is_refused() {
         let mut frames = Frames::new(false);
         let piece = vec![b'x'; 1 << 20];
-        let refused = (0..8).find_map(|_| frames.feed(&piece).err());
+        let refused = (0..8).find_map(|_| frames.feed(&piece, &mut Vec::new()).err());
         assert_eq!(refused, Some(LineTooLong));
     }
 

@@ -41,3 +41,45 @@ pub fn circuit(model: &ModelSettings, is_open: bool) {
     let labels = [("provider", model.provider().to_owned()), ("model", model.name.clone())];
     gauge!("goalmill_llm_circuit_open", &labels).set(f64::from(u8::from(is_open)));
 }
+
+#[cfg(test)]
+mod tests {
+    use metrics_exporter_prometheus::PrometheusBuilder;
+
+    use super::*;
+    use crate::model::answer::Usage;
+    use crate::model::ladder::Rung;
+    use crate::model::purse::Usd;
+
+    #[test]
+    fn a_call_is_counted_by_model_and_outcome_and_no_name_of_the_server_becomes_a_label() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let handle = recorder.handle();
+        let model = ModelSettings { name: "small".into(), model: "vendor/x-1".into(), ..ModelSettings::default() };
+        let made = Try {
+            model: "small".into(),
+            rung: Rung::Text,
+            error: Some("LLM_FAILED".into()),
+            latency_ms: 40,
+            usage: Usage { input_tokens: 5, output_tokens: 0, estimated: false },
+            cost: Usd::from_dollars(0.25),
+        };
+        metrics::with_local_recorder(&recorder, || {
+            called(&model, Purpose::Repair, &made, Duration::from_millis(40));
+            called(&model, Purpose::Repair, &made, Duration::from_millis(40));
+            throttled(&model);
+            circuit(&model, true);
+        });
+        let text = handle.render();
+        for line in [
+            "gen_ai_client_operation_duration_seconds_count{gen_ai_operation_name=\"chat\",\
+             gen_ai_provider_name=\"openai\",gen_ai_request_model=\"small\",error_type=\"LLM_FAILED\"} 2",
+            "goalmill_llm_cost_usd_total{provider=\"openai\",model=\"small\",purpose=\"repair\"} 0.5",
+            "goalmill_llm_throttled_total{provider=\"openai\"} 1",
+            "goalmill_llm_circuit_open{provider=\"openai\",model=\"small\"} 1",
+        ] {
+            assert!(text.contains(line), "`{line}` is missing:\n{text}");
+        }
+        assert!(text.contains("gen_ai_token_type=\"input\"") && !text.contains("vendor"), "{text}");
+    }
+}

@@ -111,26 +111,27 @@ impl Reader {
         Self { dialect, frames: Frames::new(dialect == Dialect::Ollama), is_done: false }
     }
 
-    /// Takes the next bytes and gives the pieces of the answer that they complete.
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Delta>, Unreadable> {
-        let frames = self.frames.feed(bytes)?;
-        self.read(frames)
+    /// Takes the next bytes and adds the pieces of the answer that they complete, also when it then fails.
+    pub fn feed(&mut self, bytes: &[u8], deltas: &mut Vec<Delta>) -> Result<(), Unreadable> {
+        let mut frames = Vec::new();
+        let fed = self.frames.feed(bytes, &mut frames);
+        self.read(frames, deltas)?;
+        Ok(fed?)
     }
 
-    /// Gives what stands at the end without a line end behind it; and whether the server said that it was done.
-    pub fn end(mut self) -> Result<(Vec<Delta>, bool), Unreadable> {
+    /// Adds what stands at the end without a line end behind it; says whether the server was done.
+    pub fn end(mut self, deltas: &mut Vec<Delta>) -> Result<bool, Unreadable> {
         let frames = std::mem::replace(&mut self.frames, Frames::new(false));
         let is_whole = frames.is_one_body();
-        let deltas = self.read(frames.end())?;
-        Ok((deltas, self.is_done || is_whole))
+        self.read(frames.end(), deltas)?;
+        Ok(self.is_done || is_whole)
     }
 
     pub fn is_done(&self) -> bool {
         self.is_done
     }
 
-    fn read(&mut self, frames: Vec<Frame>) -> Result<Vec<Delta>, Unreadable> {
-        let mut deltas = Vec::new();
+    fn read(&mut self, frames: Vec<Frame>, deltas: &mut Vec<Delta>) -> Result<(), Unreadable> {
         for Frame { event, data } in frames {
             if data.trim_ascii() == b"[DONE]" {
                 self.is_done = true;
@@ -152,12 +153,12 @@ impl Reader {
             }
             match self.dialect {
                 // `[DONE]` says so, or the end of a whole body.
-                Dialect::Openai => openai::read(&value, &mut deltas),
-                Dialect::Anthropic => self.is_done |= anthropic::read(&value, &mut deltas),
-                Dialect::Ollama => self.is_done |= ollama::read(&value, &mut deltas),
+                Dialect::Openai => openai::read(&value, deltas),
+                Dialect::Anthropic => self.is_done |= anthropic::read(&value, deltas),
+                Dialect::Ollama => self.is_done |= ollama::read(&value, deltas),
             }
         }
-        Ok(deltas)
+        Ok(())
     }
 }
 
@@ -235,4 +236,77 @@ fn functions(tools: &[Tool]) -> Value {
 /// An object of the fields that there are.
 fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
     Value::Object(fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect::<Map<_, _>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use goalmill_common::random::Random;
+
+    use super::*;
+    use crate::model::scripted::sample;
+
+    const DIALECTS: [Dialect; 3] = [Dialect::Openai, Dialect::Anthropic, Dialect::Ollama];
+
+    /// The pieces, with neighbouring texts put together, and how it ended.
+    fn read(dialect: Dialect, bytes: &[u8], mut length: impl FnMut() -> usize) -> (Vec<Delta>, Result<bool, String>) {
+        let (mut reader, mut deltas, mut rest) = (Reader::new(dialect), Vec::new(), bytes);
+        let fed = loop {
+            let (piece, after) = rest.split_at(length().clamp(1, rest.len().max(1)).min(rest.len()));
+            rest = after;
+            if let Err(fault) = reader.feed(piece, &mut deltas) {
+                break Err(fault);
+            }
+            if rest.is_empty() {
+                break Ok(());
+            }
+        };
+        let ended = fed.and_then(|()| reader.end(&mut deltas)).map_err(|fault| fault.to_string());
+        (deltas, ended)
+    }
+
+    #[test]
+    fn any_bytes_are_read_alike_however_they_are_cut_and_never_panic() {
+        let random = Random::seeded(3);
+        for round in 0..600_usize {
+            let dialect = DIALECTS[round % 3];
+            let mut bytes = sample(dialect, round % 2 == 0);
+            for _ in 0..random.below(4) {
+                let at = random.below(bytes.len() as u64) as usize;
+                match random.below(3) {
+                    0 => bytes[at] = random.draw() as u8,
+                    1 => bytes.truncate(at.max(1)),
+                    _ => bytes.insert(at, b"\n{}[]\":,\0\r"[random.below(10) as usize]),
+                }
+            }
+            let whole = read(dialect, &bytes, || usize::MAX);
+            let cut = read(dialect, &bytes, || 1 + random.below(40) as usize);
+            assert_eq!(cut, whole, "{}", String::from_utf8_lossy(&bytes));
+        }
+    }
+
+    #[test]
+    fn what_came_before_something_unreadable_is_kept() {
+        let bytes = b"data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {oops\n\n";
+        let (deltas, ended) = read(Dialect::Openai, bytes, || usize::MAX);
+        assert_eq!(deltas, [Delta::Text("a".into())]);
+        assert_eq!(ended, Err("a message of it is not JSON: `{oops`".into()));
+    }
+
+    #[test]
+    fn errors_are_found_in_every_usual_form() {
+        let forms = [
+            (r#"{"error":{"message":"m","code":429}}"#, Some(429), "m"),
+            (r#"{"error":{"message":"m","code":"rate_limit_exceeded"}}"#, None, "m"),
+            (r#"{"error":"m"}"#, None, "m"),
+            (r#"{"detail":"m"}"#, None, "m"),
+            (r#"[{"error":{"status":503,"message":"m"}}]"#, Some(503), "m"),
+            (r#"{"object":"error","message":"m","code":400}"#, Some(400), "m"),
+            ("m\n n", None, "m n"),
+            (r#"{"error":{"code":99999}}"#, None, r#"{"code":99999}"#),
+        ];
+        for (body, status, message) in forms {
+            let told = refusal(body.as_bytes());
+            assert_eq!((told.status, told.message.as_str()), (status, message), "{body}");
+        }
+    }
 }
