@@ -65,6 +65,8 @@ pub enum Want {
         /// JSON Schema of an object.
         schema: Value,
     },
+    /// Calls of tools. From a server that takes none the calls come as text, between `<tool_call>` tags; the answer's
+    /// rung is [`super::Rung::Text`] then.
     Tools {
         tools: Vec<Tool>,
         choice: ToolChoice,

@@ -248,9 +248,10 @@ async fn every_wait_has_its_limit() -> Result<()> {
     assert!(matches!(error, ModelError::Timeout { wait: Wait::End, limit_ms: 400, .. }), "{error}");
     let stuck = slow(Scripted { hang_after: Some(3), chunk: Some(2), ..Scripted::text("abcdefgh") }).await?;
     let question = Ask { stream: true, ..ask("hello", Want::Text) };
-    let error = models(&[short(&stuck)])?.complete(&question).await.expect_err("it stops in the middle");
+    let patient = ModelSettings { first_byte_ms: 20_000, idle_ms: 1_000, call_ms: 60_000, ..short(&stuck) };
+    let error = models(&[patient])?.complete(&question).await.expect_err("it stops in the middle");
     assert_eq!(error.partial().map(|answer| (answer.text.as_str(), answer.is_truncated())), Some(("abcd", true)));
-    assert!(error.to_string().contains("nothing more came within 60 ms"), "{error}");
+    assert!(error.to_string().contains("nothing more came within 1000 ms"), "{error}");
     let endless = Scripted { times: Some(9), hang: true, ..Scripted::text("never") };
     let server = slow(endless).await?;
     let question = Ask { timeout_ms: Some(50), ..ask("hello", Want::Text) };

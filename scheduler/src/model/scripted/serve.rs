@@ -190,7 +190,7 @@ async fn answer(shared: &Arc<Shared>, dialect: Dialect, headers: &HeaderMap, bod
     if scripted.hang {
         shared.stop.cancelled().await;
     }
-    tokio::time::sleep(Duration::from_millis(scripted.delay_ms)).await;
+    pause(Duration::from_millis(scripted.delay_ms)).await;
     respond(shared, &scripted, &asked, dialect)
 }
 
@@ -242,6 +242,13 @@ fn streamed(scripted: &Scripted, asked: &Asked, dialect: Dialect) -> Vec<String>
     pieces
 }
 
+/// A sleep of nothing takes a millisecond.
+async fn pause(wait: Duration) {
+    if !wait.is_zero() {
+        tokio::time::sleep(wait).await;
+    }
+}
+
 /// What happens next to a body.
 enum Step {
     Send(Vec<u8>),
@@ -269,7 +276,7 @@ fn paced(shared: &Arc<Shared>, scripted: &Scripted, chunks: Vec<String>) -> Body
         let cut = || Err(std::io::Error::new(std::io::ErrorKind::ConnectionAborted, "cut by the script"));
         let sent = match steps.pop()? {
             Step::Send(bytes) => {
-                tokio::time::sleep(wait).await;
+                pause(wait).await;
                 Ok(Bytes::from(bytes))
             }
             Step::Hang => {
