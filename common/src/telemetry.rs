@@ -39,6 +39,28 @@ const FAST: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 
 /// What is measured with them.
 const FAST_NAMES: &[&str] = &["goalmill_http_request_duration_seconds", "goalmill_commit_seconds"];
 
+/// Calls of language models, seconds: OpenTelemetry's buckets for generative AI, as those of tokens.
+const MODEL: &[f64] = &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+const TOKENS: &[f64] = &[
+    1.0,
+    4.0,
+    16.0,
+    64.0,
+    256.0,
+    1_024.0,
+    4_096.0,
+    16_384.0,
+    65_536.0,
+    262_144.0,
+    1_048_576.0,
+    4_194_304.0,
+    16_777_216.0,
+    67_108_864.0,
+];
+/// What is measured with them.
+const OF_MODELS: &[(&str, &[f64])] =
+    &[("gen_ai_client_operation_duration_seconds", MODEL), ("gen_ai_client_token_usage", TOKENS)];
+
 /// The process-wide metrics recorder: installed by the first call, shared by the later ones; `None` when the
 /// program that embeds us has one of its own.
 ///
@@ -54,5 +76,8 @@ fn install() -> Option<PrometheusHandle> {
         .and_then(|b| b.set_buckets_for_metric(Matcher::Suffix("_seconds".into()), RUN));
     let fast = |name: &&str| Matcher::Full((*name).to_owned());
     let all = FAST_NAMES.iter().map(fast).fold(slow, |b, name| b?.set_buckets_for_metric(name, FAST));
-    all.ok()?.install_recorder().ok()
+    let of_models = |b: Result<PrometheusBuilder, _>, (name, buckets): &(&str, &[f64])| {
+        b?.set_buckets_for_metric(Matcher::Full((*name).to_owned()), buckets)
+    };
+    OF_MODELS.iter().fold(all, of_models).ok()?.install_recorder().ok()
 }

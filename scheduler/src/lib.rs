@@ -17,6 +17,7 @@ mod pulse;
 mod shard;
 mod site;
 
+pub mod model;
 pub mod planner;
 pub mod router;
 

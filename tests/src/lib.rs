@@ -6,6 +6,7 @@ pub mod door;
 pub mod installation;
 pub mod killer;
 pub mod list_schedule;
+pub mod model_server;
 pub mod process;
 pub mod program;
 pub mod proxy;

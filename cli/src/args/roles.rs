@@ -61,6 +61,10 @@ pub struct DevArgs {
     /// Tasks run at once.
     #[arg(long, value_name = "N")]
     pub slots: Option<u32>,
+    /// Serves a language model that says what this script (YAML or JSON) tells it to, in place of those that the
+    /// settings name.
+    #[arg(long, value_name = "FILE")]
+    pub model_script: Option<PathBuf>,
     /// Settings file (TOML or YAML).
     #[arg(long, value_name = "FILE", env = "GOALMILL_CONFIG")]
     pub config: Option<PathBuf>,

@@ -172,6 +172,20 @@ mod tests {
     }
 
     #[test]
+    fn models_are_a_list_in_the_file() {
+        let dir = std::env::temp_dir().join(format!("goalmill-models-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a temporary directory can be made");
+        let file = dir.join("goalmill.toml");
+        let text = "[[models]]\nname = \"small\"\nbase_url = \"http://127.0.0.1:1/v1\"\ntags = [\"cheap\"]\n\
+                    input_usd_per_million = 1\n[[models]]\nname = \"large\"\nbase_url = \"https://models.test/v1\"\n\
+                    dialect = \"anthropic\"\n";
+        std::fs::write(&file, text).expect("a temporary file can be written");
+        let models = load(Some(&file), &[]).expect("the file is valid").settings.models;
+        assert_eq!(models.iter().map(|model| model.name.as_str()).collect::<Vec<_>>(), ["small", "large"]);
+        assert_eq!((models[0].input_usd_per_million, models[1].retries), (1.0, 2));
+    }
+
+    #[test]
     fn passwords_are_hidden() {
         assert_eq!(hide_password("redis://ann:secret@h:1/0"), "redis://ann:***@h:1/0");
         assert_eq!(hide_password("redis://h:1"), "redis://h:1");

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::model::{self, ModelSettings};
 use crate::id::AgentType;
 use crate::limits::Limits;
 
@@ -16,6 +17,8 @@ pub struct Settings {
     pub api: ApiSettings,
     pub metrics: MetricsSettings,
     pub planner: PlannerSettings,
+    /// Language models that planners may ask.
+    pub models: Vec<ModelSettings>,
     pub router: RouterSettings,
     pub worker: WorkerSettings,
     pub limits: Limits,
@@ -243,6 +246,7 @@ impl Settings {
                 "limits.inline_bytes_max <= limits.payload_bytes_max",
             ),
         ];
-        checks.iter().filter(|(holds, _)| !holds).map(|(_, text)| format!("`{text}` must hold")).collect()
+        let relations = checks.iter().filter(|(holds, _)| !holds).map(|(_, text)| format!("`{text}` must hold"));
+        relations.chain(model::violations(&self.models)).collect()
     }
 }

@@ -9,6 +9,7 @@ mod intake;
 mod layering;
 mod lifecycle;
 mod listing;
+mod models;
 mod operating;
 mod own_executor;
 mod plans;

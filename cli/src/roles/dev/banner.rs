@@ -44,6 +44,9 @@ pub async fn print(
     }
     fact("Store", store.place.clone());
     fact("Planner", planner(&settings.planner.order));
+    if let (Some(script), Some(model)) = (&args.model_script, settings.models.first()) {
+        fact("Model", format!("{}  (scripted by {})", model.base_url, script.display()));
+    }
     let names: Vec<String> = demo::agents().iter().map(|agent| agent.agent_type.to_string()).collect();
     for (place, line) in wrapped(&names).into_iter().enumerate() {
         fact(if place == 0 { "Agents" } else { "" }, line);

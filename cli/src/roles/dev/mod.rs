@@ -1,6 +1,7 @@
 //! `goalmill dev`: scheduler, worker and demo agents in one process.
 
 mod banner;
+mod model;
 mod ports;
 mod session;
 mod store;
@@ -25,6 +26,8 @@ pub async fn run(screen: &Screen, args: &DevArgs) -> Outcome {
     let mut settings = settings(args)?;
     let mut signals = Signals::listen()?;
     let clock = Clock::system();
+    // Ends with this function.
+    let _scripted = model::serve(args.model_script.as_deref(), &mut settings).await?;
     let store = store::open(args, &mut settings, &clock).await?;
     let running = goalmill_scheduler::start(goalmill_scheduler::Options {
         settings: settings.clone(),

@@ -1,0 +1,197 @@
+//! Settings of the language models that may be asked.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+/// One language model behind one address.
+///
+/// A key is never written here: `api_key_env` names the environment variable that holds it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelSettings {
+    /// Unique among the models; the label of metrics, and how plans tell which model made them.
+    pub name: String,
+    /// What the server calls the model; `name` when empty.
+    pub model: String,
+    /// Address with the version: `https://api.openai.com/v1`, `https://api.anthropic.com/v1`, `http://127.0.0.1:11434`.
+    pub base_url: String,
+    /// Environment variable that holds the key; no key is sent when empty.
+    pub api_key_env: String,
+    /// Header that carries the key; the dialect's own when empty (`authorization`, `x-api-key`).
+    pub api_key_header: String,
+    /// The language of the server.
+    pub dialect: Dialect,
+    /// Label of metrics: who runs the server; the dialect when empty.
+    pub provider: String,
+    /// Tokens of prompt and answer together.
+    pub context_tokens: u64,
+    /// Tokens of one answer, unless a request says otherwise.
+    pub output_tokens_max: u64,
+    /// US dollars for a million tokens of prompt.
+    pub input_usd_per_million: f64,
+    /// US dollars for a million tokens of answer.
+    pub output_usd_per_million: f64,
+    /// What it is good for.
+    pub tags: BTreeSet<ModelTag>,
+    /// Calls at once.
+    pub concurrency: u32,
+    /// Milliseconds to wait for a connection.
+    pub connect_ms: u64,
+    /// Milliseconds from the request to the first byte of a streamed answer.
+    pub first_byte_ms: u64,
+    /// Milliseconds between two pieces of an answer.
+    pub idle_ms: u64,
+    /// Milliseconds one call may take in all.
+    pub call_ms: u64,
+    /// Calls after the first one that failed in a way that may pass.
+    pub retries: u32,
+    /// A server may ask us to wait up to this many milliseconds; asked for more, another model is tried.
+    pub retry_after_ms_max: u64,
+    /// Failures in a row after which the model is left alone.
+    pub breaker_failures: u32,
+    /// Milliseconds it is left alone, until one call tries it again.
+    pub breaker_open_ms: u64,
+}
+
+/// The languages that servers of models speak.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Dialect {
+    /// Chat completions, as OpenAI and most others have them.
+    #[default]
+    Openai,
+    /// Anthropic's messages.
+    Anthropic,
+    /// Ollama's own chat.
+    Ollama,
+}
+
+impl Dialect {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Openai => "openai",
+            Self::Anthropic => "anthropic",
+            Self::Ollama => "ollama",
+        }
+    }
+}
+
+/// What a model is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelTag {
+    /// Asked first.
+    Cheap,
+    /// Asked for repairs.
+    Strong,
+}
+
+impl Default for ModelSettings {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            model: String::new(),
+            base_url: String::new(),
+            api_key_env: String::new(),
+            api_key_header: String::new(),
+            dialect: Dialect::Openai,
+            provider: String::new(),
+            context_tokens: 128_000,
+            output_tokens_max: 4_096,
+            input_usd_per_million: 0.0,
+            output_usd_per_million: 0.0,
+            tags: BTreeSet::new(),
+            concurrency: 8,
+            connect_ms: 5_000,
+            first_byte_ms: 30_000,
+            idle_ms: 20_000,
+            call_ms: 60_000,
+            retries: 2,
+            retry_after_ms_max: 20_000,
+            breaker_failures: 5,
+            breaker_open_ms: 30_000,
+        }
+    }
+}
+
+impl ModelSettings {
+    /// What the server calls the model.
+    pub fn wire_name(&self) -> &str {
+        if self.model.is_empty() { &self.name } else { &self.model }
+    }
+
+    /// The label of metrics for who runs the server.
+    pub fn provider(&self) -> &str {
+        if self.provider.is_empty() { self.dialect.as_str() } else { &self.provider }
+    }
+}
+
+/// What does not hold among the models, as sentences that begin with the setting.
+pub(super) fn violations(models: &[ModelSettings]) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    for (at, model) in models.iter().enumerate() {
+        let mut must = |holds: bool, text: &str| {
+            if !holds {
+                found.push(format!("`models.{at}` (`{}`): {text}", model.name));
+            }
+        };
+        let host = model.base_url.strip_prefix("http://").or_else(|| model.base_url.strip_prefix("https://"));
+        must(!model.name.is_empty(), "`name` must not be empty");
+        must(seen.insert(&model.name), "`name` must be unique");
+        must(host.is_some_and(|host| !host.is_empty()), "`base_url` must begin with `http://` or `https://`");
+        must(
+            !host.unwrap_or_default().contains(['@', '?']),
+            "`base_url` must hold no key: put it into an environment variable and its name into `api_key_env`",
+        );
+        must(is_variable(&model.api_key_env), "`api_key_env` must be the name of an environment variable, not a key");
+        must(model.output_tokens_max > 0, "`output_tokens_max` must be above 0");
+        must(model.context_tokens > model.output_tokens_max, "`context_tokens` must be above `output_tokens_max`");
+        for (name, price) in [("input", model.input_usd_per_million), ("output", model.output_usd_per_million)] {
+            must((0.0..=1e6).contains(&price), &format!("`{name}_usd_per_million` must be within 0 and 1000000"));
+        }
+        must(model.concurrency > 0, "`concurrency` must be above 0");
+        must(model.breaker_failures > 0, "`breaker_failures` must be above 0");
+        let limits = [model.connect_ms, model.first_byte_ms, model.idle_ms, model.call_ms];
+        must(limits.iter().all(|ms| *ms > 0), "`connect_ms`, `first_byte_ms`, `idle_ms`, `call_ms` must be above 0");
+    }
+    found
+}
+
+/// Whether this can be the name of a variable; keys hold other characters, or are longer than any name.
+fn is_variable(name: &str) -> bool {
+    name.len() <= 64
+        && name.chars().all(|c| c == '_' || c.is_ascii_uppercase() || c.is_ascii_digit())
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_hold_is_named_with_its_place() {
+        let good =
+            ModelSettings { name: "a".into(), base_url: "http://127.0.0.1:1/v1".into(), ..ModelSettings::default() };
+        assert_eq!(violations(std::slice::from_ref(&good)), Vec::<String>::new());
+        let cases: [(fn(&mut ModelSettings), &str); 6] = [
+            (|m| m.name = String::new(), "`name`"),
+            (|m| m.base_url = "ftp://x".into(), "`base_url` must begin"),
+            (|m| m.base_url = "http://key@x/v1".into(), "must hold no key"),
+            (|m| m.api_key_env = "sk-proj-123".into(), "not a key"),
+            (|m| m.output_usd_per_million = f64::NAN, "`output_usd_per_million`"),
+            (|m| m.context_tokens = 10, "`context_tokens`"),
+        ];
+        for (spoil, part) in cases {
+            let mut model = good.clone();
+            spoil(&mut model);
+            let found = violations(&[good.clone(), ModelSettings { name: model.name.replace('a', "b"), ..model }]);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].starts_with("`models.1`") && found[0].contains(part), "{found:?}");
+        }
+        assert!(violations(&[good.clone(), good])[0].contains("unique"));
+    }
+}

@@ -1,0 +1,262 @@
+//! One question's way through rungs and retries.
+
+use std::time::Duration;
+
+use goalmill_common::clock::Clock;
+use goalmill_common::plan::{Jitter, Retry};
+use goalmill_common::random::Random;
+use tokio::time::Instant;
+
+use super::answer::{Answer, Delta, Finish, Raw, Try, Usage};
+use super::ask::Ask;
+use super::breaker::Closed;
+use super::dialect::Request;
+use super::error::ModelError;
+use super::ladder::{Rung, may_be_about_form};
+use super::meter;
+use super::model::{Leave, Model};
+use super::purse::Usd;
+use super::tally::Tally;
+use super::tokens;
+use super::wire::{ANSWER_BYTES_MAX, Came, Fault, Sink};
+
+/// Waits between calls that failed: full jitter, doubling from half a second.
+const BACKOFF: Retry = Retry { max: 0, initial_ms: 500, factor: 2.0, max_ms: 8_000, jitter: Jitter::Full };
+/// The longest silence that a server may ask for: an hour, in milliseconds.
+const SILENCE_MS_MAX: u64 = 3_600_000;
+/// Characters of something unreadable that an error shows.
+const SHOWN_CHARS: usize = 4_096;
+
+/// A question under way.
+pub struct Run<'a> {
+    ask: &'a Ask,
+    sink: Option<&'a Sink>,
+    clock: &'a Clock,
+    random: &'a Random,
+    begun: Instant,
+    tries: Vec<Try>,
+    has_written: bool,
+}
+
+impl<'a> Run<'a> {
+    pub fn new(ask: &'a Ask, sink: Option<&'a Sink>, clock: &'a Clock, random: &'a Random) -> Self {
+        Self { ask, sink, clock, random, begun: Instant::now(), tries: Vec::new(), has_written: false }
+    }
+
+    /// Whether a part of an answer was passed on: then nothing may be tried again.
+    pub fn has_written(&self) -> bool {
+        self.has_written
+    }
+
+    /// Asks one model, from the rung that it is known to take downwards.
+    pub async fn ask_model(&mut self, model: &Model) -> Result<Answer, ModelError> {
+        let dialect = model.settings.dialect;
+        let rungs = model.known().ladder.rungs(&self.ask.want, dialect, self.clock.now_ms());
+        let mut first_refusal = None;
+        let mut at = 0;
+        loop {
+            let (status, refusal) = match self.ask_with_retries(model, rungs[at]).await {
+                Ok(answer) => {
+                    if at > 0 {
+                        model.known().ladder.settle_on(&self.ask.want, rungs[at], self.clock.now_ms());
+                    }
+                    return Ok(answer);
+                }
+                Err(ModelError::Refused { status, model, reason }) if !self.has_written => {
+                    (status, ModelError::Refused { status, model, reason })
+                }
+                Err(error) => return Err(error),
+            };
+            if !may_be_about_form(status, &refusal.to_string()) {
+                return Err(refusal);
+            }
+            if let Some(habits) = model.habits().after(&refusal.to_string()) {
+                model.known().ladder.habits = habits;
+                continue;
+            }
+            let first = first_refusal.get_or_insert(refusal);
+            at += 1;
+            if at == rungs.len() {
+                return Err(first.clone());
+            }
+        }
+    }
+
+    async fn ask_with_retries(&mut self, model: &Model, rung: Rung) -> Result<Answer, ModelError> {
+        let mut attempt = 1;
+        loop {
+            let error = match self.ask_once(model, rung).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let is_last = attempt > model.settings.retries || !error.is_retryable() || self.has_written;
+            let Some(wait_ms) = (!is_last).then(|| self.wait_ms(model, &error, attempt)).flatten() else {
+                return Err(error);
+            };
+            let now_ms = self.clock.now_ms();
+            if matches!(model.check(now_ms.saturating_add(wait_ms)), Err(Closed::Failing { .. } | Closed::Trying)) {
+                return Err(error);
+            }
+            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+            attempt += 1;
+        }
+    }
+
+    /// How long to wait before the next try; `None` when that is too long.
+    fn wait_ms(&self, model: &Model, error: &ModelError, attempt: u32) -> Option<u64> {
+        let backoff = BACKOFF.wait_ms(attempt, self.random.draw());
+        let wait_ms = match error {
+            ModelError::RateLimited { retry_after_ms: Some(asked), .. } => {
+                asked.saturating_add(self.random.below(BACKOFF.initial_ms / 5))
+            }
+            _ => backoff,
+        };
+        let spent_ms = millis(self.begun.elapsed());
+        let left_ms = self.ask.timeout_ms.map_or(u64::MAX, |limit| limit.saturating_sub(spent_ms));
+        let is_asked = matches!(error, ModelError::RateLimited { retry_after_ms: Some(asked), .. }
+            if *asked > model.settings.retry_after_ms_max);
+        (!is_asked && wait_ms < left_ms).then_some(wait_ms)
+    }
+
+    async fn ask_once(&mut self, model: &Model, rung: Rung) -> Result<Answer, ModelError> {
+        let name = &model.settings.name;
+        // The semaphore is never closed.
+        let _slot = model.slots.acquire().await.map_err(|_| ModelError::Cancelled)?;
+        let leave = self.leave(model).await?;
+        let output_max = self.ask.output_tokens_max.unwrap_or(model.settings.output_tokens_max);
+        let most = tokens::most(self.ask, output_max);
+        let reservation = self.ask.purse.reserve(&most, model.price.of(&most));
+        let reservation = reservation.map_err(|refused| ModelError::OverBudget { model: name.clone(), refused })?;
+        let mut tally = Tally::new(reservation, model.price, most.input_tokens);
+        let stream = self.ask.stream || self.sink.is_some();
+        let request = Request { model: &model.settings, ask: self.ask, rung, habits: model.habits(), stream };
+        if let Some(sink) = self.sink {
+            sink.send(Delta::Begun { model: name.clone(), rung }).await.ok();
+        }
+        let mut came = Came::default();
+        let begun = Instant::now();
+        let result = model.wire.call(&request, &mut came, &mut tally, self.sink).await;
+        let latency = begun.elapsed();
+        let has_content = came.collected.has_content();
+        self.has_written |= self.sink.is_some() && has_content;
+        let (usage, cost) = match &result {
+            Err(Fault::Unreachable(_)) => tally.unsent(),
+            Err(Fault::Said { .. }) if !has_content => tally.refused(),
+            Ok(()) | Err(_) => tally.settle(&came.collected.usage),
+        };
+        let mut answer = self.answer(model, rung, came, usage, cost);
+        let judged = result.map_err(|fault| error(model, fault, &answer, has_content));
+        judge(leave, judged.as_ref().err(), latency, self.clock.now_ms());
+        let made = Try {
+            model: name.clone(),
+            rung,
+            error: judged.as_ref().err().map(|error| error.code().to_owned()),
+            latency_ms: millis(latency),
+            usage,
+            cost,
+        };
+        meter::called(&model.settings, self.ask.purpose, &made, latency);
+        self.tries.push(made);
+        answer.tries.clone_from(&self.tries);
+        match judged {
+            Ok(()) => Ok(answer),
+            Err(ModelError::BrokenOff { model, reason, .. }) => {
+                answer.finish = Finish::BrokenOff;
+                Err(ModelError::BrokenOff { model, reason, partial: Box::new(answer) })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Leave to call; waits for a model that asked for a short silence.
+    async fn leave<'m>(&self, model: &'m Model) -> Result<Leave<'m>, ModelError> {
+        loop {
+            match model.admit(self.clock.now_ms()) {
+                Ok(leave) => return Ok(leave),
+                Err(Closed::Asked { for_ms }) if for_ms <= model.settings.retry_after_ms_max => {
+                    tokio::time::sleep(Duration::from_millis(for_ms)).await;
+                }
+                Err(closed) => return Err(model.resting(closed)),
+            }
+        }
+    }
+
+    fn answer(&self, model: &Model, rung: Rung, came: Came, usage: Usage, cost: Usd) -> Answer {
+        let Came { collected, raw } = came;
+        let tool_calls = collected.tool_calls();
+        Answer {
+            text: collected.text,
+            tool_calls,
+            thinking: collected.thinking,
+            refusal: collected.refusal,
+            finish: collected.finish.unwrap_or_default(),
+            usage,
+            cost,
+            model: model.settings.name.clone(),
+            served_by: collected.served_by,
+            rung,
+            raw: Raw { bytes: model.clean_bytes(raw.bytes), total: raw.total },
+            latency_ms: millis(self.begun.elapsed()),
+            tries: Vec::new(),
+        }
+    }
+}
+
+/// The error that a fault is, seen from outside.
+fn error(model: &Model, fault: Fault, came: &Answer, has_content: bool) -> ModelError {
+    let name = model.settings.name.clone();
+    match fault {
+        Fault::TooLarge => ModelError::TooLarge { model: name, limit: ANSWER_BYTES_MAX },
+        fault if has_content => ModelError::BrokenOff {
+            model: name,
+            reason: model.clean(&in_words(fault)),
+            partial: Box::new(came.clone()),
+        },
+        Fault::Timeout { wait, limit_ms } => ModelError::Timeout { model: name, wait, limit_ms },
+        Fault::Garbage(reason) => {
+            let raw = came.raw.text().chars().take(SHOWN_CHARS).collect();
+            ModelError::BadResponse { model: name, reason: model.clean(&reason), raw }
+        }
+        Fault::Unreachable(reason) | Fault::Cut(reason) => {
+            ModelError::Unreachable { model: name, reason: model.clean(&reason) }
+        }
+        Fault::Said { status, said, retry_after_ms } => {
+            let reason = model.clean(&said.message);
+            let is_out_of_money = said.code.contains("insufficient_quota");
+            match status {
+                429 if !is_out_of_money => ModelError::RateLimited { model: name, reason, retry_after_ms },
+                503 if retry_after_ms.is_some() => ModelError::RateLimited { model: name, reason, retry_after_ms },
+                408 | 425 | 500..=599 if status != 501 => ModelError::Failed { model: name, status, reason },
+                _ => ModelError::Refused { model: name, status, reason },
+            }
+        }
+    }
+}
+
+fn in_words(fault: Fault) -> String {
+    match fault {
+        Fault::Unreachable(reason) | Fault::Garbage(reason) | Fault::Cut(reason) => reason,
+        Fault::Timeout { wait, limit_ms } => format!("{wait} within {limit_ms} ms"),
+        Fault::Said { said, .. } => said.message,
+        Fault::TooLarge => "it is too large".into(),
+    }
+}
+
+/// Tells the model's record what came of the call.
+fn judge(leave: Leave<'_>, error: Option<&ModelError>, latency: Duration, now_ms: u64) {
+    match error {
+        None => leave.answered(millis(latency), now_ms),
+        Some(ModelError::RateLimited { retry_after_ms, .. }) => {
+            let until_ms = retry_after_ms.map(|ms| now_ms.saturating_add(ms.min(SILENCE_MS_MAX)));
+            leave.throttled(until_ms);
+        }
+        // The key, the address or the model's name is wrong: so will be every other call.
+        Some(ModelError::Refused { status: 401..=405 | 429, .. }) => leave.failed(now_ms),
+        Some(ModelError::Refused { .. }) => leave.refused(),
+        Some(_) => leave.failed(now_ms),
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

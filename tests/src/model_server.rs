@@ -1,0 +1,60 @@
+//! A scripted model server for tests, and the models that are asked over it.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use goalmill_common::clock::Clock;
+use goalmill_common::config::{Dialect, ModelSettings};
+use goalmill_common::random::Random;
+use goalmill_scheduler::model::scripted::{Script, Scripted, ScriptedServer, Seen};
+use goalmill_scheduler::model::{Ask, Message, Models, Want};
+
+pub mod quirks;
+
+/// One scripted server.
+pub struct ModelServer {
+    server: ScriptedServer,
+}
+
+impl ModelServer {
+    /// Gives these answers in their order.
+    pub async fn says(answers: impl IntoIterator<Item = Scripted>) -> Result<Self> {
+        Self::start(Script::of(answers)).await
+    }
+
+    pub async fn start(script: Script) -> Result<Self> {
+        Ok(Self { server: ScriptedServer::start(script).await? })
+    }
+
+    /// A model that is this server, with short limits.
+    pub fn settings(&self, name: &str, dialect: Dialect) -> ModelSettings {
+        ModelSettings { retries: 0, ..self.server.settings(name, dialect) }
+    }
+
+    /// The model `one`, and nothing else.
+    pub fn models(&self) -> Result<Arc<Models>> {
+        models(&[self.settings("one", Dialect::Openai)])
+    }
+
+    pub fn calls(&self) -> u64 {
+        self.server.calls()
+    }
+
+    pub fn seen(&self) -> Vec<Seen> {
+        self.server.seen()
+    }
+
+    pub fn server(&self) -> &ScriptedServer {
+        &self.server
+    }
+}
+
+/// Models over the machine's clock, with chance from a seed.
+pub fn models(settings: &[ModelSettings]) -> Result<Arc<Models>> {
+    Ok(Arc::new(Models::from_settings(settings, Clock::system(), Random::seeded(7))?))
+}
+
+/// A question of one sentence.
+pub fn ask(text: &str, want: Want) -> Ask {
+    Ask::new(vec![Message::user(text)], want)
+}
