@@ -8,6 +8,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 
 pub mod facts;
+pub mod mend;
 pub mod pipeline;
 pub mod rules;
 

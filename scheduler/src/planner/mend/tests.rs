@@ -1,0 +1,1 @@
+//! Drafts with one thing wrong, and what becomes of them.
