@@ -10,8 +10,52 @@ use super::work::{Link, Work};
 /// How some formats say that there is no dependency.
 const NOTHING: &[&str] = &["none", "null", "n/a", "na", "-", "start", "end", "-1", ""];
 
+/// Lets links that name a step by its action, or nearly by its id, name it by its id.
+pub(super) fn rename(work: &mut Work<'_>) {
+    for link in work.links() {
+        let (numbers, Some(index)) = (work.numbers(), link.index) else { continue };
+        let ends = link.ends.as_ref();
+        for (id, other, key) in
+            [(&link.from, &link.to, ends.map(|(from, _)| from)), (&link.to, &link.from, ends.map(|(_, to)| to))]
+        {
+            if numbers.contains_key(id) || is_nothing(id) {
+                continue;
+            }
+            let Some(near) = near(&numbers, id).or_else(|| by_action(work, id)).filter(|near| near != other) else {
+                continue;
+            };
+            let pointer = match key {
+                Some(key) => format!("{}/{index}/{key}", link.list),
+                None => format!("{}/{index}", link.list),
+            };
+            let why = format!("there is no step `{id}`; this is the one that can be meant");
+            work.replace(&pointer, near.into(), "DEPENDENCY_RENAMED", why);
+        }
+    }
+}
+
+fn is_nothing(id: &str) -> bool {
+    NOTHING.contains(&id.to_ascii_lowercase().as_str())
+}
+
+/// The step with this action; `Search-2` is the second one that searches.
+fn by_action(work: &Work<'_>, id: &str) -> Option<String> {
+    let with = |action: &str| -> Vec<usize> {
+        (0..work.steps.len())
+            .filter(|step| !action.is_empty() && normal(&work.action(*step)) == normal(action))
+            .collect()
+    };
+    if let [only] = with(id).as_slice() {
+        return Some(work.id(*only));
+    }
+    let (action, number) = id.rsplit_once(['-', '_', ' ', '#'])?;
+    let nth = number.parse::<usize>().ok()?.checked_sub(1)?;
+    with(action).get(nth).map(|step| work.id(*step))
+}
+
 pub(super) fn resolve(work: &mut Work<'_>) {
     shift(work);
+    rename(work);
     for link in work.links() {
         mend(work, &link);
     }
@@ -27,7 +71,7 @@ fn shift(work: &mut Work<'_>) {
         work.links().into_iter().filter(|link| link.ends.is_none() && link.index.is_some()).collect();
     let is_good = |from: &str, link: &Link| {
         let pair = numbers.get(from).zip(numbers.get(&link.to));
-        pair.is_some_and(|(from, to)| if work.rules.in_order { from < to } else { from != to })
+        pair.is_some_and(|(from, to)| work.may_see(*to, *from))
     };
     if links.iter().all(|link| is_good(&link.from, link)) {
         return;
@@ -50,7 +94,7 @@ fn shift(work: &mut Work<'_>) {
     }
 }
 
-/// Renames or takes out a link with an end that is not there, or from a step to itself.
+/// Takes out a link with an end that is not there, or from a step to itself.
 fn mend(work: &mut Work<'_>, link: &Link) {
     let numbers = work.numbers();
     let Some(index) = link.index else { return };
@@ -62,30 +106,9 @@ fn mend(work: &mut Work<'_>, link: &Link) {
         }
         return;
     }
-    let ends = link.ends.as_ref();
-    let unknown = [(from, &link.from, ends.map(|(from, _)| from)), (to, &link.to, ends.map(|(_, to)| to))];
-    for (step, id, key) in unknown {
-        if step.is_some() || NOTHING.contains(&id.to_ascii_lowercase().as_str()) {
-            continue;
-        }
-        let other = if *id == link.from { &link.to } else { &link.from };
-        if let Some(near) = near(&numbers, id).filter(|near| near != other) {
-            let pointer = match key {
-                Some(key) => format!("{}/{index}/{key}", link.list),
-                None => format!("{}/{index}", link.list),
-            };
-            work.replace(
-                &pointer,
-                near.into(),
-                "DEPENDENCY_RENAMED",
-                format!("there is no step `{id}`; this is the one like it"),
-            );
-            return;
-        }
-    }
     let why = match (from, to) {
         (Some(_), Some(_)) => return,
-        (None, _) if NOTHING.contains(&link.from.to_ascii_lowercase().as_str()) => "it names no step".to_owned(),
+        (None, _) if is_nothing(&link.from) => "it names no step".to_owned(),
         // Nothing waits for it.
         (_, None) => format!("there is no step `{}` that could wait", link.to),
         (None, Some(to)) if sees_all(work, to) => {
@@ -135,7 +158,9 @@ fn untie(work: &mut Work<'_>) {
     }
     for link in work.links() {
         let Some((from, to)) = numbers.get(&link.from).copied().zip(numbers.get(&link.to).copied()) else { continue };
-        let Some(index) = link.index.filter(|_| from > to && !reads.contains(&(from, to))) else { continue };
+        let Some(index) = link.index.filter(|_| work.rank[from] > work.rank[to] && !reads.contains(&(from, to))) else {
+            continue;
+        };
         if !reaches(&needs, to, from) {
             continue;
         }

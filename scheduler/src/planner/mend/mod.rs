@@ -12,6 +12,7 @@ mod fields;
 mod ids;
 mod names;
 mod notation;
+mod order;
 mod refer;
 mod work;
 
@@ -51,11 +52,14 @@ pub fn mend(draft: &Value, limits: &Limits, rules: &Rules<'_>) -> Mended {
     ids::unique(&mut work);
     names::agents(&mut work);
     names::actions(&mut work, names::Evidence::Name);
+    depend::rename(&mut work);
+    order::find(&mut work);
     refer::resolve(&mut work);
     names::actions(&mut work, names::Evidence::Neighbours);
     refer::resolve(&mut work);
     depend::resolve(&mut work);
     fields::align(&mut work);
+    order::write(&mut work);
     let outcome = validate::plan_by(&work.draft, limits, rules);
     work.finish(outcome)
 }

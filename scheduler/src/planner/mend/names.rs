@@ -25,6 +25,8 @@ const MARGIN: f64 = 0.08;
 /// Both, where nothing but the name tells.
 const ALONE_MIN: f64 = 0.62;
 const ALONE_MARGIN: f64 = 0.12;
+/// Least share of the words of a name, by weight, that an action must speak of.
+const COVERED_MIN: f64 = 0.6;
 /// Least score of the only action whose kinds of data fit.
 const ONLY_MIN: f64 = 0.12;
 
@@ -142,9 +144,7 @@ impl Query<'_> {
         }
         for given in std::iter::once(self.action).chain(parts.iter().map(String::as_str)) {
             let told = candidates.iter().filter(|(_, ability)| self.lexicon.tells(&ability.description, given));
-            if let Some((name, ability)) = only(told)
-                && self.kinds.allow(ability)
-            {
+            if let Some((name, _)) = only(told) {
                 return Some((name, "ACTION_ALIAS", format!("its description speaks of `{given}`")));
             }
         }
@@ -152,10 +152,8 @@ impl Query<'_> {
         let fitting = candidates.iter().filter(|(_, a)| {
             a.takes.len() == 1 && is_kind(&a.takes[0], said.0) && a.gives.iter().any(|kind| is_kind(kind, said.1))
         });
-        let (name, ability) = only(fitting)?;
-        self.kinds
-            .allow(ability)
-            .then(|| (*name, "ACTION_BY_KINDS", format!("the only action from {} to {}", said.0, said.1)))
+        let (name, _) = only(fitting)?;
+        Some((name, "ACTION_BY_KINDS", format!("the only action from {} to {}", said.0, said.1)))
     }
 
     /// The best name among those whose kinds of data fit, or the only one that fits.
@@ -172,16 +170,30 @@ impl Query<'_> {
                 "the only action that takes and gives what its neighbours do".into(),
             ));
         }
-        if is_told && !fitting.is_empty() {
-            let best = clear(fitting.iter().map(scored), SCORE_MIN, MARGIN);
-            return best.map(|(name, score)| (name, "ACTION_SIMILAR", similar(score)));
-        }
-        let best = clear(candidates.keys().map(scored), ALONE_MIN, ALONE_MARGIN);
+        let best = if is_told { clear(fitting.iter().map(scored), SCORE_MIN, MARGIN) } else { None };
+        let best = best.or_else(|| {
+            let said = candidates.iter().filter(|(_, ability)| self.is_said_by(ability)).map(|(name, _)| name);
+            clear(said.map(scored), ALONE_MIN, ALONE_MARGIN)
+        });
         best.map(|(name, score)| (name, "ACTION_SIMILAR", similar(score)))
     }
 
     fn fits(&self, ability: &Ability) -> bool {
-        self.kinds.allow(ability) && self.takes_inputs(ability)
+        self.kinds.allow(ability) && self.takes_inputs(ability) && self.is_said_by(ability)
+    }
+
+    /// Whether the kinds of data that the name speaks of are kinds that the action has to do with: what is called
+    /// `Image Generation` is none that turns text into text.
+    fn is_said_by(&self, ability: &Ability) -> bool {
+        if ability.takes.is_empty() && ability.gives.is_empty() {
+            return true;
+        }
+        if let Some((from, to)) = said_kinds(self.action) {
+            return ability.takes.iter().any(|kind| is_kind(kind, from))
+                && ability.gives.iter().any(|kind| is_kind(kind, to));
+        }
+        let said = words(self.action).into_iter().filter_map(|word| kind_of(&word));
+        said.into_iter().all(|kind| ability.takes.iter().chain(&ability.gives).any(|declared| is_kind(declared, kind)))
     }
 
     /// Whether the inputs that are given are inputs that the action has.
@@ -193,9 +205,14 @@ impl Query<'_> {
             && required.into_iter().flatten().filter_map(Value::as_str).all(|name| given.iter().any(|g| g == name))
     }
 
+    /// 0 unless most of what is asked for is spoken of in the name or description of the action, or all of its name
+    /// in what is asked for.
     fn score(&self, name: &str, ability: &Ability) -> f64 {
         let likeness = alike(self.action, name);
         let covered = self.lexicon.covered(self.action, name, &ability.description);
+        if covered < COVERED_MIN && self.lexicon.covered(name, self.action, "") < 1.0 {
+            return 0.0;
+        }
         let described = self.lexicon.covered(self.description, name, &ability.description);
         0.5 * likeness + 0.35 * covered + 0.15 * described
     }
@@ -259,8 +276,11 @@ const KINDS: &[(&str, &[&str])] = &[
 fn said_kinds(name: &str) -> Option<(&'static str, &'static str)> {
     let words = words(name);
     let [from, to, into] = words.as_slice() else { return None };
-    let kind = |word: &str| KINDS.iter().find(|(_, names)| names.contains(&word)).map(|(kind, _)| *kind);
-    (to == "to" || to == "2").then(|| kind(from).zip(kind(into))).flatten()
+    (to == "to" || to == "2").then(|| kind_of(from).zip(kind_of(into))).flatten()
+}
+
+fn kind_of(word: &str) -> Option<&'static str> {
+    KINDS.iter().find(|(_, names)| names.contains(&word)).map(|(kind, _)| *kind)
 }
 
 fn is_kind(declared: &str, kind: &str) -> bool {
@@ -311,8 +331,17 @@ impl Lexicon {
             return false;
         }
         let there = stems(description);
-        there.windows(wanted.len().max(1)).any(|window| window == wanted)
+        there.windows(wanted.len().max(1)).any(|window| window == wanted) || (is_short && spells(description, name))
     }
+}
+
+/// Whether words that follow each other begin with the letters of an abbreviation.
+fn spells(description: &str, abbreviation: &str) -> bool {
+    let initials: Vec<char> =
+        description.split(|c: char| !c.is_alphanumeric()).filter_map(|word| word.chars().next()).collect();
+    let wanted: Vec<char> = abbreviation.chars().map(|c| c.to_ascii_lowercase()).collect();
+    let is_same = |window: &[char]| window.iter().map(char::to_ascii_lowercase).eq(wanted.iter().copied());
+    wanted.len() >= 3 && initials.windows(wanted.len()).any(is_same)
 }
 
 /// The stems of a text without the words that every text has.

@@ -23,10 +23,15 @@ pub(super) fn resolve(work: &mut Work<'_>) {
     }
 }
 
-/// References that cannot be kept.
+/// References that cannot be kept. Where the steps were out of order, their numbers are not to be trusted either: a
+/// reference to a step that is no source of this one counts as wrong.
 fn bad(work: &Work<'_>, seen: &[Seen]) -> Vec<Seen> {
-    let numbers = work.numbers();
-    let is_good = |s: &&Seen| numbers.get(&s.target).is_some_and(|target| work.may_see(s.step, *target));
+    let (numbers, sources) = (work.numbers(), work.sources());
+    let is_ordered = work.rank.is_sorted();
+    let is_good = |s: &&Seen| {
+        let target = numbers.get(&s.target).copied().filter(|target| work.may_see(s.step, *target));
+        target.is_some_and(|target| is_ordered || sources[s.step].is_empty() || sources[s.step].contains(&target))
+    };
     seen.iter().filter(|s| !is_good(s)).cloned().collect()
 }
 
@@ -53,19 +58,27 @@ fn numbered(id: &str) -> Option<(&str, i64)> {
     Some((family, number.parse().ok().filter(|n| *n < 1_000_000)?))
 }
 
-/// The step a reference would mean with its number moved.
-fn moved(work: &Work<'_>, numbers: &BTreeMap<String, usize>, seen: &Seen, by: i64) -> Option<(usize, String)> {
+/// The step a reference would mean with its number moved. What links confirm may be of any kind; what they do not must
+/// not contradict the declared kinds.
+fn moved(
+    work: &Work<'_>,
+    numbers: &BTreeMap<String, usize>,
+    sources: &BTreeSet<usize>,
+    seen: &Seen,
+    by: i64,
+) -> Option<(usize, String)> {
     let (family, number) = numbered(&seen.target)?;
     let id = format!("{family}{}", number.checked_add(by).filter(|n| *n >= 0)?);
     let target = *numbers.get(&id)?;
-    (work.may_see(seen.step, target) && flows(work, target, seen.step) != Some(false)).then_some((target, id))
+    let fits = sources.contains(&target) || flows(work, target, seen.step) != Some(false);
+    (work.may_see(seen.step, target) && fits).then_some((target, id))
 }
 
 /// Moves every number by one when all of them then lead to a step that may be seen.
 fn shift_all(work: &mut Work<'_>) -> bool {
-    let (seen, numbers) = (work.seen(), work.numbers());
+    let (seen, numbers, sources) = (work.seen(), work.numbers(), work.sources());
     for by in [-1, 1] {
-        let moved: Option<Vec<_>> = seen.iter().map(|s| moved(work, &numbers, s, by)).collect();
+        let moved: Option<Vec<_>> = seen.iter().map(|s| moved(work, &numbers, &sources[s.step], s, by)).collect();
         let Some(moved) = moved else { continue };
         let changes = seen.iter().cloned().zip(moved.into_iter().map(|(_, id)| id)).collect();
         let why = format!("all numbers moved by {by:+}: then every reference leads to an earlier step");
@@ -85,14 +98,17 @@ fn mend_step(work: &mut Work<'_>, step: usize, own: &[Seen]) {
     let wrong = bad(work, own);
     let read: BTreeSet<usize> =
         own.iter().filter(|s| !wrong.contains(s)).filter_map(|s| numbers.get(&s.target).copied()).collect();
-    let left: Vec<usize> =
-        sources.difference(&read).copied().filter(|source| flows(work, *source, step) != Some(false)).collect();
+    let left: Vec<usize> = sources.difference(&read).copied().collect();
+    let fitting: Vec<usize> = left.iter().copied().filter(|source| flows(work, *source, step) != Some(false)).collect();
     let names: BTreeSet<&str> = wrong.iter().map(|s| s.target.as_str()).collect();
     let ordered = in_order(names);
     let pairs: Vec<(&str, usize)> = if !left.is_empty() && ordered.len() == left.len() {
         ordered.into_iter().zip(left).collect()
+    } else if !fitting.is_empty() && ordered.len() == fitting.len() {
+        ordered.into_iter().zip(fitting).collect()
     } else {
-        ordered.iter().filter_map(|name| Some((*name, one_of(work, step, name, &left, &read)?))).collect()
+        let left = if fitting.is_empty() { &left } else { &fitting };
+        ordered.iter().filter_map(|name| Some((*name, one_of(work, step, name, left, &read)?))).collect()
     };
     let mut changes = Vec::new();
     for (name, source) in pairs {
@@ -117,7 +133,7 @@ fn shift_step(work: &mut Work<'_>, own: &[Seen], numbers: &BTreeMap<String, usiz
     if sources.is_empty() {
         return false;
     }
-    let moved: Option<Vec<_>> = own.iter().map(|s| moved(work, numbers, s, -1)).collect();
+    let moved: Option<Vec<_>> = own.iter().map(|s| moved(work, numbers, sources, s, -1)).collect();
     let Some(moved) = moved else { return false };
     let targets: BTreeSet<usize> = moved.iter().map(|(target, _)| *target).collect();
     let all: BTreeSet<&str> = own.iter().map(|s| s.target.as_str()).collect();
@@ -143,7 +159,8 @@ fn one_of(work: &Work<'_>, step: usize, name: &str, left: &[usize], read: &BTree
         return None;
     }
     // Without a link: the step just before, when nobody reads it and it certainly gives what is taken here.
-    let before = step.checked_sub(1).filter(|before| !read.contains(before))?;
+    let rank = work.rank[step].checked_sub(1)?;
+    let before = work.rank.iter().position(|r| *r == rank).filter(|before| !read.contains(before))?;
     let is_read = work.seen().iter().any(|seen| seen.step != step && numbers.get(&seen.target) == Some(&before));
     let is_linked = work.sources().iter().any(|sources| sources.contains(&before));
     (!is_read && !is_linked && flows(work, before, step) == Some(true)).then_some(before)

@@ -17,6 +17,8 @@ pub(super) struct Work<'r> {
     pub edges: Option<String>,
     pub rules: &'r Rules<'r>,
     pub edits: Vec<Edit>,
+    /// The place of each step in the order in which they are to be written.
+    pub rank: Vec<usize>,
     /// Places to take out at the end, so that no other place moves before.
     removed: BTreeSet<(String, usize)>,
 }
@@ -85,7 +87,8 @@ impl<'r> Work<'r> {
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
         let found = !steps.is_empty();
-        let work = Self { draft, steps, edges, rules, edits: Vec::new(), removed: BTreeSet::new() };
+        let rank = (0..steps.len()).collect();
+        let work = Self { draft, steps, edges, rules, edits: Vec::new(), rank, removed: BTreeSet::new() };
         found.then_some(work)
     }
 
@@ -295,7 +298,7 @@ impl<'r> Work<'r> {
 
     /// Whether a step may see another.
     pub(super) fn may_see(&self, step: usize, target: usize) -> bool {
-        if self.rules.in_order { target < step } else { target != step }
+        if self.rules.in_order { self.rank[target] < self.rank[step] } else { target != step }
     }
 }
 

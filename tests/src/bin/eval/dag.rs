@@ -206,9 +206,14 @@ fn with_expressions(text: &str) -> String {
 fn restored(draft: &Value) -> Value {
     let nodes = draft["nodes"].as_array().cloned().unwrap_or_default();
     let number = |id: &Value| nodes.iter().position(|node| node["id"] == *id);
+    // By number once more: the steps may stand in another order.
     let back = |text: &str| {
-        let text = text.replace("{{ steps['", "<");
-        text.replace("'].outputs }}", ">")
+        let mut text = text.to_owned();
+        for (i, node) in nodes.iter().enumerate() {
+            let id = node["id"].as_str().unwrap_or_default();
+            text = text.replace(&format!("{{{{ steps['{id}'].outputs }}}}"), &format!("<NODE-{i}>"));
+        }
+        text.replace("<NODE-", "<node-")
     };
     let shown: Vec<Value> = nodes
         .iter()
