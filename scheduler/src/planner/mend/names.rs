@@ -19,7 +19,7 @@ pub(super) enum Evidence {
 }
 
 /// Least score of a name that is taken for another.
-const SCORE_MIN: f64 = 0.45;
+const SCORE_MIN: f64 = 0.54;
 /// How far the best must be before the second.
 const MARGIN: f64 = 0.08;
 /// Both, where nothing but the name tells.
@@ -143,7 +143,7 @@ impl Query<'_> {
             return fitting.map(|name| (name, "ACTION_BY_KINDS", why));
         }
         for given in std::iter::once(self.action).chain(parts.iter().map(String::as_str)) {
-            let told = candidates.iter().filter(|(_, ability)| self.lexicon.tells(&ability.description, given));
+            let told = candidates.iter().filter(|(_, ability)| Lexicon::tells(&ability.description, given));
             if let Some((name, _)) = only(told) {
                 return Some((name, "ACTION_ALIAS", format!("its description speaks of `{given}`")));
             }
@@ -158,6 +158,12 @@ impl Query<'_> {
 
     /// The best name among those whose kinds of data fit, or the only one that fits.
     fn by_neighbours<'n>(&self, candidates: &BTreeMap<&'n str, &Ability>) -> Found<'n> {
+        let begins = candidates.iter().filter(|(_, ability)| Lexicon::begins(&ability.description, self.action));
+        if let Some((name, ability)) = only(begins) {
+            // Elsewhere the name means something that nobody offers.
+            let why = || format!("`{}` is what its description begins with", self.action);
+            return self.fits(ability).then(|| (*name, "ACTION_ALIAS", why()));
+        }
         let scored = |name: &&'n str| (*name, self.score(name, candidates[name]));
         let fitting: Vec<&str> = candidates.iter().filter(|(_, a)| self.fits(a)).map(|(name, _)| *name).collect();
         let is_told = !self.kinds.reach.is_empty() || !self.kinds.wanted.is_empty() || self.inputs.is_some();
@@ -323,8 +329,15 @@ impl Lexicon {
         if all > 0.0 { found / all } else { 0.0 }
     }
 
+    /// Whether a description begins with the words of a name, turned around: `Extracts text …` for `Text Extractor`.
+    fn begins(description: &str, name: &str) -> bool {
+        let mut wanted = stems(name);
+        wanted.reverse();
+        wanted.len() == 2 && stems(description).starts_with(&wanted)
+    }
+
     /// Whether a description has all words of a name, one after the other: two words at least, or one abbreviation.
-    fn tells(&self, description: &str, name: &str) -> bool {
+    fn tells(description: &str, name: &str) -> bool {
         let wanted = stems(name);
         let is_short = name.len() >= 2 && name.chars().all(|c| c.is_ascii_uppercase());
         if wanted.len() < 2 && !is_short {
