@@ -1,5 +1,8 @@
 //! A plan held against the catalogue: who is to do each step, whether they can, and whether policy lets them.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
 use goalmill_common::id::AgentType;
 use goalmill_common::plan::{Approval, Plan, Step};
 
@@ -12,7 +15,7 @@ use crate::draft::{At, Cx, shorten};
 pub(super) fn check(cx: &Cx<'_>, plan: &mut Plan, origins: &[Origin<'_>]) {
     let Some(rules) = cx.rules else { return };
     if let Some(catalogue) = rules.catalogue {
-        let check = Check { cx, rules, catalogue };
+        let check = Check { cx, rules, catalogue, told: RefCell::default() };
         for (step, origin) in plan.steps.iter().zip(origins).filter(|(step, _)| !step.kind.is_inline()) {
             check.step(step, origin);
             check.fallback(step, origin);
@@ -28,6 +31,8 @@ struct Check<'a, 'l> {
     cx: &'a Cx<'l>,
     rules: &'a Rules<'a>,
     catalogue: &'a Catalogue,
+    /// Agent types that were told of.
+    told: RefCell<BTreeSet<String>>,
 }
 
 impl Check<'_, '_> {
@@ -58,21 +63,26 @@ impl Check<'_, '_> {
     }
 
     fn agent(&self, agent_type: &AgentType, at: &At<'_>) {
-        match self.catalogue.offer(agent_type.as_str()) {
-            None => {
-                let near =
-                    if self.cx.may_guess() { self.catalogue.near_agents(agent_type.as_str()) } else { Vec::new() };
-                let mend = proposal(&near, || "register it, start a worker for it, or write `auto`".to_owned());
-                let detail = format!("there is no agent type `{}`", shorten(agent_type.as_str()));
-                self.cx.weigh(self.rules.unknown_agent, "UNKNOWN_AGENT", at, detail, mend);
-            }
-            Some(offer) if offer.slots == 0 && self.catalogue.knows_workers() => {
-                let detail = format!("no live worker serves `{agent_type}`");
-                let mend = format!("start one: goalmill worker --agents {agent_type}");
-                self.cx.weigh(self.rules.no_worker, "NO_LIVE_WORKER", at, detail, mend);
-            }
-            Some(_) => {}
+        let offer = self.catalogue.offer(agent_type.as_str());
+        let is_idle = offer.is_some_and(|offer| offer.slots == 0) && self.catalogue.knows_workers();
+        let is_unknown_error = offer.is_none() && self.rules.unknown_agent == Weight::Error;
+        if offer.is_some() && !is_idle {
+            return;
         }
+        // An error has to be mended at each place; of a warning, once is enough.
+        if !self.told.borrow_mut().insert(agent_type.as_str().to_owned()) && !is_unknown_error {
+            return;
+        }
+        if is_idle {
+            let detail = format!("no live worker serves `{agent_type}`");
+            let mend = format!("start one: goalmill worker --agents {agent_type}");
+            self.cx.weigh(self.rules.no_worker, "NO_LIVE_WORKER", at, detail, mend);
+            return;
+        }
+        let near = if self.cx.may_guess() { self.catalogue.near_agents(agent_type.as_str()) } else { Vec::new() };
+        let mend = proposal(&near, || "register it, start a worker for it, or write `auto`".to_owned());
+        let detail = format!("there is no agent type `{}`", shorten(agent_type.as_str()));
+        self.cx.weigh(self.rules.unknown_agent, "UNKNOWN_AGENT", at, detail, mend);
     }
 
     fn action(&self, agent_type: &AgentType, action: &str, at: &At<'_>) {

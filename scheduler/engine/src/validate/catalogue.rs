@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
 use jsonschema::Validator;
 use serde_json::Value;
@@ -131,10 +132,11 @@ impl Catalogue {
             .flat_map(|(agent, offer)| offer.actions.iter().map(move |(name, ability)| (agent, name.as_str(), ability)))
     }
 
-    /// The action as one agent type offers it, or, when the type is not chosen yet, as all that offer it do.
+    /// The action as one agent type offers it, or, when the router is to choose the type, as all that offer it do.
     pub fn find<'c>(&'c self, agent_type: &str, action: &str) -> Vec<&'c Ability> {
         match self.offers.get(agent_type) {
             Some(offer) => offer.actions.get(action).into_iter().collect(),
+            None if !AgentType::from(agent_type).is_auto() => Vec::new(),
             None => self.agents().filter_map(|(_, offer)| offer.actions.get(action)).collect(),
         }
     }

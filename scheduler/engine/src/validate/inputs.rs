@@ -90,7 +90,7 @@ impl Check<'_, '_> {
         let mut listed = 0;
         for error in validator.iter_errors(inputs) {
             let pointer = error.instance_path().to_string();
-            if is_excused(&pointer, error.kind(), places) {
+            if is_excused(&pointer, error.kind(), places) || is_left_out(ability, &pointer, error.instance()) {
                 continue;
             }
             listed += 1;
@@ -227,7 +227,14 @@ impl Check<'_, '_> {
     }
 }
 
-fn nearest<'a, S: AsRef<str> + ?Sized + 'a>(given: &str, among: impl Iterator<Item = &'a S>) -> Option<&'a str> {
+/// The name that was probably meant: a slip of it, or one with the same words.
+fn nearest<'a, S: AsRef<str> + ?Sized + 'a>(
+    given: &str,
+    among: impl Iterator<Item = &'a S> + Clone,
+) -> Option<&'a str> {
+    if let Some(slip) = crate::near::nearest(given, among.clone().map(AsRef::as_ref)) {
+        return Some(slip);
+    }
     let scored = among.map(|name| (names::alike(given, name.as_ref()), name.as_ref())).filter(|(s, _)| *s >= 0.4);
     scored.max_by(|a, b| a.0.total_cmp(&b.0).then_with(|| b.1.cmp(a.1))).map(|(_, name)| name)
 }
@@ -265,6 +272,13 @@ fn collect(value: &Value, at: &mut String, places: &mut Vec<Place>) {
 /// Inputs that are one expression can be anything.
 fn is_wholly_open(inputs: &Value) -> bool {
     inputs.as_str().is_some_and(|text| !is_plain(text))
+}
+
+/// `null` for an input that need not be given says that it is not.
+fn is_left_out(ability: &Ability, pointer: &str, instance: &Value) -> bool {
+    let name = pointer.trim_start_matches('/');
+    let required = ability.inputs.as_ref().and_then(|schema| schema.get("required")).and_then(Value::as_array);
+    instance.is_null() && !name.is_empty() && !required.is_some_and(|r| r.iter().any(|known| known == name))
 }
 
 /// Whether an error may only come from an expression standing where its value will stand.

@@ -55,9 +55,9 @@ pub struct Rules<'r> {
 }
 
 impl<'r> Rules<'r> {
-    /// For plans that a client submits: agents may come later, so what is missing is a warning.
+    /// For plans that a client submits: agents may come later and change, so what does not fit is a warning.
     pub fn submitted(catalogue: &'r Catalogue) -> Self {
-        Self { catalogue: Some(catalogue), inputs: Weight::Error, ..Self::default() }
+        Self { catalogue: Some(catalogue), ..Self::default() }
     }
 
     /// For plans that a planner made: only what is there may be used.

@@ -203,6 +203,7 @@ struct Edge<'v> {
     to: String,
     index: usize,
     key: &'v str,
+    /// Empty where an edge is a pair.
     from_key: &'v str,
     to_key: &'v str,
 }
@@ -311,7 +312,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
         let mut edges = Vec::with_capacity(items.len());
         for (i, item) in items.iter().enumerate() {
             let ends = match item {
-                Value::Array(pair) if pair.len() == 2 => Some((("0", &pair[0]), ("1", &pair[1]))),
+                Value::Array(pair) if pair.len() == 2 => Some((("", &pair[0]), ("", &pair[1]))),
                 Value::Object(map) => {
                     let end = |names: [&str; 4]| {
                         map.iter()
@@ -380,7 +381,10 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
                 None => {
                     let near = crate::near::nearest(to, self.steps.iter().map(|s| s.id.as_str()));
                     let root = At::Pointer(&parent);
-                    graph::unknown(self.cx, &root.key(key).item(*i).key(to_key), to, near);
+                    let edges = root.key(key);
+                    let edge = edges.item(*i);
+                    let at = if to_key.is_empty() { edge } else { edge.key(to_key) };
+                    graph::unknown(self.cx, &at, to, near);
                 }
             }
         }

@@ -125,8 +125,8 @@ fn mend(work: &mut Work<'_>, link: &Link) {
 /// Whether everything a step reads comes from a step that is there, so that it needs nothing else.
 fn sees_all(work: &Work<'_>, step: usize) -> bool {
     let numbers = work.numbers();
-    let own = work.seen().into_iter().filter(|seen| seen.step == step);
-    own.map(|seen| numbers.get(&seen.target).is_some_and(|target| work.may_see(step, *target))).all(|is_good| is_good)
+    let mut own = work.seen().into_iter().filter(|seen| seen.step == step);
+    own.all(|seen| numbers.get(&seen.target).is_some_and(|target| work.may_see(step, *target)))
 }
 
 /// The one id that is like this one.

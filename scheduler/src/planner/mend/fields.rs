@@ -67,7 +67,8 @@ fn converted(given: &Value, wanted: &str) -> Option<Value> {
         }
         (Value::String(text), "number") => {
             let number: Value = serde_json::from_str(text.trim()).ok()?;
-            (number.is_number() && number.to_string() == text.trim()).then_some(number)
+            let spelled = number.to_string();
+            (number.is_number() && spelled == text.trim()).then_some(number)
         }
         (Value::String(text), "boolean") => match text.trim() {
             "true" | "True" => Some(true.into()),

@@ -91,7 +91,8 @@ pub(super) fn actions(work: &mut Work<'_>, evidence: Evidence) {
     for step in 0..work.steps.len() {
         let (agent, action) = (work.agent(step), work.action(step));
         let is_open = catalogue.offer(&agent).is_some_and(|offer| offer.actions.is_empty());
-        if action.is_empty() || is_open || !catalogue.find(&agent, &action).is_empty() {
+        let is_lost = agent != "auto" && catalogue.offer(&agent).is_none();
+        if action.is_empty() || is_open || is_lost || !catalogue.find(&agent, &action).is_empty() {
             continue;
         }
         let candidates: BTreeMap<&str, &Ability> = catalogue
@@ -163,6 +164,12 @@ impl Query<'_> {
             // Elsewhere the name means something that nobody offers.
             let why = || format!("`{}` is what its description begins with", self.action);
             return self.fits(ability).then(|| (*name, "ACTION_ALIAS", why()));
+        }
+        if words(self.action).iter().all(|word| kind_of(word).is_some() || word == "to") {
+            // A name of kinds and nothing else says no more than what goes in and what comes out.
+            let said = candidates.iter().filter(|(_, ability)| self.is_said_by(ability));
+            let (name, _) = only(said.filter(|_| said_kinds(self.action).is_some()))?;
+            return Some((name, "ACTION_BY_KINDS", "the only action between the kinds of data in its name".into()));
         }
         let scored = |name: &&'n str| (*name, self.score(name, candidates[name]));
         let fitting: Vec<&str> = candidates.iter().filter(|(_, a)| self.fits(a)).map(|(name, _)| *name).collect();

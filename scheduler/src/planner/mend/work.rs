@@ -302,8 +302,11 @@ impl<'r> Work<'r> {
     }
 }
 
+/// What an end is called in its edge, and the id there.
+type End<'e> = (&'e str, String);
+
 /// The two ends of an edge with the names they have there.
-fn ends(edge: &Value) -> Option<((&str, String), (&str, String))> {
+fn ends(edge: &Value) -> Option<(End<'_>, End<'_>)> {
     match edge {
         Value::Array(pair) if pair.len() == 2 => Some((("0", name_of(&pair[0])?), ("1", name_of(&pair[1])?))),
         Value::Object(map) => {
