@@ -190,8 +190,8 @@ pub struct Preview {
 }
 
 impl Preview {
-    /// Of a plan that is in order.
-    pub fn of(planned: Planned, critical_path_seconds: f64) -> Self {
+    /// Of a plan that is in order, and what it would take: see the fields.
+    pub fn of(planned: Planned, critical_path_seconds: f64, cost: f64) -> Self {
         Self {
             valid: true,
             issues: Vec::new(),
@@ -199,9 +199,9 @@ impl Preview {
             routes: planned.routes,
             planner: planned.planner,
             confidence: planned.confidence,
-            cost: planned.plan.steps.iter().filter_map(|step| step.estimates.cost).sum(),
             plan: Some(planned.plan),
             critical_path_seconds,
+            cost,
         }
     }
 

@@ -8,7 +8,7 @@ use goalmill_common::goal::Goal;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::wire::{Submission, SubmissionKind};
 use goalmill_engine::draft::{self, Format};
-use goalmill_engine::validate::{self, Checked};
+use goalmill_engine::validate::{self, Checked, Rules};
 use serde_json::Value;
 
 use crate::heavy::heavy;
@@ -30,6 +30,16 @@ pub(crate) async fn submission(site: &Arc<Site>, submission: Submission) -> Resu
 pub(crate) async fn plan_aside(site: &Arc<Site>, text: Bytes, format: Format) -> Result<Admitted, Problem> {
     let site = site.clone();
     heavy(text.len(), move || plan(&site, &text, format)).await
+}
+
+/// The same, and says besides what does not fit the agents that are there; for looking, not for running.
+pub(crate) async fn plan_looked_at(site: &Arc<Site>, text: Bytes, format: Format) -> Result<Admitted, Problem> {
+    let site = site.clone();
+    heavy(text.len(), move || {
+        let catalogue = site.directory.catalogue();
+        plan_by(&site, &text, format, &Rules::submitted(&catalogue))
+    })
+    .await
 }
 
 /// Reads and checks a goal without holding up others.
@@ -58,13 +68,17 @@ fn goal(site: &Site, text: &[u8]) -> Result<Goal, Problem> {
 
 /// Reads, checks and routes a plan.
 fn plan(site: &Site, text: &[u8], format: Format) -> Result<Admitted, Problem> {
+    plan_by(site, text, format, &Rules::default())
+}
+
+fn plan_by(site: &Site, text: &[u8], format: Format, rules: &Rules<'_>) -> Result<Admitted, Problem> {
     let draft = read(site, text, format, ErrorCode::InvalidPlan)?;
     let goal = match draft::split_goal(&draft) {
         Some(goal) => goal_of(site, &goal)?,
         None => Goal::default(),
     };
-    let checked =
-        validate::plan(&draft, &site.settings.limits).map_err(|issues| refused(ErrorCode::InvalidPlan, issues))?;
+    let checked = validate::plan_by(&draft, &site.settings.limits, rules)
+        .map_err(|issues| refused(ErrorCode::InvalidPlan, issues))?;
     let Checked { mut plan, warnings, .. } = checked;
     let routes = site.directory.route(&mut plan).map_err(|issues| refused(ErrorCode::Unroutable, issues))?;
     Ok(Admitted { goal, planned: Planned::submitted(plan, warnings, routes) })

@@ -7,7 +7,6 @@ use std::time::Duration;
 use goalmill_broker::{Broker, BrokerError, Install};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::Settings;
-use goalmill_common::limits::Limits;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_common::random::Random;
@@ -18,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::directory::Directory;
-use crate::planner::{Checked, Pipeline, PlanRequest, SetupError, Validate};
+use crate::planner::{Checked, Pipeline, PlanRequest, SetupError, Validate, pipeline};
 use crate::pulse::{self, Pulse};
 use crate::shard::{Loops, Membership};
 use crate::site::Site;
@@ -134,9 +133,7 @@ impl Running {
 
 /// What a planner made is checked and routed like what a client sends, with the limits for planned goals.
 fn check(directory: &Directory, plan: &Plan, request: &PlanRequest) -> Result<Checked, Vec<Issue>> {
-    let limits = Limits { steps_max: request.limits.planned_steps_max, ..request.limits.clone() };
-    let draft = serde_json::to_value(plan).expect("a plan always has a JSON form");
-    let validate::Checked { mut plan, warnings, .. } = validate::plan(&draft, &limits)?;
+    let validate::Checked { mut plan, warnings, .. } = pipeline::check(plan, request, &directory.workers())?;
     let routes = directory.route(&mut plan)?;
     Ok(Checked { plan, warnings, routes })
 }

@@ -11,6 +11,7 @@ use goalmill_common::event::Route;
 use goalmill_common::id::AgentType;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
+use goalmill_engine::validate::Catalogue;
 use tokio_util::sync::CancellationToken;
 
 use crate::router::{self, Router};
@@ -63,6 +64,14 @@ impl Directory {
 
     pub(crate) fn workers(&self) -> Arc<Vec<WorkerBeat>> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).workers.clone()
+    }
+
+    /// Agents, their actions and their live workers, to hold plans against.
+    pub(crate) fn catalogue(&self) -> Catalogue {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let (agents, workers) = (known.agents.clone(), known.workers.clone());
+        drop(known);
+        Catalogue::of(&agents).with_workers(&workers)
     }
 
     /// The router, which knows the registered agents.

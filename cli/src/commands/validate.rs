@@ -5,7 +5,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_common::view::Preview;
 use goalmill_engine::draft::{self, Format};
-use goalmill_engine::validate;
+use goalmill_engine::validate::{self, Forecast};
 
 use super::plan::show_preview;
 use super::{Context, input, settings};
@@ -29,8 +29,8 @@ pub async fn run(context: &Context, file: &str) -> Outcome {
 fn check(text: &[u8], limits: &Limits) -> Preview {
     match planned(text, limits) {
         Ok(planned) => {
-            let critical_path_seconds = validate::critical_path(&planned.plan);
-            Preview::of(planned, critical_path_seconds)
+            let Forecast { cost, seconds, .. } = validate::forecast(&planned.plan, None);
+            Preview::of(planned, seconds, cost)
         }
         Err(issues) => Preview::refused(issues),
     }

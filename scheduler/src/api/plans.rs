@@ -14,7 +14,8 @@ use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::view::{Explanation, PlanSummary, PlanView, Preview, Results};
 use goalmill_common::wire::Answer as Accepted;
-use goalmill_engine::{PlanState, validate};
+use goalmill_engine::PlanState;
+use goalmill_engine::validate::{self, Forecast};
 use serde::Deserialize;
 
 use super::answer::{self, Refusal};
@@ -105,8 +106,8 @@ pub(super) fn accepted(plan_id: PlanId, status: PlanStatus) -> Response {
 
 pub(crate) async fn validate(State(api): State<Api>, headers: HeaderMap, body: Body) -> Answer<Preview> {
     let text = answer::body(body)?;
-    match admit::plan_aside(&api.site, text, answer::format(&headers)?).await {
-        Ok(admitted) => Ok(Json(preview_of(admitted.planned))),
+    match admit::plan_looked_at(&api.site, text, answer::format(&headers)?).await {
+        Ok(admitted) => Ok(Json(preview_of(&api, admitted.planned))),
         Err(problem) if problem.errors.is_empty() => Err(problem.into()),
         Err(problem) => Ok(Json(Preview::refused(problem.errors))),
     }
@@ -115,12 +116,13 @@ pub(crate) async fn validate(State(api): State<Api>, headers: HeaderMap, body: B
 pub(crate) async fn preview(State(api): State<Api>, body: Body) -> Answer<Preview> {
     let goal = admit::goal_aside(&api.site, answer::body(body)?).await?;
     let planned = effects::propose(&api.site, goal, 0).await?;
-    Ok(Json(preview_of(planned)))
+    Ok(Json(preview_of(&api, planned)))
 }
 
-fn preview_of(planned: Planned) -> Preview {
-    let critical_path_seconds = validate::critical_path(&planned.plan);
-    Preview::of(planned, critical_path_seconds)
+/// What a plan would take; where a step has no estimate, what its agent declares counts.
+fn preview_of(api: &Api, planned: Planned) -> Preview {
+    let Forecast { cost, seconds, .. } = validate::forecast(&planned.plan, Some(&api.site.directory.catalogue()));
+    Preview::of(planned, seconds, cost)
 }
 
 pub(crate) async fn get(State(api): State<Api>, Path(id): Path<String>) -> Answer<PlanView> {

@@ -7,7 +7,9 @@ use goalmill_common::goal::Goal;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 
+pub mod calibrate;
 pub mod facts;
+pub mod mend;
 pub mod pipeline;
 pub mod rules;
 

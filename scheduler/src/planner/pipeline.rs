@@ -4,12 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use goalmill_common::agent::WorkerBeat;
 use goalmill_common::command::Planned;
 use goalmill_common::config::PlannerSettings;
 use goalmill_common::event::Route;
 use goalmill_common::json::Json;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
+use goalmill_engine::validate::{self, Catalogue, Rules, Weight};
 use serde_json::{Value, json};
 
 use super::{PlanRequest, Planner, PlanningError, RulesPlanner};
@@ -21,6 +23,25 @@ pub struct Checked {
     pub warnings: Vec<Issue>,
     /// Who the router chose for steps that asked for it.
     pub routes: Vec<Route>,
+}
+
+/// What is checked of plans that planners make. An agent type without workers, or that nobody knows yet, is told; an
+/// action that a known agent does not have, or inputs that it does not take, would certainly fail.
+pub fn rules<'c>(catalogue: &'c Catalogue, request: &PlanRequest) -> Rules<'c> {
+    Rules {
+        unknown_agent: Weight::Warning,
+        in_order: false,
+        steps_max: Some(request.limits.planned_steps_max),
+        budget: request.goal.budget,
+        ..Rules::planned(catalogue)
+    }
+}
+
+/// Checks a planner's plan against the agents and workers that are there.
+pub fn check(plan: &Plan, request: &PlanRequest, workers: &[WorkerBeat]) -> Result<validate::Checked, Vec<Issue>> {
+    let catalogue = Catalogue::of(&request.agents).with_workers(workers);
+    let draft = serde_json::to_value(plan).expect("a plan always has a JSON form");
+    validate::plan_by(&draft, &request.limits, &rules(&catalogue, request))
 }
 
 /// Says whether a planner's plan may run: the engine's validation, then the router.
@@ -144,6 +165,7 @@ fn failure(refusals: Vec<Refusal>) -> PlanningError {
 #[cfg(test)]
 mod tests {
     use async_trait::async_trait;
+    use goalmill_common::agent::Agent;
     use goalmill_common::goal::Goal;
     use goalmill_common::limits::Limits;
     use goalmill_common::plan::Step;
@@ -209,6 +231,28 @@ mod tests {
             assert!(refused.to_string().contains("planner.order"), "{refused}");
         }
         assert!(Pipeline::from_settings(&PlannerSettings::default(), validate()).is_ok());
+    }
+
+    #[test]
+    fn a_plan_is_held_against_the_agents_that_are_there() {
+        let mut agent = Agent::named("travel".into());
+        agent.actions.push(
+            serde_json::from_value(json!({"name": "book", "inputs": {"required": ["flight"]}})).expect("an action"),
+        );
+        let request = PlanRequest { agents: vec![agent], ..request() };
+        let plan = |agent: &str, action: &str| {
+            let step = Step { action: action.into(), ..Step::new("a", agent) };
+            Plan { steps: vec![step], ..Plan::default() }
+        };
+        let codes = |issues: &[Issue]| issues.iter().map(|i| i.code.clone()).collect::<Vec<_>>();
+        let issues = check(&plan("travel", "buy"), &request, &[]).expect_err("there is no such action");
+        assert_eq!(codes(&issues), ["UNKNOWN_ACTION"]);
+        let issues = check(&plan("travel", "book"), &request, &[]).expect_err("an input is missing");
+        assert_eq!(codes(&issues), ["INPUT_MISSING"]);
+        let checked = check(&plan("stranger", "x"), &request, &[]).expect("it may come later");
+        assert_eq!(codes(&checked.warnings), ["UNKNOWN_AGENT"]);
+        let long = Plan { steps: (0..21).map(|i| Step::new(format!("s{i}"), "stranger")).collect(), ..Plan::default() };
+        assert_eq!(codes(&check(&long, &request, &[]).expect_err("it is too long")), ["TOO_MANY_STEPS"]);
     }
 
     fn pipeline(planners: Vec<Arc<dyn Planner>>) -> Pipeline {

@@ -124,7 +124,8 @@ impl<'v, 'a> Fields<'v, 'a> {
 /// Largest amount of anything: numbers above are slips.
 const AMOUNT_MAX: f64 = 1e15;
 
-fn canonical(key: &str, table: &'static Table) -> Option<&'static str> {
+/// The canonical name behind one that is accepted.
+pub(crate) fn canonical(key: &str, table: &'static Table) -> Option<&'static str> {
     let find =
         |key: &str| table.iter().find(|(name, others)| *name == key || others.contains(&key)).map(|(name, _)| *name);
     find(key).or_else(|| match snake(key) {

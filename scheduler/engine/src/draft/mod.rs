@@ -12,8 +12,8 @@ use serde::de::DeserializeSeed;
 use serde_json::{Value, json};
 
 pub(crate) use duration::{Unit, milliseconds};
-pub(crate) use fields::{Field, Fields, Table, count, text, wrong_type};
-pub(crate) use place::{At, Cx, shorten};
+pub(crate) use fields::{Field, Fields, Table, canonical, count, text, wrong_type};
+pub(crate) use place::{At, Cx, escape, shorten};
 
 use tree::{Reading, Tree};
 

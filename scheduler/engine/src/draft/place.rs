@@ -8,6 +8,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::problem::{ERRORS_MAX, Issue};
 
 use super::issue;
+use crate::validate::{Rules, Weight};
 
 /// A place in the document as it was given; its pointer is only spelled when something is wrong there.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +40,7 @@ impl<'a> At<'a> {
     }
 }
 
-pub(super) fn escape(key: &str) -> Cow<'_, str> {
+pub(crate) fn escape(key: &str) -> Cow<'_, str> {
     if key.contains(['~', '/']) { key.replace('~', "~0").replace('/', "~1").into() } else { key.into() }
 }
 
@@ -84,6 +85,8 @@ impl Issues {
 /// What every check needs: the limits, and where to put what it finds.
 pub(crate) struct Cx<'l> {
     pub limits: &'l Limits,
+    /// What is checked besides the form.
+    pub rules: Option<&'l Rules<'l>>,
     errors: RefCell<Issues>,
     warnings: RefCell<Issues>,
     /// Texts of the schemas that were checked.
@@ -95,7 +98,12 @@ const GUESSES_MAX: usize = 20;
 
 impl<'l> Cx<'l> {
     pub(crate) fn new(limits: &'l Limits) -> Self {
-        Self { limits, errors: RefCell::default(), warnings: RefCell::default(), schemas: RefCell::default() }
+        let (errors, warnings, schemas) = (RefCell::default(), RefCell::default(), RefCell::default());
+        Self { limits, rules: None, errors, warnings, schemas }
+    }
+
+    pub(crate) fn with_rules(limits: &'l Limits, rules: &'l Rules<'l>) -> Self {
+        Self { rules: Some(rules), ..Self::new(limits) }
     }
 
     pub(crate) fn error(&self, code: &str, at: &At<'_>, detail: impl Into<String>, mend: impl Into<String>) {
@@ -104,6 +112,22 @@ impl<'l> Cx<'l> {
 
     pub(crate) fn warn(&self, code: &str, at: &At<'_>, detail: impl Into<String>, mend: impl Into<String>) {
         self.warnings.borrow_mut().push(|| issue(code, &at.pointer(), detail, mend));
+    }
+
+    /// Notes an error, a warning or nothing.
+    pub(crate) fn weigh(
+        &self,
+        weight: Weight,
+        code: &str,
+        at: &At<'_>,
+        detail: impl Into<String>,
+        mend: impl Into<String>,
+    ) {
+        match weight {
+            Weight::Ignore => {}
+            Weight::Warning => self.warn(code, at, detail, mend),
+            Weight::Error => self.error(code, at, detail, mend),
+        }
     }
 
     /// How many errors there are so far.
@@ -121,9 +145,14 @@ impl<'l> Cx<'l> {
         self.schemas.borrow_mut().insert(text.to_owned())
     }
 
+    /// Takes out the warnings, or the errors when there are any.
+    pub(crate) fn take(&self) -> Result<Vec<Issue>, Vec<Issue>> {
+        let (errors, warnings) = (self.errors.take(), self.warnings.take());
+        if errors.count == 0 { Ok(warnings.into_list()) } else { Err(errors.into_list()) }
+    }
+
     /// The warnings, or the errors when there are any.
     pub(crate) fn finish(self) -> Result<Vec<Issue>, Vec<Issue>> {
-        let errors = self.errors.into_inner();
-        if errors.count == 0 { Ok(self.warnings.into_inner().into_list()) } else { Err(errors.into_list()) }
+        self.take()
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use goalmill_common::id::StepId;
-use goalmill_common::plan::{Join, Plan, Strategy};
+use goalmill_common::plan::{Join, Plan, Step, Strategy};
 use petgraph::graph::{DiGraph, NodeIndex};
 use serde_json::Value;
 
-use super::sight;
+use super::{against, sight};
 use crate::draft::{At, Cx, shorten};
 use crate::near::nearest;
 
@@ -18,8 +18,10 @@ pub(super) enum Place<'v> {
     Item { key: &'v str, index: usize },
     /// In a field of the step, alone or in a text with others.
     Field { key: &'v str },
-    /// As an edge of the graph.
-    Edge { parent: String, key: &'v str, index: usize },
+    /// As an edge of the graph, and under which name its source stands there.
+    Edge { parent: String, key: &'v str, index: usize, end: &'v str },
+    /// Not at all: an expression sees the step.
+    Sight { pointer: String },
 }
 
 /// A dependency as it was written.
@@ -35,6 +37,9 @@ pub(super) struct Origin<'v> {
     /// JSON Pointer to the step.
     pub at: String,
     pub id_key: &'v str,
+    pub action_key: &'v str,
+    /// Empty when none was given.
+    pub agent_key: &'v str,
     pub inputs_key: &'v str,
     pub when_key: &'v str,
     pub join_key: &'v str,
@@ -51,7 +56,13 @@ impl Origin<'_> {
         match &self.dependencies[index].place {
             Place::Item { key, index } => body(&step.key(key).item(*index)),
             Place::Field { key } => body(&step.key(key)),
-            Place::Edge { parent, key, index } => body(&At::Pointer(parent).key(key).item(*index)),
+            Place::Edge { parent, key, index, end } => {
+                let edges = At::Pointer(parent);
+                let edges = edges.key(key);
+                let edge = edges.item(*index);
+                if end.is_empty() { body(&edge) } else { body(&edge.key(end)) }
+            }
+            Place::Sight { pointer } => body(&At::Pointer(pointer)),
         }
     }
 
@@ -72,8 +83,12 @@ pub(super) struct Graph {
 /// Resolves the dependencies and checks all that a graph can have wrong.
 ///
 /// - `complete`: whether every step of the document could be read.
-pub(super) fn check(cx: &Cx<'_>, at: &At<'_>, plan: &mut Plan, origins: &[Origin<'_>], complete: bool) {
+pub(super) fn check(cx: &Cx<'_>, at: &At<'_>, plan: &mut Plan, origins: &mut [Origin<'_>], complete: bool) {
     let index = number(cx, plan, origins);
+    if cx.rules.is_some_and(|rules| rules.imply) {
+        sight::imply(cx, plan, origins, &index);
+    }
+    let origins = &*origins;
     let needs = resolve(cx, plan, origins, &index, complete);
     let graph = Graph { order: order(&needs), needs };
     if graph.order.len() < plan.steps.len() {
@@ -89,6 +104,7 @@ pub(super) fn check(cx: &Cx<'_>, at: &At<'_>, plan: &mut Plan, origins: &[Origin
     joins(cx, plan, origins);
     let ranks = phases(cx, at, plan, origins, &graph);
     sight::check(cx, plan, origins, &index, &graph, &ranks);
+    against::check(cx, plan, origins);
 }
 
 fn number(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) -> HashMap<StepId, u32> {
@@ -365,7 +381,15 @@ fn with_barriers(plan: &Plan, ranks: &[Option<usize>], needs: &[Vec<u32>]) -> (G
 
 /// Estimated seconds from start to end when nothing has to wait for a worker; steps without an estimate count nothing.
 pub fn critical_path(plan: &Plan) -> f64 {
-    let own = |i: usize| plan.steps.get(i).map_or(0.0, seconds);
+    critical_path_by(plan, &|step| step.estimates.seconds)
+}
+
+/// The same with seconds from elsewhere; where those are unknown, a plan inside a step counts.
+pub(super) fn critical_path_by(plan: &Plan, seconds: &dyn Fn(&Step) -> Option<f64>) -> f64 {
+    let of = |step: &Step| {
+        seconds(step).unwrap_or_else(|| step.plan.as_ref().map_or(0.0, |inner| critical_path_by(inner, seconds)))
+    };
+    let own = |i: usize| plan.steps.get(i).map_or(0.0, of);
     if plan.strategy == Strategy::Sequential {
         return (0..plan.steps.len()).map(own).sum();
     }
@@ -378,8 +402,4 @@ pub fn critical_path(plan: &Plan) -> f64 {
     let rank = |phase: &String| plan.phases.iter().position(|p| p.id == *phase);
     let ranks: Vec<Option<usize>> = plan.steps.iter().map(|step| step.phase.as_ref().and_then(rank)).collect();
     longest(&with_barriers(plan, &ranks, &needs).0, own)
-}
-
-fn seconds(step: &goalmill_common::plan::Step) -> f64 {
-    step.estimates.seconds.unwrap_or_else(|| step.plan.as_ref().map_or(0.0, |inner| critical_path(inner)))
 }

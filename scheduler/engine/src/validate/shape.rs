@@ -32,6 +32,11 @@ const PHASE: &Table = &[
     ("steps", &["subtasks", "sub_tasks", "tasks"]),
 ];
 
+/// The canonical name of a plan's field, whatever it is called in a document.
+pub fn plan_field(key: &str) -> Option<&'static str> {
+    crate::draft::canonical(key, PLAN)
+}
+
 /// Reads a document; `None` only after an error was noted.
 ///
 /// - `depth`: plans around this one.
@@ -141,7 +146,11 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>, depth: u32) -> Opt
         }
         return None;
     }
-    reading.finish(&at.key(steps_key), plan, &edges.unwrap_or_default(), count)
+    let plan = reading.finish(&at.key(steps_key), plan, &edges.unwrap_or_default(), count)?;
+    if let Some(rules) = cx.rules.filter(|_| depth == 0) {
+        super::spend::check(cx, at, &plan, &rules.budget, rules.catalogue);
+    }
+    Some(plan)
 }
 
 fn strategy(fields: &Fields<'_, '_>) -> Strategy {
@@ -175,6 +184,8 @@ fn inside_phases(phases: &Value) -> usize {
 
 fn too_many(cx: &Cx<'_>, at: &At<'_>, count: usize) -> bool {
     let limit = cx.limits.steps_max;
+    let own = cx.rules.and_then(|rules| rules.steps_max).unwrap_or(limit);
+    let limit = limit.min(own);
     if count > limit {
         cx.error(
             "TOO_MANY_STEPS",
@@ -184,6 +195,17 @@ fn too_many(cx: &Cx<'_>, at: &At<'_>, count: usize) -> bool {
         );
     }
     count > limit
+}
+
+/// An edge as it was written, with the names of its ends there.
+struct Edge<'v> {
+    from: String,
+    to: String,
+    index: usize,
+    key: &'v str,
+    /// Empty where an edge is a pair.
+    from_key: &'v str,
+    to_key: &'v str,
 }
 
 /// What was read so far.
@@ -282,7 +304,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
     }
 
     /// Edges of a graph, each from a step to one that depends on it.
-    fn edges(&self, at: &At<'_>, field: Field<'v>) -> Vec<(String, String, usize, &'v str)> {
+    fn edges(&self, at: &At<'_>, field: Field<'v>) -> Vec<Edge<'v>> {
         let Value::Array(items) = field.value else {
             crate::draft::wrong_type(self.cx, at, field.value, "a list of edges");
             return Vec::new();
@@ -290,16 +312,23 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
         let mut edges = Vec::with_capacity(items.len());
         for (i, item) in items.iter().enumerate() {
             let ends = match item {
-                Value::Array(pair) if pair.len() == 2 => Some((&pair[0], &pair[1])),
+                Value::Array(pair) if pair.len() == 2 => Some((("", &pair[0]), ("", &pair[1]))),
                 Value::Object(map) => {
-                    let end = |names: [&str; 4]| names.into_iter().find_map(|name| map.get(name));
+                    let end = |names: [&str; 4]| {
+                        map.iter()
+                            .find(|(key, _)| names.contains(&key.as_str()))
+                            .map(|(key, value)| (key.as_str(), value))
+                    };
                     end(["from", "source", "src", "start"]).zip(end(["to", "target", "dst", "end"]))
                 }
                 _ => None,
             };
-            let names = ends.and_then(|(from, to)| step::name(from).zip(step::name(to)));
-            match names {
-                Some((from, to)) => edges.push((from, to, i, field.key)),
+            let named = ends.and_then(|((from_key, from), (to_key, to))| {
+                let (from, to) = step::name(from).zip(step::name(to))?;
+                Some(Edge { from, to, index: i, key: field.key, from_key, to_key })
+            });
+            match named {
+                Some(edge) => edges.push(edge),
                 None => {
                     let mend = "write `{\"from\": \"a\", \"to\": \"b\"}` or `[\"a\", \"b\"]`";
                     self.cx.error("WRONG_TYPE", &at.item(i), "an edge needs the ids of two steps", mend);
@@ -309,13 +338,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
         edges
     }
 
-    fn finish(
-        mut self,
-        at: &At<'_>,
-        mut plan: Plan,
-        edges: &[(String, String, usize, &'v str)],
-        count: usize,
-    ) -> Option<Plan> {
+    fn finish(mut self, at: &At<'_>, mut plan: Plan, edges: &[Edge<'v>], count: usize) -> Option<Plan> {
         if self.input_bytes > self.cx.limits.plan_bytes_max {
             let detail = format!(
                 "the inputs have {} bytes, at most {} are allowed",
@@ -327,12 +350,12 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
         plan.steps = self.steps;
         // With steps left out, what refers to them would look wrong too.
         let complete = plan.steps.len() == count;
-        graph::check(self.cx, at, &mut plan, &self.origins, complete);
+        graph::check(self.cx, at, &mut plan, &mut self.origins, complete);
         Some(plan)
     }
 
     /// Turns edges into dependencies. `START` and `END` are marks that some formats put around a graph.
-    fn attach(&mut self, at: &At<'_>, edges: &[(String, String, usize, &'v str)], complete: bool) {
+    fn attach(&mut self, at: &At<'_>, edges: &[Edge<'v>], complete: bool) {
         if edges.is_empty() {
             return;
         }
@@ -342,7 +365,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
             At::Key(parent, _) => parent.pointer(),
             At::Pointer(_) | At::Item(..) => at.pointer(),
         };
-        for (from, to, i, key) in edges {
+        for Edge { from, to, index: i, key, from_key, to_key } in edges {
             let known = |name: &str| index.contains_key(name);
             let is_mark = |name: &str| !known(name) && matches!(name.to_ascii_uppercase().as_str(), "START" | "END");
             if is_mark(from) || is_mark(to) {
@@ -351,14 +374,17 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
             match index.get(to) {
                 Some(target) => self.origins[*target].dependencies.push(Dependency {
                     id: from.as_str().into(),
-                    place: Place::Edge { parent: parent.clone(), key, index: *i },
+                    place: Place::Edge { parent: parent.clone(), key, index: *i, end: from_key },
                 }),
                 // A step that could not be read may be the one that is meant.
                 None if !complete && !goalmill_common::id::is_id(to) => {}
                 None => {
                     let near = crate::near::nearest(to, self.steps.iter().map(|s| s.id.as_str()));
                     let root = At::Pointer(&parent);
-                    graph::unknown(self.cx, &root.key(key).item(*i), to, near);
+                    let edges = root.key(key);
+                    let edge = edges.item(*i);
+                    let at = if to_key.is_empty() { edge } else { edge.key(to_key) };
+                    graph::unknown(self.cx, &at, to, near);
                 }
             }
         }

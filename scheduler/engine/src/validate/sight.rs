@@ -6,10 +6,44 @@ use goalmill_common::id::StepId;
 use goalmill_common::plan::Plan;
 use serde_json::Value;
 
-use super::graph::{Graph, Origin};
+use super::graph::{Dependency, Graph, Origin, Place};
 use crate::draft::{At, Cx, shorten};
 use crate::expression::{self, ExpressionError, StepRef};
 use crate::near::nearest;
+
+/// Adds a dependency for each step that an expression sees, as far as it can be one.
+pub(super) fn imply(cx: &Cx<'_>, plan: &Plan, origins: &mut [Origin<'_>], index: &HashMap<StepId, u32>) {
+    let in_order = cx.rules.is_some_and(|rules| rules.in_order);
+    for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
+        let Some(inputs) = origin.inputs.filter(|_| !expression::is_plain(step.inputs.text())) else { continue };
+        let mut seen = Vec::new();
+        origin.with_key(origin.inputs_key, |at| {
+            texts(at, inputs, &mut |at, text| {
+                for r in expression::references(text).unwrap_or_default() {
+                    seen.push((r.step, at.pointer()));
+                }
+            })
+        });
+        for (id, pointer) in seen {
+            let id = StepId::from(id);
+            let Some(target) = index.get(&id).map(|target| *target as usize) else { continue };
+            let is_known = origin.dependencies.iter().any(|dependency| dependency.id == id);
+            if target != i && !(in_order && target > i) && !is_known {
+                origin.dependencies.push(Dependency { id, place: Place::Sight { pointer } });
+            }
+        }
+    }
+}
+
+/// Every text with expressions in it, and where it stands.
+fn texts(at: &At<'_>, value: &Value, take: &mut dyn FnMut(&At<'_>, &str)) {
+    match value {
+        Value::String(text) if !expression::is_plain(text) => take(at, text),
+        Value::Array(items) => items.iter().enumerate().for_each(|(i, item)| texts(&at.item(i), item, take)),
+        Value::Object(map) => map.iter().for_each(|(key, item)| texts(&at.key(key), item, take)),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
 
 /// A step that an expression names without being a direct dependency.
 struct Query {
@@ -38,7 +72,9 @@ pub(super) fn check(
     let mut check = Check { cx, plan, index, needs: &graph.needs, ranks, queries: Vec::new() };
     for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
         if let Some(inputs) = origin.inputs.filter(|_| !expression::is_plain(step.inputs.text())) {
-            origin.with_key(origin.inputs_key, |at| check.inputs(i, at, inputs));
+            origin.with_key(origin.inputs_key, |at| {
+                texts(at, inputs, &mut |at, text| check.note(i, at, expression::references(text)));
+            });
         }
         if let Some(when) = &step.when {
             origin.with_key(origin.when_key, |at| check.note(i, at, expression::condition_references(when)));
@@ -57,15 +93,6 @@ pub(super) fn check(
 }
 
 impl Check<'_, '_> {
-    fn inputs(&mut self, step: usize, at: &At<'_>, value: &Value) {
-        match value {
-            Value::String(text) if !expression::is_plain(text) => self.note(step, at, expression::references(text)),
-            Value::Array(items) => items.iter().enumerate().for_each(|(i, item)| self.inputs(step, &at.item(i), item)),
-            Value::Object(map) => map.iter().for_each(|(key, item)| self.inputs(step, &at.key(key), item)),
-            Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
-        }
-    }
-
     fn note(&mut self, step: usize, at: &At<'_>, refs: Result<Vec<StepRef>, ExpressionError>) {
         let refs = match refs {
             Ok(refs) => refs,
@@ -80,6 +107,14 @@ impl Check<'_, '_> {
                 self.unknown(at, &r.step);
                 continue;
             };
+            if target as usize == step {
+                self.own(at, &r.step);
+                continue;
+            }
+            if target as usize > step && self.cx.rules.is_some_and(|rules| rules.in_order) {
+                self.later(at, step, &r.step);
+                continue;
+            }
             let is_earlier_phase = match (self.ranks[step], self.ranks[target as usize]) {
                 (Some(own), Some(other)) => other < own,
                 _ => false,
@@ -88,6 +123,16 @@ impl Check<'_, '_> {
                 self.queries.push(Query { step: step as u32, target, pointer: at.pointer() });
             }
         }
+    }
+
+    fn own(&self, at: &At<'_>, id: &str) {
+        let detail = format!("step `{id}` cannot see its own outputs");
+        self.cx.error("REF_NOT_DEPENDENCY", at, detail, "name another step");
+    }
+
+    fn later(&self, at: &At<'_>, step: usize, id: &str) {
+        let detail = format!("step `{}` sees `{id}`, which comes after it", self.plan.steps[step].id);
+        self.cx.error("REF_LATER_STEP", at, detail, "name an earlier step, or write the steps in the order they run");
     }
 
     fn unknown(&self, at: &At<'_>, id: &str) {
@@ -138,11 +183,6 @@ impl Check<'_, '_> {
     fn refuse(&self, query: &Query) {
         let target = &self.plan.steps[query.target as usize].id;
         let at = At::Pointer(&query.pointer);
-        if query.step == query.target {
-            let detail = format!("step `{target}` cannot see its own outputs");
-            self.cx.error("REF_NOT_DEPENDENCY", &at, detail, "name another step");
-            return;
-        }
         let step = &self.plan.steps[query.step as usize].id;
         let detail = format!("the expression sees step `{target}`, on which step `{step}` does not depend");
         self.cx.error("REF_NOT_DEPENDENCY", &at, detail, format!("add `{target}` to the dependencies of `{step}`"));

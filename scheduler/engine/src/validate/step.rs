@@ -47,6 +47,11 @@ const STEP: &Table = &[
 const FALLBACK: &Table =
     &[("agent_type", &["agent", "assigned_agent"]), ("action", &["tool", "function", "fallback_action"])];
 
+/// The canonical name of a step's field, whatever it is called in a document.
+pub fn step_field(key: &str) -> Option<&'static str> {
+    crate::draft::canonical(key, STEP)
+}
+
 /// Reads a step; `None` when it has no usable id, which is noted.
 ///
 /// - `key`: the step's id, where the steps are an object.
@@ -88,6 +93,8 @@ pub(super) fn read<'v>(
     let dependencies = dependencies(&fields);
     let origin = Origin {
         at: at.pointer(),
+        action_key: fields.get("action").or_else(|| fields.get("task")).map_or("action", |f| f.key),
+        agent_key: fields.get("agent_type").map_or("", |f| f.key),
         id_key: fields.get("id").or_else(|| fields.get("name")).map_or("", |f| f.key),
         inputs_key: fields.get("inputs").map_or("inputs", |f| f.key),
         when_key: fields.get("when").map_or("when", |f| f.key),

@@ -1,0 +1,159 @@
+//! A plan held against the catalogue: who is to do each step, whether they can, and whether policy lets them.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use goalmill_common::id::AgentType;
+use goalmill_common::plan::{Approval, Plan, Step};
+
+use super::catalogue::Catalogue;
+use super::graph::Origin;
+use super::inputs;
+use super::rules::{Rules, Weight};
+use crate::draft::{At, Cx, shorten};
+
+pub(super) fn check(cx: &Cx<'_>, plan: &mut Plan, origins: &[Origin<'_>]) {
+    let Some(rules) = cx.rules else { return };
+    if let Some(catalogue) = rules.catalogue {
+        let check = Check { cx, rules, catalogue, told: RefCell::default() };
+        for (step, origin) in plan.steps.iter().zip(origins).filter(|(step, _)| !step.kind.is_inline()) {
+            check.step(step, origin);
+            check.fallback(step, origin);
+        }
+        inputs::check(cx, rules, catalogue, plan, origins);
+    }
+    if !rules.policy.is_empty() {
+        plan.steps.iter_mut().zip(origins).for_each(|(step, origin)| permit(cx, rules, step, origin));
+    }
+}
+
+struct Check<'a, 'l> {
+    cx: &'a Cx<'l>,
+    rules: &'a Rules<'a>,
+    catalogue: &'a Catalogue,
+    /// Agent types that were told of.
+    told: RefCell<BTreeSet<String>>,
+}
+
+impl Check<'_, '_> {
+    fn step(&self, step: &Step, origin: &Origin<'_>) {
+        if step.plan.is_some() {
+            return;
+        }
+        if !step.agent_type.is_auto() {
+            origin.with_key(origin.agent_key, |at| self.agent(&step.agent_type, at));
+        }
+        if !step.action.is_empty() {
+            origin.with_key(origin.action_key, |at| self.action(&step.agent_type, &step.action, at));
+        }
+    }
+
+    /// A fallback that cannot be had is only noticed when it is needed most.
+    fn fallback(&self, step: &Step, origin: &Origin<'_>) {
+        let Some(fallback) = &step.fallback else { return };
+        let agent_type = fallback.agent_type.as_ref().unwrap_or(&step.agent_type);
+        origin.with_key("fallback", |at| {
+            if fallback.agent_type.is_some() {
+                self.agent(agent_type, at);
+            }
+            if let Some(action) = fallback.action.as_ref().filter(|action| !action.is_empty()) {
+                self.action(agent_type, action, at);
+            }
+        });
+    }
+
+    fn agent(&self, agent_type: &AgentType, at: &At<'_>) {
+        let offer = self.catalogue.offer(agent_type.as_str());
+        let is_idle = offer.is_some_and(|offer| offer.slots == 0) && self.catalogue.knows_workers();
+        let is_unknown_error = offer.is_none() && self.rules.unknown_agent == Weight::Error;
+        if offer.is_some() && !is_idle {
+            return;
+        }
+        // An error has to be mended at each place; of a warning, once is enough.
+        if !self.told.borrow_mut().insert(agent_type.as_str().to_owned()) && !is_unknown_error {
+            return;
+        }
+        if is_idle {
+            let detail = format!("no live worker serves `{agent_type}`");
+            let mend = format!("start one: goalmill worker --agents {agent_type}");
+            self.cx.weigh(self.rules.no_worker, "NO_LIVE_WORKER", at, detail, mend);
+            return;
+        }
+        let near = if self.cx.may_guess() { self.catalogue.near_agents(agent_type.as_str()) } else { Vec::new() };
+        let mend = proposal(&near, || "register it, start a worker for it, or write `auto`".to_owned());
+        let detail = format!("there is no agent type `{}`", shorten(agent_type.as_str()));
+        self.cx.weigh(self.rules.unknown_agent, "UNKNOWN_AGENT", at, detail, mend);
+    }
+
+    fn action(&self, agent_type: &AgentType, action: &str, at: &At<'_>) {
+        let detail = match self.catalogue.offer(agent_type.as_str()) {
+            Some(offer) if offer.actions.is_empty() || offer.actions.contains_key(action) => return,
+            Some(_) => format!("agent type `{agent_type}` has no action `{}`", shorten(action)),
+            // An unknown agent type has its own issue.
+            None if !agent_type.is_auto() || self.catalogue.is_open() => return,
+            None if !self.catalogue.find(agent_type.as_str(), action).is_empty() => return,
+            None => format!("no agent has an action `{}`", shorten(action)),
+        };
+        let near =
+            if self.cx.may_guess() { self.catalogue.near_actions(agent_type.as_str(), action) } else { Vec::new() };
+        let mend = proposal(&near, || self.offered(agent_type));
+        self.cx.weigh(self.rules.unknown_action, "UNKNOWN_ACTION", at, detail, mend);
+    }
+
+    fn offered(&self, agent_type: &AgentType) -> String {
+        /// Actions that are listed when none looks like the one given.
+        const LISTED: usize = 8;
+        let names: Vec<&str> = match self.catalogue.offer(agent_type.as_str()) {
+            Some(offer) => offer.actions.keys().map(String::as_str).take(LISTED).collect(),
+            None => self.catalogue.abilities().map(|(_, name, _)| name).take(LISTED).collect(),
+        };
+        match names.as_slice() {
+            [] => "leave the action out".to_owned(),
+            _ => format!("use one of {}", quoted(&names, ", ")),
+        }
+    }
+}
+
+fn proposal(near: &[&str], otherwise: impl FnOnce() -> String) -> String {
+    match near {
+        [] => otherwise(),
+        _ => format!("did you mean {}?", quoted(near, " or ")),
+    }
+}
+
+fn quoted(names: &[&str], between: &str) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(between)
+}
+
+/// Refuses what policy forbids, and has a person asked where it says so.
+fn permit(cx: &Cx<'_>, rules: &Rules<'_>, step: &mut Step, origin: &Origin<'_>) {
+    if step.kind.is_inline() {
+        return;
+    }
+    let agent = step.agent_type.as_str().to_owned();
+    let mut pairs = vec![(agent.clone(), step.action.clone())];
+    if let Some(fallback) = &step.fallback {
+        let other = fallback.agent_type.as_ref().map_or(agent, |a| a.as_str().to_owned());
+        pairs.push((other, fallback.action.clone().unwrap_or_else(|| step.action.clone())));
+    }
+    let key = if step.action.is_empty() { origin.agent_key } else { origin.action_key };
+    for (agent, action) in &pairs {
+        if let Some(pattern) = rules.policy.forbids(agent, action) {
+            let what = shorten(if action.is_empty() { agent } else { action }).into_owned();
+            let detail = match pattern {
+                "" => format!("`{what}` is not among the actions that are allowed"),
+                pattern => format!("`{what}` is denied by `{}`", shorten(pattern)),
+            };
+            let mend = "use another action, or change the policy";
+            origin.with_key(key, |at| cx.error("ACTION_DENIED", at, detail, mend));
+        }
+    }
+    let asks = pairs.iter().find_map(|(agent, action)| rules.policy.asks(agent, action));
+    if let (Some(pattern), None) = (asks, step.approve) {
+        step.approve = Some(Approval::default());
+        let detail = format!("step `{}` waits for a person, as `{}` demands", step.id, shorten(pattern));
+        origin.with_key(key, |at| {
+            cx.weigh(Weight::Warning, "APPROVAL_REQUIRED", at, detail, "set `approve` to choose limit and default");
+        });
+    }
+}

@@ -1,0 +1,184 @@
+//! Who can do what: the agents and their actions that a plan is held against.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::id::AgentType;
+use goalmill_common::json::Json;
+use jsonschema::Validator;
+use serde_json::Value;
+
+use super::names;
+
+/// What is known of agents at one time.
+#[derive(Debug, Default)]
+pub struct Catalogue {
+    offers: BTreeMap<String, Offer>,
+    knows_workers: bool,
+}
+
+/// An agent type and what it offers.
+#[derive(Debug, Default)]
+pub struct Offer {
+    pub description: String,
+    /// By name; empty when the agent did not say, so that any action may be asked of it.
+    pub actions: BTreeMap<String, Ability>,
+    /// Slots of its live workers.
+    pub slots: u32,
+    /// Declared cost of one step, US dollars.
+    pub cost: f64,
+    /// Declared or measured duration of one step, in milliseconds.
+    pub latency_ms: Option<u64>,
+    /// Declared or measured share of attempts that succeed, 0 to 1.
+    pub success_rate: f64,
+}
+
+/// One action of an agent.
+#[derive(Debug, Default)]
+pub struct Ability {
+    pub description: String,
+    /// JSON Schema of the inputs, and the same compiled when first needed.
+    pub inputs: Option<Value>,
+    compiled: OnceLock<Option<Validator>>,
+    /// JSON Schema of the outputs.
+    pub outputs: Option<Value>,
+    /// Kinds of data it takes, such as `image`, where there is nothing finer; empty when unknown.
+    pub takes: Vec<String>,
+    /// Kinds of data it gives; empty when unknown.
+    pub gives: Vec<String>,
+}
+
+impl Ability {
+    /// An action of which only name and description are known.
+    pub fn described(description: impl Into<String>) -> Self {
+        Self { description: description.into(), ..Self::default() }
+    }
+
+    /// The check of its inputs; none when it declares no schema, or one that does not hold by itself.
+    pub(super) fn validator(&self) -> Option<&Validator> {
+        let schema = self.inputs.as_ref()?;
+        self.compiled.get_or_init(|| jsonschema::validator_for(schema).ok()).as_ref()
+    }
+}
+
+impl Catalogue {
+    /// What agents declared of themselves.
+    pub fn of(agents: &[Agent]) -> Self {
+        let mut catalogue = Self::default();
+        for agent in agents {
+            let schema =
+                |json: &Option<Json>| json.as_ref().map(Json::value).filter(|v| v.is_object() || v.is_boolean());
+            let ability = |action: &goalmill_common::agent::Action| Ability {
+                description: action.description.clone(),
+                inputs: schema(&action.inputs),
+                outputs: schema(&action.outputs),
+                ..Ability::default()
+            };
+            let actions = agent.actions.iter().map(|action| (action.name.clone(), ability(action))).collect();
+            let offer = Offer {
+                description: agent.description.clone(),
+                actions,
+                slots: 0,
+                cost: agent.cost,
+                latency_ms: agent.latency_ms,
+                success_rate: agent.success_rate,
+            };
+            catalogue.offers.insert(agent.agent_type.as_str().to_owned(), offer);
+        }
+        catalogue
+    }
+
+    /// Adds which of them have live workers; workers that are draining take nothing new and do not count.
+    ///
+    /// An agent type that is served without being registered counts as known: nothing is said of its actions.
+    #[must_use]
+    pub fn with_workers(mut self, workers: &[WorkerBeat]) -> Self {
+        self.knows_workers = true;
+        for worker in workers.iter().filter(|worker| !worker.draining) {
+            for agent in &worker.agents {
+                let offer = self.offers.entry(agent.as_str().to_owned()).or_insert_with(Offer::unknown);
+                offer.slots = offer.slots.saturating_add(worker.slots);
+            }
+        }
+        self
+    }
+
+    /// Adds or replaces one agent type.
+    pub fn insert(&mut self, agent_type: impl Into<String>, offer: Offer) {
+        self.offers.insert(agent_type.into(), offer);
+    }
+
+    /// Whether it is known which workers live.
+    pub(super) fn knows_workers(&self) -> bool {
+        self.knows_workers
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.offers.is_empty()
+    }
+
+    pub fn offer(&self, agent_type: &str) -> Option<&Offer> {
+        self.offers.get(agent_type)
+    }
+
+    pub fn agents(&self) -> impl Iterator<Item = (&str, &Offer)> {
+        self.offers.iter().map(|(name, offer)| (name.as_str(), offer))
+    }
+
+    /// Every action with the agent type that offers it, in the order of their names.
+    pub fn abilities(&self) -> impl Iterator<Item = (&str, &str, &Ability)> {
+        self.agents()
+            .flat_map(|(agent, offer)| offer.actions.iter().map(move |(name, ability)| (agent, name.as_str(), ability)))
+    }
+
+    /// The action as one agent type offers it, or, when the router is to choose the type, as all that offer it do.
+    pub fn find<'c>(&'c self, agent_type: &str, action: &str) -> Vec<&'c Ability> {
+        match self.offers.get(agent_type) {
+            Some(offer) => offer.actions.get(action).into_iter().collect(),
+            None if !AgentType::from(agent_type).is_auto() => Vec::new(),
+            None => self.agents().filter_map(|(_, offer)| offer.actions.get(action)).collect(),
+        }
+    }
+
+    /// Whether somebody takes any action at all, as agents do that declare none.
+    pub(super) fn is_open(&self) -> bool {
+        self.offers.values().any(|offer| offer.actions.is_empty())
+    }
+
+    /// Up to three names of actions that look like `action`, best first; of one agent type when it is known.
+    pub(super) fn near_actions(&self, agent_type: &str, action: &str) -> Vec<&str> {
+        match self.offers.get(agent_type) {
+            Some(offer) => nearest(action, offer.actions.keys().map(String::as_str)),
+            None => nearest(action, self.abilities().map(|(_, name, _)| name)),
+        }
+    }
+
+    /// Up to three names of agent types that look like `agent_type`, best first.
+    pub(super) fn near_agents(&self, agent_type: &str) -> Vec<&str> {
+        nearest(agent_type, self.offers.keys().map(String::as_str))
+    }
+}
+
+impl Offer {
+    fn unknown() -> Self {
+        Self { success_rate: 1.0, ..Self::default() }
+    }
+}
+
+/// Least likeness of a name that is proposed.
+const LIKENESS_MIN: f64 = 0.35;
+/// Most names that are compared.
+const NAMES_MAX: usize = 10_000;
+
+fn nearest<'a>(given: &str, among: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut scored: Vec<(f64, &str)> = among
+        .take(NAMES_MAX)
+        .map(|name| (names::alike(given, name), name))
+        .filter(|(s, _)| *s >= LIKENESS_MIN)
+        .collect();
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+    scored.dedup_by(|a, b| a.1 == b.1);
+    scored.truncate(3);
+    scored.into_iter().map(|(_, name)| name).collect()
+}

@@ -1,0 +1,372 @@
+//! Inputs against what actions take, and references against what actions give.
+//!
+//! An expression stands for a value of the type that the referenced output has, or for any value when that is not
+//! declared: only what would certainly fail is an error.
+
+use std::collections::{BTreeMap, HashMap};
+
+use goalmill_common::id::StepId;
+use goalmill_common::plan::{Plan, Step};
+use jsonschema::error::ValidationErrorKind;
+use serde_json::{Map, Value};
+
+use super::catalogue::{Ability, Catalogue};
+use super::graph::Origin;
+use super::names;
+use super::path::{Mention, mentions};
+use super::rules::{Rules, Weight};
+use crate::draft::{At, Cx, shorten};
+use crate::expression::is_plain;
+
+/// Issues of one step's inputs that are listed.
+const LISTED_MAX: usize = 20;
+
+/// The types that JSON has, as JSON Schema names them.
+const TYPES: [&str; 6] = ["null", "boolean", "number", "string", "array", "object"];
+
+pub(super) fn check(cx: &Cx<'_>, rules: &Rules<'_>, catalogue: &Catalogue, plan: &Plan, origins: &[Origin<'_>]) {
+    let steps: HashMap<&StepId, &Step> = plan.steps.iter().map(|step| (&step.id, step)).collect();
+    let mut given: BTreeMap<(&str, &str), Option<Value>> = BTreeMap::new();
+    let check = Check { cx, rules, catalogue, steps };
+    for step in &plan.steps {
+        // The answer for one action serves every step that asks it.
+        let key = (step.agent_type.as_str(), step.action.as_str());
+        given.entry(key).or_insert_with(|| check.outputs_of(step));
+    }
+    for (step, origin) in plan.steps.iter().zip(origins).filter(|(step, _)| !step.kind.is_inline()) {
+        check.step(step, origin, &given);
+    }
+}
+
+struct Check<'a, 'l> {
+    cx: &'a Cx<'l>,
+    rules: &'a Rules<'a>,
+    catalogue: &'a Catalogue,
+    steps: HashMap<&'a StepId, &'a Step>,
+}
+
+type Given<'a> = BTreeMap<(&'a str, &'a str), Option<Value>>;
+
+/// An expression in the inputs.
+struct Place {
+    /// JSON Pointer inside the inputs.
+    pointer: String,
+    /// What the text certainly is: a string with expressions in it, or a whole expression that is one path.
+    value: Result<Mention, Vec<Mention>>,
+}
+
+impl Check<'_, '_> {
+    /// The one ability that will do the step; none when nobody can say.
+    fn ability(&self, step: &Step) -> Option<&Ability> {
+        let mut found = self.catalogue.find(step.agent_type.as_str(), &step.action);
+        if found.len() == 1 { found.pop() } else { None }
+    }
+
+    fn outputs_of(&self, step: &Step) -> Option<Value> {
+        self.ability(step)?.outputs.clone()
+    }
+
+    fn step(&self, step: &Step, origin: &Origin<'_>, given: &Given<'_>) {
+        let none = Value::Object(Map::new());
+        let inputs = origin.inputs.unwrap_or(&none);
+        let mut places = Vec::new();
+        if !is_plain(step.inputs.text()) {
+            collect(inputs, &mut String::new(), &mut places);
+        }
+        let ability = self.ability(step);
+        if let Some(ability) = ability.filter(|_| self.rules.inputs != Weight::Ignore) {
+            self.against_schema(ability, step, origin, inputs, &places);
+        }
+        for place in &places {
+            self.references(place, ability, origin, given);
+        }
+    }
+
+    fn against_schema(&self, ability: &Ability, step: &Step, origin: &Origin<'_>, inputs: &Value, places: &[Place]) {
+        let Some(validator) = ability.validator() else { return };
+        if is_wholly_open(inputs) {
+            return;
+        }
+        let mut listed = 0;
+        for error in validator.iter_errors(inputs) {
+            let pointer = error.instance_path().to_string();
+            if is_excused(&pointer, error.kind(), places) || is_left_out(ability, &pointer, error.instance()) {
+                continue;
+            }
+            listed += 1;
+            if listed > LISTED_MAX {
+                return;
+            }
+            self.mismatch(ability, step, origin, &pointer, &error);
+        }
+    }
+
+    fn mismatch(
+        &self,
+        ability: &Ability,
+        step: &Step,
+        origin: &Origin<'_>,
+        pointer: &str,
+        error: &jsonschema::ValidationError<'_>,
+    ) {
+        let weigh = |code: &str, below: &str, detail: String, mend: String| {
+            origin.with_key(origin.inputs_key, |at| {
+                let place = format!("{}{pointer}{below}", at.pointer());
+                self.cx.weigh(self.rules.inputs, code, &At::Pointer(&place), detail, mend);
+            });
+        };
+        match error.kind() {
+            ValidationErrorKind::Required { property } => {
+                let name = property.as_str().unwrap_or_default();
+                let detail = format!("action `{}` needs the input `{}`", step.action, shorten(name));
+                let below = format!("/{}", crate::draft::escape(name));
+                weigh("INPUT_MISSING", &below, detail, format!("give `{}`", shorten(name)));
+            }
+            ValidationErrorKind::AdditionalProperties { unexpected } => {
+                let known = ability.inputs.as_ref().and_then(|s| s.pointer("/properties")).and_then(Value::as_object);
+                for name in unexpected {
+                    let near = known.and_then(|known| nearest(name, known.keys()));
+                    let mend = near.map_or("remove it".to_owned(), |near| format!("did you mean `{near}`?"));
+                    let detail = format!("action `{}` has no input `{}`", step.action, shorten(name));
+                    weigh("INPUT_UNKNOWN", &format!("/{}", crate::draft::escape(name)), detail, mend);
+                }
+            }
+            _ => {
+                let text = error.to_string();
+                let detail = format!("action `{}` does not take this: {}", step.action, shorten(&text));
+                weigh("INPUT_INVALID", "", detail, "give what the action's schema asks for".to_owned());
+            }
+        }
+    }
+
+    fn references(&self, place: &Place, ability: Option<&Ability>, origin: &Origin<'_>, given: &Given<'_>) {
+        let (mentions, is_whole) = match &place.value {
+            Ok(whole) => (std::slice::from_ref(whole), true),
+            Err(parts) => (parts.as_slice(), false),
+        };
+        for mention in mentions.iter().filter(|m| m.path.first().is_none_or(|field| field == "outputs")) {
+            let Some(source) = self.steps.get(&StepId::from(mention.step.as_str())) else { continue };
+            let own = source.output_schema.as_ref().map(goalmill_common::json::Json::value);
+            let declared = own
+                .as_ref()
+                .or_else(|| given.get(&(source.agent_type.as_str(), source.action.as_str())).and_then(Option::as_ref));
+            let path = mention.path.get(1..).unwrap_or_default();
+            let found = declared.map_or(Look::Unknown, |schema| look(schema, path));
+            origin.with_key(origin.inputs_key, |at| {
+                let pointer = format!("{}{}", at.pointer(), place.pointer);
+                self.judge(&At::Pointer(&pointer), &found, ability, place, mention, is_whole);
+            });
+            if let Some(ability) = ability {
+                self.kinds(source, ability, origin, place, mention);
+            }
+        }
+    }
+
+    fn judge(
+        &self,
+        at: &At<'_>,
+        found: &Look<'_>,
+        ability: Option<&Ability>,
+        place: &Place,
+        mention: &Mention,
+        is_whole: bool,
+    ) {
+        match found {
+            Look::Unknown => {}
+            Look::Missing { name, known, is_certain } => {
+                let detail = format!("step `{}` does not give `{}`", mention.step, shorten(name));
+                let near = nearest(name, known.iter().copied());
+                let mend = near.map_or("use an output that it declares".to_owned(), |n| format!("did you mean `{n}`?"));
+                let weight = if *is_certain { self.rules.outputs } else { self.rules.outputs.min_warning() };
+                self.cx.weigh(weight, "OUTPUT_UNKNOWN", at, detail, mend);
+            }
+            Look::Types(schema) => {
+                let Some(wanted) = ability.and_then(|a| a.inputs.as_ref()) else { return };
+                let Some(wanted) = is_whole.then(|| below(wanted, &place.pointer)).flatten() else { return };
+                let (gives, takes) = (types(schema), types(wanted));
+                if gives.iter().any(|g| takes.contains(g)) {
+                    return;
+                }
+                let detail = format!(
+                    "step `{}` gives {} here, the action takes {}",
+                    mention.step,
+                    gives.join(" or "),
+                    takes.join(" or ")
+                );
+                self.cx.weigh(
+                    self.rules.outputs,
+                    "TYPE_MISMATCH",
+                    at,
+                    detail,
+                    "refer to an output of that type, or convert it",
+                );
+            }
+        }
+    }
+
+    /// Where data has kinds instead of schemas.
+    fn kinds(&self, source: &Step, ability: &Ability, origin: &Origin<'_>, place: &Place, mention: &Mention) {
+        if self.rules.kinds == Weight::Ignore {
+            return;
+        }
+        let Some(giver) = self.ability(source) else { return };
+        if giver.gives.is_empty() || ability.takes.is_empty() || super::kinds_meet(&giver.gives, &ability.takes) {
+            return;
+        }
+        let detail = format!(
+            "step `{}` gives {}, but what reads it takes {}",
+            mention.step,
+            giver.gives.join(" and "),
+            ability.takes.join(" and ")
+        );
+        origin.with_key(origin.inputs_key, |at| {
+            let pointer = format!("{}{}", at.pointer(), place.pointer);
+            let mend = "put a step between that converts it";
+            self.cx.weigh(self.rules.kinds, "KIND_MISMATCH", &At::Pointer(&pointer), detail, mend);
+        });
+    }
+}
+
+/// The name that was probably meant: a slip of it, or one with the same words.
+fn nearest<'a, S: AsRef<str> + ?Sized + 'a>(
+    given: &str,
+    among: impl Iterator<Item = &'a S> + Clone,
+) -> Option<&'a str> {
+    if let Some(slip) = crate::near::nearest(given, among.clone().map(AsRef::as_ref)) {
+        return Some(slip);
+    }
+    let scored = among.map(|name| (names::alike(given, name.as_ref()), name.as_ref())).filter(|(s, _)| *s >= 0.4);
+    scored.max_by(|a, b| a.0.total_cmp(&b.0).then_with(|| b.1.cmp(a.1))).map(|(_, name)| name)
+}
+
+fn collect(value: &Value, at: &mut String, places: &mut Vec<Place>) {
+    let depth = at.len();
+    match value {
+        Value::String(text) if !is_plain(text) => {
+            let mut found = mentions(text);
+            let value = match found.pop() {
+                Some(only) if only.is_whole => Ok(only),
+                Some(last) => {
+                    found.push(last);
+                    Err(found)
+                }
+                None => Err(found),
+            };
+            places.push(Place { pointer: at.clone(), value });
+        }
+        Value::Array(items) => items.iter().enumerate().for_each(|(i, item)| {
+            at.push_str(&format!("/{i}"));
+            collect(item, at, places);
+            at.truncate(depth);
+        }),
+        Value::Object(map) => map.iter().for_each(|(key, item)| {
+            at.push('/');
+            at.push_str(&crate::draft::escape(key));
+            collect(item, at, places);
+            at.truncate(depth);
+        }),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Inputs that are one expression can be anything.
+fn is_wholly_open(inputs: &Value) -> bool {
+    inputs.as_str().is_some_and(|text| !is_plain(text))
+}
+
+/// `null` for an input that need not be given says that it is not.
+fn is_left_out(ability: &Ability, pointer: &str, instance: &Value) -> bool {
+    let name = pointer.trim_start_matches('/');
+    let required = ability.inputs.as_ref().and_then(|schema| schema.get("required")).and_then(Value::as_array);
+    instance.is_null() && !name.is_empty() && !required.is_some_and(|r| r.iter().any(|known| known == name))
+}
+
+/// Whether an error may only come from an expression standing where its value will stand.
+fn is_excused(pointer: &str, kind: &ValidationErrorKind, places: &[Place]) -> bool {
+    let stands_here = places.iter().any(|place| place.pointer == pointer);
+    let stands_below =
+        places.iter().any(|place| place.pointer.strip_prefix(pointer).is_some_and(|rest| rest.starts_with('/')));
+    match kind {
+        // What is missing stays missing, what is too much stays too much.
+        ValidationErrorKind::Required { .. }
+        | ValidationErrorKind::AdditionalProperties { .. }
+        | ValidationErrorKind::MaxItems { .. }
+        | ValidationErrorKind::MinItems { .. }
+        | ValidationErrorKind::MaxProperties { .. }
+        | ValidationErrorKind::MinProperties { .. }
+        | ValidationErrorKind::FalseSchema => stands_here,
+        // A list with an expression in it is a list all the same.
+        ValidationErrorKind::Type { .. } => stands_here,
+        _ => stands_here || stands_below,
+    }
+}
+
+/// What a schema says about a place in it.
+enum Look<'s> {
+    /// It says nothing.
+    Unknown,
+    /// There is no such field. Certain when the schema allows no others.
+    Missing {
+        name: String,
+        known: Vec<&'s str>,
+        is_certain: bool,
+    },
+    Types(&'s Value),
+}
+
+fn look<'s>(mut schema: &'s Value, path: &[String]) -> Look<'s> {
+    for name in path {
+        let Some(map) = schema.as_object() else { return Look::Unknown };
+        // Branches and references are not followed: what they allow is not certain.
+        if ["$ref", "anyOf", "oneOf", "allOf", "patternProperties", "if"].iter().any(|word| map.contains_key(*word)) {
+            return Look::Unknown;
+        }
+        let properties = map.get("properties").and_then(Value::as_object);
+        if let Some(inner) = properties.and_then(|p| p.get(name)) {
+            schema = inner;
+            continue;
+        }
+        let is_index = name.bytes().all(|b| b.is_ascii_digit());
+        if let Some(items) = map.get("items").filter(|items| is_index && items.is_object()) {
+            schema = items;
+            continue;
+        }
+        let Some(properties) = properties.filter(|p| !p.is_empty()) else { return Look::Unknown };
+        let is_certain = map.get("additionalProperties") == Some(&Value::Bool(false));
+        if map.get("additionalProperties").is_some_and(Value::is_object) {
+            return Look::Unknown;
+        }
+        let known = properties.keys().map(String::as_str).collect();
+        return Look::Missing { name: name.clone(), known, is_certain };
+    }
+    Look::Types(schema)
+}
+
+/// The part of an input schema for a place in the inputs; none when that is not certain.
+fn below<'s>(mut schema: &'s Value, pointer: &str) -> Option<&'s Value> {
+    for name in pointer.split('/').skip(1) {
+        let name = name.replace("~1", "/").replace("~0", "~");
+        let map = schema.as_object()?;
+        let property = map.get("properties").and_then(|p| p.get(&name));
+        let item = || map.get("items").filter(|items| items.is_object() && name.bytes().all(|b| b.is_ascii_digit()));
+        schema = property.or_else(item)?;
+    }
+    Some(schema)
+}
+
+/// The JSON types a schema allows; all of them when it does not say.
+fn types(schema: &Value) -> Vec<&str> {
+    let fold = |name: &'_ str| match name {
+        "integer" => Some("number"),
+        name => TYPES.into_iter().find(|t| *t == name),
+    };
+    let is_plain = schema.as_object().is_some_and(|map| {
+        !["$ref", "anyOf", "oneOf", "allOf", "not", "if"].iter().any(|word| map.contains_key(*word))
+    });
+    let named: Vec<&str> = match schema.get("type") {
+        Some(Value::String(name)) if is_plain => fold(name).into_iter().collect(),
+        Some(Value::Array(list)) if is_plain => list.iter().filter_map(Value::as_str).filter_map(fold).collect(),
+        _ => Vec::new(),
+    };
+    if named.is_empty() { TYPES.to_vec() } else { named }
+}

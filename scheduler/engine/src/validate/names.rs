@@ -1,0 +1,123 @@
+//! How alike two names are, whatever their spelling: what a model calls `Text Summarizer`, an agent may call `summarization`.
+
+use std::collections::BTreeSet;
+
+/// Longest name that is compared, in characters.
+const CHARS_MAX: usize = 128;
+
+/// The words of a name, lower case, one for each part of `snake_case`, `kebab-case`, `camelCase` or plain text.
+pub fn words(name: &str) -> Vec<String> {
+    let chars: Vec<char> = name.chars().take(CHARS_MAX).collect();
+    let mut words = Vec::new();
+    let mut word = String::new();
+    for (i, c) in chars.iter().copied().enumerate() {
+        let before = if i > 0 { chars[i - 1] } else { ' ' };
+        let next_is_lower = chars.get(i + 1).is_some_and(|next| next.is_lowercase());
+        let begins = c.is_uppercase() && (before.is_lowercase() || (before.is_uppercase() && next_is_lower));
+        if (begins || !c.is_alphanumeric()) && !word.is_empty() {
+            words.push(std::mem::take(&mut word));
+        }
+        if c.is_alphanumeric() {
+            word.extend(c.to_lowercase());
+        }
+    }
+    if !word.is_empty() {
+        words.push(word);
+    }
+    words
+}
+
+/// The normal form of a name: `Text-to-Speech`, `text_to_speech` and `TextToSpeech` are one.
+pub fn normal(name: &str) -> String {
+    words(name).concat()
+}
+
+/// The stem of a word: enough to see that `summarizer`, `summarize` and `summarization` have one.
+///
+/// The longest of a few English endings is cut when three letters or more stay.
+pub fn stem(word: &str) -> String {
+    const ENDINGS: &[&str] = &[
+        "izations", "isations", "ization", "isation", "izing", "ising", "izers", "isers", "ations", "izer", "iser",
+        "ized", "ised", "izes", "ises", "ation", "ators", "ator", "ating", "ated", "ates", "ions", "ing", "ize", "ise",
+        "ate", "ion", "ors", "ers", "ies", "ment", "or", "er", "ed", "es", "ry", "ar", "y", "e", "s",
+    ];
+    if !word.is_ascii() {
+        return word.to_owned();
+    }
+    for ending in ENDINGS {
+        if let Some(stem) = word.strip_suffix(ending)
+            && stem.len() >= 3
+        {
+            // `mapped`, `planner`
+            let bytes = stem.as_bytes();
+            let doubled = bytes.len() > 3 && bytes[bytes.len() - 1] == bytes[bytes.len() - 2];
+            return stem[..stem.len() - usize::from(doubled)].to_owned();
+        }
+    }
+    word.to_owned()
+}
+
+/// How alike two names are, 0 to 1; 1 means the same normal form.
+///
+/// The mean of two Dice coefficients, over stems and over pairs of neighbouring letters: the first sees that words
+/// were added or turned around, the second that they were misspelled.
+///
+/// Source: L. R. Dice, "Measures of the amount of ecologic association between species", Ecology 26, 1945.
+pub fn alike(a: &str, b: &str) -> f64 {
+    let (a, b) = (words(a), words(b));
+    let (joined_a, joined_b) = (a.concat(), b.concat());
+    if joined_a.is_empty() || joined_b.is_empty() {
+        return 0.0;
+    }
+    if joined_a == joined_b {
+        return 1.0;
+    }
+    let stems = |words: &[String]| words.iter().map(|word| stem(word)).collect::<BTreeSet<_>>();
+    let by_words = dice(&stems(&a), &stems(&b));
+    let by_letters = dice(&pairs(&joined_a), &pairs(&joined_b));
+    // Only the same normal form is certainly the same name.
+    (0.5 * by_words + 0.5 * by_letters).min(0.99)
+}
+
+fn pairs(text: &str) -> BTreeSet<(char, char)> {
+    text.chars().zip(text.chars().skip(1)).collect()
+}
+
+fn dice<T: Ord>(a: &BTreeSet<T>, b: &BTreeSet<T>) -> f64 {
+    if a.is_empty() || b.is_empty() {
+        return 0.0;
+    }
+    2.0 * a.intersection(b).count() as f64 / (a.len() + b.len()) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_of_one_name_have_one_normal_form() {
+        for spelling in ["Text-to-Speech", "text_to_speech", "TextToSpeech", "text to speech", "TEXT_TO_SPEECH"] {
+            assert_eq!(normal(spelling), "texttospeech", "{spelling}");
+        }
+        assert_eq!(words("HTTPServer2 parseJSON"), ["http", "server2", "parse", "json"]);
+    }
+
+    #[test]
+    fn forms_of_one_verb_have_one_stem() {
+        for word in ["summarizer", "summarize", "summarization", "summarizing"] {
+            assert_eq!(stem(word), "summar", "{word}");
+        }
+        assert_eq!(stem("translation"), stem("translator"));
+        assert_eq!(stem("planner"), stem("planning"));
+        assert_ne!(stem("text"), stem("test"));
+    }
+
+    #[test]
+    fn likeness_orders_names_as_people_would() {
+        let given = "Text Summarizer";
+        assert!(alike(given, "summarization") > alike(given, "translation"));
+        assert!((alike("image_search", "ImageSearch") - 1.0).abs() < f64::EPSILON);
+        assert!(alike("book_flight", "send_mail") < 0.3);
+        assert!(alike("", "x").abs() < f64::EPSILON);
+    }
+}

@@ -1,0 +1,239 @@
+//! Plans held against agents, their schemas, budgets and policy: the exact code and place of what does not fit.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use goalmill_common::agent::{Action, Agent, WorkerBeat};
+use goalmill_common::goal::Budget;
+use goalmill_common::limits::Limits;
+use goalmill_common::problem::Issue;
+use goalmill_engine::validate::{self, Ability, Catalogue, Checked, Offer, Policy, Rules, Weight, forecast};
+use serde_json::{Value, json};
+
+#[test]
+fn a_plan_that_fits_raises_no_alarm() {
+    let plan = json!({"steps": [
+        {"id": "find", "agent_type": "travel", "action": "search_flights", "inputs": {"from": "AMS", "to": "CDG", "seats": 2}},
+        {"id": "book", "agent_type": "travel", "action": "book",
+         "inputs": {"flight": "{{ steps.find.outputs.best.id }}", "seats": "{{ steps.find.outputs.best.free }}"},
+         "dependencies": ["find"]},
+        {"id": "tell", "agent_type": "mail", "action": "anything at all", "inputs": {"x": 1}, "dependencies": ["book"]},
+        {"id": "end", "kind": "finish", "dependencies": ["tell"]},
+    ]});
+    let checked = judge(&plan).unwrap();
+    assert_eq!(checked.warnings, []);
+}
+
+#[test]
+fn unknown_agents_and_actions_come_with_the_nearest_names() {
+    let plan = json!({"steps": [
+        {"id": "a", "agent": "travell", "action": "book"},
+        {"id": "b", "agent": "travel", "tool": "serach_flights"},
+        {"id": "c", "tool": "Search-Flights"},
+        {"id": "d", "agent": "travel", "action": "book", "inputs": {"flight": "x"},
+         "fallback": {"agent_type": "trian"}},
+    ]});
+    let catalogue = Catalogue::of(&agents()[..1]);
+    let issues = validate::plan_by(&plan, &Limits::default(), &Rules::planned(&catalogue)).unwrap_err();
+    assert_eq!(
+        found(&issues),
+        [
+            ("UNKNOWN_AGENT", "/steps/0/agent"),
+            ("UNKNOWN_ACTION", "/steps/1/tool"),
+            ("UNKNOWN_ACTION", "/steps/2/tool"),
+            ("UNKNOWN_AGENT", "/steps/3/fallback"),
+        ]
+    );
+    assert_eq!(issues[0].mend, "did you mean `travel`?");
+    assert_eq!(issues[1].mend, "did you mean `search_flights`?");
+    assert!(issues[2].mend.contains("`search_flights`"));
+}
+
+#[test]
+fn an_agent_that_nobody_serves_is_told_by_the_setting() {
+    let catalogue = Catalogue::of(&agents()).with_workers(&[worker("travel", false), worker("mail", true)]);
+    let plan = json!([{"id": "a", "agent": "mail"}, {"id": "b", "agent": "mail"}, {"id": "c", "agent": "travel"}]);
+    let checked = validate::plan_by(&plan, &Limits::default(), &Rules::submitted(&catalogue)).unwrap();
+    assert_eq!(found(&checked.warnings), [("NO_LIVE_WORKER", "/0/agent")]);
+    let strict = Rules { no_worker: Weight::Error, ..Rules::submitted(&catalogue) };
+    let issues = validate::plan_by(&plan, &Limits::default(), &strict).unwrap_err();
+    assert_eq!(found(&issues), [("NO_LIVE_WORKER", "/0/agent")]);
+    assert!(issues[0].mend.contains("goalmill worker --agents mail"));
+}
+
+#[test]
+fn inputs_are_held_against_the_schema_and_expressions_stand_for_any_value() {
+    let step = |inputs: Value| {
+        json!([{"id": "a", "agent": "travel", "action": "search_flights", "args": {"from": "x", "to": "y"}},
+               {"id": "b", "agent": "travel", "action": "search_flights", "args": inputs, "needs": ["a"]}])
+    };
+    let any = "{{ steps.a.outputs | length }}";
+    for (inputs, expected) in [
+        (json!({"from": "AMS"}), vec![("INPUT_MISSING", "/1/args/to")]),
+        (json!({"from": "AMS", "to": "CDG", "seats": "two"}), vec![("INPUT_INVALID", "/1/args/seats")]),
+        (json!({"from": "AMS", "to": "CDG", "seatz": 2}), vec![("INPUT_UNKNOWN", "/1/args/seatz")]),
+        (json!({"from": any, "to": "CDG", "seats": any}), vec![]),
+        (json!({"from": any}), vec![("INPUT_MISSING", "/1/args/to")]),
+        (json!({"from": "AMS", "to": "CDG", "seats": 0}), vec![("INPUT_INVALID", "/1/args/seats")]),
+    ] {
+        let issues = judge(&step(inputs.clone())).err().unwrap_or_default();
+        assert_eq!(found(&issues), expected, "{inputs}");
+    }
+    let issues = judge(&step(json!({"from": "AMS", "to": "CDG", "seatz": 2}))).unwrap_err();
+    assert_eq!(issues[0].mend, "did you mean `seats`?");
+}
+
+#[test]
+fn outputs_of_one_step_are_held_against_inputs_of_another() {
+    let read = |expression: &str| {
+        let inputs = json!({"flight": "f", "seats": expression});
+        json!([{"id": "f", "agent": "travel", "action": "search_flights", "args": {"from": "x", "to": "y"}},
+               {"id": "b", "agent": "travel", "action": "book", "args": inputs, "needs": ["f"]}])
+    };
+    for (expression, expected) in [
+        ("{{ steps.f.outputs.best.free }}", vec![]),
+        ("{{ steps.f.outputs.best.id }}", vec![("TYPE_MISMATCH", "/1/args/seats")]),
+        ("{{ steps.f.outputs.best.fre }}", vec![("OUTPUT_UNKNOWN", "/1/args/seats")]),
+        ("{{ steps.f.outputs.best.fre | default(1) }}", vec![("OUTPUT_UNKNOWN", "/1/args/seats")]),
+        ("{{ steps.f.outputs.anything }}", vec![]),
+        ("{{ steps.f.status }}", vec![]),
+    ] {
+        let issues = judge(&read(expression)).err().unwrap_or_default();
+        assert_eq!(found(&issues), expected, "{expression}");
+    }
+    let issues = judge(&read("{{ steps.f.outputs.best.fre }}")).unwrap_err();
+    assert_eq!(issues[0].mend, "did you mean `free`?");
+    let warnings = judge(&read("{{ steps.f.outputs.anything }}")).unwrap().warnings;
+    assert_eq!(found(&warnings), [("OUTPUT_UNKNOWN", "/1/args/seats")]);
+}
+
+#[test]
+fn a_models_plan_may_not_look_ahead_and_a_clients_may() {
+    let plan = json!([
+        {"id": "a", "agent": "mail", "args": {"x": "{{ steps.b.outputs }}"}, "needs": ["b"]},
+        {"id": "b", "agent": "mail"},
+    ]);
+    let issues = judge(&plan).unwrap_err();
+    assert_eq!(found(&issues), [("REF_LATER_STEP", "/0/args/x")]);
+    let catalogue = Catalogue::of(&agents());
+    assert!(validate::plan_by(&plan, &Limits::default(), &Rules::submitted(&catalogue)).is_ok());
+}
+
+#[test]
+fn references_make_dependencies_where_a_format_has_no_other() {
+    let plan = json!([
+        {"id": "a"},
+        {"id": "b", "args": ["{{ steps.a.outputs }}"]},
+        {"id": "c", "args": {"x": "{{ steps.c.outputs }} {{ steps.b.outputs }}"}},
+    ]);
+    let rules = Rules { imply: true, in_order: true, ..Rules::default() };
+    let issues = validate::plan_by(&plan, &Limits::default(), &rules).unwrap_err();
+    assert_eq!(found(&issues), [("REF_NOT_DEPENDENCY", "/2/args/x")]);
+    let good = json!([plan[0], plan[1]]);
+    let checked = validate::plan_by(&good, &Limits::default(), &rules).unwrap();
+    assert_eq!(checked.plan.steps[1].dependencies, ["a".into()]);
+}
+
+#[test]
+fn kinds_of_data_that_do_not_meet_are_told() {
+    let mut offer = Offer::default();
+    for (name, takes, gives) in [("see", "image", "text"), ("paint", "text", "Image")] {
+        let mut ability = Ability::described("");
+        (ability.takes, ability.gives) = (vec![takes.into()], vec![gives.into()]);
+        offer.actions.insert(name.into(), ability);
+    }
+    let mut catalogue = Catalogue::default();
+    catalogue.insert("tools", offer);
+    let plan = |first: &str, second: &str| json!([{"id": "a", "action": first}, {"id": "b", "action": second, "args": ["{{ steps.a.outputs }}"], "needs": ["a"]}]);
+    let rules = Rules { kinds: Weight::Error, ..Rules::planned(&catalogue) };
+    assert!(validate::plan_by(&plan("paint", "see"), &Limits::default(), &rules).is_ok());
+    let issues = validate::plan_by(&plan("see", "see"), &Limits::default(), &rules).unwrap_err();
+    assert_eq!(found(&issues), [("KIND_MISMATCH", "/1/args/0")]);
+}
+
+#[test]
+fn what_a_plan_would_take_is_held_against_budgets() {
+    let plan = json!({"budget": {"seconds": 5}, "steps": [
+        {"id": "a", "agent": "travel", "estimates": {"cost": 2.0, "seconds": 4}},
+        {"id": "b", "agent": "travel", "dependencies": ["a"]},
+        {"id": "c", "agent": "mail", "estimates": {"seconds": 1}},
+    ]});
+    let catalogue = Catalogue::of(&agents());
+    let rules = Rules { budget: Budget { cost: Some(2.4), ..Budget::default() }, ..Rules::submitted(&catalogue) };
+    let issues = validate::plan_by(&plan, &Limits::default(), &rules).unwrap_err();
+    assert_eq!(found(&issues), [("BUDGET_EXCEEDED", "/budget/seconds"), ("BUDGET_EXCEEDED", "/budget/cost")]);
+    let checked = validate::plan(&plan, &Limits::default()).unwrap();
+    let total = forecast(&checked.plan, Some(&catalogue));
+    assert!((total.cost - 2.5).abs() < 1e-9 && (total.seconds - 5.5).abs() < 1e-9, "{total:?}");
+    assert!(total.success > 0.9 && total.success < 1.0, "{total:?}");
+}
+
+#[test]
+fn policy_forbids_and_asks() {
+    let catalogue = Catalogue::of(&agents());
+    let policy = Policy { deny: vec!["*/book".into()], approve: vec!["mail/*".into()], ..Policy::default() };
+    let rules = Rules { policy, ..Rules::submitted(&catalogue) };
+    let denied = json!([{"id": "a", "agent": "travel", "action": "book", "args": {"flight": "x"}}]);
+    let issues = validate::plan_by(&denied, &Limits::default(), &rules).unwrap_err();
+    assert_eq!(found(&issues), [("ACTION_DENIED", "/0/action")]);
+    let around = json!([{"id": "a", "agent": "mail", "fallback": {"agent_type": "travel", "action": "book"}}]);
+    assert!(validate::plan_by(&around, &Limits::default(), &rules).is_err(), "a fallback is no way around");
+    let asked = json!([{"id": "a", "agent": "mail"}]);
+    let checked = validate::plan_by(&asked, &Limits::default(), &rules).unwrap();
+    assert!(checked.plan.steps[0].approve.is_some());
+    assert_eq!(found(&checked.warnings), [("APPROVAL_REQUIRED", "/0/agent")]);
+}
+
+#[test]
+fn a_schema_that_is_none_and_inputs_that_are_one_expression_stop_nobody() {
+    let mut broken = agents();
+    broken[0].actions[1].inputs = Some(json!({"type": "nonsense", "$ref": "http://127.0.0.1:1/x"}).into());
+    let catalogue = Catalogue::of(&broken);
+    let plan = json!([{"id": "a", "agent": "travel", "action": "book", "args": {"x": 1}}]);
+    assert!(validate::plan_by(&plan, &Limits::default(), &Rules::planned(&catalogue)).is_ok());
+    let open = json!([{"id": "a", "agent": "mail"},
+        {"id": "b", "agent": "travel", "action": "search_flights", "args": "{{ steps.a.outputs }}", "needs": ["a"]}]);
+    assert!(judge(&open).is_ok());
+}
+
+fn judge(plan: &Value) -> Result<Checked, Vec<Issue>> {
+    let catalogue = Catalogue::of(&agents());
+    validate::plan_by(plan, &Limits::default(), &Rules::planned(&catalogue))
+}
+
+/// `travel` declares two actions with schemas; `mail` takes whatever it is asked.
+fn agents() -> Vec<Agent> {
+    let action = |name: &str, inputs: Value, outputs: Option<Value>| Action {
+        name: name.into(),
+        description: String::new(),
+        inputs: Some(inputs.into()),
+        outputs: outputs.map(Into::into),
+    };
+    let search = json!({"type": "object", "required": ["from", "to"], "additionalProperties": false, "properties": {
+        "from": {"type": "string", "minLength": 1}, "to": {"type": "string"}, "seats": {"type": "integer", "minimum": 1}}});
+    let found = json!({"type": "object", "properties": {"best": {"type": "object", "additionalProperties": false,
+        "properties": {"id": {"type": "string"}, "free": {"type": "integer"}}}}});
+    let book = json!({"type": "object", "required": ["flight"],
+        "properties": {"flight": {"type": "string"}, "seats": {"type": "number"}}});
+    let actions = vec![action("search_flights", search, Some(found)), action("book", book, None)];
+    let travel =
+        Agent { actions, cost: 0.5, latency_ms: Some(1_500), success_rate: 0.9, ..Agent::named("travel".into()) };
+    vec![travel, Agent::named("mail".into())]
+}
+
+fn worker(agent: &str, draining: bool) -> WorkerBeat {
+    WorkerBeat {
+        worker: format!("w-{agent}").into(),
+        agents: vec![agent.into()],
+        slots: 4,
+        busy: 0,
+        draining,
+        version: String::new(),
+        host: String::new(),
+        started_ms: 0,
+        seen_ms: 0,
+    }
+}
+
+fn found(issues: &[Issue]) -> Vec<(&str, &str)> {
+    issues.iter().map(|issue| (issue.code.as_str(), issue.pointer.as_str())).collect()
+}

@@ -1,0 +1,221 @@
+//! What a planner's confidence is worth: plans that ended say how often plans of that confidence succeed.
+//!
+//! Isotonic regression keeps the order of confidences and corrects their height. With little history the answer stays
+//! near what the planner said.
+//!
+//! Sources: M. Ayer et al., "An empirical distribution function for sampling with incomplete information", Annals of
+//! Mathematical Statistics 26, 1955 (pool adjacent violators); B. Zadrozny and C. Elkan, "Transforming classifier scores
+//! into accurate multiclass probability estimates", KDD 2002; M. P. Naeini et al., "Obtaining well calibrated
+//! probabilities using Bayesian binning", AAAI 2015 (expected calibration error).
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+
+/// One plan that ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outcome {
+    /// What the planner said, 0 to 1.
+    pub predicted: f64,
+    /// Whether the plan completed.
+    pub succeeded: bool,
+}
+
+/// Plans that are remembered; older ones are forgotten first.
+const PLANS_MAX: usize = 2_000;
+/// How many plans the planner's own word counts for, spread over the whole range.
+const PRIOR: f64 = 22.0;
+/// Places over which it is spread.
+const PRIOR_PLACES: usize = 11;
+
+/// The outcomes of recent plans.
+#[derive(Clone, Debug, Default)]
+pub struct History(VecDeque<Outcome>);
+
+impl History {
+    /// Notes how a plan ended; a confidence that is no number in 0..=1 is brought into it.
+    pub fn observe(&mut self, predicted: f64, succeeded: bool) {
+        if self.0.len() == PLANS_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(Outcome { predicted: unit(predicted), succeeded });
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn outcomes(&self) -> Vec<Outcome> {
+        self.0.iter().copied().collect()
+    }
+
+    /// The calibration that these plans give.
+    pub fn calibration(&self) -> Calibration {
+        Calibration::fit(&self.outcomes())
+    }
+}
+
+/// From what a planner says to how often that comes true: never falling, straight between its knots.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Calibration {
+    knots: Vec<Knot>,
+}
+
+/// A group of plans whose confidences are told apart no further.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Knot {
+    /// Mean of what was said.
+    pub predicted: f64,
+    /// Share that came true.
+    pub observed: f64,
+    pub plans: f64,
+}
+
+impl Calibration {
+    /// Pools neighbours until none succeeds more often than one that was trusted more.
+    pub fn fit(outcomes: &[Outcome]) -> Self {
+        let mut points: Vec<Knot> = outcomes
+            .iter()
+            .map(|o| Knot { predicted: unit(o.predicted), observed: f64::from(u8::from(o.succeeded)), plans: 1.0 })
+            .collect();
+        points.extend((0..PRIOR_PLACES).map(|i| {
+            let place = i as f64 / (PRIOR_PLACES - 1) as f64;
+            Knot { predicted: place, observed: place, plans: PRIOR / PRIOR_PLACES as f64 }
+        }));
+        points.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
+        let mut knots: Vec<Knot> = Vec::new();
+        for mut knot in points {
+            // Equal confidences are one group, whatever became of them.
+            while let Some(before) =
+                knots.last().filter(|b| b.observed >= knot.observed || b.predicted >= knot.predicted)
+            {
+                knot = pooled(before, &knot);
+                knots.pop();
+            }
+            knots.push(knot);
+        }
+        Self { knots }
+    }
+
+    /// The share of plans with this confidence that came true, 0 to 1.
+    pub fn confidence(&self, predicted: f64) -> f64 {
+        let predicted = unit(predicted);
+        let after = self.knots.partition_point(|knot| knot.predicted <= predicted);
+        match (after.checked_sub(1).map(|i| self.knots[i]), self.knots.get(after)) {
+            (Some(low), Some(high)) => {
+                let share = (predicted - low.predicted) / (high.predicted - low.predicted);
+                low.observed + share * (high.observed - low.observed)
+            }
+            (Some(knot), None) => knot.observed,
+            (None, Some(knot)) => knot.observed,
+            (None, None) => predicted,
+        }
+    }
+
+    pub fn knots(&self) -> &[Knot] {
+        &self.knots
+    }
+}
+
+fn pooled(a: &Knot, b: &Knot) -> Knot {
+    let plans = a.plans + b.plans;
+    let mean = |x: f64, y: f64| (x * a.plans + y * b.plans) / plans;
+    Knot { predicted: mean(a.predicted, b.predicted), observed: mean(a.observed, b.observed), plans }
+}
+
+fn unit(value: f64) -> f64 {
+    if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) }
+}
+
+/// How well confidences were kept: the points of a reliability curve, and two figures.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Reliability {
+    /// Groups of equal width that hold any plan.
+    pub curve: Vec<Knot>,
+    /// Expected calibration error: the mean distance between said and observed, by plans.
+    pub calibration_error: f64,
+    /// Brier score: the mean square of the distance between said and what became of each plan.
+    pub brier: f64,
+}
+
+/// Measures confidences against outcomes, in `bins` groups of equal width.
+pub fn reliability(outcomes: &[Outcome], bins: usize) -> Reliability {
+    let bins = bins.max(1);
+    let mut groups: Vec<Option<Knot>> = vec![None; bins];
+    let mut squares = 0.0;
+    for outcome in outcomes {
+        let (predicted, observed) = (unit(outcome.predicted), f64::from(u8::from(outcome.succeeded)));
+        squares += (predicted - observed).powi(2);
+        let group = &mut groups[((predicted * bins as f64) as usize).min(bins - 1)];
+        let one = Knot { predicted, observed, plans: 1.0 };
+        *group = Some(group.map_or(one, |known| pooled(&known, &one)));
+    }
+    let curve: Vec<Knot> = groups.into_iter().flatten().collect();
+    let all = outcomes.len().max(1) as f64;
+    let distance: f64 = curve.iter().map(|knot| (knot.predicted - knot.observed).abs() * knot.plans).sum();
+    Reliability { curve, calibration_error: distance / all, brier: squares / all }
+}
+
+#[cfg(test)]
+mod tests {
+    use goalmill_common::random::Random;
+
+    use super::*;
+
+    #[test]
+    fn without_history_the_planner_is_believed() {
+        let calibration = History::default().calibration();
+        for predicted in [0.0, 0.1, 0.33, 0.85, 1.0] {
+            assert!((calibration.confidence(predicted) - predicted).abs() < 1e-9, "{predicted}");
+        }
+    }
+
+    #[test]
+    fn a_planner_that_boasts_is_corrected_and_its_order_is_kept() {
+        let outcomes = boasts(7, 1_500);
+        let calibration = Calibration::fit(&outcomes);
+        let corrected: Vec<Outcome> =
+            boasts(8, 1_500).iter().map(|o| Outcome { predicted: calibration.confidence(o.predicted), ..*o }).collect();
+        let (before, after) = (reliability(&outcomes, 10), reliability(&corrected, 10));
+        assert!(before.calibration_error > 0.15, "{before:?}");
+        assert!(after.calibration_error < 0.05, "{after:?}");
+        assert!(after.brier < before.brier);
+        let places: Vec<f64> = (0..=100).map(|i| calibration.confidence(f64::from(i) / 100.0)).collect();
+        assert!(places.is_sorted(), "{places:?}");
+        assert!(places.iter().all(|p| (0.0..=1.0).contains(p)));
+    }
+
+    #[test]
+    fn history_is_bounded_and_forgets_the_oldest() {
+        let mut history = History::default();
+        (0..PLANS_MAX + 10).for_each(|i| history.observe(if i < 10 { f64::NAN } else { 7.0 }, true));
+        assert_eq!(history.len(), PLANS_MAX);
+        assert!(history.outcomes().iter().all(|o| o.predicted >= 1.0));
+    }
+
+    #[test]
+    fn a_curve_has_a_point_for_each_group_that_holds_plans() {
+        let plans = [(0.05, false), (0.06, false), (0.95, true), (0.97, false)];
+        let outcomes: Vec<Outcome> = plans.iter().map(|(p, s)| Outcome { predicted: *p, succeeded: *s }).collect();
+        let found = reliability(&outcomes, 10);
+        assert_eq!(found.curve.len(), 2);
+        assert!((found.curve[1].observed - 0.5).abs() < 1e-9);
+        assert!(reliability(&[], 10).curve.is_empty());
+    }
+
+    /// Plans that succeed half as often as the planner says.
+    fn boasts(seed: u64, plans: usize) -> Vec<Outcome> {
+        let random = Random::seeded(seed);
+        let draw = || random.below(1_000_000) as f64 / 1_000_000.0;
+        (0..plans)
+            .map(|_| {
+                let predicted = draw();
+                Outcome { predicted, succeeded: draw() < predicted * 0.5 }
+            })
+            .collect()
+    }
+}

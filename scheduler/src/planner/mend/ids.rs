@@ -1,0 +1,105 @@
+//! Ids: every step has one of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use goalmill_common::id::is_id;
+use serde_json::Value;
+
+use super::work::Work;
+
+/// Numbers steps that have no id. A plan without any ids gets `step-1`, `step-2` and so on.
+pub(super) fn complete(work: &mut Work<'_>) {
+    let mut taken: BTreeSet<String> = (0..work.steps.len()).map(|step| work.id(step)).collect();
+    for step in 0..work.steps.len() {
+        if !work.id(step).is_empty() {
+            continue;
+        }
+        let id =
+            free(&taken, |n| if n == 0 { format!("step-{}", step + 1) } else { format!("step-{}-{}", step + 1, n) });
+        taken.insert(id.clone());
+        work.set(step, "id", id.into(), "ID_ADDED", "a step needs an id".into());
+    }
+}
+
+/// Gives each of several steps with one id an id of its own, and lets what names it name the nearest one before.
+pub(super) fn unique(work: &mut Work<'_>) {
+    spell(work);
+    let mut by_id: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for step in 0..work.steps.len() {
+        by_id.entry(work.id(step)).or_default().push(step);
+    }
+    let mut taken: BTreeSet<String> = by_id.keys().cloned().collect();
+    let (seen, links) = (work.seen(), work.links());
+    for (id, steps) in by_id.iter().filter(|(_, steps)| steps.len() > 1) {
+        let mut names = BTreeMap::from([(steps[0], id.clone())]);
+        for (nth, step) in steps.iter().enumerate().skip(1) {
+            let renamed = free(&taken, |n| format!("{id}-{}", nth + 1 + n));
+            taken.insert(renamed.clone());
+            names.insert(*step, renamed);
+        }
+        // The readers first: their places are found by the old id.
+        let nearest =
+            |reader: usize| names.range(..reader).next_back().or(names.first_key_value()).map(|(_, n)| n.clone());
+        let changes: Vec<_> = seen
+            .iter()
+            .filter(|s| s.target == *id)
+            .filter_map(|s| nearest(s.step).filter(|name| name != id).map(|name| (s.clone(), name)))
+            .collect();
+        work.redirect(changes, "REFERENCE_RENAMED", "its step was one of several with the same id");
+        for link in links.iter().filter(|link| link.from == *id && link.ends.is_none()) {
+            let (Some(index), Some(reader)) =
+                (link.index, work.steps.iter().position(|s| link.list.starts_with(&s.pointer)))
+            else {
+                continue;
+            };
+            if let Some(name) = nearest(reader).filter(|name| name != id) {
+                let why = "its step was one of several with the same id";
+                work.replace(&format!("{}/{index}", link.list), name.into(), "DEPENDENCY_RENAMED", why.into());
+            }
+        }
+        for (step, name) in names.into_iter().skip(1) {
+            work.set(step, "id", name.into(), "ID_RENAMED", format!("`{id}` is the id of another step too"));
+        }
+    }
+}
+
+/// Respells ids that cannot be ids, where nothing else would get the same one.
+fn spell(work: &mut Work<'_>) {
+    let mut taken: BTreeSet<String> = (0..work.steps.len()).map(|step| work.id(step)).collect();
+    for step in 0..work.steps.len() {
+        let was = work.id(step);
+        if is_id(&was) || !work.has(step, "id") {
+            continue;
+        }
+        let letters =
+            was.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-') { c } else { '_' });
+        let became: String = letters.skip_while(|c| !c.is_ascii_alphanumeric()).take(64).collect();
+        if !is_id(&became) || taken.contains(&became) {
+            continue;
+        }
+        taken.insert(became.clone());
+        let why = "ids are letters, digits, `.`, `_`, `:`, `-`";
+        let seen: Vec<_> = work.seen().into_iter().filter(|s| s.target == was).map(|s| (s, became.clone())).collect();
+        work.redirect(seen, "REFERENCE_RENAMED", why);
+        for link in work.links() {
+            let (Some(index), true) = (link.index, link.from == was || link.to == was) else { continue };
+            let ends = match &link.ends {
+                None if link.from == was => vec![format!("{}/{index}", link.list)],
+                None => Vec::new(),
+                Some((from, to)) => [(from, &link.from), (to, &link.to)]
+                    .into_iter()
+                    .filter(|(_, id)| **id == was)
+                    .map(|(key, _)| format!("{}/{index}/{key}", link.list))
+                    .collect(),
+            };
+            for pointer in ends {
+                work.replace(&pointer, became.clone().into(), "DEPENDENCY_RENAMED", why.into());
+            }
+        }
+        work.set(step, "id", Value::String(became), "ID_RENAMED", why.into());
+    }
+}
+
+fn free(taken: &BTreeSet<String>, name: impl Fn(usize) -> String) -> String {
+    (0..).map(name).find(|name| !taken.contains(name)).expect("the numbers do not end")
+}

@@ -1,0 +1,71 @@
+//! Mends what is logically wrong with a draft without asking a model.
+//!
+//! Every change is an [`Edit`] that says what was, what became and why. Nothing is invented: names become names of the
+//! catalogue, references become references to steps that the draft itself connects, and a value is never made up. What
+//! could mean several things is left as it is, for the critique. The draft keeps its layout, so that the places of what
+//! is still wrong are places in what the model wrote.
+
+mod depend;
+mod edit;
+mod evidence;
+mod fields;
+mod ids;
+mod names;
+mod notation;
+mod order;
+mod refer;
+mod work;
+
+use goalmill_common::limits::Limits;
+use goalmill_common::problem::Issue;
+use goalmill_engine::validate::{self, Checked, Rules};
+use serde_json::Value;
+
+pub use edit::Edit;
+
+use work::Work;
+
+/// A draft after mending.
+#[derive(Clone, Debug)]
+pub struct Mended {
+    pub draft: Value,
+    /// What was changed, in the order in which it was.
+    pub edits: Vec<Edit>,
+    /// The plan, or what is still wrong with the draft.
+    pub outcome: Result<Checked, Vec<Issue>>,
+}
+
+/// Most steps of a draft that is mended; a larger one is only validated. Planners are held to far fewer.
+const STEPS_MAX: usize = 200;
+
+/// Mends a draft as far as it can be done with certainty, and validates the result.
+///
+/// A draft that is valid comes back as it is, except that references in the notation of other formats (`<node-0>`,
+/// `#E1`) become expressions. Pure: the same draft always gives the same edits.
+pub fn mend(draft: &Value, limits: &Limits, rules: &Rules<'_>) -> Mended {
+    let Some(mut work) = Work::of(draft, rules).filter(|work| work.steps.len() <= STEPS_MAX) else {
+        return Mended { draft: draft.clone(), edits: Vec::new(), outcome: validate::plan_by(draft, limits, rules) };
+    };
+    ids::complete(&mut work);
+    notation::translate(&mut work);
+    let outcome = validate::plan_by(&work.draft, limits, rules);
+    if outcome.is_ok() {
+        return work.finish(outcome);
+    }
+    ids::unique(&mut work);
+    names::agents(&mut work);
+    names::actions(&mut work, names::Evidence::Name);
+    depend::rename(&mut work);
+    order::find(&mut work);
+    refer::resolve(&mut work);
+    names::actions(&mut work, names::Evidence::Neighbours);
+    refer::resolve(&mut work);
+    depend::resolve(&mut work);
+    fields::align(&mut work);
+    order::write(&mut work);
+    let outcome = validate::plan_by(&work.draft, limits, rules);
+    work.finish(outcome)
+}
+
+#[cfg(test)]
+mod tests;

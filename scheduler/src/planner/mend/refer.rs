@@ -1,0 +1,194 @@
+//! References that lead nowhere, to the step itself or to a later one: what they were meant to be.
+//!
+//! In this order: one shift of all numbers; one shift of a step's numbers that agrees with its links; the source that a
+//! step's links leave over; nothing else. Kinds of data, where they are declared, can forbid each of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::evidence::flows;
+use super::work::{Seen, Work, unescape};
+
+pub(super) fn resolve(work: &mut Work<'_>) {
+    spelled_otherwise(work);
+    if bad(work, &work.seen()).is_empty() || shift_all(work) {
+        return;
+    }
+    for step in 0..work.steps.len() {
+        let own: Vec<Seen> = work.seen().into_iter().filter(|seen| seen.step == step).collect();
+        if !bad(work, &own).is_empty() {
+            mend_step(work, step, &own);
+        }
+    }
+}
+
+/// References that cannot be kept. Where the steps were out of order, their numbers are not to be trusted either: a
+/// reference to a step that is no source of this one counts as wrong.
+fn bad(work: &Work<'_>, seen: &[Seen]) -> Vec<Seen> {
+    let (numbers, sources) = (work.numbers(), work.sources());
+    let is_ordered = work.rank.is_sorted();
+    let is_good = |s: &&Seen| {
+        let target = numbers.get(&s.target).copied().filter(|target| work.may_see(s.step, *target));
+        target.is_some_and(|target| is_ordered || sources[s.step].is_empty() || sources[s.step].contains(&target))
+    };
+    seen.iter().filter(|s| !is_good(s)).cloned().collect()
+}
+
+/// `Step 1` for `step_1`: the same id in another spelling.
+fn spelled_otherwise(work: &mut Work<'_>) {
+    let numbers = work.numbers();
+    let normal = goalmill_engine::validate::names::normal;
+    let mut changes = Vec::new();
+    for seen in work.seen().into_iter().filter(|seen| !numbers.contains_key(&seen.target)) {
+        let same: Vec<_> = numbers.iter().filter(|(id, _)| normal(id) == normal(&seen.target)).collect();
+        if let [(id, target)] = same.as_slice()
+            && work.may_see(seen.step, **target)
+        {
+            changes.push((seen, (*id).clone()));
+        }
+    }
+    work.redirect(changes, "REFERENCE_RENAMED", "the same id, spelled otherwise");
+}
+
+/// An id as a family and a number: `node-3` is number 3 of `node-`.
+fn numbered(id: &str) -> Option<(&str, i64)> {
+    let digits = id.len() - id.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let (family, number) = id.split_at(id.len() - digits);
+    Some((family, number.parse().ok().filter(|n| *n < 1_000_000)?))
+}
+
+/// The step a reference would mean with its number moved. What links confirm may be of any kind; what they do not must
+/// not contradict the declared kinds.
+fn moved(
+    work: &Work<'_>,
+    numbers: &BTreeMap<String, usize>,
+    sources: &BTreeSet<usize>,
+    seen: &Seen,
+    by: i64,
+) -> Option<(usize, String)> {
+    let (family, number) = numbered(&seen.target)?;
+    let id = format!("{family}{}", number.checked_add(by).filter(|n| *n >= 0)?);
+    let target = *numbers.get(&id)?;
+    let fits = sources.contains(&target) || flows(work, target, seen.step) != Some(false);
+    (work.may_see(seen.step, target) && fits).then_some((target, id))
+}
+
+/// Moves every number by one when all of them then lead to a step that may be seen.
+fn shift_all(work: &mut Work<'_>) -> bool {
+    let (seen, numbers, sources) = (work.seen(), work.numbers(), work.sources());
+    for by in [-1, 1] {
+        let moved: Option<Vec<_>> = seen.iter().map(|s| moved(work, &numbers, &sources[s.step], s, by)).collect();
+        let Some(moved) = moved else { continue };
+        let changes = seen.iter().cloned().zip(moved.into_iter().map(|(_, id)| id)).collect();
+        let why = format!("all numbers moved by {by:+}: then every reference leads to an earlier step");
+        work.redirect(changes, "INDEX_SHIFT", &why);
+        return true;
+    }
+    false
+}
+
+fn mend_step(work: &mut Work<'_>, step: usize, own: &[Seen]) {
+    let numbers = work.numbers();
+    let declared = work.sources().swap_remove(step);
+    let sources: BTreeSet<usize> = declared.into_iter().filter(|source| work.may_see(step, *source)).collect();
+    if shift_step(work, own, &numbers, &sources) {
+        return;
+    }
+    let wrong = bad(work, own);
+    let read: BTreeSet<usize> =
+        own.iter().filter(|s| !wrong.contains(s)).filter_map(|s| numbers.get(&s.target).copied()).collect();
+    let left: Vec<usize> = sources.difference(&read).copied().collect();
+    let fitting: Vec<usize> = left.iter().copied().filter(|source| flows(work, *source, step) != Some(false)).collect();
+    let names: BTreeSet<&str> = wrong.iter().map(|s| s.target.as_str()).collect();
+    let ordered = in_order(names);
+    let pairs: Vec<(&str, usize)> = if !left.is_empty() && ordered.len() == left.len() {
+        ordered.into_iter().zip(left).collect()
+    } else if !fitting.is_empty() && ordered.len() == fitting.len() {
+        ordered.into_iter().zip(fitting).collect()
+    } else {
+        let left = if fitting.is_empty() { &left } else { &fitting };
+        ordered.iter().filter_map(|name| Some((*name, one_of(work, step, name, left, &read)?))).collect()
+    };
+    let mut changes = Vec::new();
+    for (name, source) in pairs {
+        let id = work.id(source);
+        changes.extend(wrong.iter().filter(|s| s.target == name).map(|s| (s.clone(), id.clone())));
+    }
+    let kept: BTreeSet<String> = changes.iter().map(|(seen, _)| seen.target.clone()).collect();
+    work.redirect(changes, "REFERENCE_REDIRECTED", "the step that feeds this one and is not read by it yet");
+    let rest: Vec<Seen> = wrong.into_iter().filter(|seen| !kept.contains(&seen.target)).collect();
+    spare(work, step, &rest, !read.is_empty() || !kept.is_empty());
+}
+
+/// By number, then by name.
+fn in_order(names: BTreeSet<&str>) -> Vec<&str> {
+    let mut names: Vec<&str> = names.into_iter().collect();
+    names.sort_by_key(|name| numbered(name).map_or(i64::MAX, |(_, number)| number));
+    names
+}
+
+/// Moves the numbers of one step when that leads to all of its sources and to nothing that may not be seen.
+fn shift_step(work: &mut Work<'_>, own: &[Seen], numbers: &BTreeMap<String, usize>, sources: &BTreeSet<usize>) -> bool {
+    if sources.is_empty() {
+        return false;
+    }
+    let moved: Option<Vec<_>> = own.iter().map(|s| moved(work, numbers, sources, s, -1)).collect();
+    let Some(moved) = moved else { return false };
+    let targets: BTreeSet<usize> = moved.iter().map(|(target, _)| *target).collect();
+    let all: BTreeSet<&str> = own.iter().map(|s| s.target.as_str()).collect();
+    if targets.len() != all.len() || !sources.is_subset(&targets) {
+        return false;
+    }
+    let changes = own.iter().cloned().zip(moved.into_iter().map(|(_, id)| id)).collect();
+    work.redirect(changes, "INDEX_SHIFT", "numbers moved by -1: then they lead to every step that feeds this one");
+    true
+}
+
+/// The one step that a wrong reference can mean.
+fn one_of(work: &Work<'_>, step: usize, name: &str, left: &[usize], read: &BTreeSet<usize>) -> Option<usize> {
+    if let [only] = left {
+        return Some(*only);
+    }
+    let numbers = work.numbers();
+    let before = numbered(name).and_then(|(family, n)| numbers.get(&format!("{family}{}", n - 1)).copied());
+    if let Some(before) = before.filter(|before| left.contains(before)) {
+        return Some(before);
+    }
+    if !left.is_empty() {
+        return None;
+    }
+    // Without a link: the step just before, when nobody reads it and it certainly gives what is taken here.
+    let rank = work.rank[step].checked_sub(1)?;
+    let before = work.rank.iter().position(|r| *r == rank).filter(|before| !read.contains(before))?;
+    let is_read = work.seen().iter().any(|seen| seen.step != step && numbers.get(&seen.target) == Some(&before));
+    let is_linked = work.sources().iter().any(|sources| sources.contains(&before));
+    (!is_read && !is_linked && flows(work, before, step) == Some(true)).then_some(before)
+}
+
+/// Takes out inputs that see nothing when the step has enough without them.
+fn spare(work: &mut Work<'_>, step: usize, rest: &[Seen], has_others: bool) {
+    let Some(ability) = work.ability(step).filter(|_| has_others) else { return };
+    let list = work.place(step, "inputs");
+    let Some(items) = work.draft.pointer(&list).and_then(Value::as_array) else { return };
+    let needed = ability.takes.len();
+    let mut count = items.len();
+    let mut spared = Vec::new();
+    for seen in rest {
+        let Some(inside) = seen.pointer.strip_prefix(&format!("{list}/")) else { continue };
+        let index = unescape(inside.split('/').next().unwrap_or_default()).parse::<usize>();
+        if let Ok(index) = index
+            && needed > 0
+            && count > needed
+            && !spared.contains(&index)
+        {
+            count -= 1;
+            spared.push(index);
+        }
+    }
+    for index in spared {
+        let why = format!("it leads nowhere, and the action takes {needed} inputs, which are there without it");
+        work.remove(&list, index, "REFERENCE_DROPPED", why);
+    }
+    work.sweep();
+}

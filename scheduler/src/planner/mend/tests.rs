@@ -1,0 +1,302 @@
+//! Drafts with one thing wrong, and what becomes of them.
+
+use goalmill_common::limits::Limits;
+use goalmill_engine::validate::{Ability, Catalogue, Offer, Rules};
+use serde_json::{Value, json};
+
+use super::*;
+use random_drafts::corrupted;
+
+#[test]
+fn a_valid_draft_comes_back_as_it_is() {
+    let draft = plan(&[("a", "resize", json!({"image": "x.png"}), &[]), ("b", "caption", seen("a"), &["a"])]);
+    let mended = mended(&draft);
+    assert_eq!(mended.edits, []);
+    assert_eq!(mended.draft, draft);
+    assert!(mended.outcome.is_ok());
+}
+
+#[test]
+fn names_in_another_spelling_become_names_of_the_catalogue() {
+    for (given, meant) in
+        [("Text-To-Speech", "text_to_speech"), ("textToSpeech", "text_to_speech"), ("Caption (English)", "caption")]
+    {
+        let mended = mended(&plan(&[("a", given, json!({}), &[])]));
+        assert_eq!(mended.draft["steps"][0]["action"], meant);
+        assert_eq!(told(&mended), [("ACTION_NORMAL_FORM", "/steps/0/action")]);
+        assert!(mended.outcome.is_ok());
+    }
+}
+
+#[test]
+fn another_name_is_known_from_the_description_of_an_action() {
+    for given in ["Optical Character Recognition", "OCR"] {
+        let mended = mended(&plan(&[("a", given, json!({}), &[])]));
+        assert_eq!(mended.draft["steps"][0]["action"], "read_image", "{given}");
+        assert_eq!(told(&mended), [("ACTION_ALIAS", "/steps/0/action")]);
+    }
+}
+
+#[test]
+fn the_only_action_between_two_kinds_of_data_is_the_one() {
+    let mended = mended(&plan(&[("a", "speech-to-text", json!({"x": "talk.wav"}), &[])]));
+    assert_eq!(mended.draft["steps"][0]["action"], "transcribe");
+    assert_eq!(told(&mended), [("ACTION_BY_KINDS", "/steps/0/action")]);
+}
+
+#[test]
+fn a_name_that_could_be_several_things_or_none_is_left_for_the_critique() {
+    for given in ["frobnicate", "text", "process", "image tool", "text-to-text"] {
+        let draft = plan(&[("a", given, json!({}), &[])]);
+        let mended = mended(&draft);
+        assert_eq!(mended.draft, draft, "{given}: {:?}", mended.edits);
+        assert!(mended.outcome.is_err());
+    }
+}
+
+#[test]
+fn an_agent_is_known_by_its_action_or_its_spelling() {
+    let mut catalogue = catalogue();
+    catalogue
+        .insert("Mail-Agent", Offer { actions: [("send".to_owned(), Ability::default())].into(), ..Offer::default() });
+    let limits = Limits::default();
+    for (agent, action, code) in [
+        ("postman", "send", "AGENT_BY_ACTION"),
+        ("mail_agent", "send", "AGENT_BY_ACTION"),
+        ("mailAgent", "", "AGENT_NORMAL_FORM"),
+    ] {
+        let draft = json!({"steps": [{"id": "a", "agent": agent, "tool": action}]});
+        let mended = mend(&draft, &limits, &Rules::planned(&catalogue));
+        assert_eq!(mended.draft["steps"][0]["agent"], "Mail-Agent", "{agent}");
+        assert_eq!(told(&mended), [(code, "/steps/0/agent")]);
+        assert!(mended.outcome.is_ok());
+    }
+}
+
+#[test]
+fn numbers_are_moved_when_all_references_then_lead_to_an_earlier_step() {
+    let draft = plan(&[
+        ("step-0", "resize", json!({"image": "x.png"}), &[]),
+        ("step-1", "caption", seen("step-1"), &["step-0"]),
+        ("step-2", "shorten", seen("step-2"), &["step-1"]),
+    ]);
+    let mended = mended(&draft);
+    assert_eq!(mended.draft["steps"][1]["inputs"], seen("step-0"));
+    assert_eq!(mended.draft["steps"][2]["inputs"], seen("step-1"));
+    assert!(mended.edits.iter().all(|edit| edit.code == "INDEX_SHIFT"));
+    assert!(mended.outcome.is_ok(), "{:?}", mended.outcome);
+}
+
+#[test]
+fn a_reference_to_the_step_itself_is_what_its_only_link_says() {
+    let draft = plan(&[("get", "resize", json!({"image": "x.png"}), &[]), ("say", "caption", seen("say"), &["get"])]);
+    let mended = mended(&draft);
+    assert_eq!(mended.draft["steps"][1]["inputs"], seen("get"));
+    assert_eq!(told(&mended), [("REFERENCE_REDIRECTED", "/steps/1/inputs/x")]);
+}
+
+#[test]
+fn a_reference_that_nothing_explains_stays() {
+    let draft = plan(&[("a", "caption", seen("zzz"), &[]), ("b", "caption", json!({"x": "y.png"}), &[])]);
+    let mended = mended(&draft);
+    assert_eq!(mended.draft, draft);
+    assert_eq!(mended.outcome.unwrap_err()[0].code, "REF_UNKNOWN_STEP");
+}
+
+#[test]
+fn dependencies_are_completed_from_references() {
+    let draft =
+        plan(&[("a", "resize", json!({}), &[]), ("b", "caption", seen("a"), &[]), ("c", "shorten", seen("a"), &["b"])]);
+    let mended = mended(&draft);
+    assert_eq!(told(&mended), [("DEPENDENCY_ADDED", "/steps/1/dependencies")]);
+    let checked = mended.outcome.unwrap();
+    assert_eq!(checked.plan.steps[1].dependencies, ["a".into()]);
+}
+
+#[test]
+fn links_to_nothing_go_when_the_data_needs_nothing_more() {
+    let draft = json!({
+        "nodes": [{"id": "a", "agent": "tools", "action": "resize", "args": {"x": "x.png"}},
+                  {"id": "b", "agent": "tools", "action": "caption", "args": seen("a")}],
+        "edges": [["a", "b"], ["b", "none"], ["ghost", "b"]],
+    });
+    let mended = mended(&draft);
+    assert_eq!(mended.draft["edges"], json!([["a", "b"]]));
+    assert_eq!(told(&mended), [("DEPENDENCY_DROPPED", "/edges/1"), ("DEPENDENCY_DROPPED", "/edges/2")]);
+    assert!(mended.outcome.is_ok());
+    let needed = json!({"nodes": [{"id": "b", "agent": "tools", "action": "caption", "args": seen("ghost")}], "edges": [["ghost", "b"]]});
+    assert_eq!(self::mended(&needed).draft, needed);
+}
+
+#[test]
+fn links_that_name_steps_by_their_action_name_them_by_their_id() {
+    let draft = json!({
+        "nodes": [{"id": "n1", "agent": "tools", "action": "resize", "args": {}}, {"id": "n2", "agent": "tools", "action": "resize", "args": {}},
+                  {"id": "n3", "agent": "tools", "action": "caption", "args": {}}],
+        "edges": [["resize-2", "caption"]],
+    });
+    let mended = mended(&draft);
+    assert_eq!(mended.draft["edges"], json!([["n2", "n3"]]));
+    assert!(mended.outcome.is_ok());
+}
+
+#[test]
+fn a_ring_is_opened_where_nothing_is_read_through_it() {
+    let draft = plan(&[("a", "resize", json!({}), &["b"]), ("b", "caption", seen("a"), &["a"])]);
+    let mended = mended(&draft);
+    assert_eq!(told(&mended), [("DEPENDENCY_DROPPED", "/steps/0/dependencies/0")]);
+    assert!(mended.outcome.is_ok());
+    let knot = plan(&[("a", "resize", seen("b"), &["b"]), ("b", "caption", seen("a"), &["a"])]);
+    assert!(self::mended(&knot).outcome.is_err(), "what both read cannot be told");
+}
+
+#[test]
+fn steps_are_written_in_the_order_of_their_links() {
+    let draft = plan(&[
+        ("say", "shorten", seen("look"), &["look"]),
+        ("load", "resize", json!({"image": "x.png"}), &[]),
+        ("look", "caption", seen("load"), &["load"]),
+    ]);
+    let mended = mended(&draft);
+    let ids: Vec<_> = mended.draft["steps"].as_array().unwrap().iter().map(|s| s["id"].clone()).collect();
+    assert_eq!(ids, ["load", "look", "say"]);
+    assert_eq!(told(&mended), [("STEPS_REORDERED", "/steps")]);
+    assert!(mended.outcome.is_ok());
+}
+
+#[test]
+fn ids_are_added_respelled_and_made_unique() {
+    let none = json!([{"agent": "tools", "action": "resize"}, {"agent": "tools", "action": "caption"}]);
+    assert_eq!(told(&mended(&none)), [("ID_ADDED", "/0/id"), ("ID_ADDED", "/1/id")]);
+    let twice = plan(&[
+        ("a", "resize", json!({}), &[]),
+        ("a", "caption", seen("a"), &["a"]),
+        ("my step", "shorten", seen("a"), &["a"]),
+    ]);
+    let mended = mended(&twice);
+    let plan = mended.outcome.unwrap().plan;
+    assert_eq!(plan.steps.iter().map(|s| s.id.as_str()).collect::<Vec<_>>(), ["a", "a-2", "my_step"]);
+    assert_eq!(plan.steps[1].dependencies, ["a".into()]);
+    assert_eq!(plan.steps[2].dependencies, ["a-2".into()]);
+    assert!(plan.steps[2].inputs.text().contains("steps['a-2']"));
+}
+
+#[test]
+fn references_of_other_formats_become_expressions_and_prices_stay() {
+    let draft = json!({"steps": [
+        {"id": "E1", "agent": "tools", "action": "resize", "args": {"price": "$2", "note": "costs $19.99"}},
+        {"id": "E2", "agent": "tools", "action": "caption", "args": {"x": "#E1"}, "needs": ["E1"]},
+    ]});
+    let mended = mended(&draft);
+    assert_eq!(mended.draft["steps"][1]["args"]["x"], "{{ steps.E1.outputs }}");
+    assert_eq!(mended.draft["steps"][0]["args"], draft["steps"][0]["args"]);
+    assert_eq!(told(&mended), [("REFERENCE_NOTATION", "/steps/1/args/x")]);
+}
+
+#[test]
+fn inputs_get_the_names_and_types_of_the_schema() {
+    let mut ability = Ability::described("");
+    ability.inputs = Some(json!({"type": "object", "required": ["fromCity", "seats"], "additionalProperties": false,
+        "properties": {"fromCity": {"type": "string"}, "seats": {"type": "integer"}, "note": {"type": "string"}}}));
+    let mut catalogue = Catalogue::default();
+    catalogue.insert("travel", Offer { actions: [("book".to_owned(), ability)].into(), ..Offer::default() });
+    let draft = json!([{"id": "a", "agent": "travel", "action": "book", "args": {"from_city": "AMS", "seats": "2", "note": "02"}}]);
+    let mended = mend(&draft, &Limits::default(), &Rules::planned(&catalogue));
+    assert_eq!(mended.draft[0]["args"], json!({"fromCity": "AMS", "seats": 2, "note": "02"}));
+    assert_eq!(told(&mended), [("INPUT_RENAMED", "/0/args/from_city"), ("INPUT_TYPE", "/0/args/seats")]);
+    assert!(mended.outcome.is_ok());
+    let vague = json!([{"id": "a", "agent": "travel", "action": "book", "args": {"fromCity": "AMS", "seats": "two"}}]);
+    assert_eq!(mend(&vague, &Limits::default(), &Rules::planned(&catalogue)).draft, vague);
+}
+
+#[test]
+fn mending_is_stable_and_no_draft_makes_it_panic() {
+    for seed in 0..400 {
+        let draft = corrupted(seed);
+        let first = mended(&draft);
+        let second = mended(&draft);
+        assert_eq!((&first.draft, &first.edits), (&second.draft, &second.edits), "seed {seed}");
+        if first.outcome.is_ok() {
+            let again = mended(&first.draft);
+            assert_eq!(again.edits, [], "seed {seed}: {}", first.draft);
+        }
+    }
+    for odd in [
+        json!(null),
+        json!(3),
+        json!([]),
+        json!({"steps": 3}),
+        json!({"steps": [1, null, {}]}),
+        json!({"plan": {"plan": []}}),
+    ] {
+        let _issues = mended(&odd).outcome.unwrap_err();
+    }
+}
+
+fn mended(draft: &Value) -> Mended {
+    mend(draft, &Limits::default(), &Rules::planned(&catalogue()))
+}
+
+fn told(mended: &Mended) -> Vec<(&str, &str)> {
+    mended.edits.iter().map(|edit| (edit.code.as_str(), edit.pointer.as_str())).collect()
+}
+
+fn seen(id: &str) -> Value {
+    json!({"x": format!("{{{{ {}.outputs }}}}", goalmill_engine::validate::path::spelled(id))})
+}
+
+fn plan(steps: &[(&str, &str, Value, &[&str])]) -> Value {
+    let step = |(id, action, inputs, needs): &(&str, &str, Value, &[&str])| {
+        let mut step = json!({"id": id, "agent_type": "tools", "action": action, "inputs": inputs});
+        if !needs.is_empty() {
+            step["dependencies"] = json!(needs);
+        }
+        step
+    };
+    json!({"steps": steps.iter().map(step).collect::<Vec<_>>()})
+}
+
+/// Tools with kinds of data, as tool graphs have them.
+fn catalogue() -> Catalogue {
+    let mut offer = Offer::default();
+    for (name, takes, gives, description) in [
+        ("resize", "image", "image", "Changes the size of an image."),
+        ("caption", "image", "text", "Says in a sentence what an image shows."),
+        ("read_image", "image", "text", "Finds letters by optical character recognition."),
+        ("shorten", "text", "text", "Makes a text shorter."),
+        ("reword", "text", "text", "Says the same in other words."),
+        ("text_to_speech", "text", "audio", "Speaks a text."),
+        ("transcribe", "audio", "text", "Writes down what is said."),
+    ] {
+        let mut ability = Ability::described(description);
+        (ability.takes, ability.gives) = (vec![takes.into()], vec![gives.into()]);
+        offer.actions.insert(name.into(), ability);
+    }
+    let mut catalogue = Catalogue::default();
+    catalogue.insert("tools", offer);
+    catalogue
+}
+
+mod random_drafts {
+    //! Drafts with random faults, the same ones for the same seed.
+
+    use goalmill_common::random::Random;
+    use serde_json::{Value, json};
+
+    pub(super) fn corrupted(seed: u64) -> Value {
+        let random = Random::seeded(seed);
+        let pick = |n: u64| random.draw() % n;
+        let names = ["resize", "Caption", "shorten", "text-to-speech", "OCR", "what?", ""];
+        let ids = ["node-0", "node-1", "node-2", "node-3", "step 4", "node-1"];
+        let steps: Vec<Value> = (0..pick(6))
+            .map(|i| {
+                let target = ids[pick(6) as usize];
+                let text = ["{{ steps['ID'].outputs }}", "<ID>", "$1", "see {{ steps['ID'].outputs.x }}!", "plain"];
+                let text = text[pick(5) as usize].replace("ID", target);
+                json!({"id": ids[(i % 6) as usize], "agent": "tools", "tool": names[pick(7) as usize], "args": [text],
+                       "needs": if pick(2) == 0 { json!([ids[pick(6) as usize]]) } else { json!([]) }})
+            })
+            .collect();
+        json!({"steps": steps})
+    }
+}
