@@ -218,7 +218,10 @@ impl<'a> World<'a> {
         for variable in typed {
             let members = self.members(variable);
             let extend = |b: Binding<'a>| {
-                members.iter().map(move |m| b.iter().copied().chain([(variable.name.as_str(), *m)]).collect()).collect::<Vec<_>>()
+                members
+                    .iter()
+                    .map(move |m| b.iter().copied().chain([(variable.name.as_str(), *m)]).collect())
+                    .collect::<Vec<_>>()
             };
             all = all.into_iter().flat_map(extend).collect();
         }
@@ -253,13 +256,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn gather(
-        &self,
-        effect: &'a Effect,
-        binding: &Binding<'a>,
-        adds: &mut Vec<Fact<'a>>,
-        deletes: &mut Vec<Fact<'a>>,
-    ) {
+    fn gather(&self, effect: &'a Effect, binding: &Binding<'a>, adds: &mut Vec<Fact<'a>>, deletes: &mut Vec<Fact<'a>>) {
         match effect {
             Effect::Add(atom) => adds.push(fact(atom, binding)),
             Effect::Delete(atom) => deletes.push(fact(atom, binding)),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::facts::Object;
+use crate::facts::{Object, mix};
 use crate::model::{self, Domain, Effect, Formula, Network, Problem, Term, Typed};
 
 use super::{
@@ -17,8 +17,12 @@ const VARIABLES_MAX: usize = 128;
 pub(crate) type Unfit = String;
 
 /// Resolves every name and pulls conditions up to where they can be tested first.
-pub(crate) fn compile(domain: &Domain, problem: &Problem) -> Result<Compiled, Unfit> {
+///
+/// - `line`: puts the subtasks of each network one after the other, as written for 0, else in an order that follows from
+///   the number. What solves that solves the problem, but not the other way round.
+pub(crate) fn compile(domain: &Domain, problem: &Problem, line: Option<u64>) -> Result<Compiled, Unfit> {
     let mut build = Build::new(domain, problem);
+    build.line = line;
     let mut actions = Vec::new();
     for action in &domain.actions {
         actions.push(build.action(action)?);
@@ -46,6 +50,7 @@ struct Build<'a> {
     sorts: Vec<Sort>,
     sort_ids: BTreeMap<Vec<bool>, SortId>,
     by_types: BTreeMap<Vec<String>, SortId>,
+    line: Option<u64>,
 }
 
 /// The variables of one rule: where each name stands in the binding.
@@ -90,6 +95,7 @@ impl<'a> Build<'a> {
             sorts: Vec::new(),
             sort_ids: BTreeMap::new(),
             by_types: BTreeMap::new(),
+            line: None,
         }
     }
 
@@ -277,10 +283,11 @@ impl<'a> Build<'a> {
     }
 
     fn network(&self, network: &Network, variables: &Variables) -> (Vec<Subtask>, Vec<usize>) {
-        let calls = network.subtasks.iter().map(|s| {
-            (self.tasks[s.task.as_str()], s.terms.iter().map(|t| self.arg(t, variables)).collect::<Vec<_>>())
-        });
-        arrange(calls.collect(), &network.before)
+        let calls = network
+            .subtasks
+            .iter()
+            .map(|s| (self.tasks[s.task.as_str()], s.terms.iter().map(|t| self.arg(t, variables)).collect::<Vec<_>>()));
+        arrange(calls.collect(), &network.before, self.line)
     }
 
     /// The initial network as a method of `root`, ending in `goal`.
@@ -303,7 +310,7 @@ impl<'a> Build<'a> {
         let end = calls.len();
         let before: Vec<_> = problem.network.before.iter().copied().chain((0..end).map(|n| (n, end))).collect();
         calls.push((goal, Vec::new()));
-        let (subtasks, positions) = arrange(calls, &before);
+        let (subtasks, positions) = arrange(calls, &before, self.line);
         debug_assert!(root < goal);
         let top = assemble(String::new(), Vec::new(), sorts, condition, subtasks, positions, variables.width);
         let mut variables = Variables::default();
@@ -359,8 +366,12 @@ fn names(objects: &BTreeMap<&str, Object>) -> Vec<String> {
 }
 
 /// Puts calls into an order that agrees with `before`, and keeps of `before` only what does not follow.
-fn arrange(calls: Vec<(TaskId, Vec<Arg>)>, before: &[(usize, usize)]) -> (Vec<Subtask>, Vec<usize>) {
+fn arrange(calls: Vec<(TaskId, Vec<Arg>)>, before: &[(usize, usize)], line: Option<u64>) -> (Vec<Subtask>, Vec<usize>) {
     let count = calls.len();
+    let rank = |n: usize| match line {
+        None | Some(0) => (0, n),
+        Some(seed) => (mix(seed ^ mix(n as u64)), n),
+    };
     let mut order: Vec<usize> = Vec::with_capacity(count);
     let mut waits = vec![0usize; count];
     let mut next = vec![Vec::new(); count];
@@ -368,13 +379,13 @@ fn arrange(calls: Vec<(TaskId, Vec<Arg>)>, before: &[(usize, usize)]) -> (Vec<Su
         waits[*b] += 1;
         next[*a].push(*b);
     }
-    let mut ready: BTreeSet<usize> = (0..count).filter(|n| waits[*n] == 0).collect();
-    while let Some(n) = ready.pop_first() {
+    let mut ready: BTreeSet<(u64, usize)> = (0..count).filter(|n| waits[*n] == 0).map(rank).collect();
+    while let Some((_, n)) = ready.pop_first() {
         order.push(n);
         for b in &next[n] {
             waits[*b] -= 1;
             if waits[*b] == 0 {
-                ready.insert(*b);
+                ready.insert(rank(*b));
             }
         }
     }
@@ -398,6 +409,9 @@ fn arrange(calls: Vec<(TaskId, Vec<Arg>)>, before: &[(usize, usize)]) -> (Vec<Su
                 reach[at * words + target / 64] |= 1 << (target % 64);
             }
         }
+    }
+    if line.is_some() {
+        after = (0..count).map(|at| Vec::from_iter((at + 1 < count).then_some(at + 1))).collect();
     }
     let mut subtasks: Vec<Subtask> = Vec::with_capacity(count);
     let mut calls: Vec<Option<(TaskId, Vec<Arg>)>> = calls.into_iter().map(Some).collect();

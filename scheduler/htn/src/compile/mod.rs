@@ -8,6 +8,7 @@ use crate::facts::Object;
 
 pub(crate) use build::compile;
 pub(crate) use formula::{Condition, Scratch, fill};
+pub(crate) use necessary::is_chain;
 
 pub(crate) type TaskId = u32;
 pub(crate) type MethodId = u32;

@@ -76,7 +76,8 @@ pub fn parse_domain(text: &str) -> Result<Domain, ParseError> {
 pub(super) fn definition<'a>(root: &'a Sexpr, kind: &str) -> Result<(String, &'a [Sexpr]), ParseError> {
     match root.expect_list("`(define …)`")? {
         [define, title, sections @ ..]
-            if define.word().is_some_and(|w| w.eq_ignore_ascii_case("define")) && title.head().as_deref() == Some(kind) =>
+            if define.word().is_some_and(|w| w.eq_ignore_ascii_case("define"))
+                && title.head().as_deref() == Some(kind) =>
         {
             let name = match title.list() {
                 Some([_, name]) => name.expect_word("a name")?.to_owned(),

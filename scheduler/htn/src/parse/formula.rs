@@ -23,9 +23,7 @@ impl Names<'_> {
             "or" => Ok(Formula::Or(self.formulas(rest, scope)?)),
             "not" => Ok(Formula::Not(Box::new(self.formula(one(1)?, scope)?))),
             "imply" => match rest {
-                [a, b] => {
-                    Ok(Formula::Imply(Box::new(self.formula(a, scope)?), Box::new(self.formula(b, scope)?)))
-                }
+                [a, b] => Ok(Formula::Imply(Box::new(self.formula(a, scope)?), Box::new(self.formula(b, scope)?))),
                 _ => Err(at.wrong("`imply` takes two conditions")),
             },
             "forall" | "exists" => {
@@ -62,7 +60,8 @@ impl Names<'_> {
         let items = at.expect_list("a fact")?;
         let Some(head) = items.first() else { return Err(at.wrong("a fact is empty; name its predicate")) };
         let word = head.expect_word("a predicate")?;
-        let declared = self.find(Kind::Predicate, word).and_then(|name| self.predicates.iter().find(|p| p.name == name));
+        let declared =
+            self.find(Kind::Predicate, word).and_then(|name| self.predicates.iter().find(|p| p.name == name));
         let Some(declared) = declared else {
             return Err(head.wrong(format!("predicate `{word}` is not declared; add it to `:predicates`")));
         };

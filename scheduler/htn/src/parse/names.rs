@@ -27,10 +27,6 @@ impl<'a> Names<'a> {
         self.spellings.get(&(kind, word.to_ascii_lowercase())).map(String::as_str)
     }
 
-    pub fn type_name(&self, at: &Sexpr) -> Result<String, ParseError> {
-        type_name(self.spellings, at)
-    }
-
     /// Types after a `-`: a word or `(either a b)`.
     pub fn types(&self, at: &Sexpr) -> Result<Vec<String>, ParseError> {
         types(self.spellings, at)
@@ -71,7 +67,9 @@ pub(crate) fn type_name(spellings: &BTreeMap<(Kind, String), String>, at: &Sexpr
 fn types(spellings: &BTreeMap<(Kind, String), String>, at: &Sexpr) -> Result<Vec<String>, ParseError> {
     match at.list() {
         None => Ok(vec![type_name(spellings, at)?]),
-        Some([head, rest @ ..]) if head.word().is_some_and(|w| w.eq_ignore_ascii_case("either")) && !rest.is_empty() => {
+        Some([head, rest @ ..])
+            if head.word().is_some_and(|w| w.eq_ignore_ascii_case("either")) && !rest.is_empty() =>
+        {
             rest.iter().map(|t| type_name(spellings, t)).collect()
         }
         Some(_) => Err(at.wrong("a type or `(either a b)` is expected")),

@@ -55,12 +55,7 @@ struct Search<'a> {
 }
 
 /// Searches once; also gives the nodes that it took.
-pub(super) fn search(
-    compiled: &Compiled,
-    how: Try,
-    depth_max: usize,
-    stop: &mut dyn FnMut() -> bool,
-) -> (End, u64) {
+pub(super) fn search(compiled: &Compiled, how: Try, depth_max: usize, stop: &mut dyn FnMut() -> bool) -> (End, u64) {
     let mut search = Search::new(compiled, how);
     let end = search.run(depth_max, stop);
     (end, search.nodes)
@@ -211,13 +206,7 @@ impl<'a> Search<'a> {
     }
 
     fn begin(&self, taken: Option<(MethodId, StepId)>) -> Done {
-        Done {
-            facts: self.facts.mark(),
-            steps: self.steps.mark(),
-            fronts: self.fronts.len(),
-            taken,
-            finished: false,
-        }
+        Done { facts: self.facts.mark(), steps: self.steps.mark(), fronts: self.fronts.len(), taken, finished: false }
     }
 
     fn decompose(&mut self, at: usize, methods: &[MethodId], recursive: bool) -> bool {

@@ -6,7 +6,8 @@ mod depth;
 mod network;
 mod trace;
 
-use crate::compile::{Compiled, compile};
+use crate::compile::{Compiled, compile, is_chain};
+use crate::facts::mix;
 use crate::model::{Domain, Problem};
 use crate::solution::Solution;
 
@@ -80,33 +81,66 @@ const FIRST_NODES: u64 = 50_000;
 
 /// Searches for a plan.
 ///
-/// - `stop`: asked every few thousand nodes; the search gives up once it says so.
+/// - `stop`: asked every thousand nodes; the search gives up once it says so.
 pub fn solve(domain: &Domain, problem: &Problem, limits: Limits, stop: &mut dyn FnMut() -> bool) -> Outcome {
-    match compile(domain, problem) {
-        Ok(compiled) => run(&compiled, limits, stop),
-        Err(reason) => Outcome::Unfit { reason },
-    }
+    let outcome = compile(domain, problem, None).map(|compiled| {
+        let ordered = compiled.methods.iter().all(is_chain);
+        let mut rounds = Rounds { limits, nodes: 0, stop };
+        if ordered {
+            return rounds.run(|_, rounds, how| rounds.attempt(&compiled, how), |_| true);
+        }
+        // Where tasks may come in any order, one after the other is tried first: a smaller search, and often enough.
+        let lined = |round: u32| round % 3 != 1;
+        rounds.run(
+            |round, rounds, how| {
+                if !lined(round) {
+                    return rounds.attempt(&compiled, how);
+                }
+                let line = if round == 0 { 0 } else { how.seed };
+                let compiled = compile(domain, problem, Some(line)).expect("it was compiled before");
+                rounds.attempt(&compiled, how)
+            },
+            |round| !lined(round),
+        )
+    });
+    outcome.unwrap_or_else(|reason| Outcome::Unfit { reason })
 }
 
-fn run(compiled: &Compiled, limits: Limits, stop: &mut dyn FnMut() -> bool) -> Outcome {
-    let mut nodes = 0;
-    for round in 0u32.. {
-        let (order, seed, loops) = match round {
-            0 => (Order::AsWritten, 0, true),
-            1 => (Order::BaseCasesFirst, 0, true),
-            _ => (Order::Random, crate::facts::mix(limits.seed ^ u64::from(round)) | 1, round % 3 != 1),
-        };
-        let budget = FIRST_NODES.saturating_mul(1 << (round / 2).min(40)).min(limits.nodes_max - nodes);
-        let how = Try { order, seed, loops, nodes: budget };
-        let (end, used) = depth::search(compiled, how, limits.depth_max, stop);
-        nodes += used;
-        match end {
-            End::Solved(solution) => return Outcome::Solved { solution, nodes },
-            End::Exhausted if !loops => return Outcome::Exhausted { nodes },
-            End::Stopped => return Outcome::GaveUp { nodes },
-            End::Exhausted | End::Limit if nodes >= limits.nodes_max => return Outcome::GaveUp { nodes },
-            End::Exhausted | End::Limit => {}
+struct Rounds<'a> {
+    limits: Limits,
+    nodes: u64,
+    stop: &'a mut dyn FnMut() -> bool,
+}
+
+impl Rounds<'_> {
+    /// Tries again and again, each time for longer.
+    ///
+    /// - `proves`: whether it says something about the problem when a try without shortcuts finds nothing.
+    fn run(&mut self, attempt: impl Fn(u32, &mut Self, Try) -> End, proves: impl Fn(u32) -> bool) -> Outcome {
+        for round in 0u32.. {
+            let (order, seed, loops) = match round {
+                0 => (Order::AsWritten, 0, true),
+                1 => (Order::BaseCasesFirst, 0, true),
+                _ => (Order::Random, mix(self.limits.seed ^ u64::from(round)) | 1, round % 3 != 1),
+            };
+            let left = self.limits.nodes_max - self.nodes;
+            let nodes = FIRST_NODES.saturating_mul(1 << (round / 2).min(40)).min(left);
+            let end = attempt(round, self, Try { order, seed, loops, nodes });
+            let nodes = self.nodes;
+            match end {
+                End::Solved(solution) => return Outcome::Solved { solution, nodes },
+                End::Exhausted if !loops && proves(round) => return Outcome::Exhausted { nodes },
+                End::Stopped => return Outcome::GaveUp { nodes },
+                End::Exhausted | End::Limit if nodes >= self.limits.nodes_max => break,
+                End::Exhausted | End::Limit => {}
+            }
         }
+        Outcome::GaveUp { nodes: self.nodes }
     }
-    Outcome::GaveUp { nodes }
+
+    fn attempt(&mut self, compiled: &Compiled, how: Try) -> End {
+        let (end, used) = depth::search(compiled, how, self.limits.depth_max, self.stop);
+        self.nodes += used.max(1);
+        end
+    }
 }

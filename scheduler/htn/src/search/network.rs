@@ -1,10 +1,13 @@
 //! The tasks still to be done: an arena that grows as methods are taken and shrinks as they are taken back.
 
-use crate::compile::{Compiled, Method, TaskId};
+use crate::compile::{Method, TaskId};
 use crate::facts::{Object, hash_words, mix};
 
 pub(crate) type StepId = u32;
 pub(crate) const NONE: StepId = StepId::MAX;
+
+/// Steps above in other states that are looked at for loops.
+const LOOK_ABOVE: u32 = 32;
 
 /// A task within the network.
 #[derive(Clone, Copy, Debug)]
@@ -137,21 +140,23 @@ impl Steps {
     }
 
     /// Whether the task stands above itself, in this very state.
+    ///
+    /// Looks at all steps above that were taken in this state in a row, and at a few more: loops are short, and a deep
+    /// recursion would otherwise pay for its depth at each step.
     pub fn is_loop(&self, id: StepId, state: u64) -> bool {
         let own = self.get(id).own;
         let mut above = self.get(id).parent;
-        while above != NONE {
+        let mut others = 0;
+        while above != NONE && others < LOOK_ABOVE {
             let step = self.get(above);
-            if step.own == own && step.opened == state {
+            if step.opened != state {
+                others += 1;
+            } else if step.own == own {
                 return true;
             }
             above = step.parent;
         }
         false
-    }
-
-    pub fn is_recursive(&self, compiled: &Compiled, id: StepId) -> bool {
-        compiled.tasks[self.get(id).task as usize].recursive
     }
 
     fn push(&mut self, task: TaskId, parent: StepId, args: &[Object], after: (u32, u32), waits: u32) -> StepId {
