@@ -51,6 +51,7 @@ pub(crate) fn hash_words(words: impl IntoIterator<Item = u32>) -> u64 {
 
 struct Fact {
     holds: bool,
+    watched: bool,
     hash: u64,
     /// Where predicate and arguments begin in `words`, and where its places in lists begin in `places`.
     words: u32,
@@ -69,6 +70,8 @@ pub(crate) struct Facts {
     words: Vec<u32>,
     places: Vec<u32>,
     hash: u64,
+    /// Watched facts that hold.
+    watched: usize,
     /// Facts that changed, latest last.
     trail: Vec<FactId>,
     /// Places that deleted facts had, latest last.
@@ -93,6 +96,7 @@ impl Facts {
             words: Vec::new(),
             places: Vec::new(),
             hash: 0,
+            watched: 0,
             trail: Vec::new(),
             left: Vec::new(),
         }
@@ -118,6 +122,20 @@ impl Facts {
             self.flip(id);
             self.trail.push(id);
         }
+    }
+
+    /// Counts this fact from now on whenever it holds.
+    pub fn watch(&mut self, key: &[u32]) {
+        let id = self.ids.get(key).copied().unwrap_or_else(|| self.intern(key));
+        let fact = &mut self.facts[id as usize];
+        if !std::mem::replace(&mut fact.watched, true) && fact.holds {
+            self.watched += 1;
+        }
+    }
+
+    /// How many of the watched facts hold.
+    pub fn watched(&self) -> usize {
+        self.watched
     }
 
     /// To be given to `undo`.
@@ -156,6 +174,7 @@ impl Facts {
         let arity = key.len() - 1;
         self.facts.push(Fact {
             holds: false,
+            watched: false,
             hash: hash_words(key.iter().copied()),
             words: self.words.len() as u32,
             places: self.places.len() as u32,
@@ -226,6 +245,9 @@ impl Facts {
         let fact = &mut self.facts[id as usize];
         fact.holds = !fact.holds;
         self.hash ^= fact.hash;
+        if fact.watched {
+            self.watched = if fact.holds { self.watched + 1 } else { self.watched - 1 };
+        }
     }
 
     /// Where the fact's place in the list is kept.

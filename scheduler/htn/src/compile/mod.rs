@@ -124,3 +124,21 @@ pub(crate) struct Compiled {
     /// A primitive task without effects: the goal holds.
     pub goal: TaskId,
 }
+
+impl Compiled {
+    /// The facts that the goal asks for.
+    pub fn goals(&self) -> Vec<Vec<u32>> {
+        let Kind::Primitive(goal) = &self.tasks[self.goal as usize].kind else { return Vec::new() };
+        let mut conjuncts = Vec::new();
+        goal.condition.clone().conjuncts(&mut conjuncts);
+        let key = |condition: Condition| match condition {
+            Condition::Fact(literal) => {
+                let mut key = Vec::new();
+                fill(&mut key, &literal, &[]);
+                Some(key)
+            }
+            _ => None,
+        };
+        conjuncts.into_iter().filter_map(key).collect()
+    }
+}

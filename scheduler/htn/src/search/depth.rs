@@ -6,7 +6,7 @@ use crate::join::{Join, View};
 
 use super::network::{Mark, StepId, Steps};
 use super::trace::{Move, solution};
-use super::{End, Order, Try};
+use super::{End, Order, Protect, Try};
 
 /// Nodes between two questions whether to stop.
 const STOP_EVERY: u64 = 1 << 10;
@@ -66,6 +66,16 @@ impl<'a> Search<'a> {
         let mut facts = Facts::new(&compiled.arities, compiled.objects.len());
         for key in &compiled.init {
             facts.set(key, true);
+        }
+        for key in compiled.goals() {
+            let watched = match how.protect {
+                Protect::None => false,
+                Protect::Achieved => !facts.holds(&key),
+                Protect::All => true,
+            };
+            if watched {
+                facts.watch(&key);
+            }
         }
         let mut steps = Steps::default();
         let root = steps.add_root(compiled.root);
@@ -200,7 +210,12 @@ impl<'a> Search<'a> {
             return false;
         }
         let done = self.begin(None);
+        let held = self.facts.watched();
         apply(self.compiled, action, &mut self.facts, &mut binding, &mut self.scratch);
+        if self.facts.watched() < held {
+            self.facts.undo(done.facts);
+            return false;
+        }
         self.frames[at].done = Some(done);
         true
     }
@@ -214,7 +229,7 @@ impl<'a> Search<'a> {
         if !self.frames[at].started {
             self.frames[at].started = true;
             let state = self.facts.hash();
-            if recursive && self.how.loops && self.steps.is_loop(step, state) {
+            if recursive && self.how.loops && self.steps.is_loop(step, state, self.how.nest) {
                 self.frames[at].methods.clear();
                 return false;
             }
@@ -250,13 +265,17 @@ impl<'a> Search<'a> {
         let mut ordered = methods.to_vec();
         match self.how.order {
             Order::AsWritten => {}
-            Order::BaseCasesFirst => ordered.sort_by_key(|m| {
-                let subtasks = &self.compiled.methods[*m as usize].subtasks;
-                subtasks.iter().filter(|s| self.compiled.tasks[s.task as usize].recursive).count()
-            }),
+            Order::BaseCasesFirst => ordered.sort_by_key(|m| self.recursions(*m)),
+            Order::RecursiveFirst => ordered.sort_by_key(|m| std::cmp::Reverse(self.recursions(*m))),
             Order::Random => ordered.sort_by_key(|m| mix(self.how.seed ^ self.nodes ^ (u64::from(*m) << 40))),
         }
         ordered
+    }
+
+    /// How many of a method's subtasks may come to themselves again.
+    fn recursions(&self, method: MethodId) -> usize {
+        let subtasks = &self.compiled.methods[method as usize].subtasks;
+        subtasks.iter().filter(|s| self.compiled.tasks[s.task as usize].recursive).count()
     }
 
     /// What may be done next after what the last frame did; none if that is nothing though tasks are left.

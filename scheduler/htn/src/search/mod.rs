@@ -57,7 +57,50 @@ pub(crate) struct Try {
     pub seed: u64,
     /// Whether a task within itself, in the same state, is left out: quick, but some plans are missed.
     pub loops: bool,
+    /// How often one recursive task may stand in another while nothing is done; more is left out.
+    pub nest: u32,
+    pub protect: Protect,
     pub nodes: u64,
+}
+
+/// Which facts of the goal must not be undone once they hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protect {
+    None,
+    /// Those that do not hold at first.
+    Achieved,
+    All,
+}
+
+impl Try {
+    /// Whether nothing is left out: if it finds nothing, there is nothing.
+    fn is_complete(&self) -> bool {
+        !self.loops && self.nest == u32::MAX && self.protect == Protect::None
+    }
+
+    /// The tries differ in what they are good at; a round begins where the last one of its kind left off, with twice the
+    /// nodes and other choices.
+    fn of_round(round: u32, seed: u64) -> Self {
+        let (cycle, kind) = (round / 6, round % 6);
+        let all = Self {
+            order: Order::Random,
+            seed: mix(seed ^ u64::from(round)) | 1,
+            loops: true,
+            nest: u32::MAX,
+            protect: Protect::None,
+            nodes: FIRST_NODES.saturating_mul(1 << cycle.min(40)),
+        };
+        let protect = if cycle % 2 == 0 { Protect::Achieved } else { Protect::All };
+        let first = |order| Self { order, seed: if cycle == 0 { 0 } else { all.seed }, ..all };
+        match kind {
+            0 => first(Order::AsWritten),
+            1 => Self { nest: 8 << cycle.min(8), ..first(Order::BaseCasesFirst) },
+            2 => Self { protect, ..first(Order::RecursiveFirst) },
+            3 => Self { protect, ..all },
+            4 => Self { loops: false, ..all },
+            _ => Self { nest: 4 << cycle.min(8), ..all },
+        }
+    }
 }
 
 /// In which order methods are tried.
@@ -65,6 +108,7 @@ pub(crate) struct Try {
 pub(crate) enum Order {
     AsWritten,
     BaseCasesFirst,
+    RecursiveFirst,
     Random,
 }
 
@@ -90,7 +134,7 @@ pub fn solve(domain: &Domain, problem: &Problem, limits: Limits, stop: &mut dyn 
             return rounds.run(|_, rounds, how| rounds.attempt(&compiled, how), |_| true);
         }
         // Where tasks may come in any order, one after the other is tried first: a smaller search, and often enough.
-        let lined = |round: u32| round % 3 != 1;
+        let lined = |round: u32| !matches!(round % 6, 1 | 4);
         rounds.run(
             |round, rounds, how| {
                 if !lined(round) {
@@ -118,18 +162,13 @@ impl Rounds<'_> {
     /// - `proves`: whether it says something about the problem when a try without shortcuts finds nothing.
     fn run(&mut self, attempt: impl Fn(u32, &mut Self, Try) -> End, proves: impl Fn(u32) -> bool) -> Outcome {
         for round in 0u32.. {
-            let (order, seed, loops) = match round {
-                0 => (Order::AsWritten, 0, true),
-                1 => (Order::BaseCasesFirst, 0, true),
-                _ => (Order::Random, mix(self.limits.seed ^ u64::from(round)) | 1, round % 3 != 1),
-            };
-            let left = self.limits.nodes_max - self.nodes;
-            let nodes = FIRST_NODES.saturating_mul(1 << (round / 2).min(40)).min(left);
-            let end = attempt(round, self, Try { order, seed, loops, nodes });
+            let mut how = Try::of_round(round, self.limits.seed);
+            how.nodes = how.nodes.min(self.limits.nodes_max - self.nodes);
+            let end = attempt(round, self, how);
             let nodes = self.nodes;
             match end {
                 End::Solved(solution) => return Outcome::Solved { solution, nodes },
-                End::Exhausted if !loops && proves(round) => return Outcome::Exhausted { nodes },
+                End::Exhausted if how.is_complete() && proves(round) => return Outcome::Exhausted { nodes },
                 End::Stopped => return Outcome::GaveUp { nodes },
                 End::Exhausted | End::Limit if nodes >= self.limits.nodes_max => break,
                 End::Exhausted | End::Limit => {}

@@ -143,20 +143,23 @@ impl Steps {
     ///
     /// Looks at all steps above that were taken in this state in a row, and at a few more: loops are short, and a deep
     /// recursion would otherwise pay for its depth at each step.
-    pub fn is_loop(&self, id: StepId, state: u64) -> bool {
-        let own = self.get(id).own;
-        let mut above = self.get(id).parent;
-        let mut others = 0;
+    ///
+    /// - `nest`: how many steps of the same task may stand in a row in this state before that counts as well.
+    pub fn is_loop(&self, id: StepId, state: u64, nest: u32) -> bool {
+        let Step { own, task, parent: mut above, .. } = *self.get(id);
+        let (mut others, mut same) = (0, 0);
         while above != NONE && others < LOOK_ABOVE {
             let step = self.get(above);
             if step.opened != state {
                 others += 1;
             } else if step.own == own {
                 return true;
+            } else if step.task == task {
+                same += 1;
             }
             above = step.parent;
         }
-        false
+        same >= nest
     }
 
     fn push(&mut self, task: TaskId, parent: StepId, args: &[Object], after: (u32, u32), waits: u32) -> StepId {
