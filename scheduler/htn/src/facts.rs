@@ -5,6 +5,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use crate::compile::Truth;
+
 pub(crate) type Object = u32;
 pub(crate) type FactId = u32;
 pub(crate) type ListId = usize;
@@ -78,6 +80,12 @@ pub(crate) struct Facts {
     left: Vec<u32>,
 }
 
+impl Truth for Facts {
+    fn holds(&self, key: &[u32]) -> bool {
+        self.ids.get(key).is_some_and(|id| self.facts[*id as usize].holds)
+    }
+}
+
 impl Facts {
     /// - `arities`: by predicate.
     pub fn new(arities: &[usize], objects: usize) -> Self {
@@ -105,11 +113,6 @@ impl Facts {
     /// Of all that holds; equal states have equal hashes.
     pub fn hash(&self) -> u64 {
         self.hash
-    }
-
-    /// - `key`: predicate, then arguments.
-    pub fn holds(&self, key: &[u32]) -> bool {
-        self.ids.get(key).is_some_and(|id| self.facts[*id as usize].holds)
     }
 
     pub fn set(&mut self, key: &[u32], holds: bool) {

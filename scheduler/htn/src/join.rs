@@ -1,6 +1,6 @@
 //! Goes through the ways to bind a method's variables in a state, one at a time, the scarcest choice first.
 
-use crate::compile::{Arg, Condition, Literal, Method, Scratch, Sort};
+use crate::compile::{Arg, Condition, Literal, Method, Scratch, Sort, Truth};
 use crate::facts::{Facts, ListId, Object, mix};
 
 pub(crate) const UNBOUND: Object = Object::MAX;

@@ -6,13 +6,16 @@ mod check;
 mod compile;
 mod facts;
 mod join;
+mod links;
 mod model;
 mod parse;
 mod search;
 mod sexpr;
 mod solution;
+mod verify;
 
 pub use check::{Flaw, check};
+pub use links::{Dependencies, Link, dependencies};
 pub use model::{
     Action, Atom, Domain, Effect, Formula, Method, Network, ParseError, Place, Predicate, Problem, Subtask, Task, Term,
     Typed,
@@ -20,3 +23,4 @@ pub use model::{
 pub use parse::{parse_domain, parse_problem};
 pub use search::{Limits, Outcome, solve};
 pub use solution::{Decomposition, Event, Node, Solution};
+pub use verify::{Fault, PlanLine, Verdict, Verifier, read_plan};

@@ -1,6 +1,6 @@
 //! Conditions as numbers, and whether they hold.
 
-use crate::facts::{Facts, Object};
+use crate::facts::Object;
 
 use super::{Arg, Literal, Sort, SortId};
 
@@ -16,12 +16,18 @@ pub(crate) enum Condition {
     Exists(u16, SortId, Box<Condition>),
 }
 
+/// Says which facts hold.
+pub(crate) trait Truth {
+    /// - `key`: predicate, then arguments.
+    fn holds(&self, key: &[u32]) -> bool;
+}
+
 /// Room for keys while facts are looked up.
 pub(crate) type Scratch = Vec<u32>;
 
 impl Condition {
     /// - `binding`: has room for quantified variables past the parameters.
-    pub fn holds(&self, facts: &Facts, sorts: &[Sort], binding: &mut [Object], scratch: &mut Scratch) -> bool {
+    pub fn holds(&self, facts: &impl Truth, sorts: &[Sort], binding: &mut [Object], scratch: &mut Scratch) -> bool {
         match self {
             Self::Fact(literal) => {
                 fill(scratch, literal, binding);

@@ -7,7 +7,7 @@ mod necessary;
 use crate::facts::Object;
 
 pub(crate) use build::compile;
-pub(crate) use formula::{Condition, Scratch, fill};
+pub(crate) use formula::{Condition, Scratch, Truth, fill};
 pub(crate) use necessary::is_chain;
 
 pub(crate) type TaskId = u32;

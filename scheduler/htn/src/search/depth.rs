@@ -1,6 +1,6 @@
 //! Depth first through the decompositions, in one state that is changed and changed back; nothing recurses.
 
-use crate::compile::{Action, Compiled, Kind, MethodId, Scratch, fill};
+use crate::compile::{Action, Compiled, Kind, MethodId, Scratch, Truth, fill};
 use crate::facts::{Facts, Object, QuickSet, mix};
 use crate::join::{Join, View};
 
