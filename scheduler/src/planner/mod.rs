@@ -8,9 +8,11 @@ use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 
 pub mod facts;
+pub mod htn;
 pub mod pipeline;
 pub mod rules;
 
+pub use htn::HtnPlanner;
 pub use pipeline::{Checked, Pipeline, SetupError, Validate};
 pub use rules::RulesPlanner;
 

@@ -12,7 +12,7 @@ use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use serde_json::{Value, json};
 
-use super::{PlanRequest, Planner, PlanningError, RulesPlanner};
+use super::{HtnPlanner, PlanRequest, Planner, PlanningError, RulesPlanner};
 
 /// A plan that holds, in its canonical form and routed, and what is odd about it.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,8 +67,13 @@ impl Pipeline {
                     };
                     planners.push(Arc::new(rules));
                 }
+                "htn" => {
+                    let htn = HtnPlanner::from_settings(settings).map_err(|e| failed(name, e.to_string()))?;
+                    planners.push(Arc::new(htn));
+                }
                 _ => {
-                    return Err(failed(name, "there is no such planner; `planner.order` may name: `rules`".into()));
+                    let known = "there is no such planner; `planner.order` may name: `htn`, `rules`";
+                    return Err(failed(name, known.into()));
                 }
             }
         }

@@ -78,6 +78,10 @@ impl Try {
         !self.loops && self.nest == u32::MAX && self.protect == Protect::None
     }
 
+    fn misses_loops_only(&self) -> bool {
+        self.nest == u32::MAX && self.protect == Protect::None
+    }
+
     /// The tries differ in what they are good at; a round begins where the last one of its kind left off, with twice the
     /// nodes and other choices.
     fn of_round(round: u32, seed: u64) -> Self {
@@ -161,8 +165,13 @@ impl Rounds<'_> {
     ///
     /// - `proves`: whether it says something about the problem when a try without shortcuts finds nothing.
     fn run(&mut self, attempt: impl Fn(u32, &mut Self, Try) -> End, proves: impl Fn(u32) -> bool) -> Outcome {
+        // Whether all there is without loops was seen, so that only tries with loops can find more.
+        let mut seen = false;
         for round in 0u32.. {
             let mut how = Try::of_round(round, self.limits.seed);
+            if seen && how.loops {
+                continue;
+            }
             how.nodes = how.nodes.min(self.limits.nodes_max - self.nodes);
             let end = attempt(round, self, how);
             let nodes = self.nodes;
@@ -171,6 +180,7 @@ impl Rounds<'_> {
                 End::Exhausted if how.is_complete() && proves(round) => return Outcome::Exhausted { nodes },
                 End::Stopped => return Outcome::GaveUp { nodes },
                 End::Exhausted | End::Limit if nodes >= self.limits.nodes_max => break,
+                End::Exhausted if proves(round) && how.misses_loops_only() => seen = true,
                 End::Exhausted | End::Limit => {}
             }
         }
