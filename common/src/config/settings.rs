@@ -160,13 +160,26 @@ pub struct PlannerSettings {
     pub order: Vec<String>,
     /// Directory of rule files; the built-in ones when empty.
     pub rules_dir: String,
+    /// Directory of HTN domains; the built-in ones when empty.
+    pub domains_dir: String,
+    /// Actions applied and methods taken in one search of the planner `htn`.
+    pub htn_nodes_max: u64,
+    /// Chooses among equals in the planner `htn`: the same seed gives the same plan.
+    pub htn_seed: u64,
     /// Milliseconds one planner may take.
     pub timeout_ms: u64,
 }
 
 impl Default for PlannerSettings {
     fn default() -> Self {
-        Self { order: vec!["rules".into()], rules_dir: String::new(), timeout_ms: 60_000 }
+        Self {
+            order: vec!["rules".into()],
+            rules_dir: String::new(),
+            domains_dir: String::new(),
+            htn_nodes_max: 5_000_000,
+            htn_seed: 1,
+            timeout_ms: 60_000,
+        }
     }
 }
 

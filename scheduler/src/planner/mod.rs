@@ -9,10 +9,12 @@ use goalmill_common::problem::Issue;
 
 pub mod calibrate;
 pub mod facts;
+pub mod htn;
 pub mod mend;
 pub mod pipeline;
 pub mod rules;
 
+pub use htn::HtnPlanner;
 pub use pipeline::{Checked, Pipeline, SetupError, Validate};
 pub use rules::RulesPlanner;
 

@@ -14,7 +14,7 @@ use goalmill_common::problem::Issue;
 use goalmill_engine::validate::{self, Catalogue, Rules, Weight};
 use serde_json::{Value, json};
 
-use super::{PlanRequest, Planner, PlanningError, RulesPlanner};
+use super::{HtnPlanner, PlanRequest, Planner, PlanningError, RulesPlanner};
 
 /// A plan that holds, in its canonical form and routed, and what is odd about it.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,8 +88,13 @@ impl Pipeline {
                     };
                     planners.push(Arc::new(rules));
                 }
+                "htn" => {
+                    let htn = HtnPlanner::from_settings(settings).map_err(|e| failed(name, e.to_string()))?;
+                    planners.push(Arc::new(htn));
+                }
                 _ => {
-                    return Err(failed(name, "there is no such planner; `planner.order` may name: `rules`".into()));
+                    let known = "there is no such planner; `planner.order` may name: `htn`, `rules`";
+                    return Err(failed(name, known.into()));
                 }
             }
         }

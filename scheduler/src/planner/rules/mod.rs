@@ -24,8 +24,8 @@ pub use load::LoadError;
 pub use phrase::Phrase;
 pub use rule::{Match, Rule, Signal, Want};
 
-use render::Render;
-pub(crate) use render::literal;
+pub(in crate::planner) use phrase::words;
+pub(in crate::planner) use render::{Render, check_all, literal};
 
 /// Steps in flight at once, of a plan whose rule names no number.
 const MAX_PARALLEL: u32 = 3;
@@ -96,7 +96,8 @@ impl Planner for RulesPlanner {
     }
 }
 
-fn score(matching: &Match, words: &[String], facts: &Map<String, Value>) -> f64 {
+/// How well a goal fits: the sum of its signals.
+pub(in crate::planner) fn score(matching: &Match, words: &[String], facts: &Map<String, Value>) -> f64 {
     let there = |signal: &&Signal| match &signal.fact {
         Some(fact) => facts.contains_key(fact),
         None => signal.any.iter().any(|phrase| phrase.is_in(words)),

@@ -43,7 +43,7 @@ impl TryFrom<String> for Phrase {
 }
 
 /// The words of a text in lower case, without signs: what phrases are looked for in.
-pub(super) fn words(text: &str) -> Vec<String> {
+pub(in crate::planner) fn words(text: &str) -> Vec<String> {
     let lower = text.to_lowercase();
     lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }

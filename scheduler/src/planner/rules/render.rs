@@ -24,24 +24,24 @@ enum Piece<'a> {
 }
 
 /// Renders a template with facts by name.
-pub(super) struct Render<'a> {
+pub(in crate::planner) struct Render<'a> {
     environment: Environment<'a>,
     facts: Known,
 }
 
 impl Render<'_> {
-    pub(super) fn new(facts: &Map<String, Value>) -> Self {
+    pub(in crate::planner) fn new(facts: &Map<String, Value>) -> Self {
         let facts = Known::from(Serde(Value::Object(facts.clone())));
         Self { environment: environment(), facts }
     }
 
     /// A text for people; `None` when it has an unknown value.
-    pub(super) fn line(&self, text: &str) -> Result<Option<String>, String> {
+    pub(in crate::planner) fn line(&self, text: &str) -> Result<Option<String>, String> {
         Ok(self.text(text, Later::AsItIs)?.map(|value| plain(&value)))
     }
 
     /// A plan. Only a step's inputs and conditions are rendered again by the engine.
-    pub(super) fn plan(&self, plan: &Value) -> Result<Value, String> {
+    pub(in crate::planner) fn plan(&self, plan: &Value) -> Result<Value, String> {
         Ok(self.value(plan, Later::AsItIs)?.unwrap_or(Value::Null))
     }
 
@@ -112,7 +112,7 @@ pub(super) fn check(text: &str) -> Result<(), String> {
 }
 
 /// As [`check`], for every text of a template; the error begins with the place.
-pub(super) fn check_all(value: &Value) -> Result<(), String> {
+pub(in crate::planner) fn check_all(value: &Value) -> Result<(), String> {
     match value {
         Value::String(text) => check(text).map_err(|e| format!(": {e}")),
         Value::Array(items) => {

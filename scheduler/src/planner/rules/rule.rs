@@ -126,7 +126,7 @@ impl Rule {
 }
 
 impl Match {
-    fn check(&self) -> Result<(), String> {
+    pub(in crate::planner) fn check(&self) -> Result<(), String> {
         if self.score.is_nan() || self.score <= 0.0 {
             return Err("match.score: must be above 0".into());
         }

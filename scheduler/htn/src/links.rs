@@ -1,0 +1,223 @@
+//! What a plan's actions owe each other: a partial order from causal links, in place of the order in which they were
+//! found.
+//!
+//! An action waits for whoever makes true what it reads, and nobody may undo that in between. For each fact the plan is
+//! divided into phases in which its value stays the same: who reads waits for the first writer of its phase, and the
+//! phases of a fact follow each other. So every order that respects the result reads the same values and ends in the same
+//! state. Reads are all facts that a precondition or the condition of an effect looks at.
+//!
+//! Source: the "producer, consumer, threat" orderings of partial-order planning (D. McAllester, D. Rosenblitt,
+//! "Systematic Nonlinear Planning", AAAI 1991), read off a finished plan as in M. Veloso, A. Pérez, J. Carbonell,
+//! "Nonlinear Planning with Parallel Resource Allocation", 1990.
+
+use std::collections::BTreeMap;
+
+use crate::compile::{Compiled, Condition, Kind, Scratch, compile, fill};
+use crate::facts::{Facts, Object};
+use crate::model::{Domain, Problem};
+use crate::solution::Solution;
+
+/// An action makes true, or false, what a later one reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Positions among the plan's actions.
+    pub producer: usize,
+    pub consumer: usize,
+    /// `(predicate argument …)`
+    pub fact: String,
+    pub holds: bool,
+}
+
+/// The order that a plan needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dependencies {
+    /// For each action, positions of the actions that it waits for, ascending, without those that follow from others.
+    pub before: Vec<Vec<usize>>,
+    pub links: Vec<Link>,
+}
+
+/// Longest plan that is freed of orderings that follow from others: that takes memory in its square.
+const REDUCED_MAX: usize = 8_192;
+
+/// One action that looks at a fact or changes it.
+#[derive(Clone, Copy)]
+enum Touch {
+    Read(usize),
+    /// To this value.
+    Write(usize, bool),
+}
+
+/// Finds out what each action of a plan waits for. The plan must be one that `check` accepts.
+pub fn dependencies(domain: &Domain, problem: &Problem, solution: &Solution) -> Dependencies {
+    let Ok(compiled) = compile(domain, problem, None) else { return Dependencies::default() };
+    let tasks: BTreeMap<&str, usize> = compiled.tasks.iter().enumerate().map(|(n, t)| (t.name.as_str(), n)).collect();
+    let objects: BTreeMap<&str, Object> = compiled.objects.iter().map(String::as_str).zip(0..).collect();
+    let mut facts = Facts::new(&compiled.arities, compiled.objects.len());
+    for key in &compiled.init {
+        facts.set(key, true);
+    }
+    let mut touches: BTreeMap<Vec<u32>, Vec<Touch>> = BTreeMap::new();
+    let mut count = 0;
+    for (n, node) in solution.actions().map(|n| &solution.nodes[n]).enumerate() {
+        count = n + 1;
+        let task = tasks.get(node.task.as_str()).map(|t| &compiled.tasks[*t].kind);
+        let Some(Kind::Primitive(action)) = task else { continue };
+        let mut binding: Vec<Object> = node.arguments.iter().filter_map(|a| objects.get(a.as_str()).copied()).collect();
+        binding.resize(action.width, 0);
+        let mut watch = Watch { compiled: &compiled, facts: &facts, reads: Vec::new() };
+        watch.read(&action.condition, &mut binding);
+        let (mut adds, mut deletes) = (Vec::new(), Vec::new());
+        for change in &action.changes {
+            watch.change(change, 0, &mut binding, &mut adds, &mut deletes);
+        }
+        let reads: std::collections::BTreeSet<Vec<u32>> = watch.reads.into_iter().collect();
+        for key in reads {
+            touches.entry(key).or_default().push(Touch::Read(n));
+        }
+        deletes.retain(|key| !adds.contains(key));
+        for (keys, holds) in [(deletes, false), (adds, true)] {
+            for key in keys {
+                facts.set(&key, holds);
+                touches.entry(key).or_default().push(Touch::Write(n, holds));
+            }
+        }
+    }
+    let mut found = Dependencies { before: vec![Vec::new(); count], links: Vec::new() };
+    for (key, touches) in &touches {
+        let initially = compiled.init.contains(key);
+        found.follow(key, initially, touches, &compiled, domain);
+    }
+    for before in &mut found.before {
+        before.sort_unstable();
+        before.dedup();
+    }
+    if count <= REDUCED_MAX {
+        reduce(&mut found.before);
+    }
+    found
+}
+
+/// A run of touches over which a fact keeps its value.
+#[derive(Default)]
+struct Phase {
+    writers: Vec<usize>,
+    readers: Vec<usize>,
+}
+
+impl Dependencies {
+    fn follow(&mut self, key: &[u32], initially: bool, touches: &[Touch], compiled: &Compiled, domain: &Domain) {
+        let (mut value, mut last, mut phase) = (initially, Phase::default(), Phase::default());
+        for touch in touches {
+            match *touch {
+                Touch::Read(n) => {
+                    if let Some(producer) = phase.writers.first().copied().filter(|p| *p != n) {
+                        self.before[n].push(producer);
+                        let fact = words(key, compiled, domain);
+                        self.links.push(Link { producer, consumer: n, fact, holds: value });
+                    }
+                    phase.readers.push(n);
+                }
+                Touch::Write(n, holds) => {
+                    if holds != value {
+                        value = holds;
+                        last = std::mem::take(&mut phase);
+                    }
+                    phase.writers.push(n);
+                    let earlier = last.writers.iter().chain(&last.readers).copied();
+                    self.before[n].extend(earlier.filter(|other| *other != n));
+                }
+            }
+        }
+    }
+}
+
+fn words(key: &[u32], compiled: &Compiled, domain: &Domain) -> String {
+    let arguments = key[1..].iter().map(|o| compiled.objects[*o as usize].as_str());
+    let words: Vec<&str> = std::iter::once(domain.predicates[key[0] as usize].name.as_str()).chain(arguments).collect();
+    format!("({})", words.join(" "))
+}
+
+/// Leaves out what follows from other orderings.
+fn reduce(before: &mut [Vec<usize>]) {
+    let words = before.len().div_ceil(64);
+    // For each action all that comes before it, as bits.
+    let mut above = vec![0u64; before.len() * words];
+    for n in 0..before.len() {
+        let direct = std::mem::take(&mut before[n]);
+        let (earlier, mine) = above.split_at_mut(n * words);
+        let mine = &mut mine[..words];
+        let mut kept = Vec::new();
+        for other in direct.into_iter().rev() {
+            if mine[other / 64] & (1 << (other % 64)) == 0 {
+                kept.push(other);
+                mine[other / 64] |= 1 << (other % 64);
+                for (mine, theirs) in mine.iter_mut().zip(&earlier[other * words..(other + 1) * words]) {
+                    *mine |= theirs;
+                }
+            }
+        }
+        kept.reverse();
+        before[n] = kept;
+    }
+}
+
+/// Notes which facts are looked at.
+struct Watch<'a> {
+    compiled: &'a Compiled,
+    facts: &'a Facts,
+    reads: Vec<Vec<u32>>,
+}
+
+impl Watch<'_> {
+    fn read(&mut self, condition: &Condition, binding: &mut [Object]) {
+        match condition {
+            Condition::Fact(literal) => {
+                let mut key = Vec::new();
+                fill(&mut key, literal, binding);
+                self.reads.push(key);
+            }
+            Condition::Equal(..) | Condition::Sort(..) => {}
+            Condition::Not(inner) => self.read(inner, binding),
+            Condition::And(parts) | Condition::Or(parts) => parts.iter().for_each(|p| self.read(p, binding)),
+            Condition::Forall(variable, sort, body) | Condition::Exists(variable, sort, body) => {
+                for object in &self.compiled.sorts[*sort as usize].members {
+                    binding[*variable as usize] = *object;
+                    self.read(body, binding);
+                }
+            }
+        }
+    }
+
+    fn change(
+        &mut self,
+        change: &crate::compile::Change,
+        depth: usize,
+        binding: &mut [Object],
+        adds: &mut Vec<Vec<u32>>,
+        deletes: &mut Vec<Vec<u32>>,
+    ) {
+        if let Some((variable, sort)) = change.forall.get(depth) {
+            for object in &self.compiled.sorts[*sort as usize].members {
+                binding[*variable as usize] = *object;
+                self.change(change, depth + 1, binding, adds, deletes);
+            }
+            return;
+        }
+        let mut scratch = Scratch::new();
+        let due = change.when.as_ref().is_none_or(|when| {
+            self.read(when, binding);
+            when.holds(self.facts, &self.compiled.sorts, binding, &mut scratch)
+        });
+        if due {
+            for (literals, into) in [(&change.deletes, deletes), (&change.adds, adds)] {
+                for literal in literals {
+                    fill(&mut scratch, literal, binding);
+                    into.push(scratch.clone());
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

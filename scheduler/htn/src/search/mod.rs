@@ -1,0 +1,195 @@
+//! Finds a plan: several ways to search, one after the other, within limits counted in nodes.
+//!
+//! The same problem, seed and limits always give the same answer, unless the caller stops the search.
+
+mod depth;
+mod network;
+mod trace;
+
+use crate::compile::{Compiled, compile, is_chain};
+use crate::facts::mix;
+use crate::model::{Domain, Problem};
+use crate::solution::Solution;
+
+/// How far a search may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Actions applied and methods taken, over all tries.
+    pub nodes_max: u64,
+    /// Longest path from the initial network: bounds the memory of one try.
+    pub depth_max: usize,
+    /// Chooses among equals when a try is begun anew.
+    pub seed: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { nodes_max: 50_000_000, depth_max: 1_000_000, seed: 1 }
+    }
+}
+
+/// How a search ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Solved {
+        solution: Solution,
+        nodes: u64,
+    },
+    /// Everything was tried: there is no plan.
+    Exhausted {
+        nodes: u64,
+    },
+    /// A limit was reached, or the caller stopped it.
+    GaveUp {
+        nodes: u64,
+    },
+    /// The problem is beyond what this planner can hold.
+    Unfit {
+        reason: String,
+    },
+}
+
+/// How one try goes about it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Try {
+    pub order: Order,
+    /// 0: candidates as they stand.
+    pub seed: u64,
+    /// Whether a task within itself, in the same state, is left out: quick, but some plans are missed.
+    pub loops: bool,
+    /// How often one recursive task may stand in another while nothing is done; more is left out.
+    pub nest: u32,
+    pub protect: Protect,
+    pub nodes: u64,
+}
+
+/// Which facts of the goal must not be undone once they hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protect {
+    None,
+    /// Those that do not hold at first.
+    Achieved,
+    All,
+}
+
+impl Try {
+    /// Whether nothing is left out: if it finds nothing, there is nothing.
+    fn is_complete(&self) -> bool {
+        !self.loops && self.nest == u32::MAX && self.protect == Protect::None
+    }
+
+    fn misses_loops_only(&self) -> bool {
+        self.nest == u32::MAX && self.protect == Protect::None
+    }
+
+    /// The tries differ in what they are good at; a round begins where the last one of its kind left off, with twice the
+    /// nodes and other choices.
+    fn of_round(round: u32, seed: u64) -> Self {
+        let (cycle, kind) = (round / 6, round % 6);
+        let all = Self {
+            order: Order::Random,
+            seed: mix(seed ^ u64::from(round)) | 1,
+            loops: true,
+            nest: u32::MAX,
+            protect: Protect::None,
+            nodes: FIRST_NODES.saturating_mul(1 << cycle.min(40)),
+        };
+        let protect = if cycle % 2 == 0 { Protect::Achieved } else { Protect::All };
+        let first = |order| Self { order, seed: if cycle == 0 { 0 } else { all.seed }, ..all };
+        match kind {
+            0 => first(Order::AsWritten),
+            1 => Self { nest: 8 << cycle.min(8), ..first(Order::BaseCasesFirst) },
+            2 => Self { protect, ..first(Order::RecursiveFirst) },
+            3 => Self { protect, ..all },
+            4 => Self { loops: false, ..all },
+            _ => Self { nest: 4 << cycle.min(8), ..all },
+        }
+    }
+}
+
+/// In which order methods are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    AsWritten,
+    BaseCasesFirst,
+    RecursiveFirst,
+    Random,
+}
+
+/// How one try ended.
+pub(crate) enum End {
+    Solved(Solution),
+    Exhausted,
+    Limit,
+    Stopped,
+}
+
+/// First budget of one try, in nodes; it grows with each round.
+const FIRST_NODES: u64 = 50_000;
+
+/// Searches for a plan.
+///
+/// - `stop`: asked every thousand nodes; the search gives up once it says so.
+pub fn solve(domain: &Domain, problem: &Problem, limits: Limits, stop: &mut dyn FnMut() -> bool) -> Outcome {
+    let outcome = compile(domain, problem, None).map(|compiled| {
+        let ordered = compiled.methods.iter().all(is_chain);
+        let mut rounds = Rounds { limits, nodes: 0, stop };
+        if ordered {
+            return rounds.run(|_, rounds, how| rounds.attempt(&compiled, how), |_| true);
+        }
+        // Where tasks may come in any order, one after the other is tried first: a smaller search, and often enough.
+        let lined = |round: u32| !matches!(round % 6, 1 | 4);
+        rounds.run(
+            |round, rounds, how| {
+                if !lined(round) {
+                    return rounds.attempt(&compiled, how);
+                }
+                let line = if round == 0 { 0 } else { how.seed };
+                let compiled = compile(domain, problem, Some(line)).expect("it was compiled before");
+                rounds.attempt(&compiled, how)
+            },
+            |round| !lined(round),
+        )
+    });
+    outcome.unwrap_or_else(|reason| Outcome::Unfit { reason })
+}
+
+struct Rounds<'a> {
+    limits: Limits,
+    nodes: u64,
+    stop: &'a mut dyn FnMut() -> bool,
+}
+
+impl Rounds<'_> {
+    /// Tries again and again, each time for longer.
+    ///
+    /// - `proves`: whether it says something about the problem when a try without shortcuts finds nothing.
+    fn run(&mut self, attempt: impl Fn(u32, &mut Self, Try) -> End, proves: impl Fn(u32) -> bool) -> Outcome {
+        // Whether all there is without loops was seen, so that only tries with loops can find more.
+        let mut seen = false;
+        for round in 0u32.. {
+            let mut how = Try::of_round(round, self.limits.seed);
+            if seen && how.loops {
+                continue;
+            }
+            how.nodes = how.nodes.min(self.limits.nodes_max - self.nodes);
+            let end = attempt(round, self, how);
+            let nodes = self.nodes;
+            match end {
+                End::Solved(solution) => return Outcome::Solved { solution, nodes },
+                End::Exhausted if how.is_complete() && proves(round) => return Outcome::Exhausted { nodes },
+                End::Stopped => return Outcome::GaveUp { nodes },
+                End::Exhausted | End::Limit if nodes >= self.limits.nodes_max => break,
+                End::Exhausted if proves(round) && how.misses_loops_only() => seen = true,
+                End::Exhausted | End::Limit => {}
+            }
+        }
+        Outcome::GaveUp { nodes: self.nodes }
+    }
+
+    fn attempt(&mut self, compiled: &Compiled, how: Try) -> End {
+        let (end, used) = depth::search(compiled, how, self.limits.depth_max, self.stop);
+        self.nodes += used.max(1);
+        end
+    }
+}

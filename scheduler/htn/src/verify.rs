@@ -1,0 +1,199 @@
+//! Says whether a plan of actions reaches the goal of a PDDL problem, and if not, where it fails and why.
+//!
+//! Agrees with VAL: first the whole plan must make sense (known actions, objects, types), then it is run.
+//! Source: R. Howey, D. Long, M. Fox, "VAL: Automatic Plan Validation, Continuous Effects and Mixed Initiative Planning
+//! Using PDDL", ICTAI 2004.
+
+mod state;
+
+use std::collections::HashMap;
+
+use crate::compile::{Action, Compiled, Condition, Kind, Literal, Scratch, compile, fill};
+use crate::facts::{Object, Quick};
+use crate::model::{Domain, Problem};
+use state::State;
+
+type Words = HashMap<String, u32, std::hash::BuildHasherDefault<Quick>>;
+
+/// One action as it stands in a plan: its name, then its arguments.
+pub type PlanLine = Vec<String>;
+
+/// Whether a plan is good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Valid,
+    /// An action cannot be done, or means nothing.
+    Failed {
+        /// Counts from 1.
+        step: usize,
+        action: String,
+        fault: Fault,
+    },
+    /// All actions can be done, but these conditions of the goal do not hold at the end.
+    GoalUnmet {
+        unmet: Vec<String>,
+    },
+}
+
+/// Why an action cannot be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    UnknownAction,
+    UnknownObject {
+        object: String,
+    },
+    ArgumentCount {
+        want: usize,
+        have: usize,
+    },
+    WrongType {
+        object: String,
+    },
+    /// Conditions that do not hold before the action.
+    Unmet {
+        unmet: Vec<String>,
+    },
+}
+
+impl Verdict {
+    pub fn is_valid(&self) -> bool {
+        *self == Self::Valid
+    }
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Valid => write!(f, "the plan is valid"),
+            Self::GoalUnmet { unmet } => write!(f, "the goal is not reached: {} does not hold", unmet.join(" and ")),
+            Self::Failed { step, action, fault } => {
+                write!(f, "step {step}, `({action})`: ")?;
+                match fault {
+                    Fault::UnknownAction => write!(f, "there is no such action"),
+                    Fault::UnknownObject { object } => write!(f, "there is no object `{object}`"),
+                    Fault::ArgumentCount { want, have } => write!(f, "it takes {want} argument(s), not {have}"),
+                    Fault::WrongType { object } => write!(f, "`{object}` is not of the right type"),
+                    Fault::Unmet { unmet } => write!(f, "{} does not hold", unmet.join(" and ")),
+                }
+            }
+        }
+    }
+}
+
+/// A problem made ready to hold many plans against it.
+pub struct Verifier {
+    compiled: Compiled,
+    predicates: Vec<String>,
+    actions: Words,
+    objects: Words,
+    init: State,
+}
+
+impl Verifier {
+    /// Makes a problem ready; says why it cannot be.
+    pub fn new(domain: &Domain, problem: &Problem) -> Result<Self, String> {
+        let compiled = compile(domain, problem, None)?;
+        let actions = domain.actions.iter().zip(0..).map(|(a, n)| (a.name.to_ascii_lowercase(), n)).collect();
+        let objects = compiled.objects.iter().zip(0..).map(|(o, n)| (o.to_ascii_lowercase(), n)).collect();
+        let mut init = State::new(&compiled.arities, compiled.objects.len());
+        for key in &compiled.init {
+            init.set(key, true);
+        }
+        let predicates = domain.predicates.iter().map(|p| p.name.clone()).collect();
+        Ok(Self { compiled, predicates, actions, objects, init })
+    }
+
+    pub fn verify(&self, plan: &[PlanLine]) -> Verdict {
+        let mut resolved = Vec::with_capacity(plan.len());
+        for (n, line) in plan.iter().enumerate() {
+            match self.resolve(line) {
+                Ok(step) => resolved.push(step),
+                Err(fault) => return Verdict::Failed { step: n + 1, action: line.join(" "), fault },
+            }
+        }
+        let mut state = self.init.clone();
+        let mut scratch = Scratch::new();
+        for (n, (action, mut binding)) in resolved.into_iter().enumerate() {
+            if !action.condition.holds(&state, &self.compiled.sorts, &mut binding, &mut scratch) {
+                let unmet = self.unmet(&action.condition, &state, &mut binding);
+                return Verdict::Failed { step: n + 1, action: plan[n].join(" "), fault: Fault::Unmet { unmet } };
+            }
+            state.apply(&self.compiled.sorts, action, &mut binding, &mut scratch);
+        }
+        let Kind::Primitive(goal) = &self.compiled.tasks[self.compiled.goal as usize].kind else {
+            return Verdict::Valid;
+        };
+        let mut binding = vec![0; goal.width];
+        if goal.condition.holds(&state, &self.compiled.sorts, &mut binding, &mut scratch) {
+            return Verdict::Valid;
+        }
+        Verdict::GoalUnmet { unmet: self.unmet(&goal.condition, &state, &mut binding) }
+    }
+
+    fn resolve(&self, line: &[String]) -> Result<(&Action, Vec<Object>), Fault> {
+        let Some((name, arguments)) = line.split_first() else { return Err(Fault::UnknownAction) };
+        let task = find(&self.actions, name).ok_or(Fault::UnknownAction)?;
+        let Kind::Primitive(action) = &self.compiled.tasks[task as usize].kind else {
+            return Err(Fault::UnknownAction);
+        };
+        if arguments.len() != action.sorts.len() {
+            return Err(Fault::ArgumentCount { want: action.sorts.len(), have: arguments.len() });
+        }
+        let mut binding = Vec::with_capacity(action.width);
+        for (argument, sort) in arguments.iter().zip(&action.sorts) {
+            let object = find(&self.objects, argument);
+            let object = object.ok_or_else(|| Fault::UnknownObject { object: argument.clone() })?;
+            if !self.compiled.sorts[*sort as usize].has[object as usize] {
+                return Err(Fault::WrongType { object: argument.clone() });
+            }
+            binding.push(object);
+        }
+        binding.resize(action.width, 0);
+        Ok((action, binding))
+    }
+
+    /// The conjuncts that do not hold, in words.
+    fn unmet(&self, condition: &Condition, state: &State, binding: &mut [Object]) -> Vec<String> {
+        let mut conjuncts = Vec::new();
+        condition.clone().conjuncts(&mut conjuncts);
+        let mut scratch = Scratch::new();
+        conjuncts.retain(|c| !c.holds(state, &self.compiled.sorts, binding, &mut scratch));
+        conjuncts.iter().map(|c| self.words(c, binding)).collect()
+    }
+
+    fn words(&self, condition: &Condition, binding: &[Object]) -> String {
+        let name = |arg: crate::compile::Arg| self.compiled.objects[arg.value(binding) as usize].as_str();
+        match condition {
+            Condition::Fact(literal) => self.fact(literal, binding),
+            Condition::Not(inner) => format!("(not {})", self.words(inner, binding)),
+            Condition::Equal(a, b) => format!("(= {} {})", name(*a), name(*b)),
+            Condition::Sort(a, _) => format!("(sortof {} …)", name(*a)),
+            Condition::And(_) => "(and …)".into(),
+            Condition::Or(_) => "(or …)".into(),
+            Condition::Forall(..) => "(forall …)".into(),
+            Condition::Exists(..) => "(exists …)".into(),
+        }
+    }
+
+    fn fact(&self, literal: &Literal, binding: &[Object]) -> String {
+        let mut key = Vec::new();
+        fill(&mut key, literal, binding);
+        let arguments = key[1..].iter().map(|o| self.compiled.objects[*o as usize].as_str());
+        let words: Vec<&str> = std::iter::once(self.predicates[key[0] as usize].as_str()).chain(arguments).collect();
+        format!("({})", words.join(" "))
+    }
+}
+
+fn find(words: &Words, word: &str) -> Option<u32> {
+    words.get(word).or_else(|| words.get(&word.to_ascii_lowercase())).copied()
+}
+
+/// Takes the actions out of a text: whatever stands in brackets, `(name argument …)`, one after the other.
+pub fn read_plan(text: &str) -> Vec<PlanLine> {
+    let groups = text.split('(').skip(1).filter_map(|rest| rest.split_once(')'));
+    let lines = groups.map(|(inside, _)| inside.split_whitespace().map(str::to_owned).collect::<PlanLine>());
+    lines.filter(|line| !line.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests;

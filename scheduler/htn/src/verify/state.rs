@@ -1,0 +1,123 @@
+//! A state that is cheap to copy and to change: one bit a fact, or a set where there are too many facts.
+
+use crate::compile::{Action, Change, Scratch, Sort, Truth, fill};
+use crate::facts::{Object, QuickSet};
+
+/// Facts that are held as bits at most.
+const BITS_MAX: usize = 1 << 16;
+
+#[derive(Clone)]
+pub(super) struct State {
+    objects: usize,
+    /// Where the bits of each predicate begin.
+    bases: Vec<usize>,
+    held: Held,
+}
+
+#[derive(Clone)]
+enum Held {
+    Bits(Vec<u64>),
+    Set(QuickSet<Box<[u32]>>),
+}
+
+impl Truth for State {
+    fn holds(&self, key: &[u32]) -> bool {
+        match &self.held {
+            Held::Bits(bits) => {
+                let bit = self.bit(key);
+                bits[bit / 64] & (1 << (bit % 64)) != 0
+            }
+            Held::Set(set) => set.contains(key),
+        }
+    }
+}
+
+impl State {
+    pub fn new(arities: &[usize], objects: usize) -> Self {
+        let mut bases = Vec::with_capacity(arities.len());
+        let mut count = 0usize;
+        for arity in arities {
+            bases.push(count);
+            let facts = (0..*arity).try_fold(1usize, |n, _| n.checked_mul(objects.max(1)));
+            count = count.saturating_add(facts.unwrap_or(usize::MAX));
+        }
+        let held = match count {
+            0..=BITS_MAX => Held::Bits(vec![0; count.div_ceil(64)]),
+            _ => Held::Set(QuickSet::default()),
+        };
+        Self { objects, bases, held }
+    }
+
+    pub fn set(&mut self, key: &[u32], holds: bool) {
+        let bit = match self.held {
+            Held::Bits(_) => self.bit(key),
+            Held::Set(_) => 0,
+        };
+        match &mut self.held {
+            Held::Bits(bits) if holds => bits[bit / 64] |= 1 << (bit % 64),
+            Held::Bits(bits) => bits[bit / 64] &= !(1 << (bit % 64)),
+            Held::Set(set) if holds => {
+                set.insert(key.into());
+            }
+            Held::Set(set) => {
+                set.remove(key);
+            }
+        }
+    }
+
+    /// Conditions of effects are tested before anything changes, deletions come before additions.
+    pub fn apply(&mut self, sorts: &[Sort], action: &Action, binding: &mut [Object], scratch: &mut Scratch) {
+        if let [change] = action.changes.as_slice()
+            && change.forall.is_empty()
+            && change.when.is_none()
+        {
+            for (literals, holds) in [(&change.deletes, false), (&change.adds, true)] {
+                for literal in literals {
+                    fill(scratch, literal, binding);
+                    self.set(scratch, holds);
+                }
+            }
+            return;
+        }
+        let before = self.clone();
+        for holds in [false, true] {
+            for change in &action.changes {
+                before.each(change, 0, sorts, binding, scratch, &mut |literal_binding, scratch| {
+                    for literal in if holds { &change.adds } else { &change.deletes } {
+                        fill(scratch, literal, literal_binding);
+                        self.set(scratch, holds);
+                    }
+                });
+            }
+        }
+    }
+
+    /// Calls `act` for every way to bind the change's own variables under which its condition holds.
+    fn each(
+        &self,
+        change: &Change,
+        depth: usize,
+        sorts: &[Sort],
+        binding: &mut [Object],
+        scratch: &mut Scratch,
+        act: &mut impl FnMut(&[Object], &mut Scratch),
+    ) {
+        match change.forall.get(depth) {
+            Some((variable, sort)) => {
+                for object in &sorts[*sort as usize].members {
+                    binding[*variable as usize] = *object;
+                    self.each(change, depth + 1, sorts, binding, scratch, act);
+                }
+            }
+            None => {
+                if change.when.as_ref().is_none_or(|c| c.holds(self, sorts, binding, scratch)) {
+                    act(binding, scratch);
+                }
+            }
+        }
+    }
+
+    fn bit(&self, key: &[u32]) -> usize {
+        key[1..].iter().fold(0, |n, object| n * self.objects + *object as usize) + self.bases[key[0] as usize]
+    }
+}

@@ -1,0 +1,203 @@
+//! Goals → hierarchical task networks: deterministic plans from HDDL domains, with real dependencies.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use goalmill_common::command::Planned;
+use goalmill_common::config::PlannerSettings;
+use goalmill_common::json::Json;
+use goalmill_common::plan::Plan;
+use goalmill_common::problem::Issue;
+use goalmill_htn::{Limits, Outcome, Solution, check, dependencies, solve};
+use serde_json::{Map, Value, json};
+
+use super::facts::Facts;
+use super::rules::{Render, score, words};
+use super::{PlanRequest, Planner, PlanningError};
+
+mod domain;
+mod load;
+mod problem;
+mod steps;
+#[cfg(test)]
+mod tests;
+
+pub use domain::{ActionStep, GoalDomain};
+pub use load::LoadError;
+
+/// Methods of a plan that the provenance lists at most.
+const TRACE_MAX: usize = 500;
+
+/// Makes plans by decomposing tasks.
+#[derive(Clone, Debug)]
+pub struct HtnPlanner {
+    domains: Arc<Vec<GoalDomain>>,
+    limits: Limits,
+}
+
+impl HtnPlanner {
+    /// With the shipped domains, or those of `planner.domains_dir`.
+    pub fn from_settings(settings: &PlannerSettings) -> Result<Self, LoadError> {
+        let domains = match settings.domains_dir.as_str() {
+            "" => load::built_in(),
+            dir => load::from_dir(Path::new(dir))?,
+        };
+        let limits = Limits { nodes_max: settings.htn_nodes_max, seed: settings.htn_seed, ..Limits::default() };
+        Ok(Self { domains: Arc::new(domains), limits })
+    }
+
+    /// - `stop`: whether nobody waits for the answer any more.
+    fn make(&self, request: &PlanRequest, stop: &mut dyn FnMut() -> bool) -> Result<Planned, PlanningError> {
+        if request.revision > 0 {
+            return Err(PlanningError::new("domains make first plans only, no revisions"));
+        }
+        let said = known(request);
+        let domain = self.domain(request, &said).ok_or_else(|| PlanningError::new("no domain matched"))?;
+        let (facts, assumed) = with_defaults(domain, &said)?;
+        let broken = |reason: String| PlanningError::new(format!("domain `{}`: {reason}", domain.id));
+        let posed = problem::pose(domain, &facts).map_err(broken)?;
+        let (solution, nodes) = match solve(&domain.parsed, &posed.problem, self.limits, stop) {
+            Outcome::Solved { solution, nodes } => (solution, nodes),
+            Outcome::Exhausted { nodes } => {
+                return Err(broken(format!("there is no way to do it; {nodes} nodes were searched")));
+            }
+            Outcome::GaveUp { nodes } => {
+                return Err(broken(format!("no plan was found in {nodes} nodes; raise `planner.htn_nodes_max`")));
+            }
+            Outcome::Unfit { reason } => return Err(broken(reason)),
+        };
+        check(&domain.parsed, &posed.problem, &solution)
+            .map_err(|flaw| broken(format!("the plan is wrong: {flaw}")))?;
+        let found = dependencies(&domain.parsed, &posed.problem, &solution);
+        let steps = steps::steps(domain, &facts, &posed.values, &solution, &found).map_err(broken)?;
+        if steps.is_empty() {
+            return Err(broken("there is nothing to do".into()));
+        }
+        if steps.len() > request.limits.planned_steps_max {
+            let (steps, max) = (steps.len(), request.limits.planned_steps_max);
+            return Err(broken(format!("its plan has {steps} steps; `limits.planned_steps_max` allows {max}")));
+        }
+        let account = json!({
+            "domain": domain.id, "version": domain.version, "goal_type": domain.goal_type, "facts": said,
+            "assumed": assumed, "seed": self.limits.seed, "nodes": nodes, "methods": trace(&solution),
+            "links": found.links.len(),
+        });
+        let render = Render::new(&facts);
+        let success = match request.goal.success_criteria.as_slice() {
+            [] => domain.success.iter().filter_map(|l| render.line(l).transpose()).collect::<Result<_, _>>(),
+            own => Ok(own.to_vec()),
+        };
+        let plan = Plan {
+            name: render.line(&request.goal.description).ok().flatten().unwrap_or_default().chars().take(80).collect(),
+            max_parallel: domain.max_parallel,
+            budget: request.goal.budget,
+            steps,
+            metadata: Map::from_iter([
+                ("goal_type".to_owned(), domain.goal_type.clone().into()),
+                ("facts".to_owned(), Value::Object(said)),
+                ("success_criteria".to_owned(), success.map_err(broken)?.into()),
+            ]),
+            ..Plan::default()
+        };
+        Ok(Planned {
+            plan,
+            planner: "htn".into(),
+            confidence: domain.confidence,
+            provenance: Some(Json::of(&account)),
+            warnings: assumed.iter().map(|(name, value)| assumption(name, value)).collect(),
+            routes: Vec::new(),
+        })
+    }
+
+    /// The domain that the goal calls for most.
+    fn domain(&self, request: &PlanRequest, said: &Map<String, Value>) -> Option<&GoalDomain> {
+        let words = words(&request.goal.description);
+        let named = |d: &GoalDomain| !request.goal.goal_type.is_empty() && request.goal.goal_type == d.goal_type;
+        let scored =
+            self.domains.iter().map(|d| (if named(d) { f64::INFINITY } else { score(&d.matching, &words, said) }, d));
+        scored
+            .filter(|(score, d)| *score >= d.matching.score)
+            .max_by(|(a, first), (b, second)| a.total_cmp(b).then_with(|| second.id.cmp(&first.id)))
+            .map(|(_, d)| d)
+    }
+}
+
+#[async_trait]
+impl Planner for HtnPlanner {
+    fn name(&self) -> &'static str {
+        "htn"
+    }
+
+    /// Searches on a thread of its own, which ends when the answer is no longer awaited.
+    async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
+        let awaited = Awaited(Arc::new(AtomicBool::new(true)));
+        let (planner, request, flag) = (self.clone(), request.clone(), awaited.0.clone());
+        let search = tokio::task::spawn_blocking(move || planner.make(&request, &mut || !flag.load(Ordering::Relaxed)));
+        let answer = search.await;
+        drop(awaited);
+        answer.unwrap_or_else(|e| Err(PlanningError::new(format!("the search ended without an answer: {e}"))))
+    }
+}
+
+/// Says that nobody waits any more when it goes away, also when the future that holds it is dropped.
+struct Awaited(Arc<AtomicBool>);
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+/// The facts of the text, and the goal's constraints under their own names.
+fn known(request: &PlanRequest) -> Map<String, Value> {
+    let mut known = Facts::read(&request.goal, request.now_ms).by_name();
+    for (name, value) in &request.goal.constraints {
+        known.entry(name.clone()).or_insert_with(|| value.clone());
+    }
+    known
+}
+
+/// Adds what is taken for granted; refuses when something required is not said.
+fn with_defaults(
+    domain: &GoalDomain,
+    said: &Map<String, Value>,
+) -> Result<(Map<String, Value>, Map<String, Value>), PlanningError> {
+    let (mut facts, mut assumed, mut issues) = (said.clone(), Map::new(), Vec::new());
+    for (name, want) in domain.facts.iter().filter(|(name, _)| !said.contains_key(*name)) {
+        if let Some(value) = &want.default {
+            facts.insert(name.clone(), value.clone());
+            assumed.insert(name.clone(), value.clone());
+        } else if want.required {
+            issues.push(Issue {
+                code: "FACT_MISSING".into(),
+                pointer: format!("/constraints/{name}"),
+                detail: format!("the goal does not say `{name}`: {}", want.question),
+                mend: format!("say it, or add `{name}` to the constraints"),
+            });
+        }
+    }
+    match issues.is_empty() {
+        true => Ok((facts, assumed)),
+        false => Err(PlanningError { reason: format!("domain `{}` wants to know more", domain.id), issues }),
+    }
+}
+
+fn assumption(name: &str, value: &Value) -> Issue {
+    Issue {
+        code: "FACT_ASSUMED".into(),
+        pointer: format!("/constraints/{name}"),
+        detail: format!("the goal does not say `{name}`; taken: `{value}`"),
+        mend: format!("say it, or add `{name}` to the constraints"),
+    }
+}
+
+/// Which method was taken for which task, in the order of taking.
+fn trace(solution: &Solution) -> Vec<Value> {
+    let taken = solution.events.iter().map(|n| &solution.nodes[*n]);
+    taken
+        .filter_map(|node| Some(json!({"task": node.words(), "method": node.method.as_ref()?.name})))
+        .take(TRACE_MAX)
+        .collect()
+}
