@@ -42,6 +42,8 @@ struct Group {
     score: i64,
     cut: bool,
     span: Span,
+    /// Whether its only call has no arguments although the action needs some: a name in a sentence.
+    empty: bool,
 }
 
 /// Reads `text` as calls of the catalogue's actions.
@@ -98,15 +100,18 @@ fn said(verdict: Verdict, group: Group) -> CallReading {
 /// Every way to put the values found together: each block of code, all that stands outside of them, and each alone.
 fn groups(text: &str, found: &[Found], catalogue: &Catalogue, limits: &Limits, nested: usize) -> Vec<Group> {
     let singles: Vec<Group> = found.iter().map(|f| gather(text, f, catalogue, limits, nested)).collect();
+    let named = singles.iter().any(|g| !g.calls.is_empty() && !g.empty);
+    let (found, singles): (Vec<&Found>, Vec<Group>) =
+        found.iter().zip(singles).filter(|(_, g)| !(named && g.empty)).unzip();
     let mut blocks: Vec<usize> = found.iter().map(|f| f.block).collect();
     blocks.sort_unstable();
     blocks.dedup();
     let mut groups = Vec::new();
     for block in &blocks {
-        groups.push(union(found.iter().zip(&singles).filter(|(f, _)| f.block == *block).map(|(_, g)| g)));
+        groups.push(union(text, found.iter().zip(&singles).filter(|(f, _)| f.block == *block).map(|(_, g)| g)));
     }
     if blocks.len() > 1 {
-        groups.push(union(&singles));
+        groups.push(union(text, &singles));
     }
     if found.len() > 1 && found.len() <= 64 {
         groups.extend(singles);
@@ -114,12 +119,17 @@ fn groups(text: &str, found: &[Found], catalogue: &Catalogue, limits: &Limits, n
     groups
 }
 
-/// Calls of several values; the same call said again counts once.
-fn union<'g>(of: impl IntoIterator<Item = &'g Group>) -> Group {
+/// Calls of several values. A call that is said again behind some words is the same call.
+fn union<'g>(text: &str, of: impl IntoIterator<Item = &'g Group>) -> Group {
     let mut all = Group::default();
     let mut first = true;
     for group in of {
         if group.calls.is_empty() && !group.cut {
+            continue;
+        }
+        let between = Span::new(all.span.end, group.span.start).of(text);
+        let said = |call: &Call| all.calls.iter().any(|c| c.name == call.name && c.arguments == call.arguments);
+        if !first && group.calls.iter().all(said) && between.contains(char::is_alphabetic) {
             continue;
         }
         all.span = if first { group.span } else { Span::new(all.span.start, group.span.end) };
@@ -142,6 +152,12 @@ fn gather(text: &str, found: &Found, catalogue: &Catalogue, limits: &Limits, nes
     };
     gatherer.node(&found.node);
     let mut group = gatherer.group;
+    group.empty = match group.calls.as_slice() {
+        [call] if call.arguments.is_empty() => {
+            catalogue.find(&call.name).is_some_and(|a| a.parameters.iter().any(|p| p.required))
+        }
+        _ => false,
+    };
     group.score -= 2 * i64::try_from(group.edits.guesses).unwrap_or(i64::MAX / 4);
     group
 }
@@ -169,7 +185,7 @@ impl<'a> Gatherer<'a> {
 
     fn call(&mut self, node: &Node, call: &CallNode) {
         let name = call.name.of(self.text);
-        let action = self.catalogue.find(name);
+        let action = self.catalogue.find_like(name);
         if action.is_none() && !self.catalogue.is_empty() {
             let before = self.group.calls.len();
             for value in call.positional.iter().chain(call.named.iter().map(|(_, v)| v)) {
@@ -201,13 +217,16 @@ impl<'a> Gatherer<'a> {
             if !node.whole {
                 return;
             }
-            let action = self.catalogue.find(&name);
+            let action = self.catalogue.find_like(&name);
             if let Some(named) = arguments {
                 self.add(name, action, Written { positional: Vec::new(), named }, node.span);
                 return;
             }
         }
         if self.by_name(pairs) {
+            return;
+        }
+        if node.whole && self.without_name(node, pairs) {
             return;
         }
         for (_, value) in pairs {
@@ -231,7 +250,8 @@ impl<'a> Gatherer<'a> {
         let (name_key, name) = NAMES.iter().find_map(|key| {
             let (k, v) = get(&[key])?;
             let text = v.text(self.text)?;
-            (self.catalogue.is_empty() || self.catalogue.find(text).is_some()).then(|| (k.clone(), text.to_owned()))
+            (self.catalogue.is_empty() || self.catalogue.find_like(text).is_some())
+                .then(|| (k.clone(), text.to_owned()))
         })?;
         let arguments = get(&ARGUMENTS);
         let named = match arguments {
@@ -298,7 +318,7 @@ impl<'a> Gatherer<'a> {
         }
         for (key, value) in pairs {
             let name = key.of(self.text).to_owned();
-            let action = self.catalogue.find(&name);
+            let action = self.catalogue.find_like(&name);
             let tables = match &value.kind {
                 Kind::List(items) if items.iter().any(|i| i.map().is_some()) => items.iter().collect(),
                 Kind::Null
@@ -331,6 +351,25 @@ impl<'a> Gatherer<'a> {
         true
     }
 
+    /// The arguments of the only action there is, without its name.
+    fn without_name(&mut self, node: &Node, pairs: &[(Text, Node)]) -> bool {
+        let [action] = self.catalogue.actions() else { return false };
+        let fits = !action.open
+            && !pairs.is_empty()
+            && pairs.iter().all(|(k, _)| action.parameter(k.of(self.text)).is_some())
+            && action.parameters.iter().all(|p| !p.required || pairs.iter().any(|(k, _)| k.of(self.text) == p.name));
+        if !fits {
+            return false;
+        }
+        self.group.edits.guessed(EditKind::NameMatched, node.span, "", &action.name);
+        let named = table(pairs, self.text, &mut self.group.edits);
+        let before = self.group.score;
+        self.add(action.name.clone(), Some(action), Written { positional: Vec::new(), named }, node.span);
+        // Whatever is called by its name comes first.
+        self.group.score = before + 1;
+        true
+    }
+
     /// Items one by one; `"f", {…}` side by side are a call.
     fn list(&mut self, items: &[Node]) {
         let mut n = 0;
@@ -341,7 +380,7 @@ impl<'a> Gatherer<'a> {
                 (Some(name), Some(next)) if next.map().is_some() && next.whole => {
                     let pairs = next.map().unwrap_or_default();
                     let named = table(pairs, self.text, &mut self.group.edits);
-                    let action = self.catalogue.find(name);
+                    let action = self.catalogue.find_like(name);
                     let span = Span::new(item.span.start, next.span.end);
                     self.group.edits.respelled(EditKind::CallRead, span, span.of(self.text), "");
                     self.add(name.to_owned(), action, Written { positional: Vec::new(), named }, span);
@@ -383,7 +422,7 @@ impl<'a> Gatherer<'a> {
         if spelled != name {
             self.group.edits.guessed(EditKind::NameMatched, span, &name, spelled);
         }
-        self.group.score += if known { 4 + fit } else { -1 };
+        self.group.score += if known { 4 + fit } else { -6 };
         self.group.calls.push(Call { name: spelled.to_owned(), arguments, span, known });
     }
 }

@@ -11,6 +11,8 @@ pub struct Catalogue {
     exact: BTreeMap<String, usize>,
     /// Normal form to action; `None` when several share it.
     normal: BTreeMap<String, Option<usize>>,
+    /// Normal form of what stands behind the last dot to action; `None` when several share it.
+    tails: BTreeMap<String, Option<usize>>,
 }
 
 /// One action: its name, and its parameters in the order of its schema.
@@ -46,11 +48,13 @@ impl Catalogue {
     pub fn new(actions: Vec<Action>) -> Self {
         let mut exact = BTreeMap::new();
         let mut normal: BTreeMap<String, Option<usize>> = BTreeMap::new();
+        let mut tails: BTreeMap<String, Option<usize>> = BTreeMap::new();
         for (n, action) in actions.iter().enumerate() {
             exact.entry(action.name.clone()).or_insert(n);
             normal.entry(normal_form(&action.name)).and_modify(|known| *known = None).or_insert(Some(n));
+            tails.entry(tail(&action.name)).and_modify(|known| *known = None).or_insert(Some(n));
         }
-        Self { actions, exact, normal }
+        Self { actions, exact, normal, tails }
     }
 
     /// From names and the JSON Schemas of their inputs (`{"type": "object", "properties": …, "required": …}`).
@@ -73,15 +77,39 @@ impl Catalogue {
     /// that leaves only one.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&Action> {
-        let n = self.exact.get(name).copied().or_else(|| {
-            let form = normal_form(name);
-            self.normal.get(&form).copied().flatten().or_else(|| {
+        let n = self.place(name)?;
+        self.actions.get(n)
+    }
+
+    /// As [`Self::find`]; else the only action whose name ends in this one behind a dot, or differs in one letter.
+    #[must_use]
+    pub fn find_like(&self, name: &str) -> Option<&Action> {
+        if let Some(action) = self.find(name) {
+            return Some(action);
+        }
+        if name.len() < NAME_MIN || name.len() > NAME_MAX {
+            return None;
+        }
+        if let Some(n) = self.tails.get(&tail(name)).copied().flatten() {
+            return self.actions.get(n);
+        }
+        if self.actions.len() > SPELLED_MAX {
+            return None;
+        }
+        let form = normal_form(name);
+        let mut similar = self.normal.iter().filter(|(theirs, _)| one_apart(theirs, &form));
+        let n = similar.next().filter(|_| similar.next().is_none()).and_then(|(_, n)| *n)?;
+        self.actions.get(n)
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        self.exact.get(name).copied().or_else(|| {
+            self.normal.get(&normal_form(name)).copied().flatten().or_else(|| {
                 // `default_api.f`, `functions.f`: a module in front of the name.
                 let (_, rest) = name.split_once('.')?;
                 self.exact.get(rest).copied().or_else(|| self.normal.get(&normal_form(rest)).copied().flatten())
             })
-        })?;
-        self.actions.get(n)
+        })
     }
 }
 
@@ -126,9 +154,31 @@ impl Kind {
     }
 }
 
+/// Names shorter or longer than this are taken as written. Bytes.
+const NAME_MIN: usize = 8;
+const NAME_MAX: usize = 100;
+
+/// In larger catalogues no name is taken for one that is spelled differently.
+const SPELLED_MAX: usize = 64;
+
+fn tail(name: &str) -> String {
+    normal_form(name.rsplit('.').next().unwrap_or(name))
+}
+
+/// Whether two names differ in one letter, or one letter is missing.
+fn one_apart(a: &str, b: &str) -> bool {
+    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    if long.len() - short.len() > 1 {
+        return false;
+    }
+    let same = short.bytes().zip(long.bytes()).take_while(|(x, y)| x == y).count();
+    let rest = &long.as_bytes()[same..];
+    let (short_rest, skip) = (&short.as_bytes()[same..], usize::from(short.len() == long.len()));
+    rest.get(1..) == short_rest.get(skip..)
+}
+
 /// Letters and digits only, lower case.
 fn normal_form(name: &str) -> String {
-    let name = name.strip_prefix("functions.").unwrap_or(name);
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 

@@ -69,7 +69,7 @@ impl Search<'_> {
             _ => {
                 let end = name_end(self.bytes, at);
                 if end == at {
-                    return at + 1;
+                    return at + self.text[at..].chars().next().map_or(1, char::len_utf8);
                 }
                 self.name(at, end).unwrap_or(end)
             }
@@ -157,12 +157,18 @@ impl Search<'_> {
             return self.react(start, end + 1);
         }
         let plain = word.replace('\\', "");
-        let known = !self.catalogue.is_empty() && self.catalogue.find(&plain).is_some();
+        let call = matches!(self.bytes.get(end), Some(b'(' | b' '));
+        let known = !self.catalogue.is_empty()
+            && if call { self.catalogue.find_like(&plain) } else { self.catalogue.find(&plain) }.is_some();
         let mut next = end;
         while matches!(self.bytes.get(next), Some(b' ')) {
             next += 1;
         }
         if self.bytes.get(next) == Some(&b'(') {
+            let defined = ["def ", "function ", "class "].iter().any(|d| self.text[..start].ends_with(d));
+            if defined {
+                return None;
+            }
             if known || self.catalogue.is_empty() && next == end && self.begins_line(start) {
                 return self.value(start);
             }

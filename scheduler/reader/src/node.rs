@@ -38,12 +38,14 @@ pub(crate) struct CallNode {
 pub(crate) enum Text {
     Slice(Span),
     Own(Box<str>),
+    /// Without quotes: text only for want of a better reading.
+    Word(Span),
 }
 
 impl Text {
     pub(crate) fn of<'a>(&'a self, source: &'a str) -> &'a str {
         match self {
-            Self::Slice(span) => span.of(source),
+            Self::Slice(span) | Self::Word(span) => span.of(source),
             Self::Own(text) => text,
         }
     }

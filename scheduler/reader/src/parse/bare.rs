@@ -41,7 +41,7 @@ impl Parser<'_> {
         let kind = if formula { EditKind::ExpressionQuoted } else { EditKind::ValueQuoted };
         self.s.edits.guessed(kind, span, word, word);
         let text = word.strip_suffix(['"', '\'']).filter(|w| !w.contains(['"', '\''])).unwrap_or(word);
-        let text = Text::Slice(Span::new(span.start, span.start + text.len()));
+        let text = Text::Word(Span::new(span.start, span.start + text.len()));
         self.put(node(Kind::Text(text)))
     }
 
@@ -83,6 +83,7 @@ impl Parser<'_> {
                     || name > at && sign == Some(b':')
                     || self.bytes.get(at).is_none_or(|c| is_closer(*c) || *c == b'{')
             }
+            Some(Open::Call) if self.s.stack.last().is_some_and(|f| f.key.is_none()) => true,
             Some(Open::Call) => {
                 let word = name > at && !matches!(sign, Some(b'=' | b'('));
                 !word

@@ -183,6 +183,12 @@ impl Parser<'_> {
         let quote = self.quote_at(at).is_some();
         let name = self.name_end(at);
         let sign = self.bytes.get(self.blank_end(name)).copied();
+        let quoted = self.s.stack.last_mut().is_some_and(|f| std::mem::take(&mut f.quoted));
+        if quoted && quote && !self.last_is_text() {
+            self.s.edits.guessed(EditKind::TextDropped, Span::new(at, at + 1), &self.src[at..=at], "");
+            self.s.pos += 1;
+            return Ok(());
+        }
         let begins = match open {
             Open::Map => self.is_key_at(at) || name > at && sign == Some(b':'),
             Open::List(_) => {
@@ -225,11 +231,57 @@ impl Parser<'_> {
             b'*' | b'/' | b'+' | b'-' | b'%' | b'^' | b'.' | b'[' | b'|' | b'&' | b'<' | b'>' | b'=' | b'!' | b'?'
             | b'(' => {
                 let call = self.last_value().is_some_and(|v| v.call().is_some());
-                if call && matches!(open, Open::List(_)) { self.drop_junk() } else { self.formula() }
+                let behind = self.blank_end(at + 1);
+                let next = self.name_end(behind);
+                if !call || !matches!(open, Open::List(_)) {
+                    self.formula()
+                } else if matches!(c, b'+' | b'-' | b'*' | b'/') && next > behind && self.bytes.get(next) == Some(&b'(')
+                {
+                    self.operator_as_comma()
+                } else {
+                    self.drop_junk()
+                }
             }
             _ if name > at && !self.last_value().is_some_and(|v| v.is_container()) => self.formula(),
             _ => self.drop_junk(),
         }
+    }
+
+    /// `f(a=1) + g(b=2)` in a list: two calls. Nothing here computes the sum.
+    fn operator_as_comma(&mut self) -> Step {
+        let at = self.s.pos;
+        self.s.edits.guessed(EditKind::TextDropped, Span::new(at, at + 1), &self.src[at..=at], ",");
+        self.s.pos += 1;
+        if let Some(top) = self.s.stack.last_mut() {
+            top.want = Want::Item;
+            top.commas += 1;
+        }
+        Ok(())
+    }
+
+    /// A quote before the name of a call, `'f(a='x')'`: the call counts, and the quotes around it are left out.
+    pub(super) fn call_in_quotes(&mut self) -> bool {
+        let at = self.s.pos;
+        let name = self.name_end(at + 1);
+        if !self.s.mend || name < at + 3 || self.bytes.get(name) != Some(&b'(') {
+            return false;
+        }
+        let inside = &self.bytes[name..(name + 200).min(self.bytes.len())];
+        let q = self.bytes[at];
+        // Only when the quote also stands inside the brackets; else it is a string like any other.
+        let close = inside.iter().position(|b| *b == b')').unwrap_or(inside.len());
+        if !inside[..close].contains(&q) && self.src[name..].trim_end().len() > close + 2 {
+            return false;
+        }
+        self.s.edits.guessed(EditKind::TextDropped, Span::new(at, at + 1), &self.src[at..=at], "");
+        self.s.pos += 1;
+        if let Some(top) = self.s.stack.last_mut() {
+            top.quoted = true;
+            if top.open == Open::Map {
+                top.open = Open::List(b'{');
+            }
+        }
+        true
     }
 
     fn last_is_text_before_call(&mut self, c: u8) -> bool {

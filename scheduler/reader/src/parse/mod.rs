@@ -62,6 +62,8 @@ pub(crate) struct Frame {
     key: Option<(Text, Span)>,
     name: Option<Text>,
     commas: usize,
+    /// Whether the item being read began with a quote that was left out.
+    quoted: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +142,17 @@ impl State {
 
 impl Frame {
     fn new(open: Open, start: usize) -> Self {
-        Self { open, start, want: Want::First, items: Vec::new(), pairs: Vec::new(), key: None, name: None, commas: 0 }
+        Self {
+            open,
+            start,
+            want: Want::First,
+            items: Vec::new(),
+            pairs: Vec::new(),
+            key: None,
+            name: None,
+            commas: 0,
+            quoted: false,
+        }
     }
 
     fn into_kind(self) -> Kind {
@@ -250,6 +262,12 @@ impl<'a> Parser<'a> {
 
     fn key(&mut self, c: u8) -> Step {
         let start = self.s.pos;
+        if matches!(c, b'"' | b'\'')
+            && self.s.stack.last().is_some_and(|f| f.want == Want::First)
+            && self.call_in_quotes()
+        {
+            return Ok(());
+        }
         if let Some(quote) = self.quote_at(start) {
             let (text, end) = self.string(quote, quote::Place::Key)?;
             return self.keyed(text, Span::new(start, end));
@@ -329,6 +347,7 @@ impl<'a> Parser<'a> {
             b'[' => self.open(Open::List(b'[')),
             b'(' if !self.s.stack.is_empty() => self.open(Open::List(b'(')),
             b'"' | b'\'' | b'`' | 0xe2 | 0xc2 => match self.quote_at(start) {
+                Some(_) if matches!(c, b'"' | b'\'') && self.in_list() && self.call_in_quotes() => Ok(()),
                 Some(quote) => {
                     let place = self.place_of_value();
                     let (text, end) = self.string(quote, place)?;
@@ -430,6 +449,10 @@ impl<'a> Parser<'a> {
                 (item, pair) => item.or(pair.map(|(_, v)| v)),
             },
         }
+    }
+
+    fn in_list(&self) -> bool {
+        self.s.stack.last().is_some_and(|f| matches!(f.open, Open::List(_)))
     }
 
     fn last_is_text(&mut self) -> bool {

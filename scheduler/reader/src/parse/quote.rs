@@ -208,7 +208,8 @@ impl Parser<'_> {
     /// Whether a key with its colon stands between two quotes, so that the second belongs to another string.
     fn holds_key(&self, weak: usize, strong: usize) -> bool {
         let between = &self.bytes[weak + 1..strong];
-        between.windows(2).any(|w| matches!(w, [b'"' | b'\'', b':'])) || between.contains(&b'\n')
+        let keys = |w: &[u8]| matches!(w, [b'"' | b'\'', b':'] | [b'=', b'"' | b'\'']);
+        between.windows(2).any(keys) || between.contains(&b'\n')
     }
 
     fn look(&mut self, place: Place, after: usize) -> Result<Look, Stop> {
@@ -307,8 +308,7 @@ impl Parser<'_> {
                     Look::Weak
                 }
             }
-            Some(b'{' | b'[' | b'"' | b'\'' | b'.' | b']' | b'}' | b')') => Look::Weak,
-            Some(_) => Look::No,
+            Some(_) => Look::Weak,
         }
     }
 
@@ -325,8 +325,23 @@ impl Parser<'_> {
                 let follows = self.bytes.get(stop + 1).is_some_and(|c| !c.is_ascii_whitespace());
                 (follows && matches!(next, b']' | b')')).then_some(comma)
             }
-            Place::Key | Place::Argument => None,
+            Place::Argument => {
+                // An argument that opens here says that the one before it has ended.
+                let name = self.bytes[body..stop].strip_suffix(b"=")?;
+                name.last().filter(|c| c.is_ascii_alphanumeric() || **c == b'_')?;
+                (body..stop)
+                    .find(|n| self.bytes[*n] == b',' && self.opens_argument(*n + 1))
+                    .map(|n| if n > body && self.bytes[n - 1] == b')' { n - 1 } else { n })
+            }
+            Place::Key => None,
         }
+    }
+
+    /// Whether `name=` or `name(` stands at `at`.
+    fn opens_argument(&self, at: usize) -> bool {
+        let at = self.blank_end(at);
+        let name = self.name_end(at);
+        name > at && matches!(self.bytes.get(name), Some(b'=' | b'('))
     }
 
     /// Whether a quoted key and its colon stand at `at`.
