@@ -38,16 +38,19 @@ struct Search<'a> {
     finds: Finds,
     block: usize,
     in_fence: bool,
+    /// The first byte that is not blank.
+    first: usize,
     /// Bytes that may still be tried.
     fuel: usize,
 }
 
 /// Finds every value.
 pub(crate) fn find(text: &str, catalogue: &Catalogue, limits: &Limits) -> Finds {
-    let fuel = 12 * text.len() + 4096;
+    let fuel = 8 * text.len() + 4096;
     let bytes = text.as_bytes();
+    let first = text.len() - text.trim_start().len();
     let mut search =
-        Search { text, bytes, catalogue, limits, finds: Finds::default(), block: 0, in_fence: false, fuel };
+        Search { text, bytes, catalogue, limits, finds: Finds::default(), block: 0, in_fence: false, first, fuel };
     let mut at = 0;
     while at < bytes.len() {
         if search.fuel == 0 || search.finds.values.len() >= limits.values_max {
@@ -99,8 +102,10 @@ impl Search<'_> {
     fn value(&mut self, at: usize) -> Option<usize> {
         let (node, edits) = self.parse(at)?;
         let end = node.span.end;
+        // A bracket with nothing complete behind it may have been a word's; what follows is looked at all the same.
+        let bare = !node.whole && !has_substance(&node) && self.text[at..].len() > 2;
         self.keep(node, edits);
-        Some(end)
+        (!bare).then_some(end)
     }
 
     fn keep(&mut self, node: Node, edits: Edits) {
@@ -112,12 +117,13 @@ impl Search<'_> {
     fn parse(&mut self, at: usize) -> Option<(Node, Edits)> {
         let (stop, state) = plain(self.text, State::new(at, false, self.limits), self.limits);
         self.spend(state.pos - at);
+        let plainly = stop == Stop::End;
         let (stop, state) = match stop {
             Stop::Wrong(_) => {
                 let mut parser = Parser::new(self.text, State::new(at, true, self.limits));
                 let stop = parser.run();
                 let state = parser.into_state();
-                self.spend(4 * (state.pos - at));
+                self.spend(4 * (state.pos - at) + state.burned());
                 (stop, state)
             }
             Stop::Done | Stop::End | Stop::Deep | Stop::Broken => (stop, state),
@@ -130,9 +136,8 @@ impl Search<'_> {
             }
             Stop::End => {
                 let edits = state.edits.clone();
-                let first = self.text[..at].trim().is_empty();
                 let node = state.partial(self.text.len())?;
-                (first || has_substance(&node)).then_some((node, edits))
+                (plainly || self.first == at || has_substance(&node)).then_some((node, edits))
             }
             Stop::Deep => {
                 self.finds.too_deep = true;

@@ -18,6 +18,7 @@ mod read;
 mod reading;
 mod shape;
 mod span;
+mod stream;
 mod tag;
 
 pub use calls::calls;
@@ -27,3 +28,4 @@ pub use limits::Limits;
 pub use read::read;
 pub use reading::{Call, CallReading, Item, Other, Reading, Reason, Verdict};
 pub use span::Span;
+pub use stream::{Ended, Ending, Stream};

@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(of("0x1f"), Some(("31".to_owned(), false, true)));
         assert_eq!(of("-0"), Some(("-0.0".to_owned(), true, true)));
         assert_eq!(of("18446744073709551615"), Some(("18446744073709551615".to_owned(), true, true)));
-        assert_eq!(of("123456789012345678901"), Some(("1.2345678901234568e20".to_owned(), true, false)));
+        assert_eq!(of("123456789012345678901"), Some(("1.2345678901234568e+20".to_owned(), true, false)));
     }
 
     #[test]

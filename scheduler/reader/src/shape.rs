@@ -80,6 +80,11 @@ fn list<'a>(node: &'a Node, source: &str, depth: usize) -> Option<&'a [Node]> {
     })
 }
 
+/// Whether plans keep their steps under this key.
+pub(crate) fn is_list_key(key: &str) -> bool {
+    LISTS.iter().any(|known| key.eq_ignore_ascii_case(known))
+}
+
 /// Whether a value looks like one step or one call.
 pub(crate) fn is_step(node: &Node, source: &str) -> bool {
     match &node.kind {

@@ -6,6 +6,9 @@ use crate::edit::EditKind;
 use crate::node::{Kind, Node, Text};
 use crate::span::Span;
 
+/// Longer values without quotes, or formulas, are no values. Bytes.
+const LENGTH_MAX: usize = 2000;
+
 impl Parser<'_> {
     /// Takes what stands at `pos` up to the next delimiter as one value.
     pub(super) fn bare(&mut self) -> Step {
@@ -59,6 +62,9 @@ impl Parser<'_> {
         }
         while let Some(&c) = self.bytes.get(at) {
             self.burn(1)?;
+            if at - start > LENGTH_MAX {
+                return Err(Stop::Broken);
+            }
             match c {
                 b'(' | b'[' | b'{' => depth += 1,
                 _ if is_closer(c) && depth > 0 => depth -= 1,
@@ -145,6 +151,9 @@ impl Parser<'_> {
         let mut at = start;
         while let Some(&c) = self.bytes.get(at) {
             self.burn(1)?;
+            if at - start > LENGTH_MAX {
+                return Err(Stop::Broken);
+            }
             match c {
                 b'(' | b'[' | b'{' => depth += 1,
                 _ if is_closer(c) && depth > 0 => depth -= 1,

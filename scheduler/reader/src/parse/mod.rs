@@ -15,6 +15,7 @@ use crate::edit::{EditKind, Edits};
 use crate::escape::{Dialect, Met};
 use crate::limits::Limits;
 use crate::node::{CallNode, Kind, Node, Text};
+use crate::shape;
 use crate::span::Span;
 
 /// Why the parser stopped.
@@ -50,6 +51,7 @@ pub(crate) struct State {
     dropped: usize,
     /// Bytes of lookahead left before the text counts as broken; keeps the time linear.
     fuel: usize,
+    filled: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -110,7 +112,13 @@ impl State {
             guesses_max: limits.guesses_max,
             dropped: 0,
             fuel: usize::MAX,
+            filled: usize::MAX,
         }
+    }
+
+    /// Bytes that were looked at ahead.
+    pub(crate) fn burned(&self) -> usize {
+        self.filled - self.fuel
     }
 
     pub(crate) fn python(mut self) -> Self {
@@ -155,6 +163,11 @@ impl Frame {
         }
     }
 
+    /// Whether the value being read stands under a key where plans keep their steps.
+    pub(crate) fn is_at_list(&self, source: &str) -> bool {
+        self.key.as_ref().is_some_and(|(key, _)| shape::is_list_key(key.of(source)))
+    }
+
     fn into_kind(self) -> Kind {
         match self.open {
             Open::List(_) => Kind::List(self.items),
@@ -180,7 +193,8 @@ impl<'a> Parser<'a> {
     pub(crate) fn new(src: &'a str, state: State) -> Self {
         let mut parser = Self { src, bytes: src.as_bytes(), s: state };
         if parser.s.mend && parser.s.fuel == usize::MAX {
-            parser.s.fuel = 8 * (src.len() - parser.s.pos.min(src.len())) + 4096;
+            parser.s.fuel = 4 * (src.len() - parser.s.pos.min(src.len())) + 4096;
+            parser.s.filled = parser.s.fuel;
         }
         parser
     }

@@ -148,7 +148,10 @@ impl Parser<'_> {
             let after = stop + quote.close_len(self.bytes, stop);
             match self.look(place, after)? {
                 Look::Strong => {
-                    let end = weak.filter(|w| self.holds_key(*w, stop)).unwrap_or(stop);
+                    let other = |w: &usize| {
+                        self.holds_key(*w, stop) || place == Place::Key && self.bytes[*w..stop].contains(&b',')
+                    };
+                    let end = weak.filter(other).unwrap_or(stop);
                     self.note_inner(&inner, end);
                     return Ok(Close::At(end));
                 }
@@ -180,7 +183,8 @@ impl Parser<'_> {
             return None;
         }
         let last = *inner.last()?;
-        let rest = self.src[last + 1..].trim_end();
+        let after = self.src[last..].chars().next().map_or(last, |c| last + c.len_utf8());
+        let rest = self.src[after..].trim_end();
         let brackets = rest.trim_end_matches(['}', ']', ')', ' ', '\n']);
         if brackets.len() < rest.len()
             && brackets.len() <= 4
@@ -222,10 +226,13 @@ impl Parser<'_> {
         if self.bytes[at..].starts_with(b"```") {
             return Ok(Look::Strong);
         }
+        if place != Place::Key && c == b'+' && self.quote_at(self.blank_end(at + 1)).is_some() {
+            return Ok(Look::Strong);
+        }
         Ok(match place {
             Place::Key => match c {
                 b':' => Look::Strong,
-                b'=' | b'}' | b',' => Look::Weak,
+                b'=' | b'}' | b',' | b'{' | b'[' | b'"' | b'\'' | b'0'..=b'9' => Look::Weak,
                 _ => Look::No,
             },
             Place::Value => match c {
@@ -315,10 +322,11 @@ impl Parser<'_> {
     /// A quote that opens the next string although the last one never closed: `'Washington D.C., 'Atlanta'`.
     fn missing_quote(&self, place: Place, body: usize, stop: usize) -> Option<usize> {
         let before = self.bytes[body..stop].strip_suffix(b" ").unwrap_or(&self.bytes[body..stop]);
-        let comma = body + before.len().checked_sub(1).filter(|n| before[*n] == b',')?;
+        let comma = before.len().checked_sub(1).filter(|n| before[*n] == b',').map(|n| body + n);
         match place {
-            Place::Value => self.is_key_at(stop).then_some(comma),
+            Place::Value => comma.filter(|_| self.is_key_at(stop)),
             Place::Item => {
+                let comma = comma?;
                 let q = self.bytes[stop];
                 let end = stop + 1 + self.bytes[stop + 1..].iter().take(KEY_MAX).position(|b| *b == q)?;
                 let next = self.bytes.get(self.blank_end(end + 1))?;
