@@ -1,1 +1,31 @@
 //! Reads what models write: JSON, Python literals, calls, prose around them, and says what it had to mend.
+//!
+//! Nothing is invented, no cut argument is completed, and no change is silent: see [`Edit`] and [`Verdict`].
+
+mod arguments;
+mod arithmetic;
+mod calls;
+mod catalogue;
+mod edit;
+mod escape;
+mod find;
+mod limits;
+mod lines;
+mod node;
+mod number;
+mod parse;
+mod read;
+mod reading;
+mod shape;
+mod span;
+mod stream;
+mod tag;
+
+pub use calls::calls;
+pub use catalogue::{Action, Catalogue, Kind, Parameter};
+pub use edit::{Edit, EditKind};
+pub use limits::Limits;
+pub use read::read;
+pub use reading::{Call, CallReading, Item, Other, Reading, Reason, Verdict};
+pub use span::Span;
+pub use stream::{Ended, Ending, Stream};

@@ -1,0 +1,199 @@
+//! The actions a text may speak of, and how their names are recognised.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// The actions a model was offered. Empty: any name goes.
+#[derive(Clone, Debug, Default)]
+pub struct Catalogue {
+    actions: Vec<Action>,
+    exact: BTreeMap<String, usize>,
+    /// Normal form to action; `None` when several share it.
+    normal: BTreeMap<String, Option<usize>>,
+    /// Normal form of what stands behind the last dot to action; `None` when several share it.
+    tails: BTreeMap<String, Option<usize>>,
+}
+
+/// One action: its name, and its parameters in the order of its schema.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Action {
+    pub name: String,
+    pub parameters: Vec<Parameter>,
+    /// Whether nothing is known about its parameters.
+    pub open: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameter {
+    pub name: String,
+    pub kind: Kind,
+    pub required: bool,
+}
+
+/// What a parameter holds, as far as its schema says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Any,
+    Text,
+    Integer,
+    Number,
+    Boolean,
+    List,
+    Table,
+}
+
+impl Catalogue {
+    #[must_use]
+    pub fn new(actions: Vec<Action>) -> Self {
+        let mut exact = BTreeMap::new();
+        let mut normal: BTreeMap<String, Option<usize>> = BTreeMap::new();
+        let mut tails: BTreeMap<String, Option<usize>> = BTreeMap::new();
+        for (n, action) in actions.iter().enumerate() {
+            exact.entry(action.name.clone()).or_insert(n);
+            normal.entry(normal_form(&action.name)).and_modify(|known| *known = None).or_insert(Some(n));
+            tails.entry(tail(&action.name)).and_modify(|known| *known = None).or_insert(Some(n));
+        }
+        Self { actions, exact, normal, tails }
+    }
+
+    /// From names and the JSON Schemas of their inputs (`{"type": "object", "properties": …, "required": …}`).
+    #[must_use]
+    pub fn from_schemas<'a>(actions: impl IntoIterator<Item = (&'a str, Option<&'a Value>)>) -> Self {
+        Self::new(actions.into_iter().map(|(name, schema)| Action::from_schema(name, schema)).collect())
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.actions.is_empty()
+    }
+
+    #[must_use]
+    pub fn actions(&self) -> &[Action] {
+        &self.actions
+    }
+
+    /// The action of this name: as written; else with case, `.`, `_`, `-` and a leading `functions.` set aside, when
+    /// that leaves only one.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&Action> {
+        let n = self.place(name)?;
+        self.actions.get(n)
+    }
+
+    /// As [`Self::find`]; else the only action whose name ends in this one behind a dot, or differs in one letter.
+    #[must_use]
+    pub fn find_like(&self, name: &str) -> Option<&Action> {
+        if let Some(action) = self.find(name) {
+            return Some(action);
+        }
+        if name.len() < NAME_MIN || name.len() > NAME_MAX {
+            return None;
+        }
+        if let Some(n) = self.tails.get(&tail(name)).copied().flatten() {
+            return self.actions.get(n);
+        }
+        if self.actions.len() > SPELLED_MAX {
+            return None;
+        }
+        let form = normal_form(name);
+        let mut similar = self.normal.iter().filter(|(theirs, _)| one_apart(theirs, &form));
+        let n = similar.next().filter(|_| similar.next().is_none()).and_then(|(_, n)| *n)?;
+        self.actions.get(n)
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        self.exact.get(name).copied().or_else(|| {
+            self.normal.get(&normal_form(name)).copied().flatten().or_else(|| {
+                // `default_api.f`, `functions.f`: a module in front of the name.
+                let (_, rest) = name.split_once('.')?;
+                self.exact.get(rest).copied().or_else(|| self.normal.get(&normal_form(rest)).copied().flatten())
+            })
+        })
+    }
+}
+
+impl Action {
+    #[must_use]
+    pub fn from_schema(name: &str, schema: Option<&Value>) -> Self {
+        let properties = schema.and_then(|s| s.get("properties")).and_then(Value::as_object);
+        let required: Vec<&str> = schema
+            .and_then(|s| s.get("required"))
+            .and_then(Value::as_array)
+            .map(|names| names.iter().filter_map(Value::as_str).collect())
+            .unwrap_or_default();
+        let parameters = properties
+            .into_iter()
+            .flatten()
+            .map(|(key, of)| Parameter {
+                name: key.clone(),
+                kind: Kind::of(of),
+                required: required.contains(&key.as_str()),
+            })
+            .collect();
+        Self { name: name.to_owned(), parameters, open: properties.is_none() }
+    }
+
+    #[must_use]
+    pub fn parameter(&self, name: &str) -> Option<&Parameter> {
+        self.parameters.iter().find(|p| p.name == name)
+    }
+}
+
+impl Kind {
+    fn of(schema: &Value) -> Self {
+        match schema.get("type").and_then(Value::as_str).unwrap_or_default() {
+            "string" | "str" => Self::Text,
+            "integer" | "int" | "long" => Self::Integer,
+            "number" | "float" | "double" => Self::Number,
+            "boolean" | "bool" => Self::Boolean,
+            "array" | "list" | "tuple" => Self::List,
+            "object" | "dict" => Self::Table,
+            _ => Self::Any,
+        }
+    }
+}
+
+/// Names shorter or longer than this are taken as written. Bytes.
+const NAME_MIN: usize = 8;
+const NAME_MAX: usize = 100;
+
+/// In larger catalogues no name is taken for one that is spelled differently.
+const SPELLED_MAX: usize = 64;
+
+fn tail(name: &str) -> String {
+    normal_form(name.rsplit('.').next().unwrap_or(name))
+}
+
+/// Whether two names differ in one letter, or one letter is missing.
+fn one_apart(a: &str, b: &str) -> bool {
+    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    if long.len() - short.len() > 1 {
+        return false;
+    }
+    let same = short.bytes().zip(long.bytes()).take_while(|(x, y)| x == y).count();
+    let rest = &long.as_bytes()[same..];
+    let (short_rest, skip) = (&short.as_bytes()[same..], usize::from(short.len() == long.len()));
+    rest.get(1..) == short_rest.get(skip..)
+}
+
+/// Letters and digits only, lower case.
+fn normal_form(name: &str) -> String {
+    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_found_in_other_spellings_unless_two_share_it() {
+        let open = |name: &str| Action::from_schema(name, None);
+        let catalogue = Catalogue::new(vec![open("math.gcd"), open("a_b"), open("a.b")]);
+        assert_eq!(catalogue.find("math_gcd").map(|a| a.name.as_str()), Some("math.gcd"));
+        assert_eq!(catalogue.find("functions.math_gcd").map(|a| a.name.as_str()), Some("math.gcd"));
+        assert_eq!(catalogue.find("default_api.math.gcd").map(|a| a.name.as_str()), Some("math.gcd"));
+        assert_eq!(catalogue.find("a.b").map(|a| a.name.as_str()), Some("a.b"));
+        assert_eq!(catalogue.find("A-B"), None);
+    }
+}

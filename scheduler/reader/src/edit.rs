@@ -1,0 +1,142 @@
+//! What was changed to read a text, and where.
+
+use serde::{Deserialize, Serialize};
+
+use crate::span::Span;
+
+/// One change between what was written and what was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edit {
+    pub kind: EditKind,
+    /// Where, in bytes of the text; the first place when the edit stands for several.
+    pub at: Span,
+    /// What was written there; long stretches are cut to 120 bytes, ending in `…`.
+    pub was: String,
+    /// What it was read as; empty when it was dropped.
+    pub became: String,
+    /// In how many places. Only edits that keep the meaning are counted together.
+    pub places: u32,
+}
+
+/// The kinds of edit. Those up to [`EditKind::Named`] are another spelling of the same value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EditKind {
+    /// Text around the value was left out.
+    ProseDropped,
+    /// A code fence, or a tag around the value, was left out.
+    FenceDropped,
+    /// A string in other quotes than `"`.
+    QuotesChanged,
+    /// `True`, `None`, …
+    ConstantRespelled,
+    /// `1_000`, `0x1f`, `.5`, `+1`, …
+    NumberRespelled,
+    /// Neighbouring strings that Python joins.
+    StringsJoined,
+    /// An escape that JSON does not have, or a raw control character in a string.
+    EscapeRespelled,
+    /// `(1, 2)` or `{1, 2}`.
+    ListRespelled,
+    TrailingCommaDropped,
+    CommentDropped,
+    /// A key without quotes.
+    KeyQuoted,
+    /// `f(a=1)` as a name with arguments.
+    CallRead,
+    /// Several values as one list.
+    ValuesListed,
+    /// A list in prose (numbered, dashed) as a list of steps.
+    LinesListed,
+    /// A string that holds JSON or a call was read as what it holds.
+    Unwrapped,
+    /// Arguments by position got the names of the schema, in its order; or a call's only argument is the table of them.
+    Named,
+
+    /// A quote inside a string, taken as text.
+    QuoteEscaped,
+    /// A quote that was missing.
+    QuoteAdded,
+    CommaAdded,
+    ColonAdded,
+    BracketAdded,
+    BracketDropped,
+    BracketChanged,
+    /// Text that fits nowhere was left out.
+    TextDropped,
+    /// A key without a value was left out.
+    KeyDropped,
+    /// A value without quotes was taken as text.
+    ValueQuoted,
+    /// Arithmetic on written numbers was computed.
+    ExpressionComputed,
+    /// An expression was taken as text; nothing was computed.
+    ExpressionQuoted,
+    /// A key twice in one object; the last one counts, as in JSON.
+    DuplicateDropped,
+    /// A number that no JSON reader here can hold exactly.
+    NumberRounded,
+    /// A name was taken for one of the catalogue.
+    NameMatched,
+    /// A value was taken for the type the schema declares.
+    TypeCoerced,
+}
+
+impl EditKind {
+    /// Whether what was read says the same as what was written, in another notation. The others are guesses.
+    #[must_use]
+    pub fn keeps_meaning(self) -> bool {
+        self <= Self::Named
+    }
+}
+
+const SHOWN_MAX: usize = 120;
+
+/// Edits as they come up.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Edits {
+    pub(crate) list: Vec<Edit>,
+    pub(crate) guesses: usize,
+}
+
+impl Edits {
+    /// Notes another spelling; all of a kind are one edit.
+    pub(crate) fn respelled(&mut self, kind: EditKind, at: Span, was: &str, became: &str) {
+        if let Some(edit) = self.list.iter_mut().rev().find(|e| e.kind == kind) {
+            edit.places = edit.places.saturating_add(1);
+            return;
+        }
+        self.push(kind, at, was, became);
+    }
+
+    /// Notes a guess.
+    pub(crate) fn guessed(&mut self, kind: EditKind, at: Span, was: &str, became: &str) {
+        self.guesses += 1;
+        self.push(kind, at, was, became);
+    }
+
+    pub(crate) fn extend(&mut self, others: Self) {
+        self.guesses += others.guesses;
+        for edit in others.list {
+            match self.list.iter_mut().find(|e| e.kind == edit.kind && e.kind.keeps_meaning()) {
+                Some(known) => known.places = known.places.saturating_add(edit.places),
+                None => self.list.push(edit),
+            }
+        }
+    }
+
+    fn push(&mut self, kind: EditKind, at: Span, was: &str, became: &str) {
+        self.list.push(Edit { kind, at, was: shown(was), became: shown(became), places: 1 });
+    }
+}
+
+fn shown(text: &str) -> String {
+    if text.len() <= SHOWN_MAX {
+        return text.to_owned();
+    }
+    let mut end = SHOWN_MAX;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &text[..end])
+}

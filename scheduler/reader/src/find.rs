@@ -1,0 +1,282 @@
+//! Finds the values in a text: each place where a list, a table or a call begins is tried.
+
+use crate::catalogue::Catalogue;
+use crate::edit::{EditKind, Edits};
+use crate::escape::Dialect;
+use crate::limits::Limits;
+use crate::node::{CallNode, Kind, Node, Text};
+use crate::parse::{Parser, State, Stop, name_end};
+use crate::span::Span;
+use crate::tag;
+
+/// A value that was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) node: Node,
+    pub(crate) edits: Edits,
+    /// Which fenced block it stands in, counted from 1; 0 outside of all.
+    pub(crate) block: usize,
+}
+
+/// All that was found in a text.
+#[derive(Debug, Default)]
+pub(crate) struct Finds {
+    pub(crate) values: Vec<Found>,
+    /// Where the fences stand.
+    pub(crate) fences: Vec<Span>,
+    pub(crate) too_deep: bool,
+    pub(crate) too_broken: bool,
+    /// Where the search was given up.
+    pub(crate) unread: Option<usize>,
+}
+
+struct Search<'a> {
+    text: &'a str,
+    bytes: &'a [u8],
+    catalogue: &'a Catalogue,
+    limits: &'a Limits,
+    finds: Finds,
+    block: usize,
+    in_fence: bool,
+    /// The first byte that is not blank.
+    first: usize,
+    /// Bytes that may still be tried.
+    fuel: usize,
+}
+
+/// Finds every value.
+pub(crate) fn find(text: &str, catalogue: &Catalogue, limits: &Limits) -> Finds {
+    let fuel = 8 * text.len() + 4096;
+    let bytes = text.as_bytes();
+    let first = text.len() - text.trim_start().len();
+    let mut search =
+        Search { text, bytes, catalogue, limits, finds: Finds::default(), block: 0, in_fence: false, first, fuel };
+    let mut at = 0;
+    while at < bytes.len() {
+        if search.fuel == 0 || search.finds.values.len() >= limits.values_max {
+            search.finds.unread = Some(at);
+            break;
+        }
+        at = search.look(at);
+    }
+    search.finds
+}
+
+impl Search<'_> {
+    /// Looks at what begins at `at`, and says where to look next.
+    fn look(&mut self, at: usize) -> usize {
+        match self.bytes[at] {
+            b'{' | b'[' => self.value(at).unwrap_or(at + 1),
+            b'`' if self.bytes[at..].starts_with(b"```") => self.fence(at),
+            b'<' => self.tag(at).unwrap_or(at + 1),
+            _ => {
+                let end = name_end(self.bytes, at);
+                if end == at {
+                    return at + self.text[at..].chars().next().map_or(1, char::len_utf8);
+                }
+                self.name(at, end).unwrap_or(end)
+            }
+        }
+    }
+
+    fn fence(&mut self, at: usize) -> usize {
+        let ticks = self.bytes[at..].iter().take_while(|b| **b == b'`').count();
+        let mut end = at + ticks;
+        self.in_fence = !self.in_fence;
+        if self.in_fence {
+            self.block += 1;
+            let label = self.bytes[end..].iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
+            // A label stands alone on its line; a call right behind the fence is none.
+            if matches!(self.bytes.get(end + label), None | Some(b'\n' | b'\r' | b' ' | b'{' | b'[')) {
+                let name = &self.text[end..end + label];
+                if self.catalogue.is_empty() || self.catalogue.find(name).is_none() {
+                    end += label;
+                }
+            }
+        }
+        self.finds.fences.push(Span::new(at, end));
+        end
+    }
+
+    /// Tries to read a value at `at`; where it ends.
+    fn value(&mut self, at: usize) -> Option<usize> {
+        let (node, edits) = self.parse(at)?;
+        let end = node.span.end;
+        // A bracket with nothing complete behind it may have been a word's; what follows is looked at all the same.
+        let bare = !node.whole && !has_substance(&node) && self.text[at..].len() > 2;
+        self.keep(node, edits);
+        (!bare).then_some(end)
+    }
+
+    fn keep(&mut self, node: Node, edits: Edits) {
+        let block = if self.in_fence { self.block } else { 0 };
+        self.finds.values.push(Found { node, edits, block });
+    }
+
+    /// Reads the value at `at` plainly, else mending.
+    fn parse(&mut self, at: usize) -> Option<(Node, Edits)> {
+        let (stop, state) = plain(self.text, State::new(at, false, self.limits), self.limits);
+        self.spend(state.pos - at);
+        let plainly = stop == Stop::End;
+        let (stop, state) = match stop {
+            Stop::Wrong(_) => {
+                let mut parser = Parser::new(self.text, State::new(at, true, self.limits));
+                let stop = parser.run();
+                let state = parser.into_state();
+                self.spend(4 * (state.pos - at) + state.burned());
+                (stop, state)
+            }
+            Stop::Done | Stop::End | Stop::Deep | Stop::Broken => (stop, state),
+        };
+        match stop {
+            Stop::Done => {
+                let edits = state.edits;
+                let node = state.root?;
+                (edits.guesses == 0 || has_substance(&node)).then_some((node, edits))
+            }
+            Stop::End => {
+                let edits = state.edits.clone();
+                let node = state.partial(self.text.len())?;
+                (plainly || self.first == at || has_substance(&node)).then_some((node, edits))
+            }
+            Stop::Deep => {
+                self.finds.too_deep = true;
+                None
+            }
+            Stop::Broken => {
+                self.finds.too_broken = true;
+                None
+            }
+            Stop::Wrong(_) => None,
+        }
+    }
+
+    fn spend(&mut self, bytes: usize) {
+        self.fuel = self.fuel.saturating_sub(bytes + 16);
+    }
+
+    /// A name: a call, or the name of one whose arguments follow as a table.
+    fn name(&mut self, start: usize, end: usize) -> Option<usize> {
+        let word = &self.text[start..end];
+        if word == "Action" && self.bytes.get(end) == Some(&b':') {
+            return self.react(start, end + 1);
+        }
+        let plain = word.replace('\\', "");
+        let call = matches!(self.bytes.get(end), Some(b'(' | b' '));
+        let known = !self.catalogue.is_empty()
+            && if call { self.catalogue.find_like(&plain) } else { self.catalogue.find(&plain) }.is_some();
+        let mut next = end;
+        while matches!(self.bytes.get(next), Some(b' ')) {
+            next += 1;
+        }
+        if self.bytes.get(next) == Some(&b'(') {
+            let defined = ["def ", "function ", "class "].iter().any(|d| self.text[..start].ends_with(d));
+            if defined {
+                return None;
+            }
+            if known || self.catalogue.is_empty() && next == end && self.begins_line(start) {
+                return self.value(start);
+            }
+            return None;
+        }
+        if !known {
+            return None;
+        }
+        self.named_table(start, end, &plain)
+    }
+
+    /// Whether `at` stands first on its line, or behind a `=`.
+    fn begins_line(&self, at: usize) -> bool {
+        let before = self.bytes[at.saturating_sub(64)..at].iter().rev();
+        let first = before.copied().find(|b| !matches!(b, b' ' | b'\t' | b'`'));
+        matches!(first, Some(b'\n' | b'=')) || first.is_none() && at <= 64
+    }
+
+    /// `name\n{…}`, `name: {…}`, also with a code fence in between.
+    fn named_table(&mut self, start: usize, end: usize, name: &str) -> Option<usize> {
+        let between = |b: &u8| matches!(b, b' ' | b'\t' | b'\r' | b'\n' | b':' | b'`' | b'*' | b'=' | b'"' | b'\'');
+        let at = end + self.bytes[end..].iter().take(9).take_while(|b| between(b)).count();
+        if self.bytes.get(at) != Some(&b'{') {
+            return None;
+        }
+        self.call_with(start, name, at)
+    }
+
+    /// A call whose name was found, and whose arguments are the table at `at`.
+    fn call_with(&mut self, start: usize, name: &str, at: usize) -> Option<usize> {
+        let (node, mut edits) = self.parse(at)?;
+        let Kind::Map(named) = node.kind else { return None };
+        let call = CallNode { name: Text::Own(name.into()), positional: Vec::new(), named };
+        let mut made = Node::new(Kind::Call(Box::new(call)), start, node.span.end);
+        made.whole = node.whole;
+        edits.respelled(EditKind::CallRead, Span::new(start, at), &self.text[start..at], "");
+        self.keep(made, edits);
+        Some(node.span.end)
+    }
+
+    /// `Action: name` and `Action Input: …`, as ReAct prompts ask for them.
+    fn react(&mut self, start: usize, after: usize) -> Option<usize> {
+        let line_end = self.text[after..].find('\n').map_or(self.text.len(), |n| after + n);
+        let name = self.text[after..line_end].trim().trim_matches(['`', '"', '\'', '*', '[', ']']);
+        if name.is_empty() || name.contains([' ', '{', '(']) {
+            return None;
+        }
+        let rest = self.text[line_end..].trim_start();
+        let input = rest.strip_prefix("Action Input:").or_else(|| rest.strip_prefix("Action input:"))?;
+        let input = input.trim_start().trim_start_matches('`').trim_start_matches("json").trim_start();
+        let at = self.text.len() - input.len();
+        if input.starts_with('{') {
+            return self.call_with(start, name, at);
+        }
+        let end = input.find('\n').map(|n| at + n);
+        let text = self.text[at..end.unwrap_or(self.text.len())].trim_end();
+        if text.is_empty() {
+            return None;
+        }
+        let argument = Node::new(Kind::Text(Text::Slice(Span::new(at, at + text.len()))), at, at + text.len());
+        let call = CallNode { name: Text::Own(name.into()), positional: vec![argument], named: Vec::new() };
+        let mut node = Node::new(Kind::Call(Box::new(call)), start, at + text.len());
+        node.whole = end.is_some();
+        let mut edits = Edits::default();
+        edits.respelled(EditKind::CallRead, Span::new(start, at), &self.text[start..at], "");
+        let end = node.span.end;
+        self.keep(node, edits);
+        Some(end)
+    }
+
+    fn tag(&mut self, at: usize) -> Option<usize> {
+        let call = tag::read(self.text, at)?;
+        let end = call.node.span.end;
+        self.spend(end - at);
+        let mut edits = Edits::default();
+        edits.respelled(EditKind::CallRead, Span::new(at, call.body), &self.text[at..call.body], "");
+        self.keep(call.node, edits);
+        Some(end)
+    }
+}
+
+/// Reads plainly; when the text turns out to be Python, with Python's escapes.
+pub(crate) fn plain(text: &str, state: State, limits: &Limits) -> (Stop, State) {
+    let at = state.pos;
+    let mut parser = Parser::new(text, state);
+    let stop = parser.run();
+    let state = parser.into_state();
+    if stop == Stop::Done && state.met.solidus && state.dialect == Dialect::Python {
+        let mut parser = Parser::new(text, State::new(at, false, limits).python());
+        let stop = parser.run();
+        return (stop, parser.into_state());
+    }
+    (stop, state)
+}
+
+/// Whether a mended value is more than some words between brackets.
+fn has_substance(node: &Node) -> bool {
+    match &node.kind {
+        Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) => false,
+        Kind::Map(pairs) => !pairs.is_empty(),
+        Kind::Call(_) => true,
+        Kind::List(items) => {
+            items.iter().any(Node::is_container) || items.iter().any(|i| matches!(&i.kind, Kind::Text(_)))
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What the parser builds: a tree of spans, without copies of the text.
+
+use serde_json::{Map, Number, Value};
+
+use crate::edit::{EditKind, Edits};
+use crate::span::Span;
+
+/// A value as written.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) kind: Kind,
+    pub(crate) span: Span,
+    /// Whether the text held all of it. The parts of a part that are not whole are never acted on.
+    pub(crate) whole: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text(Text),
+    List(Vec<Node>),
+    Map(Vec<(Text, Node)>),
+    Call(Box<CallNode>),
+}
+
+/// `name(positional, …, key=value, …)`.
+#[derive(Clone, Debug)]
+pub(crate) struct CallNode {
+    pub(crate) name: Text,
+    pub(crate) positional: Vec<Node>,
+    pub(crate) named: Vec<(Text, Node)>,
+}
+
+/// Text of a string: a stretch of the source when nothing in it was escaped.
+#[derive(Clone, Debug)]
+pub(crate) enum Text {
+    Slice(Span),
+    Own(Box<str>),
+    /// Without quotes: text only for want of a better reading.
+    Word(Span),
+}
+
+impl Text {
+    pub(crate) fn of<'a>(&'a self, source: &'a str) -> &'a str {
+        match self {
+            Self::Slice(span) | Self::Word(span) => span.of(source),
+            Self::Own(text) => text,
+        }
+    }
+}
+
+impl Node {
+    pub(crate) fn new(kind: Kind, start: usize, end: usize) -> Self {
+        Self { kind, span: Span::new(start, end), whole: true }
+    }
+
+    pub(crate) fn text<'a>(&'a self, source: &'a str) -> Option<&'a str> {
+        match &self.kind {
+            Kind::Text(text) => Some(text.of(source)),
+            Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::List(_) | Kind::Map(_) | Kind::Call(_) => None,
+        }
+    }
+
+    pub(crate) fn list(&self) -> Option<&[Self]> {
+        match &self.kind {
+            Kind::List(items) => Some(items),
+            Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::Map(_) | Kind::Call(_) => None,
+        }
+    }
+
+    pub(crate) fn map(&self) -> Option<&[(Text, Self)]> {
+        match &self.kind {
+            Kind::Map(pairs) => Some(pairs),
+            Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::List(_) | Kind::Call(_) => None,
+        }
+    }
+
+    pub(crate) fn call(&self) -> Option<&CallNode> {
+        match &self.kind {
+            Kind::Call(call) => Some(call),
+            Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::List(_) | Kind::Map(_) => None,
+        }
+    }
+
+    pub(crate) fn is_container(&self) -> bool {
+        matches!(self.kind, Kind::List(_) | Kind::Map(_) | Kind::Call(_))
+    }
+
+    /// The value of this key; of a key that stands twice, the last.
+    pub(crate) fn get<'a>(&'a self, key: &str, source: &str) -> Option<&'a Self> {
+        self.map()?.iter().rev().find(|(k, _)| k.of(source) == key).map(|(_, v)| v)
+    }
+
+    /// The complete part as a JSON value. A tree is never deeper than [`crate::Limits::depth_max`], so this recursion
+    /// is bounded.
+    pub(crate) fn value(&self, source: &str, edits: &mut Edits) -> Value {
+        match &self.kind {
+            Kind::Null => Value::Null,
+            Kind::Bool(b) => Value::Bool(*b),
+            Kind::Number(n) => Value::Number(n.clone()),
+            Kind::Text(text) => Value::String(text.of(source).to_owned()),
+            Kind::List(items) => {
+                Value::Array(items.iter().filter(|i| i.is_kept()).map(|i| i.value(source, edits)).collect())
+            }
+            Kind::Map(pairs) => Value::Object(table(pairs, source, edits)),
+            Kind::Call(call) => {
+                let mut map = Map::new();
+                map.insert("name".to_owned(), Value::String(call.name.of(source).to_owned()));
+                if !call.positional.is_empty() {
+                    let values = call.positional.iter().filter(|i| i.is_kept()).map(|i| i.value(source, edits));
+                    map.insert("positional".to_owned(), Value::Array(values.collect()));
+                }
+                map.insert("arguments".to_owned(), Value::Object(table(&call.named, source, edits)));
+                Value::Object(map)
+            }
+        }
+    }
+
+    /// Whether this, as a part of something cut, is shown: whole values, and lists and tables on the way to them.
+    fn is_kept(&self) -> bool {
+        self.whole
+            || match &self.kind {
+                Kind::List(items) => !items.is_empty(),
+                Kind::Map(pairs) => pairs.last().is_some_and(|(_, v)| !v.whole && v.is_kept()),
+                Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::Call(_) => false,
+            }
+    }
+}
+
+/// Named values as a JSON object.
+pub(crate) fn table(pairs: &[(Text, Node)], source: &str, edits: &mut Edits) -> Map<String, Value> {
+    let mut map = Map::with_capacity(pairs.len());
+    for (key, node) in pairs.iter().filter(|(_, v)| v.is_kept()) {
+        let key = key.of(source);
+        let value = node.value(source, edits);
+        if let Some(former) = map.insert(key.to_owned(), value) {
+            edits.guessed(EditKind::DuplicateDropped, node.span, &format!("`{key}`: {former}"), "");
+        }
+    }
+    map
+}

@@ -1,0 +1,263 @@
+//! Reads a text as a value: a plan, a step, a list of steps.
+
+use serde_json::Value;
+
+use crate::catalogue::Catalogue;
+use crate::edit::{EditKind, Edits};
+use crate::find::{Finds, Found, find, plain};
+use crate::limits::Limits;
+use crate::lines;
+use crate::node::{Kind, Node};
+use crate::parse::{State, Stop};
+use crate::reading::{Item, Other, Reading, Reason, Verdict};
+use crate::shape;
+use crate::span::Span;
+
+/// A way to read the text: one value, or several as a list.
+struct Candidate {
+    first: usize,
+    last: usize,
+    score: i64,
+    guesses: usize,
+    items: usize,
+}
+
+/// Reads `text` as a plan, or whatever value it holds.
+///
+/// All values in the text are found, mended where they are broken, and held against what plans look like and against
+/// the actions of the catalogue; the best is the reading, the others are named in it. Time is linear in the length of
+/// the text, which [`Limits::bytes_max`] bounds.
+#[must_use]
+pub fn read(text: &str, catalogue: &Catalogue, limits: &Limits) -> Reading {
+    let trimmed = text.trim();
+    if trimmed.is_empty() {
+        return unreadable(Reason::Empty);
+    }
+    if text.len() > limits.bytes_max {
+        return unreadable(Reason::TooLong);
+    }
+    if trimmed.starts_with(['{', '[']) {
+        let at = text.len() - text.trim_start().len();
+        let (stop, state) = plain(text, State::new(at, false, limits), limits);
+        if let (Stop::Done, Some(node)) = (stop, state.root)
+            && text[node.span.end..].trim().is_empty()
+        {
+            return whole(text, &node, state.edits);
+        }
+    } else if let Some(reading) = inside_string(trimmed, text, catalogue, limits) {
+        return reading;
+    }
+    let finds = find(text, catalogue, limits);
+    if finds.values.is_empty() {
+        return lines::read(text).unwrap_or_else(|| unreadable(why(&finds)));
+    }
+    choose(text, finds, catalogue)
+}
+
+fn why(finds: &Finds) -> Reason {
+    if finds.too_deep {
+        Reason::TooDeep
+    } else if finds.too_broken || finds.unread.is_some() {
+        Reason::TooBroken
+    } else {
+        Reason::NothingFound
+    }
+}
+
+pub(crate) fn unreadable(reason: Reason) -> Reading {
+    Reading {
+        verdict: Verdict::Unreadable { reason },
+        value: None,
+        span: Span::default(),
+        items: Vec::new(),
+        edits: Vec::new(),
+        others: Vec::new(),
+    }
+}
+
+/// The reading of a text that is one value and nothing else.
+fn whole(text: &str, node: &Node, mut edits: Edits) -> Reading {
+    let value = node.value(text, &mut edits);
+    let items = items(node, text, &value);
+    let verdict = if edits.list.is_empty() { Verdict::Exact } else { Verdict::Repaired };
+    Reading { verdict, value: Some(value), span: node.span, items, edits: sorted(edits), others: Vec::new() }
+}
+
+/// The steps of a value, or the items of the list it is.
+fn items(node: &Node, text: &str, value: &Value) -> Vec<Item> {
+    if let (Kind::List(nodes), Value::Array(values)) = (&node.kind, value)
+        && nodes.len() == values.len()
+        && node.whole
+    {
+        return nodes.iter().zip(values).map(|(n, v)| Item { value: v.clone(), span: n.span }).collect();
+    }
+    let mut ignored = Edits::default();
+    shape::steps(node, text).into_iter().map(|n| Item { value: n.value(text, &mut ignored), span: n.span }).collect()
+}
+
+/// A JSON string that holds JSON, and nothing else.
+fn inside_string(trimmed: &str, text: &str, catalogue: &Catalogue, limits: &Limits) -> Option<Reading> {
+    if !trimmed.starts_with('"') || !trimmed.ends_with('"') {
+        return None;
+    }
+    let inner: String = serde_json::from_str(trimmed).ok()?;
+    if !inner.trim_start().starts_with(['{', '[']) {
+        return None;
+    }
+    let start = text.len() - text.trim_start().len();
+    let span = Span::new(start, start + trimmed.len());
+    let mut reading = read(&inner, catalogue, limits);
+    let mut edits = Edits::default();
+    edits.respelled(EditKind::Unwrapped, span, trimmed, &inner);
+    for edit in &mut reading.edits {
+        edit.at = span;
+    }
+    for item in &mut reading.items {
+        item.span = span;
+    }
+    reading.edits.extend(edits.list);
+    reading.span = span;
+    reading.verdict = match reading.verdict {
+        Verdict::Exact => Verdict::Repaired,
+        Verdict::Truncated { .. } => Verdict::Truncated { at: span.end },
+        Verdict::Repaired | Verdict::Unreadable { .. } => reading.verdict,
+    };
+    Some(reading)
+}
+
+fn choose(text: &str, finds: Finds, catalogue: &Catalogue) -> Reading {
+    let mut candidates = singles(text, &finds.values, catalogue);
+    candidates.extend(runs(text, &finds.values, catalogue));
+    // Of equals, the one that stands first and holds most.
+    candidates.sort_by_key(|c| (std::cmp::Reverse(c.score), c.first, std::cmp::Reverse(c.last)));
+    let mut ranked = candidates.into_iter();
+    let Some(best) = ranked.next() else { return unreadable(Reason::NothingFound) };
+    let others = ranked
+        .take(8)
+        .map(|c| Other {
+            span: stretch(&finds.values[c.first..=c.last]),
+            score: c.score,
+            items: c.items,
+            guesses: c.guesses,
+        })
+        .collect();
+    let mut reading = build(text, &finds, &best);
+    reading.others = others;
+    reading
+}
+
+fn stretch(found: &[Found]) -> Span {
+    let start = found.first().map_or(0, |f| f.node.span.start);
+    Span::new(start, found.last().map_or(start, |f| f.node.span.end))
+}
+
+fn singles(text: &str, found: &[Found], catalogue: &Catalogue) -> Vec<Candidate> {
+    let of = |(n, f): (usize, &Found)| {
+        let guesses = f.edits.guesses;
+        let score = shape::score(&f.node, text, guesses, catalogue) - if f.node.whole { 0 } else { 3 };
+        Candidate { first: n, last: n, score, guesses, items: shape::steps(&f.node, text).len() }
+    };
+    found.iter().enumerate().map(of).collect()
+}
+
+/// Steps that follow each other: NDJSON, one object after the other, calls line by line.
+fn runs(text: &str, found: &[Found], catalogue: &Catalogue) -> Vec<Candidate> {
+    let mut runs = Vec::new();
+    let mut start = 0;
+    while start < found.len() {
+        let block = found[start].block;
+        let mut end = start;
+        while end < found.len() && found[end].block == block && shape::is_step(&found[end].node, text) {
+            end += 1;
+        }
+        if end > start + 1 {
+            let run = &found[start..end];
+            let guesses = run.iter().map(|f| f.edits.guesses).sum();
+            let each = run.iter().map(|f| shape::score(&f.node, text, f.edits.guesses, catalogue) - 100);
+            let score = 100 + each.sum::<i64>();
+            runs.push(Candidate { first: start, last: end - 1, score, guesses, items: end - start });
+        }
+        start = end.max(start + 1);
+    }
+    runs
+}
+
+fn build(text: &str, finds: &Finds, best: &Candidate) -> Reading {
+    let chosen = &finds.values[best.first..=best.last];
+    let span = stretch(chosen);
+    let mut edits = Edits::default();
+    surroundings(text, finds, chosen, &mut edits);
+    for found in chosen {
+        edits.extend(found.edits.clone());
+    }
+    let (value, items) = match chosen {
+        [one] => {
+            let value = one.node.value(text, &mut edits);
+            let items = items(&one.node, text, &value);
+            (value, items)
+        }
+        several => {
+            edits.respelled(EditKind::ValuesListed, span, "", "");
+            let mut items = Vec::with_capacity(several.len());
+            for found in several.iter().filter(|f| f.node.whole) {
+                items.push(Item { value: found.node.value(text, &mut edits), span: found.node.span });
+            }
+            (Value::Array(items.iter().map(|i| i.value.clone()).collect()), items)
+        }
+    };
+    let cut = chosen.last().is_some_and(|f| !f.node.whole) || finds.values.last().is_some_and(|f| !f.node.whole);
+    let verdict = match finds.unread {
+        Some(at) => Verdict::Truncated { at },
+        None if cut => Verdict::Truncated { at: text.trim_end().len() },
+        None => Verdict::Repaired,
+    };
+    Reading { verdict, value: Some(value), span, items, edits: sorted(edits), others: Vec::new() }
+}
+
+/// Notes what stands around and between the chosen values: fences, tags, prose.
+fn surroundings(text: &str, finds: &Finds, chosen: &[Found], edits: &mut Edits) {
+    let mut at = 0;
+    let mut gaps = Vec::new();
+    for found in chosen {
+        gaps.push(Span::new(at, found.node.span.start));
+        at = found.node.span.end;
+    }
+    gaps.push(Span::new(at, text.len()));
+    for gap in gaps {
+        note_gap(text, gap, &finds.fences, edits);
+    }
+}
+
+fn note_gap(text: &str, gap: Span, fences: &[Span], edits: &mut Edits) {
+    let mut at = gap.start;
+    for fence in fences.iter().filter(|f| gap.holds(**f)) {
+        note_prose(text, Span::new(at, fence.start), edits);
+        edits.respelled(EditKind::FenceDropped, *fence, fence.of(text), "");
+        at = fence.end;
+    }
+    note_prose(text, Span::new(at, gap.end), edits);
+}
+
+fn note_prose(text: &str, gap: Span, edits: &mut Edits) {
+    let words = gap.of(text).trim();
+    if words.is_empty() {
+        return;
+    }
+    let start = gap.start + gap.of(text).len() - gap.of(text).trim_start().len();
+    let span = Span::new(start, start + words.len());
+    let kind = if words.bytes().all(|b| matches!(b, b'}' | b']' | b')')) {
+        edits.guessed(EditKind::BracketDropped, span, words, "");
+        return;
+    } else if words.starts_with('<') && words.ends_with('>') && !words.contains(' ') {
+        EditKind::FenceDropped
+    } else {
+        EditKind::ProseDropped
+    };
+    edits.respelled(kind, span, words, "");
+}
+
+fn sorted(edits: Edits) -> Vec<crate::edit::Edit> {
+    let mut list = edits.list;
+    list.sort_by_key(|e| (e.at.start, e.kind));
+    list
+}

@@ -1,0 +1,125 @@
+//! Which of the values found is the plan: how steps look, and how well a value fits.
+
+use crate::catalogue::Catalogue;
+use crate::node::{Kind, Node};
+
+/// Keys under which plans keep their steps, best first.
+const LISTS: [&str; 14] = [
+    "steps",
+    "plan",
+    "tasks",
+    "actions",
+    "tool_calls",
+    "calls",
+    "function_calls",
+    "nodes",
+    "subtasks",
+    "phases",
+    "task_steps",
+    "items",
+    "output",
+    "result",
+];
+
+/// Keys that name the action of a step.
+pub(crate) const NAMES: [&str; 11] = [
+    "action",
+    "tool",
+    "name",
+    "function",
+    "tool_name",
+    "function_name",
+    "api",
+    "api_name",
+    "func",
+    "agent_type",
+    "method",
+];
+
+/// Other keys that steps have.
+const KEYS: [&str; 15] = [
+    "id",
+    "step",
+    "description",
+    "task",
+    "title",
+    "thought",
+    "dependencies",
+    "depends_on",
+    "needs",
+    "inputs",
+    "arguments",
+    "parameters",
+    "args",
+    "agent",
+    "objective",
+];
+
+/// How deep a list of steps may lie below the top of a value.
+const DEPTH_MAX: usize = 4;
+
+/// The steps of a value: the items of its list of steps, or the value itself when it is one step.
+pub(crate) fn steps<'a>(node: &'a Node, source: &str) -> Vec<&'a Node> {
+    match list(node, source, 0) {
+        Some(items) => items.iter().filter(|i| i.whole).collect(),
+        None if node.is_container() && node.whole && (is_step(node, source) || node.call().is_some()) => vec![node],
+        None => Vec::new(),
+    }
+}
+
+fn list<'a>(node: &'a Node, source: &str, depth: usize) -> Option<&'a [Node]> {
+    if let Some(items) = node.list() {
+        return Some(items);
+    }
+    let pairs = node.map().filter(|_| depth < DEPTH_MAX)?;
+    LISTS.iter().find_map(|key| {
+        let (_, value) = pairs.iter().rev().find(|(k, _)| k.of(source).eq_ignore_ascii_case(key))?;
+        let holds =
+            value.is_container() && list(value, source, depth + 1).is_some_and(|l| l.iter().any(Node::is_container));
+        if holds { list(value, source, depth + 1) } else { None }
+    })
+}
+
+/// Whether plans keep their steps under this key.
+pub(crate) fn is_list_key(key: &str) -> bool {
+    LISTS.iter().any(|known| key.eq_ignore_ascii_case(known))
+}
+
+/// Whether a value looks like one step or one call.
+pub(crate) fn is_step(node: &Node, source: &str) -> bool {
+    match &node.kind {
+        Kind::Call(_) => true,
+        Kind::Map(pairs) => pairs.iter().any(|(k, _)| {
+            let key = k.of(source);
+            NAMES.iter().chain(&KEYS).any(|known| key.eq_ignore_ascii_case(known))
+        }),
+        Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::List(_) => false,
+    }
+}
+
+/// The action a step names.
+fn action<'a>(node: &'a Node, source: &'a str) -> Option<&'a str> {
+    if let Some(call) = node.call() {
+        return Some(call.name.of(source));
+    }
+    NAMES.iter().find_map(|key| node.get(key, source)?.text(source))
+}
+
+/// How well a value fits what a plan looks like. Guesses count against it.
+pub(crate) fn score(node: &Node, source: &str, guesses: usize, catalogue: &Catalogue) -> i64 {
+    let steps = steps(node, source);
+    let stepped = steps.iter().filter(|s| is_step(s, source)).count();
+    let known = steps.iter().filter(|s| action(s, source).is_some_and(|name| catalogue.find(name).is_some())).count();
+    let mut score = 0;
+    if stepped > 0 {
+        score += 100 + 10 * number(stepped) - 10 * number(steps.len() - stepped);
+    }
+    if node.is_container() {
+        score += 5 + number(node.span.len().min(2000)) / 100;
+    }
+    score + 30 * number(known) - 5 * number(guesses)
+}
+
+fn number(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,38 @@
+//! A stretch of the text that was read.
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes `start..end` of the text, counted from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Span {
+    pub start: usize,
+    pub end: usize,
+}
+
+impl Span {
+    #[must_use]
+    pub fn new(start: usize, end: usize) -> Self {
+        Self { start, end: end.max(start) }
+    }
+
+    #[must_use]
+    pub fn len(self) -> usize {
+        self.end - self.start
+    }
+
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+
+    #[must_use]
+    pub fn holds(self, other: Self) -> bool {
+        self.start <= other.start && other.end <= self.end
+    }
+
+    /// What `text` holds there; nothing when the span is not of this text.
+    #[must_use]
+    pub fn of(self, text: &str) -> &str {
+        text.get(self.start..self.end).unwrap_or_default()
+    }
+}

@@ -1,0 +1,212 @@
+//! Reads a plan while it is being written: each step is given as soon as it is closed.
+
+use crate::catalogue::Catalogue;
+use crate::edit::Edits;
+use crate::limits::Limits;
+use crate::node::Node;
+use crate::parse::{Open, Parser, State, Stop};
+use crate::read::read;
+use crate::reading::{Item, Reading, Verdict};
+use crate::shape;
+
+/// An incremental reader, fed with the bytes of an answer as they arrive.
+///
+/// What it gives before the end is a forecast: the steps of the first list, or of the first lines, that look like a
+/// plan. [`Stream::finish`] reads the whole and says which of them the plan really has. Every step is complete when it
+/// is given; a text that breaks the rules of its notation gives no more steps until the end.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    text: String,
+    /// The first bytes of a character whose others have not arrived.
+    rest: Vec<u8>,
+    phase: Phase,
+    given: Vec<Item>,
+    limits: Limits,
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    /// Looking for a value from this byte on.
+    Seeking(usize),
+    /// In a value; how many of its items were looked at.
+    Inside { state: Box<State>, start: usize, seen: usize },
+    /// Nothing more is given before the end.
+    Closed,
+}
+
+/// How a stream ended, as the model's server says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The model had no more to say.
+    Stopped,
+    /// The answer was cut: a limit of length, or a lost connection.
+    Cut,
+}
+
+/// What a whole stream was.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ending {
+    pub reading: Reading,
+    /// The whole text. Spans are of this one; bytes that were not UTF-8 stand in it as `?`.
+    pub text: String,
+    /// The steps given early, in the order they were given.
+    pub given: Vec<Item>,
+    /// Which of those, counted from 0, the reading does not have.
+    pub withdrawn: Vec<usize>,
+}
+
+impl Stream {
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self { text: String::new(), rest: Vec::new(), phase: Phase::Seeking(0), given: Vec::new(), limits }
+    }
+
+    /// The text so far.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Takes the next bytes, and gives the steps that they complete.
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<Item> {
+        if self.text.len() + bytes.len() > self.limits.bytes_max {
+            self.phase = Phase::Closed;
+        }
+        self.append(bytes);
+        let before = self.given.len();
+        while self.advance() {}
+        self.given[before..].to_vec()
+    }
+
+    /// Reads the whole text, and holds it against what was given.
+    #[must_use]
+    pub fn finish(mut self, catalogue: &Catalogue, ended: Ended) -> Ending {
+        if !self.rest.is_empty() {
+            self.rest.clear();
+            self.text.push('?');
+        }
+        let mut reading = read(&self.text, catalogue, &self.limits);
+        if ended == Ended::Cut && matches!(reading.verdict, Verdict::Exact | Verdict::Repaired) {
+            reading.verdict = Verdict::Truncated { at: self.text.len() };
+        }
+        let has = |item: &Item| reading.items.iter().any(|i| i.span == item.span && i.value == item.value);
+        let withdrawn = (0..self.given.len()).filter(|n| !has(&self.given[*n])).collect();
+        Ending { reading, text: self.text, given: self.given, withdrawn }
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        let joined;
+        let mut bytes = if self.rest.is_empty() {
+            bytes
+        } else {
+            joined = [self.rest.as_slice(), bytes].concat();
+            joined.as_slice()
+        };
+        loop {
+            match std::str::from_utf8(bytes) {
+                Ok(text) => {
+                    self.text.push_str(text);
+                    self.rest.clear();
+                    return;
+                }
+                Err(error) => {
+                    let (good, bad) = bytes.split_at(error.valid_up_to());
+                    self.text.push_str(&String::from_utf8_lossy(good));
+                    let Some(len) = error.error_len() else {
+                        self.rest = bad.to_vec();
+                        return;
+                    };
+                    self.text.push('?');
+                    bytes = &bad[len..];
+                }
+            }
+        }
+    }
+
+    /// Takes one look at the text; whether another makes sense.
+    fn advance(&mut self) -> bool {
+        match std::mem::replace(&mut self.phase, Phase::Closed) {
+            Phase::Closed => false,
+            Phase::Seeking(from) => match self.text[from..].find(['{', '[']) {
+                Some(n) => {
+                    let start = from + n;
+                    let state = Box::new(State::new(start, false, &self.limits));
+                    self.phase = Phase::Inside { state, start, seen: 0 };
+                    true
+                }
+                None => {
+                    self.phase = Phase::Seeking(self.text.len());
+                    false
+                }
+            },
+            Phase::Inside { state, start, seen } => self.continue_inside(*state, start, seen),
+        }
+    }
+
+    fn continue_inside(&mut self, state: State, start: usize, seen: usize) -> bool {
+        let mut parser = Parser::new(&self.text, state);
+        let stop = parser.run();
+        let state = parser.into_state();
+        match stop {
+            Stop::End => {
+                let fresh = open_steps(&state, &self.text, seen);
+                let seen = seen + fresh.len();
+                self.given.extend(fresh.into_iter().flatten());
+                self.phase = Phase::Inside { state: Box::new(state), start, seen };
+                false
+            }
+            Stop::Done => match &state.root {
+                Some(root) => self.close(root, seen),
+                None => false,
+            },
+            Stop::Wrong(_) | Stop::Deep | Stop::Broken => {
+                let fresh = open_steps(&state, &self.text, seen);
+                let plan = seen > 0 || !fresh.is_empty() || !self.given.is_empty();
+                self.given.extend(fresh.into_iter().flatten());
+                if plan {
+                    return false;
+                }
+                self.phase = Phase::Seeking(start + 1);
+                true
+            }
+        }
+    }
+
+    /// A value is closed: the rest of its steps, or itself as one.
+    fn close(&mut self, root: &Node, seen: usize) -> bool {
+        let steps = shape::steps(root, &self.text);
+        let one = matches!(steps.as_slice(), [only] if std::ptr::eq(*only, root));
+        let last = self.given.last().map_or(0, |i| i.span.end);
+        let fresh: Vec<&Node> = steps.into_iter().filter(|s| s.span.start >= last).collect();
+        let before = self.given.len();
+        let items = items(&fresh, &self.text);
+        self.given.extend(items);
+        if one || self.given.len() == before && seen == 0 {
+            // One object a line; or something that is no plan.
+            self.phase = Phase::Seeking(root.span.end);
+            return true;
+        }
+        false
+    }
+}
+
+fn items(nodes: &[&Node], text: &str) -> Vec<Item> {
+    let mut ignored = Edits::default();
+    nodes
+        .iter()
+        .filter(|n| shape::is_step(n, text))
+        .map(|n| Item { value: n.value(text, &mut ignored), span: n.span })
+        .collect()
+}
+
+/// The closed items, from `seen` on, of the list of steps that is being read: the outermost list, or the one a plan
+/// keeps under a key of its own. `None` for what is no step.
+fn open_steps(state: &State, text: &str, seen: usize) -> Vec<Option<Item>> {
+    let tables = state.stack.iter().take_while(|f| f.open == Open::Map && f.is_at_list(text)).count();
+    let Some(frame) = state.stack.get(tables).filter(|f| matches!(f.open, Open::List(_))) else { return Vec::new() };
+    let mut ignored = Edits::default();
+    let item = |node: &Node| {
+        shape::is_step(node, text).then(|| Item { value: node.value(text, &mut ignored), span: node.span })
+    };
+    frame.items.iter().skip(seen).map(item).collect()
+}

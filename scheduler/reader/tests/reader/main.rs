@@ -1,0 +1,8 @@
+//! What the reader promises, from outside.
+
+mod broken;
+mod calls;
+mod notations;
+mod properties;
+mod stream;
+mod truncation;
