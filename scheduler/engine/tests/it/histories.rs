@@ -138,7 +138,7 @@ fn happen(world: &mut World, chance: &mut Chance<'_>) {
             Verb::Pause { reason: reason.clone() },
             Verb::Resume { reason: reason.clone() },
             Verb::Resume { reason: reason.clone() },
-            Verb::Replan { reason: reason.clone() },
+            Verb::Replan { reason: reason.clone(), hint: String::new() },
         ])),
         _ if chance.one_in(8) => Command::Verb(Verb::Cancel { reason }),
         _ => return world.restart(),
