@@ -379,11 +379,11 @@ fn redirect(step: &mut Step, old: &StepId, new: &[StepId]) {
 
 /// Whether an attempt under way does what the changed step wants.
 fn is_same_work(before: &Step, after: &Step) -> bool {
-    let work = |step: &Step| {
-        (step.kind, step.agent_type.clone(), step.action.clone(), step.inputs.clone(), step.phase.clone())
-    };
+    let work = |step: &Step| (step.kind, step.agent_type.clone(), step.action.clone(), step.inputs.clone());
+    let place = |step: &Step| (step.phase.clone(), step.resource.clone());
     let gates = |step: &Step| (step.when.clone(), step.approve, step.ask.clone());
-    work(before) == work(after) && gates(before) == gates(after) && before.plan == after.plan
+    let same = work(before) == work(after) && place(before) == place(after);
+    same && gates(before) == gates(after) && before.plan == after.plan
 }
 
 fn about(step: &Step) -> String {
