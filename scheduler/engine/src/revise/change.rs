@@ -57,6 +57,7 @@ impl<'a> Draft<'a> {
     /// What the changes come to, and what is wrong with them.
     pub(super) fn finish(mut self) -> (Delta, Vec<Issue>) {
         let (state, delta) = (self.state, &mut self.delta);
+        delta.skipped.retain(|i, _| !delta.removed.contains(i));
         delta.modified.retain(|i, step| {
             *step != state.plan.steps[to_usize(*i)] && !delta.removed.contains(i) && !delta.skipped.contains_key(i)
         });

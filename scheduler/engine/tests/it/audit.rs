@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use goalmill_common::event::{Event, PlanEvent, PlanRevised, Record, StepEvent};
 use goalmill_common::failure::FailureClass;
 use goalmill_common::id::StepId;
-use goalmill_common::plan::{Join, Phase, Plan, Step, Strategy};
+use goalmill_common::plan::{Join, Kind, Phase, Plan, Step, Strategy, TIMEOUT_MS};
 
 #[derive(Default)]
 struct Line {
@@ -161,7 +161,11 @@ impl Audit {
                 assert!(line.in_flight && line.attempt == attempt);
                 line.in_flight = false;
             }
-            StepEvent::Decomposed(_) => {
+            StepEvent::Decomposed(decomposed) => {
+                let spec = self.plan.steps.iter_mut().find(|step| step.id == *id).expect("it was found before");
+                (spec.kind, spec.plan) = (Kind::Plan, decomposed.plan.clone());
+                (spec.agent_type, spec.action) = ("".into(), String::new());
+                (spec.fallback, spec.cache, spec.timeout_ms) = (None, None, TIMEOUT_MS);
                 let line = self.line(id);
                 assert!(line.in_flight && line.attempt == attempt);
                 (line.in_flight, line.ready) = (false, true);

@@ -245,7 +245,7 @@ fn happen(world: &mut World, chance: &mut Chance<'_>) {
             Verb::Resume { reason: reason.clone() },
             Verb::Replan { reason: reason.clone(), hint: String::new() },
         ])),
-        _ if chance.one_in(8) => Command::Verb(Verb::Cancel { reason }),
+        35 if chance.one_in(8) => Command::Verb(Verb::Cancel { reason }),
         _ => return world.restart(),
     };
     give(world, command);
@@ -442,8 +442,109 @@ proptest! {
     }
 }
 
+/// A plan that goes on whatever fails, so that there is much to revise.
+fn random_tough_plan(chance: &mut Chance<'_>) -> Plan {
+    let mut plan = random_plan(chance);
+    (plan.approve, plan.budget) = (None, Budget::default());
+    plan.revision = Some(RevisionPolicy { confidence_floor: 0.0, widen: Widen::Allow, ..RevisionPolicy::default() });
+    for step in &mut plan.steps {
+        step.description = "something".into();
+        (step.approve, step.ask) = (step.approve.filter(|_| chance.one_in(4)), None);
+        step.on_failure = chance.pick(&[OnFailure::Replan, OnFailure::Continue, OnFailure::Skip]);
+        (step.inputs, step.when, step.join) = (json!({}).into(), None, chance.pick(&[Join::All, Join::Any]));
+    }
+    plan
+}
+
+/// Most of the time what fits: work, failures, and answers to what is asked.
+fn go_on(world: &mut World, chance: &mut Chance<'_>) {
+    world.now_ms += 10;
+    if world.state.status() == PlanStatus::Replanning && chance.below(3) > 0 {
+        let command = if world.state.proposed().is_some() {
+            Command::Verb(Verb::Approve { reason: String::new() })
+        } else if let Some(asked) = world.state.question() {
+            let (question, answer) = (asked.id.clone(), json!(1).into());
+            Command::Verb(Verb::AnswerQuestion { question, answer, reason: String::new() })
+        } else {
+            let strategy = chance.pick(&[RevisionStrategy::Workaround, RevisionStrategy::AskUser]);
+            let answer = if chance.below(3) > 0 {
+                let proposal = Proposal::new(RevisionStrategy::Workaround, vec![random_mend(world, chance)]);
+                PlanAnswer::Revision(Box::new(proposal))
+            } else if strategy == RevisionStrategy::AskUser && chance.one_in(2) {
+                PlanAnswer::Plan(Box::new(planned(random_rest(world, chance))))
+            } else {
+                random_answer(world, chance)
+            };
+            Command::Planned { revision: world.state.revision() + 1, answer }
+        };
+        return give(world, command);
+    }
+    match chance.below(8) {
+        0 | 1 => {
+            let ready: Vec<u32> = world.ready.iter().copied().collect();
+            if !ready.is_empty() {
+                give(world, Command::Dispatch(StepIndex(chance.pick(&ready))));
+            }
+        }
+        2..=4 => {
+            if let Some(report) = random_report(world, chance) {
+                give(world, Command::Report(Box::new(report)));
+            }
+        }
+        5 => {
+            let changes = random_changes(world, chance);
+            let edit = Verb::Edit { changes, revision: None, reason: String::new() };
+            give(world, Command::Verb(edit));
+        }
+        6 => world.restart(),
+        _ => happen(world, chance),
+    }
+}
+
+/// The failed step once more, or another one for it.
+fn random_mend(world: &World, chance: &mut Chance<'_>) -> Change {
+    let failed = world.state.plan().steps.iter().filter(|spec| {
+        let i = world.state.step_index(&spec.id).expect("the step exists");
+        world.state.step(i).expect("the step exists").status == StepStatus::Failed
+    });
+    let failed: Vec<Step> = failed.cloned().collect();
+    if failed.is_empty() {
+        return random_change(world, &world.state.plan().steps, chance);
+    }
+    random_change(world, &failed, chance)
+}
+
+/// The plan with some of its steps left out, and others added.
+fn random_rest(world: &World, chance: &mut Chance<'_>) -> Plan {
+    let mut plan = world.state.live_plan();
+    let gone: Vec<_> = plan.steps.iter().filter(|_| chance.one_in(6)).map(|step| step.id.clone()).collect();
+    plan.steps.retain(|step| !gone.contains(&step.id));
+    for step in &mut plan.steps {
+        step.dependencies.retain(|id| !gone.contains(id));
+    }
+    plan.steps.push(Step::new(format!("r{}", world.state.seq()), "w"));
+    plan
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_history_of_revisions_keeps_the_rules_and_comes_to_an_end(
+        words in proptest::collection::vec(any::<u16>(), 2_000..4_000),
+        length in 40..200_usize,
+    ) {
+        let mut chance = Chance(words.iter());
+        let mut world = World::new();
+        world.context.limits.revisions_max = 20;
+        world.submit(random_tough_plan(&mut chance)).expect("the plan is fit");
+        for _ in 0..length {
+            go_on(&mut world, &mut chance);
+        }
+        drive(&mut world);
+        prop_assert!(world.timers.is_empty());
+        check_log(&world);
+    }
 
     #[test]
     fn a_plan_that_nobody_validated_is_refused_or_comes_to_an_end(
