@@ -155,9 +155,11 @@ mod tests {
             planner: "submitted".into(),
             confidence: 1.0,
             provenance: None,
+            open: false,
+            fork: None,
         };
         let validated = PlanValidated { warnings: vec![], routes: vec![], critical_path_seconds: 0.0 };
-        let completed = StepCompleted { outputs: Json::empty_object(), finished_ms: Some(9), cost: 0.0, tokens: 0 };
+        let completed = StepCompleted { finished_ms: Some(9), ..StepCompleted::default() };
         let ended = PlanEnded { status: PlanStatus::Completed, failure: None, reason: String::new() };
         let started = StepStarted { worker: Some("w".into()), started_ms: 8, due_ms: 99 };
         let events = vec![
@@ -165,7 +167,7 @@ mod tests {
             plan(PlanEvent::PlanCreated(Box::new(created))),
             plan(PlanEvent::PlanValidated(Box::new(validated))),
             step(0, StepEvent::Ready),
-            step(1, StepEvent::Queued(Box::new(StepQueued { agent_type: "echo".into(), due_ms: 99 }))),
+            step(1, StepEvent::Queued(Box::new(StepQueued { agent_type: "echo".into(), due_ms: 99, cache_key: None }))),
             step(1, StepEvent::Started(Box::new(started))),
             step(1, StepEvent::Completed(Box::new(completed))),
             plan(PlanEvent::Completed(Box::new(ended))),

@@ -7,6 +7,7 @@ use crate::goal::Goal;
 use crate::id::{PlanId, StepId};
 use crate::json::Json;
 use crate::plan::Plan;
+pub use crate::revision::{Change, Fork, Proposal, RevisionStrategy, Situation};
 
 /// A request to a plan's shard, from whichever process took it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,6 +43,23 @@ pub enum Verb {
     },
     /// Asks a planner for another way to do what remains.
     Replan {
+        reason: String,
+        /// What the person would like instead.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        hint: String,
+    },
+    /// Changes the plan by hand, before or while it runs.
+    Edit {
+        changes: Vec<Change>,
+        /// The revision that the changes were made for; refused if the plan has moved on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        revision: Option<u32>,
+        reason: String,
+    },
+    /// Answers what a step (by its id) or a revision (by the question's id) waits for.
+    AnswerQuestion {
+        question: String,
+        answer: Json,
         reason: String,
     },
     /// Tries a waiting step again at once.
@@ -85,6 +103,9 @@ pub struct Submit {
     pub parent: Option<Parent>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
+    /// The plan that this one goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<Box<Fork>>,
 }
 
 /// A short word for what was sent, to tell a repeated request from another one under the same key.

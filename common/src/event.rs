@@ -10,8 +10,9 @@ use crate::failure::Failure;
 use crate::goal::Goal;
 use crate::id::{AgentType, PlanId, StepId, WorkerId};
 use crate::json::Json;
-use crate::plan::Plan;
+use crate::plan::{Plan, Question, Step};
 use crate::problem::Issue;
+use crate::revision::{Fork, Proposal, RevisionStrategy};
 use crate::status::PlanStatus;
 
 /// One line of a plan's log.
@@ -84,13 +85,22 @@ events! {
         ApprovalRequested(ApprovalRequested) = "plan_approval_requested",
         Approved(Reason) = "plan_approved",
         Rejected(Reason) = "plan_rejected",
-        PhaseAdded(PhaseNamed) = "phase_added",
+        PhaseAdded(PhaseAdded) = "phase_added",
         PhaseStarted(PhaseNamed) = "phase_started",
         PhaseCompleted(PhaseNamed) = "phase_completed",
         PhaseFailed(PhaseNamed) = "phase_failed",
         PhaseSkipped(PhaseNamed) = "phase_skipped",
         ReplanTriggered(ReplanTriggered) = "replan_triggered",
+        /// A revision waits for a person.
+        RevisionProposed(RevisionProposed) = "revision_proposed",
+        /// A revision was not taken.
+        RevisionRefused(RevisionRefused) = "revision_refused",
+        QuestionAsked(QuestionAsked) = "question_asked",
+        QuestionAnswered(QuestionAnswered) = "question_answered",
+        /// Takes the `step_added`, `step_modified`, `step_removed` and `phase_added` before it into the plan.
         Revised(PlanRevised) = "plan_revised",
+        /// Takes the `step_added` and `phase_added` before it into a plan that is still being written.
+        Extended(PlanExtended) = "plan_extended",
         Paused(Reason) = "plan_paused",
         Resumed(Reason) = "plan_resumed",
         Completed(PlanEnded) = "plan_completed",
@@ -103,12 +113,19 @@ events! {
     /// Something happened to a step.
     StepEvent {
         Added(StepAdded) = "step_added",
-        Modified(StepAdded) = "step_modified",
+        Modified(StepModified) = "step_modified",
         Removed(Reason) = "step_removed",
         Ready = "step_ready",
         Blocked(Reason) = "step_blocked",
         ApprovalRequested(ApprovalRequested) = "step_approval_requested",
         Approved(Reason) = "step_approved",
+        /// A person is asked something before the step goes on.
+        QuestionAsked(StepQuestion) = "step_question_asked",
+        Answered(StepAnswered) = "step_question_answered",
+        /// The attempt in flight does not count: the step is about to be changed, or removed.
+        Recalled(Reason) = "step_recalled",
+        /// The step turned out to be a plan of its own.
+        Decomposed(StepDecomposed) = "step_decomposed",
         Queued(StepQueued) = "step_queued",
         Started(StepStarted) = "step_started",
         Progress(StepProgress) = "step_progress",
@@ -190,6 +207,12 @@ pub struct PlanCreated {
     /// How the plan came about: rule or template id and version, model, prompt, repairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Json>,
+    /// More steps are to come: the planner is still writing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub open: bool,
+    /// The plan it goes on from; steps whose results are kept are completed from the beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<Box<Fork>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -238,18 +261,110 @@ pub struct PhaseNamed {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhaseAdded {
+    pub phase: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub checkpoint: bool,
+    /// Phases before it.
+    #[serde(default)]
+    pub place: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplanTriggered {
-    /// `step_failure`, `user_request`, …
+    /// See [`crate::revision::Trigger`].
     pub trigger: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<StepId>,
     pub reason: String,
     /// The planner's answer is awaited until then, Unix milliseconds.
     pub due_ms: u64,
+    /// What a person would like.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hint: String,
+    /// What the step's report suggested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub information: Option<Json>,
 }
 
-/// A validated change of a running plan.
+/// A revision that a person must agree to; what it would change is in it, in the planner's words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RevisionProposed {
+    pub revision: u32,
+    pub proposal: Proposal,
+    /// For people, a line each.
+    pub changes: Vec<String>,
+    /// What it may do that the plan could not do before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub widens: Vec<Issue>,
+    pub confidence_before: f64,
+    pub confidence_after: f64,
+    /// The policy's default counts from then, Unix milliseconds.
+    pub due_ms: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RevisionRefused {
+    pub revision: u32,
+    pub strategy: RevisionStrategy,
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub issues: Vec<Issue>,
+    /// The planners are asked once more, and their answer is awaited until then, Unix milliseconds; 0: they are not.
+    #[serde(default)]
+    pub due_ms: u64,
+    /// What it took to make it.
+    #[serde(default)]
+    pub usage: crate::goal::Usage,
+}
+
+/// A planner wants to know something before it revises the plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QuestionAsked {
+    /// Names the question in the answer.
+    pub id: String,
+    pub question: Question,
+    /// The default counts from then, Unix milliseconds.
+    pub due_ms: u64,
+    /// What it took to come up with it.
+    #[serde(default)]
+    pub usage: crate::goal::Usage,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuestionAnswered {
+    pub id: String,
+    pub answer: Json,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_default: bool,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// The planner's answer is awaited until then, Unix milliseconds.
+    pub due_ms: u64,
+}
+
+/// Steps were added to a plan that is still being written, or its end was.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlanExtended {
+    pub added: Vec<StepId>,
+    /// Whether more is to come.
+    pub open: bool,
+    /// How the whole plan came about, at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Json>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Issue>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<Route>,
+}
+
+/// A validated change of a running plan. The steps themselves are in the `step_added`, `step_modified` and
+/// `step_removed` before it, which take effect with it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlanRevised {
     /// Counted from 1; 0 is the plan as it began.
     pub revision: u32,
@@ -260,6 +375,36 @@ pub struct PlanRevised {
     pub removed: Vec<StepId>,
     pub modified: Vec<StepId>,
     pub confidence_delta: f64,
+    /// Steps that count as done from now on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<StepId>,
+    /// Steps that start again: the modified ones whose attempt is void, or that were final or blocked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restarted: Vec<StepId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<RevisionStrategy>,
+    /// The step that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<StepId>,
+    /// Why it came to it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub summary: String,
+    /// Empty when a person made it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub planner: String,
+    #[serde(default)]
+    pub confidence_before: f64,
+    #[serde(default)]
+    pub confidence_after: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Json>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<Route>,
+    /// What it took to make it.
+    #[serde(default)]
+    pub usage: crate::goal::Usage,
 }
 
 /// The plan is final. Steps in flight were cancelled by events of their own before; those that had not begun are
@@ -275,7 +420,45 @@ pub struct PlanEnded {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepAdded {
-    pub step: crate::plan::Step,
+    pub step: Step,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepModified {
+    /// As it is from now on.
+    pub step: Step,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Box<Step>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepQuestion {
+    /// Filled in.
+    pub question: String,
+    /// The default counts from then, Unix milliseconds.
+    pub due_ms: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepAnswered {
+    pub answer: Json,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_default: bool,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepDecomposed {
+    /// The plan in its place; the planners make one without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Box<Plan>>,
+    pub reason: String,
+    /// US dollars the attempt cost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cost: f64,
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub tokens: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -284,6 +467,9 @@ pub struct StepQueued {
     pub agent_type: AgentType,
     /// Given up if no worker has started it by then, Unix milliseconds.
     pub due_ms: u64,
+    /// Its outputs are kept under this word for other steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_key: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -305,7 +491,7 @@ pub struct StepProgress {
     pub message: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepCompleted {
     pub outputs: Json,
     /// By the worker's clock, Unix milliseconds.
@@ -316,6 +502,12 @@ pub struct StepCompleted {
     pub cost: f64,
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub tokens: u64,
+    /// Nobody did it: the outputs were kept under this word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_key: Option<String>,
+    /// New information that the report brought.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adjustments: Option<Json>,
 }
 
 fn is_zero(value: &f64) -> bool {
@@ -364,6 +556,8 @@ pub enum SkipCause {
     FailurePolicy,
     /// A person said so. Satisfies dependents.
     Person,
+    /// A revision passes it over. Satisfies dependents.
+    Revision,
     /// Too few of its dependencies can still be satisfied. Does not satisfy dependents.
     DependencyFailed,
 }
@@ -372,7 +566,7 @@ impl SkipCause {
     /// Whether dependents count the step as done.
     pub fn satisfies(self) -> bool {
         match self {
-            Self::Condition | Self::FailurePolicy | Self::Person => true,
+            Self::Condition | Self::FailurePolicy | Self::Person | Self::Revision => true,
             Self::DependencyFailed => false,
         }
     }

@@ -19,6 +19,7 @@ pub mod plan;
 pub mod problem;
 pub mod random;
 pub mod report;
+pub mod revision;
 pub mod schema;
 pub mod status;
 pub mod task;

@@ -145,6 +145,69 @@ pub enum ApprovalDefault {
     Reject,
 }
 
+/// Asks a person something, with an answer of a known shape.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Question {
+    /// What is asked; in a step it may hold expressions.
+    pub question: String,
+    /// JSON Schema of the answer; anything goes without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Json>,
+    /// What counts as the answer when nobody gives one; without it the step, or the revision, fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Json>,
+    /// How long a person has, in milliseconds.
+    #[serde(default = "day_ms")]
+    pub limit_ms: u64,
+    /// The input of the step that the answer becomes; without it the answer is the step's outputs and nothing else
+    /// is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub into: Option<String>,
+}
+
+fn day_ms() -> u64 {
+    24 * 3_600_000
+}
+
+/// Whether a revision may do what the plan could not do before: spend more, write where it could not, drop approvals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Widen {
+    /// Such a revision is refused.
+    #[default]
+    Refuse,
+    /// A person is asked.
+    Approve,
+    Allow,
+}
+
+/// When and how a running plan may change. With one, a plan also asks for a revision by itself: when results are not
+/// what was expected, when too many steps fail, and when a budget runs low.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RevisionPolicy {
+    /// Revisions by planners; `limits.revisions_max` unless told, and never more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<u32>,
+    /// Share of failed steps above which a revision is asked for, 0 to 1.
+    pub threshold: f64,
+    /// A revision that would leave less confidence than that ends the plan, 0 to 1.
+    pub confidence_floor: f64,
+    /// Share of a budget above which a revision is asked for, 0 to 1.
+    pub budget_low: f64,
+    /// Asks a person before a revision is taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approve: Option<Approval>,
+    pub widen: Widen,
+}
+
+impl Default for RevisionPolicy {
+    fn default() -> Self {
+        Self { max: None, threshold: 0.3, confidence_floor: 0.3, budget_low: 0.8, approve: None, widen: Widen::Refuse }
+    }
+}
+
 /// Keeps a step's outputs for other steps with the same key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -226,6 +289,9 @@ pub struct Step {
     pub resource: Option<String>,
     #[serde(default, skip_serializing_if = "Estimates::is_none")]
     pub estimates: Estimates,
+    /// Something to ask a person first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ask: Option<Question>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
     /// The plan of a `plan` step.
@@ -276,6 +342,7 @@ impl Step {
             priority: None,
             resource: None,
             estimates: Estimates::default(),
+            ask: None,
             cache: None,
             plan: None,
         }
@@ -310,6 +377,12 @@ pub struct Plan {
     /// Asks a person before the plan runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approve: Option<Approval>,
+    /// When and how it may change while it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<RevisionPolicy>,
+    /// Steps whose `on_failure` is `abort` go on as if it were `continue`.
+    #[serde(skip_serializing_if = "is_default")]
+    pub continue_on_failure: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
     pub steps: Vec<Step>,

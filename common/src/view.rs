@@ -8,6 +8,7 @@ use crate::goal::{Goal, Usage};
 use crate::id::{AgentType, PlanId, StepId, WorkerId};
 use crate::json::Json;
 use crate::plan::{Kind, Plan, Strategy};
+use crate::revision::RevisionStrategy;
 use crate::status::{Counts, PlanStatus, StepStatus};
 
 /// A plan in one line.
@@ -66,7 +67,48 @@ pub struct PlanView {
     /// The step that this plan stands for, when it is a sub-plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<PlanId>,
+    /// A revision that a person must agree to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposal: Option<ProposalView>,
+    /// What a person is asked before the plan is revised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<QuestionView>,
+    /// The plan that this one goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<PlanId>,
     pub steps: Vec<StepView>,
+}
+
+/// A revision that a person must agree to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ProposalView {
+    pub revision: u32,
+    pub strategy: RevisionStrategy,
+    pub summary: String,
+    /// A line each.
+    pub changes: Vec<String>,
+    /// What it may do that the plan could not do before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub widens: Vec<crate::problem::Issue>,
+    pub confidence_before: f64,
+    pub confidence_after: f64,
+    /// The default answer counts from then.
+    pub due_at: String,
+}
+
+/// What a person is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct QuestionView {
+    /// Names the question in the answer: a step's id, or the question's own.
+    pub id: String,
+    pub question: String,
+    /// JSON Schema of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<Json>,
+    /// What counts as the answer when nobody gives one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<Json>,
+    pub due_at: String,
 }
 
 /// A step with where it stands.
@@ -108,6 +150,9 @@ pub struct StepView {
     /// Why it was skipped, blocked or cancelled.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// What a person is asked before the step goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<QuestionView>,
 }
 
 /// A page of a list; `next` continues it.

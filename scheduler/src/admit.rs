@@ -57,7 +57,7 @@ fn take(site: &Site, submission: Submission) -> Result<Submit, Problem> {
             (admitted.goal, Some(admitted.planned))
         }
     };
-    Ok(Submit { goal, plan, submission: id, fingerprint: String::new(), source, parent: None, traceparent })
+    Ok(Submit { goal, plan, submission: id, fingerprint: String::new(), source, parent: None, traceparent, fork: None })
 }
 
 /// Reads and checks a goal.

@@ -195,9 +195,18 @@ impl Board {
             }
             PlanEvent::ReplanTriggered(_) => self.status = PlanStatus::Replanning,
             PlanEvent::Revised(revised) => {
-                self.status = PlanStatus::Running;
+                if self.status == PlanStatus::Replanning {
+                    self.status = PlanStatus::Running;
+                }
                 self.revision = revised.revision;
                 self.confidence += revised.confidence_delta;
+                self.usage.cost += revised.usage.cost;
+                self.usage.tokens += revised.usage.tokens;
+                self.move_all(&revised.restarted, StepStatus::Pending);
+                self.move_all(&revised.skipped, StepStatus::Skipped);
+                let blocked = self.rows.iter().filter(|row| row.status == StepStatus::Blocked);
+                let blocked: Vec<StepId> = blocked.map(|row| row.id.clone()).collect();
+                self.move_all(&blocked, StepStatus::Pending);
             }
             PlanEvent::Paused(_) => self.status = PlanStatus::Paused,
             PlanEvent::PlanningFailed(why) => self.reason.clone_from(&why.reason),
@@ -209,11 +218,25 @@ impl Board {
                 }
             }
             PlanEvent::PlanValidated(_)
+            | PlanEvent::RevisionProposed(_)
+            | PlanEvent::RevisionRefused(_)
+            | PlanEvent::QuestionAsked(_)
+            | PlanEvent::QuestionAnswered(_)
+            | PlanEvent::Extended(_)
             | PlanEvent::PhaseAdded(_)
             | PlanEvent::PhaseStarted(_)
             | PlanEvent::PhaseCompleted(_)
             | PlanEvent::PhaseFailed(_)
             | PlanEvent::PhaseSkipped(_) => {}
+        }
+    }
+
+    fn move_all(&mut self, steps: &[StepId], status: StepStatus) {
+        for step in steps {
+            let Some(place) = self.places.get(step).copied() else { continue };
+            let row = &mut self.rows[place];
+            self.counts.shift(row.status, status);
+            row.status = status;
         }
     }
 
@@ -243,6 +266,16 @@ impl Board {
                 row.due_ms = Some(asked.due_ms);
             }
             StepEvent::Approved(_) => row.status = StepStatus::Ready,
+            StepEvent::QuestionAsked(asked) => {
+                row.status = StepStatus::AwaitingApproval;
+                row.due_ms = Some(asked.due_ms);
+            }
+            StepEvent::Answered(_) | StepEvent::Recalled(_) => row.status = StepStatus::Pending,
+            StepEvent::Decomposed(decomposed) => {
+                row.status = StepStatus::Ready;
+                self.usage.cost += decomposed.cost;
+                self.usage.tokens += decomposed.tokens;
+            }
             StepEvent::Queued(queued) => {
                 row.status = StepStatus::Queued;
                 row.end_wait(time_ms);

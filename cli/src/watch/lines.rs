@@ -62,7 +62,25 @@ fn plan_lines(board: &Board, event: &PlanEvent, paint: Paint) -> Vec<String> {
         PlanEvent::PhaseStarted(phase) => {
             vec![format!("  {}", paint.tone(Tone::Dim, format!("phase {}", phase.phase)))]
         }
+        PlanEvent::RevisionProposed(proposed) => {
+            let what = short(&proposed.changes.join("; "));
+            let wait = paint.tone(Tone::Wait, "?");
+            vec![format!("  {wait} a revision waits for approval: {what}: goalmill plan approve {}", board.plan)]
+        }
+        PlanEvent::RevisionRefused(refused) => {
+            let mut lines =
+                vec![format!("  {} revision refused: {}", paint.tone(Tone::Bad, "✗"), short(&refused.reason))];
+            lines.extend(
+                refused.issues.iter().map(|issue| format!("      {} at {}", short(&issue.detail), issue.pointer)),
+            );
+            lines
+        }
+        PlanEvent::QuestionAsked(asked) => {
+            vec![format!("  {} {} ({})", paint.tone(Tone::Wait, "?"), short(&asked.question.question), asked.id)]
+        }
+        PlanEvent::QuestionAnswered(answered) => vec![format!("  answered: {}", short(answered.answer.text()))],
         PlanEvent::PhaseAdded(_)
+        | PlanEvent::Extended(_)
         | PlanEvent::PhaseCompleted(_)
         | PlanEvent::PhaseFailed(_)
         | PlanEvent::PhaseSkipped(_)
@@ -157,6 +175,10 @@ fn step_line(board: &Board, step: &StepId, event: &StepEvent, paint: Paint, star
             line(format!("waits for approval: goalmill step approve {} {step}", board.plan))
         }
         StepEvent::Approved(why) => line(format!("approved{}", because(&why.reason))),
+        StepEvent::QuestionAsked(asked) => line(format!("asks: {}", short(&asked.question))),
+        StepEvent::Answered(answered) => line(format!("answered: {}", short(answered.answer.text()))),
+        StepEvent::Recalled(why) => line(format!("recalled{}", because(&why.reason))),
+        StepEvent::Decomposed(why) => line(format!("becomes a plan of its own{}", because(&why.reason))),
         StepEvent::Added(_) if board.status == PlanStatus::Replanning || board.revision > 0 => line("added".into()),
         StepEvent::Started(_)
         | StepEvent::Added(_)
@@ -297,13 +319,14 @@ mod tests {
                 outputs: Json::from_text(outputs.into()).expect("it is JSON"),
                 finished_ms: Some(to_ms),
                 cost: 0.01,
-                tokens: 0,
+                ..StepCompleted::default()
             };
             self.start(step, attempt, from_ms).step(to_ms, step, attempt, StepEvent::Completed(Box::new(done)))
         }
 
         fn start(self, step: &str, attempt: u32, from_ms: u64) -> Self {
-            let queued = StepQueued { agent_type: format!("{step}_agent").as_str().into(), due_ms: 9_000 };
+            let queued =
+                StepQueued { agent_type: format!("{step}_agent").as_str().into(), due_ms: 9_000, cache_key: None };
             let started = StepStarted { worker: Some("w".into()), started_ms: from_ms, due_ms: 9_000 };
             self.step(from_ms, step, attempt, StepEvent::Queued(Box::new(queued))).step(
                 from_ms,
@@ -364,8 +387,7 @@ mod tests {
                 StepEvent::Completed(Box::new(StepCompleted {
                     outputs: Json::from_text(r#"{"total": 612, "currency": "USD"}"#.into()).expect("it is JSON"),
                     finished_ms: Some(1_810),
-                    cost: 0.0,
-                    tokens: 0,
+                    ..StepCompleted::default()
                 })),
             )
             .start("hotels", 1, 1_820)
@@ -403,7 +425,7 @@ mod tests {
 
     #[test]
     fn an_attempt_that_was_lost_before_its_start_was_told_is_counted() {
-        let queued = StepQueued { agent_type: "a_agent".into(), due_ms: 9_000 };
+        let queued = StepQueued { agent_type: "a_agent".into(), due_ms: 9_000, cache_key: None };
         let (board, _) = Script::begin(vec![step("a", &[])])
             .step(1_100, "a", 1, StepEvent::Queued(Box::new(queued)))
             .step(1_200, "a", 1, retrying(1_200))
@@ -420,6 +442,7 @@ mod tests {
             step: Some("hotels".into()),
             reason: "fully booked".into(),
             due_ms: 9_000,
+            ..ReplanTriggered::default()
         };
         let revised = PlanRevised {
             revision: 1,
@@ -429,6 +452,7 @@ mod tests {
             removed: vec!["hotels".into()],
             modified: vec![],
             confidence_delta: -0.15,
+            ..PlanRevised::default()
         };
         let (board, lines) = Script::begin(vec![step("hotels", &[])])
             .plan(1_100, PlanEvent::ReplanTriggered(Box::new(trigger)))

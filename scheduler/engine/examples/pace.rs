@@ -54,6 +54,7 @@ fn submit(steps: Vec<Step>) -> Command {
         source: "pace".into(),
         parent: None,
         traceparent: None,
+        fork: None,
     };
     Command::Submit { plan_id: "p0-0123456789abcdef".into(), secret: "secret".into(), submit: Box::new(submit) }
 }

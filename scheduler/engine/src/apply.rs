@@ -3,15 +3,19 @@
 use std::sync::Arc;
 
 use goalmill_common::event::{
-    Event, GoalAccepted, PlanCreated, PlanEnded, PlanEvent, Record, StepCompleted, StepEvent, StepRetrying,
+    Event, GoalAccepted, PlanCreated, PlanEnded, PlanEvent, QuestionAnswered, Record, ReplanTriggered, RevisionRefused,
+    StepCompleted, StepEvent, StepRetrying,
 };
 use goalmill_common::failure::FailureClass;
 use goalmill_common::id::StepId;
-use goalmill_common::plan::Kind;
+use goalmill_common::plan::{Kind, OnFailure};
+use goalmill_common::revision::{Answered, Refusal, Trigger};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
+use crate::fail::PLANNER_MS;
 use crate::graph::{Graph, to_u32, to_usize};
 use crate::moves::{plan_move, step_move};
+use crate::revise::{self, Revising, into_plan};
 use crate::state::{Born, Joined, Origin, PhaseState, PlanState, StepState};
 use crate::token::Key;
 
@@ -68,19 +72,21 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
     }
     let next = plan_move(state.status, event).ok_or(impossible)?;
     check_plan(state, seq, event)?;
+    if !revise::restage(state, event) {
+        return Err(ReplayError::TooEarly { seq, event: event.type_name() });
+    }
     match event {
-        PlanEvent::PlanCreated(created) => create(state, seq, created)?,
+        PlanEvent::PlanCreated(created) => create(state, record, created)?,
         PlanEvent::ApprovalRequested(request) => state.wait_ms = request.due_ms,
         PlanEvent::Approved(_) => state.wait_ms = 0,
         PlanEvent::PhaseStarted(_) => state.phases[state.phase].begun = true,
         PlanEvent::PhaseCompleted(_) | PlanEvent::PhaseFailed(_) | PlanEvent::PhaseSkipped(_) => state.phase += 1,
-        PlanEvent::ReplanTriggered(trigger) => {
-            state.wait_ms = trigger.due_ms;
-            state.replan = Some(trigger.clone());
-        }
+        PlanEvent::ReplanTriggered(trigger) => replan(state, trigger),
         PlanEvent::Resumed(_) => {
             state.wait_ms = 0;
             state.replan = None;
+            end_replan(&mut state.revising);
+            state.revising.owed.clear();
         }
         PlanEvent::Rejected(why) => {
             let ended = PlanEnded { status: PlanStatus::Rejected, failure: None, reason: why.reason.clone() };
@@ -89,11 +95,25 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
         PlanEvent::Completed(ended) | PlanEvent::Failed(ended) | PlanEvent::Cancelled(ended) => {
             end(state, record.time_ms, ended.clone());
         }
+        PlanEvent::RevisionProposed(proposed) => {
+            state.wait_ms = proposed.due_ms;
+            state.revising.proposed = Some(proposed.clone());
+        }
+        PlanEvent::RevisionRefused(refused) => refuse(state, refused),
+        PlanEvent::QuestionAsked(asked) => {
+            state.wait_ms = asked.due_ms;
+            state.revising.questions += 1;
+            state.revising.question = Some(asked.clone());
+            state.usage.tokens = state.usage.tokens.saturating_add(asked.usage.tokens);
+            state.usage.cost += asked.usage.cost;
+        }
+        PlanEvent::QuestionAnswered(answered) => answer(state, answered),
+        PlanEvent::Revised(revised) => revise::revise(state, record, revised)?,
+        PlanEvent::Extended(extended) => revise::extend(state, record, extended)?,
         PlanEvent::GoalAccepted(_)
         | PlanEvent::PlanningFailed(_)
         | PlanEvent::PlanValidated(_)
         | PlanEvent::PhaseAdded(_)
-        | PlanEvent::Revised(_)
         | PlanEvent::Paused(_) => {}
     }
     state.status = next;
@@ -108,20 +128,29 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
     let fits = match event {
         PlanEvent::PlanCreated(_) => !state.origin.created,
         PlanEvent::PlanValidated(_) => state.origin.created,
-        PlanEvent::ApprovalRequested(_) => state.counts.pending == state.counts.total && state.phase == 0,
+        PlanEvent::ApprovalRequested(_) => {
+            state.counts.pending + state.counts.completed == state.counts.total && state.phase == 0
+        }
+        PlanEvent::QuestionAnswered(answered) => {
+            state.revising.question.as_ref().is_some_and(|asked| asked.id == answered.id)
+        }
         PlanEvent::PhaseStarted(named) => is_current(&named.phase) && !phase.begun,
         PlanEvent::PhaseCompleted(named) | PlanEvent::PhaseFailed(named) => {
             is_current(&named.phase) && phase.begun && phase.open == 0
         }
         PlanEvent::PhaseSkipped(named) => is_current(&named.phase) && phase.open == 0,
-        PlanEvent::Completed(_) => state.is_done(),
+        PlanEvent::Completed(_) => state.is_done() && !state.is_open(),
         PlanEvent::GoalAccepted(_)
         | PlanEvent::PlanningFailed(_)
         | PlanEvent::Approved(_)
         | PlanEvent::Rejected(_)
         | PlanEvent::PhaseAdded(_)
         | PlanEvent::ReplanTriggered(_)
+        | PlanEvent::RevisionProposed(_)
+        | PlanEvent::RevisionRefused(_)
+        | PlanEvent::QuestionAsked(_)
         | PlanEvent::Revised(_)
+        | PlanEvent::Extended(_)
         | PlanEvent::Paused(_)
         | PlanEvent::Resumed(_)
         | PlanEvent::Failed(_)
@@ -130,11 +159,45 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
     if fits { Ok(()) } else { Err(ReplayError::TooEarly { seq, event: event.type_name() }) }
 }
 
+fn replan(state: &mut PlanState, trigger: &ReplanTriggered) {
+    state.wait_ms = trigger.due_ms;
+    state.replan = Some(Box::new(trigger.clone()));
+    end_replan(&mut state.revising);
+    state.revising.failures_seen = state.counts.failed;
+    state.revising.budget_seen |= trigger.trigger == Trigger::BudgetLow.as_str();
+}
+
+/// Whatever was said for the replan before is of no use for another one.
+fn end_replan(revising: &mut Revising) {
+    (revising.proposed, revising.question) = (None, None);
+    revising.refused.clear();
+    revising.answers.clear();
+}
+
+fn refuse(state: &mut PlanState, refused: &RevisionRefused) {
+    state.revising.proposed = None;
+    if refused.due_ms > 0 {
+        state.wait_ms = refused.due_ms;
+    }
+    state.usage.tokens = state.usage.tokens.saturating_add(refused.usage.tokens);
+    state.usage.cost += refused.usage.cost;
+    let RevisionRefused { strategy, reason, issues, .. } = refused.clone();
+    state.revising.refused.push(Refusal { strategy, reason, issues });
+}
+
+fn answer(state: &mut PlanState, answered: &QuestionAnswered) {
+    state.wait_ms = answered.due_ms;
+    let question = state.revising.question.take().map(|asked| asked.question.question).unwrap_or_default();
+    let (answer, by_default) = (answered.answer.clone(), answered.by_default);
+    state.revising.answers.push(Answered { question, answer, by_default });
+}
+
 fn born(accepted: &GoalAccepted, time_ms: u64) -> Born {
     Born { accepted: accepted.clone(), key: Key::of(&accepted.secret), created_ms: time_ms }
 }
 
-fn create(state: &mut PlanState, seq: u64, created: &PlanCreated) -> Result<(), ReplayError> {
+fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Result<(), ReplayError> {
+    let seq = record.seq;
     let plan = Arc::clone(&created.plan);
     let graph = Graph::of(&plan).map_err(|reason| ReplayError::BadPlan { seq, reason })?;
     state.steps = (0..to_u32(plan.steps.len())).map(|i| StepState::new(graph.waits(i))).collect();
@@ -143,9 +206,23 @@ fn create(state: &mut PlanState, seq: u64, created: &PlanCreated) -> Result<(), 
     let phase = |members: &Vec<u32>| PhaseState { open: to_u32(members.len()), ..PhaseState::default() };
     state.phases = graph.members().iter().map(phase).collect();
     state.held = vec![0; graph.resources()];
-    state.origin = Origin { created: true, planner: created.planner.clone(), confidence: created.confidence };
+    state.origin = Origin {
+        created: true,
+        planner: created.planner.clone(),
+        confidence: created.confidence,
+        open_until_ms: if created.open { record.time_ms.saturating_add(PLANNER_MS) } else { 0 },
+        fork: created.fork.clone(),
+    };
     state.graph = graph;
     state.plan = plan;
+    for (id, outputs) in created.fork.iter().flat_map(|fork| &fork.kept) {
+        let step = || ReplayError::UnknownStep { seq, step: id.clone() };
+        let i = state.graph.find(id.as_str()).ok_or_else(step)?;
+        let step = &mut state.steps[to_usize(i)];
+        step.outputs = Some(outputs.clone());
+        finish(step, record.time_ms);
+        shift(state, i, StepStatus::Pending, StepStatus::Completed, true);
+    }
     Ok(())
 }
 
@@ -162,7 +239,9 @@ fn end(state: &mut PlanState, time_ms: u64, ended: Box<PlanEnded>) {
     state.own.clear();
     state.sub_plans.clear();
     state.wait_ms = 0;
+    state.origin.open_until_ms = 0;
     state.replan = None;
+    end_replan(&mut state.revising);
     state.finished_ms = time_ms;
     state.ended = Some(ended);
 }
@@ -175,6 +254,12 @@ fn apply_step(
     event: &StepEvent,
 ) -> Result<(), ReplayError> {
     let seq = record.seq;
+    if revise::stage(state, seq, id, event)? {
+        return Ok(());
+    }
+    if state.revising.staged.is_some() {
+        return Err(ReplayError::TooEarly { seq, event: event.type_name() });
+    }
     let Some(i) = state.graph.find(id.as_str()) else {
         return Err(ReplayError::UnknownStep { seq, step: id.clone() });
     };
@@ -187,10 +272,44 @@ fn apply_step(
     let step = &mut state.steps[to_usize(i)];
     step.attempt = attempt;
     fold_step(step, record.time_ms, event);
+    note(state, i, event);
     spend(state, event);
     keep_pace(state, i, old, record.time_ms, event);
     shift(state, i, old, next, satisfies(event));
     Ok(())
+}
+
+/// What an event of a step means beyond it.
+fn note(state: &mut PlanState, i: u32, event: &StepEvent) {
+    match event {
+        StepEvent::Failed(failed) => {
+            if matches!(state.on_failure(i, failed.failure.class), OnFailure::Replan | OnFailure::AskUser) {
+                state.revising.owed.insert(i);
+            }
+        }
+        StepEvent::Decomposed(decomposed) => {
+            let plan = decomposed.plan.as_deref().cloned();
+            into_plan(&mut Arc::make_mut(&mut state.plan).steps[to_usize(i)], plan);
+        }
+        StepEvent::Added(_)
+        | StepEvent::Modified(_)
+        | StepEvent::Removed(_)
+        | StepEvent::Ready
+        | StepEvent::Blocked(_)
+        | StepEvent::ApprovalRequested(_)
+        | StepEvent::Approved(_)
+        | StepEvent::QuestionAsked(_)
+        | StepEvent::Answered(_)
+        | StepEvent::Recalled(_)
+        | StepEvent::Queued(_)
+        | StepEvent::Started(_)
+        | StepEvent::Progress(_)
+        | StepEvent::Completed(_)
+        | StepEvent::Retrying(_)
+        | StepEvent::Released(_)
+        | StepEvent::Skipped(_)
+        | StepEvent::Cancelled(_) => {}
+    }
 }
 
 /// Only a new attempt has a new number: one more than the last.
@@ -207,6 +326,10 @@ fn check_attempt(state: &PlanState, seq: u64, i: u32, found: u32, event: &StepEv
         | StepEvent::Blocked(_)
         | StepEvent::ApprovalRequested(_)
         | StepEvent::Approved(_)
+        | StepEvent::QuestionAsked(_)
+        | StepEvent::Answered(_)
+        | StepEvent::Recalled(_)
+        | StepEvent::Decomposed(_)
         | StepEvent::Started(_)
         | StepEvent::Progress(_)
         | StepEvent::Retrying(_)
@@ -229,13 +352,18 @@ fn check_start(state: &PlanState, seq: u64, i: u32, event: &StepEvent) -> Result
     let waits = state.steps[to_usize(i)].status == StepStatus::Pending;
     let fits = match event {
         StepEvent::Ready => !waits || (state.joined(i) == Joined::Met && state.is_phase_open(i)),
-        StepEvent::ApprovalRequested(_) => state.joined(i) == Joined::Met && state.is_phase_open(i),
+        StepEvent::ApprovalRequested(_) | StepEvent::QuestionAsked(_) => {
+            state.joined(i) == Joined::Met && state.is_phase_open(i)
+        }
         StepEvent::Blocked(_) => state.joined(i) == Joined::Impossible,
         StepEvent::Queued(_) => state.status == PlanStatus::Running && state.is_free(i),
         StepEvent::Added(_)
         | StepEvent::Modified(_)
         | StepEvent::Removed(_)
         | StepEvent::Approved(_)
+        | StepEvent::Answered(_)
+        | StepEvent::Recalled(_)
+        | StepEvent::Decomposed(_)
         | StepEvent::Started(_)
         | StepEvent::Progress(_)
         | StepEvent::Completed(_)
@@ -252,6 +380,19 @@ fn check_start(state: &PlanState, seq: u64, i: u32, event: &StepEvent) -> Result
 fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
     match event {
         StepEvent::Added(_) | StepEvent::Modified(_) | StepEvent::Removed(_) => {}
+        StepEvent::QuestionAsked(asked) => {
+            step.due_ms = asked.due_ms;
+            step.rare().question = Some(asked.question.clone());
+        }
+        StepEvent::Answered(answered) => {
+            step.due_ms = 0;
+            let rare = step.rare();
+            (rare.question, rare.answer) = (None, Some(answered.answer.clone()));
+        }
+        StepEvent::Recalled(_) => step.due_ms = 0,
+        StepEvent::Decomposed(_) => {
+            (step.due_ms, step.tried, step.lost, step.fallback) = (0, 0, 0, false);
+        }
         StepEvent::Ready | StepEvent::Approved(_) | StepEvent::Released(_) => step.due_ms = 0,
         StepEvent::Blocked(why) => step.rare().reason.clone_from(&why.reason),
         StepEvent::ApprovalRequested(request) => step.due_ms = request.due_ms,
@@ -260,6 +401,9 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
             step.started_ms = 0;
             step.worker = None;
             step.due_ms = queued.due_ms;
+            if queued.cache_key.is_some() {
+                step.rare().cache_key.clone_from(&queued.cache_key);
+            }
             if let Some(rare) = &mut step.rare {
                 rare.progress = None;
                 rare.message = None;
@@ -277,6 +421,9 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
         }
         StepEvent::Completed(completed) => {
             step.outputs = Some(completed.outputs.clone());
+            if completed.adjustments.is_some() {
+                step.rare().adjustments.clone_from(&completed.adjustments);
+            }
             finish(step, completed.finished_ms.unwrap_or(time_ms));
         }
         StepEvent::Retrying(retrying) => retry(step, retrying),
@@ -323,6 +470,7 @@ fn spend(state: &mut PlanState, event: &StepEvent) {
         StepEvent::Retrying(e) => (e.cost, e.tokens),
         StepEvent::Failed(e) => (e.cost, e.tokens),
         StepEvent::Skipped(e) => (e.cost, e.tokens),
+        StepEvent::Decomposed(e) => (e.cost, e.tokens),
         StepEvent::Added(_)
         | StepEvent::Modified(_)
         | StepEvent::Removed(_)
@@ -330,6 +478,9 @@ fn spend(state: &mut PlanState, event: &StepEvent) {
         | StepEvent::Blocked(_)
         | StepEvent::ApprovalRequested(_)
         | StepEvent::Approved(_)
+        | StepEvent::QuestionAsked(_)
+        | StepEvent::Answered(_)
+        | StepEvent::Recalled(_)
         | StepEvent::Queued(_)
         | StepEvent::Started(_)
         | StepEvent::Progress(_)
@@ -358,6 +509,10 @@ fn keep_pace(state: &mut PlanState, i: u32, old: StepStatus, time_ms: u64, event
         | StepEvent::Blocked(_)
         | StepEvent::ApprovalRequested(_)
         | StepEvent::Approved(_)
+        | StepEvent::QuestionAsked(_)
+        | StepEvent::Answered(_)
+        | StepEvent::Recalled(_)
+        | StepEvent::Decomposed(_)
         | StepEvent::Queued(_)
         | StepEvent::Started(_)
         | StepEvent::Progress(_)
@@ -387,6 +542,10 @@ fn satisfies(event: &StepEvent) -> bool {
         | StepEvent::Blocked(_)
         | StepEvent::ApprovalRequested(_)
         | StepEvent::Approved(_)
+        | StepEvent::QuestionAsked(_)
+        | StepEvent::Answered(_)
+        | StepEvent::Recalled(_)
+        | StepEvent::Decomposed(_)
         | StepEvent::Queued(_)
         | StepEvent::Started(_)
         | StepEvent::Progress(_)

@@ -8,7 +8,8 @@ use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
 use goalmill_common::plan::ApprovalDefault;
 use goalmill_common::report::{Report, What};
-use goalmill_common::status::StepStatus;
+use goalmill_common::revision::Trigger;
+use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::task::Task;
 
 use crate::decide::Turn;
@@ -51,20 +52,32 @@ impl Turn<'_> {
         if to_usize(i.0) >= self.state.steps.len() || !self.state.admits(i) {
             return Err(Rejection::NotDue);
         }
-        match render::inputs(self.state, i.0, &self.context.limits) {
-            Ok(inputs) => self.send(i, inputs),
-            Err(failure) => {
-                self.give_up(i.0, failure, 0.0, 0);
-                self.settle();
-            }
+        match self.cache_key(i.0) {
+            Ok(Some(key)) => self.effects.push(Effect::LookUp { step: i, key }),
+            Ok(None) => self.send_out(i),
+            Err(failure) => self.give_up_sending(i, failure),
         }
         Ok(())
     }
 
-    fn send(&mut self, i: StepIndex, inputs: Json) {
+    /// Sends a step out that nobody has done for another one.
+    pub(crate) fn send_out(&mut self, i: StepIndex) {
+        let made = render::inputs(self.state, i.0, &self.context.limits);
+        match made.and_then(|inputs| Ok((inputs, self.cache_key(i.0)?))) {
+            Ok((inputs, cache_key)) => self.send(i, inputs, cache_key),
+            Err(failure) => self.give_up_sending(i, failure),
+        }
+    }
+
+    fn give_up_sending(&mut self, i: StepIndex, failure: Failure) {
+        self.give_up(i.0, failure, 0.0, 0);
+        self.settle();
+    }
+
+    fn send(&mut self, i: StepIndex, inputs: Json, cache_key: Option<String>) {
         let agent_type = self.state.queue(i).expect("the step exists").clone();
         let due_ms = self.after(self.context.limits.queue_ms_max);
-        let queued = StepQueued { agent_type: agent_type.clone(), due_ms };
+        let queued = StepQueued { agent_type: agent_type.clone(), due_ms, cache_key };
         self.emit_next(i.0, StepEvent::Queued(Box::new(queued)));
         let task = self.state.task_of(i, agent_type, inputs, self.context);
         self.effects.push(Effect::Send(Box::new(task)));
@@ -84,6 +97,7 @@ impl Turn<'_> {
         if report.what == What::Started && step.status == StepStatus::Running {
             return Err(stale());
         }
+        self.information = self.information_of(&report);
         self.take_report(i, report);
         self.settle();
         Ok(())
@@ -112,6 +126,9 @@ impl Turn<'_> {
                 }
                 self.acknowledge(&report);
                 let (cost, tokens) = spent(&report);
+                if self.is_whole(i) && self.decompose(i, &report, cost, tokens) {
+                    return;
+                }
                 let unknown = || Failure::new(FailureClass::Transient, "UNKNOWN", "the worker gave no reason");
                 self.fail_attempt(i, bounded(report.failure.unwrap_or_else(unknown)), cost, tokens);
             }
@@ -129,6 +146,12 @@ impl Turn<'_> {
                 self.emit_step(i, StepEvent::Released(Box::new(StepReleased { worker: report.worker })));
             }
         }
+    }
+
+    /// New information in a report, unless there is too much of it.
+    fn information_of(&self, report: &Report) -> Option<Json> {
+        let most = self.context.limits.payload_bytes_max;
+        report.adjustments.clone().filter(|json| !json.is_null() && json.text().len() <= most)
     }
 
     fn acknowledge(&mut self, report: &Report) {
@@ -160,12 +183,21 @@ impl Turn<'_> {
 
     fn complete_attempt(&mut self, i: u32, report: Report) {
         let (cost, tokens) = spent(&report);
+        if self.is_whole(i) && self.decompose(i, &report, cost, tokens) {
+            return;
+        }
         let outputs = report.outputs.unwrap_or_default();
         if let Some(failure) = self.unfit(i, &outputs) {
             return self.fail_attempt(i, failure, cost, tokens);
         }
-        let finished_ms = report.finished_ms;
-        self.emit_step(i, StepEvent::Completed(Box::new(StepCompleted { outputs, finished_ms, cost, tokens })));
+        self.keep_outputs(i, &outputs);
+        let (finished_ms, adjustments) = (report.finished_ms, self.information.clone());
+        let completed = StepCompleted { outputs, finished_ms, cost, tokens, adjustments, ..StepCompleted::default() };
+        self.emit_step(i, StepEvent::Completed(Box::new(completed)));
+        if self.information.is_some() && self.state.status == PlanStatus::Running && !self.state.is_done() {
+            let reason = format!("step `{}` brought new information", self.id_of(i));
+            self.replan(Trigger::NewInformation, Some(i), reason);
+        }
     }
 
     /// Why outputs are not what was expected of the step.
@@ -183,7 +215,7 @@ impl Turn<'_> {
         });
         match checked {
             Ok(outputs) => {
-                let completed = StepCompleted { outputs, finished_ms: None, cost: 0.0, tokens: 0 };
+                let completed = StepCompleted { outputs, ..StepCompleted::default() };
                 self.emit_next(i, StepEvent::Completed(Box::new(completed)));
             }
             Err(failure) => self.give_up(i, failure, 0.0, 0),
@@ -201,6 +233,7 @@ impl Turn<'_> {
             StepStatus::Running if is_on(Mutant::NoRunDeadline) => return Err(Rejection::NotDue),
             StepStatus::Running => self.time_out(i, "STEP_TIMEOUT", "it took longer than its limit"),
             StepStatus::Retrying => self.emit_step(i, StepEvent::Ready),
+            StepStatus::AwaitingApproval if self.awaits_answer(i) => self.answer_step_by_default(i),
             StepStatus::AwaitingApproval => self.decide_by_default(i),
             StepStatus::Pending
             | StepStatus::Blocked

@@ -61,14 +61,21 @@ pub(crate) fn outputs(schemas: &mut Schemas, step: &Step, outputs: &Json, limits
     if let Some(name) = missing {
         return Some(unexpected(&format!("the outputs have no `{name}`")));
     }
-    let validator = match schemas.compiled(step.output_schema.as_ref()?) {
+    let detail = mismatch(schemas, step.output_schema.as_ref()?, outputs)?;
+    Some(unexpected(&format!("the outputs do not match `output_schema`: {detail}")))
+}
+
+/// Says where a value does not match a schema; `None` when it does.
+pub(crate) fn mismatch(schemas: &mut Schemas, schema: &Json, value: &Json) -> Option<String> {
+    let validator = match schemas.compiled(schema) {
         Ok(validator) => validator,
-        Err(e) => return Some(unexpected(&format!("`output_schema` is no usable schema: {e}"))),
+        Err(e) => return Some(format!("it is no usable schema: {e}")),
     };
+    let value = value.value();
     let error = validator.validate(&value).err()?;
     let place = error.instance_path().to_string();
     let place = if place.is_empty() { "/" } else { &place };
-    Some(unexpected(&format!("the outputs do not match `output_schema` at `{place}`: {error}")))
+    Some(format!("at `{place}`: {error}").chars().take(MESSAGE_CHARS_MAX).collect())
 }
 
 fn unexpected(message: &str) -> Failure {

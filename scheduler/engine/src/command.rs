@@ -1,11 +1,14 @@
 //! What can be asked of a plan, and the refusals.
 
-use goalmill_common::command::{Planned, Submit, Verb};
+use goalmill_common::command::{Planned, Proposal, Submit, Verb};
+use goalmill_common::event::Route;
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Usage;
 use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
+use goalmill_common::plan::Step;
+use goalmill_common::problem::Issue;
 use goalmill_common::report::Report;
 use goalmill_common::status::PlanStatus;
 
@@ -38,8 +41,21 @@ pub enum Command {
         revision: u32,
         answer: PlanAnswer,
     },
+    /// More steps of a plan that began while it was written: see [`PlanAnswer::Open`]. Each may depend on those that
+    /// came before it or with it.
+    AddSteps {
+        steps: Vec<Step>,
+    },
+    /// Nothing more comes of a plan that began while it was written.
+    ClosePlan(Box<Closing>),
     /// A ready step goes out.
     Dispatch(StepIndex),
+    /// What is kept under a step's word: see [`crate::Effect::LookUp`].
+    LookedUp {
+        step: StepIndex,
+        key: String,
+        outputs: Option<Json>,
+    },
     Report(Box<Report>),
     /// A timer has come due.
     Due(Timer),
@@ -57,12 +73,24 @@ pub enum Command {
 /// What a planner says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlanAnswer {
+    /// A plan; asked for a revision, the whole plan as it is to be: steps that it leaves out are removed, unless they
+    /// are over.
     Plan(Box<Planned>),
+    /// The beginning of a plan: it runs while the rest is written, see [`Command::AddSteps`].
+    Open(Box<Planned>),
+    /// How to change a running plan.
+    Revision(Box<Proposal>),
     /// No planner could; with the located errors of the best try.
-    Failed {
-        reason: String,
-        issues: Vec<goalmill_common::problem::Issue>,
-    },
+    Failed { reason: String, issues: Vec<Issue> },
+}
+
+/// How the writing of a plan ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Closing {
+    /// The plan is whole.
+    Whole { confidence: f64, provenance: Option<Json>, warnings: Vec<Issue>, routes: Vec<Route> },
+    /// The rest is missing, or of no use: what remains is planned anew, around what ran.
+    Broken { reason: String, issues: Vec<Issue> },
 }
 
 /// What wakes up: the plan (deadline, approval limit, planner's limit) or one step (backoff, limits).
@@ -99,6 +127,9 @@ pub enum Rejection {
     /// The status does not allow it; says what would.
     #[error("{reason}")]
     NotAllowed { reason: String },
+    /// What was given is wrong; says where, and how to mend it.
+    #[error("{reason}")]
+    Invalid { reason: String, issues: Vec<Issue> },
     /// A timer that was overtaken, or a dispatch for which there is no room.
     #[error("not due")]
     NotDue,

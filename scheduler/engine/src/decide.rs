@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use goalmill_common::event::{Event, PlanEvent, Record, StepEvent};
 use goalmill_common::id::StepId;
+use goalmill_common::json::Json;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::apply::apply;
@@ -39,6 +40,8 @@ pub(crate) struct Turn<'a> {
     plan_due: Option<u64>,
     had_room: bool,
     freed: bool,
+    /// What the report that is being dealt with suggested.
+    pub(crate) information: Option<Json>,
 }
 
 impl<'a> Turn<'a> {
@@ -57,6 +60,7 @@ impl<'a> Turn<'a> {
             plan_due,
             had_room,
             freed: false,
+            information: None,
         }
     }
 
@@ -74,7 +78,10 @@ impl<'a> Turn<'a> {
             Command::Submit { .. } => Err(Rejection::Exists),
             Command::Verb(verb) => self.verb(verb),
             Command::Planned { revision, answer } => self.planned(revision, answer),
+            Command::AddSteps { steps } => self.add_steps(steps),
+            Command::ClosePlan(closing) => self.close(*closing),
             Command::Dispatch(i) => self.dispatch(i),
+            Command::LookedUp { step, key, outputs } => self.looked_up(step, &key, outputs),
             Command::Report(report) => self.report(*report),
             Command::Due(Timer::Plan) => self.plan_due(),
             Command::Due(Timer::Step(i)) => self.step_due(i),
@@ -141,6 +148,11 @@ impl<'a> Turn<'a> {
     pub(crate) fn emit_next(&mut self, i: u32, event: StepEvent) {
         let attempt = self.state.steps[to_usize(i)].attempt + 1;
         self.emit_attempt(i, attempt, event);
+    }
+
+    /// Records that a step is added, which the plan does not have yet.
+    pub(crate) fn emit_new(&mut self, step: StepId, event: StepEvent) {
+        self.emit(Event::Step { step, attempt: 0, event });
     }
 
     fn emit_attempt(&mut self, i: u32, attempt: u32, event: StepEvent) {

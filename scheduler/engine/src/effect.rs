@@ -32,8 +32,14 @@ pub enum Effect {
     Room,
     /// The timer shall come due then; `None` clears it.
     Timer(Timer, Option<u64>),
-    /// Ask the planners, for this revision.
+    /// Ask the planners, for this revision: for 0 a plan, for any other a change of what [`crate::situation`] shows.
     Plan { revision: u32 },
+    /// Whoever wrote the plan may be gone: unless it is still at work here, say so by [`crate::Command::ClosePlan`].
+    Close,
+    /// See whether outputs are kept under this word, and answer by [`crate::Command::LookedUp`].
+    LookUp { step: StepIndex, key: String },
+    /// Keep the outputs under this word for so long.
+    Keep { key: String, outputs: Json, ttl_ms: u64 },
     /// Stop the execution of a superseded attempt.
     Cancel(AttemptToken),
     /// Begin the plan that a step stands for.

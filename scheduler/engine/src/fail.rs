@@ -5,15 +5,17 @@ use goalmill_common::event::{
 };
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::plan::{Kind, OnFailure};
+use goalmill_common::revision::Trigger;
 use goalmill_common::status::PlanStatus;
 
 use crate::decide::Turn;
 use crate::graph::{to_u32, to_usize};
-use crate::{Effect, PlanAnswer, StepIndex};
+use crate::revise::trigger_of;
+use crate::{Effect, StepIndex};
 
 /// How long a planner's answer to a replan is awaited, in milliseconds. Planners have shorter limits of their own;
 /// this one ends the wait when all of them are gone.
-const PLANNER_MS: u64 = 3_600_000;
+pub(crate) const PLANNER_MS: u64 = 3_600_000;
 
 /// Trigger of a replan for which a person is asked instead of a planner.
 pub(crate) const ASK_USER: &str = "ask_user";
@@ -61,9 +63,7 @@ impl Turn<'_> {
 
     /// The step will not succeed: its policy decides what that means for the plan. The caller settles.
     pub(crate) fn give_up(&mut self, i: u32, failure: Failure, cost: f64, tokens: u64) {
-        let spec = &self.state.plan.steps[to_usize(i)];
-        let id = spec.id.clone();
-        let on_failure = spec.on_failure;
+        let on_failure = self.state.on_failure(i, failure.class);
         if on_failure == OnFailure::Skip {
             let reason = format!("it failed: {}", failure.message);
             let cause = SkipCause::FailurePolicy;
@@ -72,45 +72,36 @@ impl Turn<'_> {
         }
         let failed = StepFailed { failure: failure.clone(), cost, tokens };
         self.emit_step(i, StepEvent::Failed(Box::new(failed)));
-        // A wish of a person gives way to a failure: that one must not be forgotten.
-        let already = self.state.replan.as_ref().is_some_and(|replan| replan.step.is_some());
-        match on_failure {
-            OnFailure::Abort => self.fail_plan(because(&id, failure)),
-            OnFailure::Skip | OnFailure::Continue => {}
-            OnFailure::Replan if !already => self.replan("step_failure", Some(i), failure.message),
-            OnFailure::AskUser if !already => self.replan(ASK_USER, Some(i), failure.message),
-            OnFailure::Replan | OnFailure::AskUser => {}
+        // A wish gives way to a failure: that one must not be forgotten.
+        if on_failure == OnFailure::Abort || !self.must_replan() {
+            self.decide_on(i, failure);
         }
     }
 
-    /// Asks a planner, or a person, how to go on.
-    pub(crate) fn replan(&mut self, trigger: &str, step: Option<u32>, reason: String) {
-        let person = trigger == ASK_USER;
-        let wait_ms = if person { self.context.limits.approval_ms_max } else { PLANNER_MS };
-        self.emit_plan(PlanEvent::ReplanTriggered(Box::new(ReplanTriggered {
-            trigger: trigger.into(),
-            step: step.map(|i| self.id_of(i)),
-            reason,
-            due_ms: self.after(wait_ms),
-        })));
+    /// What a failed step's policy makes of the plan.
+    pub(crate) fn decide_on(&mut self, i: u32, failure: Failure) {
+        match self.state.on_failure(i, failure.class) {
+            OnFailure::Abort => self.fail_plan(because(&self.id_of(i), failure)),
+            OnFailure::Skip | OnFailure::Continue => {}
+            OnFailure::Replan => self.replan(trigger_of(&failure), Some(i), failure.message),
+            OnFailure::AskUser => self.replan(Trigger::AskUser, Some(i), failure.message),
+        }
     }
 
-    /// The planners' answer to a replan. No revision is accepted yet: a plan that came is as good as none.
-    pub(crate) fn revised(&mut self, answer: PlanAnswer) {
-        let (reason, issues) = match answer {
-            PlanAnswer::Plan(_) => ("no planner can revise a running plan".to_owned(), Vec::new()),
-            PlanAnswer::Failed { reason, issues } => (reason, issues),
-        };
-        self.emit_plan(PlanEvent::PlanningFailed(Box::new(Reason { reason: reason.clone(), issues })));
-        self.go_on_unrevised(reason);
+    /// Whether it is being decided how to go on, and the plan cannot without that.
+    fn must_replan(&self) -> bool {
+        self.state.replan.as_ref().is_some_and(|replan| !is_optional(replan))
     }
 
-    /// Without a revision a plan ends as its failed step says; one that only a person wanted changed goes on.
+    /// Without a revision a plan ends as its failed step says; one that could do without it goes on.
     pub(crate) fn go_on_unrevised(&mut self, reason: String) {
-        let failed = self.state.replan.as_ref().and_then(|replan| replan.step.clone());
-        let Some(step) = failed else {
+        let Some(replan) = self.state.replan.as_deref().filter(|replan| !is_optional(replan)).cloned() else {
             self.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
             return self.unblock();
+        };
+        let Some(step) = replan.step else {
+            let message = format!("{}: {reason}", replan.reason);
+            return self.fail_plan(Failure::new(FailureClass::Permanent, "PLANNING_FAILED", message));
         };
         let i = self.state.graph.find(step.as_str());
         let failure = i.and_then(|i| self.state.steps[to_usize(i)].failure().cloned());
@@ -163,7 +154,12 @@ impl Turn<'_> {
     }
 }
 
+/// Whether the plan could go on as it was.
+fn is_optional(replan: &ReplanTriggered) -> bool {
+    Trigger::parse(&replan.trigger).map_or(replan.step.is_none(), Trigger::is_optional)
+}
+
 /// The failure of a plan, by that of a step.
-fn because(step: &goalmill_common::id::StepId, failure: Failure) -> Failure {
+pub(crate) fn because(step: &goalmill_common::id::StepId, failure: Failure) -> Failure {
     Failure { message: format!("step `{step}` failed: {}", failure.message), retry_after_ms: None, ..failure }
 }

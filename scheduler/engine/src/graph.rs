@@ -66,11 +66,7 @@ impl Graph {
 
     /// How many satisfied dependencies let the step start.
     pub(crate) fn needed(&self, i: u32, join: Join) -> u32 {
-        match join {
-            Join::All => self.waits(i),
-            Join::Any => self.waits(i).min(1),
-            Join::AtLeast(k) => k,
-        }
+        to_u32(needed(to_usize(self.waits(i)), join))
     }
 
     /// Estimated seconds from the step's start to the end of the longest path that begins with it.
@@ -153,6 +149,15 @@ impl Graph {
             ranks[to_usize(i)] = rest + seconds(&plan.steps[to_usize(i)]);
         }
         ranks
+    }
+}
+
+/// How many satisfied ones of so many dependencies let a step start.
+pub(crate) fn needed(waits: usize, join: Join) -> usize {
+    match join {
+        Join::All => waits,
+        Join::Any => waits.min(1),
+        Join::AtLeast(k) => to_usize(k),
     }
 }
 

@@ -26,10 +26,15 @@ mod token;
 mod apply;
 
 mod attempt;
+mod cache;
 mod check;
 mod decide;
+mod decompose;
 mod fail;
+mod open;
+mod question;
 mod render;
+mod revise;
 mod sub_plan;
 mod submit;
 mod unlock;
@@ -38,17 +43,21 @@ mod verb;
 mod react;
 
 mod explain;
+mod fork;
 mod look;
 mod mend;
+mod situation;
 mod view;
 
 pub use apply::{ReplayError, apply};
-pub use command::{Command, Context, Envelope, PlanAnswer, Rejection, Timer};
+pub use command::{Closing, Command, Context, Envelope, PlanAnswer, Rejection, Timer};
 pub use decide::decide;
 pub use effect::{Decision, Effect};
+pub use fork::fork;
 pub use look::StepAt;
 pub use mend::{Serving, Surroundings};
 pub use moves::{plan_move, step_move};
 pub use react::pending;
+pub use situation::situation;
 pub use state::{PlanState, StepIndex};
 pub use view::Shown;

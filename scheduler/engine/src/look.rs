@@ -201,8 +201,10 @@ impl PlanState {
         }
         let born = self.born.as_ref()?;
         let mut due = born.accepted.deadline_ms.min(self.budget_due_ms());
-        if self.wait_ms > 0 {
-            due = due.min(self.wait_ms);
+        for own in [self.wait_ms, self.origin.open_until_ms] {
+            if own > 0 {
+                due = due.min(own);
+            }
         }
         Some(due)
     }
@@ -230,6 +232,18 @@ impl PlanState {
             cost: goal.cost.into_iter().chain(own.cost).reduce(f64::min),
             seconds: goal.seconds.into_iter().chain(own.seconds).reduce(f64::min),
         }
+    }
+
+    /// What a person answered to the step's question.
+    pub(crate) fn answer(&self, i: u32) -> Option<&Json> {
+        self.steps[to_usize(i)].rare.as_ref().and_then(|rare| rare.answer.as_ref())
+    }
+
+    /// What the step's next task is to do, or its current one does: its fallback's once that is at work.
+    pub(crate) fn action(&self, i: u32) -> &str {
+        let (spec, step) = (&self.plan.steps[to_usize(i)], &self.steps[to_usize(i)]);
+        let other = spec.fallback.as_ref().filter(|_| step.fallback).and_then(|fallback| fallback.action.as_ref());
+        other.unwrap_or(&spec.action)
     }
 
     /// Whether every step is final.

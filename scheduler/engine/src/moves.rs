@@ -8,12 +8,18 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 pub fn step_move(status: StepStatus, event: &StepEvent) -> Option<StepStatus> {
     use StepStatus as S;
     match event {
-        // Revisions make these; none is accepted here.
-        StepEvent::Added(_) | StepEvent::Modified(_) | StepEvent::Removed(_) => None,
+        // The step is not there yet.
+        StepEvent::Added(_) => None,
+        // They take effect with the `plan_revised` that follows.
+        StepEvent::Modified(_) | StepEvent::Removed(_) => is_changeable(status).then_some(status),
         StepEvent::Ready => from(status, &[S::Pending, S::Retrying], S::Ready),
         StepEvent::Blocked(_) => from(status, &[S::Pending], S::Blocked),
         StepEvent::ApprovalRequested(_) => from(status, &[S::Pending], S::AwaitingApproval),
         StepEvent::Approved(_) => from(status, &[S::AwaitingApproval], S::Ready),
+        StepEvent::QuestionAsked(_) => from(status, &[S::Pending], S::AwaitingApproval),
+        StepEvent::Answered(_) => from(status, &[S::AwaitingApproval], S::Pending),
+        StepEvent::Recalled(_) => from(status, &[S::Queued, S::Running], S::Pending),
+        StepEvent::Decomposed(_) => from(status, &[S::Running], S::Ready),
         StepEvent::Queued(_) => from(status, &[S::Ready], S::Queued),
         StepEvent::Started(_) => from(status, &[S::Queued], S::Running),
         StepEvent::Progress(_) => from(status, &[S::Running], S::Running),
@@ -35,9 +41,15 @@ pub fn plan_move(status: PlanStatus, event: &PlanEvent) -> Option<PlanStatus> {
     use PlanStatus as S;
     let planning = || (status == S::Planning).then_some(S::Planning);
     let active = || matches!(status, S::Running | S::Replanning | S::Paused).then_some(status);
+    let begun = || active().or((status == S::AwaitingApproval).then_some(status));
     match event {
-        // A revision makes the last two; none is accepted here.
-        PlanEvent::GoalAccepted(_) | PlanEvent::PhaseAdded(_) | PlanEvent::Revised(_) => None,
+        PlanEvent::GoalAccepted(_) => None,
+        PlanEvent::PhaseAdded(_) | PlanEvent::Extended(_) => begun(),
+        PlanEvent::RevisionProposed(_)
+        | PlanEvent::RevisionRefused(_)
+        | PlanEvent::QuestionAsked(_)
+        | PlanEvent::QuestionAnswered(_) => (status == S::Replanning).then_some(status),
+        PlanEvent::Revised(_) => begun().map(|status| if status == S::Replanning { S::Running } else { status }),
         PlanEvent::PlanningFailed(_) => matches!(status, S::Planning | S::Replanning).then_some(status),
         PlanEvent::PlanCreated(_) => planning(),
         PlanEvent::PlanValidated(_) => planning().map(|_| S::Running),
@@ -64,6 +76,11 @@ fn from(status: StepStatus, allowed: &[StepStatus], to: StepStatus) -> Option<St
     allowed.contains(&status).then_some(to)
 }
 
+/// Whether a revision may touch a step: what is completed stays as it is.
+pub(crate) fn is_changeable(status: StepStatus) -> bool {
+    !status.is_final() || matches!(status, StepStatus::Failed | StepStatus::Skipped)
+}
+
 fn unless_final(status: StepStatus, to: StepStatus) -> Option<StepStatus> {
     (!status.is_final()).then_some(to)
 }
@@ -71,26 +88,32 @@ fn unless_final(status: StepStatus, to: StepStatus) -> Option<StepStatus> {
 #[cfg(test)]
 mod tests {
     use goalmill_common::event::{
-        ApprovalRequested, GoalAccepted, PhaseNamed, PlanCreated, PlanEnded, PlanRevised, PlanValidated, Reason,
-        ReplanTriggered, SkipCause, StepAdded, StepCompleted, StepFailed, StepProgress, StepQueued, StepReleased,
+        ApprovalRequested, GoalAccepted, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded, PlanValidated,
+        QuestionAnswered, QuestionAsked, Reason, RevisionProposed, RevisionRefused, SkipCause, StepAdded, StepAnswered,
+        StepCompleted, StepDecomposed, StepFailed, StepModified, StepProgress, StepQuestion, StepQueued, StepReleased,
         StepRetrying, StepSkipped, StepStarted,
     };
     use goalmill_common::failure::{Failure, FailureClass};
-    use goalmill_common::goal::Goal;
+    use goalmill_common::goal::{Goal, Usage};
     use goalmill_common::json::Json;
-    use goalmill_common::plan::Step;
+    use goalmill_common::plan::{Question, Step};
+    use goalmill_common::revision::{Proposal, RevisionStrategy};
 
     use super::*;
 
     /// Event, where it may happen, where it leads.
     const STEP_MOVES: &[(&str, &str, &str)] = &[
         ("step_added", "", ""),
-        ("step_modified", "", ""),
-        ("step_removed", "", ""),
+        ("step_modified", "pending blocked ready queued running retrying awaiting_approval failed skipped", "="),
+        ("step_removed", "pending blocked ready queued running retrying awaiting_approval failed skipped", "="),
         ("step_ready", "pending retrying", "ready"),
         ("step_blocked", "pending", "blocked"),
         ("step_approval_requested", "pending", "awaiting_approval"),
         ("step_approved", "awaiting_approval", "ready"),
+        ("step_question_asked", "pending", "awaiting_approval"),
+        ("step_question_answered", "awaiting_approval", "pending"),
+        ("step_recalled", "queued running", "pending"),
+        ("step_decomposed", "running", "ready"),
         ("step_queued", "ready", "queued"),
         ("step_started", "queued", "running"),
         ("step_progress", "running", "running"),
@@ -111,13 +134,18 @@ mod tests {
         ("plan_approval_requested", "running", "awaiting_approval"),
         ("plan_approved", "awaiting_approval", "running"),
         ("plan_rejected", "awaiting_approval", "rejected"),
-        ("phase_added", "", ""),
+        ("phase_added", "awaiting_approval running replanning paused", "="),
         ("phase_started", "running replanning paused", "="),
         ("phase_completed", "running replanning paused", "="),
         ("phase_failed", "running replanning paused", "="),
         ("phase_skipped", "running replanning paused", "="),
         ("replan_triggered", "running replanning paused", "replanning"),
-        ("plan_revised", "", ""),
+        ("revision_proposed", "replanning", "="),
+        ("revision_refused", "replanning", "="),
+        ("question_asked", "replanning", "="),
+        ("question_answered", "replanning", "="),
+        ("plan_revised", "awaiting_approval running replanning paused", "= running"),
+        ("plan_extended", "awaiting_approval running replanning paused", "="),
         ("plan_paused", "running", "paused"),
         ("plan_resumed", "paused replanning", "running"),
         ("plan_completed", "running paused", "completed"),
@@ -132,8 +160,9 @@ mod tests {
         for (event, (name, allowed, to)) in step_events().iter().zip(STEP_MOVES) {
             assert_eq!(event.type_name(), *name);
             for status in StepStatus::ALL {
-                let expected = allowed.split(' ').any(|word| word == status.as_str()).then(|| StepStatus::parse(to));
-                assert_eq!(step_move(*status, event), expected.flatten(), "{name} at {status}");
+                let stays = || StepStatus::parse(to).unwrap_or(*status);
+                let expected = allowed.split(' ').any(|word| word == status.as_str()).then(stays);
+                assert_eq!(step_move(*status, event), expected, "{name} at {status}");
             }
         }
     }
@@ -145,7 +174,9 @@ mod tests {
         for (event, (name, allowed, to)) in plan_events().iter().zip(PLAN_MOVES) {
             assert_eq!(event.type_name(), *name);
             for status in PlanStatus::ALL {
-                let stays = || PlanStatus::parse(to).unwrap_or(*status);
+                // A revision ends `replanning`, and leaves every other status as it is.
+                let ends = to == &"= running" && *status == PlanStatus::Replanning;
+                let stays = || if ends { PlanStatus::Running } else { PlanStatus::parse(to).unwrap_or(*status) };
                 let expected = allowed.split(' ').any(|word| word == status.as_str()).then(stays);
                 assert_eq!(plan_move(*status, event), expected, "{name} at {status}");
             }
@@ -168,16 +199,24 @@ mod tests {
         let (cost, tokens) = (0.0, 0);
         vec![
             StepEvent::Added(added()),
-            StepEvent::Modified(added()),
+            StepEvent::Modified(Box::new(StepModified { step: Step::new("a", "w"), before: None })),
             StepEvent::Removed(Reason::boxed("")),
             StepEvent::Ready,
             StepEvent::Blocked(Reason::boxed("")),
             StepEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms: 1 })),
             StepEvent::Approved(Reason::boxed("")),
-            StepEvent::Queued(Box::new(StepQueued { agent_type: "w".into(), due_ms: 1 })),
+            StepEvent::QuestionAsked(Box::new(StepQuestion { question: String::new(), due_ms: 1 })),
+            StepEvent::Answered(Box::new(StepAnswered {
+                answer: Json::null(),
+                by_default: false,
+                reason: String::new(),
+            })),
+            StepEvent::Recalled(Reason::boxed("")),
+            StepEvent::Decomposed(Box::new(StepDecomposed { plan: None, reason: String::new(), cost, tokens })),
+            StepEvent::Queued(Box::new(StepQueued { agent_type: "w".into(), due_ms: 1, cache_key: None })),
             StepEvent::Started(Box::new(StepStarted { worker: None, started_ms: 1, due_ms: 1 })),
             StepEvent::Progress(Box::new(StepProgress { progress: None, message: None })),
-            StepEvent::Completed(Box::new(StepCompleted { outputs: Json::null(), finished_ms: None, cost, tokens })),
+            StepEvent::Completed(Box::new(StepCompleted { outputs: Json::null(), ..StepCompleted::default() })),
             StepEvent::Retrying(Box::new(StepRetrying {
                 failure: failure(),
                 due_ms: 1,
@@ -218,6 +257,8 @@ mod tests {
                 planner: String::new(),
                 confidence: 1.0,
                 provenance: None,
+                open: false,
+                fork: None,
             })),
             PlanEvent::PlanValidated(Box::new(PlanValidated {
                 warnings: Vec::new(),
@@ -227,26 +268,49 @@ mod tests {
             PlanEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms: 1 })),
             PlanEvent::Approved(Reason::boxed("")),
             PlanEvent::Rejected(Reason::boxed("")),
-            PlanEvent::PhaseAdded(phase()),
+            PlanEvent::PhaseAdded(Box::new(PhaseAdded {
+                phase: "one".into(),
+                description: String::new(),
+                checkpoint: false,
+                place: 0,
+            })),
             PlanEvent::PhaseStarted(phase()),
             PlanEvent::PhaseCompleted(phase()),
             PlanEvent::PhaseFailed(phase()),
             PlanEvent::PhaseSkipped(phase()),
-            PlanEvent::ReplanTriggered(Box::new(ReplanTriggered {
-                trigger: String::new(),
-                step: None,
+            PlanEvent::ReplanTriggered(Box::default()),
+            PlanEvent::RevisionProposed(Box::new(RevisionProposed {
+                revision: 1,
+                proposal: Proposal::new(RevisionStrategy::Edit, Vec::new()),
+                changes: Vec::new(),
+                widens: Vec::new(),
+                confidence_before: 1.0,
+                confidence_after: 1.0,
+                due_ms: 1,
+            })),
+            PlanEvent::RevisionRefused(Box::new(RevisionRefused {
+                revision: 1,
+                strategy: RevisionStrategy::Edit,
+                reason: String::new(),
+                issues: Vec::new(),
+                due_ms: 0,
+                usage: Usage::default(),
+            })),
+            PlanEvent::QuestionAsked(Box::new(QuestionAsked {
+                id: "q1".into(),
+                question: Question { question: String::new(), schema: None, default: None, limit_ms: 1, into: None },
+                due_ms: 1,
+                usage: Usage::default(),
+            })),
+            PlanEvent::QuestionAnswered(Box::new(QuestionAnswered {
+                id: "q1".into(),
+                answer: Json::null(),
+                by_default: false,
                 reason: String::new(),
                 due_ms: 1,
             })),
-            PlanEvent::Revised(Box::new(PlanRevised {
-                revision: 1,
-                trigger: String::new(),
-                changes: Vec::new(),
-                added: Vec::new(),
-                removed: Vec::new(),
-                modified: Vec::new(),
-                confidence_delta: 0.0,
-            })),
+            PlanEvent::Revised(Box::default()),
+            PlanEvent::Extended(Box::default()),
             PlanEvent::Paused(Reason::boxed("")),
             PlanEvent::Resumed(Reason::boxed("")),
             PlanEvent::Completed(ended(PlanStatus::Completed)),

@@ -216,8 +216,12 @@ impl PlanWatch {
     fn message(&mut self, id: &StepId, attempt: u32, event: &StepEvent) -> Option<Message> {
         let agent = |step: &Step| step.agent_type.to_string();
         match event {
-            StepEvent::Added(added) | StepEvent::Modified(added) => {
+            StepEvent::Added(added) => {
                 self.steps.insert(id.clone(), added.step.clone());
+                None
+            }
+            StepEvent::Modified(modified) => {
+                self.steps.insert(id.clone(), modified.step.clone());
                 None
             }
             StepEvent::Queued(queued) if attempt <= 1 && !queued.agent_type.as_str().is_empty() => {
@@ -232,7 +236,11 @@ impl PlanWatch {
             StepEvent::Retrying(retrying) => Some(error(self.steps.get(id)?, &retrying.failure)),
             StepEvent::Failed(failed) => Some(error(self.steps.get(id)?, &failed.failure)),
             StepEvent::Skipped(skipped) => Some(error(self.steps.get(id)?, skipped.failure.as_ref()?)),
-            StepEvent::Queued(_)
+            StepEvent::QuestionAsked(_)
+            | StepEvent::Answered(_)
+            | StepEvent::Recalled(_)
+            | StepEvent::Decomposed(_)
+            | StepEvent::Queued(_)
             | StepEvent::Removed(_)
             | StepEvent::Ready
             | StepEvent::Blocked(_)

@@ -31,6 +31,10 @@ fn react_plan(state: &PlanState, event: &PlanEvent, effects: &mut Vec<Effect>) {
         PlanEvent::ReplanTriggered(replan) if replan.trigger != ASK_USER => {
             effects.push(Effect::Plan { revision: state.revision + 1 });
         }
+        PlanEvent::RevisionRefused(refused) if refused.due_ms > 0 => {
+            effects.push(Effect::Plan { revision: state.revision + 1 });
+        }
+        PlanEvent::QuestionAnswered(_) => effects.push(Effect::Plan { revision: state.revision + 1 }),
         PlanEvent::Rejected(_) | PlanEvent::Completed(_) | PlanEvent::Failed(_) | PlanEvent::Cancelled(_) => {
             effects.extend(roll_up(state));
             effects.push(Effect::Ended);
@@ -46,7 +50,11 @@ fn react_plan(state: &PlanState, event: &PlanEvent, effects: &mut Vec<Effect>) {
         | PlanEvent::PhaseFailed(_)
         | PlanEvent::PhaseSkipped(_)
         | PlanEvent::ReplanTriggered(_)
+        | PlanEvent::RevisionProposed(_)
+        | PlanEvent::RevisionRefused(_)
+        | PlanEvent::QuestionAsked(_)
         | PlanEvent::Revised(_)
+        | PlanEvent::Extended(_)
         | PlanEvent::Paused(_)
         | PlanEvent::Resumed(_) => {}
     }
@@ -60,6 +68,10 @@ fn becomes_ready(event: &StepEvent) -> bool {
         | StepEvent::Removed(_)
         | StepEvent::Blocked(_)
         | StepEvent::ApprovalRequested(_)
+        | StepEvent::QuestionAsked(_)
+        | StepEvent::Answered(_)
+        | StepEvent::Recalled(_)
+        | StepEvent::Decomposed(_)
         | StepEvent::Queued(_)
         | StepEvent::Started(_)
         | StepEvent::Progress(_)
@@ -82,6 +94,7 @@ pub fn pending(state: &PlanState, context: &Context) -> Vec<Effect> {
     }
     effects.push(Effect::Timer(Timer::Plan, state.plan_due()));
     effects.extend(plan_wanted(state).map(|revision| Effect::Plan { revision }));
+    effects.extend(state.is_open().then_some(Effect::Close));
     for (i, step) in state.steps.iter().enumerate() {
         let i = to_u32(i);
         effects.extend(at(step.due_ms).map(|due| Effect::Timer(Timer::Step(StepIndex(i)), Some(due))));
@@ -100,10 +113,7 @@ pub fn pending(state: &PlanState, context: &Context) -> Vec<Effect> {
 fn plan_wanted(state: &PlanState) -> Option<u32> {
     match state.status {
         PlanStatus::Planning => Some(0),
-        PlanStatus::Replanning => {
-            let asked = state.replan.as_ref().is_some_and(|replan| replan.trigger == ASK_USER);
-            (!asked).then_some(state.revision + 1)
-        }
+        PlanStatus::Replanning => (!state.asks_person()).then_some(state.revision + 1),
         PlanStatus::AwaitingApproval
         | PlanStatus::Running
         | PlanStatus::Paused

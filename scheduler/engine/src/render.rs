@@ -3,6 +3,7 @@
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
+use serde_json::{Map, Value};
 
 use crate::expression::{self, ExpressionError, Scope, StepView};
 use crate::graph::to_usize;
@@ -17,10 +18,31 @@ pub(crate) fn inputs(state: &PlanState, i: u32, limits: &Limits) -> Result<Json,
         let message = format!("the inputs have {bytes} bytes, more than `payload_bytes_max` ({most})");
         return Err(Failure::new(FailureClass::Permanent, "INPUT_TOO_LARGE", message));
     }
-    if expression::is_plain(step.inputs.text()) {
-        return Ok(step.inputs.clone());
-    }
-    with_scope(state, i, |scope| expression::render(&step.inputs, scope, limits), "the inputs cannot be filled in")
+    let rendered = if expression::is_plain(step.inputs.text()) {
+        step.inputs.clone()
+    } else {
+        let what = "the inputs cannot be filled in";
+        with_scope(state, i, |scope| expression::render(&step.inputs, scope, limits), what)?
+    };
+    Ok(with_answer(state, i, rendered))
+}
+
+/// The inputs with what a person answered, under the name that the question gives it.
+fn with_answer(state: &PlanState, i: u32, inputs: Json) -> Json {
+    let into = state.plan.steps[to_usize(i)].ask.as_ref().and_then(|ask| ask.into.as_ref());
+    let (Some(name), Some(answer)) = (into, state.answer(i)) else { return inputs };
+    let mut fields = match inputs.value() {
+        Value::Object(fields) => fields,
+        other => Map::from_iter([("inputs".to_owned(), other)]),
+    };
+    fields.insert(name.clone(), answer.value());
+    Value::Object(fields).into()
+}
+
+/// A text of the step's, with every expression replaced by its value.
+pub(crate) fn text(state: &PlanState, i: u32, text: &str, limits: &Limits) -> Result<String, Failure> {
+    let what = format!("`{text}` cannot be filled in");
+    with_scope(state, i, |scope| expression::render_text(text, scope, limits), &what)
 }
 
 /// Whether the step's condition is true; a step without one always is.

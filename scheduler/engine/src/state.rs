@@ -9,10 +9,12 @@ use goalmill_common::goal::Usage;
 use goalmill_common::id::WorkerId;
 use goalmill_common::json::Json;
 use goalmill_common::plan::Plan;
+use goalmill_common::revision::Fork;
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
 use crate::check::Schemas;
 use crate::graph::Graph;
+use crate::revise::Revising;
 use crate::token::Key;
 
 /// A step's place in its plan, counted from 0.
@@ -46,6 +48,7 @@ pub struct PlanState {
     /// End of the approval's or the planner's limit, Unix milliseconds; 0 when neither is awaited.
     pub(crate) wait_ms: u64,
     pub(crate) replan: Option<Box<ReplanTriggered>>,
+    pub(crate) revising: Revising,
     pub(crate) ended: Option<Box<PlanEnded>>,
     pub(crate) updated_ms: u64,
     pub(crate) finished_ms: u64,
@@ -66,7 +69,11 @@ pub(crate) struct Origin {
     /// Whether there is a plan yet.
     pub(crate) created: bool,
     pub(crate) planner: String,
+    /// As revisions have left it.
     pub(crate) confidence: f64,
+    /// More steps are to come, until then at the latest, Unix milliseconds; 0 when the plan is whole.
+    pub(crate) open_until_ms: u64,
+    pub(crate) fork: Option<Box<Fork>>,
 }
 
 /// Where one step stands. Kept small: what few steps have is in `rare`.
@@ -104,6 +111,14 @@ pub(crate) struct Rare {
     pub(crate) cause: Option<SkipCause>,
     pub(crate) progress: Option<f64>,
     pub(crate) message: Option<String>,
+    /// What a person is asked.
+    pub(crate) question: Option<String>,
+    /// What a person answered.
+    pub(crate) answer: Option<Json>,
+    /// New information that its report brought.
+    pub(crate) adjustments: Option<Json>,
+    /// Its outputs are to be kept under this word.
+    pub(crate) cache_key: Option<String>,
 }
 
 /// Where one phase stands.
@@ -180,6 +195,7 @@ impl Default for PlanState {
             pace: Pace { width: 1, streak: 0 },
             wait_ms: 0,
             replan: None,
+            revising: Revising::default(),
             ended: None,
             updated_ms: 0,
             finished_ms: 0,

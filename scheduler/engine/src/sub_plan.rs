@@ -29,7 +29,7 @@ impl Turn<'_> {
         };
         let due_ms = self.sub_plan_due(i);
         let agent_type = "".into();
-        self.emit_next(i, StepEvent::Queued(Box::new(StepQueued { agent_type, due_ms })));
+        self.emit_next(i, StepEvent::Queued(Box::new(StepQueued { agent_type, due_ms, cache_key: None })));
         let started = StepStarted { worker: None, started_ms: self.now_ms, due_ms };
         self.emit_step(i, StepEvent::Started(Box::new(started)));
         self.effects.extend(self.state.sub_plan(i, &inputs));
@@ -76,7 +76,7 @@ impl Turn<'_> {
             // The sub-plan has retried what could be retried: doing all of it again is not tried.
             Some(failure) => self.give_up(i, failure, cost, usage.tokens),
             None => {
-                let completed = StepCompleted { outputs, finished_ms: None, cost, tokens: usage.tokens };
+                let completed = StepCompleted { outputs, cost, tokens: usage.tokens, ..StepCompleted::default() };
                 self.emit_step(i, StepEvent::Completed(Box::new(completed)));
             }
         }
@@ -137,6 +137,7 @@ impl PlanState {
             source: format!("urn:goalmill:plan:{}", born.accepted.plan_id),
             parent: Some(parent),
             traceparent: born.accepted.traceparent.clone(),
+            fork: None,
         };
         Some(Effect::StartSubPlan { plan_id, submit: Box::new(submit) })
     }

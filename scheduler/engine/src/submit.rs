@@ -6,9 +6,10 @@ use goalmill_common::command::{Planned, Submit};
 use goalmill_common::event::{ApprovalRequested, GoalAccepted, PlanCreated, PlanEvent, PlanValidated, Reason};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Budget;
-use goalmill_common::id::PlanId;
+use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
+use goalmill_common::revision::Fork;
 use goalmill_common::status::PlanStatus;
 
 use crate::decide::{Turn, not_allowed};
@@ -24,11 +25,12 @@ impl Turn<'_> {
         let odd = (!is_budget(&submit.goal.budget)).then(|| "the goal's budget is no number".to_owned());
         let unfit = unfit.or(odd);
         let too_deep = submit.parent.as_ref().is_some_and(|parent| parent.depth > self.context.limits.depth_max);
+        let unfit = unfit.or_else(|| submit.fork.as_deref().and_then(|fork| misfit(fork, submit.plan.as_ref())));
         let unfit = unfit.or_else(|| too_deep.then(|| "plans are nested deeper than `depth_max`".into()));
         if let (Some(reason), None) = (&unfit, &submit.parent) {
             return Err(not_allowed(reason.clone()));
         }
-        let planned = submit.plan;
+        let (planned, fork) = (submit.plan, submit.fork);
         let longest = self.after(self.context.limits.plan_ms_max);
         self.emit_plan(PlanEvent::GoalAccepted(Box::new(GoalAccepted {
             plan_id,
@@ -44,7 +46,7 @@ impl Turn<'_> {
         match (unfit, planned) {
             // A sub-plan that is refused must still tell its parent.
             (Some(reason), _) => self.planning_failed(reason, Vec::new()),
-            (None, Some(planned)) => self.start(planned),
+            (None, Some(planned)) => self.start(planned, fork, false),
             (None, None) => self.effects.push(Effect::Plan { revision: 0 }),
         }
         Ok(())
@@ -69,15 +71,21 @@ impl Turn<'_> {
             return Err(Rejection::StaleRevision { revision: self.state.revision });
         }
         if self.state.status == PlanStatus::Replanning {
-            self.revised(answer);
-            return Ok(());
+            return self.revised(answer);
         }
         match answer {
             PlanAnswer::Failed { reason, issues } => self.planning_failed(reason, issues),
             PlanAnswer::Plan(planned) => match self.refusal(&planned.plan) {
                 Some(reason) => self.planning_failed(reason, Vec::new()),
-                None => self.start(*planned),
+                None => self.start(*planned, None, false),
             },
+            PlanAnswer::Open(planned) => match self.refusal(&planned.plan) {
+                Some(reason) => self.planning_failed(reason, Vec::new()),
+                None => self.start(*planned, None, true),
+            },
+            PlanAnswer::Revision(_) => {
+                self.planning_failed("a planner gave changes where there is no plan".into(), Vec::new());
+            }
         }
         Ok(())
     }
@@ -91,13 +99,15 @@ impl Turn<'_> {
         Graph::of(plan).err().or_else(|| not_numbers(plan))
     }
 
-    fn start(&mut self, planned: Planned) {
+    fn start(&mut self, planned: Planned, fork: Option<Box<Fork>>, open: bool) {
         let approve = planned.plan.approve;
         self.emit_plan(PlanEvent::PlanCreated(Box::new(PlanCreated {
             plan: Arc::new(planned.plan),
             planner: planned.planner,
             confidence: if planned.confidence.is_finite() { planned.confidence } else { 0.0 },
             provenance: planned.provenance,
+            open,
+            fork,
         })));
         self.emit_plan(PlanEvent::PlanValidated(Box::new(PlanValidated {
             warnings: planned.warnings,
@@ -129,10 +139,21 @@ impl Turn<'_> {
     }
 }
 
+/// Why results cannot be kept: the plan has no such step.
+fn misfit(fork: &Fork, planned: Option<&Planned>) -> Option<String> {
+    let has = |id: &StepId| planned.is_some_and(|planned| planned.plan.steps.iter().any(|step| step.id == *id));
+    let missing = fork.kept.keys().find(|id| !has(id))?;
+    Some(format!("a result of step `{missing}` is kept, which the plan does not have"))
+}
+
 /// Says which number of a plan is none: it could not be read back from the log.
 fn not_numbers(plan: &Plan) -> Option<String> {
     if !is_budget(&plan.budget) {
         return Some("the plan's budget is no number".into());
+    }
+    let policy = plan.revision.unwrap_or_default();
+    if ![policy.threshold, policy.confidence_floor, policy.budget_low].into_iter().all(f64::is_finite) {
+        return Some("the plan's `revision` has a share that is no number".into());
     }
     let is_odd = |step: &&Step| {
         let estimates = [step.estimates.seconds, step.estimates.cost];

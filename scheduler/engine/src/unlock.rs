@@ -38,8 +38,9 @@ impl Turn<'_> {
                 break;
             }
         }
+        self.notice();
         let may_end = matches!(self.state.status, PlanStatus::Running | PlanStatus::Paused);
-        if may_end && self.state.is_done() {
+        if may_end && self.state.is_done() && !self.state.is_open() {
             self.complete();
         }
     }
@@ -54,7 +55,7 @@ impl Turn<'_> {
         self.settle();
     }
 
-    fn consider(&mut self, i: u32) {
+    pub(crate) fn consider(&mut self, i: u32) {
         if self.status_of(i) != StepStatus::Pending || !self.is_active() {
             return;
         }
@@ -83,6 +84,9 @@ impl Turn<'_> {
     }
 
     fn offer(&mut self, i: u32) {
+        if self.ask_step(i) {
+            return;
+        }
         let Some(approval) = self.state.plan.steps[to_usize(i)].approve else {
             return self.emit_step(i, StepEvent::Ready);
         };
@@ -113,7 +117,14 @@ impl Turn<'_> {
                 (true, 0, 1..) => PlanEvent::PhaseCompleted(named),
                 (true, 0, 0) | (false, _, _) => PlanEvent::PhaseSkipped(named),
             });
+            if phase.begun {
+                self.check_point(self.state.phase - 1);
+            }
             return true;
+        }
+        // A phase that has not begun may be another one when it is decided how to go on.
+        if self.state.status == PlanStatus::Replanning {
+            return false;
         }
         let current = self.state.phase;
         self.emit_plan(PlanEvent::PhaseStarted(named));

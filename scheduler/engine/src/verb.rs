@@ -6,11 +6,13 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::plan::ApprovalDefault;
+use goalmill_common::revision::Trigger;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::Rejection;
 use crate::decide::{Turn, not_allowed};
 use crate::fail::ASK_USER;
+use crate::revise::trigger_of;
 
 impl Turn<'_> {
     pub(crate) fn verb(&mut self, verb: Verb) -> Result<(), Rejection> {
@@ -24,7 +26,9 @@ impl Turn<'_> {
             }
             Verb::Approve { reason } => self.answer_plan(true, reason),
             Verb::Reject { reason } => self.answer_plan(false, reason),
-            Verb::Replan { reason } => self.replan_on_request(reason),
+            Verb::Replan { reason, hint } => self.replan_on_request(reason, hint),
+            Verb::Edit { changes, revision, reason } => self.edit(changes, revision, reason),
+            Verb::AnswerQuestion { question, answer, reason } => self.answer_question(&question, answer, reason),
             Verb::RetryStep { step, reason: _ } => self.retry_step(&step),
             Verb::SkipStep { step, reason } => {
                 let i = self.open_step(&step)?;
@@ -65,11 +69,13 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Agrees or does not: to the plan as a whole, or to going on without a failed step.
+    /// Agrees or does not: to the plan as a whole, to a revision, or to going on without a failed step.
     fn answer_plan(&mut self, agrees: bool, reason: String) -> Result<(), Rejection> {
         let asked = self.state.replan.as_ref().is_some_and(|replan| replan.trigger == ASK_USER);
         if self.state.status == PlanStatus::AwaitingApproval {
             if agrees { self.approve(reason) } else { self.reject(reason) }
+        } else if self.state.revising.proposed.is_some() {
+            if agrees { self.approve_revision() } else { self.reject_revision(&reason) }
         } else if !asked {
             return Err(self.refuse_plan("there is nothing to approve or reject"));
         } else if agrees {
@@ -81,16 +87,22 @@ impl Turn<'_> {
         Ok(())
     }
 
-    fn replan_on_request(&mut self, reason: String) -> Result<(), Rejection> {
+    fn replan_on_request(&mut self, reason: String, hint: String) -> Result<(), Rejection> {
         let replan = self.state.replan.as_deref().filter(|replan| replan.trigger == ASK_USER);
         let failed = replan.and_then(|replan| replan.step.clone()).and_then(|step| self.find(&step).ok());
         if self.state.status != PlanStatus::Running && failed.is_none() {
             return Err(self.refuse_plan("only a running plan can be replanned"));
         }
-        if self.state.revision >= self.context.limits.revisions_max {
-            return Err(not_allowed("the plan has been revised as often as `revisions_max` allows"));
+        if self.state.is_open() {
+            return Err(self.refuse_plan("its planner has not finished writing it"));
         }
-        self.replan("user_request", failed, reason);
+        if self.state.revisions_left(self.context.limits.revisions_max) == 0 {
+            return Err(not_allowed("the plan has been revised as often as its policy and `revisions_max` allow"));
+        }
+        // With a failed step it is about that: without a revision the plan ends as the step says.
+        let failure = failed.and_then(|i| self.state.steps[crate::graph::to_usize(i)].failure());
+        let trigger = failure.map_or(Trigger::UserRequest, trigger_of);
+        self.replan_with(trigger, failed, reason, hint, None);
         Ok(())
     }
 
@@ -110,7 +122,7 @@ impl Turn<'_> {
             return Err(not_allowed(failure.message));
         }
         self.stop_attempt(i);
-        let completed = StepCompleted { outputs, finished_ms: None, cost: 0.0, tokens: 0 };
+        let completed = StepCompleted { outputs, ..StepCompleted::default() };
         self.emit_step(i, StepEvent::Completed(Box::new(completed)));
         self.settle();
         Ok(())
@@ -135,6 +147,8 @@ impl Turn<'_> {
             self.fail_plan(Failure::new(FailureClass::Timeout, "PLAN_TIMEOUT", "the plan's deadline has passed"));
         } else if self.state.wait_ms > 0 && self.now_ms >= self.state.wait_ms {
             self.wait_is_over();
+        } else if self.state.is_open() && self.now_ms >= self.state.origin.open_until_ms {
+            self.close_broken("the rest of the plan did not come in time".into(), Vec::new());
         } else {
             return Err(Rejection::NotDue);
         }
@@ -143,6 +157,12 @@ impl Turn<'_> {
 
     fn wait_is_over(&mut self) {
         let why = || "nobody decided in time".to_owned();
+        if self.state.revising.proposed.is_some() {
+            return self.decide_revision_by_default();
+        }
+        if self.state.revising.question.is_some() {
+            return self.answer_plan_by_default();
+        }
         if self.state.status == PlanStatus::Replanning {
             return self.go_on_unrevised("no revision came in time".into());
         }
@@ -169,10 +189,13 @@ impl Turn<'_> {
         if self.status_of(i) != StepStatus::AwaitingApproval {
             return Err(self.refuse_step(i, "it does not await approval"));
         }
+        if self.awaits_answer(i) {
+            return Err(self.refuse_step(i, "it waits for an answer, not for a yes or no"));
+        }
         Ok(i)
     }
 
-    fn refuse_plan(&self, why: &str) -> Rejection {
+    pub(crate) fn refuse_plan(&self, why: &str) -> Rejection {
         not_allowed(format!("the plan is {}: {why}", self.state.status))
     }
 

@@ -3,7 +3,7 @@
 use goalmill_common::clock::rfc3339;
 use goalmill_common::goal::Usage;
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
-use goalmill_common::view::{PlanSummary, PlanView, Results, StepView};
+use goalmill_common::view::{PlanSummary, PlanView, ProposalView, QuestionView, Results, StepView};
 use serde_json::{Map, Value};
 
 use crate::PlanState;
@@ -51,6 +51,24 @@ impl PlanState {
             failure: self.ended().and_then(|ended| ended.failure.clone()),
             reason: self.ended().map(|ended| ended.reason.clone()).unwrap_or_default(),
             parent: self.parent().map(|parent| parent.plan.clone()),
+            proposal: self.proposed().map(|proposed| ProposalView {
+                revision: proposed.revision,
+                strategy: proposed.proposal.strategy,
+                summary: proposed.proposal.summary.clone(),
+                changes: proposed.changes.clone(),
+                widens: proposed.widens.clone(),
+                confidence_before: proposed.confidence_before,
+                confidence_after: proposed.confidence_after,
+                due_at: rfc3339(proposed.due_ms),
+            }),
+            question: self.question().map(|asked| QuestionView {
+                id: asked.id.clone(),
+                question: asked.question.question.clone(),
+                schema: asked.question.schema.clone(),
+                default: asked.question.default.clone(),
+                due_at: rfc3339(asked.due_ms),
+            }),
+            forked_from: self.origin.fork.as_ref().map(|fork| fork.plan.clone()),
             steps: self.steps.iter().enumerate().map(show).collect(),
         }
     }
@@ -79,6 +97,13 @@ impl PlanState {
             outputs: step.outputs.clone().filter(|_| include_outputs),
             failure: step.failure().cloned(),
             reason: step.reason().into(),
+            question: rare.and_then(|rare| rare.question.as_ref()).map(|question| QuestionView {
+                id: spec.id.to_string(),
+                question: question.clone(),
+                schema: spec.ask.as_ref().and_then(|ask| ask.schema.clone()),
+                default: spec.ask.as_ref().and_then(|ask| ask.default.clone()),
+                due_at: at(step.due_ms).map(rfc3339).unwrap_or_default(),
+            }),
         }
     }
 

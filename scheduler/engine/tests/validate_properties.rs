@@ -6,8 +6,8 @@ use goalmill_common::goal::{Budget, Goal, Priority};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{
-    Approval, ApprovalDefault, Cache, Estimates, Fallback, Jitter, Join, Kind, OnFailure, Phase, Plan, Retry, Step,
-    Strategy as Width,
+    Approval, ApprovalDefault, Cache, Estimates, Fallback, Jitter, Join, Kind, OnFailure, Phase, Plan, Question, Retry,
+    RevisionPolicy, Step, Strategy as Width, Widen,
 };
 use goalmill_common::status::StepStatus;
 use goalmill_engine::draft::{self, Format};
@@ -189,6 +189,13 @@ fn plan() -> impl Strategy<Value = Plan> {
             if let Some(first) = step.dependencies.first() {
                 step.inputs = Json::of(&json!({"seen": format!("{{{{ steps['{first}'].outputs.x }}}}"), "n": 1.5}));
                 step.when = Some(format!("steps['{first}'].outputs.n > 1"));
+                step.ask = (i % 2 == 0).then(|| Question {
+                    question: format!("{{{{ steps['{first}'].outputs.x }}}}?"),
+                    schema: Some(Json::of(&json!({"type": "integer"}))),
+                    default: Some(Json::of(&json!(1))),
+                    limit_ms: 7,
+                    into: Some("n".into()),
+                });
                 step.join = Join::AtLeast(step.dependencies.len() as u32);
             }
         }
@@ -198,6 +205,14 @@ fn plan() -> impl Strategy<Value = Plan> {
             max_parallel,
             budget: Budget { tokens, cost: tokens.map(|t| t as f64 / 4.0), seconds: None },
             approve,
+            revision: max_parallel.map(|n| RevisionPolicy {
+                max: Some(n % 4),
+                threshold: 0.5,
+                approve,
+                widen: Widen::Approve,
+                ..RevisionPolicy::default()
+            }),
+            continue_on_failure: phases.len() == 1,
             phases,
             steps,
             metadata: Map::from_iter([("b".to_owned(), json!(1)), ("a".to_owned(), json!({"x": []}))]),

@@ -108,6 +108,7 @@ fn again(api: &Api, entry: &EntryId, letter: &DeadLetter) -> Result<goalmill_com
         source: "dead-letter".into(),
         parent: None,
         traceparent: task.traceparent,
+        fork: None,
     };
     Ok(ask::submission(&api.site, "api", submit))
 }

@@ -92,7 +92,7 @@ async fn submit(api: &Api, sent: Sent, goal: Goal, plan: Option<Planned>) -> Res
     let submission = sent.key.unwrap_or_else(|| site.random.token());
     let Sent { fingerprint, traceparent, .. } = sent;
     let source = "http".into();
-    let made = Submit { goal, plan, submission, fingerprint, source, parent: None, traceparent };
+    let made = Submit { goal, plan, submission, fingerprint, source, parent: None, traceparent, fork: None };
     let (plan_id, status) = ask::ask(site, &api.loops, ask::submission(site, "api", made)).await?;
     metrics::counter!("goalmill_goals_submitted_total", "source" => "http").increment(1);
     Ok(accepted(plan_id, status))
@@ -165,7 +165,7 @@ pub(crate) async fn act(State(api): State<Api>, Path(address): Path<String>, bod
         "cancel" => Verb::Cancel { reason },
         "approve" => Verb::Approve { reason },
         "reject" => Verb::Reject { reason },
-        "replan" => Verb::Replan { reason },
+        "replan" => Verb::Replan { reason, hint: String::new() },
         other => return Err(unknown_verb(other, "pause, resume, cancel, approve, reject, replan")),
     };
     tell(&api, id, because.actor, verb).await?;

@@ -16,7 +16,9 @@ use goalmill_common::random::Random;
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::wire::Inbox;
-use goalmill_engine::{Command, Context, Effect, Envelope, PlanState, Rejection, Shown, StepIndex, decide, pending};
+use goalmill_engine::{
+    Closing, Command, Context, Effect, Envelope, PlanState, Rejection, Shown, StepIndex, decide, pending,
+};
 use tokio::time::Instant;
 
 use super::lately::{Lately, Looked};
@@ -413,6 +415,22 @@ impl Owned {
                     let (plan, goal) = (accepted.plan_id.clone(), Box::new(accepted.goal.clone()));
                     self.turn.after.push(After::Plan { plan, goal, revision });
                 }
+                // Whatever wrote the plan did so in another process, or before this one lost the shard.
+                Effect::Close => {
+                    let reason = "the scheduler that wrote the plan is gone".to_owned();
+                    let closing = Box::new(Closing::Broken { reason, issues: Vec::new() });
+                    if let Err(rejection) = self.handle(slot, None, Command::ClosePlan(closing)) {
+                        tracing::debug!("the plan was closed already: {rejection}");
+                    }
+                }
+                // Nothing is kept here: the step goes out.
+                Effect::LookUp { step, key } => {
+                    let command = Command::LookedUp { step, key, outputs: None };
+                    if let Err(rejection) = self.handle(slot, None, command) {
+                        tracing::debug!("a step cannot go out any more: {rejection}");
+                    }
+                }
+                Effect::Keep { .. } => {}
                 Effect::Cancel(token) => self.errand(Errand::Cancel(token)),
                 Effect::StartSubPlan { plan_id, submit } => self.start_sub_plan(plan_id, submit),
                 Effect::CancelSubPlan { plan_id } => self.cancel_sub_plan(&plan_id),
@@ -558,6 +576,8 @@ fn track(
             StepEvent::Completed(_)
             | StepEvent::Retrying(_)
             | StepEvent::Released(_)
+            | StepEvent::Recalled(_)
+            | StepEvent::Decomposed(_)
             | StepEvent::Failed(_)
             | StepEvent::Skipped(_)
             | StepEvent::Cancelled(_) => {
@@ -575,6 +595,8 @@ fn track(
             | StepEvent::Blocked(_)
             | StepEvent::ApprovalRequested(_)
             | StepEvent::Approved(_)
+            | StepEvent::QuestionAsked(_)
+            | StepEvent::Answered(_)
             | StepEvent::Started(_)
             | StepEvent::Progress(_) => {}
         }
@@ -590,6 +612,17 @@ fn problem(rejection: &Rejection) -> Problem {
         Rejection::Final { .. } => ErrorCode::PlanFinal,
         Rejection::UnknownStep { .. } => ErrorCode::StepNotFound,
         Rejection::StaleAttempt { .. } => ErrorCode::NotAllowed,
+        Rejection::Invalid { .. } => ErrorCode::InvalidPlan,
     };
-    Problem::new(code, rejection.to_string())
+    let issues = match rejection {
+        Rejection::Invalid { issues, .. } => issues.clone(),
+        Rejection::Exists
+        | Rejection::Final { .. }
+        | Rejection::UnknownStep { .. }
+        | Rejection::StaleAttempt { .. }
+        | Rejection::StaleRevision { .. }
+        | Rejection::NotAllowed { .. }
+        | Rejection::NotDue => Vec::new(),
+    };
+    Problem::new(code, rejection.to_string()).with_errors(issues)
 }

@@ -3,14 +3,16 @@
 use std::fmt::Write;
 
 use goalmill_common::event::{
-    ApprovalRequested, GoalAccepted, PhaseNamed, PlanCreated, PlanEnded, PlanEvent, PlanRevised, PlanValidated, Reason,
-    ReplanTriggered, SkipCause, StepAdded, StepCompleted, StepEvent, StepFailed, StepProgress, StepQueued,
+    ApprovalRequested, GoalAccepted, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded, PlanEvent, PlanValidated,
+    QuestionAnswered, QuestionAsked, Reason, RevisionProposed, RevisionRefused, SkipCause, StepAdded, StepAnswered,
+    StepCompleted, StepDecomposed, StepEvent, StepFailed, StepModified, StepProgress, StepQuestion, StepQueued,
     StepReleased, StepRetrying, StepSkipped, StepStarted,
 };
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::goal::Goal;
+use goalmill_common::goal::{Goal, Usage};
 use goalmill_common::json::Json;
-use goalmill_common::plan::Step;
+use goalmill_common::plan::{Question, Step};
+use goalmill_common::revision::{Proposal, RevisionStrategy};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{plan_move, step_move};
 
@@ -95,16 +97,20 @@ fn step_events() -> Vec<StepEvent> {
     let (cost, tokens) = (0.0, 0);
     vec![
         StepEvent::Added(added()),
-        StepEvent::Modified(added()),
+        StepEvent::Modified(Box::new(StepModified { step: Step::new("a", "w"), before: None })),
         StepEvent::Removed(Reason::boxed("")),
         StepEvent::Ready,
         StepEvent::Blocked(Reason::boxed("")),
         StepEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms: 1 })),
         StepEvent::Approved(Reason::boxed("")),
-        StepEvent::Queued(Box::new(StepQueued { agent_type: "w".into(), due_ms: 1 })),
+        StepEvent::QuestionAsked(Box::new(StepQuestion { question: String::new(), due_ms: 1 })),
+        StepEvent::Answered(Box::new(StepAnswered { answer: Json::null(), by_default: false, reason: String::new() })),
+        StepEvent::Recalled(Reason::boxed("")),
+        StepEvent::Decomposed(Box::new(StepDecomposed { plan: None, reason: String::new(), cost, tokens })),
+        StepEvent::Queued(Box::new(StepQueued { agent_type: "w".into(), due_ms: 1, cache_key: None })),
         StepEvent::Started(Box::new(StepStarted { worker: None, started_ms: 1, due_ms: 1 })),
         StepEvent::Progress(Box::new(StepProgress { progress: None, message: None })),
-        StepEvent::Completed(Box::new(StepCompleted { outputs: Json::null(), finished_ms: None, cost, tokens })),
+        StepEvent::Completed(Box::new(StepCompleted { outputs: Json::null(), ..StepCompleted::default() })),
         StepEvent::Retrying(Box::new(StepRetrying { failure: failure(), due_ms: 1, fallback: false, cost, tokens })),
         StepEvent::Released(Box::new(StepReleased { worker: "w".into() })),
         StepEvent::Failed(Box::new(StepFailed { failure: failure(), cost, tokens })),
@@ -140,6 +146,8 @@ fn plan_events() -> Vec<PlanEvent> {
             planner: String::new(),
             confidence: 1.0,
             provenance: None,
+            open: false,
+            fork: None,
         })),
         PlanEvent::PlanValidated(Box::new(PlanValidated {
             warnings: Vec::new(),
@@ -149,26 +157,49 @@ fn plan_events() -> Vec<PlanEvent> {
         PlanEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms: 1 })),
         PlanEvent::Approved(Reason::boxed("")),
         PlanEvent::Rejected(Reason::boxed("")),
-        PlanEvent::PhaseAdded(phase()),
+        PlanEvent::PhaseAdded(Box::new(PhaseAdded {
+            phase: "one".into(),
+            description: String::new(),
+            checkpoint: false,
+            place: 0,
+        })),
         PlanEvent::PhaseStarted(phase()),
         PlanEvent::PhaseCompleted(phase()),
         PlanEvent::PhaseFailed(phase()),
         PlanEvent::PhaseSkipped(phase()),
-        PlanEvent::ReplanTriggered(Box::new(ReplanTriggered {
-            trigger: String::new(),
-            step: None,
+        PlanEvent::ReplanTriggered(Box::default()),
+        PlanEvent::RevisionProposed(Box::new(RevisionProposed {
+            revision: 1,
+            proposal: Proposal::new(RevisionStrategy::Edit, Vec::new()),
+            changes: Vec::new(),
+            widens: Vec::new(),
+            confidence_before: 1.0,
+            confidence_after: 1.0,
+            due_ms: 1,
+        })),
+        PlanEvent::RevisionRefused(Box::new(RevisionRefused {
+            revision: 1,
+            strategy: RevisionStrategy::Edit,
+            reason: String::new(),
+            issues: Vec::new(),
+            due_ms: 0,
+            usage: Usage::default(),
+        })),
+        PlanEvent::QuestionAsked(Box::new(QuestionAsked {
+            id: "q1".into(),
+            question: Question { question: String::new(), schema: None, default: None, limit_ms: 1, into: None },
+            due_ms: 1,
+            usage: Usage::default(),
+        })),
+        PlanEvent::QuestionAnswered(Box::new(QuestionAnswered {
+            id: "q1".into(),
+            answer: Json::null(),
+            by_default: false,
             reason: String::new(),
             due_ms: 1,
         })),
-        PlanEvent::Revised(Box::new(PlanRevised {
-            revision: 1,
-            trigger: String::new(),
-            changes: Vec::new(),
-            added: Vec::new(),
-            removed: Vec::new(),
-            modified: Vec::new(),
-            confidence_delta: 0.0,
-        })),
+        PlanEvent::Revised(Box::default()),
+        PlanEvent::Extended(Box::default()),
         PlanEvent::Paused(Reason::boxed("")),
         PlanEvent::Resumed(Reason::boxed("")),
         PlanEvent::Completed(ended(PlanStatus::Completed)),

@@ -102,6 +102,7 @@ impl World {
             source: "test".into(),
             parent: None,
             traceparent: None,
+            fork: None,
             fingerprint: String::new(),
         };
         let id = PlanId::derive(1, name);

@@ -105,7 +105,7 @@ pub async fn meddle(ground: Arc<Ground>, dice: Dice, until_ms: u64) {
                 paused.push(plan.clone());
                 Verb::Pause { reason }
             }
-            3 => Verb::Replan { reason },
+            3 => Verb::Replan { reason, hint: String::new() },
             _ => Verb::Resume { reason },
         };
         ask(&link, plan, verb).await;

@@ -1,7 +1,10 @@
 //! The rules around a step or a plan: retries, approval, budgets, estimates, cache, priority.
 
 use goalmill_common::goal::{Budget, Priority};
-use goalmill_common::plan::{Approval, ApprovalDefault, Cache, Estimates, Jitter, Retry};
+use goalmill_common::json::Json;
+use goalmill_common::plan::{
+    Approval, ApprovalDefault, Cache, Estimates, Jitter, Question, Retry, RevisionPolicy, Widen,
+};
 use serde_json::Value;
 
 use crate::draft::{At, Cx, Field, Fields, Table, Unit, count, shorten, text, wrong_type};
@@ -194,6 +197,86 @@ pub(super) fn approval(fields: &Fields<'_, '_>) -> Option<Approval> {
     Some(Approval {
         limit_ms: limit.unwrap_or(usual.limit_ms.min(max)),
         default: word(&inner, "default", &words).unwrap_or(usual.default),
+    })
+}
+
+const REVISION: &Table = &[
+    ("max", &["max_revisions"]),
+    ("threshold", &["revision_threshold"]),
+    ("confidence_floor", &["min_confidence"]),
+    ("budget_low", &[]),
+    ("approve", &["approval"]),
+    ("approval_required", &["requires_approval", "require_approval"]),
+    ("widen", &[]),
+];
+
+/// Reads `revision: {max, threshold, …}`, or `true` for the defaults. A number is the count of revisions of a plan that
+/// was exported: it says nothing about a new one.
+pub(super) fn revision(fields: &Fields<'_, '_>) -> Option<RevisionPolicy> {
+    let field = fields.get("revision")?;
+    let at = fields.at.key(field.key);
+    let map = match field.value {
+        Value::Object(map) => map,
+        Value::Bool(true) => return Some(RevisionPolicy::default()),
+        Value::Bool(false) | Value::Number(_) | Value::String(_) => return None,
+        other => {
+            wrong_type(fields.cx, &at, other, "an object with `max`, `threshold`, `confidence_floor`, `approve`");
+            return None;
+        }
+    };
+    let inner = Fields::read(fields.cx, &at, map, REVISION);
+    let usual = RevisionPolicy::default();
+    let share = |name: &str, usual: f64| {
+        let Some(given) = inner.amount(name) else { return usual };
+        if given > 1.0 {
+            let detail = format!("{given} is no share");
+            fields.cx.error("INVALID_VALUE", &at.key(name), detail, "give a number from 0 to 1");
+        }
+        given.min(1.0)
+    };
+    let words = [("refuse", Widen::Refuse), ("approve", Widen::Approve), ("allow", Widen::Allow)];
+    Some(RevisionPolicy {
+        max: inner.count("max", 0, u64::from(fields.cx.limits.revisions_max)).map(|n| n as u32),
+        threshold: share("threshold", usual.threshold),
+        confidence_floor: share("confidence_floor", usual.confidence_floor),
+        budget_low: share("budget_low", usual.budget_low),
+        approve: approval(&inner),
+        widen: word(&inner, "widen", &words).unwrap_or_default(),
+    })
+}
+
+const ASK: &Table = &[
+    ("question", &["text", "prompt"]),
+    ("schema", &[]),
+    ("default", &[]),
+    ("limit_ms", &["timeout_ms"]),
+    ("limit", &["timeout", "within"]),
+    ("into", &[]),
+];
+
+/// Reads `ask: "…?"` or `ask: {question, schema, default, limit, into}`.
+pub(super) fn ask(fields: &Fields<'_, '_>) -> Option<Question> {
+    let field = fields.get("ask")?;
+    let at = fields.at.key(field.key);
+    let usual_ms = Approval::default().limit_ms.min(fields.cx.limits.approval_ms_max);
+    let Value::Object(map) = field.value else {
+        let question = text(fields.cx, &at, field.value)?;
+        return Some(Question { question, schema: None, default: None, limit_ms: usual_ms, into: None });
+    };
+    let inner = Fields::read(fields.cx, &at, map, ASK);
+    if inner.get("question").is_none() {
+        fields.cx.error("MISSING_FIELD", &at.key("question"), "nothing is asked", "give a `question`");
+    }
+    let max = fields.cx.limits.approval_ms_max;
+    let limit_ms = inner
+        .duration("limit_ms", Unit::Milliseconds, 1, max, "INVALID_TIMEOUT")
+        .or_else(|| inner.duration("limit", Unit::Seconds, 1, max, "INVALID_TIMEOUT"));
+    Some(Question {
+        question: inner.text("question")?,
+        schema: inner.get("schema").and_then(|f| super::schema::read(fields.cx, &at.key(f.key), f.value)),
+        default: inner.get("default").map(|f| Json::of(f.value)),
+        limit_ms: limit_ms.unwrap_or(usual_ms),
+        into: inner.text("into").filter(|name| !name.is_empty()),
     })
 }
 

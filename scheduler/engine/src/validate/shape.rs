@@ -21,7 +21,9 @@ const PLAN: &Table = &[
     ("goal", &["query", "job"]),
     ("description", &["summary"]),
     ("id", &["plan_id"]),
-    ("version", &["revision", "$schema", "api_version", "created_at"]),
+    ("revision", &["revision_policy", "replan_policy"]),
+    ("continue_on_failure", &["continue_on_error"]),
+    ("version", &["$schema", "api_version", "created_at"]),
 ];
 
 const PHASE: &Table = &[
@@ -122,6 +124,8 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>, depth: u32) -> Opt
         max_parallel: fields.count("max_parallel", 1, u64::from(u32::MAX)).map(|n| n as u32),
         budget: policy::budget(&fields),
         approve: policy::approval(&fields),
+        revision: policy::revision(&fields),
+        continue_on_failure: fields.flag("continue_on_failure").unwrap_or(false),
         ..Plan::default()
     };
     if let Some(field) = fields.get("metadata") {

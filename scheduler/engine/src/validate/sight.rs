@@ -79,6 +79,9 @@ pub(super) fn check(
         if let Some(when) = &step.when {
             origin.with_key(origin.when_key, |at| check.note(i, at, expression::condition_references(when)));
         }
+        if let Some(ask) = &step.ask {
+            origin.with_key("ask", |at| check.note(i, &at.key("question"), expression::references(&ask.question)));
+        }
         if let Some(cache) = &step.cache {
             origin.with_key(origin.cache_key, |at| {
                 let key = if origin.cache_is_text { *at } else { at.key("key") };

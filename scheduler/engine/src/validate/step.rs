@@ -39,6 +39,7 @@ const STEP: &Table = &[
     ("estimated_seconds", &["estimated_duration", "duration", "estimated_time"]),
     ("estimated_tokens", &[]),
     ("estimated_cost", &[]),
+    ("ask", &["question"]),
     ("cache", &[]),
     ("plan", &["sub_plan", "subplan"]),
     ("metadata", &["meta"]),
@@ -86,6 +87,7 @@ pub(super) fn read<'v>(
     step.priority = policy::priority(&fields);
     step.resource = fields.text("resource");
     step.estimates = policy::estimates(&fields);
+    step.ask = policy::ask(&fields);
     if let Some(field) = fields.get("cache") {
         step.cache = policy::cache(cx, &at.key(field.key), field.value);
     }

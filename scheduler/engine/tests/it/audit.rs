@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use goalmill_common::event::{Event, PlanEvent, Record, StepEvent};
+use goalmill_common::event::{Event, PlanEvent, PlanRevised, Record, StepEvent};
 use goalmill_common::failure::FailureClass;
 use goalmill_common::id::StepId;
-use goalmill_common::plan::{Join, Plan, Step, Strategy};
+use goalmill_common::plan::{Join, Kind, Phase, Plan, Step, Strategy, TIMEOUT_MS};
 
 #[derive(Default)]
 struct Line {
@@ -13,6 +13,7 @@ struct Line {
     in_flight: bool,
     is_final: bool,
     satisfied: bool,
+    completed: bool,
     /// Failed attempts, without the lost ones.
     failed: u32,
     lost: u32,
@@ -26,7 +27,12 @@ pub struct Audit {
     seq: u64,
     lines: BTreeMap<StepId, Line>,
     paused: bool,
+    replanning: bool,
+    /// Whether a revision may have opened a phase again.
+    revised: bool,
     over: bool,
+    /// Changes that are not in the plan yet.
+    staged: Vec<StepEvent>,
 }
 
 impl Audit {
@@ -46,8 +52,14 @@ impl Audit {
                 self.plan = created.plan.as_ref().clone();
                 self.lines = self.plan.steps.iter().map(|step| (step.id.clone(), Line::default())).collect();
             }
-            PlanEvent::Paused(_) | PlanEvent::ReplanTriggered(_) => self.paused = true,
-            PlanEvent::Resumed(_) => self.paused = false,
+            PlanEvent::Paused(_) => self.paused = true,
+            PlanEvent::ReplanTriggered(_) => (self.paused, self.replanning) = (true, true),
+            PlanEvent::Resumed(_) => (self.paused, self.replanning) = (false, false),
+            PlanEvent::Revised(revised) => self.revise(revised),
+            PlanEvent::PhaseAdded(phase) => {
+                let spec = Phase { id: phase.phase.clone(), description: String::new(), checkpoint: phase.checkpoint };
+                self.plan.phases.insert(phase.place as usize, spec);
+            }
             PlanEvent::Completed(_) => {
                 assert!(self.lines.values().all(|line| line.is_final), "a completed plan has no open step");
                 self.over = true;
@@ -60,7 +72,51 @@ impl Audit {
         }
     }
 
+    /// Every change of the revision has been told before it, and none that it does not name.
+    fn revise(&mut self, revised: &PlanRevised) {
+        let (mut added, mut modified) = (Vec::new(), Vec::new());
+        for event in std::mem::take(&mut self.staged) {
+            match event {
+                StepEvent::Added(new) => {
+                    added.push(new.step.id.clone());
+                    self.lines.insert(new.step.id.clone(), Line::default());
+                    self.plan.steps.push(new.step);
+                }
+                StepEvent::Modified(new) => {
+                    modified.push(new.step.id.clone());
+                    let spec = self.plan.steps.iter_mut().find(|step| step.id == new.step.id);
+                    let spec = spec.expect("only known steps are modified");
+                    assert_eq!(new.before.as_deref(), Some(&*spec), "a change tells what was before");
+                    *spec = new.step;
+                }
+                _ => {}
+            }
+        }
+        assert_eq!((&added, &modified), (&revised.added, &revised.modified), "a revision names what was told");
+        for id in &revised.restarted {
+            let line = self.line(id);
+            assert!(!line.in_flight && !(line.is_final && line.completed), "what is done is not done again: {id}");
+            *line = Line { attempt: line.attempt, ..Line::default() };
+        }
+        for (id, satisfied) in
+            revised.removed.iter().map(|id| (id, false)).chain(revised.skipped.iter().map(|id| (id, true)))
+        {
+            let line = self.line(id);
+            assert!(!line.in_flight && !line.completed, "what is done stays: {id}");
+            (line.is_final, line.satisfied, line.ready) = (true, satisfied, false);
+        }
+        if self.replanning {
+            (self.paused, self.replanning) = (false, false);
+        }
+        self.revised = true;
+    }
+
     fn read_step(&mut self, record: &Record, id: &StepId, attempt: u32, event: &StepEvent) {
+        if matches!(event, StepEvent::Added(_) | StepEvent::Modified(_) | StepEvent::Removed(_)) {
+            self.staged.push(event.clone());
+            return;
+        }
+        assert!(self.staged.is_empty(), "changes are taken at once");
         let spec = self.plan.steps.iter().find(|step| step.id == *id).expect("events name known steps").clone();
         assert!(!self.lines[id].is_final, "a final step stays as it is: {record:?}");
         match event {
@@ -76,7 +132,7 @@ impl Audit {
                     self.check_begin(&spec, attempt);
                 }
                 let line = self.line(id);
-                (line.attempt, line.satisfied) = (attempt, true);
+                (line.attempt, line.satisfied, line.completed) = (attempt, true, true);
                 self.end(id, attempt);
             }
             StepEvent::Failed(_) | StepEvent::Cancelled(_) => self.end(id, attempt),
@@ -99,6 +155,20 @@ impl Audit {
                 let most = spec.retry.ceiling_ms(line.failed.max(1)).max(retrying.failure.retry_after_ms.unwrap_or(0));
                 let wait = retrying.due_ms.checked_sub(record.time_ms).expect("backoff looks ahead");
                 assert!(wait <= most, "a backoff has a ceiling: {wait} of {most}");
+            }
+            StepEvent::Recalled(_) => {
+                let line = self.line(id);
+                assert!(line.in_flight && line.attempt == attempt);
+                line.in_flight = false;
+            }
+            StepEvent::Decomposed(decomposed) => {
+                let spec = self.plan.steps.iter_mut().find(|step| step.id == *id).expect("it was found before");
+                (spec.kind, spec.plan) = (Kind::Plan, decomposed.plan.clone());
+                (spec.agent_type, spec.action) = ("".into(), String::new());
+                (spec.fallback, spec.cache, spec.timeout_ms) = (None, None, TIMEOUT_MS);
+                let line = self.line(id);
+                assert!(line.in_flight && line.attempt == attempt);
+                (line.in_flight, line.ready) = (false, true);
             }
             StepEvent::Released(_) => {
                 let line = self.line(id);
@@ -136,6 +206,9 @@ impl Audit {
     }
 
     fn check_phase(&self, spec: &Step) {
+        if self.revised {
+            return;
+        }
         let place = |name: &Option<String>| {
             name.as_ref().and_then(|name| self.plan.phases.iter().position(|phase| phase.id == *name))
         };

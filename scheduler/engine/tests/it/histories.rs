@@ -1,11 +1,12 @@
 //! Random plans and random histories: what must always hold, holds, and everything comes to an end.
 
-use goalmill_common::command::Verb;
+use goalmill_common::command::{Change, Proposal, RevisionStrategy, Verb};
 use goalmill_common::event::{Record, read_entry, write_entry};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::plan::{
-    Approval, ApprovalDefault, Fallback, Jitter, Join, Kind, OnFailure, Phase, Plan, Retry, Step, Strategy as Width,
+    Approval, ApprovalDefault, Fallback, Jitter, Join, Kind, OnFailure, Phase, Plan, Question, Retry, RevisionPolicy,
+    Step, Strategy as Width, Widen,
 };
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -36,8 +37,10 @@ impl Chance<'_> {
 fn random_plan(chance: &mut Chance<'_>) -> Plan {
     let n = 1 + chance.below(30);
     let phases = if chance.one_in(4) { 3 } else { 0 };
-    let phase = |k: usize| Phase { id: format!("f{k}"), description: String::new(), checkpoint: false };
+    let phase = |k: usize| Phase { id: format!("f{k}"), description: String::new(), checkpoint: true };
     Plan {
+        revision: random_policy(chance),
+        continue_on_failure: chance.one_in(6),
         strategy: chance.pick(&[Width::Parallel, Width::Sequential, Width::Adaptive]),
         max_parallel: chance.one_in(3).then(|| 1 + chance.below(4) as u32),
         budget: if chance.one_in(6) { Budget { tokens: Some(20), ..Budget::default() } } else { Budget::default() },
@@ -45,6 +48,89 @@ fn random_plan(chance: &mut Chance<'_>) -> Plan {
         phases: (0..phases).map(phase).collect(),
         steps: (0..n).map(|i| random_step(chance, i, n, phases)).collect(),
         ..Plan::default()
+    }
+}
+
+fn random_policy(chance: &mut Chance<'_>) -> Option<RevisionPolicy> {
+    let widen = chance.pick(&[Widen::Allow, Widen::Approve, Widen::Refuse]);
+    let max = chance.one_in(2).then(|| chance.below(3) as u32);
+    let approve = random_approval(chance, 4);
+    chance.one_in(3).then(|| RevisionPolicy { max, approve, widen, budget_low: 0.5, ..RevisionPolicy::default() })
+}
+
+/// Changes that may or may not fit the plan.
+fn random_changes(world: &World, chance: &mut Chance<'_>) -> Vec<Change> {
+    let steps = &world.state.plan().steps;
+    if steps.is_empty() {
+        return Vec::new();
+    }
+    let n = 1 + chance.below(3);
+    (0..n).map(|_| random_change(world, steps, chance)).collect()
+}
+
+fn random_change(world: &World, steps: &[Step], chance: &mut Chance<'_>) -> Change {
+    let old = chance.pick(steps);
+    let other = chance.pick(steps).id;
+    let reason = String::new();
+    let new = |chance: &mut Chance<'_>| Step {
+        dependencies: if chance.one_in(2) { vec![other.clone()] } else { Vec::new() },
+        on_failure: chance.pick(&[OnFailure::Continue, OnFailure::Replan, OnFailure::Abort]),
+        kind: chance.pick(&[Kind::Tool, Kind::Tool, Kind::Message]),
+        phase: old.phase.clone(),
+        ..Step::new(format!("n{}-{}", world.state.seq(), chance.below(4)), "w")
+    };
+    let step = old.id.clone();
+    match chance.below(12) {
+        0 | 1 => Change::RetryStep { step, agent_type: Some("other".into()), action: None, inputs: None },
+        2 => Change::RetryStep { step, agent_type: None, action: None, inputs: None },
+        3 => Change::SkipStep { step, reason },
+        4 => Change::RemoveStep { step },
+        5 => Change::AddStep { step: Box::new(new(chance)), before: vec![step] },
+        6 => Change::ReplaceStep { step, with: vec![new(chance)] },
+        7 => Change::DecomposeStep {
+            step,
+            plan: Some(Box::new(Plan { steps: vec![Step::new("in", "w")], ..Plan::default() })),
+        },
+        8 => Change::Order { steps: vec![step, other] },
+        9 => {
+            let id = format!("g{}", world.state.seq());
+            let phase = Phase { id, description: String::new(), checkpoint: chance.one_in(2) };
+            let after = old.phase.clone().filter(|_| chance.one_in(2));
+            Change::AddPhase { phase, after, steps: vec![new(chance)] }
+        }
+        10 => Change::SkipPhase { phase: old.phase.unwrap_or_else(|| "f1".into()), reason },
+        _ => {
+            let dependencies = if chance.one_in(2) { vec![other.clone()] } else { Vec::new() };
+            let action = chance.pick(&[old.action.clone(), "changed".into()]);
+            Change::ModifyStep { step: Box::new(Step { dependencies, action, ..old }) }
+        }
+    }
+}
+
+fn random_answer(world: &World, chance: &mut Chance<'_>) -> PlanAnswer {
+    let strategy = chance.pick(&[
+        RevisionStrategy::RetryWithAgent,
+        RevisionStrategy::Workaround,
+        RevisionStrategy::Adjust,
+        RevisionStrategy::Decompose,
+        RevisionStrategy::AskUser,
+        RevisionStrategy::Abort,
+    ]);
+    let question = Question {
+        question: "?".into(),
+        schema: None,
+        default: chance.one_in(2).then(|| json!(1).into()),
+        limit_ms: 60_000,
+        into: None,
+    };
+    match chance.below(5) {
+        0 => PlanAnswer::Failed { reason: String::new(), issues: Vec::new() },
+        1 => PlanAnswer::Plan(Box::new(planned(random_plan(chance)))),
+        _ => {
+            let question = Some(question);
+            let changes = random_changes(world, chance);
+            PlanAnswer::Revision(Box::new(Proposal { question, ..Proposal::new(strategy, changes) }))
+        }
     }
 }
 
@@ -74,6 +160,13 @@ fn random_step(chance: &mut Chance<'_>, i: usize, n: usize, phases: usize) -> St
         OnFailure::Replan,
         OnFailure::AskUser,
     ]);
+    step.ask = chance.one_in(16).then(|| Question {
+        question: "?".into(),
+        schema: Some(json!({"type": "integer"}).into()),
+        default: chance.one_in(2).then(|| json!(1).into()),
+        limit_ms: 60_000,
+        into: chance.one_in(2).then(|| "answer".into()),
+    });
     step.fallback = chance.one_in(4).then(|| Fallback { agent_type: Some("other".into()), action: Some("b".into()) });
     step.approve = random_approval(chance, 8);
     step.resource = chance.one_in(5).then(|| "r".to_owned());
@@ -96,7 +189,7 @@ fn happen(world: &mut World, chance: &mut Chance<'_>) {
     let i = StepIndex(chance.below(steps + 1) as u32);
     let step = world.state.step(i).map_or_else(|| "zz".into(), |at| at.spec.id.clone());
     let reason = String::new();
-    let command = match chance.below(32) {
+    let command = match chance.below(38) {
         0..=7 => {
             let ready: Vec<u32> = world.ready.iter().copied().collect();
             if ready.is_empty() { Command::Dispatch(i) } else { Command::Dispatch(StepIndex(chance.pick(&ready))) }
@@ -126,6 +219,18 @@ fn happen(world: &mut World, chance: &mut Chance<'_>) {
             let revision = chance.below(2) as u32;
             Command::Planned { revision, answer: PlanAnswer::Failed { reason, issues: Vec::new() } }
         }
+        31..=34 if world.state.status() == PlanStatus::Replanning => {
+            Command::Planned { revision: world.state.revision() + 1, answer: random_answer(world, chance) }
+        }
+        31 | 32 => {
+            let changes = random_changes(world, chance);
+            Command::Verb(Verb::Edit { changes, revision: None, reason })
+        }
+        33 => {
+            let asked = world.state.question().map(|asked| asked.id.clone());
+            let question = asked.unwrap_or_else(|| step.to_string());
+            Command::Verb(Verb::AnswerQuestion { question, answer: json!(chance.below(2)).into(), reason })
+        }
         26 => Command::Verb(chance.pick(&[
             Verb::ApproveStep { step: step.clone(), reason: reason.clone() },
             Verb::RejectStep { step: step.clone(), reason: reason.clone() },
@@ -138,9 +243,9 @@ fn happen(world: &mut World, chance: &mut Chance<'_>) {
             Verb::Pause { reason: reason.clone() },
             Verb::Resume { reason: reason.clone() },
             Verb::Resume { reason: reason.clone() },
-            Verb::Replan { reason: reason.clone() },
+            Verb::Replan { reason: reason.clone(), hint: String::new() },
         ])),
-        _ if chance.one_in(8) => Command::Verb(Verb::Cancel { reason }),
+        35 if chance.one_in(8) => Command::Verb(Verb::Cancel { reason }),
         _ => return world.restart(),
     };
     give(world, command);
@@ -167,13 +272,18 @@ fn random_report(world: &World, chance: &mut Chance<'_>) -> Option<Report> {
             "x",
         )
     };
-    let done = completed(&task, json!({"x": chance.below(4)}));
+    let mut done = completed(&task, json!({"x": chance.below(4)}));
+    done.adjustments = chance.one_in(24).then(|| json!({"new": true}).into());
     let made = match chance.below(12) {
         0..=2 => Report { tokens: Some(3), cost: Some(0.1), ..done },
         3..=6 => Report { tokens: Some(1), cost: Some(0.7), ..failed(&task, failure) },
         7 => report(&task, What::Started),
         8 => Report { progress: Some(0.3), ..report(&task, What::Progress) },
         9 | 10 => report(&task, What::Lost),
+        _ if chance.one_in(3) => {
+            let failure = Failure { code: "TOO_COMPLEX".into(), ..failure };
+            Report { tokens: Some(1), ..failed(&task, failure) }
+        }
         _ => report(&task, What::Released),
     };
     Some(if chance.one_in(16) { Report { token: "forged".into(), ..made } } else { made })
@@ -332,8 +442,109 @@ proptest! {
     }
 }
 
+/// A plan that goes on whatever fails, so that there is much to revise.
+fn random_tough_plan(chance: &mut Chance<'_>) -> Plan {
+    let mut plan = random_plan(chance);
+    (plan.approve, plan.budget) = (None, Budget::default());
+    plan.revision = Some(RevisionPolicy { confidence_floor: 0.0, widen: Widen::Allow, ..RevisionPolicy::default() });
+    for step in &mut plan.steps {
+        step.description = "something".into();
+        (step.approve, step.ask) = (step.approve.filter(|_| chance.one_in(4)), None);
+        step.on_failure = chance.pick(&[OnFailure::Replan, OnFailure::Continue, OnFailure::Skip]);
+        (step.inputs, step.when, step.join) = (json!({}).into(), None, chance.pick(&[Join::All, Join::Any]));
+    }
+    plan
+}
+
+/// Most of the time what fits: work, failures, and answers to what is asked.
+fn go_on(world: &mut World, chance: &mut Chance<'_>) {
+    world.now_ms += 10;
+    if world.state.status() == PlanStatus::Replanning && chance.below(3) > 0 {
+        let command = if world.state.proposed().is_some() {
+            Command::Verb(Verb::Approve { reason: String::new() })
+        } else if let Some(asked) = world.state.question() {
+            let (question, answer) = (asked.id.clone(), json!(1).into());
+            Command::Verb(Verb::AnswerQuestion { question, answer, reason: String::new() })
+        } else {
+            let strategy = chance.pick(&[RevisionStrategy::Workaround, RevisionStrategy::AskUser]);
+            let answer = if chance.below(3) > 0 {
+                let proposal = Proposal::new(RevisionStrategy::Workaround, vec![random_mend(world, chance)]);
+                PlanAnswer::Revision(Box::new(proposal))
+            } else if strategy == RevisionStrategy::AskUser && chance.one_in(2) {
+                PlanAnswer::Plan(Box::new(planned(random_rest(world, chance))))
+            } else {
+                random_answer(world, chance)
+            };
+            Command::Planned { revision: world.state.revision() + 1, answer }
+        };
+        return give(world, command);
+    }
+    match chance.below(8) {
+        0 | 1 => {
+            let ready: Vec<u32> = world.ready.iter().copied().collect();
+            if !ready.is_empty() {
+                give(world, Command::Dispatch(StepIndex(chance.pick(&ready))));
+            }
+        }
+        2..=4 => {
+            if let Some(report) = random_report(world, chance) {
+                give(world, Command::Report(Box::new(report)));
+            }
+        }
+        5 => {
+            let changes = random_changes(world, chance);
+            let edit = Verb::Edit { changes, revision: None, reason: String::new() };
+            give(world, Command::Verb(edit));
+        }
+        6 => world.restart(),
+        _ => happen(world, chance),
+    }
+}
+
+/// The failed step once more, or another one for it.
+fn random_mend(world: &World, chance: &mut Chance<'_>) -> Change {
+    let failed = world.state.plan().steps.iter().filter(|spec| {
+        let i = world.state.step_index(&spec.id).expect("the step exists");
+        world.state.step(i).expect("the step exists").status == StepStatus::Failed
+    });
+    let failed: Vec<Step> = failed.cloned().collect();
+    if failed.is_empty() {
+        return random_change(world, &world.state.plan().steps, chance);
+    }
+    random_change(world, &failed, chance)
+}
+
+/// The plan with some of its steps left out, and others added.
+fn random_rest(world: &World, chance: &mut Chance<'_>) -> Plan {
+    let mut plan = world.state.live_plan();
+    let gone: Vec<_> = plan.steps.iter().filter(|_| chance.one_in(6)).map(|step| step.id.clone()).collect();
+    plan.steps.retain(|step| !gone.contains(&step.id));
+    for step in &mut plan.steps {
+        step.dependencies.retain(|id| !gone.contains(id));
+    }
+    plan.steps.push(Step::new(format!("r{}", world.state.seq()), "w"));
+    plan
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_history_of_revisions_keeps_the_rules_and_comes_to_an_end(
+        words in proptest::collection::vec(any::<u16>(), 2_000..4_000),
+        length in 40..200_usize,
+    ) {
+        let mut chance = Chance(words.iter());
+        let mut world = World::new();
+        world.context.limits.revisions_max = 20;
+        world.submit(random_tough_plan(&mut chance)).expect("the plan is fit");
+        for _ in 0..length {
+            go_on(&mut world, &mut chance);
+        }
+        drive(&mut world);
+        prop_assert!(world.timers.is_empty());
+        check_log(&world);
+    }
 
     #[test]
     fn a_plan_that_nobody_validated_is_refused_or_comes_to_an_end(

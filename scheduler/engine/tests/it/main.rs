@@ -11,6 +11,10 @@ mod shape;
 
 mod nested;
 
+mod revise;
+
+mod extend;
+
 mod look;
 
 mod histories;

@@ -109,6 +109,9 @@ impl World {
             }
             Effect::Room
             | Effect::Plan { .. }
+            | Effect::Close
+            | Effect::LookUp { .. }
+            | Effect::Keep { .. }
             | Effect::StartSubPlan { .. }
             | Effect::CancelSubPlan { .. }
             | Effect::RollUp { .. }
@@ -256,6 +259,7 @@ pub fn submission(plan: Option<Plan>) -> Submit {
         source: "urn:test".into(),
         parent: None,
         traceparent: None,
+        fork: None,
     }
 }
 

@@ -25,7 +25,8 @@ pub use phrase::Phrase;
 pub use rule::{Match, Rule, Signal, Want};
 
 pub(in crate::planner) use phrase::words;
-pub(in crate::planner) use render::{Render, check_all, literal};
+pub(crate) use render::literal;
+pub(in crate::planner) use render::{Render, check_all};
 
 /// Steps in flight at once, of a plan whose rule names no number.
 const MAX_PARALLEL: u32 = 3;

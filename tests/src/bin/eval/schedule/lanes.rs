@@ -11,6 +11,7 @@ use goalmill_common::clock::Clock;
 use goalmill_common::config::WorkerSettings;
 use goalmill_common::failure::{Failure, FailureClass::Permanent};
 use goalmill_common::id::AgentType;
+use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
 use goalmill_common::task::Task;
 use goalmill_tests::wait::until_some;
@@ -54,7 +55,8 @@ impl Lanes {
                 let executors = BTreeMap::from([(AgentType::from(name.as_str()), Arc::new(Nap) as Arc<dyn Executor>)]);
                 let settings = WorkerSettings { slots: lane.slots, ..WorkerSettings::default() };
                 let (clock, random) = (Clock::system(), Random::system());
-                let options = Options { settings, broker: broker.clone(), clock, random, executors };
+                let limits = Limits::default();
+                let options = Options { settings, limits, broker: broker.clone(), clock, random, executors };
                 workers.push(goalmill_worker::start(options).await?);
             }
         }

@@ -1,0 +1,396 @@
+//! Changes of a running plan: what a planner is told, what it answers, and what is recorded.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::event::Route;
+use crate::failure::Failure;
+use crate::goal::{Budget, Goal, Usage};
+use crate::id::{AgentType, PlanId, StepId};
+use crate::json::Json;
+use crate::plan::{Phase, Plan, Question, Step};
+use crate::problem::Issue;
+use crate::status::StepStatus;
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name { $($(#[$vdoc])* $variant,)+ }
+
+        impl $name {
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The word used in JSON and on screen.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+
+            /// Reads the word back.
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|s| s.as_str() == text)
+            }
+        }
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    };
+}
+
+words! {
+    /// Why a running plan may have to change.
+    Trigger {
+        /// A step was given up on, and its policy is `replan`.
+        StepFailure = "step_failure",
+        /// A step's outputs are not what was expected of them.
+        UnexpectedResult = "unexpected_result",
+        /// A result breaks a constraint.
+        ConstraintViolation = "constraint_violation",
+        /// A report brought `adjustments`.
+        NewInformation = "new_information",
+        /// A person wants it.
+        UserRequest = "user_request",
+        /// More of a budget is used up than the plan's policy likes.
+        BudgetLow = "budget_low",
+        /// A phase with a checkpoint has ended.
+        PhaseCheckpoint = "phase_checkpoint",
+        /// More steps have failed than the plan's policy likes.
+        FailureRate = "failure_rate",
+        /// The rest of a plan that began while it was written never came.
+        IncompletePlan = "incomplete_plan",
+        /// A step was given up on, and its policy is to ask a person.
+        AskUser = "ask_user",
+        /// A person changed the plan; no planner was asked.
+        Edit = "edit",
+    }
+}
+
+impl Trigger {
+    /// Whether the plan goes on as it was when no revision comes of it.
+    pub fn is_optional(self) -> bool {
+        match self {
+            Self::NewInformation
+            | Self::UserRequest
+            | Self::BudgetLow
+            | Self::PhaseCheckpoint
+            | Self::FailureRate
+            | Self::Edit => true,
+            Self::StepFailure
+            | Self::UnexpectedResult
+            | Self::ConstraintViolation
+            | Self::IncompletePlan
+            | Self::AskUser => false,
+        }
+    }
+}
+
+words! {
+    /// How a revision helps.
+    RevisionStrategy {
+        /// The step once more, by another agent.
+        RetryWithAgent = "retry_with_agent",
+        /// The step becomes a plan of smaller ones.
+        Decompose = "decompose",
+        /// Another way to the same end.
+        Workaround = "workaround",
+        /// What remains is fitted to a constraint.
+        Adjust = "adjust",
+        /// What remains is planned anew.
+        ReplanRemaining = "replan_remaining",
+        /// Steps that mend what went wrong come in between.
+        InsertRecovery = "insert_recovery",
+        /// The step is passed over.
+        SkipAndContinue = "skip_and_continue",
+        /// The plan ends; what was done is kept.
+        Abort = "abort",
+        /// A person is asked something first.
+        AskUser = "ask_user",
+        /// A person changed the plan.
+        Edit = "edit",
+    }
+}
+
+impl RevisionStrategy {
+    /// What such a revision does to the plan's confidence, before the part that counts earlier revisions.
+    pub fn confidence_delta(self) -> f64 {
+        match self {
+            Self::RetryWithAgent => -0.10,
+            Self::Decompose => -0.05,
+            Self::Workaround | Self::InsertRecovery | Self::ReplanRemaining => -0.15,
+            Self::Adjust => -0.08,
+            Self::SkipAndContinue | Self::Abort | Self::AskUser | Self::Edit => 0.0,
+        }
+    }
+}
+
+/// What each revision so far takes off the confidence of the next one.
+pub const CONFIDENCE_PER_REVISION: f64 = 0.1;
+
+/// One change of a plan. Steps that are completed are never changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Change {
+    AddStep {
+        step: Box<Step>,
+        /// Steps that are to wait for it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        before: Vec<StepId>,
+    },
+    /// The step as it is to be, under its id. One that failed or was skipped starts again.
+    ModifyStep {
+        step: Box<Step>,
+    },
+    /// Some fields of a step, spelled as in a plan; `null` takes one away. As `modify_step` otherwise.
+    SetFields {
+        step: StepId,
+        fields: Map<String, Value>,
+    },
+    RemoveStep {
+        step: StepId,
+    },
+    /// Counts as done for the steps that depend on it.
+    SkipStep {
+        step: StepId,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        reason: String,
+    },
+    /// The step once more, with what is given in place of its own.
+    RetryStep {
+        step: StepId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent_type: Option<AgentType>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        action: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        inputs: Option<Json>,
+    },
+    /// Other steps in place of one. What depended on it depends on those of them that nothing else of them depends on;
+    /// when that is one, expressions are rewritten to see it.
+    ReplaceStep {
+        step: StepId,
+        with: Vec<Step>,
+    },
+    /// A plan of its own in place of the step; without one the planners make it from the step's description.
+    DecomposeStep {
+        step: StepId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        plan: Option<Box<Plan>>,
+    },
+    /// The steps one after the other, in this order.
+    Order {
+        steps: Vec<StepId>,
+    },
+    AddPhase {
+        phase: Phase,
+        /// The phase before it; at the end without one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        steps: Vec<Step>,
+    },
+    /// All steps of the phase that are not final count as done.
+    SkipPhase {
+        phase: String,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        reason: String,
+    },
+}
+
+/// A planner's answer to a [`Situation`]. Untrusted: validated like a plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Proposal {
+    pub strategy: RevisionStrategy,
+    #[serde(default)]
+    pub changes: Vec<Change>,
+    /// For people: one line.
+    #[serde(default)]
+    pub summary: String,
+    /// For `ask_user`: what a person is asked before the planners are asked again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<Question>,
+    /// `rules`, `htn`, `llm`.
+    #[serde(default)]
+    pub planner: String,
+    /// What the planner itself thinks of it, 0 to 1; recorded only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Json>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<Route>,
+    /// What it may do that the plan could not do before, as far as the catalogue of actions tells: permissions,
+    /// write access. The engine adds what it sees itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub widens: Vec<Issue>,
+    /// What it took to make it.
+    #[serde(default)]
+    pub usage: Usage,
+}
+
+impl Proposal {
+    pub fn new(strategy: RevisionStrategy, changes: Vec<Change>) -> Self {
+        Self {
+            strategy,
+            changes,
+            summary: String::new(),
+            question: None,
+            planner: String::new(),
+            confidence: None,
+            provenance: None,
+            routes: Vec::new(),
+            widens: Vec::new(),
+            usage: Usage::default(),
+        }
+    }
+}
+
+/// What a planner is told when it is asked for a revision.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Situation {
+    pub plan_id: PlanId,
+    /// The one that is asked for: an answer for any other is refused.
+    pub revision: u32,
+    pub goal: Goal,
+    /// As it stands, without the steps that were replaced.
+    pub plan: Plan,
+    pub steps: BTreeMap<StepId, StepSituation>,
+    /// See [`Trigger`].
+    pub trigger: String,
+    /// The step that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<StepId>,
+    pub reason: String,
+    /// What a person would like.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hint: String,
+    /// What the step's report suggested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub information: Option<Json>,
+    pub confidence: f64,
+    pub confidence_floor: f64,
+    pub revisions: Vec<RevisionRecord>,
+    pub revisions_left: u32,
+    pub usage: Usage,
+    /// What is left of the budgets; `seconds` from acceptance, as the budget counts them.
+    pub left: Budget,
+    /// The plan ends by then, Unix milliseconds.
+    pub deadline_ms: u64,
+    /// Proposals for this very revision that were refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Refusal>,
+    /// What people were asked for this very revision.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub answers: Vec<Answered>,
+}
+
+/// Where one step stands, for a planner.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepSituation {
+    pub status: StepStatus,
+    pub attempt: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<Json>,
+    /// Of the last failed attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+    /// New information that its report brought.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adjustments: Option<Json>,
+}
+
+/// A proposal that was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    pub strategy: RevisionStrategy,
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub issues: Vec<Issue>,
+}
+
+/// A question with its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answered {
+    pub question: String,
+    pub answer: Json,
+    /// Nobody answered in time: it is the question's default.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_default: bool,
+}
+
+/// One revision, with all it changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RevisionRecord {
+    /// Counted from 1; 0 is the plan as it began.
+    pub revision: u32,
+    /// Unix milliseconds.
+    pub time_ms: u64,
+    /// Who decided it, when it was not a planner alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
+    pub trigger: String,
+    /// The step that it was about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<StepId>,
+    pub reason: String,
+    pub strategy: RevisionStrategy,
+    pub summary: String,
+    pub planner: String,
+    /// For people, a line each.
+    pub changes: Vec<String>,
+    pub added: Vec<Step>,
+    pub removed: Vec<Step>,
+    pub modified: Vec<Modified>,
+    pub skipped: Vec<StepId>,
+    pub phases: Vec<String>,
+    pub confidence_before: f64,
+    pub confidence_after: f64,
+}
+
+/// A step before and after a revision.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Modified {
+    pub before: Step,
+    pub after: Step,
+}
+
+/// A plan that goes on from another one's results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fork {
+    pub plan: PlanId,
+    /// The other plan's revision.
+    pub revision: u32,
+    /// The step that is done again, with all that follows from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<StepId>,
+    /// Results that are kept.
+    pub kept: BTreeMap<StepId, Json>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_reads_back() {
+        for word in Trigger::ALL {
+            assert_eq!(Trigger::parse(word.as_str()), Some(*word));
+            assert_eq!(Json::of(word).text(), format!("\"{word}\""));
+        }
+        for word in RevisionStrategy::ALL {
+            assert_eq!(RevisionStrategy::parse(word.as_str()), Some(*word));
+            assert_eq!(Json::of(word).text(), format!("\"{word}\""));
+        }
+    }
+
+    #[test]
+    fn a_change_is_one_object_with_its_name() {
+        let change: Change = serde_json::from_str(r#"{"skip_step":{"step":"a"}}"#).expect("it is a change");
+        assert_eq!(change, Change::SkipStep { step: "a".into(), reason: String::new() });
+        assert!(serde_json::from_str::<Change>(r#"{"skip_step":{"stpe":"a"}}"#).is_err());
+    }
+}

@@ -1,0 +1,79 @@
+//! Decomposition on demand: an agent says that its step is too much for one, or how to do it in pieces.
+
+use goalmill_common::event::{StepDecomposed, StepEvent};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::json::Json;
+use goalmill_common::plan::{Kind, Plan};
+use goalmill_common::report::{Report, What};
+
+use crate::decide::Turn;
+use crate::graph::to_usize;
+use crate::{open, validate};
+
+/// Code of a failure that says: not by one agent in one go.
+pub const TOO_COMPLEX: &str = "TOO_COMPLEX";
+
+impl Turn<'_> {
+    /// Lets the step become a plan, if that is what the report asks for; says whether it was. A sub-plan that is no
+    /// plan makes the attempt a failed one.
+    pub(crate) fn decompose(&mut self, i: u32, report: &Report, cost: f64, tokens: u64) -> bool {
+        let sub_plan = report.sub_plan.as_ref().filter(|plan| !plan.is_null());
+        let is_too_complex =
+            report.what == What::Failed && report.failure.as_ref().is_some_and(|failure| failure.code == TOO_COMPLEX);
+        if sub_plan.is_none() && !is_too_complex {
+            return false;
+        }
+        if self.state.depth() >= self.context.limits.depth_max {
+            // As deep as plans may be: a failure stays one, and a result without a plan is one.
+            return match report.outputs {
+                Some(_) => false,
+                None if is_too_complex => false,
+                None => {
+                    let message = "it would be nested deeper than `depth_max`";
+                    self.give_up(i, Failure::new(FailureClass::Permanent, "DEPTH_EXCEEDED", message), cost, tokens);
+                    true
+                }
+            };
+        }
+        match self.read_sub_plan(i, sub_plan) {
+            Ok(plan) => {
+                let reason = report.failure.as_ref().map_or("its agent gave a plan", |failure| &failure.message);
+                let reason = reason.chars().take(1_000).collect();
+                let decomposed = StepDecomposed { plan: plan.map(Box::new), reason, cost, tokens };
+                self.emit_step(i, StepEvent::Decomposed(Box::new(decomposed)));
+            }
+            Err(failure) => self.give_up(i, failure, cost, tokens),
+        }
+        true
+    }
+
+    /// The agent's plan, checked like any other; steps that name no agent type are the agent's own.
+    fn read_sub_plan(&self, i: u32, sub_plan: Option<&Json>) -> Result<Option<Plan>, Failure> {
+        let Some(json) = sub_plan else { return Ok(None) };
+        let invalid = |message: String| {
+            let message = message.chars().take(1_000).collect::<String>();
+            Failure::new(FailureClass::Permanent, "SUB_PLAN_INVALID", message)
+        };
+        let limits = &self.context.limits;
+        if json.text().len() > limits.plan_bytes_max {
+            return Err(invalid(format!("the plan has {} bytes, more than `plan_bytes_max`", json.text().len())));
+        }
+        let depth = self.state.depth() + 1;
+        let limits =
+            goalmill_common::limits::Limits { depth_max: limits.depth_max.saturating_sub(depth), ..limits.clone() };
+        let checked = validate::plan(&json.value(), &limits).map_err(|issues| {
+            let words: Vec<String> =
+                issues.iter().map(|i| format!("{} at {}: {}", i.code, i.pointer, i.detail)).collect();
+            invalid(format!("the plan that its agent gave is not valid: {}", words.join("; ")))
+        })?;
+        let agent_type = &self.state.plan.steps[to_usize(i)].agent_type;
+        let mut plan = checked.plan;
+        open::route_to(&mut plan, agent_type);
+        Ok(Some(plan))
+    }
+
+    /// Whether a step may turn out to be a plan.
+    pub(crate) fn is_whole(&self, i: u32) -> bool {
+        matches!(self.state.plan.steps[to_usize(i)].kind, Kind::Tool | Kind::Llm)
+    }
+}

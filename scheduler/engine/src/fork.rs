@@ -1,0 +1,67 @@
+//! A plan that goes on from where another one stood.
+
+use std::collections::BTreeSet;
+
+use goalmill_common::command::{Planned, Submit};
+use goalmill_common::goal::Goal;
+use goalmill_common::id::StepId;
+use goalmill_common::revision::Fork;
+use goalmill_common::status::StepStatus;
+
+use crate::graph::{to_u32, to_usize};
+use crate::{PlanState, Rejection};
+
+/// What begins a plan that goes on from `state`, which may be any fold of a log: up to a revision, or to its end.
+///
+/// Results of completed steps are kept; `step`, when given, is done again with everything that follows from it.
+///
+/// - `submission`: the new plan's idempotency key.
+pub fn fork(state: &PlanState, step: Option<&StepId>, submission: String, source: String) -> Result<Submit, Rejection> {
+    let (Some(accepted), true) = (state.accepted(), state.origin.created) else {
+        return Err(crate::decide::not_allowed("there is no plan to go on from yet"));
+    };
+    let again = match step {
+        Some(id) => {
+            let i = state.graph.find(id.as_str()).filter(|i| state.steps[to_usize(*i)].status != StepStatus::Revised);
+            state.following(i.ok_or_else(|| Rejection::UnknownStep { step: id.clone() })?)
+        }
+        None => BTreeSet::new(),
+    };
+    let kept = (0..to_u32(state.steps.len())).filter(|i| !again.contains(i)).filter_map(|i| {
+        let at = &state.steps[to_usize(i)];
+        let outputs = at.outputs.clone().filter(|_| at.status == StepStatus::Completed)?;
+        Some((state.plan.steps[to_usize(i)].id.clone(), outputs))
+    });
+    let fork =
+        Fork { plan: accepted.plan_id.clone(), revision: state.revision, step: step.cloned(), kept: kept.collect() };
+    let planned = Planned {
+        plan: state.live_plan(),
+        planner: state.origin.planner.clone(),
+        confidence: state.origin.confidence,
+        provenance: None,
+        warnings: Vec::new(),
+        routes: Vec::new(),
+    };
+    Ok(Submit {
+        // The other plan's deadline is its own.
+        goal: Goal { deadline_ms: None, ..accepted.goal.clone() },
+        plan: Some(planned),
+        submission,
+        fingerprint: String::new(),
+        source,
+        parent: None,
+        traceparent: None,
+        fork: Some(Box::new(fork)),
+    })
+}
+
+impl PlanState {
+    /// A step, and all that depend on it at any remove.
+    fn following(&self, i: u32) -> BTreeSet<u32> {
+        let (mut all, mut next) = (BTreeSet::from([i]), vec![i]);
+        while let Some(i) = next.pop() {
+            next.extend(self.graph.dependents(i).iter().copied().filter(|d| all.insert(*d)));
+        }
+        all
+    }
+}

@@ -1,0 +1,93 @@
+//! Plans that begin while they are written: steps come one after another, and at the end the news that the plan is
+//! whole, or that the rest is of no use.
+
+use goalmill_common::event::{PlanEvent, PlanExtended, StepAdded, StepEvent};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::id::{AUTO, AgentType};
+use goalmill_common::plan::{Kind, Plan, Step};
+use goalmill_common::problem::Issue;
+use goalmill_common::revision::{Change, Trigger};
+use goalmill_common::status::PlanStatus;
+
+use crate::decide::{Turn, not_allowed};
+use crate::{Closing, Rejection, revise};
+
+impl Turn<'_> {
+    /// Takes more steps into a plan that is still being written.
+    pub(crate) fn add_steps(&mut self, steps: Vec<Step>) -> Result<(), Rejection> {
+        self.still_open()?;
+        let add = |step: &Step| Change::AddStep { step: Box::new(step.clone()), before: Vec::new() };
+        let changes: Vec<Change> = steps.iter().map(add).collect();
+        let delta = revise::resolve(self.state, &changes, &self.context.limits).map_err(|issues| {
+            let reason = "the steps do not fit the plan".into();
+            Rejection::Invalid { reason, issues }
+        })?;
+        for step in &delta.added {
+            self.emit_new(step.id.clone(), StepEvent::Added(Box::new(StepAdded { step: step.clone() })));
+        }
+        let added = delta.added.iter().map(|step| step.id.clone()).collect();
+        self.emit_plan(PlanEvent::Extended(Box::new(PlanExtended { added, open: true, ..PlanExtended::default() })));
+        if self.is_active() {
+            self.begin_steps();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn close(&mut self, closing: Closing) -> Result<(), Rejection> {
+        self.still_open()?;
+        match closing {
+            Closing::Whole { confidence, provenance, warnings, routes } => {
+                let confidence = Some(if confidence.is_finite() { confidence.clamp(0.0, 1.0) } else { 0.0 });
+                let whole = PlanExtended { confidence, provenance, warnings, routes, ..PlanExtended::default() };
+                self.emit_plan(PlanEvent::Extended(Box::new(whole)));
+                if self.is_active() {
+                    self.begin_steps();
+                }
+            }
+            Closing::Broken { reason, issues } => self.close_broken(reason, issues),
+        }
+        Ok(())
+    }
+
+    /// What ran is kept, and what remains is planned anew.
+    pub(crate) fn close_broken(&mut self, reason: String, issues: Vec<Issue>) {
+        let broken = PlanExtended { warnings: issues, ..PlanExtended::default() };
+        self.emit_plan(PlanEvent::Extended(Box::new(broken)));
+        if self.state.status == PlanStatus::AwaitingApproval {
+            return self.fail_plan(Failure::new(FailureClass::Permanent, "PLANNING_FAILED", reason));
+        }
+        self.replan(Trigger::IncompletePlan, None, reason);
+    }
+
+    fn still_open(&self) -> Result<(), Rejection> {
+        if self.state.is_open() { Ok(()) } else { Err(not_allowed("the plan is whole already")) }
+    }
+}
+
+/// The steps of a plan and of the plans inside it.
+pub(crate) fn steps_of(plan: &Plan) -> Box<dyn Iterator<Item = &Step> + '_> {
+    Box::new(plan.steps.iter().flat_map(|step| {
+        let below: Box<dyn Iterator<Item = &Step> + '_> = match &step.plan {
+            Some(plan) => steps_of(plan),
+            None => Box::new(std::iter::empty()),
+        };
+        std::iter::once(step).chain(below)
+    }))
+}
+
+/// Whether the router has not chosen yet.
+pub(crate) fn is_unrouted(step: &Step) -> bool {
+    matches!(step.kind, Kind::Tool | Kind::Llm) && matches!(step.agent_type.as_str(), "" | AUTO)
+}
+
+/// Gives every step that names no agent type to one.
+pub(crate) fn route_to(plan: &mut Plan, agent_type: &AgentType) {
+    for step in &mut plan.steps {
+        if is_unrouted(step) {
+            step.agent_type = agent_type.clone();
+        }
+        if let Some(inner) = &mut step.plan {
+            route_to(inner, agent_type);
+        }
+    }
+}

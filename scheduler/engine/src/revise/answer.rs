@@ -1,0 +1,325 @@
+//! The planners' answer to a replan: refused, put before a person, or taken.
+
+use goalmill_common::event::{
+    PlanEvent, PlanRevised, QuestionAsked, Reason, RevisionProposed, RevisionRefused, StepAdded, StepEvent,
+    StepModified,
+};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::id::StepId;
+use goalmill_common::plan::{Approval, ApprovalDefault, Question, Widen};
+use goalmill_common::problem::Issue;
+use goalmill_common::revision::{Change, Proposal, RevisionStrategy, Trigger};
+use goalmill_common::status::PlanStatus;
+
+use super::change::towards;
+use super::widen::widens;
+use super::{Delta, resolve};
+use crate::decide::Turn;
+use crate::draft::issue;
+use crate::fail::PLANNER_MS;
+use crate::graph::to_usize;
+use crate::{PlanAnswer, Rejection};
+
+/// How often planners may answer the same replan with something that cannot be taken.
+const REFUSALS_MAX: usize = 2;
+/// How often a planner may ask a person for the same replan.
+const QUESTIONS_MAX: usize = 3;
+/// Longest summary or reason kept, in characters.
+const TEXT_CHARS_MAX: usize = 1_000;
+/// Most lines about a revision's changes kept.
+const LINES_MAX: usize = 100;
+
+impl Turn<'_> {
+    /// The planners' answer to a replan.
+    pub(crate) fn revised(&mut self, answer: PlanAnswer) -> Result<(), Rejection> {
+        if self.state.asks_person() {
+            return Err(crate::decide::not_allowed("a person is asked, and no planner"));
+        }
+        match answer {
+            PlanAnswer::Failed { reason, issues } => {
+                self.emit_plan(PlanEvent::PlanningFailed(Box::new(Reason { reason: reason.clone(), issues })));
+                self.go_on_unrevised(reason);
+            }
+            PlanAnswer::Plan(planned) | PlanAnswer::Open(planned) => {
+                let changes = towards(self.state, &planned.plan);
+                let strategy = RevisionStrategy::ReplanRemaining;
+                self.propose(Proposal {
+                    summary: "what remains is planned anew".into(),
+                    planner: planned.planner,
+                    confidence: Some(planned.confidence),
+                    provenance: planned.provenance,
+                    routes: planned.routes,
+                    ..Proposal::new(strategy, changes)
+                });
+            }
+            PlanAnswer::Revision(proposal) => self.consider_proposal(*proposal),
+        }
+        Ok(())
+    }
+
+    fn consider_proposal(&mut self, mut proposal: Proposal) {
+        proposal.summary = proposal.summary.chars().take(TEXT_CHARS_MAX).collect();
+        proposal.usage.cost = if proposal.usage.cost.is_finite() { proposal.usage.cost.max(0.0) } else { 0.0 };
+        proposal.confidence = proposal.confidence.filter(|confidence| confidence.is_finite());
+        match proposal.strategy {
+            RevisionStrategy::Abort => self.abort(&proposal.summary),
+            RevisionStrategy::AskUser => self.ask(proposal),
+            RevisionStrategy::RetryWithAgent
+            | RevisionStrategy::Decompose
+            | RevisionStrategy::Workaround
+            | RevisionStrategy::Adjust
+            | RevisionStrategy::ReplanRemaining
+            | RevisionStrategy::InsertRecovery
+            | RevisionStrategy::SkipAndContinue
+            | RevisionStrategy::Edit => {
+                if proposal.strategy == RevisionStrategy::Edit {
+                    proposal.strategy = RevisionStrategy::Workaround;
+                }
+                self.propose(proposal);
+            }
+        }
+    }
+
+    /// The planner sees no way: what was done is kept.
+    fn abort(&mut self, summary: &str) {
+        let reason = if summary.is_empty() { "a planner advises to give up".into() } else { summary.to_owned() };
+        let step = self.state.replan.as_ref().and_then(|replan| replan.step.clone());
+        let failure = step.as_ref().and_then(|step| self.failure_of(step));
+        match (step, failure) {
+            (Some(step), Some(failure)) => self.fail_plan(crate::fail::because(&step, failure)),
+            (Some(_) | None, _) => {
+                self.fail_plan(Failure::new(FailureClass::Permanent, "REVISION_ABORTED", reason));
+            }
+        }
+    }
+
+    fn failure_of(&self, step: &StepId) -> Option<Failure> {
+        let i = self.state.graph.find(step.as_str())?;
+        self.state.steps[to_usize(i)].failure().cloned()
+    }
+
+    /// Holds a proposal against the plan and its policies.
+    fn propose(&mut self, proposal: Proposal) {
+        let delta = match resolve(self.state, &proposal.changes, &self.context.limits) {
+            Ok(delta) => delta,
+            Err(issues) => return self.refuse_proposal(&proposal, "the revised plan would not be valid", issues),
+        };
+        let (before, after) = self.confidences(proposal.strategy);
+        let policy = self.state.policy();
+        if after < policy.confidence_floor {
+            return self.lose_confidence(after);
+        }
+        let mut wider = proposal.widens.clone();
+        wider.extend(widens(self.state, &delta));
+        let approval = match (policy.approve, policy.widen) {
+            (Some(approval), _) if wider.is_empty() || policy.widen != Widen::Refuse => Some(approval),
+            (_, Widen::Refuse) if !wider.is_empty() => {
+                return self.refuse_proposal(&proposal, "it may do more than the plan could before", wider);
+            }
+            (None, Widen::Approve) if !wider.is_empty() => Some(Approval::default()),
+            (_, Widen::Refuse | Widen::Approve | Widen::Allow) => None,
+        };
+        let Some(approval) = approval else { return self.take_revision(proposal, delta) };
+        let limit_ms = approval.limit_ms.min(self.context.limits.approval_ms_max);
+        let event = RevisionProposed {
+            revision: self.state.revision + 1,
+            changes: bounded(delta.lines),
+            widens: wider,
+            confidence_before: before,
+            confidence_after: after,
+            due_ms: self.after(limit_ms),
+            proposal,
+        };
+        self.emit_plan(PlanEvent::RevisionProposed(Box::new(event)));
+    }
+
+    fn confidences(&self, strategy: RevisionStrategy) -> (f64, f64) {
+        let before = self.state.origin.confidence;
+        (before, if strategy == RevisionStrategy::Edit { before } else { self.state.confidence_after(strategy) })
+    }
+
+    fn lose_confidence(&mut self, after: f64) {
+        let floor = self.state.policy().confidence_floor;
+        let message = format!("low_confidence: the revision would leave {after:.2}, and {floor:.2} is the least");
+        self.fail_plan(Failure::new(FailureClass::Permanent, "LOW_CONFIDENCE", message));
+    }
+
+    fn refuse_proposal(&mut self, proposal: &Proposal, reason: &str, issues: Vec<Issue>) {
+        let again = self.state.revising.refused.len() + 1 < REFUSALS_MAX;
+        self.emit_plan(PlanEvent::RevisionRefused(Box::new(RevisionRefused {
+            revision: self.state.revision + 1,
+            strategy: proposal.strategy,
+            reason: reason.into(),
+            issues,
+            due_ms: if again { self.after(PLANNER_MS) } else { 0 },
+            usage: proposal.usage,
+        })));
+        if !again {
+            self.go_on_unrevised(format!("no revision could be taken: {reason}"));
+        }
+    }
+
+    fn ask(&mut self, proposal: Proposal) {
+        let asked = self.state.revising.answers.len();
+        let Some(question) = proposal.question.clone().filter(|_| asked < QUESTIONS_MAX) else {
+            let (code, mend) = ("MISSING_FIELD", "give `question`, or another strategy");
+            let detail = if asked < QUESTIONS_MAX { "`ask_user` asks nothing" } else { "enough has been asked" };
+            let issues = vec![issue(code, "/question", detail, mend)];
+            return self.refuse_proposal(&proposal, "there is no question", issues);
+        };
+        if let Some(problem) = self.question_issue(&question) {
+            return self.refuse_proposal(&proposal, "the question cannot be asked", vec![problem]);
+        }
+        let limit_ms = question.limit_ms.min(self.context.limits.approval_ms_max);
+        let event = QuestionAsked {
+            id: format!("q{}", self.state.revising.questions + 1),
+            due_ms: self.after(limit_ms),
+            question: Question { into: None, ..question },
+            usage: proposal.usage,
+        };
+        self.emit_plan(PlanEvent::QuestionAsked(Box::new(event)));
+    }
+
+    /// A person agrees to the revision that was proposed: it is looked at again, because the plan has gone on.
+    pub(crate) fn approve_revision(&mut self) {
+        let Some(proposed) = self.state.revising.proposed.clone() else { return };
+        let proposal = proposed.proposal;
+        match resolve(self.state, &proposal.changes, &self.context.limits) {
+            Ok(delta) => self.take_revision(proposal, delta),
+            Err(issues) => self.refuse_proposal(&proposal, "the plan has gone on meanwhile", issues),
+        }
+    }
+
+    pub(crate) fn reject_revision(&mut self, reason: &str) {
+        let Some(proposed) = self.state.revising.proposed.clone() else { return };
+        let reason =
+            if reason.is_empty() { "it was rejected".to_owned() } else { format!("it was rejected: {reason}") };
+        self.emit_plan(PlanEvent::RevisionRefused(Box::new(RevisionRefused {
+            revision: proposed.revision,
+            strategy: proposed.proposal.strategy,
+            reason: reason.clone(),
+            issues: Vec::new(),
+            due_ms: 0,
+            usage: proposed.proposal.usage,
+        })));
+        self.go_on_unrevised(reason);
+    }
+
+    /// Nobody said anything to the revision that was proposed.
+    pub(crate) fn decide_revision_by_default(&mut self) {
+        match self.state.policy().approve.unwrap_or_default().default {
+            ApprovalDefault::Approve => self.approve_revision(),
+            ApprovalDefault::Reject => self.reject_revision("nobody decided in time"),
+        }
+    }
+
+    /// A person changes the plan.
+    pub(crate) fn edit(
+        &mut self,
+        changes: Vec<Change>,
+        revision: Option<u32>,
+        reason: String,
+    ) -> Result<(), Rejection> {
+        if revision.is_some_and(|revision| revision != self.state.revision) {
+            return Err(Rejection::StaleRevision { revision: self.state.revision });
+        }
+        if !self.is_active() && self.state.status != PlanStatus::AwaitingApproval {
+            return Err(self.refuse_plan("there is no plan to edit yet"));
+        }
+        let delta = resolve(self.state, &changes, &self.context.limits)
+            .map_err(|issues| Rejection::Invalid { reason: "the edited plan would not be valid".into(), issues })?;
+        let summary = reason.chars().take(TEXT_CHARS_MAX).collect();
+        self.take_revision(Proposal { summary, ..Proposal::new(RevisionStrategy::Edit, changes) }, delta);
+        Ok(())
+    }
+
+    /// Records a revision and lets the plan go on with it.
+    fn take_revision(&mut self, proposal: Proposal, delta: Delta) {
+        let by_person = proposal.strategy == RevisionStrategy::Edit;
+        let replan = self.state.replan.as_deref().filter(|_| !by_person);
+        let trigger = replan.map_or_else(|| Trigger::Edit.as_str().to_owned(), |replan| replan.trigger.clone());
+        let (step, reason) = replan.map(|replan| (replan.step.clone(), replan.reason.clone())).unwrap_or_default();
+        let (before, after) = self.confidences(proposal.strategy);
+        self.note_dues();
+        self.recall(&delta);
+        self.record(&delta);
+        let id = |i: &u32| self.id_of(*i);
+        let revised = PlanRevised {
+            revision: self.state.revision + 1,
+            trigger,
+            changes: bounded(delta.lines),
+            added: delta.added.iter().map(|step| step.id.clone()).collect(),
+            removed: delta.removed.iter().map(id).collect(),
+            modified: delta.modified.keys().map(id).collect(),
+            skipped: delta.skipped.keys().map(id).collect(),
+            restarted: delta.restarted.iter().map(id).collect(),
+            confidence_delta: ((after - before) * 10_000.0).round() / 10_000.0,
+            confidence_before: before,
+            confidence_after: after,
+            strategy: Some(proposal.strategy),
+            step,
+            reason,
+            summary: proposal.summary,
+            planner: proposal.planner,
+            provenance: proposal.provenance,
+            routes: proposal.routes,
+            usage: proposal.usage,
+        };
+        self.emit_plan(PlanEvent::Revised(Box::new(revised)));
+        if self.is_active() {
+            self.pay_owed();
+            self.begin_steps();
+        }
+    }
+
+    /// Takes attempts back whose work is not wanted any more.
+    fn recall(&mut self, delta: &Delta) {
+        let gone = delta.removed.iter().chain(delta.skipped.keys()).chain(&delta.restarted);
+        let flying: Vec<u32> = gone.copied().filter(|i| self.status_of(*i).is_in_flight()).collect();
+        for i in flying {
+            self.stop_attempt(i);
+            self.emit_step(i, StepEvent::Recalled(Reason::boxed("the plan is revised")));
+        }
+    }
+
+    fn record(&mut self, delta: &Delta) {
+        for phase in &delta.phases {
+            self.emit_plan(PlanEvent::PhaseAdded(Box::new(phase.clone())));
+        }
+        for step in &delta.added {
+            self.emit_new(step.id.clone(), StepEvent::Added(Box::new(StepAdded { step: step.clone() })));
+        }
+        for (i, step) in &delta.modified {
+            let before = Some(Box::new(self.state.plan.steps[to_usize(*i)].clone()));
+            self.emit_step(*i, StepEvent::Modified(Box::new(StepModified { step: step.clone(), before })));
+        }
+        for i in &delta.removed {
+            self.emit_step(*i, StepEvent::Removed(Reason::boxed("a revision takes it away")));
+        }
+    }
+
+    /// A step failed while another one's failure was dealt with: it is its turn.
+    fn pay_owed(&mut self) {
+        let Some(&i) = self.state.revising.owed.first() else { return };
+        let failure = self.state.steps[to_usize(i)].failure().cloned();
+        let failure = failure.unwrap_or_else(|| Failure::new(FailureClass::Permanent, "UNKNOWN", "it failed"));
+        self.decide_on(i, failure);
+    }
+
+    /// Whether a question can be asked as it stands.
+    fn question_issue(&mut self, question: &Question) -> Option<Issue> {
+        let answer = question.default.clone()?;
+        let detail = self.answer_issue(question, &answer)?;
+        let mend = "give a `default` that fits the `schema`";
+        Some(issue("INVALID_VALUE", "/question/default", detail, mend))
+    }
+}
+
+fn bounded(mut lines: Vec<String>) -> Vec<String> {
+    if lines.len() > LINES_MAX {
+        let more = lines.len() - LINES_MAX;
+        lines.truncate(LINES_MAX);
+        lines.push(format!("and {more} more"));
+    }
+    lines
+}

@@ -1,0 +1,392 @@
+//! The changes of a revision, one by one, made to a draft of what they touch.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use goalmill_common::event::PhaseAdded;
+use goalmill_common::id::{AgentType, StepId};
+use goalmill_common::json::Json;
+use goalmill_common::limits::Limits;
+use goalmill_common::plan::{Kind, Phase, Plan, Step, TIMEOUT_MS};
+use goalmill_common::problem::Issue;
+use goalmill_common::revision::Change;
+use goalmill_common::status::StepStatus;
+use serde_json::{Map, Value};
+
+use super::Delta;
+use super::rewrite::rename;
+use crate::PlanState;
+use crate::draft::issue;
+use crate::graph::{to_u32, to_usize};
+use crate::moves::is_changeable;
+use crate::near::nearest;
+
+/// The steps that changes touch, as they will be.
+pub(super) struct Draft<'a> {
+    state: &'a PlanState,
+    limits: &'a Limits,
+    delta: Delta,
+    issues: Vec<Issue>,
+    /// The change that is being taken, as a JSON Pointer.
+    at: String,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn of(state: &'a PlanState, limits: &'a Limits) -> Self {
+        Self { state, limits, delta: Delta::default(), issues: Vec::new(), at: String::new() }
+    }
+
+    pub(super) fn take(&mut self, n: usize, change: &Change) {
+        self.at = format!("/changes/{n}");
+        match change {
+            Change::AddStep { step, before } => self.add_before(step, before),
+            Change::ModifyStep { step } => self.modify(step),
+            Change::SetFields { step, fields } => self.set(step, fields),
+            Change::RemoveStep { step } => self.remove(step),
+            Change::SkipStep { step, reason } => self.skip(step, reason),
+            Change::RetryStep { step, agent_type, action, inputs } => {
+                self.retry(step, agent_type.as_ref(), action.as_ref(), inputs.as_ref());
+            }
+            Change::ReplaceStep { step, with } => self.replace(step, with),
+            Change::DecomposeStep { step, plan } => self.decompose(step, plan.as_deref()),
+            Change::Order { steps } => self.order(steps),
+            Change::AddPhase { phase, after, steps } => self.add_phase(phase, after.as_deref(), steps),
+            Change::SkipPhase { phase, reason } => self.skip_phase(phase, reason),
+        }
+    }
+
+    /// What the changes come to, and what is wrong with them.
+    pub(super) fn finish(mut self) -> (Delta, Vec<Issue>) {
+        let (state, delta) = (self.state, &mut self.delta);
+        delta.skipped.retain(|i, _| !delta.removed.contains(i));
+        delta.modified.retain(|i, step| {
+            *step != state.plan.steps[to_usize(*i)] && !delta.removed.contains(i) && !delta.skipped.contains_key(i)
+        });
+        delta.restarted.retain(|i| !delta.removed.contains(i) && !delta.skipped.contains_key(i));
+        for (i, after) in &delta.modified {
+            let before = &state.plan.steps[to_usize(*i)];
+            let step = &state.steps[to_usize(*i)];
+            let is_over = step.status.is_final();
+            let began = !matches!(step.status, StepStatus::Pending | StepStatus::Blocked) && !is_over;
+            if is_over || (began && !is_same_work(before, after)) {
+                delta.restarted.insert(*i);
+            }
+        }
+        (self.delta, self.issues)
+    }
+
+    fn refuse(&mut self, code: &str, detail: impl Into<String>, mend: impl Into<String>) {
+        let at = self.at.clone();
+        self.issues.push(issue(code, &at, detail, mend));
+    }
+
+    /// A step of the plan that a revision may touch.
+    fn find(&mut self, id: &StepId) -> Option<u32> {
+        let state = self.state;
+        let known = state.graph.find(id.as_str());
+        let Some(i) = known.filter(|i| state.steps[to_usize(*i)].status != StepStatus::Revised) else {
+            let words = state.plan.steps.iter().map(|step| step.id.as_str());
+            let mend = match nearest(id.as_str(), words) {
+                Some(near) if known.is_none() => format!("did you mean `{near}`?"),
+                _ => "name a step of this plan".into(),
+            };
+            self.refuse("UNKNOWN_STEP", format!("there is no step `{id}`"), mend);
+            return None;
+        };
+        let status = state.steps[to_usize(i)].status;
+        if !is_changeable(status) {
+            let mend = "leave it as it is; add a step that does it again, if need be";
+            self.refuse("STEP_FINAL", format!("step `{id}` is {status}, which is kept"), mend);
+            return None;
+        }
+        Some(i)
+    }
+
+    fn spec(&self, i: u32) -> &Step {
+        self.delta.modified.get(&i).unwrap_or(&self.state.plan.steps[to_usize(i)])
+    }
+
+    /// The step's own copy, for changing.
+    fn touch(&mut self, i: u32) -> &mut Step {
+        let state = self.state;
+        self.delta.modified.entry(i).or_insert_with(|| state.plan.steps[to_usize(i)].clone())
+    }
+
+    fn say(&mut self, line: String) {
+        self.delta.lines.push(line);
+    }
+
+    fn add(&mut self, step: &Step) -> bool {
+        let taken = self.state.graph.find(step.id.as_str()).is_some();
+        if taken || self.delta.added.iter().any(|other| other.id == step.id) {
+            let detail = format!("the plan has, or had, a step `{}`", step.id);
+            self.refuse("DUPLICATE_STEP_ID", detail, "give the new step an id of its own");
+            return false;
+        }
+        self.delta.added.push(step.clone());
+        true
+    }
+
+    fn add_before(&mut self, step: &Step, before: &[StepId]) {
+        if !self.add(step) {
+            return;
+        }
+        self.say(format!("+ {}{}", step.id, about(step)));
+        for id in before {
+            if let Some(own) = self.delta.added.iter_mut().find(|other| other.id == *id) {
+                own.dependencies.push(step.id.clone());
+            } else if let Some(i) = self.find(id) {
+                let spec = self.touch(i);
+                if !spec.dependencies.contains(&step.id) {
+                    spec.dependencies.push(step.id.clone());
+                }
+            }
+        }
+    }
+
+    fn modify(&mut self, step: &Step) {
+        let Some(i) = self.find(&step.id) else { return };
+        *self.touch(i) = step.clone();
+        self.delta.restarted.extend(self.state.steps[to_usize(i)].status.is_final().then_some(i));
+        self.say(format!("~ {}", step.id));
+    }
+
+    fn set(&mut self, id: &StepId, fields: &Map<String, Value>) {
+        let Some(i) = self.find(id) else { return };
+        let mut value = serde_json::to_value(self.spec(i)).unwrap_or_default();
+        if let Value::Object(own) = &mut value {
+            for (name, field) in fields {
+                if field.is_null() {
+                    own.remove(name);
+                } else {
+                    own.insert(name.clone(), field.clone());
+                }
+            }
+        }
+        // By way of text: payloads are carried as the text they are.
+        match serde_json::from_str::<Step>(&value.to_string()) {
+            Ok(step) if step.id == *id => self.modify(&step),
+            Ok(_) => self.refuse("INVALID_VALUE", "a step keeps its id", "replace the step instead"),
+            Err(e) => {
+                let mend = "spell the fields as `goalmill plan export` does";
+                self.refuse("INVALID_VALUE", format!("step `{id}` would not be a step: {e}"), mend);
+            }
+        }
+    }
+
+    fn remove(&mut self, id: &StepId) {
+        let Some(i) = self.find(id) else { return };
+        self.delta.removed.insert(i);
+        self.say(format!("- {id}"));
+    }
+
+    fn skip(&mut self, id: &StepId, reason: &str) {
+        let Some(i) = self.find(id) else { return };
+        self.delta.skipped.insert(i, reason.to_owned());
+        self.say(format!("skip {id}"));
+    }
+
+    fn retry(&mut self, id: &StepId, agent_type: Option<&AgentType>, action: Option<&String>, inputs: Option<&Json>) {
+        let Some(i) = self.find(id) else { return };
+        if let Some(agent_type) = agent_type {
+            self.touch(i).agent_type = agent_type.clone();
+        }
+        if let Some(action) = action {
+            self.touch(i).action.clone_from(action);
+        }
+        if let Some(inputs) = inputs {
+            self.touch(i).inputs = inputs.clone();
+        }
+        self.delta.restarted.insert(i);
+        let by = agent_type.map(|agent| format!(" by {agent}")).unwrap_or_default();
+        self.say(format!("retry {id}{by}"));
+    }
+
+    /// Puts other steps in place of one: those that wait for it wait for the last of them.
+    fn replace(&mut self, id: &StepId, with: &[Step]) {
+        if let [step] = with
+            && step.id == *id
+        {
+            return self.modify(step);
+        }
+        let Some(i) = self.find(id) else { return };
+        if with.is_empty() {
+            return self.refuse("MISSING_FIELD", format!("nothing replaces step `{id}`"), "remove it, or skip it");
+        }
+        for step in with {
+            if !self.add(step) {
+                return;
+            }
+            self.say(format!("+ {}{}", step.id, about(step)));
+        }
+        self.delta.removed.insert(i);
+        self.say(format!("- {id}"));
+        let used: BTreeSet<&StepId> = with.iter().flat_map(|step| &step.dependencies).collect();
+        let last: Vec<StepId> = with.iter().map(|step| &step.id).filter(|id| !used.contains(id)).cloned().collect();
+        self.rewire(id, &last);
+    }
+
+    fn rewire(&mut self, old: &StepId, new: &[StepId]) {
+        for k in 0..to_u32(self.state.steps.len()) {
+            let status = self.state.steps[to_usize(k)].status;
+            let is_fixed = !is_changeable(status) || self.delta.removed.contains(&k);
+            if is_fixed || !self.spec(k).dependencies.contains(old) {
+                continue;
+            }
+            let spec = self.touch(k);
+            redirect(spec, old, new);
+        }
+        for step in self.delta.added.iter_mut().filter(|step| step.dependencies.contains(old)) {
+            redirect(step, old, new);
+        }
+    }
+
+    fn decompose(&mut self, id: &StepId, plan: Option<&Plan>) {
+        let Some(i) = self.find(id) else { return };
+        if self.state.depth() >= self.limits.depth_max {
+            let detail = format!("the plan of step `{id}` would be nested deeper than `depth_max`");
+            return self.refuse("PLAN_TOO_DEEP", detail, "add the smaller steps to this plan");
+        }
+        into_plan(self.touch(i), plan.cloned());
+        self.delta.restarted.insert(i);
+        self.say(format!("decompose {id}"));
+    }
+
+    fn order(&mut self, steps: &[StepId]) {
+        let named: BTreeSet<&StepId> = steps.iter().collect();
+        if named.len() < steps.len() {
+            return self.refuse("INVALID_VALUE", "a step is named twice", "name each step once");
+        }
+        let mut before: Option<&StepId> = None;
+        for id in steps {
+            let Some(i) = self.find(id) else { return };
+            let dependencies = &mut self.touch(i).dependencies;
+            dependencies.retain(|other| !named.contains(other));
+            dependencies.extend(before.cloned());
+            before = Some(id);
+        }
+        let words: Vec<&str> = steps.iter().map(StepId::as_str).collect();
+        self.say(format!("order {}", words.join(", ")));
+    }
+
+    fn add_phase(&mut self, phase: &Phase, after: Option<&str>, steps: &[Step]) {
+        let mut all: Vec<&str> = self.state.plan.phases.iter().map(|phase| phase.id.as_str()).collect();
+        for added in &self.delta.phases {
+            all.insert(to_usize(added.place).min(all.len()), &added.phase);
+        }
+        if all.contains(&phase.id.as_str()) {
+            let detail = format!("the plan has a phase `{}`", phase.id);
+            return self.refuse("DUPLICATE_PHASE", detail, "give the new phase an id of its own");
+        }
+        let place = match after {
+            None => all.len(),
+            Some(name) => match all.iter().position(|id| *id == name) {
+                Some(place) => place + 1,
+                None => return self.refuse_phase(name),
+            },
+        };
+        let begun = self.state.phases.get(self.state.phase).is_some_and(|phase| phase.begun);
+        if place < self.state.phase + usize::from(begun) {
+            let detail = format!("phase `{}` would come before one that has begun", phase.id);
+            return self.refuse("PHASE_OVER", detail, "put it after the current phase");
+        }
+        self.delta.phases.push(PhaseAdded {
+            phase: phase.id.clone(),
+            description: phase.description.clone(),
+            checkpoint: phase.checkpoint,
+            place: to_u32(place),
+        });
+        self.say(format!("+ phase {}", phase.id));
+        for step in steps {
+            let step = Step { phase: Some(phase.id.clone()), ..step.clone() };
+            self.add_before(&step, &[]);
+        }
+    }
+
+    fn skip_phase(&mut self, name: &str, reason: &str) {
+        let phases = &self.state.plan.phases;
+        let Some(phase) = phases.iter().position(|phase| phase.id == name) else {
+            return self.refuse_phase(name);
+        };
+        let open = |i: &u32| !self.state.steps[to_usize(*i)].status.is_final();
+        let members: Vec<u32> = self.state.graph.members()[phase].iter().copied().filter(open).collect();
+        if members.is_empty() {
+            return self.refuse("PHASE_OVER", format!("phase `{name}` has nothing left to skip"), "leave it out");
+        }
+        self.delta.skipped.extend(members.into_iter().map(|i| (i, reason.to_owned())));
+        self.say(format!("skip phase {name}"));
+    }
+
+    fn refuse_phase(&mut self, name: &str) {
+        let state = self.state;
+        let near = nearest(name, state.plan.phases.iter().map(|phase| phase.id.as_str()));
+        let mend = near.map_or("name a phase of this plan".into(), |near| format!("did you mean `{near}`?"));
+        self.refuse("UNKNOWN_PHASE", format!("there is no phase `{name}`"), mend);
+    }
+}
+
+/// The changes that make of the plan as it stands another one: what a planner meant that answered with a whole plan.
+pub(super) fn towards(state: &PlanState, plan: &Plan) -> Vec<Change> {
+    let wanted: BTreeMap<&StepId, &Step> = plan.steps.iter().map(|step| (&step.id, step)).collect();
+    let mut changes = Vec::new();
+    let mut after: Option<String> = None;
+    for phase in &plan.phases {
+        if !state.plan.phases.iter().any(|own| own.id == phase.id) {
+            changes.push(Change::AddPhase { phase: phase.clone(), after: after.clone(), steps: Vec::new() });
+        }
+        after = Some(phase.id.clone());
+    }
+    for step in &plan.steps {
+        match state.graph.find(step.id.as_str()) {
+            None => changes.push(Change::AddStep { step: Box::new(step.clone()), before: Vec::new() }),
+            Some(i) => {
+                let status = state.steps[to_usize(i)].status;
+                let is_new = *step != state.plan.steps[to_usize(i)] || status == StepStatus::Failed;
+                if is_changeable(status) && is_new {
+                    changes.push(Change::ModifyStep { step: Box::new(step.clone()) });
+                }
+            }
+        }
+    }
+    for (spec, step) in state.plan.steps.iter().zip(&state.steps) {
+        if !step.status.is_final() && !wanted.contains_key(&spec.id) {
+            changes.push(Change::RemoveStep { step: spec.id.clone() });
+        }
+    }
+    changes
+}
+
+/// Makes of a step one that stands for a plan.
+pub(crate) fn into_plan(step: &mut Step, plan: Option<Plan>) {
+    step.kind = Kind::Plan;
+    step.agent_type = "".into();
+    step.action = String::new();
+    step.plan = plan.map(Box::new);
+    (step.fallback, step.cache) = (None, None);
+    step.timeout_ms = TIMEOUT_MS;
+}
+
+/// Lets a step depend on other steps in place of one.
+fn redirect(step: &mut Step, old: &StepId, new: &[StepId]) {
+    step.dependencies.retain(|id| id != old);
+    for id in new {
+        if !step.dependencies.contains(id) {
+            step.dependencies.push(id.clone());
+        }
+    }
+    if let [new] = new {
+        rename(step, old, new);
+    }
+}
+
+/// Whether an attempt under way does what the changed step wants.
+fn is_same_work(before: &Step, after: &Step) -> bool {
+    let work = |step: &Step| (step.kind, step.agent_type.clone(), step.action.clone(), step.inputs.clone());
+    let place = |step: &Step| (step.phase.clone(), step.resource.clone());
+    let gates = |step: &Step| (step.when.clone(), step.approve, step.ask.clone());
+    let same = work(before) == work(after) && place(before) == place(after);
+    same && gates(before) == gates(after) && before.plan == after.plan
+}
+
+fn about(step: &Step) -> String {
+    if step.description.is_empty() { String::new() } else { format!(" \"{}\"", step.description) }
+}

@@ -1,0 +1,196 @@
+//! What a list of changes comes to: which steps it adds, changes, takes away, and lets start again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use goalmill_common::event::{PhaseAdded, SkipCause};
+use goalmill_common::id::StepId;
+use goalmill_common::limits::Limits;
+use goalmill_common::plan::{Kind, Plan, Step};
+use goalmill_common::problem::Issue;
+use goalmill_common::revision::Change;
+use goalmill_common::status::StepStatus;
+use serde_json::{Map, Value, json};
+
+use super::change::Draft;
+use crate::draft::issue;
+use crate::graph::{to_u32, to_usize};
+use crate::{PlanState, validate};
+
+/// What a revision does, step by step. Everything else stays as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Delta {
+    pub(crate) added: Vec<Step>,
+    pub(crate) modified: BTreeMap<u32, Step>,
+    pub(crate) removed: BTreeSet<u32>,
+    pub(crate) skipped: BTreeMap<u32, String>,
+    /// Steps that start again, changed or not.
+    pub(crate) restarted: BTreeSet<u32>,
+    pub(crate) phases: Vec<PhaseAdded>,
+    /// For people.
+    pub(crate) lines: Vec<String>,
+}
+
+/// Works out what the changes come to, and checks the plan that they make like any other; or says all that is wrong.
+pub(crate) fn resolve(state: &PlanState, changes: &[Change], limits: &Limits) -> Result<Delta, Vec<Issue>> {
+    let mut draft = Draft::of(state, limits);
+    for (n, change) in changes.iter().enumerate() {
+        draft.take(n, change);
+    }
+    let (mut delta, issues) = draft.finish();
+    if !issues.is_empty() {
+        return Err(issues);
+    }
+    if delta.is_empty() {
+        let mend = "say what is to be added, changed, removed, skipped or tried again";
+        return Err(vec![issue("NO_CHANGE", "/changes", "the changes leave the plan as it is", mend)]);
+    }
+    let before = state.plan.steps.len();
+    let most = limits.steps_max.saturating_mul(2);
+    if before + delta.added.len() > most {
+        let detail = format!("with the steps that were replaced the plan would have more than {most} steps");
+        return Err(vec![issue("TOO_MANY_STEPS", "/changes", detail, "submit what remains as a plan of its own")]);
+    }
+    check(state, &delta, limits)?;
+    delta.pull_back(state);
+    Ok(delta)
+}
+
+impl Delta {
+    fn is_empty(&self) -> bool {
+        let Self { added, modified, removed, skipped, restarted, phases, lines: _ } = self;
+        let steps = added.is_empty() && modified.is_empty() && removed.is_empty() && skipped.is_empty();
+        steps && restarted.is_empty() && phases.is_empty()
+    }
+
+    /// The step as it will be; `None` for one that is taken away.
+    pub(crate) fn spec<'a>(&'a self, state: &'a PlanState, i: u32) -> Option<&'a Step> {
+        let live = state.steps[to_usize(i)].status != StepStatus::Revised && !self.removed.contains(&i);
+        live.then(|| self.modified.get(&i).unwrap_or(&state.plan.steps[to_usize(i)]))
+    }
+
+    /// Finds what has to start again: steps that were skipped because of one that starts again, and steps that may
+    /// not go on, because what they depend on is open again.
+    fn pull_back(&mut self, state: &PlanState) {
+        let added: BTreeSet<&StepId> = self.added.iter().map(|step| &step.id).collect();
+        let place = |id: &StepId| state.graph.find(id.as_str());
+        let mut restarted = std::mem::take(&mut self.restarted);
+        loop {
+            let reopened = |id: &StepId| added.contains(id) || place(id).is_some_and(|d| restarted.contains(&d));
+            let satisfied = |id: &StepId| {
+                place(id).is_some_and(|d| self.skipped.contains_key(&d) || (!reopened(id) && state.is_satisfied(d)))
+            };
+            let next: Vec<u32> = (0..to_u32(state.steps.len()))
+                .filter(|i| !restarted.contains(i) && !self.skipped.contains_key(i))
+                .filter(|i| {
+                    let Some(spec) = self.spec(state, *i) else { return false };
+                    let step = &state.steps[to_usize(*i)];
+                    match step.status {
+                        StepStatus::Skipped => {
+                            let cause = step.rare.as_ref().and_then(|rare| rare.cause);
+                            cause == Some(SkipCause::DependencyFailed) && spec.dependencies.iter().any(reopened)
+                        }
+                        StepStatus::Ready
+                        | StepStatus::Queued
+                        | StepStatus::Running
+                        | StepStatus::Retrying
+                        | StepStatus::AwaitingApproval => {
+                            let mut once: Vec<&StepId> = spec.dependencies.iter().collect();
+                            once.sort_unstable();
+                            once.dedup();
+                            let met = once.iter().filter(|id| satisfied(id)).count();
+                            met < crate::graph::needed(once.len(), spec.join)
+                        }
+                        StepStatus::Pending
+                        | StepStatus::Blocked
+                        | StepStatus::Completed
+                        | StepStatus::Failed
+                        | StepStatus::Cancelled
+                        | StepStatus::Revised => false,
+                    }
+                })
+                .collect();
+            if next.is_empty() {
+                break;
+            }
+            restarted.extend(next);
+        }
+        self.restarted = restarted;
+    }
+}
+
+/// Validates the plan that the changes make. What is over is shown as what it gave: neither its inputs nor what it
+/// depended on are looked at again.
+fn check(state: &PlanState, delta: &Delta, limits: &Limits) -> Result<(), Vec<Issue>> {
+    let mut steps = Map::new();
+    let live: BTreeSet<&StepId> = (0..to_u32(state.steps.len()))
+        .filter_map(|i| delta.spec(state, i))
+        .chain(&delta.added)
+        .map(|step| &step.id)
+        .collect();
+    let mut unrouted = Vec::new();
+    for i in 0..to_u32(state.steps.len()) {
+        let Some(spec) = delta.spec(state, i) else { continue };
+        let is_over = state.steps[to_usize(i)].status.is_final() && !delta.restarted.contains(&i);
+        if is_over || delta.skipped.contains_key(&i) {
+            steps.insert(spec.id.to_string(), shown(spec, &live));
+        } else {
+            steps.insert(spec.id.to_string(), written(spec));
+            unrouted.extend(delta.modified.contains_key(&i).then(|| unroutable(spec)).flatten());
+        }
+    }
+    for spec in &delta.added {
+        steps.insert(spec.id.to_string(), written(spec));
+        unrouted.extend(unroutable(spec));
+    }
+    let mut phases = state.plan.phases.clone();
+    for added in &delta.phases {
+        let phase = goalmill_common::plan::Phase {
+            id: added.phase.clone(),
+            description: added.description.clone(),
+            checkpoint: added.checkpoint,
+        };
+        phases.insert(to_usize(added.place).min(phases.len()), phase);
+    }
+    let mut document = Map::from_iter([("steps".to_owned(), Value::Object(steps))]);
+    if !phases.is_empty() {
+        document.insert("phases".into(), json!(phases));
+    }
+    let issues = validate::plan(&Value::Object(document), limits).err().unwrap_or_default();
+    let issues: Vec<Issue> = issues.into_iter().chain(unrouted).collect();
+    if issues.is_empty() { Ok(()) } else { Err(issues) }
+}
+
+fn written(spec: &Step) -> Value {
+    let mut value = serde_json::to_value(spec).unwrap_or_default();
+    if let Value::Object(fields) = &mut value {
+        // The id is the key.
+        fields.remove("id");
+    }
+    value
+}
+
+/// A step that is over.
+fn shown(spec: &Step, live: &BTreeSet<&StepId>) -> Value {
+    let dependencies: Vec<&StepId> = spec.dependencies.iter().filter(|id| live.contains(id)).collect();
+    let mut fields = Map::from_iter([
+        ("kind".to_owned(), json!(if spec.kind == Kind::Plan { Kind::Internal } else { spec.kind })),
+        ("dependencies".to_owned(), json!(dependencies)),
+    ]);
+    if !spec.agent_type.as_str().is_empty() {
+        fields.insert("agent_type".into(), json!(spec.agent_type));
+    }
+    if let Some(phase) = &spec.phase {
+        fields.insert("phase".into(), json!(phase));
+    }
+    Value::Object(fields)
+}
+
+/// Says that nobody has chosen an agent type for a step, or for one inside its plan.
+fn unroutable(spec: &Step) -> Option<Issue> {
+    let is_open = |plan: &Plan| crate::open::steps_of(plan).any(crate::open::is_unrouted);
+    let inside = spec.plan.as_deref().is_some_and(is_open);
+    (crate::open::is_unrouted(spec) || inside).then(|| {
+        let detail = format!("nobody has chosen an agent type for step `{}`", spec.id);
+        issue("UNROUTED", &format!("/steps/{}/agent_type", spec.id), detail, "name an agent type")
+    })
+}

@@ -1,0 +1,338 @@
+//! Folds changes into the plan: its steps, its graph, and everything that is counted.
+
+use std::sync::Arc;
+
+use goalmill_common::event::{PhaseAdded, PlanEvent, PlanExtended, PlanRevised, Record, SkipCause, StepEvent};
+use goalmill_common::id::StepId;
+use goalmill_common::plan::{Kind, Phase, Plan};
+use goalmill_common::revision::{Modified, RevisionRecord, RevisionStrategy, Trigger};
+use goalmill_common::status::{Counts, StepStatus};
+
+use super::Staged;
+use crate::ReplayError;
+use crate::fail::PLANNER_MS;
+use crate::graph::{Graph, to_u32, to_usize};
+use crate::moves::is_changeable;
+use crate::state::{PhaseState, PlanState, StepState};
+
+/// Keeps a change of one step for the event that takes it; says whether the event is one.
+pub(crate) fn stage(state: &mut PlanState, seq: u64, id: &StepId, event: &StepEvent) -> Result<bool, ReplayError> {
+    let known = |state: &PlanState| {
+        let i = state.graph.find(id.as_str());
+        let i = i.ok_or_else(|| ReplayError::UnknownStep { seq, step: id.clone() })?;
+        let status = state.steps[to_usize(i)].status;
+        let fits = is_changeable(status);
+        let bad = || ReplayError::StepMove { seq, event: event.type_name(), step: id.clone(), status };
+        if fits { Ok(i) } else { Err(bad()) }
+    };
+    let unfit = |reason: &str| ReplayError::BadPlan { seq, reason: format!("step `{id}` {reason}") };
+    match event {
+        StepEvent::Added(added) => {
+            let before = state.revising.staged.as_deref().map_or(&[][..], |staged| &staged.added);
+            let is_known = state.graph.find(id.as_str()).is_some() || before.iter().any(|step| step.id == *id);
+            if is_known || added.step.id != *id {
+                return Err(unfit("is added, and was there before"));
+            }
+            state.revising.staged.get_or_insert_default().added.push(added.step.clone());
+        }
+        StepEvent::Modified(modified) => {
+            let i = known(state)?;
+            if modified.step.id != *id {
+                return Err(unfit("cannot get another id"));
+            }
+            state.revising.staged.get_or_insert_default().modified.push((i, modified.step.clone()));
+        }
+        StepEvent::Removed(_) => {
+            let i = known(state)?;
+            state.revising.staged.get_or_insert_default().removed.push(i);
+        }
+        StepEvent::Ready
+        | StepEvent::Blocked(_)
+        | StepEvent::ApprovalRequested(_)
+        | StepEvent::Approved(_)
+        | StepEvent::QuestionAsked(_)
+        | StepEvent::Answered(_)
+        | StepEvent::Recalled(_)
+        | StepEvent::Decomposed(_)
+        | StepEvent::Queued(_)
+        | StepEvent::Started(_)
+        | StepEvent::Progress(_)
+        | StepEvent::Completed(_)
+        | StepEvent::Retrying(_)
+        | StepEvent::Released(_)
+        | StepEvent::Failed(_)
+        | StepEvent::Skipped(_)
+        | StepEvent::Cancelled(_) => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Whether an event of the plan may come between a change and the event that takes it; a phase is kept.
+pub(crate) fn restage(state: &mut PlanState, event: &PlanEvent) -> bool {
+    match event {
+        PlanEvent::PhaseAdded(phase) => {
+            state.revising.staged.get_or_insert_default().phases.push(phase.as_ref().clone());
+            true
+        }
+        PlanEvent::Revised(_) | PlanEvent::Extended(_) => true,
+        PlanEvent::GoalAccepted(_)
+        | PlanEvent::PlanningFailed(_)
+        | PlanEvent::PlanCreated(_)
+        | PlanEvent::PlanValidated(_)
+        | PlanEvent::ApprovalRequested(_)
+        | PlanEvent::Approved(_)
+        | PlanEvent::Rejected(_)
+        | PlanEvent::PhaseStarted(_)
+        | PlanEvent::PhaseCompleted(_)
+        | PlanEvent::PhaseFailed(_)
+        | PlanEvent::PhaseSkipped(_)
+        | PlanEvent::ReplanTriggered(_)
+        | PlanEvent::RevisionProposed(_)
+        | PlanEvent::RevisionRefused(_)
+        | PlanEvent::QuestionAsked(_)
+        | PlanEvent::QuestionAnswered(_)
+        | PlanEvent::Paused(_)
+        | PlanEvent::Resumed(_)
+        | PlanEvent::Completed(_)
+        | PlanEvent::Failed(_)
+        | PlanEvent::Cancelled(_) => state.revising.staged.is_none(),
+    }
+}
+
+/// Takes what was staged into the plan. On an error the state is as before.
+pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevised) -> Result<(), ReplayError> {
+    let seq = record.seq;
+    if revised.revision != state.revision + 1 {
+        let reason = format!("revision {} follows revision {}", revised.revision, state.revision);
+        return Err(ReplayError::BadPlan { seq, reason });
+    }
+    let staged = state.revising.staged.as_deref().cloned().unwrap_or_default();
+    let history = history(state, record, revised, &staged);
+    let (plan, graph) = merged(state, seq, &staged)?;
+    let restarted = touched(state, seq, &revised.restarted)?;
+    let skipped = touched(state, seq, &revised.skipped)?;
+    state.revising.staged = None;
+    state.steps.extend(staged.added.iter().map(|_| StepState::new(0)));
+    for step in state.steps.iter_mut().filter(|step| step.status == StepStatus::Blocked) {
+        step.status = StepStatus::Pending;
+    }
+    for i in restarted {
+        restart(&mut state.steps[i]);
+    }
+    for i in skipped {
+        let step = &mut state.steps[i];
+        settle(step, StepStatus::Skipped, record.time_ms);
+        let rare = step.rare();
+        (rare.cause, rare.reason) = (Some(SkipCause::Revision), "a revision passes it over".into());
+    }
+    for i in &staged.removed {
+        settle(&mut state.steps[to_usize(*i)], StepStatus::Revised, record.time_ms);
+    }
+    (state.plan, state.graph) = (Arc::new(plan), graph);
+    recount(state, &staged.phases);
+    state.revision = revised.revision;
+    state.origin.confidence = revised.confidence_after;
+    state.usage.tokens = state.usage.tokens.saturating_add(revised.usage.tokens);
+    state.usage.cost += revised.usage.cost;
+    let steps = &state.steps;
+    let revising = &mut state.revising;
+    revising.records.push(history);
+    revising.by_planners += u32::from(revised.strategy != Some(RevisionStrategy::Edit));
+    if let Some(step) = state.replan.as_ref().and_then(|replan| replan.step.as_ref()) {
+        revising.owed.retain(|i| state.plan.steps[to_usize(*i)].id != *step);
+    }
+    revising.owed.retain(|i| steps[to_usize(*i)].status == StepStatus::Failed);
+    (revising.proposed, revising.question) = (None, None);
+    revising.refused.clear();
+    revising.answers.clear();
+    if state.status == goalmill_common::status::PlanStatus::Replanning {
+        (state.wait_ms, state.replan) = (0, None);
+    }
+    Ok(())
+}
+
+/// Takes more steps into a plan that is still being written, or the news that there are no more.
+pub(crate) fn extend(state: &mut PlanState, record: &Record, extended: &PlanExtended) -> Result<(), ReplayError> {
+    let staged = state.revising.staged.as_deref().cloned().unwrap_or_default();
+    if !state.is_open() || !staged.modified.is_empty() || !staged.removed.is_empty() {
+        return Err(ReplayError::TooEarly { seq: record.seq, event: "plan_extended" });
+    }
+    if !staged.added.is_empty() {
+        let (plan, graph) = merged(state, record.seq, &staged)?;
+        state.steps.extend(staged.added.iter().map(|_| StepState::new(0)));
+        (state.plan, state.graph) = (Arc::new(plan), graph);
+        recount(state, &staged.phases);
+    }
+    state.revising.staged = None;
+    state.origin.open_until_ms = if extended.open { record.time_ms.saturating_add(PLANNER_MS) } else { 0 };
+    if let Some(confidence) = extended.confidence {
+        state.origin.confidence = confidence;
+    }
+    Ok(())
+}
+
+/// Steps that a revision lets start again, or passes over: neither completed nor in flight.
+fn touched(state: &PlanState, seq: u64, ids: &[StepId]) -> Result<Vec<usize>, ReplayError> {
+    let find = |id: &StepId| {
+        let i = state.graph.find(id.as_str()).map(to_usize);
+        let i = i.ok_or_else(|| ReplayError::UnknownStep { seq, step: id.clone() })?;
+        let status = state.steps[i].status;
+        let fits = is_changeable(status) && !status.is_in_flight();
+        let bad = || ReplayError::StepMove { seq, event: "plan_revised", step: id.clone(), status };
+        if fits { Ok(i) } else { Err(bad()) }
+    };
+    ids.iter().map(find).collect()
+}
+
+/// The plan with the changes, and its graph. Steps that are removed stay as what they were, apart from the graph.
+fn merged(state: &PlanState, seq: u64, staged: &Staged) -> Result<(Plan, Graph), ReplayError> {
+    let mut plan = Plan::clone(&state.plan);
+    for (i, step) in &staged.modified {
+        plan.steps[to_usize(*i)] = step.clone();
+    }
+    for i in &staged.removed {
+        let step = &mut plan.steps[to_usize(*i)];
+        (step.phase, step.resource) = (None, None);
+        step.dependencies.clear();
+    }
+    plan.steps.extend(staged.added.iter().cloned());
+    for phase in &staged.phases {
+        let place = to_usize(phase.place);
+        if place > plan.phases.len() || place < state.phase {
+            let reason = format!("phase `{}` cannot be put there", phase.phase);
+            return Err(ReplayError::BadPlan { seq, reason });
+        }
+        plan.phases.insert(place, phase_of(phase));
+    }
+    let graph = Graph::of(&plan).map_err(|reason| ReplayError::BadPlan { seq, reason })?;
+    Ok((plan, graph))
+}
+
+fn phase_of(added: &PhaseAdded) -> Phase {
+    Phase { id: added.phase.clone(), description: added.description.clone(), checkpoint: added.checkpoint }
+}
+
+/// The step begins anew; its attempts stay counted.
+fn restart(step: &mut StepState) {
+    let failure = step.rare.take().and_then(|rare| rare.failure);
+    let attempt = step.attempt;
+    *step = StepState { attempt, ..StepState::new(0) };
+    if failure.is_some() {
+        step.rare().failure = failure;
+    }
+}
+
+fn settle(step: &mut StepState, status: StepStatus, time_ms: u64) {
+    (step.status, step.due_ms, step.finished_ms) = (status, 0, time_ms);
+}
+
+/// Counts anew what follows from the steps' statuses.
+fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
+    for phase in phases {
+        state.phases.insert(to_usize(phase.place), PhaseState::default());
+    }
+    for phase in &mut state.phases {
+        *phase = PhaseState { begun: phase.begun, ..PhaseState::default() };
+    }
+    let (mut counts, mut in_flight) = (Counts::default(), 0);
+    state.held = vec![0; state.graph.resources()];
+    state.own.clear();
+    state.sub_plans.clear();
+    for i in 0..to_u32(state.steps.len()) {
+        let (open, met) = state.waits_of(i);
+        let step = &mut state.steps[to_usize(i)];
+        (step.open, step.met) = (open, met);
+        let status = step.status;
+        counts.add(status);
+        if status.is_in_flight() {
+            in_flight += 1;
+            if let Some(resource) = state.graph.resource(i) {
+                state.held[resource] += 1;
+            }
+        }
+        if status == StepStatus::Ready {
+            match state.plan.steps[to_usize(i)].kind {
+                Kind::Tool | Kind::Llm => {}
+                Kind::Message | Kind::Finish | Kind::Internal => drop(state.own.insert(i)),
+                Kind::Plan => drop(state.sub_plans.insert(i)),
+            }
+        }
+        if let Some(phase) = state.graph.phase(i) {
+            let phase = &mut state.phases[phase];
+            phase.open += u32::from(!status.is_final());
+            phase.completed += u32::from(status == StepStatus::Completed);
+            phase.failed += u32::from(status == StepStatus::Failed);
+        }
+    }
+    (state.counts, state.in_flight) = (counts, in_flight);
+    // A phase that was over has work again: it goes on beside the current one.
+    for phase in state.phases.iter_mut().take(state.phase).filter(|phase| phase.open > 0) {
+        phase.begun = true;
+    }
+}
+
+impl PlanState {
+    /// Dependencies of a step that are open, and that are satisfied.
+    fn waits_of(&self, i: u32) -> (u32, u32) {
+        let (mut open, mut met) = (0, 0);
+        let dependencies = &self.plan.steps[to_usize(i)].dependencies;
+        let mut once: Vec<u32> = dependencies.iter().filter_map(|id| self.graph.find(id.as_str())).collect();
+        once.sort_unstable();
+        once.dedup();
+        for dependency in once {
+            open += u32::from(!self.steps[to_usize(dependency)].status.is_final());
+            met += u32::from(self.is_satisfied(dependency));
+        }
+        (open, met)
+    }
+
+    /// Whether dependents count the step as done.
+    pub(crate) fn is_satisfied(&self, i: u32) -> bool {
+        let step = &self.steps[to_usize(i)];
+        match step.status {
+            StepStatus::Completed => true,
+            StepStatus::Skipped => step.rare.as_ref().and_then(|rare| rare.cause).is_some_and(SkipCause::satisfies),
+            StepStatus::Pending
+            | StepStatus::Blocked
+            | StepStatus::Ready
+            | StepStatus::Queued
+            | StepStatus::Running
+            | StepStatus::Retrying
+            | StepStatus::AwaitingApproval
+            | StepStatus::Failed
+            | StepStatus::Cancelled
+            | StepStatus::Revised => false,
+        }
+    }
+}
+
+fn history(state: &PlanState, record: &Record, revised: &PlanRevised, staged: &Staged) -> RevisionRecord {
+    let spec = |i: u32| state.plan.steps[to_usize(i)].clone();
+    RevisionRecord {
+        revision: revised.revision,
+        time_ms: record.time_ms,
+        actor: record.actor.clone(),
+        trigger: revised.trigger.clone(),
+        step: revised.step.clone(),
+        reason: revised.reason.clone(),
+        strategy: revised.strategy.unwrap_or(if revised.trigger == Trigger::Edit.as_str() {
+            RevisionStrategy::Edit
+        } else {
+            RevisionStrategy::ReplanRemaining
+        }),
+        summary: revised.summary.clone(),
+        planner: revised.planner.clone(),
+        changes: revised.changes.clone(),
+        added: staged.added.clone(),
+        removed: staged.removed.iter().map(|i| spec(*i)).collect(),
+        modified: staged
+            .modified
+            .iter()
+            .map(|(i, after)| Modified { before: spec(*i), after: after.clone() })
+            .collect(),
+        skipped: revised.skipped.clone(),
+        phases: staged.phases.iter().map(|phase| phase.phase.clone()).collect(),
+        confidence_before: revised.confidence_before,
+        confidence_after: revised.confidence_after,
+    }
+}

@@ -1,0 +1,109 @@
+//! Expressions that saw one step see another.
+
+use goalmill_common::id::StepId;
+use goalmill_common::json::Json;
+use goalmill_common::plan::Step;
+use serde_json::Value;
+
+use crate::expression;
+
+/// Lets the step's expressions see `new` where they saw `old`.
+pub(super) fn rename(step: &mut Step, old: &StepId, new: &StepId) {
+    if !expression::is_plain(step.inputs.text()) {
+        let mut value = step.inputs.value();
+        if walk(&mut value, old, new) {
+            step.inputs = Json::of(&value);
+        }
+    }
+    let bare = [step.when.as_mut(), step.cache.as_mut().map(|cache| &mut cache.key)];
+    for text in bare.into_iter().flatten() {
+        *text = renamed(text, old, new);
+    }
+}
+
+/// Renames in every template below; says whether anything changed.
+fn walk(value: &mut Value, old: &StepId, new: &StepId) -> bool {
+    match value {
+        Value::String(text) if !expression::is_plain(text) => {
+            let next = renamed(text, old, new);
+            let changed = next != *text;
+            *text = next;
+            changed
+        }
+        Value::Array(items) => items.iter_mut().fold(false, |changed, item| walk(item, old, new) | changed),
+        Value::Object(map) => map.values_mut().fold(false, |changed, item| walk(item, old, new) | changed),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// `steps.old` and `steps["old"]` become `steps["new"]`, outside of longer words.
+fn renamed(text: &str, old: &StepId, new: &StepId) -> String {
+    const STEPS: &str = "steps";
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(STEPS) {
+        let (before, found) = rest.split_at(start);
+        out.push_str(before);
+        let begins = !out.chars().next_back().is_some_and(|c| is_word(c) || c == '.');
+        let after = &found[STEPS.len()..];
+        match named(after, old.as_str()).filter(|_| begins) {
+            Some(length) => {
+                out.push_str("steps[\"");
+                out.push_str(new.as_str());
+                out.push_str("\"]");
+                rest = &after[length..];
+            }
+            None => {
+                out.push_str(STEPS);
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// How much of the text names the step: `.old`, `["old"]`, `['old']`.
+fn named(text: &str, old: &str) -> Option<usize> {
+    if let Some(rest) = text.strip_prefix('.').and_then(|rest| rest.strip_prefix(old)) {
+        return (!rest.starts_with(is_word)).then_some(1 + old.len());
+    }
+    ["\"", "'"].iter().find_map(|quote| {
+        let whole = format!("[{quote}{old}{quote}]");
+        text.starts_with(&whole).then_some(whole.len())
+    })
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_name_a_step_is_found_and_no_other_word() {
+        let to = |text: &str| renamed(text, &"a".into(), &"b-2".into());
+        assert_eq!(to("{{ steps.a.outputs.x }}"), "{{ steps[\"b-2\"].outputs.x }}");
+        assert_eq!(to("steps['a'].outputs > steps[\"a\"].n"), "steps[\"b-2\"].outputs > steps[\"b-2\"].n");
+        assert_eq!(
+            to("{{ steps.ab.outputs }} {{ my_steps.a }} {{ steps }}"),
+            "{{ steps.ab.outputs }} {{ my_steps.a }} {{ steps }}"
+        );
+        assert_eq!(to("{{ x.steps.a }}"), "{{ x.steps.a }}");
+    }
+
+    #[test]
+    fn inputs_are_rewritten_at_any_depth_and_text_without_expressions_is_not() {
+        let inputs = serde_json::json!({"p": ["{{ steps.a.outputs.x }}"], "q": "steps.a stays"});
+        let mut step =
+            Step { inputs: Json::of(&inputs), when: Some("steps.a.outputs.n > 1".into()), ..Step::new("s", "w") };
+        rename(&mut step, &"a".into(), &"b".into());
+        assert_eq!(
+            step.inputs.value(),
+            serde_json::json!({"p": ["{{ steps[\"b\"].outputs.x }}"], "q": "steps.a stays"})
+        );
+        assert_eq!(step.when.as_deref(), Some("steps[\"b\"].outputs.n > 1"));
+    }
+}

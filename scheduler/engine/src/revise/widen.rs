@@ -1,0 +1,82 @@
+//! Sees whether a revision may do more than the plan could before.
+
+use goalmill_common::plan::{ApprovalDefault, Step};
+use goalmill_common::problem::Issue;
+
+use super::Delta;
+use crate::PlanState;
+use crate::draft::issue;
+use crate::graph::{to_u32, to_usize};
+
+/// What the revision widens: approvals that are gone, and estimates that no longer fit the budget. What actions may do
+/// is for whoever knows the agents to tell: see [`goalmill_common::revision::Proposal::widens`].
+pub(super) fn widens(state: &PlanState, delta: &Delta) -> Vec<Issue> {
+    let mut issues = approvals(state, delta);
+    issues.extend(spend(state, delta));
+    issues
+}
+
+fn approvals(state: &PlanState, delta: &Delta) -> Vec<Issue> {
+    let mend = "keep `approve` as it was, or let the policy ask a person";
+    let dropped = |step: &Step, how: &str| {
+        let detail = format!("step `{}` needed a person's approval, and {how}", step.id);
+        issue("APPROVAL_DROPPED", &format!("/steps/{}/approve", step.id), detail, mend)
+    };
+    let mut issues = Vec::new();
+    for (i, after) in &delta.modified {
+        let before = &state.plan.steps[to_usize(*i)];
+        let silent = |step: &Step| step.approve.is_some_and(|approve| approve.default == ApprovalDefault::Approve);
+        if before.approve.is_some() && (after.approve.is_none() || (silent(after) && !silent(before))) {
+            issues.push(dropped(before, "would need it no more"));
+        }
+    }
+    let asks = |step: &Step| step.approve.is_some();
+    for i in &delta.removed {
+        let before = &state.plan.steps[to_usize(*i)];
+        let is_open = !state.steps[to_usize(*i)].status.is_final();
+        if is_open && asks(before) && !delta.added.is_empty() && !delta.added.iter().any(asks) {
+            issues.push(dropped(before, "what comes in its place does not"));
+        }
+    }
+    issues
+}
+
+/// Estimates of what is open, held against what is left.
+fn spend(state: &PlanState, delta: &Delta) -> Vec<Issue> {
+    let budget = state.budget();
+    if budget.cost.is_none() && budget.tokens.is_none() {
+        return Vec::new();
+    }
+    let all = || 0..to_u32(state.steps.len());
+    let is_open = |i: &u32| !state.steps[to_usize(*i)].status.is_final();
+    let before = sum(all().filter(is_open).map(|i| &state.plan.steps[to_usize(i)]));
+    let stays = |i: &u32| (is_open(i) && !delta.skipped.contains_key(i)) || delta.restarted.contains(i);
+    let after = sum(all().filter(stays).filter_map(|i| delta.spec(state, i)).chain(&delta.added));
+    let mend = "choose what fits the budget, or let the policy ask a person";
+    let mut issues = Vec::new();
+    if let Some(most) = budget.cost
+        && after.0 > before.0
+        && state.usage.cost + after.0 > most
+    {
+        let detail =
+            format!("{:.2} dollars are used and {:.2} more estimated, {most} are allowed", state.usage.cost, after.0);
+        issues.push(issue("BUDGET_WIDENED", "/budget/cost", detail, mend));
+    }
+    if let Some(most) = budget.tokens
+        && after.1 > before.1
+        && state.usage.tokens.saturating_add(after.1) > most
+    {
+        let detail =
+            format!("{} tokens are used and {} more estimated, {most} are allowed", state.usage.tokens, after.1);
+        issues.push(issue("BUDGET_WIDENED", "/budget/tokens", detail, mend));
+    }
+    issues
+}
+
+/// Estimated dollars and tokens.
+fn sum<'a>(steps: impl Iterator<Item = &'a Step>) -> (f64, u64) {
+    steps.fold((0.0, 0), |(cost, tokens), step| {
+        let own = step.estimates.cost.filter(|cost| cost.is_finite()).unwrap_or(0.0);
+        (cost + own, tokens.saturating_add(step.estimates.tokens.unwrap_or(0)))
+    })
+}

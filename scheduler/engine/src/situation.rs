@@ -1,0 +1,74 @@
+//! What a planner is told when it is asked for a revision.
+
+use goalmill_common::event::ReplanTriggered;
+use goalmill_common::goal::Budget;
+use goalmill_common::limits::Limits;
+use goalmill_common::plan::Plan;
+use goalmill_common::revision::{Situation, StepSituation};
+use goalmill_common::status::StepStatus;
+
+use crate::PlanState;
+
+/// Where the plan stands, for a planner that is to revise it. A function of the state alone; `None` before there is
+/// a plan.
+pub fn situation(state: &PlanState, limits: &Limits) -> Option<Situation> {
+    let accepted = state.accepted().filter(|_| state.origin.created)?;
+    let replan = state.replan.as_deref().cloned().unwrap_or_else(ReplanTriggered::default);
+    let budget = state.budget();
+    let live = state.plan.steps.iter().zip(&state.steps).filter(|(_, step)| step.status != StepStatus::Revised);
+    let steps = live.map(|(spec, step)| {
+        let rare = step.rare.as_deref();
+        let at = StepSituation {
+            status: step.status,
+            attempt: step.attempt,
+            outputs: step.outputs.clone(),
+            failure: step.failure().cloned(),
+            adjustments: rare.and_then(|rare| rare.adjustments.clone()),
+        };
+        (spec.id.clone(), at)
+    });
+    Some(Situation {
+        plan_id: accepted.plan_id.clone(),
+        revision: state.revision + 1,
+        goal: accepted.goal.clone(),
+        steps: steps.collect(),
+        plan: state.live_plan(),
+        trigger: replan.trigger,
+        step: replan.step,
+        reason: replan.reason,
+        hint: replan.hint,
+        information: replan.information,
+        confidence: state.origin.confidence,
+        confidence_floor: state.policy().confidence_floor,
+        revisions: state.revising.records.clone(),
+        revisions_left: state.revisions_left(limits.revisions_max),
+        usage: state.usage,
+        left: Budget {
+            tokens: budget.tokens.map(|most| most.saturating_sub(state.usage.tokens)),
+            cost: budget.cost.map(|most| (most - state.usage.cost).max(0.0)),
+            seconds: budget.seconds,
+        },
+        deadline_ms: accepted.deadline_ms,
+        refused: state.revising.refused.clone(),
+        answers: state.revising.answers.clone(),
+    })
+}
+
+impl PlanState {
+    /// The plan as it stands: without the steps that were replaced, and what depended on them when it was done.
+    pub fn live_plan(&self) -> Plan {
+        let mut plan = Plan::clone(&self.plan);
+        if self.revising.records.iter().all(|record| record.removed.is_empty()) {
+            return plan;
+        }
+        let gone = |id: &goalmill_common::id::StepId| {
+            let i = self.graph.find(id.as_str()).map(crate::graph::to_usize);
+            i.is_some_and(|i| self.steps[i].status == StepStatus::Revised)
+        };
+        plan.steps.retain(|step| !gone(&step.id));
+        for step in &mut plan.steps {
+            step.dependencies.retain(|id| !gone(id));
+        }
+        plan
+    }
+}
