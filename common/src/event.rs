@@ -784,6 +784,8 @@ mod tests {
                     finished_ms: Some(5),
                     cost: 0.5,
                     tokens: 0,
+                    cache_key: None,
+                    adjustments: None,
                 })),
             ),
         ]

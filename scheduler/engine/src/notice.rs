@@ -352,7 +352,8 @@ mod tests {
             let event = Event::Step { step: step.into(), attempt, event };
             watch.hear(&Record { seq, time_ms: 0, actor: None, event })
         };
-        let queued = || StepEvent::Queued(Box::new(StepQueued { agent_type: "web".into(), due_ms: 0 }));
+        let queued =
+            || StepEvent::Queued(Box::new(StepQueued { agent_type: "web".into(), due_ms: 0, cache_key: None }));
         let failed = || {
             let failure = Failure::new(FailureClass::Permanent, "HTTP_404", "no such page");
             StepEvent::Failed(Box::new(StepFailed { failure, cost: 0.0, tokens: 0 }))
@@ -363,7 +364,14 @@ mod tests {
         assert_eq!(hear("b", 1, failed()), Some(Sign::RepeatedError { code: "HTTP_404".into(), times: 2 }));
         let done = || {
             let outputs = Json::of(&["the museum is closed"]);
-            StepEvent::Completed(Box::new(StepCompleted { outputs, finished_ms: None, cost: 0.0, tokens: 0 }))
+            StepEvent::Completed(Box::new(StepCompleted {
+                outputs,
+                finished_ms: None,
+                cost: 0.0,
+                tokens: 0,
+                cache_key: None,
+                adjustments: None,
+            }))
         };
         assert_eq!(hear("a", 3, done()), None);
         assert_eq!(hear("b", 2, done()), Some(Sign::NothingNew { earlier: 5 }));

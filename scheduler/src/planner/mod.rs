@@ -2,10 +2,12 @@
 
 use async_trait::async_trait;
 use goalmill_common::agent::Agent;
-use goalmill_common::command::Planned;
+use goalmill_common::command::{Planned, Proposal, Situation};
 use goalmill_common::goal::Goal;
 use goalmill_common::limits::Limits;
+use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
+use tokio::sync::mpsc;
 
 pub mod calibrate;
 pub mod facts;
@@ -26,6 +28,39 @@ pub trait Planner: Send + Sync {
 
     /// Makes a plan for the goal; the caller validates it and limits the time.
     async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError>;
+
+    /// Makes a plan and hands steps over while the rest is written; returns the whole plan.
+    ///
+    /// Unless a planner has a way of its own, nothing is handed over before the end: this is the adapter that makes
+    /// every planner a stream. What is handed over may run at once, so it holds by itself, as far as it goes.
+    async fn stream(&self, request: &PlanRequest, _parts: mpsc::Sender<Part>) -> Result<Planned, PlanningError> {
+        self.plan(request).await
+    }
+
+    /// Says how to change a running plan; the caller validates it and limits the time.
+    async fn revise(&self, _request: &ReviseRequest) -> Result<Proposal, PlanningError> {
+        Err(PlanningError::new(format!("planner `{}` makes no revisions", self.name())))
+    }
+}
+
+/// What a planner hands over before its plan is whole.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// The plan without its steps: name, strategy, limits.
+    Head(Box<Plan>),
+    /// The next step, complete; it depends on steps before it only.
+    Step(Box<Step>),
+}
+
+/// A running plan that is to be changed.
+#[derive(Clone, Debug)]
+pub struct ReviseRequest {
+    pub situation: Situation,
+    /// The agents that are registered.
+    pub agents: Vec<Agent>,
+    pub limits: Limits,
+    /// Unix milliseconds.
+    pub now_ms: u64,
 }
 
 /// What is to be planned.
