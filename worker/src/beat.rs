@@ -20,16 +20,7 @@ pub(crate) async fn beat(worker: Arc<Worker>) {
     let mut said_so = false;
     loop {
         registered &= worker.link.state().is_ok();
-        let turned = match greeted {
-            true => turn(&worker, &mut instance, registered).await,
-            // What was asked of a former process of this name was not meant for this one.
-            false => worker.broker.forget_worker(&worker.id).await,
-        };
-        let pause = match turned {
-            Ok(()) if !greeted => {
-                greeted = true;
-                continue;
-            }
+        let pause = match turn(&worker, &mut instance, &mut greeted, registered).await {
             Ok(()) => {
                 (registered, failures) = (true, 0);
                 worker.link.up();
@@ -52,8 +43,18 @@ pub(crate) async fn beat(worker: Arc<Worker>) {
     }
 }
 
-async fn turn(worker: &Arc<Worker>, instance: &mut Option<String>, registered: bool) -> Result<(), BrokerError> {
+async fn turn(
+    worker: &Arc<Worker>,
+    instance: &mut Option<String>,
+    greeted: &mut bool,
+    registered: bool,
+) -> Result<(), BrokerError> {
     recognise(worker, instance).await?;
+    if !*greeted {
+        // What was asked of a former process of this name was not meant for this one.
+        worker.broker.forget_worker(&worker.id).await?;
+        *greeted = true;
+    }
     if !registered {
         register(worker).await?;
     }

@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_plan_is_checked_without_a_server() {
-        let preview = checked("{steps: [{id: a, agent_type: echo, estimates: {seconds: 2, cost: 0.5}}]}");
+        let preview = checked("steps:\n- {id: a, agent_type: echo, estimates: {seconds: 2, cost: 0.5}}\n");
         assert!(preview.valid && preview.issues.is_empty(), "{preview:?}");
         assert_eq!((preview.critical_path_seconds, preview.cost), (2.0, 0.5));
     }
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn every_issue_is_named() {
         let preview =
-            checked("{steps: [{id: a, agent_type: echo, dependencies: [b]}, {id: c, agent_type: x, when: '{{'}]}");
+            checked("steps:\n- {id: a, agent_type: echo, dependencies: [b]}\n- {id: c, agent_type: x, when: '{{'}\n");
         assert!(!preview.valid && preview.plan.is_none() && preview.issues.len() >= 2, "{preview:?}");
         let preview = checked("{\"steps\": [");
         assert_eq!(preview.issues.len(), 1, "{preview:?}");

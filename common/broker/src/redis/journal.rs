@@ -41,6 +41,9 @@ impl Links {
     }
 
     pub(super) async fn statuses(&self, plans: &[PlanId]) -> Result<Vec<Option<PlanStatus>>> {
+        if plans.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut read = redis::pipe();
         for plan in plans {
             read.cmd("HGET").arg(keys::plan(plan)).arg("status");
