@@ -177,7 +177,8 @@ mod tests {
         let good =
             ModelSettings { name: "a".into(), base_url: "http://127.0.0.1:1/v1".into(), ..ModelSettings::default() };
         assert_eq!(violations(std::slice::from_ref(&good)), Vec::<String>::new());
-        let cases: [(fn(&mut ModelSettings), &str); 6] = [
+        type Spoil = fn(&mut ModelSettings);
+        let cases: [(Spoil, &str); 6] = [
             (|m| m.name = String::new(), "`name`"),
             (|m| m.base_url = "ftp://x".into(), "`base_url` must begin"),
             (|m| m.base_url = "http://key@x/v1".into(), "must hold no key"),

@@ -113,9 +113,14 @@ impl Wire {
         let mut reader = Reader::new(model.dialect);
         let mut limit = (first, Wait::FirstByte);
         while !reader.is_done() {
-            let piece = timeout_at(limit.0.min(end), response.chunk()).await;
-            let piece = piece.map_err(|_| late(Instant::now(), limit.1))?;
-            let Some(bytes) = piece.map_err(|e| Fault::Cut(reason(&e)))? else { break };
+            let bytes = match timeout_at(limit.0.min(end), response.chunk()).await {
+                Ok(Ok(Some(bytes))) => bytes,
+                Ok(Ok(None)) => break,
+                // The answer is there; what is missing is a server's farewell.
+                Ok(Err(_)) | Err(_) if came.collected.finish.is_some() => break,
+                Ok(Err(error)) => return Err(Fault::Cut(reason(&error))),
+                Err(_) => return Err(late(Instant::now(), limit.1)),
+            };
             limit = (Instant::now() + Duration::from_millis(model.idle_ms), Wait::NextByte);
             came.raw.push(&bytes);
             if came.raw.total > ANSWER_BYTES_MAX as u64 {
@@ -129,7 +134,11 @@ impl Wire {
         let mut deltas = Vec::new();
         let ended = reader.end(&mut deltas);
         take(deltas, came, tally, sink).await?;
-        complete(came, ended.map_err(|e| Fault::Garbage(e.to_string()))?)
+        match ended {
+            Err(_) if came.collected.finish.is_some() => Ok(()),
+            Err(error) => Err(Fault::Garbage(error.to_string())),
+            Ok(is_done) => complete(came, is_done),
+        }
     }
 
     async fn refusal(&self, mut response: Response, end: Instant) -> Fault {

@@ -309,6 +309,27 @@ async fn a_cut_answer_is_never_taken_for_a_whole_one() -> Result<()> {
 }
 
 #[tokio::test]
+async fn an_answer_with_a_reason_for_its_end_is_whole_though_its_connection_breaks() -> Result<()> {
+    let content = "data: {\"choices\":[{\"delta\":{\"content\":\"yes\"}}]}\n\n";
+    let finish = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+    for (frames, whole) in [(vec![content, finish, "data: {\"usa"], true), (vec![content, "data: {\"cho"], false)] {
+        for says in [
+            Scripted { cut_after: Some(frames.len()), ..Scripted::frames(frames.clone()) },
+            Scripted::frames(frames.clone()),
+        ] {
+            let server = ModelServer::says([says]).await?;
+            let result = server.models()?.complete(&Ask { stream: true, ..ask("hello", Want::Text) }).await;
+            match (result, whole) {
+                (Ok(answer), true) => assert_eq!((answer.text.as_str(), answer.finish), ("yes", Finish::Stop)),
+                (Err(error), false) => assert_eq!(error.partial().map(|answer| answer.text.as_str()), Some("yes")),
+                (other, _) => panic!("{frames:?}: {other:?}"),
+            }
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_stream_gives_pieces_as_they_come_and_the_answer_at_its_end() -> Result<()> {
     let says = Scripted { json: Some(json!({"steps": [1, 2, 3]})), chunk: Some(5), ..Scripted::default() };
     let server = ModelServer::says([Scripted::status(500, "oops"), says]).await?;
