@@ -4,7 +4,7 @@ use schemars::schema_for;
 use serde_json::Value;
 
 /// Names that [`schema`] knows.
-pub const NAMES: &[&str] = &["goal", "plan", "task", "report", "agent", "problem", "settings"];
+pub const NAMES: &[&str] = &["goal", "plan", "task", "report", "agent", "problem", "proposal", "settings"];
 
 /// The schema of one of [`NAMES`].
 pub fn schema(name: &str) -> Option<Value> {
@@ -15,6 +15,7 @@ pub fn schema(name: &str) -> Option<Value> {
         "report" => schema_for!(crate::report::Report),
         "agent" => schema_for!(crate::agent::Agent),
         "problem" => schema_for!(crate::problem::Problem),
+        "proposal" => schema_for!(crate::revision::Proposal),
         "settings" => schema_for!(crate::config::Settings),
         _ => return None,
     };
