@@ -260,6 +260,31 @@ mod tests {
         assert_eq!(codes(&check(&long, &request, &[]).expect_err("it is too long")), ["TOO_MANY_STEPS"]);
     }
 
+    #[tokio::test]
+    async fn shipped_rules_fit_shipped_agents() {
+        let cards = include_str!("../../../config/agents/demo.json");
+        let agents: Vec<Agent> = serde_json::from_str(cards).expect("the shipped cards can be read");
+        let rules = RulesPlanner::built_in();
+        for description in [
+            "Plan a 3-day trip to Paris in May with a $2000 budget",
+            "Plan a trip to Rome",
+            "Research the history of the printing press and write a report",
+            "Analyse the dataset sales.csv",
+            "Water the plants",
+        ] {
+            let goal = Goal { description: description.into(), ..Goal::default() };
+            let request = PlanRequest { goal, agents: agents.clone(), ..request() };
+            let planned = rules.plan(&request).await.expect("there is always a generic plan");
+            let checked =
+                check(&planned.plan, &request, &[]).unwrap_or_else(|issues| panic!("{description}: {issues:?}"));
+            assert!(
+                checked.warnings.iter().all(|w| w.code == "NO_LIVE_WORKER"),
+                "{description}: {:?}",
+                checked.warnings
+            );
+        }
+    }
+
     fn pipeline(planners: Vec<Arc<dyn Planner>>) -> Pipeline {
         Pipeline::new(planners, Duration::from_millis(100), validate())
     }

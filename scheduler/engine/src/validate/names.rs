@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn spellings_of_one_name_have_one_normal_form() {
-        for spelling in ["Text-to-Speech", "text_to_speech", "TextToSpeech", "text to speech", "TEXT_TO_SPEECH"] {
+        for spelling in ["Text-to-Speech", "text_to_speech", "TextToSpeech", "text to speech", "Text_To_SPEECH"] {
             assert_eq!(normal(spelling), "texttospeech", "{spelling}");
         }
         assert_eq!(words("HTTPServer2 parseJSON"), ["http", "server2", "parse", "json"]);

@@ -67,11 +67,17 @@ fn catalogue(dir: &Path, dataset: &str) -> Result<Catalogue> {
 struct Prediction {
     id: String,
     dataset: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "items")]
     steps: Vec<Value>,
+    #[serde(default, deserialize_with = "items")]
     nodes: Vec<Value>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "items")]
     links: Vec<Value>,
+}
+
+/// A list; anything else, as models write it too, counts as an empty one.
+fn items<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Value>, D::Error> {
+    Ok(Value::deserialize(from)?.as_array().cloned().unwrap_or_default())
 }
 
 /// Plans of models: what is wrong with each, and whether it could be mended.
@@ -130,7 +136,13 @@ fn rules(catalogue: &Catalogue) -> Rules<'_> {
 
 /// A row as a draft: nodes are steps, `<node-1>` is what step `node-1` gives, links name their ends by tool.
 fn draft(row: &Prediction) -> Value {
-    let tasks: Vec<&str> = row.nodes.iter().map(|node| node["task"].as_str().unwrap_or_default()).collect();
+    // What is no text is no tool either: it is shown as it is.
+    let name = |node: &Value| match node["task"].as_str().filter(|name| !name.is_empty()) {
+        Some(name) => name.to_owned(),
+        None => node["task"].to_string(),
+    };
+    let names: Vec<String> = row.nodes.iter().map(name).collect();
+    let tasks: Vec<&str> = names.iter().map(String::as_str).collect();
     let nodes: Vec<Value> = row
         .nodes
         .iter()
