@@ -5,6 +5,6 @@ mod settings;
 
 pub use load::{Loaded, Origin, Override, SettingsError, environment, hide_password, load};
 pub use settings::{
-    ApiSettings, MetricsSettings, PlannerSettings, RedisSettings, RouterSettings, SchedulerSettings, Settings,
+    ApiSettings, Gate, MetricsSettings, PlannerSettings, RedisSettings, RouterSettings, SchedulerSettings, Settings,
     WorkerSettings,
 };

@@ -1,4 +1,5 @@
 use goalmill_common::agent::Action;
+use goalmill_common::config::Gate;
 use goalmill_common::plan::{Kind, Plan, Step};
 
 use super::*;
@@ -33,8 +34,8 @@ fn what_fits_nobody_is_refused_with_the_nearest() {
 
 #[test]
 fn success_and_cost_choose_among_near_equals_only() {
-    let twins = |gate: f64| {
-        let router = Router::new(RouterSettings { gate, ..RouterSettings::default() });
+    let twins = |share: f64| {
+        let router = Router::new(RouterSettings { gate: Gate::Share(share), ..RouterSettings::default() });
         let mut dear = agent("translate_a", "translate texts", &[], &[]);
         dear.cost = 5.0;
         let mut weak = agent("translate_b", "translate texts", &[], &[]);
@@ -46,12 +47,12 @@ fn success_and_cost_choose_among_near_equals_only() {
     };
     assert_eq!(twins(0.3).choose("translate texts").map(|c| c.agent_type), Ok("translate_b".into()));
 
-    let router = Router::new(RouterSettings { gate: 0.1, ..RouterSettings::default() });
+    let router = Router::new(RouterSettings { gate: Gate::Share(0.1), ..RouterSettings::default() });
     let mut right = agent("poet", "write poems about flowers", &[], &[]);
     right.success_rate = 0.2;
     router.update(vec![right, agent("painter", "paint pictures of flowers", &[], &[])]);
     assert_eq!(router.choose("write poems about flowers").map(|c| c.agent_type), Ok("poet".into()));
-    let open = Router::new(RouterSettings { gate: 1.0, ..RouterSettings::default() });
+    let open = Router::new(RouterSettings { gate: Gate::Off, ..RouterSettings::default() });
     let mut right = agent("poet", "write poems about flowers", &[], &[]);
     right.success_rate = 0.01;
     open.update(vec![right, agent("painter", "paint pictures of flowers", &[], &[])]);
