@@ -46,6 +46,8 @@ use remote::Endpoint;
 pub const CANDIDATES_MAX: usize = 5;
 /// After the embedding endpoint has failed, it is left alone for so long.
 const ENDPOINT_REST_MS: u64 = 30_000;
+/// Steps that wait for their vector at most.
+const MISSED_MAX: usize = 256;
 
 /// Chooses agent types by what they say about themselves, and by how they did.
 #[derive(Debug)]
@@ -75,6 +77,8 @@ struct RemoteState {
     steps: Cache<Arc<Vec<i16>>>,
     /// The registered agents' vectors by their words.
     agents: HashMap<String, Vec<i16>>,
+    /// Steps that were routed without their vector; it is fetched for the next of their kind.
+    missed: Vec<String>,
     asked_again_ms: u64,
 }
 
@@ -127,6 +131,7 @@ impl Router {
             remote: Mutex::new(RemoteState {
                 steps: Cache::new(settings.cache_ms, settings.cache_entries_max),
                 agents: HashMap::new(),
+                missed: Vec::new(),
                 asked_again_ms: 0,
             }),
             settings,
@@ -151,7 +156,8 @@ impl Router {
         *write(&self.known) = Arc::new(known);
     }
 
-    /// Fetches what the embedding endpoint has to say about these steps, so that [`Router::choose`] finds it.
+    /// Fetches what the embedding endpoint has to say about the agents, about these steps, and about those that were
+    /// routed without it, so that [`Router::choose`] finds it.
     ///
     /// Does nothing without an endpoint; when it fails, the others decide without it.
     pub async fn prepare(&self, texts: &[String]) {
@@ -160,7 +166,9 @@ impl Router {
         if self.remote().asked_again_ms > now {
             return;
         }
-        if let Err(error) = self.fetch(endpoint, texts, now).await {
+        let mut wanted = std::mem::take(&mut self.remote().missed);
+        wanted.extend_from_slice(texts);
+        if let Err(error) = self.fetch(endpoint, &wanted, now).await {
             tracing::warn!("the router goes on without remote vectors: {error}");
             self.remote().asked_again_ms = now + ENDPOINT_REST_MS;
         }
@@ -181,11 +189,16 @@ impl Router {
         let Ranking { mut candidates, confidence } = self.rank(text, action, CANDIDATES_MAX);
         candidates.truncate(CANDIDATES_MAX);
         match candidates.first() {
-            Some(best) if confidence >= self.settings.threshold => {
+            Some(best) if !self.abstains(confidence) => {
                 Ok(Choice { agent_type: best.agent_type.clone(), candidates, confidence })
             }
             _ => Err(Unroutable { candidates, confidence }),
         }
+    }
+
+    /// Whether a confidence is too low to choose anybody.
+    pub fn abstains(&self, confidence: f64) -> bool {
+        confidence < self.settings.threshold
     }
 
     /// The candidates with their factors, and the confidence; only agents with an action named `action` if there are
@@ -257,8 +270,17 @@ impl Router {
     }
 
     fn likeness(&self, known: &Known, text: &str) -> Likeness {
-        let remote = self.endpoint.as_ref().and_then(|_| self.remote().steps.get(text, self.clock.now_ms()));
-        known.index.likeness(&Query::new(text, remote))
+        known.index.likeness(&Query::new(text, self.remote_step(text)))
+    }
+
+    fn remote_step(&self, text: &str) -> Option<Arc<Vec<i16>>> {
+        self.endpoint.as_ref()?;
+        let mut remote = self.remote();
+        let found = remote.steps.get(text, self.clock.now_ms());
+        if found.is_none() && remote.missed.len() < MISSED_MAX && !remote.missed.iter().any(|missed| missed == text) {
+            remote.missed.push(text.to_owned());
+        }
+        found
     }
 
     /// Candidates in the order of `ranked`, the factors of the first few told.
