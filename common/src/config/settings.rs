@@ -187,7 +187,7 @@ pub struct RouterSettings {
 impl Default for RouterSettings {
     fn default() -> Self {
         Self {
-            threshold: 0.05,
+            threshold: 0.15,
             gate: Gate::Share(0.02),
             refresh_ms: 300_000,
             local_model: String::new(),

@@ -18,8 +18,8 @@ const TEXT_CHARS_MAX: usize = 1_000;
 /// Candidates that get a second look.
 const SECOND_LOOK: usize = 24;
 /// Weights of the second look: the step's words met by the agent's, and the agent's by the step's.
-const STEP_MET: f32 = 2.7;
-const AGENT_MET: f32 = 4.6;
+const STEP_MET: f32 = 3.5;
+const AGENT_MET: f32 = 5.0;
 
 /// A step, read once for all embedders.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Embedder for Words {
     }
 
     fn weight(&self) -> f32 {
-        2.3
+        1.2
     }
 
     fn similarities(&self, query: &Query) -> Option<Vec<f32>> {
@@ -78,7 +78,7 @@ impl Embedder for Letters {
     }
 
     fn weight(&self) -> f32 {
-        3.3
+        2.2
     }
 
     fn similarities(&self, query: &Query) -> Option<Vec<f32>> {
@@ -96,7 +96,7 @@ impl Embedder for Meaning {
     }
 
     fn weight(&self) -> f32 {
-        5.0
+        6.0
     }
 
     fn similarities(&self, query: &Query) -> Option<Vec<f32>> {

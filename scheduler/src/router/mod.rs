@@ -224,7 +224,7 @@ impl Router {
             None => (0..known.agents.len()).filter(|at| fits(*at) > 0.0).collect(),
         };
         let mut ranked: Vec<(usize, f64)> = places.into_iter().map(|at| (at, fits(at).min(1.0))).collect();
-        let odds = advice.as_ref().and_then(|advice| advice.nobody).map_or(before, |nobody| -nobody);
+        let odds = advice.as_ref().map_or(before, |advice| advice.somebody(before));
         let confidence = match (named, ranked.is_empty()) {
             (Some(_), _) => 1.0,
             (None, true) => 0.0,

@@ -37,6 +37,9 @@ const NOBODY_RATE: f32 = 1.0;
 /// A failure says little about who fits: it may have had any other cause.
 const FAILURE_RATE: f32 = -0.1;
 
+/// What the largest bonus adds to the logarithm of the odds that somebody fits.
+const DONE_BEFORE: f64 = 4.0;
+
 /// The class of steps that nobody should do.
 const NOBODY: usize = 0;
 
@@ -62,6 +65,16 @@ pub(super) struct Advice {
     pub(super) bonus_max: f32,
     /// The logarithm of the odds that nobody fits; nothing until enough outcomes were seen.
     pub(super) nobody: Option<f64>,
+}
+
+impl Advice {
+    /// The logarithm of the odds that somebody fits.
+    ///
+    /// As long as too few steps for nobody were seen, what somebody did before adds to what the words say.
+    pub(super) fn somebody(&self, before: f64) -> f64 {
+        let best = self.bonus.iter().copied().fold(0.0, f32::max) / self.bonus_max.max(f32::MIN_POSITIVE);
+        self.nobody.map_or(before + DONE_BEFORE * f64::from(best), |nobody| -nobody)
+    }
 }
 
 impl Learner {
@@ -169,5 +182,69 @@ impl Learner {
         let against = votes.get(&NOBODY).copied().unwrap_or_default();
         let best = votes.iter().filter(|(class, _)| **class != NOBODY).map(|(_, vote)| *vote).fold(0.0, f32::max);
         [before, f64::from(odds[1] - odds[0]).clamp(-10.0, 10.0), f64::from(against), f64::from(best)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DONE: [(&str, &str); 4] = [
+        ("settle the invoice of last month", "billing"),
+        ("pay what we owe to the supplier", "billing"),
+        ("fix the leaking tap", "plumber"),
+        ("the sink is blocked again", "plumber"),
+    ];
+
+    fn taught() -> (Learner, Vec<Agent>) {
+        let mut learner = Learner::new(None, 10, Random::seeded(3));
+        for _ in 0..10 {
+            for (text, agent) in DONE {
+                learner.learn(text, Some(&agent.into()), true, 0.0);
+            }
+            learner.learn("say hello to the user", None, true, 0.0);
+            learner.learn("confirm that all went well", None, true, 0.0);
+        }
+        (learner, vec![Agent::named("billing".into()), Agent::named("plumber".into()), Agent::named("new".into())])
+    }
+
+    #[test]
+    fn who_did_the_like_gets_the_larger_bonus() {
+        let (learner, agents) = taught();
+        let advice = learner.advise("the tap is leaking", &agents, 0.0).expect("outcomes were seen");
+        assert!(advice.bonus[1] > 2.0 * advice.bonus[0], "{advice:?}");
+        assert!(advice.bonus.iter().all(|bonus| (0.0..=advice.bonus_max).contains(bonus)), "{advice:?}");
+        assert_eq!(advice.bonus[2], 0.0, "an agent without outcomes keeps what its words are worth");
+    }
+
+    #[test]
+    fn steps_for_nobody_are_told_apart() {
+        let (learner, agents) = taught();
+        let odds =
+            |text: &str| learner.advise(text, &agents, 0.0).and_then(|advice| advice.nobody).expect("both were seen");
+        assert!(odds("confirm that it went well") > 1.0, "{}", odds("confirm that it went well"));
+        assert!(odds("fix the blocked sink") < -1.0, "{}", odds("fix the blocked sink"));
+    }
+
+    #[test]
+    fn the_memory_of_an_agent_is_bounded() {
+        let mut learner = Learner::new(None, 10, Random::seeded(3));
+        for n in 0..100 {
+            learner.learn(&format!("task number {n}"), Some(&"busy".into()), true, 0.0);
+        }
+        assert_eq!(learner.examples(), 10);
+        assert!(learner.advise("task", &[], 0.0).is_some_and(|advice| advice.bonus.is_empty()));
+    }
+
+    #[test]
+    fn failures_speak_against_an_agent() {
+        let mut learner = Learner::new(None, 10, Random::seeded(3));
+        let agents = [Agent::named("good".into()), Agent::named("bad".into())];
+        for _ in 0..10 {
+            learner.learn("paint the fence", Some(&"good".into()), true, 0.0);
+            learner.learn("paint the fence", Some(&"bad".into()), false, 0.0);
+        }
+        let advice = learner.advise("paint the fence", &agents, 0.0).expect("outcomes were seen");
+        assert!(advice.bonus[0] > advice.bonus[1], "{advice:?}");
     }
 }
