@@ -18,6 +18,9 @@ const WORD_CHARS_MAX: usize = 100;
 /// What `tokenizers` puts for a space.
 const SPACE: char = '\u{2581}';
 
+/// For each pair of pieces that may be joined: how early it was learned, and what it becomes.
+type Joins = HashMap<(u32, u32), (u32, u32)>;
+
 /// Knows the pieces by name.
 #[derive(Debug)]
 pub(super) struct Tokens {
@@ -28,12 +31,18 @@ pub(super) struct Tokens {
 
 #[derive(Debug)]
 enum Model {
-    /// The rank of each pair that may be joined.
-    Bpe { ranks: HashMap<(u32, u32), (u32, u32)>, bytes: bool },
+    Bpe {
+        ranks: Joins,
+        bytes: bool,
+    },
     /// What marks a piece that goes on inside a word.
-    WordPiece { prefix: String },
+    WordPiece {
+        prefix: String,
+    },
     /// The logarithm of each piece's probability.
-    Unigram { scores: Vec<f32> },
+    Unigram {
+        scores: Vec<f32>,
+    },
 }
 
 impl Tokens {
@@ -94,7 +103,7 @@ impl Tokens {
     }
 
     /// Joins the neighbours that may be joined, the earliest learned first.
-    fn join(&self, word: &str, ranks: &HashMap<(u32, u32), (u32, u32)>, bytes: bool, found: &mut Vec<u32>) {
+    fn join(&self, word: &str, ranks: &Joins, bytes: bool, found: &mut Vec<u32>) {
         let marked: String = if bytes {
             std::iter::once(b' ').chain(word.bytes()).map(letter_of).collect()
         } else {
@@ -228,8 +237,7 @@ fn scores(vocab: &Value) -> Result<Vec<f32>, String> {
     list.iter().enumerate().map(score).collect()
 }
 
-/// For each pair of pieces that may be joined: how early it was learned, and what it becomes.
-fn ranks(merges: &Value, pieces: &HashMap<String, u32>) -> Result<HashMap<(u32, u32), (u32, u32)>, String> {
+fn ranks(merges: &Value, pieces: &HashMap<String, u32>) -> Result<Joins, String> {
     let list = merges.as_array().ok_or("`model.merges` must list pairs of pieces")?;
     let mut ranks = HashMap::with_capacity(list.len());
     for (rank, merge) in (0..).zip(list) {
