@@ -7,6 +7,6 @@ mod settings;
 pub use load::{Loaded, Origin, Override, SettingsError, environment, hide_password, load};
 pub use model::{Dialect, ModelSettings, ModelTag};
 pub use settings::{
-    ApiSettings, MetricsSettings, PlannerSettings, RedisSettings, RouterSettings, SchedulerSettings, Settings,
+    ApiSettings, Gate, MetricsSettings, PlannerSettings, RedisSettings, RouterSettings, SchedulerSettings, Settings,
     WorkerSettings,
 };
