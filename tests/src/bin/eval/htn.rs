@@ -145,7 +145,8 @@ fn kind(text: &str) -> Option<Kind> {
 fn domain_of<'a>(problem: &Path, files: &'a [(PathBuf, String)]) -> Option<&'a str> {
     let folder = problem.parent()?;
     let stem = problem.file_stem()?.to_str()?;
-    let named = |name: String| files.iter().find(|(path, _)| *path == folder.join(&name)).map(|(_, text)| text.as_str());
+    let named =
+        |name: String| files.iter().find(|(path, _)| *path == folder.join(&name)).map(|(_, text)| text.as_str());
     let alone = || {
         let mut domains =
             files.iter().filter(|(path, text)| path.parent() == Some(folder) && kind(text) == Some(Kind::Domain));

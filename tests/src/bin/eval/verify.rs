@@ -110,7 +110,8 @@ fn dialogues(dir: &Path, domains: &BTreeMap<String, String>, out: &mut Out) -> R
     let (mut turns, mut same_step, mut same_words, mut other) = (0u64, 0u64, 0u64, 0u64);
     let mut differences = Vec::new();
     for row in rows::read::<Dialogue>(&dir.join("llm_modulo_dialogues.jsonl"))? {
-        let texts: String = std::iter::once(row.problem.as_str()).chain(row.turns.iter().map(|(_, t)| t.as_str())).collect();
+        let texts: String =
+            std::iter::once(row.problem.as_str()).chain(row.turns.iter().map(|(_, t)| t.as_str())).collect();
         let domain = definition(&texts, "domain").or_else(|| known(domains, &row.domain, &texts));
         let problem = definition(&texts, "problem");
         let (Some(domain), Some(problem)) = (domain, problem) else {
@@ -139,7 +140,9 @@ fn dialogues(dir: &Path, domains: &BTreeMap<String, String>, out: &mut Out) -> R
             same_step += u64::from(step);
             same_words += u64::from(recorded == ours);
             if !step && differences.len() < 10 {
-                differences.push(json!({"id": row.id, "turn": n, "recorded": format!("{recorded:?}"), "ours": format!("{ours:?}")}));
+                differences.push(
+                    json!({"id": row.id, "turn": n, "recorded": format!("{recorded:?}"), "ours": format!("{ours:?}")}),
+                );
             }
             out.row(&json!({"id": row.id, "turn": n, "critique": format!("{ours:?}"), "same": step}))?;
         }
@@ -207,9 +210,8 @@ fn critique(said: &str) -> Critique {
 }
 
 fn told(verdict: &Verdict, plan: &[PlanLine]) -> Critique {
-    let bare = |unmet: &[String]| {
-        unmet.iter().map(|u| u.trim_matches(['(', ')']).to_lowercase()).collect::<BTreeSet<_>>()
-    };
+    let bare =
+        |unmet: &[String]| unmet.iter().map(|u| u.trim_matches(['(', ')']).to_lowercase()).collect::<BTreeSet<_>>();
     match verdict {
         Verdict::Valid => Critique::Other,
         Verdict::GoalUnmet { unmet } => Critique::Goal(bare(unmet)),
