@@ -10,7 +10,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use futures_util::{StreamExt, stream};
 use goalmill_common::id::PlanId;
 use goalmill_common::random::Random;
@@ -67,6 +67,8 @@ struct Job {
     id: String,
     row: Row,
     calls: Vec<(Call, Arguments)>,
+    /// Why the right calls cannot be read; such a task is not run.
+    problem: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -137,20 +139,24 @@ pub async fn run(dir: &Path, out: &mut Out, faults: Faults) -> Result<Value> {
 }
 
 fn read_jobs(dir: &Path) -> Result<Vec<Job>> {
-    let path = dir.join("e2e/workbench_tasks.jsonl");
-    let rows: Vec<Row> = read(&path)?;
+    let rows: Vec<Row> = read(&dir.join("e2e/workbench_tasks.jsonl"))?;
     let job = |(n, row): (usize, Row)| {
-        let place = || format!("{}:{}", path.display(), n + 1);
-        let calls = call::read_list(&row.answer).with_context(place)?;
-        let calls = calls.into_iter().map(|call| {
-            let arguments = tools::arguments(&call).map_err(anyhow::Error::msg)?;
-            Ok((call, arguments))
-        });
-        let calls = calls.collect::<Result<_>>().with_context(place)?;
+        let (calls, problem) = match read_calls(&row.answer) {
+            Ok(calls) => (calls, None),
+            Err(problem) => (Vec::new(), Some(format!("{problem:#}"))),
+        };
         let id = row.id.clone().unwrap_or_else(|| format!("workbench/{n}"));
-        Ok(Job { id, row, calls })
+        Job { id, row, calls, problem }
     };
-    rows.into_iter().enumerate().map(job).collect()
+    Ok(rows.into_iter().enumerate().map(job).collect())
+}
+
+fn read_calls(answer: &str) -> Result<Vec<(Call, Arguments)>> {
+    let calls = call::read_list(answer)?.into_iter().map(|call| {
+        let arguments = tools::arguments(&call).map_err(anyhow::Error::msg)?;
+        Ok((call, arguments))
+    });
+    calls.collect()
 }
 
 /// Processes whose workers ask the office.
@@ -171,11 +177,10 @@ async fn start(office: &std::sync::Arc<Office>, faults: Faults) -> Result<(Clust
 
 /// Submits each task's plan and waits for its end: the plan and its status.
 async fn work(door: &Door, jobs: &[Job], together: usize) -> Vec<(Result<PlanId>, String)> {
-    let one = |(n, job): (usize, &Job)| {
-        let plan = plan_of(job);
-        async move { (n, door.run(&format!("e2e-{n}"), &plan, LIMIT).await) }
-    };
-    let tasks: Vec<_> = jobs.iter().enumerate().map(one).collect();
+    let mut tasks = Vec::new();
+    for (n, job) in jobs.iter().enumerate() {
+        tasks.push(work_one(door, n, job));
+    }
     let mut ended: Vec<_> = stream::iter(tasks).buffer_unordered(together).collect().await;
     ended.sort_by_key(|(n, _)| *n);
     ended
@@ -185,6 +190,13 @@ async fn work(door: &Door, jobs: &[Job], together: usize) -> Vec<(Result<PlanId>
             Err(error) => (Err(error), String::new()),
         })
         .collect()
+}
+
+async fn work_one(door: &Door, n: usize, job: &Job) -> (usize, Result<(PlanId, String)>) {
+    match &job.problem {
+        Some(problem) => (n, Err(anyhow::Error::msg(problem.clone()))),
+        None => (n, door.run(&format!("e2e-{n}"), &plan_of(job), LIMIT).await),
+    }
 }
 
 /// Every line of a plan's log that tells of a failure.
@@ -236,13 +248,9 @@ mod tests {
     use super::*;
 
     fn job(answer: &str) -> Job {
-        let call = |call: Call| {
-            let arguments = tools::arguments(&call).unwrap();
-            (call, arguments)
-        };
-        let calls = call::read_list(answer).unwrap().into_iter().map(call).collect();
+        let calls = read_calls(answer).unwrap();
         let row = Row { id: None, domain: "d".into(), query: "q".into(), answer: answer.into() };
-        Job { id: "j".into(), row, calls }
+        Job { id: "j".into(), row, calls, problem: None }
     }
 
     #[test]
@@ -257,6 +265,12 @@ mod tests {
     #[test]
     fn a_task_that_asks_for_nothing_is_a_plan_all_the_same() {
         assert_eq!(plan_of(&job("[]"))["steps"][0]["kind"], "finish");
+    }
+
+    #[test]
+    fn a_call_of_an_unknown_tool_is_a_problem_of_its_row() {
+        let problem = read_calls("['email.burn(email_id=\"1\")']").unwrap_err();
+        assert_eq!(problem.to_string(), "there is no tool `email.burn`");
     }
 
     #[test]

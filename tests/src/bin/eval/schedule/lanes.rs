@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use async_trait::async_trait;
-use goalmill_broker::Broker;
+use goalmill_broker::redis;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::WorkerSettings;
 use goalmill_common::failure::{Failure, FailureClass::Permanent};
 use goalmill_common::id::AgentType;
 use goalmill_common::random::Random;
 use goalmill_common::task::Task;
+use goalmill_tests::redis_server::RedisServer;
 use goalmill_tests::wait::until_some;
 use goalmill_worker::executor::{Executor, Outcome, Progress};
 use goalmill_worker::{Options, Running};
@@ -40,16 +41,12 @@ impl Lanes {
     /// Starts the workers of so many lanes and waits until they have shown life.
     ///
     /// - `places`: plans beside each other, shared out among the lanes.
-    pub async fn start(
-        broker: &Arc<dyn Broker>,
-        prefix: &str,
-        lanes: usize,
-        lane: Lane,
-        places: usize,
-    ) -> Result<Self> {
+    pub async fn start(server: &RedisServer, prefix: &str, lanes: usize, lane: Lane, places: usize) -> Result<Self> {
         let names: Vec<String> = (0..lanes).map(|n| format!("{prefix}_{n}")).collect();
         let mut workers = Vec::new();
         for name in &names {
+            // As many connections as a process of its own would have.
+            let broker = redis::connect(&server.settings()).await?;
             for _ in 0..lane.workers {
                 let executors = BTreeMap::from([(AgentType::from(name.as_str()), Arc::new(Nap) as Arc<dyn Executor>)]);
                 let settings = WorkerSettings { slots: lane.slots, ..WorkerSettings::default() };
@@ -59,6 +56,7 @@ impl Lanes {
             }
         }
         let wanted = workers.len();
+        let broker = redis::connect(&server.settings()).await?;
         let alive = until_some(START_LIMIT, async || {
             let beats = broker.workers(60_000).await.ok()?;
             let ours = beats.iter().filter(|beat| beat.agents.iter().any(|agent| agent.as_str().starts_with(prefix)));
