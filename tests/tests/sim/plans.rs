@@ -44,7 +44,8 @@ fn divide(plan: &mut Plan) {
         step.phase = Some(if n < middle { "early" } else { "late" }.into());
     }
     let names = if plan.steps.len() > 1 { vec!["early", "late"] } else { vec!["early"] };
-    let phase = |id: &str| Phase { id: id.into(), description: String::new(), checkpoint: plan.steps.len().is_multiple_of(2) };
+    let phase =
+        |id: &str| Phase { id: id.into(), description: String::new(), checkpoint: plan.steps.len().is_multiple_of(2) };
     plan.phases = names.into_iter().map(phase).collect();
 }
 
