@@ -95,8 +95,9 @@ fn every_plan_and_every_settings_file_on_a_page_is_valid() {
 #[test]
 fn every_dependency_is_used_and_has_its_reason() {
     let declared = names(&read("Cargo.toml"), "[workspace.dependencies]");
-    let used: BTreeSet<String> = ["common", "common/broker", "scheduler", "scheduler/engine", "worker", "cli", "tests"]
-        .iter()
+    let packages = "common common/broker scheduler scheduler/engine scheduler/htn scheduler/reader worker cli tests";
+    let used: BTreeSet<String> = packages
+        .split(' ')
         .flat_map(|package| {
             let manifest = read(format!("{package}/Cargo.toml"));
             let dev = names(&manifest, "[dev-dependencies]");
