@@ -94,6 +94,11 @@ pub fn blob(shard: ShardId, id: &str) -> String {
     format!("{BLOBS}{{s{shard}}}:{id}")
 }
 
+/// STRING, with an expiry: the outputs of a step, as JSON, kept under `word` for steps that want the same.
+pub fn cache(word: &str) -> String {
+    format!("goalmill:cache:{word}")
+}
+
 fn shard(id: &PlanId) -> ShardId {
     id.shard().unwrap_or(ShardId(0))
 }

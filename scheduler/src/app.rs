@@ -10,17 +10,20 @@ use goalmill_common::config::Settings;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_common::random::Random;
-use goalmill_engine::validate;
+use goalmill_engine::validate::{self, Policy};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::directory::Directory;
-use crate::planner::{Checked, Pipeline, PlanRequest, SetupError, Validate, pipeline};
+use crate::hooks::{Hook, Hooks};
+use crate::planner::stage::{self, Outcome, Stage};
+use crate::planner::{Checked, Pipeline, PlanRequest, Planner, SetupError, Validate, pipeline};
 use crate::pulse::{self, Pulse};
 use crate::shard::{Loops, Membership};
-use crate::site::Site;
+use crate::site::{self, Site};
 use crate::{api, intake, janitor};
 
 /// Wait between tries to reach Redis at the start.
@@ -36,6 +39,14 @@ pub struct Options {
     pub random: Random,
 }
 
+/// What a program that runs a scheduler within itself may add.
+#[derive(Default)]
+pub struct Extras {
+    /// Asked before the planners that the settings name.
+    pub planners: Vec<Arc<dyn Planner>>,
+    pub hooks: Vec<Arc<dyn Hook>>,
+}
+
 /// Why a scheduler cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -43,6 +54,8 @@ pub enum StartError {
     Listen { address: String, reason: String },
     #[error(transparent)]
     Planner(#[from] SetupError),
+    #[error("{0}")]
+    Hook(String),
     #[error(transparent)]
     Broker(#[from] BrokerError),
 }
@@ -58,6 +71,11 @@ pub struct Running {
 ///
 /// Without an address in `api.listen` or `metrics.listen` that listener is left out.
 pub async fn start(options: Options) -> Result<Running, StartError> {
+    start_with(options, Extras::default()).await
+}
+
+/// As [`start`], with planners and hooks of one's own.
+pub async fn start_with(options: Options, extras: Extras) -> Result<Running, StartError> {
     let Options { settings, broker, clock, random } = options;
     let api_listener = listen(&settings.api.listen).await?;
     let metrics_listener = listen(&settings.metrics.listen).await?;
@@ -72,14 +90,19 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     let directory = Arc::new(Directory::new(broker.clone(), &settings));
     let check: Validate = {
         let directory = directory.clone();
-        Arc::new(move |plan, request| check(&directory, &plan, request))
+        let policy = site::policy(&settings);
+        Arc::new(move |plan, request| check(&directory, &policy, &plan, request))
     };
-    let planners = Pipeline::from_settings(&settings.planner, check)?;
+    let mut planners = Pipeline::from_settings(&settings.planner, check)?;
+    planners.prefer(extras.planners);
+    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    let hooks = Hooks::start(&settings.hooks, extras.hooks, random.clone(), &tasks, &stop).map_err(StartError::Hook)?;
     let site = Arc::new(Site {
         id,
         shards: meta.shards,
         directory,
         planners,
+        hooks,
         pulse: Pulse::default(),
         settings,
         broker,
@@ -87,8 +110,8 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         random,
         set_aside: std::sync::Mutex::default(),
         commits: watch::Sender::new(0),
-        tasks: TaskTracker::new(),
-        stop: CancellationToken::new(),
+        tasks,
+        stop,
     });
     if metrics_listener.is_some() {
         // What is counted before there is a recorder is lost.
@@ -132,10 +155,14 @@ impl Running {
 }
 
 /// What a planner made is checked and routed like what a client sends, with the limits for planned goals.
-fn check(directory: &Directory, plan: &Plan, request: &PlanRequest) -> Result<Checked, Vec<Issue>> {
-    let validate::Checked { mut plan, warnings, .. } = pipeline::check(plan, request, &directory.workers())?;
-    let routes = directory.route(&mut plan)?;
-    Ok(Checked { plan, warnings, routes })
+fn check(directory: &Directory, policy: &Policy, plan: &Plan, request: &PlanRequest) -> Result<Checked, Vec<Issue>> {
+    let checked = pipeline::check_by(plan, request, &directory.workers(), policy)?;
+    let validate::Checked { mut plan, warnings, .. } = checked;
+    let begun = Instant::now();
+    let routed = directory.route(&mut plan);
+    let outcome = if routed.is_ok() { Outcome::Ok } else { Outcome::Invalid };
+    stage::count("router", Stage::Route, outcome, begun.elapsed());
+    Ok(Checked { plan, warnings, routes: routed? })
 }
 
 /// Opens the installation; waits as long as Redis cannot be reached, refuses what waiting cannot mend.

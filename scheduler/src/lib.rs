@@ -17,8 +17,9 @@ mod pulse;
 mod shard;
 mod site;
 
+pub mod hooks;
 pub mod model;
 pub mod planner;
 pub mod router;
 
-pub use app::{Options, Running, StartError, start};
+pub use app::{Extras, Options, Running, StartError, start, start_with};

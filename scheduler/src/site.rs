@@ -5,14 +5,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use goalmill_broker::Broker;
 use goalmill_common::clock::Clock;
-use goalmill_common::config::Settings;
+use goalmill_common::config::{PolicySettings, Settings};
 use goalmill_common::id::PlanId;
 use goalmill_common::random::Random;
+use goalmill_engine::validate::Policy;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::directory::Directory;
+use crate::hooks::Hooks;
 use crate::planner::Pipeline;
 use crate::pulse::Pulse;
 
@@ -28,6 +30,7 @@ pub(crate) struct Site {
     pub(crate) random: Random,
     pub(crate) directory: Arc<Directory>,
     pub(crate) planners: Pipeline,
+    pub(crate) hooks: Hooks,
     pub(crate) pulse: Pulse,
     /// Plans over which the engine panicked: left alone until this process is started again.
     pub(crate) set_aside: Mutex<BTreeSet<PlanId>>,
@@ -39,6 +42,11 @@ pub(crate) struct Site {
 }
 
 impl Site {
+    /// Which actions planners may use.
+    pub(crate) fn policy(&self) -> Policy {
+        policy(&self.settings)
+    }
+
     /// Leaves a plan alone from now on, so that the others of its shard go on.
     pub(crate) fn set_aside(&self, plan: PlanId) {
         tracing::error!(plan.id = %plan, "plan {plan} made the engine panic and is left alone: please report this bug");
@@ -49,4 +57,10 @@ impl Site {
     pub(crate) fn is_set_aside(&self, plan: &PlanId) -> bool {
         self.set_aside.lock().unwrap_or_else(PoisonError::into_inner).contains(plan)
     }
+}
+
+/// Which actions planners may use, by the settings.
+pub(crate) fn policy(settings: &Settings) -> Policy {
+    let PolicySettings { allow, deny, approve } = settings.planner.policy.clone();
+    Policy { allow, deny, approve }
 }

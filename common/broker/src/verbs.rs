@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::keys;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Fields;
 use serde::{Deserialize, Serialize};
@@ -248,6 +249,18 @@ pub trait Broker: Send + Sync + 'static {
     /// Keeps a payload under `key` for `ttl_ms`.
     async fn put_blob(&self, key: &str, bytes: &[u8], ttl_ms: u64) -> Result<()>;
     async fn get_blob(&self, key: &str) -> Result<Option<Vec<u8>>>;
+
+    // --- results of steps -------------------------------------------------------------------------
+
+    /// Keeps a step's outputs under `word` for `ttl_ms`; the last to be kept counts. Refused when memory is short.
+    async fn keep(&self, word: &str, outputs: &str, ttl_ms: u64) -> Result<()> {
+        self.put_blob(&keys::cache(word), outputs.as_bytes(), ttl_ms).await
+    }
+    /// The outputs kept under `word`, if there are any.
+    async fn recall(&self, word: &str) -> Result<Option<String>> {
+        let kept = self.get_blob(&keys::cache(word)).await?;
+        Ok(kept.and_then(|bytes| String::from_utf8(bytes).ok()))
+    }
 
     // --- waiting ----------------------------------------------------------------------------------
 

@@ -1,12 +1,14 @@
 //! Settings: defaults < file < `GOALMILL__…` environment < flags. The only place that reads the environment.
 
+mod hook;
 mod load;
 mod model;
 mod settings;
 
+pub use hook::{HookDefault, HookPoint, HookSettings};
 pub use load::{Loaded, Origin, Override, SettingsError, environment, hide_password, load};
 pub use model::{Dialect, ModelSettings, ModelTag};
 pub use settings::{
-    ApiSettings, Gate, MetricsSettings, PlannerSettings, RedisSettings, RouterSettings, SchedulerSettings, Settings,
-    WorkerSettings,
+    ApiSettings, Gate, MetricsSettings, PlannerSettings, PolicySettings, RedisSettings, RouterSettings,
+    SchedulerSettings, Settings, WorkerSettings,
 };

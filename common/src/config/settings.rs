@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::hook::{self, HookSettings};
 use super::model::{self, ModelSettings};
 use crate::id::AgentType;
 use crate::limits::Limits;
@@ -21,6 +22,8 @@ pub struct Settings {
     pub models: Vec<ModelSettings>,
     pub router: RouterSettings,
     pub worker: WorkerSettings,
+    /// Who is told, or asked, when plans change.
+    pub hooks: Vec<HookSettings>,
     pub limits: Limits,
 }
 
@@ -168,6 +171,23 @@ pub struct PlannerSettings {
     pub htn_seed: u64,
     /// Milliseconds one planner may take.
     pub timeout_ms: u64,
+    /// Whether steps that hold by themselves may run while the planner still writes the rest.
+    pub stream: bool,
+    /// Which actions planned goals, and revisions of running plans, may use.
+    pub policy: PolicySettings,
+}
+
+/// Which actions of which agents plans may use. A pattern is `agent/action`, or `agent` for all of its actions; `*`
+/// stands for any letters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PolicySettings {
+    /// Nothing else may be used; anything, when empty.
+    pub allow: Vec<String>,
+    /// Never to be used, whatever `allow` says.
+    pub deny: Vec<String>,
+    /// A person is asked first.
+    pub approve: Vec<String>,
 }
 
 impl Default for PlannerSettings {
@@ -179,6 +199,8 @@ impl Default for PlannerSettings {
             htn_nodes_max: 5_000_000,
             htn_seed: 1,
             timeout_ms: 60_000,
+            stream: true,
+            policy: PolicySettings::default(),
         }
     }
 }
@@ -341,6 +363,6 @@ impl Settings {
             ),
         ];
         let relations = checks.iter().filter(|(holds, _)| !holds).map(|(_, text)| format!("`{text}` must hold"));
-        relations.chain(model::violations(&self.models)).collect()
+        relations.chain(model::violations(&self.models)).chain(hook::violations(&self.hooks)).collect()
     }
 }

@@ -58,6 +58,7 @@ pub use look::StepAt;
 pub use mend::{Serving, Surroundings};
 pub use moves::{plan_move, step_move};
 pub use react::pending;
+pub use revise::consider;
 pub use situation::situation;
 pub use state::{PlanState, StepIndex};
 pub use view::Shown;

@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
 use goalmill_broker::{BrokerError, DeadLetter};
-use goalmill_common::command::Planned;
-use goalmill_common::goal::Goal;
 use goalmill_common::id::{AttemptToken, EntryId, PlanId};
-use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::problem::Problem;
 use goalmill_common::random::Random;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Answer;
-use goalmill_engine::{Command, PlanAnswer};
 
-use crate::planner::{PlanRequest, PlanningError};
 use crate::site::Site;
+
+mod kept;
+mod plan;
+
+pub(crate) use kept::{keep, look_up};
+pub(crate) use plan::{plan, propose, revise};
 
 /// One thing to tell the rest of the world.
 #[derive(Debug)]
@@ -87,27 +89,4 @@ async fn patiently<'a, T>(
     let waits = ExponentialBuilder::default().with_min_delay(Duration::from_millis(20)).with_max_times(6);
     let waits = waits.with_jitter().with_jitter_seed(random.draw());
     verb.retry(waits).when(|error| matches!(error, BrokerError::Unavailable(_))).await
-}
-
-/// Asks the planners; their answer is a command like any other.
-pub(crate) async fn plan(site: &Site, goal: Goal, revision: u32) -> Command {
-    let answer = match propose(site, goal, revision).await {
-        Ok(planned) => PlanAnswer::Plan(Box::new(planned)),
-        Err(problem) => PlanAnswer::Failed { reason: problem.detail, issues: problem.errors },
-    };
-    Command::Planned { revision, answer }
-}
-
-/// A valid, routed plan for a goal, or why there is none.
-pub(crate) async fn propose(site: &Site, goal: Goal, revision: u32) -> Result<Planned, Problem> {
-    let request = PlanRequest {
-        goal,
-        agents: site.directory.agents().as_ref().clone(),
-        limits: site.settings.limits.clone(),
-        now_ms: site.clock.now_ms(),
-        revision,
-    };
-    let refused =
-        |error: PlanningError| Problem::new(ErrorCode::PlanningFailed, error.reason).with_errors(error.issues);
-    site.planners.plan(&request).await.map_err(refused)
 }

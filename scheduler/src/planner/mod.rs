@@ -9,16 +9,21 @@ use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
 use tokio::sync::mpsc;
 
+mod amend;
 pub mod calibrate;
 pub mod facts;
 pub mod htn;
 pub mod mend;
 pub mod pipeline;
 pub mod rules;
+pub mod stage;
+pub mod stream;
 
+pub use amend::Consider;
 pub use htn::HtnPlanner;
 pub use pipeline::{Checked, Pipeline, SetupError, Validate};
 pub use rules::RulesPlanner;
+pub use stream::{Outlet, Stopped, Written};
 
 /// A way to make plans.
 #[async_trait]

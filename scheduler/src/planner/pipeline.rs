@@ -11,9 +11,11 @@ use goalmill_common::event::Route;
 use goalmill_common::json::Json;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
-use goalmill_engine::validate::{self, Catalogue, Rules, Weight};
+use goalmill_engine::validate::{self, Catalogue, Policy, Rules, Weight};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
+use super::stage::{self, Outcome, Stage, Stages};
 use super::{HtnPlanner, PlanRequest, Planner, PlanningError, RulesPlanner};
 
 /// A plan that holds, in its canonical form and routed, and what is odd about it.
@@ -39,9 +41,20 @@ pub fn rules<'c>(catalogue: &'c Catalogue, request: &PlanRequest) -> Rules<'c> {
 
 /// Checks a planner's plan against the agents and workers that are there.
 pub fn check(plan: &Plan, request: &PlanRequest, workers: &[WorkerBeat]) -> Result<validate::Checked, Vec<Issue>> {
+    check_by(plan, request, workers, &Policy::default())
+}
+
+/// The same, and against policy.
+pub fn check_by(
+    plan: &Plan,
+    request: &PlanRequest,
+    workers: &[WorkerBeat],
+    policy: &Policy,
+) -> Result<validate::Checked, Vec<Issue>> {
     let catalogue = Catalogue::of(&request.agents).with_workers(workers);
     let draft = serde_json::to_value(plan).expect("a plan always has a JSON form");
-    validate::plan_by(&draft, &request.limits, &rules(&catalogue, request))
+    let rules = Rules { policy: policy.clone(), ..rules(&catalogue, request) };
+    validate::plan_by(&draft, &request.limits, &rules)
 }
 
 /// Says whether a planner's plan may run: the engine's validation, then the router.
@@ -63,10 +76,10 @@ pub struct Pipeline {
 }
 
 /// One planner's answer that was not taken.
-struct Refusal {
-    planner: &'static str,
-    reason: String,
-    issues: Vec<Issue>,
+pub(super) struct Refusal {
+    pub(super) planner: &'static str,
+    pub(super) reason: String,
+    pub(super) issues: Vec<Issue>,
 }
 
 impl Pipeline {
@@ -104,13 +117,27 @@ impl Pipeline {
         Ok(Self::new(planners, Duration::from_millis(settings.timeout_ms), validate))
     }
 
+    /// Puts other planners before those that the settings name.
+    pub fn prefer(&mut self, planners: Vec<Arc<dyn Planner>>) {
+        self.planners.splice(0..0, planners);
+    }
+
+    pub(super) fn planners(&self) -> &[Arc<dyn Planner>] {
+        &self.planners
+    }
+
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// Asks one planner after the other; the provenance of the plan tells what each of them said.
     pub async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
+        let stages = Stages::default();
         let mut refusals = Vec::new();
         for planner in &self.planners {
-            match self.ask(planner.as_ref(), request).await {
+            match self.ask(planner.as_ref(), request, &stages).await {
                 Ok(mut planned) => {
-                    planned.provenance = Some(provenance(&planned, &refusals));
+                    planned.provenance = Some(provenance(&planned, &refusals, &stages));
                     return Ok(planned);
                 }
                 Err(refusal) => {
@@ -127,29 +154,64 @@ impl Pipeline {
         Err(failure(refusals))
     }
 
-    async fn ask(&self, planner: &dyn Planner, request: &PlanRequest) -> Result<Planned, Refusal> {
-        let refusal = |reason: String, issues| Refusal { planner: planner.name(), reason, issues };
-        let answer = tokio::time::timeout(self.timeout, planner.plan(request)).await;
-        let planned = answer
-            .map_err(|_| refusal(format!("no answer within {} ms", self.timeout.as_millis()), Vec::new()))?
-            .map_err(|e| refusal(e.reason, e.issues))?;
-        let Planned { plan, planner: name, confidence, provenance, mut warnings, mut routes } = planned;
-        let checked =
-            (self.validate)(plan, request).map_err(|issues| refusal("the plan is not valid".into(), issues))?;
+    async fn ask(&self, planner: &dyn Planner, request: &PlanRequest, stages: &Stages) -> Result<Planned, Refusal> {
+        let begun = Instant::now();
+        let answer = match tokio::time::timeout(self.timeout, planner.plan(request)).await {
+            Ok(answer) => answer.map_err(|e| Refusal { planner: planner.name(), reason: e.reason, issues: e.issues }),
+            Err(_) => Err(self.too_late(planner)),
+        };
+        let outcome = if answer.is_ok() { Outcome::Ok } else { Outcome::Error };
+        stages.note(planner.name(), Stage::Ask, outcome, begun);
+        self.hold(planner, answer?, request, stages)
+    }
+
+    pub(super) fn too_late(&self, planner: &dyn Planner) -> Refusal {
+        let reason = format!("no answer within {} ms", self.timeout.as_millis());
+        Refusal { planner: planner.name(), reason, issues: Vec::new() }
+    }
+
+    /// Takes a planner's answer if the plan holds.
+    pub(super) fn hold(
+        &self,
+        planner: &dyn Planner,
+        planned: Planned,
+        request: &PlanRequest,
+        stages: &Stages,
+    ) -> Result<Planned, Refusal> {
+        let begun = Instant::now();
+        let Planned { plan, mut warnings, mut routes, .. } = planned.clone();
+        let checked = (self.validate)(plan, request);
+        let outcome = if checked.is_ok() { Outcome::Ok } else { Outcome::Invalid };
+        stages.note(planner.name(), Stage::Validate, outcome, begun);
+        let checked = checked.map_err(|issues| Refusal {
+            planner: planner.name(),
+            reason: "the plan is not valid".into(),
+            issues,
+        })?;
         warnings.extend(checked.warnings);
         routes.extend(checked.routes);
-        Ok(Planned { plan: checked.plan, planner: name, confidence, provenance, warnings, routes })
+        Ok(Planned { plan: checked.plan, warnings, routes, ..planned })
+    }
+
+    /// Checks and routes a part of a plan.
+    pub(super) fn validated(&self, planner: &str, plan: Plan, request: &PlanRequest) -> Result<Checked, Vec<Issue>> {
+        let begun = Instant::now();
+        let checked = (self.validate)(plan, request);
+        let outcome = if checked.is_ok() { Outcome::Ok } else { Outcome::Invalid };
+        stage::count(planner, Stage::Validate, outcome, begun.elapsed());
+        checked
     }
 }
 
 /// The planner's own account, and before it what the others said.
-fn provenance(planned: &Planned, refusals: &[Refusal]) -> Json {
+pub(super) fn provenance(planned: &Planned, refusals: &[Refusal], stages: &Stages) -> Json {
     let mut account = match planned.provenance.as_ref().map(Json::value) {
         Some(Value::Object(fields)) => fields,
         Some(other) => serde_json::Map::from_iter([("account".to_owned(), other)]),
         None => serde_json::Map::new(),
     };
     account.insert("planner".into(), planned.planner.clone().into());
+    account.insert("stages".into(), stages.account());
     if !refusals.is_empty() {
         let tried = refusals.iter().map(|r| json!({"planner": r.planner, "reason": r.reason, "issues": r.issues}));
         account.insert("tried".into(), tried.collect());
@@ -158,11 +220,20 @@ fn provenance(planned: &Planned, refusals: &[Refusal]) -> Json {
 }
 
 /// All reasons, with the issues of the try that came nearest.
-fn failure(refusals: Vec<Refusal>) -> PlanningError {
+pub(super) fn failure(refusals: Vec<Refusal>) -> PlanningError {
+    told("no planner could make a valid plan", refusals)
+}
+
+/// The same for a revision.
+pub(super) fn no_revision(refusals: Vec<Refusal>) -> PlanningError {
+    told("no planner could make a valid revision", refusals)
+}
+
+fn told(what: &str, refusals: Vec<Refusal>) -> PlanningError {
     let reasons: Vec<String> = refusals.iter().map(|r| format!("`{}`: {}", r.planner, r.reason)).collect();
     let nearest = refusals.into_iter().filter(|r| !r.issues.is_empty()).min_by_key(|r| r.issues.len());
     PlanningError {
-        reason: format!("no planner could make a valid plan: {}", reasons.join("; ")),
+        reason: format!("{what}: {}", reasons.join("; ")),
         issues: nearest.map(|r| r.issues).unwrap_or_default(),
     }
 }

@@ -208,6 +208,9 @@ impl Begin {
         };
         let retention_ms = site.settings.scheduler.retention_ms;
         let mut owned = Owned::new(shard, context, site.clock.clone(), site.random.clone(), retention_ms);
+        if !site.hooks.is_empty() {
+            owned.tell_hooks();
+        }
         owned.restore(plans);
         tracing::info!(%shard, plans = owned.len(), "shard {shard} is ours, with {} running plans", owned.len());
         loops.insert(shard, to_self.clone());

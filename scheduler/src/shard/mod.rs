@@ -2,6 +2,7 @@
 
 mod lately;
 mod membership;
+mod outlet;
 mod owned;
 mod ready;
 mod recover;
@@ -16,7 +17,7 @@ use goalmill_common::command::Request;
 use goalmill_common::id::{EntryId, PlanId, ShardId};
 use goalmill_common::problem::Problem;
 use goalmill_common::status::PlanStatus;
-use goalmill_engine::Command;
+use goalmill_engine::{Command, Rejection};
 use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use lately::Looked;
@@ -40,8 +41,15 @@ pub(crate) enum Local {
         /// What the store says of the plan that is to begin, if it was asked already.
         looked: Option<Looked>,
     },
-    /// An effect's answer.
-    Command { plan: PlanId, command: Box<Command> },
+    /// An effect's answer; `reply` is told whether it was taken.
+    Command { plan: PlanId, command: Box<Command>, reply: Option<oneshot::Sender<Result<(), Rejection>>> },
+}
+
+impl Local {
+    /// An effect's answer whose fate nobody waits for.
+    fn command(plan: PlanId, command: Command) -> Self {
+        Self::Command { plan, command: Box::new(command), reply: None }
+    }
 }
 
 /// The loops that run in this process.

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use goalmill_broker::{Activity, Commit, DeadLetter, PlanWrite};
 use goalmill_common::clock::{Clock, rfc3339};
 use goalmill_common::command::{Request, Submit, Verb};
-use goalmill_common::event::{Event, Parent, Record, StepEvent, write_entry};
+use goalmill_common::event::{Event, Parent, PlanEvent, Record, StepEvent, write_entry};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Usage;
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
@@ -14,6 +14,7 @@ use goalmill_common::json::Json;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::random::Random;
 use goalmill_common::report::{Report, What};
+use goalmill_common::revision::{RevisionStrategy, Trigger};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::wire::Inbox;
 use goalmill_engine::{
@@ -63,6 +64,8 @@ pub(crate) struct Owned {
     broken: Option<PlanId>,
     turn: Turn,
     now_ms: u64,
+    /// Whether there are hooks to be told what is written.
+    is_heard: bool,
 }
 
 impl Owned {
@@ -85,7 +88,13 @@ impl Owned {
             broken: None,
             turn: Turn::default(),
             now_ms,
+            is_heard: false,
         }
+    }
+
+    /// Hands over what is written with [`After::Tell`], too.
+    pub(crate) fn tell_hooks(&mut self) {
+        self.is_heard = true;
     }
 
     /// Takes in the plans that were folded from their logs.
@@ -182,10 +191,14 @@ impl Owned {
                     self.turn.after.push(After::Reply(reply, verdict));
                 }
             }
-            Local::Command { plan, command } => {
+            Local::Command { plan, command, reply } => {
                 let Some(slot) = self.slots.get(&plan).copied() else { return };
-                if let Err(rejection) = self.handle(slot, None, *command) {
-                    tracing::debug!(plan.id = %plan, "an effect's answer came too late: {rejection}");
+                let verdict = self.handle(slot, None, *command);
+                if let Err(rejection) = &verdict {
+                    tracing::debug!(plan.id = %plan, "an effect's answer was not taken: {rejection}");
+                }
+                if let Some(reply) = reply {
+                    drop(reply.send(verdict));
                 }
             }
         }
@@ -263,13 +276,19 @@ impl Owned {
 
     /// Ends the turn once it is written (or had nothing to write); returns what is to be done.
     pub(crate) fn end_turn(&mut self) -> Vec<After> {
-        let turn = std::mem::take(&mut self.turn);
+        let mut turn = std::mem::take(&mut self.turn);
         for slot in turn.changed {
             let Some(held) = self.plans.get_mut(&slot) else { continue };
             held.written = held.state.seq();
             held.shown = Some(held.state.shown());
             if held.is_indexed_anew() {
                 held.indexed_ms = held.changed_ms();
+            }
+            held.unwritten.iter().for_each(|record| count(&record.event));
+            if self.is_heard
+                && let Some(plan) = held.state.id().cloned()
+            {
+                turn.after.push(After::Tell { plan, records: std::mem::take(&mut held.unwritten) });
             }
             held.unwritten.clear();
             if held.state.is_final() {
@@ -411,9 +430,14 @@ impl Owned {
                 Effect::Room => self.ready.unpark(slot, true),
                 Effect::Timer(timer, due) => self.timers.set(slot, timer, due),
                 Effect::Plan { revision } => {
-                    let Some(accepted) = self.plans[&slot].state.accepted() else { continue };
-                    let (plan, goal) = (accepted.plan_id.clone(), Box::new(accepted.goal.clone()));
-                    self.turn.after.push(After::Plan { plan, goal, revision });
+                    let state = &self.plans[&slot].state;
+                    let Some(accepted) = state.accepted() else { continue };
+                    let plan = accepted.plan_id.clone();
+                    self.turn.after.push(if revision == 0 {
+                        After::Plan { plan, goal: Box::new(accepted.goal.clone()) }
+                    } else {
+                        After::Revise { plan, state: Box::new(state.clone()), revision }
+                    });
                 }
                 // Whatever wrote the plan did so in another process, or before this one lost the shard.
                 Effect::Close => {
@@ -423,14 +447,13 @@ impl Owned {
                         tracing::debug!("the plan was closed already: {rejection}");
                     }
                 }
-                // Nothing is kept here: the step goes out.
                 Effect::LookUp { step, key } => {
-                    let command = Command::LookedUp { step, key, outputs: None };
-                    if let Err(rejection) = self.handle(slot, None, command) {
-                        tracing::debug!("a step cannot go out any more: {rejection}");
-                    }
+                    let Some(plan) = self.plans[&slot].state.id().cloned() else { continue };
+                    self.turn.after.push(After::LookUp { plan, step, key });
                 }
-                Effect::Keep { .. } => {}
+                Effect::Keep { key, outputs, ttl_ms } => {
+                    self.turn.after.push(After::Keep { key, outputs, ttl_ms });
+                }
                 Effect::Cancel(token) => self.errand(Errand::Cancel(token)),
                 Effect::StartSubPlan { plan_id, submit } => self.start_sub_plan(plan_id, submit),
                 Effect::CancelSubPlan { plan_id } => self.cancel_sub_plan(&plan_id),
@@ -549,6 +572,23 @@ impl Held {
             activity,
             index_ms: if indexed { time_ms } else { 0 },
         }
+    }
+}
+
+/// Counts what becomes of revisions.
+fn count(event: &Event) {
+    match event {
+        Event::Plan(PlanEvent::Revised(revised)) => {
+            let strategy = revised.strategy.map_or("unknown", RevisionStrategy::as_str);
+            let trigger = Trigger::parse(&revised.trigger).map_or("unknown", Trigger::as_str);
+            metrics::counter!("goalmill_replans_total", "trigger" => trigger, "strategy" => strategy).increment(1);
+        }
+        Event::Plan(PlanEvent::Failed(ended)) => {
+            if ended.failure.as_ref().is_some_and(|failure| failure.code == "MAX_REVISIONS_EXCEEDED") {
+                metrics::counter!("goalmill_replan_limit_hits_total").increment(1);
+            }
+        }
+        Event::Plan(_) | Event::Step { .. } => {}
     }
 }
 

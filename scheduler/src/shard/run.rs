@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::outlet::ToLoop;
 use super::owned::Owned;
 use super::turn::After;
 use super::{Local, Looked};
@@ -240,6 +241,10 @@ impl Loop {
         }
     }
 
+    fn to_loop(&self, plan: PlanId) -> ToLoop {
+        ToLoop { loop_: self.to_self.clone(), plan }
+    }
+
     fn act(&mut self) {
         let after = self.owned.end_turn();
         if after.is_empty() {
@@ -249,13 +254,34 @@ impl Loop {
         for item in after {
             match item {
                 After::Reply(reply, verdict) => drop(reply.send(verdict)),
-                After::Plan { plan, goal, revision } => {
-                    let (site, to_self) = (self.site.clone(), self.to_self.clone());
+                After::Plan { plan, goal } => {
+                    let (site, outlet) = (self.site.clone(), self.to_loop(plan));
                     self.site.tasks.spawn(async move {
-                        let command = Box::new(effects::plan(&site, *goal, revision).await);
-                        drop(to_self.send(Local::Command { plan, command }).await);
+                        if let Some(command) = effects::plan(&site, outlet.plan.as_str(), *goal, &outlet).await {
+                            outlet.tell(command).await;
+                        }
                     });
                 }
+                After::Revise { plan, state, revision } => {
+                    let (site, outlet) = (self.site.clone(), self.to_loop(plan));
+                    self.site.tasks.spawn(async move {
+                        if let Some(command) = effects::revise(&site, &state, revision).await {
+                            outlet.tell(command).await;
+                        }
+                    });
+                }
+                After::LookUp { plan, step, key } => {
+                    let (site, outlet) = (self.site.clone(), self.to_loop(plan));
+                    self.site.tasks.spawn(async move {
+                        let command = effects::look_up(&site, &outlet.plan, step, key).await;
+                        outlet.tell(command).await;
+                    });
+                }
+                After::Keep { key, outputs, ttl_ms } => {
+                    let site = self.site.clone();
+                    self.site.tasks.spawn(async move { effects::keep(&site, key, outputs, ttl_ms).await });
+                }
+                After::Tell { plan, records } => self.site.hooks.tell(plan.as_str(), &records),
                 After::Errand(errand) => errands.push(errand),
             }
         }

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use goalmill_broker::TaskWrite;
+use goalmill_common::event::Record;
 use goalmill_common::goal::Goal;
 use goalmill_common::id::{AgentType, EntryId, PlanId};
+use goalmill_common::json::Json;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::task::Task;
 use goalmill_common::wire;
+use goalmill_engine::{PlanState, StepIndex};
 use tokio::sync::oneshot;
 
 use super::{Slot, Verdict};
@@ -34,11 +37,32 @@ pub(crate) struct Turn {
 #[derive(Debug)]
 pub(crate) enum After {
     Reply(oneshot::Sender<Verdict>, Verdict),
-    /// Ask the planners; their answer comes back to the loop.
+    /// Ask the planners for a plan; their answer comes back to the loop.
     Plan {
         plan: PlanId,
         goal: Box<Goal>,
+    },
+    /// Ask them for a change of the plan as it stands.
+    Revise {
+        plan: PlanId,
+        state: Box<PlanState>,
         revision: u32,
+    },
+    /// See whether a step's result is kept; the answer comes back to the loop.
+    LookUp {
+        plan: PlanId,
+        step: StepIndex,
+        key: String,
+    },
+    Keep {
+        key: String,
+        outputs: Json,
+        ttl_ms: u64,
+    },
+    /// Tell the hooks what was written.
+    Tell {
+        plan: PlanId,
+        records: Vec<Record>,
     },
     Errand(Errand),
 }

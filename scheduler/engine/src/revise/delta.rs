@@ -121,6 +121,24 @@ impl Delta {
 /// Validates the plan that the changes make. What is over is shown as what it gave: neither its inputs nor what it
 /// depended on are looked at again.
 fn check(state: &PlanState, delta: &Delta, limits: &Limits) -> Result<(), Vec<Issue>> {
+    let (document, unrouted) = document(state, delta);
+    let issues = validate::plan(&document, limits).err().unwrap_or_default();
+    let issues: Vec<Issue> = issues.into_iter().chain(unrouted).collect();
+    if issues.is_empty() { Ok(()) } else { Err(issues) }
+}
+
+/// Holds the plan that the changes make against who is there and what is allowed; says what is odd about it.
+pub(super) fn hold_against(
+    state: &PlanState,
+    delta: &Delta,
+    limits: &Limits,
+    rules: &validate::Rules<'_>,
+) -> Result<Vec<Issue>, Vec<Issue>> {
+    validate::plan_by(&document(state, delta).0, limits, rules).map(|checked| checked.warnings)
+}
+
+/// The plan that the changes make, and the steps of it for which nobody has chosen an agent type.
+fn document(state: &PlanState, delta: &Delta) -> (Value, Vec<Issue>) {
     let mut steps = Map::new();
     let live: BTreeSet<&StepId> = (0..to_u32(state.steps.len()))
         .filter_map(|i| delta.spec(state, i))
@@ -155,9 +173,7 @@ fn check(state: &PlanState, delta: &Delta, limits: &Limits) -> Result<(), Vec<Is
     if !phases.is_empty() {
         document.insert("phases".into(), json!(phases));
     }
-    let issues = validate::plan(&Value::Object(document), limits).err().unwrap_or_default();
-    let issues: Vec<Issue> = issues.into_iter().chain(unrouted).collect();
-    if issues.is_empty() { Ok(()) } else { Err(issues) }
+    (Value::Object(document), unrouted)
 }
 
 fn written(spec: &Step) -> Value {

@@ -15,10 +15,13 @@ mod widen;
 use std::collections::BTreeSet;
 
 use goalmill_common::event::{PhaseAdded, QuestionAsked, RevisionProposed};
+use goalmill_common::limits::Limits;
 use goalmill_common::plan::{RevisionPolicy, Step};
-use goalmill_common::revision::{Answered, Refusal, RevisionRecord, RevisionStrategy};
+use goalmill_common::problem::Issue;
+use goalmill_common::revision::{Answered, Change, Refusal, RevisionRecord, RevisionStrategy};
 
 use crate::PlanState;
+use crate::validate::Rules;
 
 pub(crate) use change::into_plan;
 pub(crate) use delta::{Delta, resolve};
@@ -55,6 +58,18 @@ pub(crate) struct Staged {
     pub(crate) modified: Vec<(u32, Step)>,
     pub(crate) removed: Vec<u32>,
     pub(crate) phases: Vec<PhaseAdded>,
+}
+
+/// Says what is wrong with the changes, as the engine will when they are proposed, and whatever `rules` want besides:
+/// of agents, actions, inputs and policy. Returns what is odd about the plan that they make.
+pub fn consider(
+    state: &PlanState,
+    changes: &[Change],
+    limits: &Limits,
+    rules: &Rules<'_>,
+) -> Result<Vec<Issue>, Vec<Issue>> {
+    let delta = resolve(state, changes, limits)?;
+    delta::hold_against(state, &delta, limits, rules)
 }
 
 impl PlanState {

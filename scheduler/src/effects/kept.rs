@@ -1,0 +1,39 @@
+//! Results of steps that are kept for other steps with the same word.
+//!
+//! A result that cannot be had is none: the step goes out. So nothing here is tried again.
+
+use std::time::Duration;
+
+use goalmill_common::id::PlanId;
+use goalmill_common::json::Json;
+use goalmill_engine::{Command, StepIndex};
+
+use crate::site::Site;
+
+/// A step does not wait longer than this for a kept result.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Sees whether outputs are kept under `key`.
+pub(crate) async fn look_up(site: &Site, plan: &PlanId, step: StepIndex, key: String) -> Command {
+    let found = match tokio::time::timeout(WAIT_MAX, site.broker.recall(&key)).await {
+        Ok(Ok(found)) => found.and_then(|text| Json::from_text(text).ok()),
+        Ok(Err(error)) => {
+            tracing::debug!(plan.id = %plan, "kept results cannot be read: {error}");
+            None
+        }
+        Err(_) => None,
+    };
+    let outcome = if found.is_some() { "hit" } else { "miss" };
+    metrics::counter!("goalmill_step_cache_total", "outcome" => outcome).increment(1);
+    Command::LookedUp { step, key, outputs: found }
+}
+
+/// Keeps outputs under `key` for `ttl_ms`.
+pub(crate) async fn keep(site: &Site, key: String, outputs: Json, ttl_ms: u64) {
+    if outputs.text().len() > site.settings.limits.payload_bytes_max {
+        return;
+    }
+    if let Err(error) = site.broker.keep(&key, outputs.text(), ttl_ms).await {
+        tracing::debug!("a result could not be kept: {error}");
+    }
+}

@@ -1,0 +1,199 @@
+//! Asks the planners: for a plan, whole or while it is written, and for a change of one that runs.
+
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt;
+use goalmill_common::command::{Planned, Proposal};
+use goalmill_common::goal::Goal;
+use goalmill_common::id::StepId;
+use goalmill_common::plan::{Plan, Step};
+use goalmill_common::problem::{ErrorCode, Issue, Problem};
+use goalmill_common::revision::Change;
+use goalmill_engine::validate::{Catalogue, Rules, Weight};
+use goalmill_engine::{Command, PlanAnswer, PlanState, consider, situation};
+use tokio::time::Instant;
+
+use crate::hooks::{self, Ruling};
+use crate::planner::stage::Outcome;
+use crate::planner::{Outlet, PlanRequest, PlanningError, ReviseRequest, Written};
+use crate::site::Site;
+
+/// What planners said when one of them panicked.
+const PANICKED: &str = "a planner panicked: please report this bug";
+
+/// Asks the planners for a plan; their answer is a command like any other, and none when nobody waits for it.
+///
+/// - `outlet`: where steps go that may run while the rest is written.
+pub(crate) async fn plan(site: &Site, plan: &str, goal: Goal, outlet: &dyn Outlet) -> Option<Command> {
+    let begun = Instant::now();
+    let may_begin = site.settings.planner.stream && !site.hooks.may_veto(hooks::Point::OnPlanGenerated);
+    let request = request(site, goal, 0);
+    let asked = async {
+        if may_begin {
+            site.planners.stream(&request, outlet).await
+        } else {
+            site.planners.plan(&request).await.map(|planned| Written::Whole(Box::new(planned)))
+        }
+    };
+    let written = AssertUnwindSafe(asked).catch_unwind().await.unwrap_or_else(|_| Err(PlanningError::new(PANICKED)));
+    note_planning(written.as_ref().ok(), begun);
+    let answer = match written {
+        Ok(Written::Gone) => return None,
+        Ok(Written::Closed(closing)) => return Some(Command::ClosePlan(closing)),
+        Ok(Written::Whole(planned)) => match site.hooks.plan_generated(plan, &planned).await {
+            Ruling::Allowed => PlanAnswer::Plan(planned),
+            Ruling::Vetoed(reason) => PlanAnswer::Failed { reason, issues: Vec::new() },
+        },
+        Err(error) => PlanAnswer::Failed { reason: error.reason, issues: error.issues },
+    };
+    Some(Command::Planned { revision: 0, answer })
+}
+
+/// A valid, routed plan for a goal, or why there is none.
+pub(crate) async fn propose(site: &Site, goal: Goal, revision: u32) -> Result<Planned, Problem> {
+    let refused =
+        |error: PlanningError| Problem::new(ErrorCode::PlanningFailed, error.reason).with_errors(error.issues);
+    site.planners.plan(&request(site, goal, revision)).await.map_err(refused)
+}
+
+fn request(site: &Site, goal: Goal, revision: u32) -> PlanRequest {
+    PlanRequest {
+        goal,
+        agents: site.directory.agents().as_ref().clone(),
+        limits: site.settings.limits.clone(),
+        now_ms: site.clock.now_ms(),
+        revision,
+    }
+}
+
+fn note_planning(written: Option<&Written>, begun: Instant) {
+    let (planner, outcome) = match written {
+        Some(Written::Whole(planned)) => (planned.planner.clone(), Outcome::Ok),
+        Some(Written::Closed(closing)) => match closing.as_ref() {
+            goalmill_engine::Closing::Whole { .. } => ("streamed".into(), Outcome::Ok),
+            goalmill_engine::Closing::Broken { .. } => ("streamed".into(), Outcome::Invalid),
+        },
+        Some(Written::Gone) => return,
+        None => ("none".into(), Outcome::Error),
+    };
+    let labels = [("planner", planner), ("outcome", outcome.as_str().to_owned())];
+    metrics::histogram!("goalmill_planning_duration_seconds", &labels).record(begun.elapsed());
+}
+
+/// Asks the planners how to change a running plan; `state` is the plan as it stood when they were asked.
+pub(crate) async fn revise(site: &Site, state: &PlanState, revision: u32) -> Option<Command> {
+    let limits = &site.settings.limits;
+    let situation = situation(state, limits).filter(|situation| situation.revision == revision)?;
+    if let Ruling::Vetoed(reason) = site.hooks.revision_needed(&situation).await {
+        let answer = PlanAnswer::Failed { reason, issues: Vec::new() };
+        return Some(Command::Planned { revision, answer });
+    }
+    let agents = site.directory.agents();
+    let request = ReviseRequest {
+        situation,
+        agents: agents.as_ref().clone(),
+        limits: limits.clone(),
+        now_ms: site.clock.now_ms(),
+    };
+    let catalogue = Catalogue::of(&agents).with_workers(&site.directory.workers());
+    let rules = Rules {
+        unknown_agent: Weight::Warning,
+        in_order: false,
+        outputs: Weight::Warning,
+        policy: site.policy(),
+        ..Rules::planned(&catalogue)
+    };
+    let hold = |proposal: &mut Proposal| hold(site, state, &rules, proposal);
+    let asked = AssertUnwindSafe(site.planners.revise(request, &hold)).catch_unwind().await;
+    let answer = match asked.unwrap_or_else(|_| Err(PlanningError::new(PANICKED))) {
+        Ok(proposal) => PlanAnswer::Revision(Box::new(proposal)),
+        Err(error) => PlanAnswer::Failed { reason: error.reason, issues: error.issues },
+    };
+    Some(Command::Planned { revision, answer })
+}
+
+/// Routes the steps of a proposal and holds it against the agents that are there, and against policy.
+fn hold(site: &Site, state: &PlanState, rules: &Rules<'_>, proposal: &mut Proposal) -> Result<(), Vec<Issue>> {
+    route(site, state, proposal)?;
+    let odd = consider(state, &proposal.changes, &site.settings.limits, rules)?;
+    let wider = odd.into_iter().filter(|issue| issue.code == "APPROVAL_REQUIRED");
+    proposal.widens.extend(wider);
+    Ok(())
+}
+
+/// Lets the router choose for every step of the changes that names no agent type.
+fn route(site: &Site, state: &PlanState, proposal: &mut Proposal) -> Result<(), Vec<Issue>> {
+    let live = state.live_plan();
+    let mut steps = Vec::new();
+    for change in &proposal.changes {
+        gather(change, &live, &mut steps);
+    }
+    let mut plan = Plan { steps, ..Plan::default() };
+    let routes = site.directory.route(&mut plan)?;
+    if routes.is_empty() {
+        return Ok(());
+    }
+    let chosen = |id: &StepId| plan.steps.iter().find(|step| step.id == *id);
+    for change in &mut proposal.changes {
+        give(change, &chosen);
+    }
+    proposal.routes.extend(routes);
+    Ok(())
+}
+
+/// The steps of a change as they would be.
+fn gather(change: &Change, live: &Plan, steps: &mut Vec<Step>) {
+    let find = |id: &StepId| live.steps.iter().find(|step| step.id == *id);
+    match change {
+        Change::AddStep { step, .. } | Change::ModifyStep { step } => steps.push(Step::clone(step)),
+        Change::ReplaceStep { with, .. } => steps.extend(with.iter().cloned()),
+        Change::AddPhase { steps: added, .. } => steps.extend(added.iter().cloned()),
+        Change::RetryStep { step, agent_type: Some(agent_type), action, .. } if agent_type.is_auto() => {
+            steps.extend(find(step).map(|step| Step {
+                agent_type: agent_type.clone(),
+                action: action.clone().unwrap_or_else(|| step.action.clone()),
+                ..step.clone()
+            }));
+        }
+        Change::DecomposeStep { step, plan: Some(plan) } => {
+            steps.extend(find(step).map(|step| Step { plan: Some(plan.clone()), ..step.clone() }));
+        }
+        Change::RetryStep { .. }
+        | Change::DecomposeStep { plan: None, .. }
+        | Change::SetFields { .. }
+        | Change::RemoveStep { .. }
+        | Change::SkipStep { .. }
+        | Change::Order { .. }
+        | Change::SkipPhase { .. } => {}
+    }
+}
+
+fn give<'p>(change: &mut Change, chosen: &impl Fn(&StepId) -> Option<&'p Step>) {
+    let take = |step: &mut Step| {
+        if let Some(other) = chosen(&step.id) {
+            *step = other.clone();
+        }
+    };
+    match change {
+        Change::AddStep { step, .. } | Change::ModifyStep { step } => take(step),
+        Change::ReplaceStep { with, .. } => with.iter_mut().for_each(take),
+        Change::AddPhase { steps, .. } => steps.iter_mut().for_each(take),
+        Change::RetryStep { step, agent_type: Some(agent_type), .. } if agent_type.is_auto() => {
+            if let Some(other) = chosen(step) {
+                *agent_type = other.agent_type.clone();
+            }
+        }
+        Change::DecomposeStep { step, plan: Some(plan) } => {
+            if let Some(routed) = chosen(step).and_then(|other| other.plan.as_ref()) {
+                *plan = routed.clone();
+            }
+        }
+        Change::RetryStep { .. }
+        | Change::DecomposeStep { plan: None, .. }
+        | Change::SetFields { .. }
+        | Change::RemoveStep { .. }
+        | Change::SkipStep { .. }
+        | Change::Order { .. }
+        | Change::SkipPhase { .. } => {}
+    }
+}

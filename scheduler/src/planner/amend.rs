@@ -1,0 +1,110 @@
+//! Asks the planners, one after the other, how to change a running plan.
+
+use goalmill_common::command::Proposal;
+use goalmill_common::goal::Usage;
+use goalmill_common::json::Json;
+use goalmill_common::problem::Issue;
+use goalmill_common::revision::{Refusal, RevisionStrategy};
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+use super::pipeline::{self, Pipeline};
+use super::stage::{Outcome, Stage, Stages};
+use super::{Planner, PlanningError, ReviseRequest};
+
+/// How often one planner is asked: once more with what was wrong the first time.
+const TRIES: usize = 2;
+
+/// Says what is wrong with a proposal; routes its steps and notes what it widens.
+pub type Consider<'a> = &'a (dyn Fn(&mut Proposal) -> Result<(), Vec<Issue>> + Send + Sync);
+
+impl Pipeline {
+    /// The first proposal that holds. What was wrong with those before it is told to whoever is asked next, by
+    /// `situation.refused`; what they took is added up in the one that is taken.
+    pub async fn revise(&self, mut request: ReviseRequest, consider: Consider<'_>) -> Result<Proposal, PlanningError> {
+        let stages = Stages::default();
+        let mut tried = Vec::new();
+        let mut usage = Usage::default();
+        for planner in self.planners() {
+            for _ in 0..TRIES {
+                let proposal = match self.ask_revision(planner.as_ref(), &request, &stages).await {
+                    Ok(proposal) => proposal,
+                    Err(refusal) => {
+                        tried.push(refusal);
+                        break;
+                    }
+                };
+                usage.tokens = usage.tokens.saturating_add(proposal.usage.tokens);
+                usage.cost += proposal.usage.cost;
+                let begun = Instant::now();
+                let mut proposal = Proposal { usage, ..proposal };
+                match holds(&mut proposal, consider) {
+                    Ok(()) => {
+                        stages.note(planner.name(), Stage::Validate, Outcome::Ok, begun);
+                        proposal.planner = planner.name().into();
+                        proposal.provenance = Some(account(&proposal, &tried, &stages));
+                        return Ok(proposal);
+                    }
+                    Err(issues) => {
+                        stages.note(planner.name(), Stage::Validate, Outcome::Invalid, begun);
+                        let reason = format!("`{}` would not be valid", proposal.strategy);
+                        request.situation.refused.push(Refusal {
+                            strategy: proposal.strategy,
+                            reason: reason.clone(),
+                            issues: issues.clone(),
+                        });
+                        tried.push(pipeline::Refusal { planner: planner.name(), reason, issues });
+                    }
+                }
+            }
+        }
+        Err(pipeline::no_revision(tried))
+    }
+
+    async fn ask_revision(
+        &self,
+        planner: &dyn Planner,
+        request: &ReviseRequest,
+        stages: &Stages,
+    ) -> Result<Proposal, pipeline::Refusal> {
+        let begun = Instant::now();
+        let answer = match tokio::time::timeout(self.timeout(), planner.revise(request)).await {
+            Ok(answer) => {
+                answer.map_err(|e| pipeline::Refusal { planner: planner.name(), reason: e.reason, issues: e.issues })
+            }
+            Err(_) => Err(self.too_late(planner)),
+        };
+        stages.note(planner.name(), Stage::Ask, if answer.is_ok() { Outcome::Ok } else { Outcome::Error }, begun);
+        answer
+    }
+}
+
+/// Strategies without changes have nothing to be checked.
+fn holds(proposal: &mut Proposal, consider: Consider<'_>) -> Result<(), Vec<Issue>> {
+    match proposal.strategy {
+        RevisionStrategy::Abort | RevisionStrategy::AskUser => Ok(()),
+        RevisionStrategy::RetryWithAgent
+        | RevisionStrategy::Decompose
+        | RevisionStrategy::Workaround
+        | RevisionStrategy::Adjust
+        | RevisionStrategy::ReplanRemaining
+        | RevisionStrategy::InsertRecovery
+        | RevisionStrategy::SkipAndContinue
+        | RevisionStrategy::Edit => consider(proposal),
+    }
+}
+
+fn account(proposal: &Proposal, tried: &[pipeline::Refusal], stages: &Stages) -> Json {
+    let mut account = match proposal.provenance.as_ref().map(Json::value) {
+        Some(Value::Object(fields)) => fields,
+        Some(other) => Map::from_iter([("account".to_owned(), other)]),
+        None => Map::new(),
+    };
+    account.insert("planner".into(), proposal.planner.clone().into());
+    account.insert("stages".into(), stages.account());
+    if !tried.is_empty() {
+        let tried = tried.iter().map(|r| json!({"planner": r.planner, "reason": r.reason, "issues": r.issues}));
+        account.insert("tried".into(), tried.collect());
+    }
+    Json::of(&account)
+}

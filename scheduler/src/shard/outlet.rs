@@ -1,0 +1,56 @@
+//! Where a plan goes that begins while it is written: to the loop of its shard.
+
+use async_trait::async_trait;
+use goalmill_common::command::Planned;
+use goalmill_common::id::PlanId;
+use goalmill_common::plan::Step;
+use goalmill_engine::{Command, PlanAnswer, Rejection};
+use tokio::sync::{mpsc, oneshot};
+
+use super::Local;
+use crate::planner::{Outlet, Stopped};
+
+/// The way from an effect to the loop that began it.
+pub(super) struct ToLoop {
+    pub(super) loop_: mpsc::Sender<Local>,
+    pub(super) plan: PlanId,
+}
+
+impl ToLoop {
+    /// Gives the loop a command; a loop that is gone needs none.
+    pub(super) async fn tell(&self, command: Command) {
+        drop(self.loop_.send(Local::command(self.plan.clone(), command)).await);
+    }
+
+    async fn ask(&self, command: Command) -> Result<(), Stopped> {
+        let (reply, verdict) = oneshot::channel();
+        let (plan, command) = (self.plan.clone(), Box::new(command));
+        let local = Local::Command { plan, command, reply: Some(reply) };
+        self.loop_.send(local).await.map_err(|_| Stopped::Gone)?;
+        match verdict.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(Rejection::Invalid { reason, issues })) => Err(Stopped::Refused { reason, issues }),
+            Ok(Err(
+                Rejection::Exists
+                | Rejection::Final { .. }
+                | Rejection::UnknownStep { .. }
+                | Rejection::StaleAttempt { .. }
+                | Rejection::StaleRevision { .. }
+                | Rejection::NotAllowed { .. }
+                | Rejection::NotDue,
+            ))
+            | Err(_) => Err(Stopped::Gone),
+        }
+    }
+}
+
+#[async_trait]
+impl Outlet for ToLoop {
+    async fn begin(&self, planned: Planned) -> Result<(), Stopped> {
+        self.ask(Command::Planned { revision: 0, answer: PlanAnswer::Open(Box::new(planned)) }).await
+    }
+
+    async fn add(&self, steps: Vec<Step>) -> Result<(), Stopped> {
+        self.ask(Command::AddSteps { steps }).await
+    }
+}
