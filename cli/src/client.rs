@@ -55,6 +55,12 @@ impl EventPage {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidates {
     pub candidates: Vec<RouteCandidate>,
+    /// How likely it is that anybody fits, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
+    /// Whether the router would rather choose nobody.
+    #[serde(default)]
+    pub abstains: bool,
 }
 
 /// Which plans to list.

@@ -235,6 +235,9 @@ pub struct Route {
     pub agent_type: AgentType,
     /// Best first.
     pub candidates: Vec<RouteCandidate>,
+    /// How likely it is that anybody fits, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -247,6 +250,12 @@ pub struct RouteCandidate {
     /// US dollars a step.
     pub cost: f64,
     pub score: f64,
+    /// Believed duration of a step, in milliseconds; none if neither declared nor measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<u64>,
+    /// What the similarity is made of, 0 to 1 each: `words`, `letters`, `meaning`, …
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub factors: std::collections::BTreeMap<String, f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

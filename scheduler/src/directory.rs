@@ -114,7 +114,9 @@ impl Directory {
     pub(crate) async fn keep_fresh(&self, stop: &CancellationToken) {
         let mut silent = false;
         while !stop.is_cancelled() {
-            match self.refresh().await {
+            let refreshed = self.refresh().await;
+            self.router.prepare(&[]).await;
+            match refreshed {
                 Ok(()) => silent = false,
                 Err(error) if !silent => {
                     tracing::warn!("agents and workers cannot be read: {error}");

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use goalmill_common::plan::{Join, Plan};
+use goalmill_common::plan::{Join, Plan, Step};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// What a log must say besides obeying the rules.
@@ -24,6 +25,11 @@ struct Seen {
     satisfies: bool,
 }
 
+fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
+    // By way of text: payloads are carried as the text they are.
+    serde_json::from_str(&value.to_string()).ok()
+}
+
 /// Lists every violation in `events`, the lines of a plan's log in order.
 ///
 /// - sequence numbers are 1, 2, 3, … and times do not go back
@@ -32,7 +38,10 @@ struct Seen {
 /// - no more steps are in flight than the plan allows
 /// - nothing follows the plan's end, and nothing goes out after it was cancelled
 pub fn audit(plan: &Plan, events: &[Value], expect: Expect) -> Vec<String> {
-    let mut auditor = Auditor { plan, steps: BTreeMap::new(), in_flight: 0, ended: None, found: Vec::new() };
+    let created = events.iter().find(|event| event["type"] == "plan_created");
+    let begun = created.and_then(|event| read(&event["data"]["plan"]));
+    let plan = begun.unwrap_or_else(|| plan.clone());
+    let mut auditor = Auditor { plan, ..Auditor::default() };
     let mut time = String::new();
     for (i, event) in events.iter().enumerate() {
         let seq = event["seq"].as_u64().unwrap_or(0);
@@ -52,15 +61,19 @@ pub fn audit(plan: &Plan, events: &[Value], expect: Expect) -> Vec<String> {
     auditor.found
 }
 
-struct Auditor<'a> {
-    plan: &'a Plan,
+#[derive(Default)]
+struct Auditor {
+    /// As revisions have left it.
+    plan: Plan,
+    /// Steps that a revision brings or changes; they count from the event that takes them.
+    staged: Vec<Step>,
     steps: BTreeMap<String, Seen>,
     in_flight: u32,
     ended: Option<String>,
     found: Vec<String>,
 }
 
-impl Auditor<'_> {
+impl Auditor {
     fn report(&mut self, seq: u64, what: String) {
         self.found.push(format!("event {seq}: {what}"));
     }
@@ -75,8 +88,15 @@ impl Auditor<'_> {
             if matches!(kind, "plan_completed" | "plan_failed" | "plan_cancelled" | "plan_rejected") {
                 self.ended = Some(event["data"]["status"].as_str().unwrap_or(kind).to_owned());
             }
+            if matches!(kind, "plan_revised" | "plan_extended") {
+                self.revised(seq, &event["data"]);
+            }
             return;
         };
+        if matches!(kind, "step_added" | "step_modified" | "step_removed") {
+            self.staged.extend(read::<Step>(&event["data"]["step"]));
+            return;
+        }
         let attempt = event["attempt"].as_u64().unwrap_or(0);
         if let Some(end) = self.steps.get(&step).and_then(|seen| seen.ended.clone()) {
             self.report(seq, format!("`{kind}` for step `{step}`, which had ended ({end})"));
@@ -95,7 +115,7 @@ impl Auditor<'_> {
                 let satisfies = event["data"]["cause"] != "dependency_failed";
                 self.ends(seq, &step, 0, kind, satisfies);
             }
-            "step_retrying" | "step_released" => {
+            "step_retrying" | "step_released" | "step_recalled" | "step_decomposed" => {
                 let seen = self.steps.entry(step.clone()).or_default();
                 let wrong = seen.attempt != attempt;
                 if std::mem::take(&mut seen.in_flight) {
@@ -106,6 +126,32 @@ impl Auditor<'_> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Takes a revision's changes: what it takes away is over, what it restarts is not; what is completed stays.
+    fn revised(&mut self, seq: u64, data: &Value) {
+        for step in std::mem::take(&mut self.staged) {
+            match self.plan.steps.iter_mut().find(|own| own.id == step.id) {
+                Some(own) => *own = step,
+                None => self.plan.steps.push(step),
+            }
+        }
+        let names = |list: &str| -> Vec<String> {
+            let all = data[list].as_array().into_iter().flatten();
+            all.filter_map(|name| name.as_str().map(String::from)).collect()
+        };
+        let ends = [("removed", Some((false, "plan_revised"))), ("skipped", Some((true, "plan_revised")))];
+        for (list, end) in ends.into_iter().chain([("restarted", None)]) {
+            for step in names(list) {
+                let seen = self.steps.entry(step.clone()).or_default();
+                let wrong = seen.in_flight || seen.ended.as_deref() == Some("step_completed");
+                seen.ended = end.map(|(_, kind)| kind.to_owned());
+                seen.satisfies = end.is_some_and(|(satisfies, _)| satisfies);
+                if wrong {
+                    self.report(seq, format!("`{step}` is {list} while it is in flight, or completed"));
+                }
+            }
         }
     }
 
@@ -164,7 +210,7 @@ impl Auditor<'_> {
         if self.ended.as_deref() != Some("completed") {
             self.found.push(format!("the plan has not completed: {:?}", self.ended));
         }
-        for step in &self.plan.steps {
+        for step in &self.plan.steps.clone() {
             let end = self.steps.get(step.id.as_str()).and_then(|seen| seen.ended.as_deref());
             if end != Some("step_completed") {
                 self.found.push(format!("step `{}` has not completed: {end:?}", step.id));
@@ -176,7 +222,6 @@ impl Auditor<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use goalmill_common::plan::Step;
     use serde_json::json;
 
     fn plan() -> Plan {

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::{Context, checked_id, input};
 use crate::args::{AgentCommand, Language};
+use crate::client::Candidates;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Paint, Table, Tone, yaml};
 use crate::watch::short;
@@ -42,7 +43,7 @@ pub async fn run(context: &Context, command: AgentCommand) -> Outcome {
         AgentCommand::Route { text } => {
             let answer = client.route(&text).await?;
             let name = |candidate: &RouteCandidate| candidate.agent_type.to_string();
-            screen.list(&answer, &answer.candidates, name, |paint| candidates(&answer.candidates, paint))?;
+            screen.list(&answer, &answer.candidates, name, |paint| candidates(&answer, paint))?;
         }
     }
     Ok(Exit::Done)
@@ -84,17 +85,30 @@ fn list(page: &Page<Agent>, paint: Paint) -> String {
     table.render(paint, "no agent types; start a worker: goalmill worker --demo")
 }
 
-fn candidates(candidates: &[RouteCandidate], paint: Paint) -> String {
-    let mut table = Table::new(&["AGENT", "SIMILARITY", "SUCCESS", "COST", "SCORE", ""]).right(&[1, 2, 3, 4]);
-    for (place, candidate) in candidates.iter().enumerate() {
+/// Candidates shown with their factors.
+const SHOWN: usize = 20;
+
+fn candidates(answer: &Candidates, paint: Paint) -> String {
+    let mut table =
+        Table::new(&["AGENT", "SIMILARITY", "SUCCESS", "COST", "SCORE", "", "FACTORS"]).right(&[1, 2, 3, 4]);
+    for (place, candidate) in answer.candidates.iter().take(SHOWN).enumerate() {
+        let factors: Vec<String> = candidate.factors.iter().map(|(name, value)| format!("{name} {value:.2}")).collect();
         table.row([
             candidate.agent_type.to_string(),
             format!("{:.2}", candidate.similarity),
             format!("{:.2}", candidate.success_rate),
             format!("{:.3}", candidate.cost),
             format!("{:.2}", candidate.score),
-            if place == 0 { paint.tone(Tone::Good, "←") } else { String::new() },
+            if place == 0 && !answer.abstains { paint.tone(Tone::Good, "←") } else { String::new() },
+            factors.join(" "),
         ]);
     }
-    table.render(paint, "no agent type fits; list them: goalmill agent list")
+    let shown = table.render(paint, "no agent type fits; list them: goalmill agent list");
+    match answer.confidence {
+        Some(confidence) if !answer.candidates.is_empty() => {
+            let verdict = if answer.abstains { "too little: `auto` would choose nobody" } else { "enough to choose" };
+            format!("{shown}somebody fits with probability {confidence:.2}, {verdict}\n")
+        }
+        _ => shown,
+    }
 }

@@ -9,6 +9,6 @@ pub use hook::{HookDefault, HookPoint, HookSettings};
 pub use load::{Loaded, Origin, Override, SettingsError, environment, hide_password, load};
 pub use model::{Dialect, ModelSettings, ModelTag};
 pub use settings::{
-    ApiSettings, MetricsSettings, PlannerSettings, PolicySettings, RedisSettings, RouterSettings, SchedulerSettings,
-    Settings, WorkerSettings,
+    ApiSettings, Gate, MetricsSettings, PlannerSettings, PolicySettings, RedisSettings, RouterSettings,
+    SchedulerSettings, Settings, WorkerSettings,
 };

@@ -209,17 +209,98 @@ impl Default for PlannerSettings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RouterSettings {
-    /// Below this similarity (0 to 1) the router abstains.
+    /// Below this probability (0 to 1) that anybody fits, the router abstains.
     pub threshold: f64,
-    /// Candidates within this share of the best similarity are near-equals.
-    pub gate: f64,
+    /// Candidates within this share of the best similarity (0 to 1) are near-equals, among which success and cost
+    /// choose; `off` lets them choose among all.
+    pub gate: Gate,
     /// The registry is read again at least this often.
     pub refresh_ms: u64,
+    /// A static model of words: a `safetensors` file, or a folder with a `model.safetensors`; empty for none.
+    pub local_model: String,
+    /// Its `tokenizer.json`; empty for the one beside it.
+    pub local_tokenizer: String,
+    /// Address of an OpenAI-compatible endpoint, up to `/v1`, that embeds texts; empty for none.
+    pub embed_url: String,
+    /// The model that is asked of that endpoint.
+    pub embed_model: String,
+    /// The environment variable that holds the endpoint's key; empty for no key.
+    pub embed_key_env: String,
+    /// Milliseconds one request to the endpoint may take; then the others decide without it.
+    pub embed_timeout_ms: u64,
+    /// Milliseconds for which the vector of a step is kept.
+    pub cache_ms: u64,
+    /// Vectors of steps that are kept at most.
+    pub cache_entries_max: usize,
+    /// Learns from the outcomes of steps who fits.
+    pub learn: bool,
+    /// Outcomes that are kept for each agent type to learn from.
+    pub learn_examples_max: usize,
+    /// Milliseconds after which a measured outcome counts by half.
+    pub half_life_ms: u64,
 }
 
 impl Default for RouterSettings {
     fn default() -> Self {
-        Self { threshold: 0.05, gate: 0.1, refresh_ms: 300_000 }
+        Self {
+            threshold: 0.15,
+            gate: Gate::Share(0.02),
+            refresh_ms: 300_000,
+            local_model: String::new(),
+            local_tokenizer: String::new(),
+            embed_url: String::new(),
+            embed_model: "text-embedding-3-small".into(),
+            embed_key_env: "OPENAI_API_KEY".into(),
+            embed_timeout_ms: 2_000,
+            cache_ms: 3_600_000,
+            cache_entries_max: 10_000,
+            learn: false,
+            learn_examples_max: 100,
+            half_life_ms: 3_600_000,
+        }
+    }
+}
+
+/// How near to the best a candidate must be to be chosen for its success and cost.
+#[derive(Clone, Copy, Debug, PartialEq, schemars::JsonSchema)]
+#[schemars(with = "GateForm")]
+pub enum Gate {
+    /// Success and cost are held against the similarity of every candidate.
+    Off,
+    /// Within this share of the best similarity, 0 to 1.
+    Share(f64),
+}
+
+/// How a gate is written.
+#[derive(Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(untagged)]
+enum GateForm {
+    Share(f64),
+    Word(String),
+    // YAML reads a bare `off` as this.
+    Switch(bool),
+}
+
+impl Serialize for Gate {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Off => serializer.serialize_str("off"),
+            Self::Share(share) => serializer.serialize_f64(*share),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Gate {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wrong = || serde::de::Error::custom("a gate is `off` or a share, 0 to 1");
+        let share = match GateForm::deserialize(deserializer).map_err(|_| wrong())? {
+            GateForm::Switch(false) => return Ok(Self::Off),
+            GateForm::Word(word) if word == "off" => return Ok(Self::Off),
+            GateForm::Word(word) => word.parse().map_err(|_| wrong())?,
+            GateForm::Share(share) => share,
+            GateForm::Switch(true) => return Err(wrong()),
+        };
+        if (0.0..=1.0).contains(&share) { Ok(Self::Share(share)) } else { Err(wrong()) }
     }
 }
 

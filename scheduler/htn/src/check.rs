@@ -286,3 +286,6 @@ fn value<'a>(term: &'a Term, binding: &Binding<'a>) -> &'a str {
 fn fact<'a>(atom: &'a Atom, binding: &Binding<'a>) -> Fact<'a> {
     (&atom.predicate, atom.terms.iter().map(|t| value(t, binding)).collect())
 }
+
+#[cfg(test)]
+mod tests;

@@ -142,12 +142,11 @@ fn reduce(before: &mut [Vec<usize>]) {
     let words = before.len().div_ceil(64);
     // For each action all that comes before it, as bits.
     let mut above = vec![0u64; before.len() * words];
-    for n in 0..before.len() {
-        let direct = std::mem::take(&mut before[n]);
+    for (n, direct) in before.iter_mut().enumerate() {
         let (earlier, mine) = above.split_at_mut(n * words);
         let mine = &mut mine[..words];
         let mut kept = Vec::new();
-        for other in direct.into_iter().rev() {
+        for other in direct.iter().copied().rev() {
             if mine[other / 64] & (1 << (other % 64)) == 0 {
                 kept.push(other);
                 mine[other / 64] |= 1 << (other % 64);
@@ -157,7 +156,7 @@ fn reduce(before: &mut [Vec<usize>]) {
             }
         }
         kept.reverse();
-        before[n] = kept;
+        *direct = kept;
     }
 }
 

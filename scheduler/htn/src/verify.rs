@@ -107,16 +107,20 @@ impl Verifier {
         let mut resolved = Vec::with_capacity(plan.len());
         for (n, line) in plan.iter().enumerate() {
             match self.resolve(line) {
-                Ok(step) => resolved.push(step),
-                Err(fault) => return Verdict::Failed { step: n + 1, action: line.join(" "), fault },
+                Err(fault) if !self.is_met_later(line, &fault) => return failed(n, line, fault),
+                step => resolved.push(step),
             }
         }
         let mut state = self.init.clone();
         let mut scratch = Scratch::new();
-        for (n, (action, mut binding)) in resolved.into_iter().enumerate() {
+        for (n, step) in resolved.into_iter().enumerate() {
+            let (action, mut binding) = match step {
+                Ok(step) => step,
+                Err(fault) => return failed(n, &plan[n], fault),
+            };
             if !action.condition.holds(&state, &self.compiled.sorts, &mut binding, &mut scratch) {
                 let unmet = self.unmet(&action.condition, &state, &mut binding);
-                return Verdict::Failed { step: n + 1, action: plan[n].join(" "), fault: Fault::Unmet { unmet } };
+                return failed(n, &plan[n], Fault::Unmet { unmet });
             }
             state.apply(&self.compiled.sorts, action, &mut binding, &mut scratch);
         }
@@ -152,6 +156,19 @@ impl Verifier {
         Ok((action, binding))
     }
 
+    /// Without types an unknown object is only one of which nothing holds: the action fails when its turn comes.
+    fn is_met_later(&self, line: &[String], fault: &Fault) -> bool {
+        let Fault::UnknownObject { .. } = fault else { return false };
+        let task =
+            line.first().and_then(|name| find(&self.actions, name)).map(|t| &self.compiled.tasks[t as usize].kind);
+        match task {
+            Some(Kind::Primitive(action)) => {
+                action.sorts.iter().all(|s| self.compiled.sorts[*s as usize].has.iter().all(|has| *has))
+            }
+            _ => false,
+        }
+    }
+
     /// The conjuncts that do not hold, in words.
     fn unmet(&self, condition: &Condition, state: &State, binding: &mut [Object]) -> Vec<String> {
         let mut conjuncts = Vec::new();
@@ -182,6 +199,10 @@ impl Verifier {
         let words: Vec<&str> = std::iter::once(self.predicates[key[0] as usize].as_str()).chain(arguments).collect();
         format!("({})", words.join(" "))
     }
+}
+
+fn failed(n: usize, line: &[String], fault: Fault) -> Verdict {
+    Verdict::Failed { step: n + 1, action: line.join(" "), fault }
 }
 
 fn find(words: &Words, word: &str) -> Option<u32> {

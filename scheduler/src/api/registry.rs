@@ -20,6 +20,7 @@ use serde_json::Value;
 use super::Api;
 use super::answer::{self, Refusal};
 use super::plans::unknown_verb;
+use crate::router::Ranking;
 
 type Answer<T> = Result<Json<T>, Refusal>;
 
@@ -54,12 +55,18 @@ pub(crate) struct RouteRequest {
 #[derive(Serialize)]
 pub(crate) struct RouteAnswer {
     candidates: Vec<RouteCandidate>,
+    /// How likely it is that anybody fits, 0 to 1.
+    confidence: f64,
+    /// Whether the router would rather choose nobody.
+    abstains: bool,
 }
 
 pub(crate) async fn route(State(api): State<Api>, body: Result<Bytes, BytesRejection>) -> Answer<RouteAnswer> {
     let request: RouteRequest = answer::small_json(&answer::body(body)?)?;
-    let candidates = api.site.directory.router().route(&request.text);
-    Ok(Json(RouteAnswer { candidates }))
+    let router = api.site.directory.router();
+    router.prepare(std::slice::from_ref(&request.text)).await;
+    let Ranking { candidates, confidence } = router.rank(&request.text, "", usize::MAX);
+    Ok(Json(RouteAnswer { abstains: candidates.is_empty() || router.abstains(confidence), candidates, confidence }))
 }
 
 pub(crate) async fn workers(State(api): State<Api>) -> Answer<Page<WorkerBeat>> {

@@ -1,39 +1,85 @@
 //! Who gets steps with agent type `auto`.
 //!
-//! Similarity gates, then success rate and price choose among the near-equals inside the gate: applied to all
-//! candidates, that formula changes right decisions into wrong ones.
+//! Several embedders say how well a step and each agent fit together, and outcomes say who did steps like it; from that
+//! comes the probability that anybody fits. Similarity gates, then success and price choose among the near-equals.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use goalmill_common::agent::Agent;
+use goalmill_common::clock::Clock;
 use goalmill_common::config::RouterSettings;
 use goalmill_common::event::RouteCandidate;
 use goalmill_common::id::AgentType;
+use goalmill_common::random::Random;
 
 mod bm25;
-mod lexical;
+mod cache;
+mod confidence;
+mod describe;
+mod index;
+mod late;
+mod learn;
 mod ngram;
 mod plan;
+mod rank;
+mod rates;
+mod remote;
+mod statics;
+mod table;
+mod tokens;
+mod words;
 
-pub use plan::route_plan;
+pub use plan::{route_plan, texts};
+pub use rank::score;
+pub use table::{Table, TableError};
 
-use lexical::Lexical;
+use cache::Cache;
+use describe::Description;
+use index::{Index, Likeness, Query, remote_vector};
+use learn::Learner;
+use rates::Rates;
+use remote::Endpoint;
 
 /// Candidates that an answer names at most.
 pub const CANDIDATES_MAX: usize = 5;
+/// After the embedding endpoint has failed, it is left alone for so long.
+const ENDPOINT_REST_MS: u64 = 30_000;
+/// Steps that wait for their vector at most.
+const MISSED_MAX: usize = 256;
 
-/// Chooses agent types by what they say about themselves.
+/// Chooses agent types by what they say about themselves, and by how they did.
 #[derive(Debug)]
 pub struct Router {
     settings: RouterSettings,
+    clock: Clock,
+    table: Option<Arc<Table>>,
     known: RwLock<Arc<Known>>,
+    rates: RwLock<Rates>,
+    learner: Option<RwLock<Learner>>,
+    endpoint: Option<Endpoint>,
+    remote: Mutex<RemoteState>,
 }
 
 /// The registered agents, and the index over their words.
 #[derive(Debug, Default)]
 struct Known {
     agents: Vec<Agent>,
-    index: Lexical,
+    index: Index,
+    /// Places of the agents by the names of their actions.
+    actions: HashMap<String, Vec<usize>>,
+}
+
+/// What came from the embedding endpoint.
+#[derive(Debug)]
+struct RemoteState {
+    steps: Cache<Arc<Vec<i16>>>,
+    /// The registered agents' vectors by their words.
+    agents: HashMap<String, Vec<i16>>,
+    /// Steps that were routed without their vector; it is fetched for the next of their kind.
+    missed: Vec<String>,
+    asked_again_ms: u64,
 }
 
 /// Who was chosen, and among whom.
@@ -42,111 +88,285 @@ pub struct Choice {
     pub agent_type: AgentType,
     /// Best first, at most [`CANDIDATES_MAX`].
     pub candidates: Vec<RouteCandidate>,
+    /// How likely it is that anybody fits, 0 to 1.
+    pub confidence: f64,
 }
 
-/// Nobody is similar enough.
+/// Nobody is likely enough to fit.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("no agent type fits")]
 pub struct Unroutable {
     /// The nearest, best first, at most [`CANDIDATES_MAX`]; none when nobody is registered.
     pub candidates: Vec<RouteCandidate>,
+    /// How likely it is that anybody fits, 0 to 1.
+    pub confidence: f64,
+}
+
+/// Every agent that has something in common with a step, best first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ranking {
+    pub candidates: Vec<RouteCandidate>,
+    /// How likely it is that anybody fits, 0 to 1.
+    pub confidence: f64,
 }
 
 impl Router {
+    /// Sets up a router; a static model that the settings name but that cannot be used is told in the log, and the
+    /// router goes on without it.
     pub fn new(settings: RouterSettings) -> Self {
-        Self { settings, known: RwLock::default() }
+        let table = open_table(&settings)
+            .inspect_err(|error| tracing::warn!("the router goes by words alone: {error}"))
+            .unwrap_or_default();
+        Self::with(settings, table, Clock::system(), Random::system())
+    }
+
+    /// Sets up a router with a static model, a clock and chance of one's own.
+    pub fn with(settings: RouterSettings, table: Option<Arc<Table>>, clock: Clock, random: Random) -> Self {
+        let learner = settings.learn.then(|| Learner::new(table.clone(), settings.learn_examples_max, random));
+        Self {
+            known: RwLock::default(),
+            rates: RwLock::new(Rates::new(settings.half_life_ms)),
+            learner: learner.map(RwLock::new),
+            endpoint: Endpoint::from_settings(&settings),
+            remote: Mutex::new(RemoteState {
+                steps: Cache::new(settings.cache_ms, settings.cache_entries_max),
+                agents: HashMap::new(),
+                missed: Vec::new(),
+                asked_again_ms: 0,
+            }),
+            settings,
+            clock,
+            table,
+        }
     }
 
     /// Takes over the registry: builds the index once, and then answers from it.
     pub fn update(&self, agents: Vec<Agent>) {
-        let texts: Vec<String> = agents.iter().map(lexical::describe).collect();
-        let known = Arc::new(Known { index: Lexical::new(&texts), agents });
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
+        let mut actions: HashMap<String, Vec<usize>> = HashMap::new();
+        for (at, agent) in agents.iter().enumerate() {
+            for action in &agent.actions {
+                let places = actions.entry(action.name.clone()).or_default();
+                if places.last() != Some(&at) {
+                    places.push(at);
+                }
+            }
+        }
+        write(&self.rates).keep(&agents);
+        let known = Known { index: Index::new(&agents, self.table.as_ref()), agents, actions };
+        *write(&self.known) = Arc::new(known);
+    }
+
+    /// Fetches what the embedding endpoint has to say about the agents, about these steps, and about those that were
+    /// routed without it, so that [`Router::choose`] finds it.
+    ///
+    /// Does nothing without an endpoint; when it fails, the others decide without it.
+    pub async fn prepare(&self, texts: &[String]) {
+        let Some(endpoint) = &self.endpoint else { return };
+        let now = self.clock.now_ms();
+        if self.remote().asked_again_ms > now {
+            return;
+        }
+        let mut wanted = std::mem::take(&mut self.remote().missed);
+        wanted.extend_from_slice(texts);
+        if let Err(error) = self.fetch(endpoint, &wanted, now).await {
+            tracing::warn!("the router goes on without remote vectors: {error}");
+            self.remote().asked_again_ms = now + ENDPOINT_REST_MS;
+        }
     }
 
     /// Every agent that has something in common with `text`, best first.
     pub fn route(&self, text: &str) -> Vec<RouteCandidate> {
-        let known = self.known();
-        self.rank(&known, known.index.similarities(text))
+        self.rank(text, "", usize::MAX).candidates
     }
 
-    /// The best agent for `text`; nobody if the nearest is below `router.threshold`.
+    /// The best agent for `text`; nobody if that anybody fits is less likely than `router.threshold`.
     pub fn choose(&self, text: &str) -> Result<Choice, Unroutable> {
-        self.decide(self.route(text))
+        self.choose_for(text, "")
     }
 
     /// As [`Router::choose`]; agents that have an action of this very name come before all others.
     pub fn choose_for(&self, text: &str, action: &str) -> Result<Choice, Unroutable> {
-        let known = self.known();
-        let can = |at: usize| !action.is_empty() && known.agents[at].actions.iter().any(|a| a.name == action);
-        let mut similarities = known.index.similarities(text);
-        if !(0..known.agents.len()).any(can) {
-            return self.decide(self.rank(&known, similarities));
+        let Ranking { mut candidates, confidence } = self.rank(text, action, CANDIDATES_MAX);
+        candidates.truncate(CANDIDATES_MAX);
+        match candidates.first() {
+            Some(best) if !self.abstains(confidence) => {
+                Ok(Choice { agent_type: best.agent_type.clone(), candidates, confidence })
+            }
+            _ => Err(Unroutable { candidates, confidence }),
         }
-        // The name counts for half; among several that have it, their words decide.
-        let mut lexical = vec![0.0; known.agents.len()];
-        for (at, similarity) in similarities.drain(..) {
-            lexical[at] = similarity;
-        }
-        let able: Vec<usize> = (0..known.agents.len()).filter(|at| can(*at)).collect();
-        let named = able.into_iter().map(|at| (at, 0.5 + lexical[at] / 2.0)).collect();
-        self.decide(self.rank(&known, named))
+    }
+
+    /// Whether a confidence is too low to choose anybody.
+    pub fn abstains(&self, confidence: f64) -> bool {
+        confidence < self.settings.threshold
+    }
+
+    /// The candidates with their factors, and the confidence; only agents with an action named `action` if there are
+    /// any.
+    ///
+    /// - `most`: how many candidates are asked for; those inside the gate come on top of that.
+    pub fn rank(&self, text: &str, action: &str, most: usize) -> Ranking {
+        let known = read(&self.known).clone();
+        let likeness = self.likeness(&known, text);
+        let before = confidence::log_odds(&likeness);
+        let advice = self.learner.as_ref().and_then(|learner| read(learner).advise(text, &known.agents, before));
+        let named = if action.is_empty() { None } else { known.actions.get(action) };
+        let fits = |at: usize| {
+            let total = f64::from(likeness.total[at]);
+            let fit = advice
+                .as_ref()
+                .map_or(total, |advice| (total + f64::from(advice.bonus[at])) / (1.0 + f64::from(advice.bonus_max)));
+            // The name counts for half; among several that have it, their words decide.
+            if named.is_some() { 0.5 + fit / 2.0 } else { fit }
+        };
+        let places: Vec<usize> = match named {
+            Some(places) => places.clone(),
+            None => (0..known.agents.len()).filter(|at| fits(*at) > 0.0).collect(),
+        };
+        let mut ranked: Vec<(usize, f64)> = places.into_iter().map(|at| (at, fits(at).min(1.0))).collect();
+        let odds = advice.as_ref().map_or(before, |advice| advice.somebody(before));
+        let confidence = match (named, ranked.is_empty()) {
+            (Some(_), _) => 1.0,
+            (None, true) => 0.0,
+            (None, false) => confidence::probability(odds),
+        };
+        rank::shorten(&mut ranked, self.settings.gate, most);
+        let learned = advice.map(|advice| (advice.bonus, advice.bonus_max));
+        let mut candidates = self.candidates(&known, &ranked, &likeness, learned.as_ref());
+        rank::rank(&mut candidates, self.settings.gate);
+        Ranking { candidates, confidence }
+    }
+
+    /// Counts how a step of an agent ended, and how long it ran.
+    pub fn record(&self, agent: &AgentType, ok: bool, latency_ms: u64) {
+        write(&self.rates).record(agent, ok, latency_ms, self.clock.now_ms());
+    }
+
+    /// Learns from an outcome who does steps like this one; does nothing while `router.learn` is off.
+    pub fn learn(&self, text: &str, agent: &AgentType, success: bool) {
+        self.teach(text, Some(agent), success);
+    }
+
+    /// Learns that a step like this one is for nobody; does nothing while `router.learn` is off.
+    pub fn learn_nobody(&self, text: &str) {
+        self.teach(text, None, true);
+    }
+
+    /// How many outcomes are remembered.
+    pub fn learned(&self) -> usize {
+        self.learner.as_ref().map_or(0, |learner| read(learner).examples())
     }
 
     /// Whether nobody is registered.
     pub fn is_empty(&self) -> bool {
-        self.known().agents.is_empty()
+        read(&self.known).agents.is_empty()
     }
 
-    fn known(&self) -> Arc<Known> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn teach(&self, text: &str, agent: Option<&AgentType>, success: bool) {
+        let Some(learner) = &self.learner else { return };
+        let known = read(&self.known).clone();
+        let before = confidence::log_odds(&self.likeness(&known, text));
+        write(learner).learn(text, agent, success, before);
     }
 
-    fn decide(&self, mut candidates: Vec<RouteCandidate>) -> Result<Choice, Unroutable> {
-        candidates.truncate(CANDIDATES_MAX);
-        match candidates.first() {
-            Some(best) if best.similarity >= self.settings.threshold => {
-                Ok(Choice { agent_type: best.agent_type.clone(), candidates })
-            }
-            _ => Err(Unroutable { candidates }),
+    fn likeness(&self, known: &Known, text: &str) -> Likeness {
+        known.index.likeness(&Query::new(text, self.remote_step(text)))
+    }
+
+    fn remote_step(&self, text: &str) -> Option<Arc<Vec<i16>>> {
+        self.endpoint.as_ref()?;
+        let mut remote = self.remote();
+        let found = remote.steps.get(text, self.clock.now_ms());
+        if found.is_none() && remote.missed.len() < MISSED_MAX && !remote.missed.iter().any(|missed| missed == text) {
+            remote.missed.push(text.to_owned());
         }
+        found
     }
 
-    /// The near-equals by score, then the others by similarity; ties by name.
-    fn rank(&self, known: &Known, similarities: Vec<(usize, f64)>) -> Vec<RouteCandidate> {
-        let best = similarities.iter().map(|(_, similarity)| *similarity).fold(0.0, f64::max);
-        let edge = (best * (1.0 - self.settings.gate)).max(self.settings.threshold.min(best));
-        let candidate = |(at, similarity): (usize, f64)| {
-            let agent: &Agent = &known.agents[at];
+    /// Candidates in the order of `ranked`, the factors of the first few told.
+    fn candidates(
+        &self,
+        known: &Known,
+        ranked: &[(usize, f64)],
+        likeness: &Likeness,
+        learned: Option<&(Vec<f32>, f32)>,
+    ) -> Vec<RouteCandidate> {
+        let rates = read(&self.rates);
+        let now = self.clock.now_ms();
+        let candidate = |(place, (at, similarity)): (usize, &(usize, f64))| {
+            let agent = &known.agents[*at];
+            let rate = rates.of(agent, now);
+            let mut factors = BTreeMap::new();
+            if place < 4 * CANDIDATES_MAX {
+                let factor = |(name, values): &(&str, Vec<f32>)| ((*name).to_owned(), f64::from(values[*at]));
+                factors.extend(likeness.factors.iter().map(factor));
+                if let Some((bonus, most)) = learned {
+                    factors.insert("learned".into(), f64::from(bonus[*at] / most.max(f32::MIN_POSITIVE)));
+                }
+                factors.insert("outcomes".into(), rate.outcomes);
+            }
             RouteCandidate {
                 agent_type: agent.agent_type.clone(),
-                similarity,
-                success_rate: agent.success_rate,
+                similarity: *similarity,
+                success_rate: rate.success,
                 cost: agent.cost,
-                score: score(similarity, agent.success_rate, agent.cost),
+                score: rank::score(*similarity, rate.success, agent.cost),
+                latency_ms: rate.latency_ms.map(|latency| latency.round().max(0.0) as u64),
+                factors,
             }
         };
-        let mut candidates: Vec<RouteCandidate> = similarities.into_iter().map(candidate).collect();
-        candidates.sort_by(|a, b| {
-            let (in_a, in_b) = (a.similarity >= edge, b.similarity >= edge);
-            let by_rank = match (in_a, in_b) {
-                (true, true) => b.score.total_cmp(&a.score),
-                (false, false) => b.similarity.total_cmp(&a.similarity),
-                _ => in_b.cmp(&in_a),
+        ranked.iter().enumerate().map(candidate).collect()
+    }
+
+    async fn fetch(&self, endpoint: &Endpoint, texts: &[String], now: u64) -> Result<(), remote::EmbedError> {
+        let known = read(&self.known).clone();
+        if !known.index.remote.is_set() && !known.agents.is_empty() {
+            let words: Vec<String> = known.agents.iter().map(|agent| Description::of(agent).text()).collect();
+            let missing: Vec<String> = {
+                let remote = self.remote();
+                words.iter().filter(|words| !remote.agents.contains_key(*words)).cloned().collect()
             };
-            by_rank.then_with(|| a.agent_type.cmp(&b.agent_type))
-        });
-        candidates
+            let vectors = endpoint.embed(&missing).await?;
+            let mut remote = self.remote();
+            remote.agents.extend(missing.into_iter().zip(vectors.into_iter().map(remote_vector)));
+            let kept: Vec<Vec<i16>> =
+                words.iter().map(|words| remote.agents.get(words).cloned().unwrap_or_default()).collect();
+            // Agents that are gone, or that say something else of themselves, are forgotten.
+            remote.agents = words.into_iter().zip(kept.iter().cloned()).collect();
+            known.index.remote.set(kept);
+        }
+        let missing: Vec<String> = {
+            let remote = self.remote();
+            texts.iter().filter(|text| remote.steps.get(text, now).is_none()).cloned().collect()
+        };
+        let vectors = endpoint.embed(&missing).await?;
+        let mut remote = self.remote();
+        for (text, vector) in missing.into_iter().zip(vectors) {
+            remote.steps.put(text, Arc::new(remote_vector(vector)), now);
+        }
+        Ok(())
+    }
+
+    fn remote(&self) -> MutexGuard<'_, RemoteState> {
+        self.remote.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How good a choice an agent is among near-equals.
-///
-/// - `similarity`: 0 to 1.
-/// - `success_rate`: share of attempts that succeed, 0 to 1.
-/// - `cost`: US dollars a step; 10 and more count as worthless.
-pub fn score(similarity: f64, success_rate: f64, cost: f64) -> f64 {
-    similarity * success_rate.clamp(0.0, 1.0) * (1.0 - cost / 10.0).clamp(0.0, 1.0)
+/// The static model that the settings name.
+pub fn open_table(settings: &RouterSettings) -> Result<Option<Arc<Table>>, TableError> {
+    if settings.local_model.is_empty() {
+        return Ok(None);
+    }
+    let tokenizer = Some(settings.local_tokenizer.as_str()).filter(|path| !path.is_empty()).map(Path::new);
+    Table::open(Path::new(&settings.local_model), tokenizer).map(Arc::new).map(Some)
+}
+
+fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

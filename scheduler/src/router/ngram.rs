@@ -6,20 +6,20 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::words::{spelled, stands_alone};
+
 const SHORTEST: usize = 2;
 const LONGEST: usize = 5;
-/// Characters of a query that are looked at.
-const QUERY_CHARS_MAX: usize = 600;
 /// Registries of so many agents and more leave out runs that too many of them have.
 const PRUNE_FROM: usize = 1_000;
 /// Share of the agents above which a run tells nothing.
-const COMMON_SHARE: f32 = 0.5;
+const COMMON_SHARE: f32 = 0.15;
 
 /// The index: for each run of letters, the documents that have it with its weight there.
 #[derive(Debug, Default)]
 pub(super) struct Ngrams {
     documents: usize,
-    /// Hash of a run → place in `spans`.
+    /// Hash of a run → where its documents are in `weights`.
     runs: HashMap<u64, Span>,
     /// Document and weight, the weights of a document being of length 1 together.
     weights: Vec<(u32, f32)>,
@@ -33,26 +33,35 @@ struct Span {
 }
 
 impl Ngrams {
-    pub(super) fn new(texts: &[String]) -> Self {
-        let documents = as_f32(texts.len());
+    /// Reads each document as its parts, each with the weight of its runs.
+    pub(super) fn new<'a>(documents: impl Iterator<Item = Vec<(&'a str, f32)>>) -> Self {
         let mut having: BTreeMap<u64, Vec<(u32, f32)>> = BTreeMap::new();
-        for (document, text) in (0..).zip(texts) {
-            for (run, count) in counts(text, usize::MAX) {
-                having.entry(run).or_default().push((document, 1.0 + count.ln()));
+        let mut total = 0;
+        for (document, parts) in (0..).zip(documents) {
+            let mut here: BTreeMap<u64, f32> = BTreeMap::new();
+            for (text, weight) in parts {
+                for (run, count) in counts(spelled(text).iter().map(String::as_str)) {
+                    *here.entry(run).or_default() += count * weight;
+                }
             }
+            for (run, count) in here {
+                having.entry(run).or_default().push((document, count.ln_1p()));
+            }
+            total += 1;
         }
+        let documents = as_f32(total);
         let idf = |count: usize| ((1.0 + documents) / (1.0 + as_f32(count))).ln() + 1.0;
-        let mut squares = vec![0.0_f32; texts.len()];
+        let mut squares = vec![0.0_f32; total];
         for list in having.values() {
             let idf = idf(list.len());
             for (document, weight) in list {
                 squares[*document as usize] += (weight * idf).powi(2);
             }
         }
-        let mut index = Self { documents: texts.len(), ..Self::default() };
+        let mut index = Self { documents: total, ..Self::default() };
         for (run, list) in having {
             let idf = idf(list.len());
-            let is_common = texts.len() >= PRUNE_FROM && as_f32(list.len()) > COMMON_SHARE * documents;
+            let is_common = total >= PRUNE_FROM && as_f32(list.len()) > COMMON_SHARE * documents;
             let from = place(index.weights.len());
             if !is_common {
                 let norm = |document: u32| squares[document as usize].sqrt();
@@ -66,12 +75,12 @@ impl Ngrams {
     }
 
     /// For each document, its cosine with the text, 0 to 1.
-    pub(super) fn cosines(&self, text: &str) -> Vec<f32> {
+    pub(super) fn cosines(&self, runs: &[(u64, f32)]) -> Vec<f32> {
         let mut cosines = vec![0.0; self.documents];
         let mut square = 0.0_f32;
-        for (run, count) in counts(text, QUERY_CHARS_MAX) {
-            let Some(span) = self.runs.get(&run) else { continue };
-            let weight = (1.0 + count.ln()) * span.idf;
+        for (run, count) in runs {
+            let Some(span) = self.runs.get(run) else { continue };
+            let weight = count.ln_1p() * span.idf;
             square += weight * weight;
             for (document, held) in &self.weights[span.from as usize..span.to as usize] {
                 cosines[*document as usize] += weight * held;
@@ -85,20 +94,31 @@ impl Ngrams {
     }
 }
 
-/// Runs of letters inside each word, a space marking its ends, by hash.
-fn counts(text: &str, chars_max: usize) -> BTreeMap<u64, f32> {
-    let mut counts = BTreeMap::new();
-    let lower: String = text.chars().take(chars_max).collect::<String>().to_lowercase();
-    let mut word: Vec<char> = Vec::new();
-    for part in lower.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()) {
-        word.clear();
-        word.push(' ');
-        word.extend(part.chars());
-        word.push(' ');
-        for length in SHORTEST..=LONGEST.min(word.len()) {
-            for run in word.windows(length) {
-                *counts.entry(hash(run)).or_default() += 1.0;
+/// Runs of letters inside each word, a space marking its ends, by hash, sorted, each once with its count.
+///
+/// In scripts without spaces, where nothing marks a word's ends, runs of one to three letters.
+pub(super) fn counts<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<(u64, f32)> {
+    let mut runs: Vec<u64> = Vec::new();
+    let mut letters: Vec<char> = Vec::new();
+    for word in words {
+        for part in word.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()) {
+            let dense = part.chars().any(stands_alone);
+            letters.clear();
+            letters.extend((!dense).then_some(' '));
+            letters.extend(part.chars().flat_map(char::to_lowercase));
+            letters.extend((!dense).then_some(' '));
+            let lengths = if dense { 1..=3 } else { SHORTEST..=LONGEST };
+            for length in lengths.take_while(|length| *length <= letters.len()) {
+                runs.extend(letters.windows(length).map(hash));
             }
+        }
+    }
+    runs.sort_unstable();
+    let mut counts: Vec<(u64, f32)> = Vec::with_capacity(runs.len());
+    for run in runs {
+        match counts.last_mut() {
+            Some((last, count)) if *last == run => *count += 1.0,
+            _ => counts.push((run, 1.0)),
         }
     }
     counts
@@ -122,20 +142,32 @@ fn as_f32(count: usize) -> f32 {
 mod tests {
     use super::*;
 
+    fn index(texts: &[&str]) -> Ngrams {
+        Ngrams::new(texts.iter().map(|text| vec![(*text, 1.0)]))
+    }
+
+    fn cosines(index: &Ngrams, text: &str) -> Vec<f32> {
+        index.cosines(&counts(spelled(text).iter().map(String::as_str)))
+    }
+
     #[test]
     fn the_same_text_has_the_cosine_one() {
-        let texts: Vec<String> = ["book flights", "rent a car"].map(str::to_owned).into();
-        let index = Ngrams::new(&texts);
-        assert!((index.cosines("book flights")[0] - 1.0).abs() < 1e-5);
-        assert!(index.cosines("booking a flight")[0] > index.cosines("booking a flight")[1]);
-        assert_eq!(index.cosines(""), [0.0, 0.0]);
-        assert!(Ngrams::new(&[]).cosines("x").is_empty());
+        let index_ = index(&["book flights", "rent car"]);
+        assert!((cosines(&index_, "book flights")[0] - 1.0).abs() < 1e-5);
+        assert!(cosines(&index_, "booking a flight")[0] > cosines(&index_, "booking a flight")[1]);
+        assert_eq!(cosines(&index_, ""), [0.0, 0.0]);
+        assert!(cosines(&index(&[]), "x").is_empty());
     }
 
     #[test]
     fn typing_errors_are_forgiven() {
-        let texts: Vec<String> = ["weather forecast", "currency conversion"].map(str::to_owned).into();
-        let cosines = Ngrams::new(&texts).cosines("wheather forcast");
+        let cosines = cosines(&index(&["weather forecast", "currency conversion"]), "wheather forcast");
         assert!(cosines[0] > 0.3 && cosines[0] > 3.0 * cosines[1], "{cosines:?}");
+    }
+
+    #[test]
+    fn scripts_without_spaces_share_single_letters() {
+        let cosines = cosines(&index(&["查询酒店", "预订机票"]), "酒店的查找");
+        assert!(cosines[0] > 0.2 && cosines[1] == 0.0, "{cosines:?}");
     }
 }

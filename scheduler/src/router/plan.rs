@@ -32,6 +32,7 @@ fn route_steps(plan: &mut Plan, above: &str, router: &Router, routes: &mut Vec<R
                     step: step.id.clone(),
                     agent_type: choice.agent_type,
                     candidates: choice.candidates,
+                    confidence: Some(choice.confidence),
                 });
             }
             Err(unroutable) => issues.push(issue(step, &pointer, &unroutable)),
@@ -39,9 +40,21 @@ fn route_steps(plan: &mut Plan, above: &str, router: &Router, routes: &mut Vec<R
     }
 }
 
+/// What the steps that ask for an agent want done, as the router reads it; for [`Router::prepare`].
+pub fn texts(plan: &Plan) -> Vec<String> {
+    let mut texts = Vec::new();
+    for step in &plan.steps {
+        texts.extend(step.plan.iter().flat_map(|inner| self::texts(inner)));
+        if step.agent_type.is_auto() && !step.kind.is_inline() {
+            texts.push(text(step));
+        }
+    }
+    texts
+}
+
 /// What is to be done, in words.
 fn text(step: &Step) -> String {
-    format!("{} {}", step.description, super::lexical::words_of(&step.action))
+    format!("{} {}", step.description, super::words::words_of(&step.action))
 }
 
 fn issue(step: &Step, pointer: &str, unroutable: &Unroutable) -> Issue {

@@ -1,4 +1,5 @@
 use goalmill_common::agent::Action;
+use goalmill_common::config::Gate;
 use goalmill_common::plan::{Kind, Plan, Step};
 
 use super::*;
@@ -28,13 +29,13 @@ fn what_fits_nobody_is_refused_with_the_nearest() {
     assert!(refused.candidates.iter().all(|c| c.similarity < 0.3));
     let empty = Router::new(RouterSettings::default());
     assert!(empty.is_empty());
-    assert_eq!(empty.choose("anything"), Err(Unroutable { candidates: Vec::new() }));
+    assert_eq!(empty.choose("anything"), Err(Unroutable { candidates: Vec::new(), confidence: 0.0 }));
 }
 
 #[test]
 fn success_and_cost_choose_among_near_equals_only() {
-    let twins = |gate: f64| {
-        let router = Router::new(RouterSettings { gate, ..RouterSettings::default() });
+    let twins = |share: f64| {
+        let router = Router::new(RouterSettings { gate: Gate::Share(share), ..RouterSettings::default() });
         let mut dear = agent("translate_a", "translate texts", &[], &[]);
         dear.cost = 5.0;
         let mut weak = agent("translate_b", "translate texts", &[], &[]);
@@ -46,12 +47,12 @@ fn success_and_cost_choose_among_near_equals_only() {
     };
     assert_eq!(twins(0.3).choose("translate texts").map(|c| c.agent_type), Ok("translate_b".into()));
 
-    let router = Router::new(RouterSettings { gate: 0.1, ..RouterSettings::default() });
+    let router = Router::new(RouterSettings { gate: Gate::Share(0.1), ..RouterSettings::default() });
     let mut right = agent("poet", "write poems about flowers", &[], &[]);
     right.success_rate = 0.2;
     router.update(vec![right, agent("painter", "paint pictures of flowers", &[], &[])]);
     assert_eq!(router.choose("write poems about flowers").map(|c| c.agent_type), Ok("poet".into()));
-    let open = Router::new(RouterSettings { gate: 1.0, ..RouterSettings::default() });
+    let open = Router::new(RouterSettings { gate: Gate::Off, ..RouterSettings::default() });
     let mut right = agent("poet", "write poems about flowers", &[], &[]);
     right.success_rate = 0.01;
     open.update(vec![right, agent("painter", "paint pictures of flowers", &[], &[])]);
@@ -172,4 +173,85 @@ fn agent(name: &str, description: &str, capabilities: &[&str], actions: &[&str])
 
 fn step(id: &str, agent_type: &str, description: &str) -> Step {
     Step { description: description.into(), ..Step::new(id, agent_type) }
+}
+
+#[test]
+fn outcomes_change_who_is_chosen() {
+    let router = Router::new(RouterSettings { learn: true, ..RouterSettings::default() });
+    router.update(agents());
+    let text = "somewhere to sleep near the station";
+    for _ in 0..20 {
+        router.learn("somewhere to sleep close to the airport", &"hotel_agent".into(), true);
+        router.learn("how do we get there by plane", &"flight_agent".into(), true);
+    }
+    assert_eq!(router.learned(), 40);
+    let choice = router.choose(text).expect("outcomes tell who does it");
+    assert_eq!(choice.agent_type.as_str(), "hotel_agent");
+    assert!(choice.candidates[0].factors["learned"] > 0.0);
+}
+
+#[test]
+fn nothing_is_learned_unless_it_is_switched_on() {
+    let router = router(RouterSettings::default());
+    router.learn("find a hotel", &"hotel_agent".into(), true);
+    router.learn_nobody("say hello");
+    assert_eq!(router.learned(), 0);
+}
+
+#[test]
+fn measured_success_counts_among_near_equals() {
+    let router = Router::new(RouterSettings::default());
+    router.update(["east", "west"].map(|name| agent(name, "translate texts", &[], &[])).into());
+    assert_eq!(router.choose("translate texts").map(|c| c.agent_type), Ok("east".into()));
+    for _ in 0..10 {
+        router.record(&"east".into(), false, 5);
+        router.record(&"west".into(), true, 7);
+    }
+    let choice = router.choose("translate texts").expect("both fit");
+    assert_eq!((choice.agent_type.as_str(), choice.candidates[0].latency_ms), ("west", Some(7)));
+    assert!(choice.candidates[0].factors["outcomes"] > 9.0);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_fails_leaves_the_choice_to_the_words() {
+    let settings = RouterSettings { embed_url: "http://127.0.0.1:1/v1".into(), ..RouterSettings::default() };
+    let router = router(settings);
+    router.prepare(&["Find a hotel near the Louvre".to_owned()]).await;
+    let choice = router.choose("Find a hotel near the Louvre").expect("the words fit");
+    assert_eq!(choice.agent_type.as_str(), "hotel_agent");
+    assert!(!choice.candidates[0].factors.contains_key("remote"));
+}
+
+#[tokio::test]
+async fn vectors_of_an_endpoint_decide_together_with_the_words() {
+    use axum::routing::post;
+    use axum::{Json, Router as Routes};
+    use serde_json::{Value, json};
+
+    async fn embed(Json(request): Json<Value>) -> Json<Value> {
+        let vector = |text: &Value| match text.as_str().unwrap_or_default() {
+            text if text.contains("bed") || text.contains("otel") => json!([1.0, 0.0]),
+            _ => json!([0.0, 1.0]),
+        };
+        let texts = request["input"].as_array().cloned().unwrap_or_default();
+        let rows = texts.iter().enumerate().map(|(index, text)| json!({"index": index, "embedding": vector(text)}));
+        Json(json!({"data": rows.collect::<Vec<_>>()}))
+    }
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let address = listener.local_addr().expect("it is bound");
+    let served = axum::serve(listener, Routes::new().route("/v1/embeddings", post(embed))).into_future();
+    let router = router(RouterSettings { embed_url: format!("http://{address}/v1"), ..RouterSettings::default() });
+    let text = "a bed for one night";
+    let asked = async {
+        assert!(!router.rank(text, "", 1).candidates.iter().any(|c| c.factors.contains_key("remote")));
+        router.prepare(&[]).await;
+        router.rank(text, "", 5)
+    };
+    let ranking = tokio::select! {
+        ranking = asked => ranking,
+        _ = served => unreachable!("the endpoint serves for ever"),
+    };
+    assert_eq!(ranking.candidates[0].agent_type.as_str(), "hotel_agent");
+    assert!(ranking.candidates[0].factors["remote"] > 0.99, "{ranking:?}");
 }

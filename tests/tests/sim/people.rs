@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use goalmill_broker::Broker;
-use goalmill_common::command::{Request, Verb};
-use goalmill_common::id::PlanId;
+use goalmill_common::command::{Change, Request, Verb};
+use goalmill_common::id::{PlanId, StepId};
+use goalmill_common::plan::Step;
 use goalmill_common::wire::{Answer, Inbox, Submission, SubmissionKind};
+use serde_json::json;
 
 use crate::dice::Dice;
 use crate::ground::Ground;
@@ -99,19 +101,43 @@ pub async fn meddle(ground: Arc<Ground>, dice: Dice, until_ms: u64) {
         }
         let plan = dice.pick(&running).clone();
         let reason = String::from("a whim");
-        let verb = match dice.between(0, 5) {
+        let steps: Vec<StepId> = {
+            let watch = ground.watch();
+            let state = watch.plans().get(&plan);
+            state.map(|state| state.plan().steps.iter().map(|step| step.id.clone()).collect()).unwrap_or_default()
+        };
+        let verb = match dice.between(0, 9) {
             0 => Verb::Cancel { reason },
             1 | 2 => {
                 paused.push(plan.clone());
                 Verb::Pause { reason }
             }
             3 => Verb::Replan { reason, hint: String::new() },
+            4..=6 if !steps.is_empty() => Verb::Edit { changes: vec![change(&dice, &steps)], revision: None, reason },
+            7 if !steps.is_empty() => {
+                let question = dice.pick(&steps).to_string();
+                Verb::AnswerQuestion { question, answer: json!({"n": 2}).into(), reason }
+            }
             _ => Verb::Resume { reason },
         };
         ask(&link, plan, verb).await;
     }
     while let Some(plan) = paused.pop() {
         ask(&link, plan, Verb::Resume { reason: "enough".into() }).await;
+    }
+}
+
+/// Something to change by hand, whether it fits or not.
+fn change(dice: &Dice, steps: &[StepId]) -> Change {
+    let step = dice.pick(steps).clone();
+    let new = || Step { dependencies: vec![step.clone()], ..Step::new(format!("new-{}", dice.between(0, 9)), "quick") };
+    match dice.between(0, 6) {
+        0 => Change::RetryStep { step, agent_type: Some("quick".into()), action: None, inputs: None },
+        1 => Change::SkipStep { step, reason: String::new() },
+        2 => Change::RemoveStep { step },
+        3 => Change::AddStep { step: Box::new(new()), before: Vec::new() },
+        4 => Change::ReplaceStep { step: step.clone(), with: vec![Step { dependencies: Vec::new(), ..new() }] },
+        _ => Change::Order { steps: vec![step, dice.pick(steps).clone()] },
     }
 }
 

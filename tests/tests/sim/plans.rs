@@ -2,7 +2,8 @@
 
 use goalmill_common::json::Json;
 use goalmill_common::plan::{
-    Approval, ApprovalDefault, Fallback, Jitter, Join, Kind, OnFailure, Phase, Plan, Retry, Step, Strategy,
+    Approval, ApprovalDefault, Fallback, Jitter, Join, Kind, OnFailure, Phase, Plan, Question, Retry, RevisionPolicy,
+    Step, Strategy,
 };
 use serde_json::json;
 
@@ -23,6 +24,9 @@ pub fn random(dice: &Dice, depth: u32) -> Plan {
     if depth > 0 && dice.permille(200) {
         divide(&mut plan);
     }
+    if dice.permille(200) {
+        plan.revision = Some(RevisionPolicy::default());
+    }
     if dice.permille(100) {
         plan.budget.tokens = Some(dice.between(3, 30));
     }
@@ -40,7 +44,8 @@ fn divide(plan: &mut Plan) {
         step.phase = Some(if n < middle { "early" } else { "late" }.into());
     }
     let names = if plan.steps.len() > 1 { vec!["early", "late"] } else { vec!["early"] };
-    let phase = |id: &str| Phase { id: id.into(), description: String::new(), checkpoint: false };
+    let phase =
+        |id: &str| Phase { id: id.into(), description: String::new(), checkpoint: plan.steps.len().is_multiple_of(2) };
     plan.phases = names.into_iter().map(phase).collect();
 }
 
@@ -87,6 +92,13 @@ fn step(dice: &Dice, n: u64, before: &[Step], depth: u32) -> Step {
     }
     if dice.permille(150) {
         step.resource = Some("printer".into());
+    }
+    if dice.permille(60) {
+        let default = dice.permille(500).then(|| Json::from(json!({"n": 1})));
+        let into = dice.permille(500).then(|| "said".to_owned());
+        let schema = Some(Json::from(json!({"type": "object"})));
+        step.ask =
+            Some(Question { question: "Well?".into(), schema, default, limit_ms: dice.between(500, 4_000), into });
     }
     if dice.permille(80) {
         inline(&mut step);

@@ -320,7 +320,7 @@ impl<'a> Draft<'a> {
         let state = self.state;
         let near = nearest(name, state.plan.phases.iter().map(|phase| phase.id.as_str()));
         let mend = near.map_or("name a phase of this plan".into(), |near| format!("did you mean `{near}`?"));
-        self.refuse("UNKNOWN_PHASE", format!("there is no phase `{name}`"), mend);
+        self.refuse("PHASE_UNKNOWN", format!("there is no phase `{name}`"), mend);
     }
 }
 

@@ -207,6 +207,6 @@ fn unroutable(spec: &Step) -> Option<Issue> {
     let inside = spec.plan.as_deref().is_some_and(is_open);
     (crate::open::is_unrouted(spec) || inside).then(|| {
         let detail = format!("nobody has chosen an agent type for step `{}`", spec.id);
-        issue("UNROUTED", &format!("/steps/{}/agent_type", spec.id), detail, "name an agent type")
+        issue("AGENT_UNROUTED", &format!("/steps/{}/agent_type", spec.id), detail, "name an agent type")
     })
 }

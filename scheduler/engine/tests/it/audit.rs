@@ -95,7 +95,8 @@ impl Audit {
         assert_eq!((&added, &modified), (&revised.added, &revised.modified), "a revision names what was told");
         for id in &revised.restarted {
             let line = self.line(id);
-            assert!(!line.in_flight && !(line.is_final && line.completed), "what is done is not done again: {id}");
+            let done = line.is_final && line.completed;
+            assert!(!line.in_flight && !done, "what is done is not done again: {id}");
             *line = Line { attempt: line.attempt, ..Line::default() };
         }
         for (id, satisfied) in

@@ -612,7 +612,7 @@ fn answer(world: &mut World, revision: u32, answer: PlanAnswer) -> Result<Decisi
 fn give_up(world: &mut World) {
     let failed = PlanAnswer::Failed { reason: "no idea".into(), issues: Vec::new() };
     let revision = world.state.revision() + 1;
-    answer(world, revision, failed).unwrap();
+    answer(world, revision, failed).expect("a planner may always fail");
 }
 
 fn edit(world: &mut World, changes: Vec<Change>) -> Result<Decision, Rejection> {
@@ -621,7 +621,7 @@ fn edit(world: &mut World, changes: Vec<Change>) -> Result<Decision, Rejection> 
 
 fn trigger(world: &World) -> String {
     assert_eq!(world.state.status(), PlanStatus::Replanning);
-    situation(&world.state, &world.context.limits).unwrap().trigger
+    situation(&world.state, &world.context.limits).expect("a plan that replans has a situation").trigger
 }
 
 fn confidence(world: &World) -> f64 {

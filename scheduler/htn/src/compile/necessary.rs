@@ -220,7 +220,7 @@ fn touched(compiled: &Compiled, loose: bool) -> Vec<Touches> {
                             },
                             other => other,
                         };
-                        let args = args.iter().map(lift).collect();
+                        let args: Vec<Pattern> = args.iter().map(lift).collect();
                         if !covers(compiled, &all, *predicate, &args, *holds) {
                             all.insert((*predicate, args, *holds));
                         }
@@ -239,8 +239,8 @@ fn touched(compiled: &Compiled, loose: bool) -> Vec<Touches> {
 }
 
 /// Whether something as wide is known already.
-fn covers(compiled: &Compiled, all: &Touches, predicate: u32, args: &Vec<Pattern>, holds: bool) -> bool {
-    if all.contains(&(predicate, args.clone(), holds)) {
+fn covers(compiled: &Compiled, all: &Touches, predicate: u32, args: &[Pattern], holds: bool) -> bool {
+    if all.contains(&(predicate, args.to_vec(), holds)) {
         return true;
     }
     let within = |narrow: &Pattern, wide: &Pattern| match (narrow, wide) {

@@ -11,3 +11,6 @@ mod problem;
 
 pub use domain::parse_domain;
 pub use problem::parse_problem;
+
+#[cfg(test)]
+mod tests;

@@ -127,6 +127,9 @@ pub(crate) enum End {
 /// First budget of one try, in nodes; it grows with each round.
 const FIRST_NODES: u64 = 50_000;
 
+/// Largest budget of one try: it bounds the memory for what was met before, 16 bytes a node.
+const NODES_OF_TRY_MAX: u64 = 10_000_000;
+
 /// Searches for a plan.
 ///
 /// - `stop`: asked every thousand nodes; the search gives up once it says so.
@@ -172,7 +175,10 @@ impl Rounds<'_> {
             if seen && how.loops {
                 continue;
             }
-            how.nodes = how.nodes.min(self.limits.nodes_max - self.nodes);
+            if (self.stop)() {
+                break;
+            }
+            how.nodes = how.nodes.min(NODES_OF_TRY_MAX).min(self.limits.nodes_max - self.nodes);
             let end = attempt(round, self, how);
             let nodes = self.nodes;
             match end {
@@ -193,3 +199,6 @@ impl Rounds<'_> {
         end
     }
 }
+
+#[cfg(test)]
+mod tests;

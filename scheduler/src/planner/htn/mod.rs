@@ -27,6 +27,8 @@ mod tests;
 pub use domain::{ActionStep, GoalDomain};
 pub use load::LoadError;
 
+type Values = Map<String, Value>;
+
 /// Methods of a plan that the provenance lists at most.
 const TRACE_MAX: usize = 500;
 
@@ -160,10 +162,7 @@ fn known(request: &PlanRequest) -> Map<String, Value> {
 }
 
 /// Adds what is taken for granted; refuses when something required is not said.
-fn with_defaults(
-    domain: &GoalDomain,
-    said: &Map<String, Value>,
-) -> Result<(Map<String, Value>, Map<String, Value>), PlanningError> {
+fn with_defaults(domain: &GoalDomain, said: &Values) -> Result<(Values, Values), PlanningError> {
     let (mut facts, mut assumed, mut issues) = (said.clone(), Map::new(), Vec::new());
     for (name, want) in domain.facts.iter().filter(|(name, _)| !said.contains_key(*name)) {
         if let Some(value) = &want.default {

@@ -13,6 +13,7 @@ mod dag;
 mod e2e;
 mod htn;
 mod ledger;
+mod literal;
 mod parse;
 mod routing;
 mod rows;

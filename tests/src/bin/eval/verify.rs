@@ -65,7 +65,8 @@ fn labels(dir: &Path, domains: &BTreeMap<String, String>, out: &mut Out) -> Resu
             verifiers.insert(key.clone(), verifier(domain, pddl).with_context(|| row.id.clone())?);
         }
         let verifier = &verifiers[&key];
-        let plan = read_plan(&row.plan.join("\n"));
+        // A line that is no action in brackets makes the plan one that means nothing.
+        let plan: Vec<PlanLine> = row.plan.iter().map(|line| only(line)).collect();
         let start = unix_us();
         for _ in 1..TIMES {
             std::hint::black_box(verifier.verify(std::hint::black_box(&plan)));
@@ -88,6 +89,14 @@ fn labels(dir: &Path, domains: &BTreeMap<String, String>, out: &mut Out) -> Resu
         "us_a_plan": us as f64 / (checked * TIMES).max(1) as f64,
         "disagreements": disagreements,
     }))
+}
+
+fn only(line: &str) -> PlanLine {
+    let mut read = read_plan(line);
+    match read.len() {
+        1 if line.trim().starts_with('(') => read.remove(0),
+        _ => vec![line.to_owned()],
+    }
 }
 
 fn verifier(domain: &str, problem: &str) -> Result<Verifier> {
@@ -126,7 +135,9 @@ fn dialogues(dir: &Path, domains: &BTreeMap<String, String>, out: &mut Out) -> R
             }
             let recorded = critique(said);
             let plan = read_plan(answer);
-            let ours = told(&verifier.verify(&plan), &plan);
+            let verdict = verifier.verify(&plan);
+            let ours = told(&verdict, &plan);
+            let unknown = matches!(&verdict, Verdict::Failed { fault: Fault::UnknownObject { .. }, .. });
             if recorded == Critique::Other {
                 other += 1;
                 continue;
@@ -135,6 +146,7 @@ fn dialogues(dir: &Path, domains: &BTreeMap<String, String>, out: &mut Out) -> R
             let step = match (&recorded, &ours) {
                 (Critique::Step(a, text, _), Critique::Step(b, ours, _)) => a == b && text == ours,
                 (Critique::Goal(_), Critique::Goal(_)) => true,
+                (Critique::Senseless, Critique::Step(..)) => unknown,
                 (a, b) => a == b,
             };
             same_step += u64::from(step);
@@ -217,6 +229,9 @@ fn told(verdict: &Verdict, plan: &[PlanLine]) -> Critique {
         Verdict::GoalUnmet { unmet } => Critique::Goal(bare(unmet)),
         Verdict::Failed { step, fault: Fault::Unmet { unmet }, .. } => {
             Critique::Step(*step, plan[step - 1].join(" ").to_lowercase(), bare(unmet))
+        }
+        Verdict::Failed { step, fault: Fault::UnknownObject { .. }, .. } if plan.len() > step - 1 => {
+            Critique::Step(*step, plan[step - 1].join(" ").to_lowercase(), BTreeSet::new())
         }
         Verdict::Failed { .. } => Critique::Senseless,
     }

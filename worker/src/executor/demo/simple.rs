@@ -17,6 +17,8 @@ use crate::executor::{Executor, Outcome, Progress};
 
 /// The longest sleep, in milliseconds: a day.
 const SLEEP_MS_MAX: f64 = 86_400_000.0;
+/// The part of a sleep that is timed finely.
+const FINE: Duration = Duration::from_millis(2);
 /// How often a long sleep tells how far it is, in milliseconds.
 const TELL_MS: u64 = 500;
 
@@ -54,14 +56,17 @@ fn slept(ms: u64) -> Json {
     Json::from_text(format!("{{\"slept_ms\":{ms}}}")).expect("a number in braces is JSON")
 }
 
+/// The runtime's timers have ticks of a millisecond and fire late: the end of a sleep is left to the system's, so that
+/// traces of real workflows keep their proportions when they are scaled down.
 async fn doze(whole: Duration, progress: &Progress) {
     let begun = tokio::time::Instant::now();
     loop {
         let left = whole.saturating_sub(begun.elapsed());
-        if left.is_zero() {
+        if left <= FINE {
+            drop(tokio::task::spawn_blocking(move || std::thread::sleep(left)).await);
             return;
         }
-        tokio::time::sleep(left.min(Duration::from_millis(TELL_MS))).await;
+        tokio::time::sleep((left - FINE).min(Duration::from_millis(TELL_MS))).await;
         let share = begun.elapsed().as_secs_f64() / whole.as_secs_f64();
         progress.tell(share.min(1.0), format!("slept {} ms", begun.elapsed().as_millis()));
     }

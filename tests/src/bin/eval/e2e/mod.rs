@@ -177,16 +177,10 @@ async fn start(office: &std::sync::Arc<Office>, faults: Faults) -> Result<(Clust
 
 /// Submits each task's plan and waits for its end: the plan and its status.
 async fn work(door: &Door, jobs: &[Job], together: usize) -> Vec<(Result<PlanId>, String)> {
-    let one = |(n, job): (usize, &Job)| {
-        let plan = plan_of(job);
-        async move {
-            match &job.problem {
-                Some(problem) => (n, Err(anyhow::anyhow!("{problem}"))),
-                None => (n, door.run(&format!("e2e-{n}"), &plan, LIMIT).await),
-            }
-        }
-    };
-    let tasks: Vec<_> = jobs.iter().enumerate().map(one).collect();
+    let mut tasks = Vec::new();
+    for (n, job) in jobs.iter().enumerate() {
+        tasks.push(work_one(door, n, job));
+    }
     let mut ended: Vec<_> = stream::iter(tasks).buffer_unordered(together).collect().await;
     ended.sort_by_key(|(n, _)| *n);
     ended
@@ -196,6 +190,13 @@ async fn work(door: &Door, jobs: &[Job], together: usize) -> Vec<(Result<PlanId>
             Err(error) => (Err(error), String::new()),
         })
         .collect()
+}
+
+async fn work_one(door: &Door, n: usize, job: &Job) -> (usize, Result<(PlanId, String)>) {
+    match &job.problem {
+        Some(problem) => (n, Err(anyhow::Error::msg(problem.clone()))),
+        None => (n, door.run(&format!("e2e-{n}"), &plan_of(job), LIMIT).await),
+    }
 }
 
 /// Every line of a plan's log that tells of a failure.

@@ -1,0 +1,221 @@
+//! How well a step and each agent fit together, from several points of view at once.
+
+use std::fmt::Debug;
+use std::sync::{Arc, OnceLock};
+
+use goalmill_common::agent::Agent;
+
+use super::bm25::Bm25;
+use super::describe::Description;
+use super::late::Late;
+use super::ngram::{self, Ngrams};
+use super::statics::{Statics, dot, scale, whole};
+use super::table::Table;
+use super::words::{contents, spelled, stems};
+
+/// Characters of a step that are looked at.
+const TEXT_CHARS_MAX: usize = 1_000;
+/// Candidates that get a second look.
+const SECOND_LOOK: usize = 24;
+/// Weights of the second look: the step's words met by the agent's, and the agent's by the step's.
+const STEP_MET: f32 = 3.5;
+const AGENT_MET: f32 = 5.0;
+
+/// A step, read once for all embedders.
+#[derive(Debug)]
+pub(super) struct Query {
+    stems: Vec<String>,
+    runs: Vec<(u64, f32)>,
+    contents: Vec<String>,
+    /// Its vector from the remote embedder, if that one has answered in time.
+    remote: Option<Arc<Vec<i16>>>,
+}
+
+impl Query {
+    pub(super) fn new(text: &str, remote: Option<Arc<Vec<i16>>>) -> Self {
+        let text: String = text.chars().take(TEXT_CHARS_MAX).collect();
+        let runs = ngram::counts(spelled(&text).iter().map(String::as_str));
+        Self { stems: stems(&text), runs, contents: contents(&text), remote }
+    }
+}
+
+/// One point of view.
+pub(super) trait Embedder: Debug + Send + Sync {
+    fn name(&self) -> &'static str;
+
+    /// How much it counts among the others.
+    fn weight(&self) -> f32;
+
+    /// For each agent the similarity to the step, 0 to 1; nothing if it cannot tell, and the others go on without it.
+    fn similarities(&self, query: &Query) -> Option<Vec<f32>>;
+}
+
+/// Lexical: words.
+#[derive(Debug)]
+struct Words(Bm25);
+
+impl Embedder for Words {
+    fn name(&self) -> &'static str {
+        "words"
+    }
+
+    fn weight(&self) -> f32 {
+        1.2
+    }
+
+    fn similarities(&self, query: &Query) -> Option<Vec<f32>> {
+        Some(self.0.shares(&query.stems))
+    }
+}
+
+/// Lexical: runs of letters.
+#[derive(Debug)]
+struct Letters(Ngrams);
+
+impl Embedder for Letters {
+    fn name(&self) -> &'static str {
+        "letters"
+    }
+
+    fn weight(&self) -> f32 {
+        2.2
+    }
+
+    fn similarities(&self, query: &Query) -> Option<Vec<f32>> {
+        Some(self.0.cosines(&query.runs))
+    }
+}
+
+/// Local: the static model.
+#[derive(Debug)]
+struct Meaning(Statics);
+
+impl Embedder for Meaning {
+    fn name(&self) -> &'static str {
+        "meaning"
+    }
+
+    fn weight(&self) -> f32 {
+        6.0
+    }
+
+    fn similarities(&self, query: &Query) -> Option<Vec<f32>> {
+        Some(self.0.cosines(&query.contents).into_iter().map(|cosine| cosine.max(0.0)).collect())
+    }
+}
+
+/// Remote: vectors that came from an endpoint after the registry changed.
+#[derive(Debug, Default)]
+pub(super) struct Remote(OnceLock<Vec<Vec<i16>>>);
+
+impl Remote {
+    pub(super) fn is_set(&self) -> bool {
+        self.0.get().is_some()
+    }
+
+    /// Takes the agents' vectors, once for each registry.
+    pub(super) fn set(&self, vectors: Vec<Vec<i16>>) {
+        // Whoever came first computed the same vectors.
+        drop(self.0.set(vectors));
+    }
+}
+
+impl Embedder for Remote {
+    fn name(&self) -> &'static str {
+        "remote"
+    }
+
+    fn weight(&self) -> f32 {
+        8.0
+    }
+
+    fn similarities(&self, query: &Query) -> Option<Vec<f32>> {
+        let step = query.remote.as_ref()?;
+        let cosine = |agent: &Vec<i16>| if agent.len() == step.len() { dot(agent, step).max(0.0) } else { 0.0 };
+        Some(self.0.get()?.iter().map(cosine).collect())
+    }
+}
+
+/// A vector from an endpoint, as the index keeps it.
+pub(super) fn remote_vector(mut vector: Vec<f32>) -> Vec<i16> {
+    scale(&mut vector);
+    whole(&vector)
+}
+
+/// Everything that is known of the agents' words.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    agents: usize,
+    embedders: Vec<Box<dyn Embedder>>,
+    late: Option<Late>,
+    pub(super) remote: Remote,
+}
+
+/// How well each agent fits a step.
+#[derive(Debug)]
+pub(super) struct Likeness {
+    /// For each agent, 0 to 1.
+    pub(super) total: Vec<f32>,
+    /// What the total is made of: by embedder, for each agent.
+    pub(super) factors: Vec<(&'static str, Vec<f32>)>,
+}
+
+impl Index {
+    pub(super) fn new(agents: &[Agent], table: Option<&Arc<Table>>) -> Self {
+        let descriptions: Vec<Description> = agents.iter().map(Description::of).collect();
+        let parts = || descriptions.iter().map(Description::parts);
+        let mut embedders: Vec<Box<dyn Embedder>> =
+            vec![Box::new(Words(Bm25::new(parts()))), Box::new(Letters(Ngrams::new(parts())))];
+        let late = table.map(|table| {
+            let words: Vec<Vec<String>> = descriptions.iter().map(Description::words).collect();
+            embedders.push(Box::new(Meaning(Statics::new(table.clone(), &words))));
+            Late::new(table.clone(), &words)
+        });
+        Self { agents: agents.len(), embedders, late, remote: Remote::default() }
+    }
+
+    pub(super) fn likeness(&self, query: &Query) -> Likeness {
+        let mut total = vec![0.0_f32; self.agents];
+        let mut weights = 0.0;
+        let mut factors = Vec::new();
+        let remote: [&dyn Embedder; 1] = [&self.remote];
+        for embedder in self.embedders.iter().map(AsRef::as_ref).chain(remote) {
+            let Some(similarities) = embedder.similarities(query) else { continue };
+            weights += embedder.weight();
+            for (sum, similarity) in total.iter_mut().zip(&similarities) {
+                *sum += embedder.weight() * similarity;
+            }
+            factors.push((embedder.name(), similarities));
+        }
+        if let Some(late) = &self.late {
+            let met = self.second_look(late, query, &total);
+            let (step, agent) = met.into_iter().unzip::<f32, f32, Vec<f32>, Vec<f32>>();
+            for ((sum, step), agent) in total.iter_mut().zip(&step).zip(&agent) {
+                *sum += STEP_MET * step + AGENT_MET * agent;
+            }
+            weights += STEP_MET + AGENT_MET;
+            factors.extend([("step_met", step), ("agent_met", agent)]);
+        }
+        total.iter_mut().for_each(|sum| *sum = (*sum / weights.max(1.0)).clamp(0.0, 1.0));
+        Likeness { total, factors }
+    }
+
+    /// The rest counts as the worst of those that are looked at again: it stays behind them.
+    fn second_look(&self, late: &Late, query: &Query, total: &[f32]) -> Vec<(f32, f32)> {
+        let mut best: Vec<usize> = (0..total.len()).collect();
+        let by_total = |a: &usize, b: &usize| total[*b].total_cmp(&total[*a]).then(a.cmp(b));
+        if best.len() > SECOND_LOOK {
+            best.select_nth_unstable_by(SECOND_LOOK - 1, by_total);
+            best.truncate(SECOND_LOOK);
+        }
+        let seen = late.meet(&query.contents, &best);
+        let least = |least: (f32, f32), met: &(f32, f32)| (least.0.min(met.0), least.1.min(met.1));
+        let rest = if best.len() < total.len() { seen.iter().fold((1.0, 1.0), least) } else { (0.0, 0.0) };
+        // What has nothing in common with the step stays at nothing.
+        let mut met: Vec<(f32, f32)> = total.iter().map(|t| if *t > 0.0 { rest } else { (0.0, 0.0) }).collect();
+        for (at, seen) in best.into_iter().zip(seen) {
+            met[at] = seen;
+        }
+        met
+    }
+}

@@ -1,0 +1,109 @@
+//! Asks an OpenAI-compatible endpoint for the vectors of texts.
+
+use std::time::Duration;
+
+use goalmill_common::config::{RouterSettings, environment};
+use serde::Deserialize;
+use serde_json::json;
+
+/// Texts in one request.
+const BATCH: usize = 96;
+/// Characters of a text that are sent.
+const TEXT_CHARS_MAX: usize = 2_000;
+/// Bytes that an answer may have.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// Why there are no vectors.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum EmbedError {
+    #[error("the embedding endpoint `{url}` cannot be asked: {source}")]
+    Unreachable { url: String, source: reqwest::Error },
+    #[error("the embedding endpoint `{url}` answered {status}: {detail}")]
+    Refused { url: String, status: u16, detail: String },
+    #[error("the embedding endpoint `{url}` answered what is no list of vectors: {why}")]
+    Malformed { url: String, why: String },
+}
+
+/// The endpoint.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    client: reqwest::Client,
+    url: String,
+    model: String,
+    key: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    data: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    #[serde(default)]
+    index: Option<usize>,
+    embedding: Vec<f32>,
+}
+
+impl Endpoint {
+    /// Nothing if the settings name no endpoint.
+    pub(super) fn from_settings(settings: &RouterSettings) -> Option<Self> {
+        let base = settings.embed_url.trim_end_matches('/');
+        if base.is_empty() {
+            return None;
+        }
+        let url = if base.ends_with("/embeddings") { base.to_owned() } else { format!("{base}/embeddings") };
+        // Another part of the process may have chosen a provider already.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let client = reqwest::Client::builder().timeout(Duration::from_millis(settings.embed_timeout_ms)).build();
+        let client =
+            client.inspect_err(|error| tracing::error!("the embedding endpoint cannot be used: {error}")).ok()?;
+        let key = Some(settings.embed_key_env.as_str()).filter(|name| !name.is_empty()).and_then(environment);
+        Some(Self { client, url, model: settings.embed_model.clone(), key })
+    }
+
+    /// The vector of each text, in their order.
+    pub(super) async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let mut vectors = Vec::with_capacity(texts.len());
+        for batch in texts.chunks(BATCH) {
+            vectors.extend(self.batch(batch).await?);
+        }
+        Ok(vectors)
+    }
+
+    async fn batch(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        let short: Vec<String> = texts.iter().map(|text| text.chars().take(TEXT_CHARS_MAX).collect()).collect();
+        let mut request = self.client.post(&self.url).json(&json!({"model": self.model, "input": short}));
+        if let Some(key) = &self.key {
+            request = request.bearer_auth(key);
+        }
+        let unreachable =
+            |source: reqwest::Error| EmbedError::Unreachable { url: self.url.clone(), source: source.without_url() };
+        let answer = request.send().await.map_err(unreachable)?;
+        let status = answer.status();
+        if answer.content_length().is_some_and(|bytes| bytes > ANSWER_BYTES_MAX) {
+            return Err(self.malformed(format!("it has more than {ANSWER_BYTES_MAX} bytes")));
+        }
+        let body = answer.bytes().await.map_err(unreachable)?;
+        if !status.is_success() {
+            let detail = String::from_utf8_lossy(&body).chars().take(200).collect();
+            return Err(EmbedError::Refused { url: self.url.clone(), status: status.as_u16(), detail });
+        }
+        let answer: Answer = serde_json::from_slice(&body).map_err(|error| self.malformed(error.to_string()))?;
+        let given = answer.data.len();
+        let mut vectors = vec![Vec::new(); texts.len()];
+        for (place, row) in answer.data.into_iter().enumerate() {
+            if let Some(vector) = vectors.get_mut(row.index.unwrap_or(place)) {
+                *vector = row.embedding;
+            }
+        }
+        if vectors.iter().any(Vec::is_empty) {
+            return Err(self.malformed(format!("{given} vectors for {} texts", texts.len())));
+        }
+        Ok(vectors)
+    }
+
+    fn malformed(&self, why: String) -> EmbedError {
+        EmbedError::Malformed { url: self.url.clone(), why }
+    }
+}

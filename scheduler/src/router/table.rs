@@ -1,0 +1,281 @@
+//! A static model: one vector for each piece of text, read from a file.
+//!
+//! The file is a `safetensors` file with one matrix (`F32`, `F16`, `BF16` or `I8`; a row for each piece of the
+//! vocabulary), and optionally `weights` (a number for each piece) and `mapping` (the row of each piece), as
+//! model2vec writes them. The vocabulary is a `tokenizer.json` beside it.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::tokens::Tokens;
+
+/// Bytes that a file may have at most.
+const BYTES_MAX: u64 = 1 << 30;
+/// Columns that a matrix may have at most.
+const COLUMNS_MAX: usize = 4_096;
+
+/// Why a static model cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    #[error("`{}` cannot be read: {source}", path.display())]
+    Unreadable { path: PathBuf, source: std::io::Error },
+    #[error("`{}` is no static model: {why}", path.display())]
+    Malformed { path: PathBuf, why: String },
+    #[error("there is no `tokenizer.json` beside `{}`; put it there, or set `router.local_tokenizer`", path.display())]
+    NoVocabulary { path: PathBuf },
+}
+
+/// Vectors by piece, as whole numbers with a scale for each row: a quarter of the memory, at no loss that was measured.
+#[derive(Debug)]
+pub struct Table {
+    tokens: Tokens,
+    columns: usize,
+    cells: Vec<i8>,
+    scales: Vec<f32>,
+}
+
+impl Table {
+    /// Reads a model from a `safetensors` file, or from a folder that holds one as `model.safetensors`.
+    pub fn open(path: &Path, tokenizer: Option<&Path>) -> Result<Self, TableError> {
+        let path = if path.is_dir() { path.join("model.safetensors") } else { path.to_owned() };
+        let vocabulary = match tokenizer {
+            Some(named) => named.to_owned(),
+            None => beside(&path).ok_or_else(|| TableError::NoVocabulary { path: path.clone() })?,
+        };
+        let tokens = Tokens::read(&bytes(&vocabulary)?)
+            .map_err(|why| TableError::Malformed { path: vocabulary.clone(), why })?;
+        Self::read(&bytes(&path)?, tokens).map_err(|why| TableError::Malformed { path, why })
+    }
+
+    /// How long a vector is.
+    pub(super) fn columns(&self) -> usize {
+        self.columns
+    }
+
+    pub(super) fn read(file: &[u8], tokens: Tokens) -> Result<Self, String> {
+        let (header, body) = open(file)?;
+        let matrix = matrix(&header)?;
+        let (_, shape) = tensor(&header[matrix.as_str()])?;
+        let [rows, columns] = shape[..] else { return Err(format!("`{matrix}` is no matrix")) };
+        if rows == 0 || columns == 0 || columns > COLUMNS_MAX {
+            return Err(format!("`{matrix}` is {rows} × {columns}; it needs 1 to {COLUMNS_MAX} columns"));
+        }
+        let cells = numbers(&header, body, &matrix)?;
+        let weights = header.get("weights").map(|_| numbers(&header, body, "weights")).transpose()?;
+        let mapping = header.get("mapping").map(|_| numbers(&header, body, "mapping")).transpose()?;
+        let pieces = mapping.as_ref().map_or(rows, Vec::len);
+        if tokens.rows() > pieces {
+            return Err(format!(
+                "the vocabulary has {} pieces, the table {pieces}: they do not belong together",
+                tokens.rows()
+            ));
+        }
+        let mut table =
+            Self { tokens, columns, cells: Vec::with_capacity(pieces * columns), scales: Vec::with_capacity(pieces) };
+        for piece in 0..pieces {
+            let row = mapping.as_ref().map_or(piece, |mapping| mapping[piece] as usize).min(rows - 1);
+            let weight = weights.as_ref().and_then(|w| w.get(piece)).copied().unwrap_or(1.0);
+            table.push(&cells[row * columns..(row + 1) * columns], weight);
+        }
+        Ok(table)
+    }
+
+    fn push(&mut self, row: &[f32], weight: f32) {
+        let largest = row.iter().fold(0.0_f32, |largest, cell| largest.max(cell.abs()));
+        let scale = if largest > 0.0 && largest.is_finite() { largest / 127.0 } else { 1.0 };
+        self.cells.extend(row.iter().map(|cell| (cell / scale).round() as i8));
+        self.scales.push(scale * weight);
+    }
+
+    /// The pieces of a text.
+    pub(super) fn cut(&self, text: &str) -> Vec<u32> {
+        self.tokens.cut(text)
+    }
+
+    pub(super) fn pieces(&self) -> usize {
+        self.scales.len()
+    }
+
+    /// Adds the vector of a piece, times `weight`.
+    pub(super) fn add(&self, sum: &mut [f32], piece: u32, weight: f32) {
+        let at = piece as usize;
+        let Some(scale) = self.scales.get(at) else { return };
+        let row = &self.cells[at * self.columns..(at + 1) * self.columns];
+        for (sum, cell) in sum.iter_mut().zip(row) {
+            *sum += f32::from(*cell) * scale * weight;
+        }
+    }
+}
+
+fn bytes(path: &Path) -> Result<Vec<u8>, TableError> {
+    let unreadable = |source| TableError::Unreadable { path: path.to_owned(), source };
+    let length = std::fs::metadata(path).map_err(unreadable)?.len();
+    if length > BYTES_MAX {
+        let why = format!("it has {length} bytes, more than {BYTES_MAX}");
+        return Err(TableError::Malformed { path: path.to_owned(), why });
+    }
+    std::fs::read(path).map_err(unreadable)
+}
+
+/// The vocabulary that belongs to a file: `tokenizer.json` in its folder, or the one file there, or in a folder
+/// `tokenizers` next to it, that says so in its name.
+fn beside(path: &Path) -> Option<PathBuf> {
+    let folder = path.parent()?;
+    let plain = folder.join("tokenizer.json");
+    if plain.is_file() {
+        return Some(plain);
+    }
+    let named = |folder: &Path| {
+        let mut found: Vec<PathBuf> = std::fs::read_dir(folder)
+            .ok()?
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|path| {
+                let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                name.contains("tokenizer") && path.extension().is_some_and(|ending| ending == "json")
+            })
+            .collect();
+        found.sort();
+        found.into_iter().next()
+    };
+    named(folder).or_else(|| named(&folder.parent()?.join("tokenizers")))
+}
+
+/// The header of a `safetensors` file, and what follows it.
+fn open(file: &[u8]) -> Result<(serde_json::Map<String, Value>, &[u8]), String> {
+    let (length, rest) = file.split_first_chunk::<8>().ok_or("it is shorter than a header")?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
+    let header = rest.get(..length).ok_or("its header is longer than the file")?;
+    let header = serde_json::from_slice(header).map_err(|error| format!("its header is no JSON object: {error}"))?;
+    Ok((header, &rest[length..]))
+}
+
+/// The name of the matrix: the largest tensor with two dimensions.
+fn matrix(header: &serde_json::Map<String, Value>) -> Result<String, String> {
+    let cells = |entry: &Value| {
+        tensor(entry).ok().filter(|(_, shape)| shape.len() == 2).map(|(_, s)| s[0].saturating_mul(s[1]))
+    };
+    let found = header.iter().filter_map(|(name, entry)| cells(entry).map(|cells| (cells, name))).max();
+    found.map(|(_, name)| name.clone()).ok_or_else(|| "it holds no matrix".to_owned())
+}
+
+fn tensor(entry: &Value) -> Result<(&str, Vec<usize>), String> {
+    let kind = entry["dtype"].as_str().ok_or("a tensor has no `dtype`")?;
+    let side = |side: &Value| side.as_u64().and_then(|side| usize::try_from(side).ok());
+    let shape = entry["shape"].as_array().and_then(|sides| sides.iter().map(side).collect::<Option<Vec<_>>>());
+    Ok((kind, shape.ok_or("a tensor has no `shape`")?))
+}
+
+/// The cells of a tensor.
+fn numbers(header: &serde_json::Map<String, Value>, body: &[u8], name: &str) -> Result<Vec<f32>, String> {
+    let (kind, shape) = tensor(&header[name])?;
+    let ends = &header[name]["data_offsets"];
+    let end = |at: usize| ends[at].as_u64().and_then(|end| usize::try_from(end).ok());
+    let cells = end(0).zip(end(1)).and_then(|(from, to)| body.get(from..to));
+    let cells = cells.ok_or_else(|| format!("`{name}` lies outside of the file"))?;
+    let (width, read): (usize, fn(&[u8]) -> f32) = match kind {
+        "F64" => (8, |b| f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]) as f32),
+        "I64" => (8, |b| i64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]) as f32),
+        "F32" => (4, |b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])),
+        "I32" => (4, |b| i32::from_le_bytes([b[0], b[1], b[2], b[3]]) as f32),
+        "F16" => (2, |b| half(u16::from_le_bytes([b[0], b[1]]))),
+        "BF16" => (2, |b| f32::from_bits(u32::from(u16::from_le_bytes([b[0], b[1]])) << 16)),
+        "I8" => (1, |b| f32::from(b[0].cast_signed())),
+        other => return Err(format!("`{name}` is of `{other}`; use `F32`, `F16`, `BF16` or `I8`")),
+    };
+    let expected = shape.iter().try_fold(width, |product, side| product.checked_mul(*side));
+    if expected != Some(cells.len()) {
+        return Err(format!("`{name}` has {} bytes, which its shape does not ask for", cells.len()));
+    }
+    Ok(cells.chunks_exact(width).map(read).collect())
+}
+
+/// A number of 16 bits, IEEE 754 binary16.
+fn half(bits: u16) -> f32 {
+    let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
+    let exponent = i32::from((bits >> 10) & 0x1f);
+    let fraction = f32::from(bits & 0x3ff) / 1024.0;
+    sign * match exponent {
+        0 => fraction * 2.0_f32.powi(-14),
+        31 if fraction == 0.0 => f32::INFINITY,
+        31 => f32::NAN,
+        _ => (1.0 + fraction) * 2.0_f32.powi(exponent - 15),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Four words in three columns: `hotel` and `inn` are near each other.
+    pub(in super::super) fn tiny() -> Table {
+        let rows: [[f32; 3]; 5] = [[0.0; 3], [1.0, 0.1, 0.0], [0.9, 0.2, 0.1], [0.1, 1.0, 0.0], [0.0, 0.1, 1.0]];
+        Table::read(&file(&rows, &json!({})), vocabulary()).expect("the model is well formed")
+    }
+
+    fn vocabulary() -> Tokens {
+        let vocab = json!({"[UNK]": 0, "hotel": 1, "inn": 2, "flight": 3, "car": 4});
+        let file = json!({"normalizer": {"type": "BertNormalizer", "lowercase": true},
+            "model": {"type": "WordPiece", "vocab": vocab, "continuing_subword_prefix": "##"}});
+        Tokens::read(file.to_string().as_bytes()).expect("the vocabulary is well formed")
+    }
+
+    fn file(rows: &[[f32; 3]], more: &Value) -> Vec<u8> {
+        let body: Vec<u8> = rows.iter().flatten().flat_map(|cell| cell.to_le_bytes()).collect();
+        let mut header =
+            json!({"embeddings": {"dtype": "F32", "shape": [rows.len(), 3], "data_offsets": [0, body.len()]}});
+        for (key, value) in more.as_object().into_iter().flatten() {
+            header[key] = value.clone();
+        }
+        let header = header.to_string();
+        let mut file = (header.len() as u64).to_le_bytes().to_vec();
+        file.extend(header.as_bytes());
+        file.extend(body);
+        file
+    }
+
+    #[test]
+    fn vectors_are_read_within_the_precision_of_a_byte() {
+        let table = tiny();
+        let mut sum = vec![0.0; table.columns()];
+        table.add(&mut sum, table.cut("Inn")[0], 2.0);
+        for (cell, expected) in sum.iter().zip([1.8, 0.4, 0.2]) {
+            assert!((cell - expected).abs() < 0.02, "{sum:?}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_file_is_refused_with_the_reason() {
+        let rows = [[1.0; 3]; 5];
+        let good = file(&rows, &json!({}));
+        for (bytes, reason) in [
+            (vec![1, 2], "shorter than a header"),
+            (good[..40].to_vec(), "longer than the file"),
+            (good[..good.len() - 4].to_vec(), "outside of the file"),
+            (file(&rows[..2], &json!({})), "do not belong together"),
+            (file(&rows, &json!({"embeddings": {"dtype": "F32", "shape": [5, 7], "data_offsets": [0, 60]}})), "shape"),
+            (file(&rows, &json!({"embeddings": {"dtype": "Q4", "shape": [5, 3], "data_offsets": [0, 60]}})), "`Q4`"),
+            (file(&rows, &json!({"embeddings": 1})), "no matrix"),
+        ] {
+            let refused = Table::read(&bytes, vocabulary()).expect_err("the file is damaged");
+            assert!(refused.contains(reason), "`{refused}` does not say `{reason}`");
+        }
+    }
+
+    #[test]
+    fn half_precision_is_read_as_it_is_written() {
+        for (bits, value) in [(0x3c00, 1.0), (0xc000, -2.0), (0x3555, 0.333_251_95), (0x0001, 5.960_464_5e-8), (0, 0.0)]
+        {
+            assert!((half(bits) - value).abs() < 1e-9, "{bits:#x} is {}", half(bits));
+        }
+        assert!(half(0x7c00).is_infinite() && half(0x7e00).is_nan());
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let refused = Table::open(Path::new("no-such-folder/model.safetensors"), None).expect_err("nothing is there");
+        assert!(refused.to_string().contains("no-such-folder"), "{refused}");
+    }
+}
