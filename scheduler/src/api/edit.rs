@@ -60,12 +60,7 @@ pub(super) fn after(Refusal(mut problem): Refusal, first: usize) -> Refusal {
 }
 
 /// What a request asks to change of the plan as it stands.
-pub(super) fn changes(
-    api: &Api,
-    at: &PlanState,
-    plan: Option<&Value>,
-    listed: &[Value],
-) -> Result<Edited, Refusal> {
+pub(super) fn changes(api: &Api, at: &PlanState, plan: Option<&Value>, listed: &[Value]) -> Result<Edited, Refusal> {
     let desk = Desk { live: at.live_plan(), api };
     let mut edited = match plan {
         Some(_) if !listed.is_empty() => {
@@ -300,9 +295,7 @@ fn difference(before: &Value, after: &Value) -> Map<String, Value> {
     let (Some(old), Some(new)) = (before.as_object(), after.as_object()) else { return Map::new() };
     let set = new.iter().filter(|(name, value)| old.get(name.as_str()) != Some(*value));
     let gone = old.keys().filter(|name| !new.contains_key(name.as_str()));
-    set.map(|(name, value)| (name.clone(), value.clone()))
-        .chain(gone.map(|name| (name.clone(), Value::Null)))
-        .collect()
+    set.map(|(name, value)| (name.clone(), value.clone())).chain(gone.map(|name| (name.clone(), Value::Null))).collect()
 }
 
 /// Issues of the first step of a document, which stands at `place`.

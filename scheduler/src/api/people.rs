@@ -70,11 +70,7 @@ pub(super) async fn approve(api: &Api, id: &str, body: &Bytes) -> Result<(), Ref
         let detail = format!("the plan is {}: it can be edited, but there is nothing to approve", at.status());
         return Err(Problem::new(ErrorCode::NotAllowed, detail).into());
     }
-    let verb = Verb::Edit {
-        changes: own.changes,
-        revision: revision.or(Some(at.revision())),
-        reason: reason.clone(),
-    };
+    let verb = Verb::Edit { changes: own.changes, revision: revision.or(Some(at.revision())), reason: reason.clone() };
     tell(api, id, actor.clone(), verb).await.map_err(|refusal| own.places.locate(refusal))?;
     tell(api, id, actor, Verb::Approve { reason }).await
 }
@@ -149,9 +145,7 @@ pub(super) async fn answer(api: &Api, id: &str, question: &str, body: &Bytes) ->
         return Err(refused("there is no answer", vec![missing("/answer", "give `answer`, any JSON")]));
     };
     let most = api.site.settings.limits.payload_bytes_max;
-    for (name, bytes, most) in
-        [("answer", given.text().len(), most), ("reason", said.reason.len(), REASON_BYTES_MAX)]
-    {
+    for (name, bytes, most) in [("answer", given.text().len(), most), ("reason", said.reason.len(), REASON_BYTES_MAX)] {
         if bytes > most {
             let detail = format!("`{name}` has {bytes} bytes, more than {most}");
             return Err(Problem::new(ErrorCode::BodyTooLarge, detail).into());
@@ -169,12 +163,7 @@ pub(super) async fn summary(api: &Api, id: &str) -> Answer<PlanSummary> {
 }
 
 fn missing(pointer: &str, mend: &str) -> Issue {
-    Issue {
-        code: "MISSING_FIELD".into(),
-        pointer: pointer.into(),
-        detail: "it is not there".into(),
-        mend: mend.into(),
-    }
+    Issue { code: "MISSING_FIELD".into(), pointer: pointer.into(), detail: "it is not there".into(), mend: mend.into() }
 }
 
 /// A refusal that lists what is wrong with a request.

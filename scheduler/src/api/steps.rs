@@ -11,10 +11,10 @@ use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::view::StepView;
 use serde::Deserialize;
 
+use super::Api;
 use super::answer::{self, Refusal};
 use super::people::{self, REASON_BYTES_MAX};
 use super::plans::{state, tell, unknown_verb};
-use super::Api;
 
 type Answer<T> = Result<Json<T>, Refusal>;
 
