@@ -10,7 +10,9 @@ use goalmill_common::json::Json;
 use goalmill_common::problem::Problem;
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::status::PlanStatus;
-use goalmill_common::view::{Explanation, Page, PlanSummary, PlanView, Preview, QuestionView, QueueView, Results, StepView};
+use goalmill_common::view::{
+    Explanation, Page, PlanSummary, PlanView, Preview, QuestionView, QueueView, Results, StepView,
+};
 use reqwest::{Method, RequestBuilder, Response};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -13,9 +13,7 @@ pub use inspect::{EventsArgs, ExplainArgs, LogsArgs, WatchArgs};
 pub use nouns::{
     AgentCommand, DeadCommand, GraphForm, Language, Letters, PlanCommand, QueueCommand, Reasoned, StepCommand, StepRef,
 };
-pub use people::{
-    ApproveArgs, ChangeArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, ReplanArgs, StepAnswerArgs,
-};
+pub use people::{ApproveArgs, ChangeArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, StepAnswerArgs};
 pub use roles::{DevArgs, LogForm, RoleArgs, SchedulerArgs, WorkerArgs, WorkerCommand, WorkerRunArgs};
 pub use tools::{
     CompletionsArgs, ConfigArgs, DoctorArgs, ImportCommand, ReplayArgs, RunArgs, SchemaArgs, SubmitArgs, WaitArgs,

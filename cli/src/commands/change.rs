@@ -10,7 +10,7 @@ use crate::exit::{Exit, Failed};
 /// The edit as the fields `plan` or `changes` of a request.
 pub async fn body(context: &Context, plan: &PlanId, args: &ChangeArgs) -> Result<Map<String, Value>, Failed> {
     if let Some(file) = &args.file {
-        return Ok(from_file(input::any(file)?));
+        return Ok(from_file(input::value(file)?));
     }
     let document = context.client.graph(plan).await?;
     Ok(Map::from_iter([("changes".to_owned(), Value::Array(changes(args, &document)?))]))

@@ -107,7 +107,14 @@ pub async fn edit(context: &Context, args: &EditArgs) -> Outcome {
         if let Some(revision) = args.revision {
             body.insert("revision".into(), revision.into());
         }
-        return steer(context, &plan, "edit", body.into()).await;
+        let edited = steer(context, &plan, "edit", body.into()).await;
+        return match &args.changes.file {
+            Some(file) if file != "-" => {
+                let text = input::read_file(file)?;
+                edited.map_err(|failed| submit::at_file(failed, file, &text))
+            }
+            Some(_) | None => edited,
+        };
     }
     if prompt::is_possible(&context.screen) {
         return edit_in_editor(context, &plan, &args.what.reason).await;
@@ -126,7 +133,7 @@ async fn edit_in_editor(context: &Context, plan: &PlanId, reason: &str) -> Outco
             screen.note("nothing was changed");
             return Ok(Exit::Other);
         };
-        let asked = match input::parse_any("the edited plan", &after) {
+        let asked = match input::parse("the edited plan", &after) {
             Ok(document) => {
                 let reason = match reason {
                     "" => prompt::line("why? (for the log, may be empty) ")?.unwrap_or_default(),
@@ -143,7 +150,7 @@ async fn edit_in_editor(context: &Context, plan: &PlanId, reason: &str) -> Outco
                 return Ok(Exit::Done);
             }
             Err(failed) if failed.exit == Exit::InvalidInput => {
-                screen.note(format!("error: {failed}"));
+                screen.note(format!("error: {}", submit::at_file(failed, "the edited plan", &after)));
                 if !prompt::yes("edit again?", true)? {
                     return Ok(Exit::InvalidInput);
                 }
@@ -164,9 +171,12 @@ async fn steer(context: &Context, plan: &PlanId, verb: &str, body: Value) -> Out
 pub async fn revisions(context: &Context, plan: &str) -> Outcome {
     let plan = context.client.resolve(plan).await?;
     let page = context.client.revisions(&plan).await?;
-    context.screen.list(&page, &page.items, |record| record.revision.to_string(), |paint| {
-        revisions_text(&page, &plan, paint)
-    })?;
+    context.screen.list(
+        &page,
+        &page.items,
+        |record| record.revision.to_string(),
+        |paint| revisions_text(&page, &plan, paint),
+    )?;
     Ok(Exit::Done)
 }
 
@@ -201,7 +211,12 @@ pub async fn questions(context: &Context, plan: &str, list: bool) -> Outcome {
     let plan = client.resolve(plan).await?;
     let page = client.questions(&plan).await?;
     if list || page.items.is_empty() || !prompt::is_possible(screen) {
-        screen.list(&page, &page.items, |asked| asked.id.clone(), |paint| questions_text(&page, &plan, clock, paint))?;
+        screen.list(
+            &page,
+            &page.items,
+            |asked| asked.id.clone(),
+            |paint| questions_text(&page, &plan, clock, paint),
+        )?;
         return Ok(Exit::Done);
     }
     let mut open = false;
@@ -265,9 +280,8 @@ async fn give(context: &Context, plan: &PlanId, question: &str, said: Option<&st
     };
     let Some(said) = said else {
         if !prompt::is_possible(&context.screen) {
-            return Err(Failed::new(Exit::Usage, "there is no answer").help(format!(
-                "give one: goalmill plan answer {plan} {question} ANSWER"
-            )));
+            return Err(Failed::new(Exit::Usage, "there is no answer")
+                .help(format!("give one: goalmill plan answer {plan} {question} ANSWER")));
         }
         let taken = put(context, plan, &asked, reason).await?;
         return Ok(if taken { Exit::Done } else { Exit::AwaitingApproval });
@@ -328,7 +342,8 @@ pub fn left(due_at: &str, clock: &Clock) -> String {
 pub fn waiting_lines(view: &PlanView, clock: &Clock) -> Vec<String> {
     let plan = &view.summary.plan_id;
     let mut lines = Vec::new();
-    let mut say = |what: String, due: &str, type_: String| lines.push(format!("{what} · {}\n  {type_}", left(due, clock)));
+    let mut say =
+        |what: String, due: &str, type_: String| lines.push(format!("{what} · {}\n  {type_}", left(due, clock)));
     if let Some(proposal) = &view.proposal {
         let what = format!("revision {} waits for approval: {}", proposal.revision, short(&proposal.summary));
         say(what, &proposal.due_at, format!("goalmill plan approve {plan} | goalmill plan reject {plan} --reason '…'"));
