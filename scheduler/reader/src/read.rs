@@ -58,10 +58,10 @@ pub fn read(text: &str, catalogue: &Catalogue, limits: &Limits) -> Reading {
 }
 
 fn why(finds: &Finds) -> Reason {
-    if finds.too_costly {
-        Reason::TooCostly
-    } else if finds.too_deep {
+    if finds.too_deep {
         Reason::TooDeep
+    } else if finds.too_costly {
+        Reason::TooCostly
     } else if finds.too_broken || finds.unread.is_some() {
         Reason::TooBroken
     } else {

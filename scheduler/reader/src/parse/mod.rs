@@ -137,7 +137,7 @@ impl State {
 
     /// What reading from `start` on has cost.
     pub(crate) fn spent(&self, start: usize) -> usize {
-        self.work + (self.pos.max(self.scanned)).saturating_sub(start) + self.filled - self.fuel
+        self.work + (self.pos.max(self.scanned)).saturating_sub(start) + (self.filled - self.fuel)
     }
 
     pub(crate) fn python(mut self) -> Self {
