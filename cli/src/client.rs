@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::config::environment;
 use goalmill_common::event::RouteCandidate;
 use goalmill_common::id::{PlanId, StepId, WorkerId, is_id};
 use goalmill_common::json::Json;
 use goalmill_common::problem::Problem;
+use goalmill_common::revision::RevisionRecord;
 use goalmill_common::status::PlanStatus;
-use goalmill_common::view::{Explanation, Page, PlanSummary, PlanView, Preview, QueueView, Results, StepView};
+use goalmill_common::view::{
+    Explanation, Page, PlanSummary, PlanView, Preview, QuestionView, QueueView, Results, StepView,
+};
 use reqwest::{Method, RequestBuilder, Response};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -165,15 +169,41 @@ impl Client {
         self.accept(request).await
     }
 
-    /// `verb` is one of `pause`, `resume`, `cancel`, `approve`, `reject`, `replan`.
-    pub async fn steer_plan(&self, plan: &PlanId, verb: &str, reason: &str) -> Result<PlanSummary, Failed> {
-        let body = serde_json::json!({ "reason": reason });
-        self.read(self.request(Method::POST, &format!("/v1/plans/{plan}:{verb}")).json(&body)).await
+    /// The plan as it was at a revision, as a document.
+    pub async fn graph_at(&self, plan: &PlanId, revision: u32) -> Result<Value, Failed> {
+        self.get(&format!("/v1/plans/{plan}/graph?revision={revision}")).await
     }
 
-    /// `verb` is one of `retry`, `skip`, `complete`, `approve`, `reject`.
-    pub async fn steer_step(&self, plan: &PlanId, step: &StepId, verb: &str, body: &Value) -> Result<StepView, Failed> {
-        self.read(self.request(Method::POST, &format!("/v1/plans/{plan}/steps/{step}:{verb}")).json(body)).await
+    pub async fn revisions(&self, plan: &PlanId) -> Result<Page<RevisionRecord>, Failed> {
+        self.get(&format!("/v1/plans/{plan}/revisions")).await
+    }
+
+    /// What waits for an answer.
+    pub async fn questions(&self, plan: &PlanId) -> Result<Page<QuestionView>, Failed> {
+        self.get(&format!("/v1/plans/{plan}/questions")).await
+    }
+
+    /// `verb` is one of `pause`, `resume`, `cancel`, `approve`, `reject`, `edit`, `replan`.
+    pub async fn steer_plan(&self, plan: &PlanId, verb: &str, body: Value) -> Result<PlanSummary, Failed> {
+        self.read(self.request(Method::POST, &format!("/v1/plans/{plan}:{verb}")).json(&signed(body))).await
+    }
+
+    /// `verb` is one of `retry`, `skip`, `complete`, `approve`, `reject`, `answer`.
+    pub async fn steer_step(&self, plan: &PlanId, step: &StepId, verb: &str, body: Value) -> Result<StepView, Failed> {
+        let path = format!("/v1/plans/{plan}/steps/{step}:{verb}");
+        self.read(self.request(Method::POST, &path).json(&signed(body))).await
+    }
+
+    /// Answers what a plan asks.
+    pub async fn answer(&self, plan: &PlanId, question: &str, body: Value) -> Result<PlanSummary, Failed> {
+        let path = format!("/v1/plans/{plan}/questions/{}:answer", escaped(question));
+        self.read(self.request(Method::POST, &path).json(&signed(body))).await
+    }
+
+    /// Begins a plan that goes on from another one.
+    pub async fn fork(&self, plan: &PlanId, body: Value, key: &str) -> Result<Accepted, Failed> {
+        let request = self.request(Method::POST, &format!("/v1/plans/{plan}:fork")).header("Idempotency-Key", key);
+        self.read(request.json(&signed(body))).await
     }
 
     pub async fn agents(&self) -> Result<Page<Agent>, Failed> {
@@ -364,6 +394,8 @@ const SEARCH_PAGES: usize = 20;
 const LATEST_OF: usize = 100;
 /// Characters of an id after its shard, at the least: sub-plans have more.
 const ID_CHARS: usize = 16;
+/// Characters of a person's name in the log.
+const NAME_CHARS: usize = 64;
 
 fn is_whole_id(id: &PlanId) -> bool {
     id.shard().is_some() && id.as_str().split_once('-').is_some_and(|(_, rest)| rest.len() >= ID_CHARS)
@@ -385,6 +417,21 @@ fn means(part: &str, id: &PlanId) -> bool {
     let text = id.as_str();
     let rest = text.split_once('-').map_or(text, |(_, rest)| rest);
     text.starts_with(part) || rest.starts_with(part) || rest.ends_with(part)
+}
+
+/// A request with who makes it.
+fn signed(mut body: Value) -> Value {
+    body["actor"] = actor(environment("USER").or_else(|| environment("LOGNAME"))).into();
+    body
+}
+
+/// `cli:ann`; letters that an id cannot have become `-`.
+fn actor(user: Option<String>) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' };
+    match user {
+        Some(user) => format!("cli:{}", user.chars().take(NAME_CHARS).map(plain).collect::<String>()),
+        None => "cli".into(),
+    }
 }
 
 fn document(request: RequestBuilder, document: &Document) -> RequestBuilder {
@@ -444,6 +491,14 @@ mod tests {
         let plans = vec![plan("p0-old", "2026-01-01T00:00:00.000Z"), plan("p0-new", "2026-01-01T00:00:00.001Z")];
         assert_eq!(newest(plans), Some("p0-new".into()));
         assert_eq!(newest(vec![]), None);
+    }
+
+    #[test]
+    fn who_asks_is_an_id() {
+        assert_eq!(actor(Some("ann".into())), "cli:ann");
+        assert_eq!(actor(Some("Änn Smith".into())), "cli:-nn-Smith");
+        assert_eq!(actor(None), "cli");
+        assert!(is_id(&actor(Some("x".repeat(500)))));
     }
 
     #[test]

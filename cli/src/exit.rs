@@ -79,6 +79,8 @@ pub struct Failed {
     pub help: String,
     /// What the server said, where it was the server.
     pub problem: Option<Box<Problem>>,
+    /// Lines of the file that the problem is about.
+    pub places: Vec<String>,
 }
 
 /// What a command gives.
@@ -86,7 +88,7 @@ pub type Outcome = Result<Exit, Failed>;
 
 impl Failed {
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), help: String::new(), problem: None }
+        Self { exit, message: message.into(), help: String::new(), problem: None, places: Vec::new() }
     }
 
     pub fn invalid(message: impl Into<String>) -> Self {
@@ -123,6 +125,9 @@ impl fmt::Display for Failed {
             Some(problem) => write!(f, "{problem}")?,
             None => f.write_str(&self.message)?,
         }
+        for place in &self.places {
+            write!(f, "\n  ┌ {place}")?;
+        }
         if self.help.is_empty() { Ok(()) } else { write!(f, "\n  help: {}", self.help) }
     }
 }
@@ -136,6 +141,7 @@ impl From<Problem> for Failed {
             message: problem.detail.clone(),
             help: String::new(),
             problem: Some(Box::new(problem)),
+            places: Vec::new(),
         }
     }
 }

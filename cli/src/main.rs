@@ -9,6 +9,7 @@ mod doctor;
 mod exit;
 mod import;
 mod output;
+mod prompt;
 mod replay;
 mod roles;
 mod sse;

@@ -414,6 +414,9 @@ pub struct PlanRevised {
     /// What it took to make it.
     #[serde(default)]
     pub usage: crate::goal::Usage,
+    /// Why the person who was asked agreed to it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub approved_because: String,
 }
 
 /// The plan is final. Steps in flight were cancelled by events of their own before; those that had not begun are

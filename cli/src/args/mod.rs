@@ -2,6 +2,7 @@
 
 mod inspect;
 mod nouns;
+mod people;
 mod roles;
 mod tools;
 mod values;
@@ -12,6 +13,7 @@ pub use inspect::{EventsArgs, ExplainArgs, LogsArgs, WatchArgs};
 pub use nouns::{
     AgentCommand, DeadCommand, GraphForm, Language, Letters, PlanCommand, QueueCommand, Reasoned, StepCommand, StepRef,
 };
+pub use people::{ApproveArgs, ChangeArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, StepAnswerArgs};
 pub use roles::{DevArgs, LogForm, RoleArgs, SchedulerArgs, WorkerArgs, WorkerCommand, WorkerRunArgs};
 pub use tools::{
     CompletionsArgs, ConfigArgs, DoctorArgs, ImportCommand, ReplayArgs, RunArgs, SchemaArgs, SubmitArgs, WaitArgs,
@@ -192,6 +194,10 @@ mod tests {
             "worker --demo drain w",
             "logs --since 5d",
             "submit g --demo-fault hotel_agent",
+            "plan diff a",
+            "plan diff a b --revision 0..1",
+            "plan diff a --revision 1",
+            "plan edit a --file f --set s.x=1",
         ] {
             assert_eq!(refused(line), 2, "{line}");
         }

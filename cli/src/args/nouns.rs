@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use goalmill_common::status::PlanStatus;
 
 use super::duration;
+use super::people::{ApproveArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, ReplanArgs, StepAnswerArgs};
 
 /// A plan, and why something is done to it.
 #[derive(Args, Debug)]
@@ -58,8 +59,7 @@ pub enum PlanCommand {
         /// The goal, in plain words. Use single quotes, or the shell eats `$2000`.
         goal: String,
     },
-    /// Lets a waiting plan, or its revision, run.
-    Approve(Reasoned),
+    Approve(ApproveArgs),
     /// Refuses a waiting plan, or its revision.
     Reject(Reasoned),
     /// Starts nothing new; what runs may finish.
@@ -68,8 +68,26 @@ pub enum PlanCommand {
     Resume(Reasoned),
     /// Ends a plan; running attempts are stopped.
     Cancel(Reasoned),
-    /// Asks a planner for another way to do what remains.
-    Replan(Reasoned),
+    Edit(EditArgs),
+    Replan(ReplanArgs),
+    /// Lists what a plan's revisions changed, who decided them, and why.
+    Revisions {
+        /// The plan: its id, a unique beginning or end of it, or `@latest`.
+        #[arg(default_value = "@latest")]
+        plan: String,
+    },
+    /// Lists what a plan asks; in a terminal it asks you.
+    Questions {
+        /// The plan: its id, a unique beginning or end of it, or `@latest`.
+        #[arg(default_value = "@latest")]
+        plan: String,
+        /// Only lists, in a terminal too.
+        #[arg(long)]
+        list: bool,
+    },
+    Answer(PlanAnswerArgs),
+    Diff(DiffArgs),
+    Fork(ForkArgs),
     /// Prints what the steps gave.
     Results {
         /// The plan: its id, a unique beginning or end of it, or `@latest`.
@@ -129,6 +147,7 @@ pub enum StepCommand {
     Approve(StepRef),
     /// Refuses a waiting step.
     Reject(StepRef),
+    Answer(StepAnswerArgs),
 }
 
 /// A language that a worker can be begun in.

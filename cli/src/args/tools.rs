@@ -63,6 +63,15 @@ pub struct SubmitArgs {
     /// The plan ends within so long.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub deadline: Option<Duration>,
+    /// Lets this planner alone make the plan: `llm`, `htn`, `rules`.
+    #[arg(long, value_name = "PLANNER")]
+    pub planner: Option<String>,
+    /// Lets this model alone make the plan.
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// The plan waits for a person's approval before it runs (exit code 7 with `--wait`).
+    #[arg(long)]
+    pub require_approval: bool,
     /// Lets a demo agent fail: `hotel_agent=fully_booked`. Real agents do not listen to it.
     #[arg(long, value_name = "AGENT=FAULT", value_parser = fault)]
     pub demo_fault: Vec<(String, String)>,

@@ -23,6 +23,12 @@ pub async fn run(context: &Context, args: &ExplainArgs) -> Outcome {
         }
     }
     screen.show(&explanation, plan.as_str(), |paint| people(&explanation, paint))?;
+    if screen.is_for_people() && args.step.is_none() && !explanation.status.is_final() {
+        let view = client.plan(&plan).await?;
+        for line in super::people::waiting_lines(&view, &context.clock) {
+            screen.line(format!("\n{} {line}", screen.paint.tone(Tone::Wait, "?")))?;
+        }
+    }
     Ok(Exit::Done)
 }
 

@@ -27,7 +27,7 @@ impl Node {
         Self { id: step.id.clone(), label, dependencies: step.dependencies.clone(), status: None }
     }
 
-    fn of_view(step: &StepView) -> Self {
+    pub fn of_view(step: &StepView) -> Self {
         let label = if step.agent_type.as_str().is_empty() { "engine".into() } else { step.agent_type.to_string() };
         let dependencies = step.dependencies.clone();
         Self { id: step.id.clone(), label, dependencies, status: Some(step.status) }

@@ -45,8 +45,9 @@ pub fn value(path: &str) -> Result<Value, Failed> {
     parse(path, &read_file(path)?)
 }
 
-fn parse(path: &str, text: &str) -> Result<Value, Failed> {
-    let read = if text.trim_start().starts_with('{') {
+/// Reads a text as JSON or YAML.
+pub fn parse(path: &str, text: &str) -> Result<Value, Failed> {
+    let read = if text.trim_start().starts_with(['{', '[']) {
         serde_json::from_str(text).map_err(|error| error.to_string())
     } else {
         serde_yaml_ng::from_str(text).map_err(|error| error.to_string())

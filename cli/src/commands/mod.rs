@@ -1,14 +1,18 @@
 //! What the client commands do: one file a noun or verb.
 
 mod agent;
+mod change;
 mod config;
 mod dead;
+mod diff;
 mod events;
 mod explain;
 mod graph;
 mod import;
 mod input;
 mod logs;
+mod people;
+mod place;
 mod plan;
 mod queue;
 mod results;

@@ -4,7 +4,9 @@ use goalmill_common::clock::Clock;
 use goalmill_common::problem::Issue;
 use goalmill_common::view::{Page, PlanSummary, PlanView, Preview};
 
-use super::{Context, graph, show_results};
+use serde_json::json;
+
+use super::{Context, diff, graph, people, show_results};
 use crate::args::{Format, PlanCommand, Reasoned};
 use crate::client::PlanQuery;
 use crate::exit::{Exit, Failed, Outcome};
@@ -20,7 +22,7 @@ pub async fn run(context: &Context, command: PlanCommand) -> Outcome {
         }
         PlanCommand::Get { plan } => {
             let view = client.plan(&client.resolve(&plan).await?).await?;
-            screen.show(&view, view.summary.plan_id.as_str(), |paint| people(&view, clock, paint))?;
+            screen.show(&view, view.summary.plan_id.as_str(), |paint| view_text(&view, clock, paint))?;
         }
         PlanCommand::Show { plan, form } => graph::show(context, &plan, form).await?,
         PlanCommand::Validate { file } => return super::validate::run(context, &file).await,
@@ -29,12 +31,22 @@ pub async fn run(context: &Context, command: PlanCommand) -> Outcome {
             show_preview(screen, &preview)?;
             return Ok(if preview.valid { Exit::Done } else { Exit::InvalidInput });
         }
-        PlanCommand::Approve(what) => steer(context, &what, "approve").await?,
+        PlanCommand::Approve(args) => return people::approve(context, &args).await,
+        PlanCommand::Edit(args) => return people::edit(context, &args).await,
+        PlanCommand::Revisions { plan } => return people::revisions(context, &plan).await,
+        PlanCommand::Questions { plan, list } => return people::questions(context, &plan, list).await,
+        PlanCommand::Answer(args) => return people::answer(context, &args).await,
+        PlanCommand::Diff(args) => return diff::run(context, &args).await,
+        PlanCommand::Fork(args) => return people::fork(context, &args).await,
         PlanCommand::Reject(what) => steer(context, &what, "reject").await?,
         PlanCommand::Pause(what) => steer(context, &what, "pause").await?,
         PlanCommand::Resume(what) => steer(context, &what, "resume").await?,
         PlanCommand::Cancel(what) => steer(context, &what, "cancel").await?,
-        PlanCommand::Replan(what) => steer(context, &what, "replan").await?,
+        PlanCommand::Replan(args) => {
+            let plan = client.resolve(&args.what.plan).await?;
+            let body = json!({ "reason": args.what.reason, "hint": args.hint });
+            shown(screen, &client.steer_plan(&plan, "replan", body).await?)?;
+        }
         PlanCommand::Results { plan } => show_results(screen, &client.results(&client.resolve(&plan).await?).await?)?,
         PlanCommand::Export { plan } => {
             let plan = client.graph(&client.resolve(&plan).await?).await?;
@@ -50,8 +62,13 @@ pub async fn run(context: &Context, command: PlanCommand) -> Outcome {
 async fn steer(context: &Context, what: &Reasoned, verb: &str) -> Result<(), Failed> {
     let Context { screen, client, .. } = context;
     let plan = client.resolve(&what.plan).await?;
-    let summary = client.steer_plan(&plan, verb, &what.reason).await?;
-    screen.show(&summary, plan.as_str(), |paint| {
+    shown(screen, &client.steer_plan(&plan, verb, json!({ "reason": what.reason })).await?)
+}
+
+/// Prints where a plan stands that something was done to.
+pub fn shown(screen: &Screen, summary: &PlanSummary) -> Result<(), Failed> {
+    let plan = &summary.plan_id;
+    screen.show(summary, plan.as_str(), |paint| {
         format!("{plan} {}", paint.tone(plan_tone(summary.status), summary.status.as_str()))
     })
 }
@@ -77,7 +94,7 @@ fn list(page: &Page<PlanSummary>, clock: &Clock, paint: Paint) -> String {
     text
 }
 
-fn people(view: &PlanView, clock: &Clock, paint: Paint) -> String {
+fn view_text(view: &PlanView, clock: &Clock, paint: Paint) -> String {
     let plan = &view.summary;
     let counts = plan.counts;
     let status = paint.tone(plan_tone(plan.status), plan.status.as_str());
@@ -104,6 +121,10 @@ fn people(view: &PlanView, clock: &Clock, paint: Paint) -> String {
     fact("finished", plan.finished_at.clone().unwrap_or_default());
     fact("why", view.failure.as_ref().map_or(short(&view.reason), |f| format!("{} [{}]", short(&f.message), f.code)));
     fact("parent", view.parent.as_ref().map(ToString::to_string).unwrap_or_default());
+    fact("forked", view.forked_from.as_ref().map(ToString::to_string).unwrap_or_default());
+    people::waiting_lines(view, clock)
+        .iter()
+        .for_each(|line| text.push_str(&format!("  {line}\n").replace("\n  goalmill", "\n    goalmill")));
     text.push('\n');
     let mut table = Table::new(&["", "STEP", "AGENT", "STATUS", "ATTEMPT", "WHAT"]).right(&[4]);
     for step in &view.steps {

@@ -4,7 +4,7 @@ use goalmill_common::id::StepId;
 use goalmill_common::view::StepView;
 use serde_json::{Map, Value, json};
 
-use super::{Context, checked_id, input};
+use super::{Context, checked_id, input, people};
 use crate::args::{StepCommand, StepRef};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Paint, Tone, mark, step_tone, yaml};
@@ -31,6 +31,7 @@ pub async fn run(context: &Context, command: StepCommand) -> Outcome {
         }
         StepCommand::Approve(step) => steer(context, &step, "approve", None).await?,
         StepCommand::Reject(step) => steer(context, &step, "reject", None).await?,
+        StepCommand::Answer(args) => return people::answer_step(context, &args).await,
     }
     Ok(Exit::Done)
 }
@@ -43,7 +44,7 @@ async fn steer(context: &Context, what: &StepRef, verb: &str, outputs: Option<Va
         body["outputs"] = outputs;
     }
     let step = StepId::from(what.step.as_str());
-    let view = context.client.steer_step(&plan, &step, verb, &body).await?;
+    let view = context.client.steer_step(&plan, &step, verb, body).await?;
     context.screen.show(&view, view.id.as_str(), |paint| head(&view, paint))
 }
 

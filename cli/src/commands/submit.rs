@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::plan::show_preview;
-use super::{Context, checked_id, input, show_results};
+use super::{Context, checked_id, input, place, show_results};
 use crate::args::{Format, RunArgs, SubmitArgs, WaitArgs};
 use crate::budget::lacks_amount;
 use crate::client::{Accepted, Document};
@@ -44,15 +44,17 @@ pub async fn plan(context: &Context, args: &RunArgs) -> Outcome {
     }
     submit(context, &args.wait, SubmissionKind::Plan, &plan, &Value::Null)
         .await
-        .map_err(|failed| at_file(failed, &args.file))
+        .map_err(|failed| at_file(failed, &args.file, &plan.text))
 }
 
-fn at_file(mut failed: Failed, file: &str) -> Failed {
+/// Says of which file a problem speaks, and shows the lines.
+pub fn at_file(mut failed: Failed, file: &str, text: &str) -> Failed {
     let file = if file == "-" { "standard input" } else { file };
     if let Some(problem) = &mut failed.problem
         && !problem.errors.is_empty()
     {
         problem.detail = format!("{file}: {}", problem.detail);
+        failed.places = place::excerpts(file, text, &problem.errors);
     }
     failed
 }
@@ -103,6 +105,16 @@ fn goal_of(args: &SubmitArgs, now_ms: u64) -> Result<Value, Failed> {
     if let Some(tenant) = &args.tenant {
         goal.insert("tenant".into(), json!(tenant));
     }
+    let mut metadata = object(&mut goal, "metadata")?;
+    for (name, value) in [("planner", &args.planner), ("model", &args.model)] {
+        if let Some(value) = value {
+            metadata.insert(name.into(), json!(value));
+        }
+    }
+    if args.require_approval {
+        metadata.insert("require_approval".into(), json!(true));
+    }
+    put(&mut goal, "metadata", metadata);
     if let Some(deadline) = args.deadline {
         let in_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
         goal.insert("deadline_ms".into(), json!(now_ms.saturating_add(in_ms)));
@@ -192,7 +204,7 @@ async fn submit_by_stream(
         .help("it stays on the stream; is a scheduler running? check: goalmill doctor"))
 }
 
-async fn follow(context: &Context, args: &WaitArgs, accepted: &Accepted, source: Source) -> Outcome {
+pub async fn follow(context: &Context, args: &WaitArgs, accepted: &Accepted, source: Source) -> Outcome {
     let Context { screen, client, .. } = context;
     let plan = &accepted.plan_id;
     if !args.wait && !args.watch {

@@ -8,7 +8,7 @@ use goalmill_engine::draft::{self, Format};
 use goalmill_engine::validate::{self, Forecast};
 
 use super::plan::show_preview;
-use super::{Context, input, settings};
+use super::{Context, input, place, settings};
 use crate::exit::{Exit, Outcome};
 
 pub async fn run(context: &Context, file: &str) -> Outcome {
@@ -23,6 +23,9 @@ pub async fn run(context: &Context, file: &str) -> Outcome {
         preview
     };
     show_preview(&context.screen, &preview)?;
+    for place in place::excerpts(file, &document.text, &preview.issues) {
+        context.screen.note(format!("  ┌ {place}"));
+    }
     Ok(if preview.valid { Exit::Done } else { Exit::InvalidInput })
 }
 

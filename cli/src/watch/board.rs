@@ -8,6 +8,7 @@ use goalmill_common::goal::{Goal, Usage};
 use goalmill_common::id::{AgentType, PlanId, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::plan::Step;
+use goalmill_common::revision::Trigger;
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 use goalmill_common::view::Results;
 use serde_json::{Map, Value};
@@ -39,6 +40,25 @@ pub struct Board {
     pub retries: u32,
     pub failure: Option<Failure>,
     pub reason: String,
+    /// What the plan as a whole asks of a person.
+    pub asks: Option<Asks>,
+}
+
+/// What a plan that is being revised waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// A yes or no to a revision.
+    Revision {
+        revision: u32,
+    },
+    /// A yes or no to going on without a failed step.
+    GoOn {
+        step: Option<StepId>,
+    },
+    Question {
+        id: String,
+        question: String,
+    },
 }
 
 /// One step.
@@ -65,6 +85,8 @@ pub struct Row {
     pub note: (String, String),
     pub failure: Option<Failure>,
     pub reason: String,
+    /// What a person is asked before it goes on.
+    pub question: Option<String>,
 }
 
 impl Row {
@@ -87,6 +109,7 @@ impl Row {
             note: (String::new(), String::new()),
             failure: None,
             reason: String::new(),
+            question: None,
         }
     }
 
@@ -124,6 +147,7 @@ impl Board {
             retries: 0,
             failure: None,
             reason: String::new(),
+            asks: None,
         }
     }
 
@@ -137,8 +161,8 @@ impl Board {
     }
 
     /// Steps that wait for a person.
-    pub fn awaiting(&self) -> impl Iterator<Item = &StepId> {
-        self.rows.iter().filter(|row| row.status == StepStatus::AwaitingApproval).map(|row| &row.id)
+    pub fn awaiting(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| row.status == StepStatus::AwaitingApproval)
     }
 
     /// Whether nothing goes on until a person decides.
@@ -146,7 +170,10 @@ impl Board {
         let moves = |row: &Row| {
             matches!(row.status, StepStatus::Ready | StepStatus::Queued | StepStatus::Running | StepStatus::Retrying)
         };
+        // A plan that asks how to go on starts nothing new.
+        let runs = |row: &Row| matches!(row.status, StepStatus::Queued | StepStatus::Running);
         self.status == PlanStatus::AwaitingApproval
+            || (self.asks.is_some() && !self.rows.iter().any(runs))
             || (self.status == PlanStatus::Running && self.awaiting().next().is_some() && !self.rows.iter().any(moves))
     }
 
@@ -188,13 +215,28 @@ impl Board {
                 created.plan.steps.iter().for_each(|step| self.add(step));
             }
             PlanEvent::ApprovalRequested(_) => self.status = PlanStatus::AwaitingApproval,
-            PlanEvent::Approved(_) | PlanEvent::Resumed(_) => self.status = PlanStatus::Running,
+            PlanEvent::Approved(_) | PlanEvent::Resumed(_) => {
+                self.status = PlanStatus::Running;
+                self.asks = None;
+            }
             PlanEvent::Rejected(why) => {
                 self.status = PlanStatus::Rejected;
                 self.reason.clone_from(&why.reason);
             }
-            PlanEvent::ReplanTriggered(_) => self.status = PlanStatus::Replanning,
+            PlanEvent::ReplanTriggered(replan) => {
+                self.status = PlanStatus::Replanning;
+                let asks = replan.trigger == Trigger::AskUser.as_str();
+                self.asks = asks.then(|| Asks::GoOn { step: replan.step.clone() });
+            }
+            PlanEvent::RevisionProposed(proposed) => {
+                self.asks = Some(Asks::Revision { revision: proposed.revision });
+            }
+            PlanEvent::QuestionAsked(asked) => {
+                self.asks = Some(Asks::Question { id: asked.id.clone(), question: asked.question.question.clone() });
+            }
+            PlanEvent::RevisionRefused(_) | PlanEvent::QuestionAnswered(_) => self.asks = None,
             PlanEvent::Revised(revised) => {
+                self.asks = None;
                 if self.status == PlanStatus::Replanning {
                     self.status = PlanStatus::Running;
                 }
@@ -212,16 +254,13 @@ impl Board {
             PlanEvent::PlanningFailed(why) => self.reason.clone_from(&why.reason),
             PlanEvent::Completed(end) | PlanEvent::Failed(end) | PlanEvent::Cancelled(end) => {
                 self.status = end.status;
+                self.asks = None;
                 self.failure.clone_from(&end.failure);
                 if !end.reason.is_empty() {
                     self.reason.clone_from(&end.reason);
                 }
             }
             PlanEvent::PlanValidated(_)
-            | PlanEvent::RevisionProposed(_)
-            | PlanEvent::RevisionRefused(_)
-            | PlanEvent::QuestionAsked(_)
-            | PlanEvent::QuestionAnswered(_)
             | PlanEvent::Extended(_)
             | PlanEvent::PhaseAdded(_)
             | PlanEvent::PhaseStarted(_)
@@ -267,10 +306,14 @@ impl Board {
             }
             StepEvent::Approved(_) => row.status = StepStatus::Ready,
             StepEvent::QuestionAsked(asked) => {
+                row.question = Some(asked.question.clone());
                 row.status = StepStatus::AwaitingApproval;
                 row.due_ms = Some(asked.due_ms);
             }
-            StepEvent::Answered(_) | StepEvent::Recalled(_) => row.status = StepStatus::Pending,
+            StepEvent::Answered(_) | StepEvent::Recalled(_) => {
+                row.status = StepStatus::Pending;
+                row.question = None;
+            }
             StepEvent::Decomposed(decomposed) => {
                 row.status = StepStatus::Ready;
                 self.usage.cost += decomposed.cost;

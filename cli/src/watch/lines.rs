@@ -7,7 +7,7 @@ use goalmill_common::id::StepId;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use serde_json::Value;
 
-use super::board::{Board, Row};
+use super::board::{Asks, Board, Row};
 use super::note::{cut, short};
 use crate::output::{Paint, Tone, mark, plan_tone, seconds, step_tone};
 
@@ -20,12 +20,19 @@ const WHY_CHARS_MAX: usize = 240;
 /// Lines that tell of `record`, which `board` has taken already. `starts`: also tell of steps that begin.
 pub fn change_lines(board: &Board, record: &Record, paint: Paint, starts: bool) -> Vec<String> {
     match &record.event {
-        Event::Plan(event) => plan_lines(board, event, paint),
-        Event::Step { step, event, .. } => step_line(board, step, event, paint, starts).into_iter().collect(),
+        Event::Plan(event) => plan_lines(board, event, &by(record), paint),
+        Event::Step { step, event, .. } => {
+            step_line(board, step, event, &by(record), paint, starts).into_iter().collect()
+        }
     }
 }
 
-fn plan_lines(board: &Board, event: &PlanEvent, paint: Paint) -> Vec<String> {
+/// Who decided: ` by cli:ann`; nothing for what happened by itself.
+fn by(record: &Record) -> String {
+    record.actor.as_ref().map(|actor| format!(" by {actor}")).unwrap_or_default()
+}
+
+fn plan_lines(board: &Board, event: &PlanEvent, by: &str, paint: Paint) -> Vec<String> {
     match event {
         PlanEvent::GoalAccepted(accepted) => {
             let goal = short(&accepted.goal.description);
@@ -46,19 +53,27 @@ fn plan_lines(board: &Board, event: &PlanEvent, paint: Paint) -> Vec<String> {
         PlanEvent::ApprovalRequested(_) => {
             vec![format!("  {} waits for approval: goalmill plan approve {}", paint.tone(Tone::Wait, "?"), board.plan)]
         }
-        PlanEvent::Approved(why) => vec![format!("  approved{}", because(&why.reason))],
-        PlanEvent::Paused(why) => vec![format!("  paused{}", because(&why.reason))],
-        PlanEvent::Resumed(why) => vec![format!("  resumed{}", because(&why.reason))],
+        PlanEvent::Approved(why) => vec![format!("  approved{by}{}", because(&why.reason))],
+        PlanEvent::Paused(why) => vec![format!("  paused{by}{}", because(&why.reason))],
+        PlanEvent::Resumed(why) => vec![format!("  resumed{by}{}", because(&why.reason))],
         PlanEvent::ReplanTriggered(replan) => {
             let about = replan.step.as_ref().map(|step| format!(" of {step}")).unwrap_or_default();
             let cause = replan.trigger.replace('_', " ");
+            if let Some(Asks::GoOn { .. }) = board.asks {
+                let (wait, plan) = (paint.tone(Tone::Wait, "?"), &board.plan);
+                return vec![format!(
+                    "  {wait} how to go on without{}{}: goalmill plan approve {plan} | reject {plan} | replan {plan}",
+                    about.trim_start_matches(" of"),
+                    because(&replan.reason)
+                )];
+            }
             vec![format!(
-                "  {} replanning after {cause}{about}{}",
+                "  {} replanning after {cause}{about}{by}{}",
                 paint.tone(Tone::Wait, "↻"),
                 because(&replan.reason)
             )]
         }
-        PlanEvent::Revised(revised) => vec![revision(board, revised, paint)],
+        PlanEvent::Revised(revised) => vec![revision(board, revised, by, paint)],
         PlanEvent::PhaseStarted(phase) => {
             vec![format!("  {}", paint.tone(Tone::Dim, format!("phase {}", phase.phase)))]
         }
@@ -69,16 +84,19 @@ fn plan_lines(board: &Board, event: &PlanEvent, paint: Paint) -> Vec<String> {
         }
         PlanEvent::RevisionRefused(refused) => {
             let mut lines =
-                vec![format!("  {} revision refused: {}", paint.tone(Tone::Bad, "✗"), short(&refused.reason))];
+                vec![format!("  {} revision refused{by}: {}", paint.tone(Tone::Bad, "✗"), short(&refused.reason))];
             lines.extend(
                 refused.issues.iter().map(|issue| format!("      {} at {}", short(&issue.detail), issue.pointer)),
             );
             lines
         }
         PlanEvent::QuestionAsked(asked) => {
-            vec![format!("  {} {} ({})", paint.tone(Tone::Wait, "?"), short(&asked.question.question), asked.id)]
+            let (wait, plan, id) = (paint.tone(Tone::Wait, "?"), &board.plan, &asked.id);
+            vec![format!("  {wait} {}: goalmill plan answer {plan} {id} ANSWER", short(&asked.question.question))]
         }
-        PlanEvent::QuestionAnswered(answered) => vec![format!("  answered: {}", short(answered.answer.text()))],
+        PlanEvent::QuestionAnswered(answered) => {
+            vec![format!("  answered{by}: {}{}", short(answered.answer.text()), because(&answered.reason))]
+        }
         PlanEvent::PhaseAdded(_)
         | PlanEvent::Extended(_)
         | PlanEvent::PhaseCompleted(_)
@@ -131,14 +149,14 @@ fn limit(value: &Value) -> String {
     }
 }
 
-fn revision(board: &Board, revised: &PlanRevised, paint: Paint) -> String {
+fn revision(board: &Board, revised: &PlanRevised, by: &str, paint: Paint) -> String {
     let names = |sign: &str, steps: &[StepId]| -> Vec<String> { steps.iter().map(|s| format!("{sign}{s}")).collect() };
     let mut changes = names("+", &revised.added);
     changes.extend(names("-", &revised.removed));
     changes.extend(names("~", &revised.modified));
     let before = board.confidence - revised.confidence_delta;
     format!(
-        "  {} revision {}: {} {} · confidence {before:.2} → {:.2}",
+        "  {} revision {}{by}: {} {} · confidence {before:.2} → {:.2}",
         paint.tone(Tone::Wait, "↻"),
         revised.revision,
         revised.changes.iter().map(|change| short(change)).collect::<Vec<_>>().join("; "),
@@ -147,7 +165,7 @@ fn revision(board: &Board, revised: &PlanRevised, paint: Paint) -> String {
     )
 }
 
-fn step_line(board: &Board, step: &StepId, event: &StepEvent, paint: Paint, starts: bool) -> Option<String> {
+fn step_line(board: &Board, step: &StepId, event: &StepEvent, by: &str, paint: Paint, starts: bool) -> Option<String> {
     let row = board.row(step)?;
     let line = |said: String| Some(labelled(board, row, paint, &said));
     match event {
@@ -174,9 +192,13 @@ fn step_line(board: &Board, step: &StepId, event: &StepEvent, paint: Paint, star
         StepEvent::ApprovalRequested(_) => {
             line(format!("waits for approval: goalmill step approve {} {step}", board.plan))
         }
-        StepEvent::Approved(why) => line(format!("approved{}", because(&why.reason))),
-        StepEvent::QuestionAsked(asked) => line(format!("asks: {}", short(&asked.question))),
-        StepEvent::Answered(answered) => line(format!("answered: {}", short(answered.answer.text()))),
+        StepEvent::Approved(why) => line(format!("approved{by}{}", because(&why.reason))),
+        StepEvent::QuestionAsked(asked) => {
+            line(format!("asks: {}: goalmill step answer {} {step} ANSWER", short(&asked.question), board.plan))
+        }
+        StepEvent::Answered(answered) => {
+            line(format!("answered{by}: {}{}", short(answered.answer.text()), because(&answered.reason)))
+        }
         StepEvent::Recalled(why) => line(format!("recalled{}", because(&why.reason))),
         StepEvent::Decomposed(why) => line(format!("becomes a plan of its own{}", because(&why.reason))),
         StepEvent::Added(_) if board.status == PlanStatus::Replanning || board.revision > 0 => line("added".into()),

@@ -12,7 +12,7 @@ use goalmill_common::id::PlanId;
 use goalmill_common::status::PlanStatus;
 use tokio::time::{Instant, timeout_at};
 
-pub use board::Board;
+pub use board::{Asks, Board};
 pub use follow::{Follow, Source};
 pub use lines::ending;
 pub use note::{note, short};
@@ -95,11 +95,36 @@ pub fn left_alone(screen: &Screen, plan: &PlanId, waited: &Waited) -> Exit {
             Exit::AwaitingApproval
         }
         Waited::Settled(board) if !board.status.is_final() => {
-            for step in board.awaiting() {
-                screen.note(format!(
-                    "step {step} waits for approval\n  approve: goalmill step approve {plan} {step}\n  \
-                     reject:  goalmill step reject {plan} {step} --reason '…'"
-                ));
+            match &board.asks {
+                Some(Asks::Question { id, question }) => screen.note(format!(
+                    "plan {plan} asks: {}\n  answer: goalmill plan answer {plan} {id} ANSWER",
+                    short(question)
+                )),
+                Some(Asks::Revision { revision }) => screen.note(format!(
+                    "revision {revision} of plan {plan} waits for approval\n  approve: goalmill plan approve {plan}\n  \
+                     reject:  goalmill plan reject {plan} --reason '…'"
+                )),
+                Some(Asks::GoOn { step }) => {
+                    let step = step.as_ref().map(|step| format!(" {step}")).unwrap_or_default();
+                    screen.note(format!(
+                        "plan {plan} asks how to go on without step{step}\n  go on:     goalmill plan approve {plan}\n  \
+                         end it:    goalmill plan reject {plan} --reason '…'\n  plan anew: goalmill plan replan {plan}"
+                    ));
+                }
+                None => {}
+            }
+            for row in board.awaiting() {
+                let step = &row.id;
+                screen.note(match &row.question {
+                    Some(question) => format!(
+                        "step {step} asks: {}\n  answer: goalmill step answer {plan} {step} ANSWER",
+                        short(question)
+                    ),
+                    None => format!(
+                        "step {step} waits for approval\n  approve: goalmill step approve {plan} {step}\n  \
+                         reject:  goalmill step reject {plan} {step} --reason '…'"
+                    ),
+                });
             }
             Exit::AwaitingApproval
         }

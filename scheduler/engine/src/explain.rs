@@ -48,6 +48,14 @@ impl PlanState {
         let until = |ms: u64| {
             if ms > 0 { format!(", until {} at the latest", rfc3339(ms)) } else { String::new() }
         };
+        if let Some(proposed) = self.proposed() {
+            let (until, what) = (until(proposed.due_ms), proposed.proposal.summary.as_str());
+            let colon = if what.is_empty() { "" } else { ": " };
+            return format!("a person must agree to a revision{until}{colon}{what}");
+        }
+        if let Some(asked) = self.question() {
+            return format!("a person must answer `{}`{}: {}", asked.id, until(asked.due_ms), asked.question.question);
+        }
         match self.status {
             PlanStatus::Planning => {
                 format!("a planner is at work, for {}", lasted(self.created_ms(), now_ms))
@@ -72,6 +80,11 @@ impl PlanState {
                 format!("it has ended as {}{}", self.status, reason.map(|r| format!(": {r}")).unwrap_or_default())
             }
         }
+    }
+
+    /// What a step asks before it goes on.
+    pub(crate) fn asked(&self, i: u32) -> Option<&str> {
+        self.steps[to_usize(i)].rare.as_ref()?.question.as_deref()
     }
 
     fn explain_running(&self) -> String {
@@ -165,7 +178,10 @@ impl PlanState {
                 let (attempt, why) = (step.attempt, why.unwrap_or_default());
                 format!("`{id}` is tried again at {due}, because attempt {attempt} failed{why}")
             }
-            StepStatus::AwaitingApproval => format!("a person must agree to `{id}`, until {due}"),
+            StepStatus::AwaitingApproval => match self.asked(i) {
+                Some(question) => format!("a person must answer `{id}`, until {due}: {question}"),
+                None => format!("a person must agree to `{id}`, until {due}"),
+            },
             StepStatus::Failed => {
                 let why = step.failure().map(|failure| format!(": {} [{}]", failure.message, failure.code));
                 format!("`{id}` failed{}", why.unwrap_or_default())

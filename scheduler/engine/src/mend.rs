@@ -50,6 +50,9 @@ impl PlanState {
         let (id, plan) = (&self.plan.steps[to_usize(i)].id, self.id().map_or("", |plan| plan.as_str()));
         let only = |mend: String| Root { because: None, mend };
         match self.steps[to_usize(i)].status {
+            StepStatus::AwaitingApproval if self.asked(i).is_some() => {
+                only(format!("answer it: `goalmill step answer {plan} {id} ANSWER`"))
+            }
             StepStatus::AwaitingApproval => {
                 only(format!("`goalmill step approve {plan} {id}`, or `goalmill step reject {plan} {id}`"))
             }
@@ -76,6 +79,12 @@ impl PlanState {
 
     /// What lets a plan go on whose steps wait for the plan itself.
     fn mend_plan(&self, plan: &str) -> String {
+        if let Some(asked) = self.question() {
+            return format!("answer it: `goalmill plan answer {plan} {} ANSWER`", asked.id);
+        }
+        if self.proposed().is_some() {
+            return format!("`goalmill plan approve {plan}`, or `goalmill plan reject {plan}`");
+        }
         match self.status {
             PlanStatus::AwaitingApproval => {
                 format!("`goalmill plan approve {plan}`, or `goalmill plan reject {plan}`")

@@ -7,7 +7,7 @@ use goalmill_common::event::{ApprovalRequested, GoalAccepted, PlanCreated, PlanE
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Budget;
 use goalmill_common::id::{PlanId, StepId};
-use goalmill_common::plan::{Plan, Step};
+use goalmill_common::plan::{Approval, Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Fork;
 use goalmill_common::status::PlanStatus;
@@ -99,7 +99,10 @@ impl Turn<'_> {
         Graph::of(plan).err().or_else(|| not_numbers(plan))
     }
 
-    fn start(&mut self, planned: Planned, fork: Option<Box<Fork>>, open: bool) {
+    fn start(&mut self, mut planned: Planned, fork: Option<Box<Fork>>, open: bool) {
+        if planned.plan.approve.is_none() && self.wants_approval() {
+            planned.plan.approve = Some(Approval::default());
+        }
         let approve = planned.plan.approve;
         self.emit_plan(PlanEvent::PlanCreated(Box::new(PlanCreated {
             plan: Arc::new(planned.plan),
@@ -122,6 +125,12 @@ impl Turn<'_> {
             }
             None => self.begin_steps(),
         }
+    }
+
+    /// Whether the goal says that a person must agree to its plan, whoever makes it.
+    fn wants_approval(&self) -> bool {
+        let metadata = self.state.accepted().map(|accepted| &accepted.goal.metadata);
+        metadata.and_then(|metadata| metadata.get("require_approval")) == Some(&true.into())
     }
 
     pub(crate) fn approve(&mut self, reason: String) {

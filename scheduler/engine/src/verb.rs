@@ -75,7 +75,7 @@ impl Turn<'_> {
         if self.state.status == PlanStatus::AwaitingApproval {
             if agrees { self.approve(reason) } else { self.reject(reason) }
         } else if self.state.revising.proposed.is_some() {
-            if agrees { self.approve_revision() } else { self.reject_revision(&reason) }
+            if agrees { self.approve_revision(&reason) } else { self.reject_revision(&reason) }
         } else if !asked {
             return Err(self.refuse_plan("there is nothing to approve or reject"));
         } else if agrees {

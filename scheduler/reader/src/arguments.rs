@@ -88,10 +88,13 @@ fn insert(action: &Action, to: &mut Map<String, Value>, key: String, value: Valu
 /// The parameter of this name; else the only one whose letters and digits are the same.
 fn parameter<'a>(action: &'a Action, name: &str) -> Option<&'a Parameter> {
     action.parameter(name).or_else(|| {
-        let form = |n: &str| n.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect::<String>();
-        let mut same = action.parameters.iter().filter(|p| form(&p.name) == form(name));
+        let mut same = action.parameters.iter().filter(|p| letters(&p.name).eq(letters(name)));
         same.next().filter(|_| same.next().is_none())
     })
+}
+
+fn letters(name: &str) -> impl Iterator<Item = char> {
+    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase)
 }
 
 /// The value as the type its parameter declares, where it plainly is of that type.

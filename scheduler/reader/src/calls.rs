@@ -1,12 +1,14 @@
 //! Reads a text as calls: names with arguments, in any of the notations models use.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Map, Value};
 
 use crate::arguments::{self, Written};
 use crate::catalogue::{Action, Catalogue};
 use crate::edit::{EditKind, Edits};
 use crate::find::{Found, find};
-use crate::limits::Limits;
+use crate::limits::{Budget, Limits};
 use crate::node::{CallNode, Kind, Node, Text, table};
 use crate::reading::{Call, CallReading, Other, Reason, Verdict};
 use crate::shape::NAMES;
@@ -59,20 +61,26 @@ pub fn calls(text: &str, catalogue: &Catalogue, limits: &Limits) -> CallReading 
     if text.len() > limits.bytes_max {
         return none(Reason::TooLong);
     }
-    let finds = find(text, catalogue, limits);
+    let budget = Budget::of(text);
+    let finds = find(text, catalogue, limits, &budget);
     let cut = finds.values.last().is_some_and(|f| !f.node.whole);
-    let mut groups = groups(text, &finds.values, catalogue, limits, 0);
+    let way = Way { catalogue, limits, budget: &budget, nested: 0 };
+    let mut groups = groups(text, &finds.values, way);
     // Of equals, the one that stands first.
     groups.sort_by_key(|g| (std::cmp::Reverse(g.score), g.span.start));
     let mut ranked = groups.into_iter().filter(|g| !g.calls.is_empty() || g.cut);
     let Some(best) = ranked.next() else {
-        return if cut { truncated(text, Group::default()) } else { none(Reason::NothingFound) };
+        return if cut {
+            truncated(text, Group::default())
+        } else {
+            none(if budget.left() == 0 { Reason::TooCostly } else { Reason::NothingFound })
+        };
     };
     let others = ranked
         .take(8)
         .map(|g| Other { span: g.span, score: g.score, items: g.calls.len(), guesses: g.edits.guesses })
         .collect();
-    let mut reading = if cut || best.cut || finds.unread.is_some() {
+    let mut reading = if cut || best.cut || finds.unread.is_some() || budget.left() == 0 {
         truncated(text, best)
     } else if best.edits.list.is_empty() && text.trim().len() == best.span.len() {
         said(Verdict::Exact, best)
@@ -98,18 +106,16 @@ fn said(verdict: Verdict, group: Group) -> CallReading {
 }
 
 /// Every way to put the values found together: each block of code, all that stands outside of them, and each alone.
-fn groups(text: &str, found: &[Found], catalogue: &Catalogue, limits: &Limits, nested: usize) -> Vec<Group> {
-    let singles: Vec<Group> = found.iter().map(|f| gather(text, f, catalogue, limits, nested)).collect();
+fn groups(text: &str, found: &[Found], way: Way) -> Vec<Group> {
+    let singles: Vec<Group> = found.iter().map(|f| gather(text, f, way)).collect();
     let named = singles.iter().any(|g| !g.calls.is_empty() && !g.empty);
     let (found, singles): (Vec<&Found>, Vec<Group>) =
         found.iter().zip(singles).filter(|(_, g)| !(named && g.empty)).unzip();
-    let mut blocks: Vec<usize> = found.iter().map(|f| f.block).collect();
-    blocks.sort_unstable();
-    blocks.dedup();
-    let mut groups = Vec::new();
-    for block in &blocks {
-        groups.push(union(text, found.iter().zip(&singles).filter(|(f, _)| f.block == *block).map(|(_, g)| g)));
+    let mut blocks: BTreeMap<usize, Vec<&Group>> = BTreeMap::new();
+    for (found, group) in found.iter().zip(&singles) {
+        blocks.entry(found.block).or_default().push(group);
     }
+    let mut groups: Vec<Group> = blocks.values().map(|block| union(text, block.iter().copied())).collect();
     if blocks.len() > 1 {
         groups.push(union(text, &singles));
     }
@@ -123,14 +129,19 @@ fn groups(text: &str, found: &[Found], catalogue: &Catalogue, limits: &Limits, n
 fn union<'g>(text: &str, of: impl IntoIterator<Item = &'g Group>) -> Group {
     let mut all = Group::default();
     let mut first = true;
+    let mut said = BTreeSet::new();
+    let mut counted = 0;
     for group in of {
         if group.calls.is_empty() && !group.cut {
             continue;
         }
         let between = Span::new(all.span.end, group.span.start).of(text);
-        let said = |call: &Call| all.calls.iter().any(|c| c.name == call.name && c.arguments == call.arguments);
-        if !first && group.calls.iter().all(said) && between.contains(char::is_alphabetic) {
-            continue;
+        if !first && between.contains(char::is_alphabetic) {
+            said.extend(all.calls[counted..].iter().map(saying));
+            counted = all.calls.len();
+            if group.calls.iter().all(|c| said.contains(&saying(c))) {
+                continue;
+            }
         }
         all.span = if first { group.span } else { Span::new(all.span.start, group.span.end) };
         first = false;
@@ -142,12 +153,17 @@ fn union<'g>(text: &str, of: impl IntoIterator<Item = &'g Group>) -> Group {
     all
 }
 
-fn gather(text: &str, found: &Found, catalogue: &Catalogue, limits: &Limits, nested: usize) -> Group {
+/// What a call says: its name, and its arguments in the order of their names.
+fn saying(call: &Call) -> (String, BTreeMap<String, String>) {
+    (call.name.clone(), call.arguments.iter().map(|(k, v)| (k.clone(), v.to_string())).collect())
+}
+
+fn gather(text: &str, found: &Found, way: Way) -> Group {
+    let Way { catalogue, .. } = way;
     let mut gatherer = Gatherer {
         text,
         catalogue,
-        limits,
-        nested,
+        way,
         group: Group { span: found.node.span, edits: found.edits.clone(), ..Group::default() },
     };
     gatherer.node(&found.node);
@@ -162,11 +178,20 @@ fn gather(text: &str, found: &Found, catalogue: &Catalogue, limits: &Limits, nes
     group
 }
 
+/// What gathering goes by.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    catalogue: &'a Catalogue,
+    limits: &'a Limits,
+    budget: &'a Budget,
+    /// In how many strings this text stands.
+    nested: usize,
+}
+
 struct Gatherer<'a> {
     text: &'a str,
     catalogue: &'a Catalogue,
-    limits: &'a Limits,
-    nested: usize,
+    way: Way<'a>,
     group: Group,
 }
 
@@ -286,7 +311,7 @@ impl<'a> Gatherer<'a> {
             return Some(Map::new());
         }
         let empty = Catalogue::default();
-        let finds = find(inner, &empty, self.limits);
+        let finds = find(inner, &empty, self.way.limits, self.way.budget);
         let [found] = finds.values.as_slice() else { return None };
         let pairs = found.node.map()?;
         if !found.node.whole {
@@ -393,14 +418,15 @@ impl<'a> Gatherer<'a> {
 
     /// A string that holds a call, or JSON.
     fn inner(&mut self, inner: &str, span: Span) {
-        if self.nested >= NESTED_MAX || !inner.contains(['(', '{']) {
+        if self.way.nested >= NESTED_MAX || !inner.contains(['(', '{']) {
             return;
         }
-        let finds = find(inner, self.catalogue, self.limits);
+        let finds = find(inner, self.catalogue, self.way.limits, self.way.budget);
         if finds.values.is_empty() {
             return;
         }
-        let mut groups = groups(inner, &finds.values, self.catalogue, self.limits, self.nested + 1);
+        let way = Way { nested: self.way.nested + 1, ..self.way };
+        let mut groups = groups(inner, &finds.values, way);
         groups.sort_by_key(|g| std::cmp::Reverse(g.score));
         let Some(best) = groups.into_iter().find(|g| g.calls.iter().any(|c| c.known)) else { return };
         self.group.cut |= best.cut;

@@ -103,6 +103,9 @@ impl Catalogue {
     }
 
     fn place(&self, name: &str) -> Option<usize> {
+        if name.len() > NAME_MAX {
+            return self.exact.get(name).copied();
+        }
         self.exact.get(name).copied().or_else(|| {
             self.normal.get(&normal_form(name)).copied().flatten().or_else(|| {
                 // `default_api.f`, `functions.f`: a module in front of the name.

@@ -90,23 +90,28 @@ impl EditKind {
     }
 }
 
-const SHOWN_MAX: usize = 120;
+/// What an edit shows of the text. Bytes.
+pub(crate) const SHOWN_MAX: usize = 120;
 
 /// Edits as they come up.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Edits {
     pub(crate) list: Vec<Edit>,
     pub(crate) guesses: usize,
+    /// Where in the list the one edit of a kind that keeps the meaning stands.
+    places: Vec<(EditKind, usize)>,
 }
 
 impl Edits {
     /// Notes another spelling; all of a kind are one edit.
     pub(crate) fn respelled(&mut self, kind: EditKind, at: Span, was: &str, became: &str) {
-        if let Some(edit) = self.list.iter_mut().rev().find(|e| e.kind == kind) {
-            edit.places = edit.places.saturating_add(1);
-            return;
+        match self.place(kind) {
+            Some(known) => known.places = known.places.saturating_add(1),
+            None => {
+                self.places.push((kind, self.list.len()));
+                self.push(kind, at, was, became);
+            }
         }
-        self.push(kind, at, was, became);
     }
 
     /// Notes a guess.
@@ -118,11 +123,23 @@ impl Edits {
     pub(crate) fn extend(&mut self, others: Self) {
         self.guesses += others.guesses;
         for edit in others.list {
-            match self.list.iter_mut().find(|e| e.kind == edit.kind && e.kind.keeps_meaning()) {
+            if !edit.kind.keeps_meaning() {
+                self.list.push(edit);
+                continue;
+            }
+            match self.place(edit.kind) {
                 Some(known) => known.places = known.places.saturating_add(edit.places),
-                None => self.list.push(edit),
+                None => {
+                    self.places.push((edit.kind, self.list.len()));
+                    self.list.push(edit);
+                }
             }
         }
+    }
+
+    fn place(&mut self, kind: EditKind) -> Option<&mut Edit> {
+        let (_, n) = self.places.iter().find(|(k, _)| *k == kind)?;
+        self.list.get_mut(*n)
     }
 
     fn push(&mut self, kind: EditKind, at: Span, was: &str, became: &str) {

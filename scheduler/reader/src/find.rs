@@ -3,7 +3,7 @@
 use crate::catalogue::Catalogue;
 use crate::edit::{EditKind, Edits};
 use crate::escape::Dialect;
-use crate::limits::Limits;
+use crate::limits::{Budget, Limits};
 use crate::node::{CallNode, Kind, Node, Text};
 use crate::parse::{Parser, State, Stop, name_end};
 use crate::span::Span;
@@ -26,9 +26,16 @@ pub(crate) struct Finds {
     pub(crate) fences: Vec<Span>,
     pub(crate) too_deep: bool,
     pub(crate) too_broken: bool,
+    pub(crate) too_costly: bool,
     /// Where the search was given up.
     pub(crate) unread: Option<usize>,
 }
+
+/// What beginning to read costs, in units of work.
+const START: usize = 64;
+
+/// The longest name behind `Action:`. Bytes.
+const NAME_MAX: usize = 256;
 
 struct Search<'a> {
     text: &'a str,
@@ -40,20 +47,33 @@ struct Search<'a> {
     in_fence: bool,
     /// The first byte that is not blank.
     first: usize,
-    /// Bytes that may still be tried.
-    fuel: usize,
+    /// The work that is left for it.
+    budget: &'a Budget,
+    /// What was read already, and from where.
+    begun: Option<(usize, Stop, State)>,
 }
 
 /// Finds every value.
-pub(crate) fn find(text: &str, catalogue: &Catalogue, limits: &Limits) -> Finds {
-    let fuel = 8 * text.len() + 4096;
+pub(crate) fn find(text: &str, catalogue: &Catalogue, limits: &Limits, budget: &Budget) -> Finds {
+    find_from(text, None, catalogue, limits, budget)
+}
+
+/// As [`find`], where one place was read plainly before.
+pub(crate) fn find_from(
+    text: &str,
+    begun: Option<(usize, Stop, State)>,
+    catalogue: &Catalogue,
+    limits: &Limits,
+    budget: &Budget,
+) -> Finds {
     let bytes = text.as_bytes();
     let first = text.len() - text.trim_start().len();
-    let mut search =
-        Search { text, bytes, catalogue, limits, finds: Finds::default(), block: 0, in_fence: false, first, fuel };
+    let finds = Finds::default();
+    let mut search = Search { text, bytes, catalogue, limits, finds, block: 0, in_fence: false, first, budget, begun };
     let mut at = 0;
     while at < bytes.len() {
-        if search.fuel == 0 || search.finds.values.len() >= limits.values_max {
+        if budget.left() == 0 || search.finds.values.len() >= limits.values_max {
+            search.finds.too_costly |= budget.left() == 0;
             search.finds.unread = Some(at);
             break;
         }
@@ -115,18 +135,24 @@ impl Search<'_> {
 
     /// Reads the value at `at` plainly, else mending.
     fn parse(&mut self, at: usize) -> Option<(Node, Edits)> {
-        let (stop, state) = plain(self.text, State::new(at, false, self.limits), self.limits);
-        self.spend(state.pos - at);
+        let (stop, state) = match self.begun.take() {
+            Some((place, stop, state)) if place == at => (stop, state),
+            begun => {
+                self.begun = begun;
+                plain(self.text, at, self.limits, self.budget)
+            }
+        };
         let plainly = stop == Stop::End;
         let (stop, state) = match stop {
             Stop::Wrong(_) => {
-                let mut parser = Parser::new(self.text, State::new(at, true, self.limits));
+                let left = self.budget.left();
+                let mut parser = Parser::new(self.text, State::new(at, true, self.limits).within(left));
                 let stop = parser.run();
                 let state = parser.into_state();
-                self.spend(4 * (state.pos - at) + state.burned());
+                self.budget.spend(state.spent(at) + START);
                 (stop, state)
             }
-            Stop::Done | Stop::End | Stop::Deep | Stop::Broken => (stop, state),
+            Stop::Done | Stop::End | Stop::Deep | Stop::Broken | Stop::Costly => (stop, state),
         };
         match stop {
             Stop::Done => {
@@ -147,12 +173,12 @@ impl Search<'_> {
                 self.finds.too_broken = true;
                 None
             }
+            Stop::Costly => {
+                self.finds.too_costly = true;
+                None
+            }
             Stop::Wrong(_) => None,
         }
-    }
-
-    fn spend(&mut self, bytes: usize) {
-        self.fuel = self.fuel.saturating_sub(bytes + 16);
     }
 
     /// A name: a call, or the name of one whose arguments follow as a table.
@@ -161,15 +187,20 @@ impl Search<'_> {
         if word == "Action" && self.bytes.get(end) == Some(&b':') {
             return self.react(start, end + 1);
         }
-        let plain = word.replace('\\', "");
-        let call = matches!(self.bytes.get(end), Some(b'(' | b' '));
-        let known = !self.catalogue.is_empty()
-            && if call { self.catalogue.find_like(&plain) } else { self.catalogue.find(&plain) }.is_some();
         let mut next = end;
         while matches!(self.bytes.get(next), Some(b' ')) {
             next += 1;
         }
-        if self.bytes.get(next) == Some(&b'(') {
+        let opens = self.bytes.get(next) == Some(&b'(');
+        let table = table_behind(self.bytes, end);
+        if !opens && table.is_none() {
+            return None;
+        }
+        let plain = word.replace('\\', "");
+        let call = matches!(self.bytes.get(end), Some(b'(' | b' '));
+        let known = !self.catalogue.is_empty()
+            && if call { self.catalogue.find_like(&plain) } else { self.catalogue.find(&plain) }.is_some();
+        if opens {
             let defined = ["def ", "function ", "class "].iter().any(|d| self.text[..start].ends_with(d));
             if defined {
                 return None;
@@ -179,10 +210,8 @@ impl Search<'_> {
             }
             return None;
         }
-        if !known {
-            return None;
-        }
-        self.named_table(start, end, &plain)
+        // `name\n{…}`, `name: {…}`, also with a code fence in between.
+        table.filter(|_| known).and_then(|at| self.call_with(start, &plain, at))
     }
 
     /// Whether `at` stands first on its line, or behind a `=`.
@@ -190,16 +219,6 @@ impl Search<'_> {
         let before = self.bytes[at.saturating_sub(64)..at].iter().rev();
         let first = before.copied().find(|b| !matches!(b, b' ' | b'\t' | b'`'));
         matches!(first, Some(b'\n' | b'=')) || first.is_none() && at <= 64
-    }
-
-    /// `name\n{…}`, `name: {…}`, also with a code fence in between.
-    fn named_table(&mut self, start: usize, end: usize, name: &str) -> Option<usize> {
-        let between = |b: &u8| matches!(b, b' ' | b'\t' | b'\r' | b'\n' | b':' | b'`' | b'*' | b'=' | b'"' | b'\'');
-        let at = end + self.bytes[end..].iter().take(9).take_while(|b| between(b)).count();
-        if self.bytes.get(at) != Some(&b'{') {
-            return None;
-        }
-        self.call_with(start, name, at)
     }
 
     /// A call whose name was found, and whose arguments are the table at `at`.
@@ -216,7 +235,8 @@ impl Search<'_> {
 
     /// `Action: name` and `Action Input: …`, as ReAct prompts ask for them.
     fn react(&mut self, start: usize, after: usize) -> Option<usize> {
-        let line_end = self.text[after..].find('\n').map_or(self.text.len(), |n| after + n);
+        let line = self.bytes[after..].iter().take(NAME_MAX).position(|b| *b == b'\n');
+        let line_end = line.map(|n| after + n)?;
         let name = self.text[after..line_end].trim().trim_matches(['`', '"', '\'', '*', '[', ']']);
         if name.is_empty() || name.contains([' ', '{', '(']) {
             return None;
@@ -247,7 +267,7 @@ impl Search<'_> {
     fn tag(&mut self, at: usize) -> Option<usize> {
         let call = tag::read(self.text, at)?;
         let end = call.node.span.end;
-        self.spend(end - at);
+        self.budget.spend(end - at + START);
         let mut edits = Edits::default();
         edits.respelled(EditKind::CallRead, Span::new(at, call.body), &self.text[at..call.body], "");
         self.keep(call.node, edits);
@@ -256,17 +276,26 @@ impl Search<'_> {
 }
 
 /// Reads plainly; when the text turns out to be Python, with Python's escapes.
-pub(crate) fn plain(text: &str, state: State, limits: &Limits) -> (Stop, State) {
-    let at = state.pos;
-    let mut parser = Parser::new(text, state);
+pub(crate) fn plain(text: &str, at: usize, limits: &Limits, budget: &Budget) -> (Stop, State) {
+    let mut parser = Parser::new(text, State::new(at, false, limits).within(budget.left()));
     let stop = parser.run();
     let state = parser.into_state();
+    budget.spend(state.spent(at) + START);
     if stop == Stop::Done && state.met.solidus && state.dialect == Dialect::Python {
-        let mut parser = Parser::new(text, State::new(at, false, limits).python());
+        let mut parser = Parser::new(text, State::new(at, false, limits).within(budget.left()).python());
         let stop = parser.run();
-        return (stop, parser.into_state());
+        let state = parser.into_state();
+        budget.spend(state.spent(at) + START);
+        return (stop, state);
     }
     (stop, state)
+}
+
+/// Where the table begins that stands behind a name, with little in between.
+fn table_behind(bytes: &[u8], end: usize) -> Option<usize> {
+    let between = |b: &u8| matches!(b, b' ' | b'\t' | b'\r' | b'\n' | b':' | b'`' | b'*' | b'=' | b'"' | b'\'');
+    let at = end + bytes[end..].iter().take(9).take_while(|b| between(b)).count();
+    (bytes.get(at) == Some(&b'{')).then_some(at)
 }
 
 /// Whether a mended value is more than some words between brackets.

@@ -1,8 +1,10 @@
 //! What the parser builds: a tree of spans, without copies of the text.
 
+use std::fmt::{self, Write};
+
 use serde_json::{Map, Number, Value};
 
-use crate::edit::{EditKind, Edits};
+use crate::edit::{EditKind, Edits, SHOWN_MAX};
 use crate::span::Span;
 
 /// A value as written.
@@ -37,7 +39,7 @@ pub(crate) struct CallNode {
 #[derive(Clone, Debug)]
 pub(crate) enum Text {
     Slice(Span),
-    Own(Box<str>),
+    Own(String),
     /// Without quotes: text only for want of a better reading.
     Word(Span),
 }
@@ -136,8 +138,27 @@ pub(crate) fn table(pairs: &[(Text, Node)], source: &str, edits: &mut Edits) -> 
         let key = key.of(source);
         let value = node.value(source, edits);
         if let Some(former) = map.insert(key.to_owned(), value) {
-            edits.guessed(EditKind::DuplicateDropped, node.span, &format!("`{key}`: {former}"), "");
+            edits.guessed(EditKind::DuplicateDropped, node.span, &beginning(key, &former), "");
         }
     }
     map
+}
+
+/// A key and its value, as much of them as an edit shows: values in values would be written out again and again.
+fn beginning(key: &str, value: &Value) -> String {
+    let mut text = Beginning(String::new());
+    // An error says that there is enough.
+    if write!(text, "`{key}`: {value}").is_err() {
+        text.0.push('…');
+    }
+    text.0
+}
+
+struct Beginning(String);
+
+impl Write for Beginning {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.push_str(text);
+        if self.0.len() > SHOWN_MAX { Err(fmt::Error) } else { Ok(()) }
+    }
 }

@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use crate::catalogue::Catalogue;
 use crate::edit::{EditKind, Edits};
-use crate::find::{Finds, Found, find, plain};
-use crate::limits::Limits;
+use crate::find::{Finds, Found, find_from, plain};
+use crate::limits::{Budget, Limits};
 use crate::lines;
 use crate::node::{Kind, Node};
-use crate::parse::{State, Stop};
+use crate::parse::Stop;
 use crate::reading::{Item, Other, Reading, Reason, Verdict};
 use crate::shape;
 use crate::span::Span;
@@ -36,18 +36,21 @@ pub fn read(text: &str, catalogue: &Catalogue, limits: &Limits) -> Reading {
     if text.len() > limits.bytes_max {
         return unreadable(Reason::TooLong);
     }
+    let budget = Budget::of(text);
+    let mut begun = None;
     if trimmed.starts_with(['{', '[']) {
         let at = text.len() - text.trim_start().len();
-        let (stop, state) = plain(text, State::new(at, false, limits), limits);
-        if let (Stop::Done, Some(node)) = (stop, state.root)
+        let (stop, state) = plain(text, at, limits, &budget);
+        if let (Stop::Done, Some(node)) = (stop, &state.root)
             && text[node.span.end..].trim().is_empty()
         {
-            return whole(text, &node, state.edits);
+            return whole(text, node, state.edits);
         }
+        begun = Some((at, stop, state));
     } else if let Some(reading) = inside_string(trimmed, text, catalogue, limits) {
         return reading;
     }
-    let finds = find(text, catalogue, limits);
+    let finds = find_from(text, begun, catalogue, limits, &budget);
     if finds.values.is_empty() {
         return lines::read(text).unwrap_or_else(|| unreadable(why(&finds)));
     }
@@ -57,6 +60,8 @@ pub fn read(text: &str, catalogue: &Catalogue, limits: &Limits) -> Reading {
 fn why(finds: &Finds) -> Reason {
     if finds.too_deep {
         Reason::TooDeep
+    } else if finds.too_costly {
+        Reason::TooCostly
     } else if finds.too_broken || finds.unread.is_some() {
         Reason::TooBroken
     } else {
@@ -126,6 +131,9 @@ fn inside_string(trimmed: &str, text: &str, catalogue: &Catalogue, limits: &Limi
 }
 
 fn choose(text: &str, finds: Finds, catalogue: &Catalogue) -> Reading {
+    if finds.values.len() == 1 {
+        return build(text, &finds, &Candidate { first: 0, last: 0, score: 0, guesses: 0, items: 0 });
+    }
     let mut candidates = singles(text, &finds.values, catalogue);
     candidates.extend(runs(text, &finds.values, catalogue));
     // Of equals, the one that stands first and holds most.
@@ -223,14 +231,18 @@ fn surroundings(text: &str, finds: &Finds, chosen: &[Found], edits: &mut Edits) 
         at = found.node.span.end;
     }
     gaps.push(Span::new(at, text.len()));
+    let mut fences = finds.fences.as_slice();
     for gap in gaps {
-        note_gap(text, gap, &finds.fences, edits);
+        let before = fences.partition_point(|f| f.start < gap.start);
+        let inside = fences[before..].partition_point(|f| f.end <= gap.end);
+        note_gap(text, gap, &fences[before..before + inside], edits);
+        fences = &fences[before + inside..];
     }
 }
 
 fn note_gap(text: &str, gap: Span, fences: &[Span], edits: &mut Edits) {
     let mut at = gap.start;
-    for fence in fences.iter().filter(|f| gap.holds(**f)) {
+    for fence in fences {
         note_prose(text, Span::new(at, fence.start), edits);
         edits.respelled(EditKind::FenceDropped, *fence, fence.of(text), "");
         at = fence.end;

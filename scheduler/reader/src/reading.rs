@@ -31,6 +31,8 @@ pub enum Reason {
     TooDeep,
     #[error("the text needs more guesses than `guesses_max`")]
     TooBroken,
+    #[error("the text takes more work than its length allows")]
+    TooCostly,
     #[error("no value was found in the text")]
     NothingFound,
 }

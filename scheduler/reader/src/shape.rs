@@ -74,9 +74,7 @@ fn list<'a>(node: &'a Node, source: &str, depth: usize) -> Option<&'a [Node]> {
     let pairs = node.map().filter(|_| depth < DEPTH_MAX)?;
     LISTS.iter().find_map(|key| {
         let (_, value) = pairs.iter().rev().find(|(k, _)| k.of(source).eq_ignore_ascii_case(key))?;
-        let holds =
-            value.is_container() && list(value, source, depth + 1).is_some_and(|l| l.iter().any(Node::is_container));
-        if holds { list(value, source, depth + 1) } else { None }
+        list(value, source, depth + 1).filter(|items| items.iter().any(Node::is_container))
     })
 }
 

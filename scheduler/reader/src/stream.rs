@@ -1,13 +1,16 @@
 //! Reads a plan while it is being written: each step is given as soon as it is closed.
 
+use std::collections::BTreeMap;
+
 use crate::catalogue::Catalogue;
 use crate::edit::Edits;
-use crate::limits::Limits;
+use crate::limits::{Budget, Limits, TOKEN};
 use crate::node::Node;
 use crate::parse::{Open, Parser, State, Stop};
 use crate::read::read;
 use crate::reading::{Item, Reading, Verdict};
 use crate::shape;
+use crate::span::Span;
 
 /// An incremental reader, fed with the bytes of an answer as they arrive.
 ///
@@ -22,6 +25,8 @@ pub struct Stream {
     phase: Phase,
     given: Vec<Item>,
     limits: Limits,
+    /// Work done so far, in units.
+    work: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -58,7 +63,7 @@ pub struct Ending {
 impl Stream {
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self { text: String::new(), rest: Vec::new(), phase: Phase::Seeking(0), given: Vec::new(), limits }
+        Self { text: String::new(), rest: Vec::new(), phase: Phase::Seeking(0), given: Vec::new(), limits, work: 0 }
     }
 
     /// The text so far.
@@ -74,7 +79,11 @@ impl Stream {
         }
         self.append(bytes);
         let before = self.given.len();
-        while self.advance() {}
+        let budget = Budget::of(&self.text);
+        while self.work <= budget.left() && self.advance() {}
+        if self.work > budget.left() {
+            self.phase = Phase::Closed;
+        }
         self.given[before..].to_vec()
     }
 
@@ -89,7 +98,8 @@ impl Stream {
         if ended == Ended::Cut && matches!(reading.verdict, Verdict::Exact | Verdict::Repaired) {
             reading.verdict = Verdict::Truncated { at: self.text.len() };
         }
-        let has = |item: &Item| reading.items.iter().any(|i| i.span == item.span && i.value == item.value);
+        let held: BTreeMap<Span, &Item> = reading.items.iter().map(|i| (i.span, i)).collect();
+        let has = |item: &Item| held.get(&item.span).is_some_and(|i| i.value == item.value);
         let withdrawn = (0..self.given.len()).filter(|n| !has(&self.given[*n])).collect();
         Ending { reading, text: self.text, given: self.given, withdrawn }
     }
@@ -144,9 +154,15 @@ impl Stream {
     }
 
     fn continue_inside(&mut self, state: State, start: usize, seen: usize) -> bool {
-        let mut parser = Parser::new(&self.text, state);
+        let (from, left) = (state.pos.max(state.scanned), Budget::of(&self.text).left().saturating_sub(self.work));
+        let mut parser = Parser::new(&self.text, state.renewed().within(left));
         let stop = parser.run();
         let state = parser.into_state();
+        self.work += state.spent(from) + TOKEN;
+        if stop == Stop::End {
+            // What is not closed, other than a string, is looked at again when more arrives.
+            self.work += self.text.len() - state.pos.max(state.scanned);
+        }
         match stop {
             Stop::End => {
                 let fresh = open_steps(&state, &self.text, seen);
@@ -159,7 +175,7 @@ impl Stream {
                 Some(root) => self.close(root, seen),
                 None => false,
             },
-            Stop::Wrong(_) | Stop::Deep | Stop::Broken => {
+            Stop::Wrong(_) | Stop::Deep | Stop::Broken | Stop::Costly => {
                 let fresh = open_steps(&state, &self.text, seen);
                 let plan = seen > 0 || !fresh.is_empty() || !self.given.is_empty();
                 self.given.extend(fresh.into_iter().flatten());

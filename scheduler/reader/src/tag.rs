@@ -4,6 +4,9 @@
 use crate::node::{CallNode, Kind, Node, Text};
 use crate::span::Span;
 
+/// The longest opening tag. Bytes.
+const NAME_MAX: usize = 256;
+
 /// A call in tags.
 pub(crate) struct Tagged {
     pub(crate) node: Node,
@@ -50,7 +53,10 @@ fn opening<'k>(text: &str, at: usize, kinds: &[&'k str]) -> Option<(Span, usize,
     let rest = text[at..].strip_prefix('<')?;
     let kind = kinds.iter().find(|k| rest.starts_with(**k))?;
     let rest = &rest[kind.len()..];
-    let line = rest.find(['>', '\n']).filter(|n| rest[*n..].starts_with('>'))?;
+    let line = rest.bytes().take(NAME_MAX).position(|b| matches!(b, b'>' | b'\n'))?;
+    if !rest[line..].starts_with('>') {
+        return None;
+    }
     let inside = &rest[..line];
     let name = match inside.strip_prefix('=') {
         Some(name) => name,

@@ -2,13 +2,17 @@
 
 mod answer;
 mod body;
+mod edit;
 mod events;
+mod fork;
 mod guard;
 mod health;
 mod letters;
 mod listen;
 mod listing;
 mod logs;
+mod past;
+mod people;
 mod plans;
 mod registry;
 mod shape;
@@ -76,6 +80,9 @@ fn routes() -> Router<Api> {
         .route("/v1/plans/{id}/results", get(plans::results))
         .route("/v1/plans/{id}/explain", get(plans::explain))
         .route("/v1/plans/{id}/events", get(events::list))
+        .route("/v1/plans/{id}/revisions", get(people::revisions))
+        .route("/v1/plans/{id}/questions", get(people::questions))
+        .route("/v1/plans/{id}/questions/{question}", post(people::answer_question))
         .route("/v1/plans/{id}/steps/{step}", get(steps::get).post(steps::act))
         .route("/v1/agents", get(registry::agents).post(registry::register))
         .route("/v1/agents:route", post(registry::route))

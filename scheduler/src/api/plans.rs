@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use goalmill_common::command::{Planned, Request, Submit, Verb, fingerprint};
@@ -12,22 +12,22 @@ use goalmill_common::id::{PlanId, is_id};
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::PlanStatus;
-use goalmill_common::view::{Explanation, PlanSummary, PlanView, Preview, Results};
+use goalmill_common::view::{Explanation, PlanView, Preview, Results};
 use goalmill_common::wire::Answer as Accepted;
 use goalmill_engine::PlanState;
 use goalmill_engine::validate::{self, Forecast};
 use serde::Deserialize;
 
 use super::answer::{self, Refusal};
-use super::{Api, registry};
+use super::{Api, fork, past, people, registry};
 use crate::journal::{self, ReadError};
 use crate::{admit, ask, effects};
 
 /// Bytes of a `traceparent` that is passed on; the standard's has 55.
 const TRACEPARENT_BYTES_MAX: usize = 128;
 
-type Answer<T> = Result<Json<T>, Refusal>;
-type Body = Result<Bytes, BytesRejection>;
+pub(super) type Answer<T> = Result<Json<T>, Refusal>;
+pub(super) type Body = Result<Bytes, BytesRejection>;
 
 pub(crate) async fn submit_goal(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response, Refusal> {
     answer::format(&headers)?;
@@ -56,15 +56,15 @@ fn count_refused(problem: &Problem) {
 }
 
 /// What a submission's headers say.
-struct Sent {
-    key: Option<String>,
+pub(super) struct Sent {
+    pub(super) key: Option<String>,
     /// Empty without a key.
-    fingerprint: String,
-    traceparent: Option<String>,
+    pub(super) fingerprint: String,
+    pub(super) traceparent: Option<String>,
 }
 
 impl Sent {
-    fn read(headers: &HeaderMap, kind: &str, body: &Bytes) -> Result<Self, Refusal> {
+    pub(super) fn read(headers: &HeaderMap, kind: &str, body: &Bytes) -> Result<Self, Refusal> {
         let key = answer::idempotency_key(headers)?;
         let fingerprint = key.as_ref().map(|_| fingerprint(kind, body)).unwrap_or_default();
         let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
@@ -73,7 +73,7 @@ impl Sent {
     }
 
     /// The answer to a request that was made before under the same key.
-    async fn repeated(&self, api: &Api) -> Result<Option<Response>, Refusal> {
+    pub(super) async fn repeated(&self, api: &Api) -> Result<Option<Response>, Refusal> {
         let Some(key) = &self.key else { return Ok(None) };
         let plan = PlanId::derive(api.site.shards, key);
         let Some(known) = ask::known(&api.site, &plan).await? else { return Ok(None) };
@@ -129,12 +129,22 @@ pub(crate) async fn get(State(api): State<Api>, Path(id): Path<String>) -> Answe
     Ok(Json(state(&api, &id).await?.view(true)))
 }
 
-pub(crate) async fn graph(State(api): State<Api>, Path(id): Path<String>) -> Answer<Plan> {
-    let state = state(&api, &id).await?;
+#[derive(Deserialize)]
+pub(crate) struct At {
+    revision: Option<u32>,
+}
+
+/// The plan as a document; `?revision=N` gives it as it was then.
+pub(crate) async fn graph(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    Query(At { revision }): Query<At>,
+) -> Answer<Plan> {
+    let state = past::at(&api, &id, revision).await?;
     if state.is_empty() {
         return Err(Problem::new(ErrorCode::NotFound, format!("plan `{id}` is not planned yet")).into());
     }
-    Ok(Json(state.plan().as_ref().clone()))
+    Ok(Json(state.live_plan()))
 }
 
 pub(crate) async fn results(State(api): State<Api>, Path(id): Path<String>) -> Answer<Results> {
@@ -155,23 +165,35 @@ struct Because {
 }
 
 /// `POST /v1/plans/{id}:{verb}`.
-pub(crate) async fn act(State(api): State<Api>, Path(address): Path<String>, body: Body) -> Answer<PlanSummary> {
-    let because: Because = answer::small_json(&answer::body(body)?)?;
-    let reason = because.reason;
+pub(crate) async fn act(
+    State(api): State<Api>,
+    Path(address): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let body = answer::body(body)?;
     let (id, verb) = address.rsplit_once(':').unwrap_or((&address, ""));
-    let verb = match verb {
-        "pause" => Verb::Pause { reason },
-        "resume" => Verb::Resume { reason },
-        "cancel" => Verb::Cancel { reason },
-        "approve" => Verb::Approve { reason },
-        "reject" => Verb::Reject { reason },
-        "replan" => Verb::Replan { reason, hint: String::new() },
-        other => return Err(unknown_verb(other, "pause, resume, cancel, approve, reject, replan")),
-    };
-    tell(&api, id, because.actor, verb).await?;
-    let plan = PlanId::from(id);
-    let summary = PlanSummary::from_fields(plan.clone(), &api.site.broker.summary(&plan).await?);
-    summary.map(Json).ok_or_else(|| not_found(id))
+    match verb {
+        "approve" => people::approve(&api, id, &body).await?,
+        "edit" => people::edit(&api, id, &body).await?,
+        "replan" => people::replan(&api, id, &body).await?,
+        "fork" => return fork::fork(&api, id, &headers, &body).await,
+        _ => {
+            let Because { reason, actor } = answer::small_json(&body)?;
+            let verb = match verb {
+                "pause" => Verb::Pause { reason },
+                "resume" => Verb::Resume { reason },
+                "cancel" => Verb::Cancel { reason },
+                "reject" => Verb::Reject { reason },
+                other => {
+                    let known = "approve, reject, edit, replan, pause, resume, cancel, fork";
+                    return Err(unknown_verb(other, known));
+                }
+            };
+            tell(&api, id, actor, verb).await?;
+        }
+    }
+    Ok(people::summary(&api, id).await?.into_response())
 }
 
 pub(super) fn unknown_verb(verb: &str, known: &str) -> Refusal {
@@ -183,13 +205,18 @@ pub(super) fn not_found(id: &str) -> Refusal {
     Refusal(Problem::new(ErrorCode::PlanNotFound, format!("there is no plan `{}`", answer::shown(id))))
 }
 
+/// Who asks: `api` unless the request says.
+pub(super) fn actor_of(actor: &str) -> Result<String, Refusal> {
+    match actor {
+        "" => Ok("api".into()),
+        name if is_id(name) => Ok(name.into()),
+        _ => Err(Problem::new(ErrorCode::InvalidRequest, "`actor` must be an id, such as `cli:ann`").into()),
+    }
+}
+
 /// Asks a plan's shard; a plan that has ended is a conflict, an unknown one is not found.
 pub(super) async fn tell(api: &Api, id: &str, actor: String, verb: Verb) -> Result<(), Refusal> {
-    let actor = match actor.as_str() {
-        "" => "api".into(),
-        name if is_id(name) => actor,
-        _ => return Err(Problem::new(ErrorCode::InvalidRequest, "`actor` must be an id, such as `cli:ann`").into()),
-    };
+    let actor = actor_of(&actor)?;
     let request = Request { plan: id.into(), actor, answer: None, verb };
     match ask::ask(&api.site, &api.loops, request).await {
         Ok(_) => Ok(()),

@@ -13,10 +13,8 @@ use serde::Deserialize;
 
 use super::Api;
 use super::answer::{self, Refusal};
+use super::people::{self, REASON_BYTES_MAX};
 use super::plans::{state, tell, unknown_verb};
-
-/// Bytes of a reason.
-const REASON_BYTES_MAX: usize = 64 << 10;
 
 type Answer<T> = Result<Json<T>, Refusal>;
 
@@ -38,9 +36,14 @@ pub(crate) async fn act(
     Path((id, address)): Path<(String, String)>,
     body: Result<Bytes, BytesRejection>,
 ) -> Answer<StepView> {
-    let because: Because = answer::json(&answer::body(body)?)?;
-    check(&because, api.site.settings.limits.payload_bytes_max)?;
+    let body = answer::body(body)?;
     let (name, verb) = address.rsplit_once(':').unwrap_or((&address, ""));
+    if verb == "answer" {
+        people::answer(&api, &id, name, &body).await?;
+        return view(&api, &id, name).await;
+    }
+    let because: Because = answer::json(&body)?;
+    check(&because, api.site.settings.limits.payload_bytes_max)?;
     let (step, reason) = (StepId::from(name), because.reason);
     let verb = match verb {
         "retry" => Verb::RetryStep { step, reason },
@@ -48,7 +51,7 @@ pub(crate) async fn act(
         "complete" => Verb::CompleteStep { step, outputs: because.outputs.unwrap_or_default(), reason },
         "approve" => Verb::ApproveStep { step, reason },
         "reject" => Verb::RejectStep { step, reason },
-        other => return Err(unknown_verb(other, "retry, skip, complete, approve, reject")),
+        other => return Err(unknown_verb(other, "retry, skip, complete, approve, reject, answer")),
     };
     let retries = matches!(verb, Verb::RetryStep { .. });
     tell(&api, &id, because.actor, verb)

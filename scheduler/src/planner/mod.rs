@@ -15,6 +15,7 @@ pub mod facts;
 pub mod htn;
 pub mod mend;
 pub mod pipeline;
+mod revise;
 pub mod rules;
 pub mod stage;
 pub mod stream;

@@ -257,7 +257,8 @@ impl Loop {
                 After::Plan { plan, goal } => {
                     let (site, outlet) = (self.site.clone(), self.to_loop(plan));
                     self.site.tasks.spawn(async move {
-                        if let Some(command) = effects::plan(&site, outlet.plan.as_str(), *goal, &outlet).await {
+                        let asked = effects::plan(&site, outlet.plan.as_str(), *goal, &outlet);
+                        if let Some(Some(command)) = site.stop.run_until_cancelled(asked).await {
                             outlet.tell(command).await;
                         }
                     });
@@ -265,7 +266,8 @@ impl Loop {
                 After::Revise { plan, state, revision } => {
                     let (site, outlet) = (self.site.clone(), self.to_loop(plan));
                     self.site.tasks.spawn(async move {
-                        if let Some(command) = effects::revise(&site, &state, revision).await {
+                        let asked = effects::revise(&site, &state, revision);
+                        if let Some(Some(command)) = site.stop.run_until_cancelled(asked).await {
                             outlet.tell(command).await;
                         }
                     });

@@ -12,6 +12,7 @@ mod listing;
 mod models;
 mod operating;
 mod own_executor;
+mod people;
 mod plans;
 mod replay;
 mod schemas;

@@ -119,7 +119,7 @@ impl Turn<'_> {
             (None, Widen::Approve) if !wider.is_empty() => Some(Approval::default()),
             (_, Widen::Refuse | Widen::Approve | Widen::Allow) => None,
         };
-        let Some(approval) = approval else { return self.take_revision(proposal, delta) };
+        let Some(approval) = approval else { return self.take_revision(proposal, delta, "") };
         let limit_ms = approval.limit_ms.min(self.context.limits.approval_ms_max);
         let event = RevisionProposed {
             revision: self.state.revision + 1,
@@ -181,11 +181,11 @@ impl Turn<'_> {
     }
 
     /// A person agrees to the revision that was proposed: it is looked at again, because the plan has gone on.
-    pub(crate) fn approve_revision(&mut self) {
+    pub(crate) fn approve_revision(&mut self, reason: &str) {
         let Some(proposed) = self.state.revising.proposed.clone() else { return };
         let proposal = proposed.proposal;
         match resolve(self.state, &proposal.changes, &self.context.limits) {
-            Ok(delta) => self.take_revision(proposal, delta),
+            Ok(delta) => self.take_revision(proposal, delta, reason),
             Err(issues) => self.refuse_proposal(&proposal, "the plan has gone on meanwhile", issues),
         }
     }
@@ -208,7 +208,7 @@ impl Turn<'_> {
     /// Nobody said anything to the revision that was proposed.
     pub(crate) fn decide_revision_by_default(&mut self) {
         match self.state.policy().approve.unwrap_or_default().default {
-            ApprovalDefault::Approve => self.approve_revision(),
+            ApprovalDefault::Approve => self.approve_revision("nobody decided in time"),
             ApprovalDefault::Reject => self.reject_revision("nobody decided in time"),
         }
     }
@@ -229,12 +229,14 @@ impl Turn<'_> {
         let delta = resolve(self.state, &changes, &self.context.limits)
             .map_err(|issues| Rejection::Invalid { reason: "the edited plan would not be valid".into(), issues })?;
         let summary = reason.chars().take(TEXT_CHARS_MAX).collect();
-        self.take_revision(Proposal { summary, ..Proposal::new(RevisionStrategy::Edit, changes) }, delta);
+        self.take_revision(Proposal { summary, ..Proposal::new(RevisionStrategy::Edit, changes) }, delta, "");
         Ok(())
     }
 
     /// Records a revision and lets the plan go on with it.
-    fn take_revision(&mut self, proposal: Proposal, delta: Delta) {
+    ///
+    /// - `approved_because`: why whoever was asked agreed; empty when nobody was.
+    fn take_revision(&mut self, proposal: Proposal, delta: Delta, approved_because: &str) {
         let by_person = proposal.strategy == RevisionStrategy::Edit;
         let replan = self.state.replan.as_deref().filter(|_| !by_person);
         let trigger = replan.map_or_else(|| Trigger::Edit.as_str().to_owned(), |replan| replan.trigger.clone());
@@ -264,6 +266,7 @@ impl Turn<'_> {
             provenance: proposal.provenance,
             routes: proposal.routes,
             usage: proposal.usage,
+            approved_because: approved_because.chars().take(TEXT_CHARS_MAX).collect(),
         };
         self.emit_plan(PlanEvent::Revised(Box::new(revised)));
         if self.is_active() {

@@ -140,7 +140,7 @@ impl Parser<'_> {
         }
         if let Some(text) = arithmetic::join(word) {
             self.s.edits.respelled(EditKind::StringsJoined, span, word, &text);
-            return self.put(Node::new(Kind::Text(Text::Own(text.into())), span.start, span.end));
+            return self.put(Node::new(Kind::Text(Text::Own(text)), span.start, span.end));
         }
         self.s.edits.guessed(EditKind::ExpressionQuoted, span, word, word);
         self.put(Node::new(Kind::Text(Text::Slice(span)), span.start, span.end))

@@ -270,7 +270,7 @@ impl Parser<'_> {
         let q = self.bytes[at];
         // Only when the quote also stands inside the brackets; else it is a string like any other.
         let close = inside.iter().position(|b| *b == b')').unwrap_or(inside.len());
-        if !inside[..close].contains(&q) && self.src[name..].trim_end().len() > close + 2 {
+        if !inside[..close].contains(&q) && self.blank_end(name + close + 2) < self.bytes.len() {
             return false;
         }
         self.s.edits.guessed(EditKind::TextDropped, Span::new(at, at + 1), &self.src[at..=at], "");

@@ -13,7 +13,7 @@ pub(crate) use word::name_end;
 
 use crate::edit::{EditKind, Edits};
 use crate::escape::{Dialect, Met};
-use crate::limits::Limits;
+use crate::limits::{Limits, TOKEN};
 use crate::node::{CallNode, Kind, Node, Text};
 use crate::shape;
 use crate::span::Span;
@@ -31,6 +31,8 @@ pub(crate) enum Stop {
     Deep,
     /// Too many guesses.
     Broken,
+    /// Too much work.
+    Costly,
 }
 
 /// What the parser is doing; it outlives the text it was given, so that a longer one can be handed in.
@@ -52,6 +54,9 @@ pub(crate) struct State {
     /// Bytes of lookahead left before the text counts as broken; keeps the time linear.
     fuel: usize,
     filled: usize,
+    /// Tokens read so far, and units of lookahead.
+    work: usize,
+    work_max: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -113,12 +118,26 @@ impl State {
             dropped: 0,
             fuel: usize::MAX,
             filled: usize::MAX,
+            work: 0,
+            work_max: usize::MAX,
         }
     }
 
-    /// Bytes that were looked at ahead.
-    pub(crate) fn burned(&self) -> usize {
-        self.filled - self.fuel
+    /// To go on with, its work so far set aside.
+    pub(crate) fn renewed(mut self) -> Self {
+        self.work = 0;
+        self
+    }
+
+    /// Gives up after this much work.
+    pub(crate) fn within(mut self, work_max: usize) -> Self {
+        self.work_max = work_max;
+        self
+    }
+
+    /// What reading from `start` on has cost.
+    pub(crate) fn spent(&self, start: usize) -> usize {
+        self.work + (self.pos.max(self.scanned)).saturating_sub(start) + (self.filled - self.fuel)
     }
 
     pub(crate) fn python(mut self) -> Self {
@@ -173,7 +192,7 @@ impl Frame {
             Open::List(_) => Kind::List(self.items),
             Open::Map => Kind::Map(self.pairs),
             Open::Call => Kind::Call(Box::new(CallNode {
-                name: self.name.unwrap_or(Text::Own("".into())),
+                name: self.name.unwrap_or(Text::Own(String::new())),
                 positional: self.items,
                 named: self.pairs,
             })),
@@ -212,6 +231,10 @@ impl<'a> Parser<'a> {
             }
             if self.s.mend && self.s.edits.guesses > self.s.guesses_max {
                 return Stop::Broken;
+            }
+            self.s.work += if self.s.mend { 4 * TOKEN } else { TOKEN };
+            if self.s.work > self.s.work_max {
+                return Stop::Costly;
             }
         }
     }
@@ -262,12 +285,18 @@ impl<'a> Parser<'a> {
     fn join(&mut self, quote: quote::Quote) -> Step {
         let start = self.s.pos;
         let (text, end) = self.string(quote, quote::Place::Item)?;
-        let added = text.of(self.src).to_owned();
         let src = self.src;
         let Some(node) = self.last_value() else { return Err(Stop::Wrong(start)) };
-        let joined = format!("{}{added}", node.text(src).unwrap_or_default());
+        let mut joined = match std::mem::replace(&mut node.kind, Kind::Null) {
+            Kind::Text(Text::Own(own)) => own,
+            Kind::Text(former) => former.of(src).to_owned(),
+            Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::List(_) | Kind::Map(_) | Kind::Call(_) => {
+                String::new()
+            }
+        };
+        joined.push_str(text.of(src));
         let first = node.span;
-        node.kind = Kind::Text(Text::Own(joined.into()));
+        node.kind = Kind::Text(Text::Own(joined));
         node.span.end = end;
         self.s.pos = end;
         self.python(EditKind::StringsJoined, Span::new(first.start, end), "");

@@ -141,6 +141,7 @@ impl Parser<'_> {
         let mut inner = Vec::new();
         while let Some(stop) = quote.next(self.bytes, at) {
             self.burn(stop - at + 1)?;
+            self.s.work += KEY_MAX / 2;
             if self.bytes[stop] == b'\\' {
                 at = stop + 2;
                 continue;
@@ -157,6 +158,9 @@ impl Parser<'_> {
                 }
                 Look::Weak => weak = weak.or(Some(stop)),
                 Look::No => {
+                    if place == Place::Argument && self.bytes[..stop].ends_with(b"=") {
+                        self.burn(stop - body)?;
+                    }
                     if let Some(before) = self.missing_quote(place, body, stop) {
                         self.note_inner(&inner, before);
                         self.s.edits.guessed(EditKind::QuoteAdded, Span::new(before, before), "", "\"");

@@ -95,6 +95,6 @@ impl Parser<'_> {
             self.s.edits.respelled(EditKind::EscapeRespelled, Span::new(start, end), slice, &text);
         }
         self.s.met.foreign |= before.foreign;
-        Text::Own(text.into())
+        Text::Own(text)
     }
 }

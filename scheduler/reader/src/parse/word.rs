@@ -20,7 +20,7 @@ impl Parser<'_> {
         if word.contains('\\') {
             let plain = word.replace('\\', "");
             self.s.edits.respelled(EditKind::EscapeRespelled, Span::new(start, end), word, &plain);
-            return Text::Own(plain.into());
+            return Text::Own(plain);
         }
         Text::Slice(Span::new(start, end))
     }

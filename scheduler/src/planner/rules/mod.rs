@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use async_trait::async_trait;
-use goalmill_common::command::Planned;
+use goalmill_common::command::{Planned, Proposal};
 use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
 use goalmill_common::plan::Plan;
@@ -11,7 +11,7 @@ use goalmill_common::problem::Issue;
 use serde_json::{Map, Value, json};
 
 use super::facts::Facts;
-use super::{PlanRequest, Planner, PlanningError};
+use super::{PlanRequest, Planner, PlanningError, ReviseRequest, revise};
 
 mod load;
 mod phrase;
@@ -94,6 +94,15 @@ impl Planner for RulesPlanner {
 
     async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
         self.make(request)
+    }
+
+    async fn revise(&self, request: &ReviseRequest) -> Result<Proposal, PlanningError> {
+        revise::revise(request, || {
+            let goal = request.situation.goal.clone();
+            let (agents, limits) = (request.agents.clone(), request.limits.clone());
+            let request = PlanRequest { goal, agents, limits, now_ms: request.now_ms, revision: 0 };
+            self.make(&request).ok().map(|planned| planned.plan)
+        })
     }
 }
 

@@ -1,5 +1,8 @@
 //! The program as people meet it: the real binary, its output, its exit codes.
 
+mod people;
+mod terminal;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -174,6 +177,7 @@ fn plans_end_with_exit_codes_that_scripts_can_use() {
     let cycle = dev.run_with(&["run", "-"], "steps: [{id: a, agent_type: echo, dependencies: [a]}]");
     assert_eq!(code(&cycle), 8);
     assert!(err(&cycle).contains("/steps/0/dependencies/0"), "{}", err(&cycle));
+    assert!(err(&cycle).contains("┌ standard input:1: steps: [{id: a"), "{}", err(&cycle));
 }
 
 #[test]

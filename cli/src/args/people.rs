@@ -1,0 +1,154 @@
+//! The commands for what people decide: approvals, edits, answers, forks.
+
+use clap::Args;
+
+use super::{Reasoned, StepRef, WaitArgs};
+
+/// Lets a waiting plan, or its revision, run.
+///
+/// In a terminal, without `--yes`, a reason or changes, it shows what is waiting and asks.
+#[derive(Args, Debug)]
+pub struct ApproveArgs {
+    #[command(flatten)]
+    pub what: Reasoned,
+    #[command(flatten)]
+    pub changes: ChangeArgs,
+    /// Agrees without being asked.
+    #[arg(short, long)]
+    pub yes: bool,
+}
+
+/// Changes a plan by hand, before or while it runs.
+///
+/// In a terminal, without changes, it opens the plan in an editor ($VISUAL, $EDITOR). What would break the plan is
+/// refused with every issue (exit code 8).
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    goalmill plan edit @latest --set hotels.inputs.stars=4 --reason 'four stars will do'\n  \
+    goalmill plan edit @latest --depends budget=flights,hotels --order flights,hotels\n  \
+    goalmill plan export @latest > plan.yaml && $EDITOR plan.yaml && goalmill plan edit @latest --file plan.yaml")]
+pub struct EditArgs {
+    #[command(flatten)]
+    pub what: Reasoned,
+    #[command(flatten)]
+    pub changes: ChangeArgs,
+    /// Only if the plan is still at this revision.
+    #[arg(long, value_name = "N")]
+    pub revision: Option<u32>,
+}
+
+/// What is to be changed.
+#[derive(Args, Debug, Default)]
+pub struct ChangeArgs {
+    /// The plan as it is to be (YAML or JSON), or a list of changes; `-` for standard input.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["set", "order", "depends", "skip", "remove"])]
+    pub file: Option<String>,
+    /// Sets a field of a step: `hotels.inputs.stars=4`, `hotels.timeout=30s`. The value may be JSON; nothing takes the
+    /// field away.
+    #[arg(long, value_name = "STEP.FIELD=VALUE")]
+    pub set: Vec<String>,
+    /// Puts steps one after the other: `a,b,c`.
+    #[arg(long, value_name = "STEPS", value_delimiter = ',')]
+    pub order: Vec<String>,
+    /// Says what a step waits for: `budget=flights,hotels`; nothing after `=` for none.
+    #[arg(long, value_name = "STEP=STEPS")]
+    pub depends: Vec<String>,
+    /// Counts a step as done without doing it.
+    #[arg(long, value_name = "STEP")]
+    pub skip: Vec<String>,
+    /// Takes a step out of the plan.
+    #[arg(long, value_name = "STEP")]
+    pub remove: Vec<String>,
+}
+
+impl ChangeArgs {
+    pub fn is_empty(&self) -> bool {
+        let Self { file, set, order, depends, skip, remove } = self;
+        file.is_none() && [set, order, depends, skip, remove].into_iter().all(Vec::is_empty)
+    }
+}
+
+/// Asks a planner for another way to do what remains.
+#[derive(Args, Debug)]
+pub struct ReplanArgs {
+    #[command(flatten)]
+    pub what: Reasoned,
+    /// What you would like instead, for the planner.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub hint: String,
+}
+
+/// Compares two plans, or two revisions of one: steps, outcome, cost, time.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    goalmill plan diff p0-01kb p0-01kc\n  \
+    goalmill plan diff @latest --revision 0..2")]
+pub struct DiffArgs {
+    /// The plan: its id, a unique beginning or end of it, or `@latest`.
+    pub plan: String,
+    /// The other plan.
+    #[arg(required_unless_present = "revision")]
+    pub other: Option<String>,
+    /// Two revisions of the one plan: `0..2`, or `1..` up to the last one.
+    #[arg(long, value_name = "FROM..TO", conflicts_with = "other", value_parser = revisions)]
+    pub revision: Option<(u32, Option<u32>)>,
+}
+
+/// Begins a plan that goes on from where another one stood.
+///
+/// What was completed is kept, but for `--step` and all that follows from it, and for steps that get other inputs.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  \
+    goalmill plan fork @latest --step hotels --input hotels.stars=3 --watch\n  \
+    goalmill plan fork @latest --revision 1 --planner htn --reason 'without the model'")]
+pub struct ForkArgs {
+    #[command(flatten)]
+    pub what: Reasoned,
+    /// The plan as it was at this revision; as it stands unless told.
+    #[arg(long, value_name = "N")]
+    pub revision: Option<u32>,
+    /// The step to do again, with all that follows from it.
+    #[arg(long, value_name = "STEP")]
+    pub step: Option<String>,
+    /// Lets this planner plan what remains: `llm`, `htn`, `rules`.
+    #[arg(long, value_name = "PLANNER")]
+    pub planner: Option<String>,
+    /// Lets this model plan what remains.
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<String>,
+    /// Gives a step another input: `hotels.stars=4`. The value may be JSON.
+    #[arg(long, value_name = "STEP.NAME=VALUE")]
+    pub input: Vec<String>,
+    #[command(flatten)]
+    pub wait: WaitArgs,
+}
+
+/// Answers what a plan asks before it is revised.
+#[derive(Args, Debug)]
+pub struct PlanAnswerArgs {
+    /// The plan: its id, a unique beginning or end of it, or `@latest`.
+    pub plan: String,
+    /// The question, as `goalmill plan questions` names it.
+    pub question: String,
+    /// The answer, as JSON or plain words; asked for in a terminal when it is missing.
+    pub answer: Option<String>,
+    /// Why, for the log.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub reason: String,
+}
+
+/// Answers what a step asks.
+#[derive(Args, Debug)]
+pub struct StepAnswerArgs {
+    #[command(flatten)]
+    pub step: StepRef,
+    /// The answer, as JSON or plain words; asked for in a terminal when it is missing.
+    pub answer: Option<String>,
+}
+
+fn revisions(text: &str) -> Result<(u32, Option<u32>), String> {
+    let wrong = || format!("`{text}` is not of the form `0..2`");
+    let (from, to) = text.split_once("..").ok_or_else(wrong)?;
+    let to = if to.is_empty() { None } else { Some(to.parse().map_err(|_| wrong())?) };
+    Ok((from.parse().map_err(|_| wrong())?, to))
+}

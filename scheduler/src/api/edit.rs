@@ -1,0 +1,321 @@
+//! Reads an edit: a list of changes, or the whole plan as it is to be. What it says of steps may be spelled as in a plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use goalmill_common::plan::{Phase, Plan, Step};
+use goalmill_common::problem::{ErrorCode, Issue, Problem};
+use goalmill_common::revision::Change;
+use goalmill_engine::PlanState;
+use goalmill_engine::validate;
+use serde_json::{Map, Value, json};
+
+use super::Api;
+use super::answer::Refusal;
+
+/// Fields of a plan that are its steps and phases; the others stay as they are.
+const EDITABLE: [&str; 2] = ["steps", "phases"];
+
+/// Changes, and where in the request each came from.
+pub(super) struct Edited {
+    pub(super) changes: Vec<Change>,
+    pub(super) places: Places,
+}
+
+/// Where in the request the parts of an edit stand, as JSON Pointers.
+#[derive(Default)]
+pub(super) struct Places {
+    changes: Vec<String>,
+    steps: BTreeMap<String, String>,
+}
+
+impl Places {
+    /// Points the issues of a refusal into the request.
+    pub(super) fn locate(&self, Refusal(mut problem): Refusal) -> Refusal {
+        for issue in &mut problem.errors {
+            let mut parts = issue.pointer.splitn(4, '/').skip(1);
+            let (Some(list), Some(name), rest) = (parts.next(), parts.next(), parts.next()) else { continue };
+            let found = match list {
+                "changes" => name.parse::<usize>().ok().and_then(|n| self.changes.get(n)),
+                "steps" => self.steps.get(name),
+                _ => None,
+            };
+            if let Some(place) = found {
+                issue.pointer = rest.map_or_else(|| place.clone(), |rest| format!("{place}/{rest}"));
+            }
+        }
+        Refusal(problem)
+    }
+}
+
+/// Counts a refusal's changes from the first one after the `first` of a proposed revision.
+pub(super) fn after(Refusal(mut problem): Refusal, first: usize) -> Refusal {
+    for issue in &mut problem.errors {
+        let Some(rest) = issue.pointer.strip_prefix("/changes/") else { continue };
+        let (n, rest) = rest.split_once('/').map_or((rest, ""), |(n, rest)| (n, rest));
+        let Ok(n) = n.parse::<usize>() else { continue };
+        let place = if n < first { format!("/proposal/changes/{n}") } else { format!("/changes/{}", n - first) };
+        issue.pointer = if rest.is_empty() { place } else { format!("{place}/{rest}") };
+    }
+    Refusal(problem)
+}
+
+/// What a request asks to change of the plan as it stands.
+pub(super) fn changes(api: &Api, at: &PlanState, plan: Option<&Value>, listed: &[Value]) -> Result<Edited, Refusal> {
+    let desk = Desk { live: at.live_plan(), api };
+    let mut edited = match plan {
+        Some(_) if !listed.is_empty() => {
+            return Err(refused(vec![issue("CONFLICT", "/plan", "there are `changes` too", "give one of the two")]));
+        }
+        Some(plan) => desk.towards(plan)?,
+        None => desk.listed(listed)?,
+    };
+    route(api, &mut edited)?;
+    Ok(edited)
+}
+
+/// The plan that is edited, and by what rules.
+struct Desk<'a> {
+    live: Plan,
+    api: &'a Api,
+}
+
+impl Desk<'_> {
+    fn listed(&self, listed: &[Value]) -> Result<Edited, Refusal> {
+        let (mut changes, mut issues, mut places) = (Vec::new(), Vec::new(), Places::default());
+        let added: Vec<&str> = listed.iter().filter_map(|c| c.pointer("/add_step/step/id")?.as_str()).collect();
+        for (n, value) in listed.iter().enumerate() {
+            let place = format!("/changes/{n}");
+            match self.spelled(value, &added, &place) {
+                Ok(change) => changes.push(change),
+                Err(wrong) => issues.extend(wrong),
+            }
+            places.changes.push(place);
+        }
+        if issues.is_empty() { Ok(Edited { changes, places }) } else { Err(refused(issues)) }
+    }
+
+    /// One change, its steps in their canonical form.
+    fn spelled(&self, value: &Value, added: &[&str], place: &str) -> Result<Change, Vec<Issue>> {
+        let mut value = value.clone();
+        if let Some(step) = value.pointer_mut("/add_step/step") {
+            *step = canonical(&self.whole(step, added, &format!("{place}/add_step/step"))?);
+        } else if let Some(step) = value.pointer_mut("/modify_step/step") {
+            *step = canonical(&self.whole(step, added, &format!("{place}/modify_step/step"))?);
+        } else if value.pointer("/set_fields/fields").is_some_and(Value::is_object) {
+            self.respell_fields(&mut value, added, &format!("{place}/set_fields/fields"))?;
+        }
+        // By way of text: payloads are carried as the text they are.
+        serde_json::from_str(&value.to_string()).map_err(|error| {
+            let mend = "see `goalmill schema` and the page on edits for the changes that there are";
+            vec![issue("INVALID_VALUE", place, format!("it is no change of a plan: {error}"), mend)]
+        })
+    }
+
+    /// Fields in any accepted spelling become those of the canonical one.
+    fn respell_fields(&self, value: &mut Value, added: &[&str], place: &str) -> Result<(), Vec<Issue>> {
+        let id = value.pointer("/set_fields/step").and_then(Value::as_str).unwrap_or_default().to_owned();
+        // An unknown step is for the engine to tell of.
+        let Some(before) = self.live.steps.iter().find(|step| step.id.as_str() == id).map(canonical) else {
+            return Ok(());
+        };
+        let Some(fields) = value.pointer_mut("/set_fields/fields").and_then(Value::as_object_mut) else {
+            return Ok(());
+        };
+        let mut merged = before.clone();
+        if let Some(own) = merged.as_object_mut() {
+            for (name, field) in fields.iter() {
+                let known = validate::step_field(name);
+                own.retain(|other, _| other != name && (known.is_none() || validate::step_field(other) != known));
+                if !field.is_null() {
+                    own.insert(name.clone(), field.clone());
+                }
+            }
+        }
+        let after = canonical(&self.whole(&merged, added, place)?);
+        *fields = difference(&before, &after);
+        Ok(())
+    }
+
+    /// A step in any accepted spelling, looked at among bare outlines of the others: whether the plan as a whole holds
+    /// is for the engine to say, which knows what is over.
+    fn whole(&self, step: &Value, added: &[&str], place: &str) -> Result<Step, Vec<Issue>> {
+        let id = step.get("id").and_then(Value::as_str).unwrap_or_default();
+        let own = self.live.steps.iter().map(|step| step.id.as_str());
+        let named: Vec<&str> = own.chain(added.iter().copied()).filter(|other| *other != id).collect();
+        self.among(step, &named, &json!(self.live.phases), place)
+    }
+
+    /// The changes that make of the plan as it stands the one in the document.
+    fn towards(&self, document: &Value) -> Result<Edited, Refusal> {
+        let Some(steps) = document.get("steps").and_then(Value::as_array) else {
+            let mend = "send the plan as `goalmill plan export` prints it, with its changes";
+            return Err(refused(vec![issue("INVALID_VALUE", "/steps", "it is no list of steps", mend)]));
+        };
+        let mut issues = self.fixed(document);
+        let (mut changes, mut places) = (Vec::new(), Places::default());
+        for (phase, after) in self.new_phases(document, &mut issues) {
+            places.changes.push("/phases".into());
+            changes.push(Change::AddPhase { phase, after, steps: Vec::new() });
+        }
+        let id_of = |step: &Value| step.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let ids: Vec<String> = steps.iter().map(id_of).collect();
+        let named: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let phases = document.get("phases").cloned().unwrap_or_else(|| json!([]));
+        for (n, (step, id)) in steps.iter().zip(&ids).enumerate() {
+            let place = format!("/steps/{n}");
+            if ids[..n].contains(id) {
+                let detail = format!("there is another step `{id}`");
+                issues.push(issue("DUPLICATE_STEP_ID", &format!("{place}/id"), detail, "give each an id of its own"));
+                continue;
+            }
+            places.steps.insert(id.clone(), place.clone());
+            let before = self.live.steps.iter().find(|step| step.id.as_str() == id);
+            if before.is_some_and(|before| canonical(before) == *step) {
+                continue;
+            }
+            match self.among(step, &named, &phases, &place) {
+                Err(wrong) => issues.extend(wrong),
+                Ok(step) if before.is_some_and(|before| *before == step) => {}
+                Ok(step) => {
+                    let step = Box::new(step);
+                    let modifies = before.is_some();
+                    let add = |step| Change::AddStep { step, before: Vec::new() };
+                    changes.push(if modifies { Change::ModifyStep { step } } else { add(step) });
+                    places.changes.push(place);
+                }
+            }
+        }
+        for step in self.live.steps.iter().filter(|step| !named.contains(&step.id.as_str())) {
+            changes.push(Change::RemoveStep { step: step.id.clone() });
+            places.changes.push("/steps".into());
+        }
+        if !issues.is_empty() {
+            return Err(refused(issues));
+        }
+        if changes.is_empty() {
+            return Err(refused(vec![issue("NO_CHANGE", "", "the plan stays as it is", "change a step or a phase")]));
+        }
+        Ok(Edited { changes, places })
+    }
+
+    /// The same among the steps and phases that are named.
+    fn among(&self, step: &Value, named: &[&str], phases: &Value, place: &str) -> Result<Step, Vec<Issue>> {
+        let id = step.get("id").and_then(Value::as_str).unwrap_or_default();
+        let others = named.iter().copied().filter(|other| *other != id && !other.is_empty());
+        let others: BTreeSet<&str> = others.collect();
+        let steps: Vec<Value> = std::iter::once(step.clone()).chain(others.into_iter().map(outline)).collect();
+        let document = json!({ "steps": steps, "phases": phases });
+        let checked = validate::plan(&document, &self.api.site.settings.limits);
+        let step = checked.map_err(|issues| under(issues, place))?.plan.steps.into_iter().next();
+        step.ok_or_else(|| vec![issue("INVALID_VALUE", place, "it is no step", "give its `id`")])
+    }
+
+    /// What the document says of the plan as a whole must be what is so.
+    fn fixed(&self, document: &Value) -> Vec<Issue> {
+        let own = serde_json::to_value(&self.live).unwrap_or_default();
+        let fields = document.as_object().into_iter().flatten();
+        let others = fields.filter(|(name, value)| {
+            !EDITABLE.contains(&name.as_str()) && own.get(name.as_str()).is_none_or(|own| own != *value)
+        });
+        let mend = "leave it as it is; what can be edited are steps and phases";
+        others
+            .map(|(name, _)| {
+                let detail = format!("`{name}` of a plan that has begun cannot be edited");
+                issue("NOT_EDITABLE", &format!("/{name}"), detail, mend)
+            })
+            .collect()
+    }
+
+    fn new_phases(&self, document: &Value, issues: &mut Vec<Issue>) -> Vec<(Phase, Option<String>)> {
+        let listed = document.get("phases").and_then(Value::as_array).cloned().unwrap_or_default();
+        let (mut added, mut after) = (Vec::new(), None);
+        for (n, value) in listed.into_iter().enumerate() {
+            let value = if value.is_string() { json!({ "id": value }) } else { value };
+            let place = format!("/phases/{n}");
+            match serde_json::from_value::<Phase>(value) {
+                Err(error) => {
+                    issues.push(issue("INVALID_VALUE", &place, format!("it is no phase: {error}"), "give its `id`"));
+                }
+                Ok(phase) => {
+                    let own = self.live.phases.iter().find(|own| own.id == phase.id);
+                    match own {
+                        Some(own) if *own != phase => {
+                            let mend = "skip it, or add another";
+                            issues.push(issue("NOT_EDITABLE", &place, "a phase cannot be changed", mend));
+                        }
+                        Some(_) => {}
+                        None => added.push((phase.clone(), after.clone())),
+                    }
+                    after = Some(phase.id);
+                }
+            }
+        }
+        added
+    }
+}
+
+/// Lets the router choose for steps that ask for it.
+fn route(api: &Api, edited: &mut Edited) -> Result<(), Refusal> {
+    for (change, place) in edited.changes.iter_mut().zip(&edited.places.changes) {
+        let steps: &mut [Step] = match change {
+            Change::AddStep { step, .. } | Change::ModifyStep { step } => std::slice::from_mut(step),
+            Change::ReplaceStep { with: steps, .. } | Change::AddPhase { steps, .. } => steps,
+            Change::SetFields { .. }
+            | Change::RemoveStep { .. }
+            | Change::SkipStep { .. }
+            | Change::RetryStep { .. }
+            | Change::DecomposeStep { .. }
+            | Change::Order { .. }
+            | Change::SkipPhase { .. } => continue,
+        };
+        let mut plan = Plan { steps: steps.to_vec(), ..Plan::default() };
+        let routed = api.site.directory.route(&mut plan);
+        routed.map_err(|issues| {
+            let problem = Problem::new(ErrorCode::Unroutable, "no agent type fits a step of the edit");
+            Refusal(problem.with_errors(under(issues, place)))
+        })?;
+        for (step, chosen) in steps.iter_mut().zip(plan.steps) {
+            step.agent_type = chosen.agent_type;
+        }
+    }
+    Ok(())
+}
+
+/// Another step, of which nothing matters but that it is there.
+fn outline(id: &str) -> Value {
+    json!({ "id": id, "agent_type": "any" })
+}
+
+fn canonical(step: &Step) -> Value {
+    serde_json::to_value(step).expect("a step always has a JSON form")
+}
+
+/// The fields of `after` that `before` does not have so; those that are gone are `null`.
+fn difference(before: &Value, after: &Value) -> Map<String, Value> {
+    let (Some(old), Some(new)) = (before.as_object(), after.as_object()) else { return Map::new() };
+    let set = new.iter().filter(|(name, value)| old.get(name.as_str()) != Some(*value));
+    let gone = old.keys().filter(|name| !new.contains_key(name.as_str()));
+    set.map(|(name, value)| (name.clone(), value.clone())).chain(gone.map(|name| (name.clone(), Value::Null))).collect()
+}
+
+/// Issues of the first step of a document, which stands at `place`.
+fn under(issues: Vec<Issue>, place: &str) -> Vec<Issue> {
+    let moved = |mut issue: Issue| {
+        let rest = issue.pointer.strip_prefix("/steps/0").unwrap_or("").to_owned();
+        issue.pointer = format!("{place}{rest}");
+        issue
+    };
+    issues.into_iter().map(moved).collect()
+}
+
+pub(super) fn issue(code: &str, pointer: &str, detail: impl Into<String>, mend: &str) -> Issue {
+    Issue { code: code.into(), pointer: pointer.into(), detail: detail.into(), mend: mend.into() }
+}
+
+fn refused(issues: Vec<Issue>) -> Refusal {
+    let detail = match issues.as_slice() {
+        [only] => format!("the edit cannot be taken: {}", only.detail),
+        _ => "the edit cannot be taken".into(),
+    };
+    Refusal(Problem::new(ErrorCode::InvalidPlan, detail).with_errors(issues))
+}

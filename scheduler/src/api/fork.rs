@@ -1,0 +1,131 @@
+//! Begins a plan that goes on from where another one stood.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::body::Bytes;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use goalmill_common::command::{Request, Submit, Verb};
+use goalmill_common::id::StepId;
+use goalmill_common::json::Json as Payload;
+use goalmill_common::problem::{ErrorCode, Issue, Problem};
+use goalmill_engine::Rejection;
+use goalmill_engine::validate;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::answer::{self, Refusal};
+use super::edit::issue;
+use super::plans::{Sent, accepted, actor_of};
+use super::{Api, past};
+use crate::ask;
+
+/// What is to be different.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Asked {
+    /// The plan as it was then; as it stands without one.
+    revision: Option<u32>,
+    /// Done again, with all that follows from it.
+    step: Option<StepId>,
+    /// Who plans what remains; without one the plan stays as it is.
+    planner: Option<String>,
+    model: Option<String>,
+    /// Inputs by step; they replace those of the same name, and the step is done again.
+    inputs: BTreeMap<StepId, Map<String, Value>>,
+    reason: String,
+    actor: String,
+}
+
+/// `POST /v1/plans/{id}:fork`.
+pub(super) async fn fork(api: &Api, id: &str, headers: &HeaderMap, body: &Bytes) -> Result<Response, Refusal> {
+    let asked: Asked = answer::json(body)?;
+    let actor = actor_of(&asked.actor)?;
+    let sent = Sent::read(headers, &format!("fork {id}"), body)?;
+    if let Some(repeated) = sent.repeated(api).await? {
+        return Ok(repeated);
+    }
+    let from = past::at(api, id, asked.revision).await?;
+    let Sent { key, fingerprint, traceparent } = sent;
+    let submission = key.unwrap_or_else(|| api.site.random.token());
+    let made = goalmill_engine::fork(&from, asked.step.as_ref(), submission, "http".into());
+    let mut submit = Submit { fingerprint, traceparent, ..made.map_err(|rejection| refusal(&rejection))? };
+    take_inputs(api, &mut submit, asked.inputs)?;
+    for (name, value) in [("planner", &asked.planner), ("model", &asked.model)] {
+        if let Some(value) = value {
+            submit.goal.metadata.insert(name.into(), value.as_str().into());
+        }
+    }
+    if !asked.reason.is_empty() {
+        submit.goal.metadata.insert("fork_reason".into(), asked.reason.as_str().into());
+    }
+    api.site.pulse.admits()?;
+    let request = ask::submission(&api.site, &actor, submit);
+    let (plan, status) = ask::ask(&api.site, &api.loops, request).await?;
+    if asked.planner.is_none() && asked.model.is_none() {
+        return Ok(accepted(plan, status));
+    }
+    let reason = if asked.reason.is_empty() { "the fork is to be planned anew".into() } else { asked.reason };
+    let verb = Verb::Replan { reason, hint: String::new() };
+    let request = Request { plan: plan.clone(), actor, answer: None, verb };
+    let (plan, status) = ask::ask(&api.site, &api.loops, request).await.map_err(|mut problem| {
+        problem.detail = format!("the fork is plan `{plan}`, but it is not planned anew: {}", problem.detail);
+        problem
+    })?;
+    Ok(accepted(plan, status))
+}
+
+/// Other inputs for some steps; what they and those that follow gave is not kept.
+fn take_inputs(api: &Api, submit: &mut Submit, inputs: BTreeMap<StepId, Map<String, Value>>) -> Result<(), Refusal> {
+    let (Some(planned), Some(fork)) = (&mut submit.plan, &mut submit.fork) else { return Ok(()) };
+    let steps = &mut planned.plan.steps;
+    let mut issues: Vec<Issue> = Vec::new();
+    let mut again: BTreeSet<StepId> = BTreeSet::new();
+    for (id, fields) in inputs {
+        let Some(step) = steps.iter_mut().find(|step| step.id == id) else {
+            let place = format!("/inputs/{id}");
+            issues.push(issue("UNKNOWN_STEP", &place, format!("there is no step `{id}`"), "name a step of the plan"));
+            continue;
+        };
+        let mut own = match step.inputs.value() {
+            Value::Object(own) => own,
+            _ => Map::new(),
+        };
+        own.extend(fields);
+        step.inputs = Payload::of(&own);
+        again.insert(id);
+    }
+    let changed = again.clone();
+    loop {
+        let next = steps.iter().filter(|step| step.dependencies.iter().any(|id| again.contains(id)));
+        let next: Vec<StepId> = next.map(|step| step.id.clone()).filter(|id| !again.contains(id)).collect();
+        if next.is_empty() {
+            break;
+        }
+        again.extend(next);
+    }
+    fork.kept.retain(|id, _| !again.contains(id));
+    if issues.is_empty() && !changed.is_empty() {
+        let document = serde_json::to_value(&planned.plan).unwrap_or_default();
+        let found = validate::plan(&document, &api.site.settings.limits).err().unwrap_or_default();
+        // What is kept was valid when it was done; only what is different is looked at.
+        let places = planned.plan.steps.iter().enumerate().filter(|(_, step)| changed.contains(&step.id));
+        let places: Vec<(String, &StepId)> = places.map(|(n, step)| (format!("/steps/{n}/inputs"), &step.id)).collect();
+        for mut wrong in found {
+            let place = places.iter().find_map(|(place, id)| Some((wrong.pointer.strip_prefix(place.as_str())?, id)));
+            let Some((rest, id)) = place else { continue };
+            wrong.pointer = format!("/inputs/{id}{rest}");
+            issues.push(wrong);
+        }
+    }
+    if issues.is_empty() {
+        return Ok(());
+    }
+    Err(Problem::new(ErrorCode::InvalidPlan, "the fork would not be valid").with_errors(issues).into())
+}
+
+fn refusal(rejection: &Rejection) -> Refusal {
+    let unknown = matches!(rejection, Rejection::UnknownStep { .. });
+    let code = if unknown { ErrorCode::StepNotFound } else { ErrorCode::NotAllowed };
+    Refusal(Problem::new(code, rejection.to_string()))
+}
