@@ -190,8 +190,8 @@ fn waiting() -> Value {
 
 async fn event(installation: &Installation, plan: &PlanId, kind: &str) -> Result<Value> {
     let log = installation.log(plan).await?;
-    let lines = log.iter().map(|record| serde_json::from_str::<Value>(&record.to_line()).expect("a line is JSON"));
-    Ok(lines.filter(|line| line["type"] == kind).last().expect("there is such an event"))
+    let mut lines = log.iter().map(|record| serde_json::from_str::<Value>(&record.to_line()).expect("a line is JSON"));
+    Ok(lines.rfind(|line| line["type"] == kind).expect("there is such an event"))
 }
 
 async fn get_status(installation: &Installation, path: &str) -> Result<u16> {
