@@ -126,9 +126,12 @@ fn scripts_decide_with_flags_and_are_never_asked() {
     assert_eq!(dev.wait(&plan), 0);
     let results = dev.json(&["plan", "results", &plan]);
     assert_eq!((&results["results"]["a"], &results["results"]["b"]["z"]), (&json!({"x": 5, "y": 2}), &json!(1)));
-    let forked = dev.json(&["plan", "fork", &plan, "--input", "a.x=7", "--wait"]);
-    assert_eq!(forked["results"]["a"]["x"], 7);
+    let forked = dev.json(&["plan", "fork", &plan, "--input", "a.x=7"]);
     let other = forked["plan_id"].as_str().expect("it has an id");
+    // It asks for approval as the plan did that it comes from.
+    assert_eq!(code(&dev.run(&["plan", "approve", other])), 0);
+    assert_eq!(dev.wait(other), 0);
+    assert_eq!(dev.json(&["plan", "results", other])["results"]["a"]["x"], 7);
     let compared = dev.json(&["plan", "diff", &plan, other]);
     assert_eq!(compared["modified"][0]["step"], "a");
     assert_eq!(
