@@ -244,7 +244,7 @@ impl Default for RouterSettings {
     fn default() -> Self {
         Self {
             threshold: 0.15,
-            gate: Gate::Share(0.02),
+            gate: Gate::Share(0.005),
             refresh_ms: 300_000,
             local_model: String::new(),
             local_tokenizer: String::new(),

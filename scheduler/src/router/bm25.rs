@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::words::stems;
+use super::words::{stems, telling};
 
 /// How soon more of the same word stops counting.
 const K1: f32 = 1.2;
@@ -69,10 +69,11 @@ impl Bm25 {
         let mut query: Vec<&String> = stems.iter().collect();
         query.sort_unstable();
         query.dedup();
-        for posting in query.iter().filter_map(|word| self.words.get(*word)) {
-            reachable += posting.idf * (K1 + 1.0);
+        for (word, posting) in query.iter().filter_map(|word| Some((*word, self.words.get(*word)?))) {
+            let telling = telling(word);
+            reachable += telling * posting.idf * (K1 + 1.0);
             for (document, weight) in &posting.weights {
-                scores[*document as usize] += weight;
+                scores[*document as usize] += telling * weight;
             }
         }
         if reachable > 0.0 {

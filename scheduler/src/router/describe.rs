@@ -3,7 +3,7 @@
 use goalmill_common::agent::Agent;
 use goalmill_common::json::Json;
 
-use super::words::{spelled, words_of};
+use super::words::{contents, words_of};
 
 /// Weight of a word in the name, one in the description having 1.
 const NAME: f32 = 2.0;
@@ -54,8 +54,8 @@ impl Description {
 
     /// The words of name and body.
     pub(super) fn words(&self) -> Vec<String> {
-        let mut words = spelled(&self.name);
-        words.extend(spelled(&self.body));
+        let mut words = contents(&self.name);
+        words.extend(contents(&self.body));
         words
     }
 }

@@ -11,7 +11,7 @@ use super::late::Late;
 use super::ngram::{self, Ngrams};
 use super::statics::{Statics, dot, scale, whole};
 use super::table::Table;
-use super::words::{contents, spelled, stems};
+use super::words::{contents, stems};
 
 /// Characters of a step that are looked at.
 const TEXT_CHARS_MAX: usize = 1_000;
@@ -19,7 +19,7 @@ const TEXT_CHARS_MAX: usize = 1_000;
 const SECOND_LOOK: usize = 24;
 /// Weights of the second look: the step's words met by the agent's, and the agent's by the step's.
 const STEP_MET: f32 = 3.5;
-const AGENT_MET: f32 = 5.0;
+const AGENT_MET: f32 = 3.0;
 
 /// A step, read once for all embedders.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(super) struct Query {
 impl Query {
     pub(super) fn new(text: &str, remote: Option<Arc<Vec<i16>>>) -> Self {
         let text: String = text.chars().take(TEXT_CHARS_MAX).collect();
-        let runs = ngram::counts(spelled(&text).iter().map(String::as_str));
+        let runs = ngram::weighed(&text);
         Self { stems: stems(&text), runs, contents: contents(&text), remote }
     }
 }
@@ -60,7 +60,7 @@ impl Embedder for Words {
     }
 
     fn weight(&self) -> f32 {
-        1.2
+        1.5
     }
 
     fn similarities(&self, query: &Query) -> Option<Vec<f32>> {
@@ -78,7 +78,7 @@ impl Embedder for Letters {
     }
 
     fn weight(&self) -> f32 {
-        2.2
+        2.8
     }
 
     fn similarities(&self, query: &Query) -> Option<Vec<f32>> {
@@ -96,7 +96,7 @@ impl Embedder for Meaning {
     }
 
     fn weight(&self) -> f32 {
-        6.0
+        8.0
     }
 
     fn similarities(&self, query: &Query) -> Option<Vec<f32>> {

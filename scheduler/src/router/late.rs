@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::statics::{dot, mean, whole};
 use super::table::Table;
+use super::words::telling;
 
 /// Words of a step, and of an agent, that are compared.
 const WORDS_MAX: usize = 32;
@@ -49,15 +50,17 @@ impl Late {
         }
         let total = documents.len() as f32;
         let weight = |count: u32| ((1.0 + total) / (1.0 + count as f32)).ln() + 1.0;
+        let mut weights: Vec<f32> = having.into_iter().map(weight).collect();
         let mut vectors = vec![Vec::new(); numbers.len()];
         for (word, number) in &numbers {
             vectors[*number as usize] = vector(&table, word);
+            weights[*number as usize] *= telling(word);
         }
         Self {
             table,
             numbers: numbers.into_iter().map(|(word, number)| (word.to_owned(), number)).collect(),
             vectors,
-            weights: having.into_iter().map(weight).collect(),
+            weights,
             documents: lists,
             unseen: weight(0),
         }
@@ -104,7 +107,7 @@ impl Late {
         }
         let read = |word: &String| match self.numbers.get(word) {
             Some(number) => (self.vectors[*number as usize].clone(), self.weights[*number as usize]),
-            None => (vector(&self.table, word), self.unseen),
+            None => (vector(&self.table, word), self.unseen * telling(word)),
         };
         distinct.into_iter().map(read).collect()
     }

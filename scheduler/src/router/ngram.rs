@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::words::{spelled, stands_alone};
+use super::words::{spelled, stands_alone, telling};
 
 const SHORTEST: usize = 2;
 const LONGEST: usize = 5;
@@ -40,7 +40,7 @@ impl Ngrams {
         for (document, parts) in (0..).zip(documents) {
             let mut here: BTreeMap<u64, f32> = BTreeMap::new();
             for (text, weight) in parts {
-                for (run, count) in counts(spelled(text).iter().map(String::as_str)) {
+                for (run, count) in weighed(text) {
                     *here.entry(run).or_default() += count * weight;
                 }
             }
@@ -94,13 +94,19 @@ impl Ngrams {
     }
 }
 
-/// Runs of letters inside each word, a space marking its ends, by hash, sorted, each once with its count.
+/// The runs of a text, each word counting by how much it tells.
+pub(super) fn weighed(text: &str) -> Vec<(u64, f32)> {
+    counts(spelled(text).iter().map(|word| (word.as_str(), telling(word))))
+}
+
+/// Runs of letters inside each word, a space marking its ends, by hash, sorted, each once with the sum of its words'
+/// weights.
 ///
 /// In scripts without spaces, where nothing marks a word's ends, runs of one to three letters.
-pub(super) fn counts<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<(u64, f32)> {
-    let mut runs: Vec<u64> = Vec::new();
+pub(super) fn counts<'a>(words: impl IntoIterator<Item = (&'a str, f32)>) -> Vec<(u64, f32)> {
+    let mut runs: Vec<(u64, f32)> = Vec::new();
     let mut letters: Vec<char> = Vec::new();
-    for word in words {
+    for (word, weight) in words {
         for part in word.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()) {
             let dense = part.chars().any(stands_alone);
             letters.clear();
@@ -109,16 +115,16 @@ pub(super) fn counts<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<(u64, 
             letters.extend((!dense).then_some(' '));
             let lengths = if dense { 1..=3 } else { SHORTEST..=LONGEST };
             for length in lengths.take_while(|length| *length <= letters.len()) {
-                runs.extend(letters.windows(length).map(hash));
+                runs.extend(letters.windows(length).map(|run| (hash(run), weight)));
             }
         }
     }
-    runs.sort_unstable();
+    runs.sort_unstable_by_key(|(run, _)| *run);
     let mut counts: Vec<(u64, f32)> = Vec::with_capacity(runs.len());
-    for run in runs {
+    for (run, weight) in runs {
         match counts.last_mut() {
-            Some((last, count)) if *last == run => *count += 1.0,
-            _ => counts.push((run, 1.0)),
+            Some((last, count)) if *last == run => *count += weight,
+            _ => counts.push((run, weight)),
         }
     }
     counts
@@ -147,7 +153,7 @@ mod tests {
     }
 
     fn cosines(index: &Ngrams, text: &str) -> Vec<f32> {
-        index.cosines(&counts(spelled(text).iter().map(String::as_str)))
+        index.cosines(&weighed(text))
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use super::table::Table;
+use super::words::telling;
 
 /// Share of the agents' mean vector that is taken off every vector.
 const COMMON: f32 = 0.3;
@@ -66,10 +67,15 @@ impl Statics {
 }
 
 /// The mean vector of words, of length 1; nothing but zeros if the model knows none of them.
+///
+/// - `weights`: how much each piece counts, besides how much its word tells; empty for the plain mean.
 pub(super) fn mean(table: &Table, weights: &[f32], words: &[String]) -> Vec<f32> {
     let mut sum = vec![0.0; table.columns()];
-    for piece in words.iter().flat_map(|word| table.cut(word)) {
-        table.add(&mut sum, piece, weights.get(piece as usize).copied().unwrap_or(1.0));
+    for word in words {
+        let telling = if weights.is_empty() { 1.0 } else { telling(word) };
+        for piece in table.cut(word) {
+            table.add(&mut sum, piece, telling * weights.get(piece as usize).copied().unwrap_or(1.0));
+        }
     }
     scale(&mut sum);
     sum

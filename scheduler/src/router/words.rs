@@ -1,5 +1,11 @@
 //! Reads text as words: in lower case, with their common endings off, and letter by letter in scripts without spaces.
 
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+/// How much a plain word tells.
+const PLAIN_TELLS: f32 = 0.7;
+
 /// `flightSearch_agent` → `flight search`: what every agent is called says nothing.
 pub(crate) fn words_of(name: &str) -> String {
     let mut text = String::with_capacity(name.len() + 4);
@@ -148,6 +154,29 @@ const STOPS: &[&str] = &[
     "would", "you", "your",
 ];
 
+/// Words of which any request and any description may be full, sorted: they tell, but less than their rarity says.
+const PLAIN: &str = "\
+    ability able access additional advice allow already another anyone around ask assist assistance assistant \
+    available based best better both bring check come complete content currently day detail different discover \
+    display easily easy enable ensure every everything exactly example explore fetch few find first further \
+    general generate get getting go going good great guide handle hello here hey idea improve include info \
+    information interested interesting keep kind know latest learn list look lot made make many more most much new \
+    now obtain offer one ones online only option other out over own particular perform plan possible present \
+    proceed process provide quick quickly read receive recent recommend recommendation regarding related require \
+    result retrieve return right run search see seek select service set share show simple something specific start \
+    still suggest suggestion support sure system take thing think time today together tool top try turn two type \
+    understand up update use useful user various very via view way well while wish without wonder work world year \
+    yes";
+
+static PLAIN_STEMS: LazyLock<BTreeSet<String>> = LazyLock::new(|| PLAIN.split_whitespace().map(stem).collect());
+
+/// How much a word in lower case, or its stem, tells beside others as rare, 0 to 1.
+///
+/// A registry is too small to show how common a word is outside of it: `find` is rare where only one agent says it.
+pub(super) fn telling(word: &str) -> f32 {
+    if PLAIN_STEMS.contains(&stem(word)) { PLAIN_TELLS } else { 1.0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,7 +215,15 @@ mod tests {
     }
 
     #[test]
-    fn the_words_left_out_are_sorted() {
-        assert!(STOPS.is_sorted());
+    fn plain_words_tell_less_in_all_their_forms() {
+        for plain in ["find", "finding", "recommendations", "provided", "informations"] {
+            assert!(telling(plain) < 1.0, "`{plain}` tells as much as any word");
+        }
+        assert!(["hotel", "weather", "", "酒"].iter().all(|word| telling(word) == 1.0));
+    }
+
+    #[test]
+    fn the_lists_of_words_are_sorted() {
+        assert!(STOPS.is_sorted() && PLAIN.split_whitespace().is_sorted());
     }
 }

@@ -28,7 +28,7 @@ impl Features {
         for pair in stems.windows(2) {
             raw.push(placed(hash(pair[1].as_bytes(), hash(pair[0].as_bytes(), 2)), 0.7));
         }
-        for (run, count) in ngram::counts(spelled(text).iter().map(String::as_str)) {
+        for (run, count) in ngram::counts(spelled(text).iter().map(|word| (word.as_str(), 1.0))) {
             raw.push(placed(run, 0.3 * count.sqrt()));
         }
         raw.sort_unstable_by_key(|(place, _)| *place);

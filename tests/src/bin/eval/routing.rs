@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{Gate, RouterSettings, environment};
 use goalmill_common::random::Random;
@@ -110,33 +110,43 @@ fn gates(set: &Set, table: Option<&Arc<Table>>) -> Value {
     json!({"on": against(RouterSettings::default().gate), "off": against(Gate::Off)})
 }
 
-/// A router that has seen at most `each` outcomes of each tool, on rows it has not seen.
+/// Routers that have seen at most `each` outcomes of each tool, on rows they have not seen; the parts at the same time.
 fn learned(set: &Set, table: Option<&Arc<Table>>, each: usize, way: &str, out: &mut Out) -> Result<Value> {
     let mut tally = Tally::default();
-    for part in 0..PARTS {
-        let router = router(set, table, RouterSettings { learn: true, ..RouterSettings::default() });
-        let mut counts = std::collections::BTreeMap::<&str, usize>::new();
-        for row in set.rows.iter().filter(|row| row.part != part) {
-            let tool = row.gold.first().map_or("", String::as_str);
-            let count = counts.entry(tool).or_default();
-            *count += 1;
-            // Steps for nobody are as frequent as in life.
-            if !tool.is_empty() && *count > each {
-                continue;
-            }
-            match row.gold.first() {
-                Some(tool) => router.learn(&row.text, &tool.as_str().into(), true),
-                None => router.learn_nobody(&row.text),
-            }
-        }
-        for row in set.rows.iter().filter(|row| row.part == part) {
-            let ranking = router.rank(&row.text, "", CANDIDATES_MAX);
-            tally.count(&ranking, row);
-            let how = if each == usize::MAX { "learned" } else { "learned_10" };
-            write(out, set.name, way, how, &row.id, &ranking)?;
-        }
+    let how = if each == usize::MAX { "learned" } else { "learned_10" };
+    let parts: Vec<Vec<(&Row, Ranking)>> = std::thread::scope(|scope| {
+        let begun: Vec<_> = (0..PARTS).map(|part| scope.spawn(move || predicted(set, table, each, part))).collect();
+        begun
+            .into_iter()
+            .map(|part| part.join().map_err(|_| anyhow!("a part was not predicted")))
+            .collect::<Result<_>>()
+    })?;
+    for (row, ranking) in parts.iter().flatten() {
+        tally.count(ranking, row);
+        write(out, set.name, way, how, &row.id, ranking)?;
     }
     Ok(tally.figures())
+}
+
+/// The rows of one part, by a router that has seen outcomes of the others.
+fn predicted<'a>(set: &'a Set, table: Option<&Arc<Table>>, each: usize, part: usize) -> Vec<(&'a Row, Ranking)> {
+    let router = router(set, table, RouterSettings { learn: true, ..RouterSettings::default() });
+    let mut counts = std::collections::BTreeMap::<&str, usize>::new();
+    for row in set.rows.iter().filter(|row| row.part != part) {
+        let tool = row.gold.first().map_or("", String::as_str);
+        let count = counts.entry(tool).or_default();
+        *count += 1;
+        // Steps for nobody are as frequent as in life.
+        if !tool.is_empty() && *count > each {
+            continue;
+        }
+        match row.gold.first() {
+            Some(tool) => router.learn(&row.text, &tool.as_str().into(), true),
+            None => router.learn_nobody(&row.text),
+        }
+    }
+    let here = set.rows.iter().filter(|row| row.part == part);
+    here.map(|row| (row, router.rank(&row.text, "", CANDIDATES_MAX))).collect()
 }
 
 /// Queries that come with the few functions there are.
