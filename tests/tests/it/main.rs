@@ -14,4 +14,5 @@ mod operating;
 mod own_executor;
 mod plans;
 mod replay;
+mod revisions;
 mod schemas;
