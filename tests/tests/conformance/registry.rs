@@ -18,6 +18,7 @@ on_both_back_ends! {
     dead_letters_are_listed_newest_first,
     a_dead_letter_is_discarded_once,
     a_blob_is_kept_for_its_time,
+    a_result_is_kept_under_its_word_until_its_time_is_over,
 }
 
 async fn an_agent_type_is_registered_changed_and_announced(mut stage: Stage) {
@@ -170,6 +171,19 @@ async fn a_blob_is_kept_for_its_time(mut stage: Stage) {
     stage.later(31_000).await;
     assert_eq!(stage.broker.get_blob(&one).await.unwrap(), None);
     assert_eq!(stage.broker.get_blob(&two).await.unwrap(), None, "the later time counts");
+}
+
+async fn a_result_is_kept_under_its_word_until_its_time_is_over(mut stage: Stage) {
+    let before = stage.look().await;
+    assert_eq!(stage.broker.recall("word").await.unwrap(), None);
+    stage.broker.keep("word", r#"{"x":"ü"}"#, 60_000).await.unwrap();
+    stage.assert_changed(&before, &[], &["goalmill:cache:word"]).await;
+    assert_eq!(stage.broker.recall("word").await.unwrap().as_deref(), Some(r#"{"x":"ü"}"#));
+    stage.broker.keep("word", "{}", 60_000).await.unwrap();
+    assert_eq!(stage.broker.recall("word").await.unwrap().as_deref(), Some("{}"), "the last one counts");
+    assert_eq!(stage.broker.recall("other").await.unwrap(), None);
+    stage.later(61_000).await;
+    assert_eq!(stage.broker.recall("word").await.unwrap(), None);
 }
 
 fn beat(worker: &str, busy: u32) -> WorkerBeat {

@@ -15,4 +15,5 @@ mod own_executor;
 mod people;
 mod plans;
 mod replay;
+mod revisions;
 mod schemas;
