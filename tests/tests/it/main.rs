@@ -16,3 +16,4 @@ mod plans;
 mod replay;
 mod revisions;
 mod schemas;
+mod story;
