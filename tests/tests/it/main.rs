@@ -17,3 +17,4 @@ mod plans;
 mod replay;
 mod revisions;
 mod schemas;
+mod story;
