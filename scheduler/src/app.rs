@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::directory::Directory;
+use crate::model::{ModelSetupError, Models};
 use crate::planner::{Checked, Pipeline, PlanRequest, SetupError, Validate, pipeline};
 use crate::pulse::{self, Pulse};
 use crate::shard::{Loops, Membership};
@@ -43,6 +44,8 @@ pub enum StartError {
     Listen { address: String, reason: String },
     #[error(transparent)]
     Planner(#[from] SetupError),
+    #[error(transparent)]
+    Models(#[from] ModelSetupError),
     #[error(transparent)]
     Broker(#[from] BrokerError),
 }
@@ -74,7 +77,8 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
         let directory = directory.clone();
         Arc::new(move |plan, request| check(&directory, &plan, request))
     };
-    let planners = Pipeline::from_settings(&settings.planner, check)?;
+    let models = Arc::new(Models::from_settings(&settings.models, clock.clone(), random.clone())?);
+    let planners = Pipeline::from_settings(&settings.planner, &models, check)?;
     let site = Arc::new(Site {
         id,
         shards: meta.shards,

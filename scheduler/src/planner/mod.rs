@@ -10,15 +10,21 @@ use goalmill_common::problem::Issue;
 use tokio::sync::mpsc;
 
 pub mod calibrate;
+mod changes;
 pub mod facts;
 pub mod htn;
+pub mod llm;
+pub mod memory;
 pub mod mend;
 pub mod pipeline;
 pub mod rules;
+pub mod tools;
 
 pub use htn::HtnPlanner;
+pub use llm::LlmPlanner;
 pub use pipeline::{Checked, Pipeline, SetupError, Validate};
 pub use rules::RulesPlanner;
+pub use tools::ToolsPlanner;
 
 /// A way to make plans.
 #[async_trait]
