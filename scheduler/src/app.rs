@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::directory::Directory;
 use crate::hooks::{Hook, Hooks};
+use crate::model::{ModelSetupError, Models};
 use crate::planner::stage::{self, Outcome, Stage};
 use crate::planner::{Checked, Pipeline, PlanRequest, Planner, SetupError, Validate, pipeline};
 use crate::pulse::{self, Pulse};
@@ -57,6 +58,8 @@ pub enum StartError {
     #[error("{0}")]
     Hook(String),
     #[error(transparent)]
+    Models(#[from] ModelSetupError),
+    #[error(transparent)]
     Broker(#[from] BrokerError),
 }
 
@@ -93,7 +96,8 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
         let policy = site::policy(&settings);
         Arc::new(move |plan, request| check(&directory, &policy, &plan, request))
     };
-    let mut planners = Pipeline::from_settings(&settings.planner, check)?;
+    let models = Arc::new(Models::from_settings(&settings.models, clock.clone(), random.clone())?);
+    let mut planners = Pipeline::from_settings(&settings.planner, &models, check)?;
     planners.prefer(extras.planners);
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     let hooks = Hooks::start(&settings.hooks, extras.hooks, random.clone(), &tasks, &stop).map_err(StartError::Hook)?;

@@ -46,6 +46,6 @@ pub fn failed(error: StartError) -> Failed {
         StartError::Listen { .. } => {
             Failed::new(Exit::Other, error.to_string()).help("name a free address: --listen 127.0.0.1:0")
         }
-        StartError::Planner(_) | StartError::Hook(_) => Failed::invalid(error.to_string()),
+        StartError::Planner(_) | StartError::Hook(_) | StartError::Models(_) => Failed::invalid(error.to_string()),
     }
 }

@@ -1,11 +1,13 @@
 //! Settings: defaults < file < `GOALMILL__…` environment < flags. The only place that reads the environment.
 
 mod hook;
+mod llm;
 mod load;
 mod model;
 mod settings;
 
 pub use hook::{HookDefault, HookPoint, HookSettings};
+pub use llm::{LlmSettings, PlanningStrategy};
 pub use load::{Loaded, Origin, Override, SettingsError, environment, hide_password, load};
 pub use model::{Dialect, ModelSettings, ModelTag};
 pub use settings::{

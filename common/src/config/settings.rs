@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::hook::{self, HookSettings};
+use super::llm::{self, LlmSettings};
 use super::model::{self, ModelSettings};
 use crate::id::AgentType;
 use crate::limits::Limits;
@@ -156,7 +157,7 @@ impl Default for MetricsSettings {
 }
 
 /// How goals become plans.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PlannerSettings {
     /// Tried in this order.
@@ -169,6 +170,8 @@ pub struct PlannerSettings {
     pub htn_nodes_max: u64,
     /// Chooses among equals in the planner `htn`: the same seed gives the same plan.
     pub htn_seed: u64,
+    /// The planners `llm` and `tools`.
+    pub llm: LlmSettings,
     /// Milliseconds one planner may take.
     pub timeout_ms: u64,
     /// Whether steps that hold by themselves may run while the planner still writes the rest.
@@ -198,6 +201,7 @@ impl Default for PlannerSettings {
             domains_dir: String::new(),
             htn_nodes_max: 5_000_000,
             htn_seed: 1,
+            llm: LlmSettings::default(),
             timeout_ms: 60_000,
             stream: true,
             policy: PolicySettings::default(),
@@ -363,6 +367,10 @@ impl Settings {
             ),
         ];
         let relations = checks.iter().filter(|(holds, _)| !holds).map(|(_, text)| format!("`{text}` must hold"));
-        relations.chain(model::violations(&self.models)).chain(hook::violations(&self.hooks)).collect()
+        relations
+            .chain(llm::violations(&self.planner.llm))
+            .chain(model::violations(&self.models))
+            .chain(hook::violations(&self.hooks))
+            .collect()
     }
 }

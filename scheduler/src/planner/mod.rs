@@ -11,20 +11,26 @@ use tokio::sync::mpsc;
 
 mod amend;
 pub mod calibrate;
+mod changes;
 pub mod facts;
 pub mod htn;
+pub mod llm;
+pub mod memory;
 pub mod mend;
 pub mod pipeline;
 mod revise;
 pub mod rules;
 pub mod stage;
 pub mod stream;
+pub mod tools;
 
 pub use amend::Consider;
 pub use htn::HtnPlanner;
+pub use llm::LlmPlanner;
 pub use pipeline::{Checked, Pipeline, SetupError, Validate};
 pub use rules::RulesPlanner;
 pub use stream::{Outlet, Stopped, Written};
+pub use tools::ToolsPlanner;
 
 /// A way to make plans.
 #[async_trait]

@@ -15,8 +15,10 @@ use goalmill_engine::validate::{self, Catalogue, Policy, Rules, Weight};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::llm::Desk;
 use super::stage::{self, Outcome, Stage, Stages};
-use super::{HtnPlanner, PlanRequest, Planner, PlanningError, RulesPlanner};
+use super::{HtnPlanner, LlmPlanner, PlanRequest, Planner, PlanningError, RulesPlanner, ToolsPlanner};
+use crate::model::Models;
 
 /// A plan that holds, in its canonical form and routed, and what is odd about it.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,8 +91,14 @@ impl Pipeline {
     }
 
     /// Sets up the planners that the settings name.
-    pub fn from_settings(settings: &PlannerSettings, validate: Validate) -> Result<Self, SetupError> {
+    pub fn from_settings(
+        settings: &PlannerSettings,
+        models: &Arc<Models>,
+        validate: Validate,
+    ) -> Result<Self, SetupError> {
         let failed = |name: &str, reason: String| SetupError { name: name.into(), reason };
+        let desk = Desk::from_settings(&settings.llm, models).map_err(|e| failed("llm", e.to_string()))?;
+        let desk = Arc::new(desk);
         let mut planners: Vec<Arc<dyn Planner>> = Vec::new();
         for name in &settings.order {
             match name.as_str() {
@@ -105,8 +113,10 @@ impl Pipeline {
                     let htn = HtnPlanner::from_settings(settings).map_err(|e| failed(name, e.to_string()))?;
                     planners.push(Arc::new(htn));
                 }
+                "llm" => planners.push(Arc::new(LlmPlanner::new(desk.clone(), validate.clone()))),
+                "tools" => planners.push(Arc::new(ToolsPlanner::new(desk.clone(), validate.clone()))),
                 _ => {
-                    let known = "there is no such planner; `planner.order` may name: `htn`, `rules`";
+                    let known = "there is no such planner; `planner.order` may name: `llm`, `tools`, `htn`, `rules`";
                     return Err(failed(name, known.into()));
                 }
             }
@@ -242,9 +252,11 @@ fn told(what: &str, refusals: Vec<Refusal>) -> PlanningError {
 mod tests {
     use async_trait::async_trait;
     use goalmill_common::agent::Agent;
+    use goalmill_common::clock::Clock;
     use goalmill_common::goal::Goal;
     use goalmill_common::limits::Limits;
     use goalmill_common::plan::Step;
+    use goalmill_common::random::Random;
 
     use super::*;
 
@@ -303,10 +315,11 @@ mod tests {
     fn unknown_planners_and_none_are_refused() {
         for order in [vec!["magic".to_owned()], Vec::new()] {
             let settings = PlannerSettings { order, ..PlannerSettings::default() };
-            let refused = Pipeline::from_settings(&settings, validate()).err().expect("the order is not valid");
+            let refused =
+                Pipeline::from_settings(&settings, &models(), validate()).err().expect("the order is not valid");
             assert!(refused.to_string().contains("planner.order"), "{refused}");
         }
-        assert!(Pipeline::from_settings(&PlannerSettings::default(), validate()).is_ok());
+        assert!(Pipeline::from_settings(&PlannerSettings::default(), &models(), validate()).is_ok());
     }
 
     #[test]
@@ -358,6 +371,11 @@ mod tests {
 
     fn pipeline(planners: Vec<Arc<dyn Planner>>) -> Pipeline {
         Pipeline::new(planners, Duration::from_millis(100), validate())
+    }
+
+    fn models() -> Arc<Models> {
+        let models = Models::from_settings(&[], Clock::system(), Random::seeded(1));
+        Arc::new(models.expect("there is nothing to set up"))
     }
 
     /// Refuses plans whose first step is called `bad`.

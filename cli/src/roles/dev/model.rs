@@ -21,7 +21,15 @@ pub async fn serve(script: Option<&Path>, settings: &mut Settings) -> Result<Opt
     let mut model = server.settings(NAME, Dialect::Openai);
     model.tags = [ModelTag::Cheap, ModelTag::Strong].into();
     settings.models = vec![model];
+    ask_first(&mut settings.planner.order);
     Ok(Some(server))
+}
+
+/// Puts the planner that asks models in front of the others.
+fn ask_first(order: &mut Vec<String>) {
+    if !order.iter().any(|name| name == "llm" || name == "tools") {
+        order.insert(0, "llm".into());
+    }
 }
 
 #[cfg(test)]
@@ -37,6 +45,7 @@ mod tests {
         let server = serve(Some(&file), &mut settings).await.expect("the script is valid");
         assert!(server.is_some());
         assert_eq!(settings.models.len(), 1);
+        assert_eq!(settings.planner.order, ["llm", "rules"]);
         assert!(settings.models[0].base_url.starts_with("http://127.0.0.1:"));
         std::fs::write(&file, "answers: [{txt: hello}]").expect("a file can be written");
         let failed = serve(Some(&file), &mut settings).await.expect_err("there is no such field");

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use goalmill_common::id::AgentType;
-use goalmill_common::plan::{Approval, Plan, Step};
+use goalmill_common::plan::{Approval, Kind, Plan, Step};
 
 use super::catalogue::Catalogue;
 use super::graph::Origin;
@@ -37,7 +37,7 @@ struct Check<'a, 'l> {
 
 impl Check<'_, '_> {
     fn step(&self, step: &Step, origin: &Origin<'_>) {
-        if step.plan.is_some() {
+        if step.plan.is_some() || step.kind == Kind::Plan {
             return;
         }
         if !step.agent_type.is_auto() {

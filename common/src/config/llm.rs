@@ -1,0 +1,91 @@
+//! Settings of the planners that ask language models.
+
+use serde::{Deserialize, Serialize};
+
+/// How a model makes plans, and how much that may take.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LlmSettings {
+    /// Directory of prompt templates that stand in for the built-in ones of the same name; none when empty.
+    pub prompts_dir: String,
+    /// How far a plan is worked out at once.
+    pub strategy: PlanningStrategy,
+    /// First answers that are asked for; the one with the fewest issues is worked on.
+    pub candidates: u32,
+    /// Corrections that one model is asked for.
+    pub rounds_max: u32,
+    /// Answers in a row without fewer issues, after which another model is asked.
+    pub stalled_max: u32,
+    /// Tokens of all calls for one plan, or one revision; the goal's budget counts too.
+    pub tokens_max: u64,
+    /// Tokens of one answer; set aside from the budget before each call.
+    pub output_tokens_max: u64,
+    /// 0 to 2; the server's own when missing.
+    pub temperature: Option<f64>,
+    /// Actions that a prompt lists; of more, those nearest to the goal are.
+    pub actions_max: usize,
+    /// Turns of the planner `tools`.
+    pub turns_max: u32,
+    /// Earlier valid plans that are remembered, to be shown as examples; 0 for none.
+    pub memory_plans: usize,
+    /// Remembered plans that one prompt shows.
+    pub examples_max: usize,
+}
+
+/// How far a plan is worked out at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanningStrategy {
+    /// All steps, each of them something an agent does.
+    #[default]
+    Flat,
+    /// Large parts are steps of kind `plan`, planned when they are reached.
+    Hierarchical,
+    /// What can be known, with a checkpoint at its end at which the planner goes on.
+    Iterative,
+}
+
+impl PlanningStrategy {
+    /// The word used in settings and provenance.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Flat => "flat",
+            Self::Hierarchical => "hierarchical",
+            Self::Iterative => "iterative",
+        }
+    }
+}
+
+impl Default for LlmSettings {
+    fn default() -> Self {
+        Self {
+            prompts_dir: String::new(),
+            strategy: PlanningStrategy::Flat,
+            candidates: 1,
+            rounds_max: 6,
+            stalled_max: 2,
+            tokens_max: 200_000,
+            output_tokens_max: 4_096,
+            temperature: None,
+            actions_max: 40,
+            turns_max: 60,
+            memory_plans: 0,
+            examples_max: 2,
+        }
+    }
+}
+
+/// Every relation that does not hold, as sentences.
+pub(super) fn violations(llm: &LlmSettings) -> Vec<String> {
+    let checks = [
+        ((1..=8).contains(&llm.candidates), "1 <= planner.llm.candidates <= 8"),
+        (llm.stalled_max > 0, "planner.llm.stalled_max > 0"),
+        (llm.output_tokens_max > 0, "planner.llm.output_tokens_max > 0"),
+        (llm.output_tokens_max < llm.tokens_max, "planner.llm.output_tokens_max < planner.llm.tokens_max"),
+        (llm.temperature.is_none_or(|t| (0.0..=2.0).contains(&t)), "0 <= planner.llm.temperature <= 2"),
+        (llm.actions_max > 0, "planner.llm.actions_max > 0"),
+        (llm.turns_max > 0, "planner.llm.turns_max > 0"),
+        (llm.memory_plans <= 10_000, "planner.llm.memory_plans <= 10000"),
+    ];
+    checks.iter().filter(|(holds, _)| !holds).map(|(_, text)| format!("`{text}` must hold")).collect()
+}

@@ -1,0 +1,310 @@
+//! Asking, and asking again: a model's answer is read, judged, and criticised until it holds or nothing gets better.
+//!
+//! A critique holds the located issues and the steps that they are about, never the conversation so far: its length
+//! does not grow with the rounds.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use goalmill_common::config::LlmSettings;
+use goalmill_common::goal::{Budget, Usage};
+use goalmill_common::problem::Issue;
+use serde_json::Value;
+
+use super::account::{Account, Round};
+use super::prompts::{Prompt, PromptError};
+use crate::model::{Allowance, Answer, Ask, ModelError, Models, Outcome, Purpose, Purse, Stage, Usd, Want};
+use crate::planner::PlanningError;
+
+/// Issues that count beyond which it does not matter how many there are.
+const ISSUES_SHOWN_MAX: usize = 20;
+
+/// What became of an answer.
+#[derive(Debug)]
+pub enum Judged<T> {
+    Good(T),
+    /// It can be read, and does not hold.
+    Bad {
+        draft: Value,
+        issues: Vec<Issue>,
+    },
+    /// It cannot be read, or was cut.
+    Unreadable {
+        reason: String,
+    },
+}
+
+/// Something that a model is to write.
+pub trait Matter: Sync {
+    type Good: Send;
+
+    /// The first question.
+    ///
+    /// - `note`: why the last answer was no use, if there was one.
+    fn first(&self, note: Option<&str>) -> Result<Prompt, PromptError>;
+
+    /// The question after an answer that does not hold.
+    fn critique(&self, draft: &Value, issues: &[Issue], note: Option<&str>) -> Result<Prompt, PromptError>;
+
+    /// Reads and checks an answer.
+    ///
+    /// - `before`: the draft that was criticised.
+    fn judge(&self, text: &str, is_cut: bool, before: Option<&Value>, round: &mut Round) -> Judged<Self::Good>;
+
+    /// The form of the answer.
+    fn want(&self) -> Want;
+
+    /// Whether another model may begin anew.
+    fn may_begin_anew(&self) -> bool {
+        true
+    }
+}
+
+/// One plan's, or one revision's, questions to models.
+pub struct Talk<'a> {
+    pub models: &'a Arc<Models>,
+    pub settings: &'a LlmSettings,
+    pub purse: Purse,
+    pub account: Account,
+    purpose: Purpose,
+    without: BTreeSet<String>,
+    stage: Stage,
+}
+
+/// Where the talk with one model stands.
+struct Progress {
+    draft: Option<(Value, Vec<Issue>)>,
+    note: Option<String>,
+    fewest: usize,
+    stalled: u32,
+    rounds: u32,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self { draft: None, note: None, fewest: usize::MAX, stalled: 0, rounds: 0 }
+    }
+
+    fn bad(&mut self, draft: Value, issues: Vec<Issue>) {
+        let is_better = issues.len() < self.fewest;
+        self.stalled = if is_better { 0 } else { self.stalled + 1 };
+        if issues.len() <= self.fewest {
+            self.fewest = issues.len();
+            self.draft = Some((draft, issues));
+        }
+        self.note = None;
+    }
+
+    fn unreadable(&mut self, reason: String) {
+        self.stalled += 1;
+        self.note = Some(reason);
+    }
+
+    fn is_over(&self, settings: &LlmSettings) -> bool {
+        self.stalled >= settings.stalled_max || self.rounds > settings.rounds_max
+    }
+}
+
+impl<'a> Talk<'a> {
+    /// - `budget`: what the goal, or what is left of it, allows.
+    pub fn new(models: &'a Arc<Models>, settings: &'a LlmSettings, budget: &Budget, purpose: Purpose) -> Self {
+        let tokens = budget.tokens.map_or(settings.tokens_max, |tokens| tokens.min(settings.tokens_max));
+        let cost = budget.cost.map(|cost| Usd::from_dollars(cost.max(0.0)));
+        let purse = Purse::new(Allowance { tokens: Some(tokens), cost });
+        Self {
+            models,
+            settings,
+            purse,
+            account: Account::new(),
+            purpose,
+            without: BTreeSet::new(),
+            stage: Stage::Cheap,
+        }
+    }
+
+    /// What was spent, as plans count it.
+    pub fn usage(&self) -> Usage {
+        let spent = self.purse.spent();
+        Usage { tokens: spent.tokens(), cost: spent.cost.dollars() }
+    }
+
+    pub fn stage(&self) -> &'static str {
+        match self.stage {
+            Stage::Cheap => "cheap",
+            Stage::Strong => "strong",
+        }
+    }
+
+    /// The question as it is sent.
+    pub fn question(&self, prompt: &Prompt, want: Want, purpose: Purpose) -> Ask {
+        Ask {
+            stage: self.stage,
+            purpose,
+            without: self.without.clone(),
+            temperature: self.settings.temperature,
+            output_tokens_max: Some(self.settings.output_tokens_max),
+            purse: self.purse.clone(),
+            ..Ask::new(prompt.messages.clone(), want)
+        }
+    }
+
+    /// Asks until something holds, by one model after the other.
+    ///
+    /// - `begun`: an answer that came already, with the model that gave it.
+    pub async fn settle<M: Matter>(
+        &mut self,
+        matter: &M,
+        begun: Option<(Judged<M::Good>, String)>,
+    ) -> Result<M::Good, PlanningError> {
+        let mut best: Option<Vec<Issue>> = None;
+        let mut last_note = None;
+        let mut begun = begun;
+        loop {
+            let mut progress = Progress::new();
+            let mut model = String::new();
+            if let Some((judged, by)) = begun.take() {
+                model = by;
+                match judged {
+                    Judged::Good(good) => return Ok(good),
+                    Judged::Bad { draft, issues } => progress.bad(draft, issues),
+                    Judged::Unreadable { reason } => progress.unreadable(reason),
+                }
+                progress.rounds += 1;
+            }
+            while !progress.is_over(self.settings) {
+                match self.round(matter, &mut progress).await {
+                    Ok((Some(good), _)) => return Ok(good),
+                    Ok((None, by)) => model = by,
+                    Err(error) => {
+                        keep_best(&mut best, progress.draft);
+                        return Err(failure(&error, best, progress.note.or(last_note)));
+                    }
+                }
+            }
+            keep_best(&mut best, progress.draft);
+            last_note = progress.note.or(last_note);
+            if !matter.may_begin_anew() {
+                let reason = "the rest of the plan does not get better, and its first steps have begun";
+                return Err(PlanningError { reason: reason.into(), issues: best.unwrap_or_default() });
+            }
+            self.without.insert(model);
+            self.stage = Stage::Strong;
+        }
+    }
+
+    /// One question and its answer; the first question may be put several times at once.
+    async fn round<M: Matter>(
+        &mut self,
+        matter: &M,
+        progress: &mut Progress,
+    ) -> Result<(Option<M::Good>, String), Error> {
+        let before = progress.draft.as_ref();
+        let note = progress.note.as_deref();
+        let prompt = match before {
+            None => matter.first(note)?,
+            Some((draft, issues)) => matter.critique(draft, &issues[..issues.len().min(ISSUES_SHOWN_MAX)], note)?,
+        };
+        let purpose = if before.is_some() { Purpose::Repair } else { self.purpose };
+        let asks = if progress.rounds == 0 { self.settings.candidates.max(1) } else { 1 };
+        let question = self.question(&prompt, matter.want(), purpose);
+        let answers = futures_util::future::join_all((0..asks).map(|_| self.models.complete(&question))).await;
+        progress.rounds += 1;
+        let before = before.map(|(draft, _)| draft.clone());
+        let mut judged = Vec::new();
+        let mut failed = None;
+        for answer in answers {
+            match answer {
+                Ok(answer) => judged.push(self.judge(matter, &prompt, &answer, before.as_ref())),
+                Err(ModelError::BrokenOff { partial, .. }) => {
+                    judged.push(self.judge(matter, &prompt, &partial, before.as_ref()));
+                }
+                Err(error) => {
+                    self.account.failed(&prompt, self.stage(), &error);
+                    failed = Some(error);
+                }
+            }
+        }
+        let best = judged.into_iter().min_by_key(|(judged, _)| rank(judged));
+        let Some((judged, model)) = best else {
+            return Err(Error::Model(failed.unwrap_or(ModelError::Cancelled)));
+        };
+        match judged {
+            Judged::Good(good) => return Ok((Some(good), model)),
+            Judged::Bad { draft, issues } => progress.bad(draft, issues),
+            Judged::Unreadable { reason } => progress.unreadable(reason),
+        }
+        Ok((None, model))
+    }
+
+    /// Judges an answer, and tells the account and the choice of models.
+    pub fn judge<M: Matter>(
+        &mut self,
+        matter: &M,
+        prompt: &Prompt,
+        answer: &Answer,
+        before: Option<&Value>,
+    ) -> (Judged<M::Good>, String) {
+        let mut round = Round::default();
+        let judged = matter.judge(answer.written(), answer.is_truncated(), before, &mut round);
+        self.told(prompt, answer, &judged, round);
+        (judged, answer.model.clone())
+    }
+
+    /// Notes what became of an answer.
+    pub fn told<T>(&mut self, prompt: &Prompt, answer: &Answer, judged: &Judged<T>, mut round: Round) {
+        let outcome = match judged {
+            Judged::Good(_) => Outcome::Valid,
+            Judged::Bad { issues, .. } => {
+                round.issues.clone_from(issues);
+                Outcome::Invalid
+            }
+            Judged::Unreadable { reason } => {
+                round.verdict.clone_from(reason);
+                Outcome::Unreadable
+            }
+        };
+        self.models.learn(answer, outcome);
+        self.account.answered(prompt, self.stage(), self.settings.temperature, answer, &round);
+    }
+}
+
+/// Why a round gave nothing.
+enum Error {
+    Model(ModelError),
+    Prompt(PromptError),
+}
+
+impl From<PromptError> for Error {
+    fn from(error: PromptError) -> Self {
+        Self::Prompt(error)
+    }
+}
+
+fn rank<T>(judged: &Judged<T>) -> usize {
+    match judged {
+        Judged::Good(_) => 0,
+        Judged::Bad { issues, .. } => issues.len().max(1),
+        Judged::Unreadable { .. } => usize::MAX,
+    }
+}
+
+fn keep_best(best: &mut Option<Vec<Issue>>, draft: Option<(Value, Vec<Issue>)>) {
+    let Some((_, issues)) = draft else { return };
+    if best.as_ref().is_none_or(|known| issues.len() < known.len()) {
+        *best = Some(issues);
+    }
+}
+
+fn failure(error: &Error, best: Option<Vec<Issue>>, note: Option<String>) -> PlanningError {
+    let stopped = match error {
+        Error::Model(error) => error.to_string(),
+        Error::Prompt(error) => error.to_string(),
+    };
+    let issues = best.unwrap_or_default();
+    let reason = match (issues.len(), note) {
+        (0, None) => stopped,
+        (0, Some(note)) => format!("no answer could be used ({note}), and then: {stopped}"),
+        (n, _) => format!("the best answer still has {n} issues, and then: {stopped}"),
+    };
+    PlanningError { reason, issues }
+}

@@ -1,0 +1,393 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use goalmill_common::agent::{Action, Agent};
+use goalmill_common::clock::Clock;
+use goalmill_common::command::{Change, Planned, RevisionStrategy};
+use goalmill_common::config::{Dialect, LlmSettings, ModelSettings, ModelTag};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::{Budget, Goal, Usage};
+use goalmill_common::json::Json;
+use goalmill_common::limits::Limits;
+use goalmill_common::plan::{Plan, Step};
+use goalmill_common::random::Random;
+use goalmill_common::revision::{Situation, StepSituation};
+use goalmill_common::status::StepStatus;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::model::scripted::{Script, Scripted, ScriptedCall, ScriptedServer};
+use crate::planner::{Checked, ToolsPlanner, pipeline};
+
+const GOAL: &str = "Fly to Rome and book a room there";
+
+/// Servers, and the planners that ask them.
+struct World {
+    servers: Vec<ScriptedServer>,
+    llm: LlmPlanner,
+    tools: ToolsPlanner,
+}
+
+async fn world(settings: LlmSettings, scripts: Vec<Vec<Scripted>>) -> World {
+    let mut servers = Vec::new();
+    let mut models = Vec::new();
+    for (at, answers) in scripts.into_iter().enumerate() {
+        let server = ScriptedServer::start(Script::of(answers)).await.expect("a port is free");
+        let tag = if at == 0 { ModelTag::Cheap } else { ModelTag::Strong };
+        let model = server.settings(&format!("m{at}"), Dialect::Openai);
+        models.push(ModelSettings { retries: 0, tags: [tag].into(), ..model });
+        servers.push(server);
+    }
+    let models = Models::from_settings(&models, Clock::system(), Random::seeded(1)).expect("the models are valid");
+    let desk = Arc::new(Desk::from_settings(&settings, &Arc::new(models)).expect("the shipped prompts are valid"));
+    let check: Validate = Arc::new(|plan, request| {
+        let checked = pipeline::check(&plan, request, &[])?;
+        Ok(Checked { plan: checked.plan, warnings: checked.warnings, routes: Vec::new() })
+    });
+    World { servers, llm: LlmPlanner::new(desk.clone(), check.clone()), tools: ToolsPlanner::new(desk, check) }
+}
+
+fn says(value: &Value) -> Scripted {
+    Scripted { json: Some(value.clone()), ..Scripted::default() }
+}
+
+fn agents() -> Vec<Agent> {
+    let action = |name: &str, required: &[&str], gives: &[&str]| Action {
+        name: name.into(),
+        description: String::new(),
+        inputs: Some(Json::of(&json!({
+            "type": "object", "required": required, "additionalProperties": false,
+            "properties": required.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect::<serde_json::Map<_, _>>(),
+        }))),
+        outputs: Some(Json::of(&json!({
+            "type": "object", "required": gives,
+            "properties": gives.iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect::<serde_json::Map<_, _>>(),
+        }))),
+    };
+    let agent = |name: &str, actions: Vec<Action>| Agent { actions, ..Agent::named(name.into()) };
+    vec![
+        agent("air", vec![action("find_flight", &["to"], &["day"])]),
+        agent("rooms", vec![action("book_room", &["city", "day"], &["room"])]),
+        agent("inns", vec![action("book_room", &["city", "day"], &["room"])]),
+    ]
+}
+
+fn request() -> PlanRequest {
+    let goal = Goal { description: GOAL.into(), ..Goal::default() };
+    PlanRequest { goal, agents: agents(), limits: Limits::default(), now_ms: 1_750_000_000_000, revision: 0 }
+}
+
+fn flight() -> Value {
+    json!({"id": "flight", "description": "Find a flight", "agent_type": "air", "action": "find_flight",
+           "inputs": {"to": "Rome"}, "dependencies": []})
+}
+
+fn room() -> Value {
+    json!({"id": "room", "description": "Book a room", "agent_type": "rooms", "action": "book_room",
+           "inputs": {"city": "Rome", "day": "{{ steps.flight.outputs.day }}"}, "dependencies": ["flight"]})
+}
+
+fn good() -> Value {
+    json!({"steps": [flight(), room()]})
+}
+
+/// The room without its city and day.
+fn bad_room() -> Value {
+    json!({"id": "room", "description": "Book a room", "agent_type": "rooms", "action": "book_room", "inputs": {},
+           "dependencies": ["flight"]})
+}
+
+fn ids(planned: &Planned) -> Vec<&str> {
+    planned.plan.steps.iter().map(|step| step.id.as_str()).collect()
+}
+
+fn account(planned: &Planned) -> Value {
+    planned.provenance.as_ref().expect("a model's plan has an account").value()
+}
+
+fn prompt_of(world: &World, call: usize) -> String {
+    world.servers[0].seen()[call].body.to_string()
+}
+
+#[tokio::test]
+async fn a_plan_comes_with_its_whole_provenance() {
+    let world = world(LlmSettings::default(), vec![vec![says(&good())]]).await;
+    let mut request = request();
+    request.goal.constraints.insert("api_key".into(), "sk-abcdefghijkl123456".into());
+    let planned = world.llm.plan(&request).await.expect("the answer is valid");
+    assert_eq!(ids(&planned), ["flight", "room"]);
+    assert_eq!(planned.plan.name, GOAL);
+    let account = account(&planned);
+    let round = &account["rounds"][0];
+    assert_eq!(round["template"], json!({"id": "plan", "version": "1"}));
+    assert_eq!((&round["model"], &round["verdict"]), (&json!("m0"), &json!("exact")));
+    assert!(round["raw"].as_str().is_some_and(|raw| raw.contains("find_flight")) || round["raw_calls"].is_array());
+    let prompt = round["prompt"].to_string();
+    assert!(prompt.contains("find_flight") && prompt.contains(GOAL), "{prompt}");
+    assert!(!prompt.contains("abcdefghijkl") && prompt.contains("[redacted]"), "{prompt}");
+    assert!(account["usage"]["tokens"].as_u64().is_some_and(|tokens| tokens > 0));
+}
+
+#[tokio::test]
+async fn what_is_certain_is_mended_without_a_second_call_and_told() {
+    let mut step = room();
+    step["action"] = "Book Room".into();
+    let answer = format!("Here is the plan:\n```json\n{}\n```", json!({"thought": "hm", "steps": [flight(), step]}));
+    let world = world(LlmSettings::default(), vec![vec![Scripted { text: Some(answer), ..Scripted::default() }]]).await;
+    let planned = world.llm.plan(&request()).await.expect("the answer can be mended");
+    assert_eq!(world.servers[0].calls(), 1);
+    let account = account(&planned);
+    let codes: Vec<_> =
+        account["rounds"][0]["mends"].as_array().into_iter().flatten().map(|edit| edit["code"].clone()).collect();
+    assert_eq!(codes, ["REMARK_DROPPED", "ACTION_NORMAL_FORM"]);
+    assert_eq!(account["rounds"][0]["repairs"][0]["kind"], "prose_dropped");
+}
+
+#[tokio::test]
+async fn a_critique_holds_the_issues_and_the_wrong_steps_only() {
+    let fix = json!({"steps": [room()]});
+    let first = json!({"steps": [flight(), bad_room()]});
+    let world = world(LlmSettings::default(), vec![vec![says(&first), says(&fix)]]).await;
+    let planned = world.llm.plan(&request()).await.expect("the correction is valid");
+    assert_eq!(ids(&planned), ["flight", "room"]);
+    let critique = prompt_of(&world, 1);
+    assert!(critique.contains("step `room`") && critique.contains("city"), "{critique}");
+    assert!(!critique.contains("Find a flight") && critique.contains("flight: air, find_flight"), "{critique}");
+    let account = account(&planned);
+    assert_eq!(account["rounds"][0]["issues"][0]["code"], "INPUT_MISSING");
+    assert_eq!(account["rounds"][1]["template"]["id"], "critique");
+}
+
+#[tokio::test]
+async fn after_two_answers_that_are_no_better_a_strong_model_is_asked() {
+    let first = says(&json!({"steps": [flight(), bad_room()]}));
+    let same = says(&json!({"steps": [bad_room()]}));
+    let world = world(LlmSettings::default(), vec![vec![first, same.clone(), same], vec![says(&good())]]).await;
+    let planned = world.llm.plan(&request()).await.expect("the strong model plans well");
+    assert_eq!((world.servers[0].calls(), world.servers[1].calls()), (3, 1));
+    assert_eq!(account(&planned)["rounds"][3]["stage"], "strong");
+}
+
+#[tokio::test]
+async fn without_a_valid_plan_the_issues_of_the_best_answer_are_given() {
+    let first = says(&json!({"steps": [flight(), bad_room()]}));
+    let same = says(&json!({"steps": [bad_room()]}));
+    let world = world(LlmSettings::default(), vec![vec![first, same.clone(), same]]).await;
+    let error = world.llm.plan(&request()).await.expect_err("no answer is valid");
+    assert!(error.issues.iter().all(|issue| issue.code == "INPUT_MISSING") && !error.issues.is_empty(), "{error:?}");
+    assert!(error.reason.contains("no model can be asked"), "{error}");
+}
+
+#[tokio::test]
+async fn a_cut_answer_is_never_a_plan() {
+    let cut = Scripted { truncate: Some(good().to_string().len() - 2), ..says(&good()) };
+    let closed = Scripted { finish: Some("length".into()), ..says(&good()) };
+    let world = world(LlmSettings::default(), vec![vec![cut, closed]]).await;
+    let error = world.llm.plan(&request()).await.expect_err("both answers are cut");
+    assert!(error.reason.contains("cut"), "{error}");
+    assert_eq!(world.servers[0].calls(), 2);
+}
+
+#[tokio::test]
+async fn nothing_is_asked_that_the_budget_does_not_allow() {
+    let world = world(LlmSettings::default(), vec![vec![says(&good())]]).await;
+    let mut request = request();
+    request.goal.budget = Budget { tokens: Some(1_000), ..Budget::default() };
+    let error = world.llm.plan(&request).await.expect_err("one answer alone may take more");
+    assert!(error.reason.contains("budget"), "{error}");
+    assert_eq!(world.servers[0].calls(), 0);
+}
+
+#[tokio::test]
+async fn of_several_first_answers_the_one_with_the_fewest_issues_is_taken() {
+    let settings = LlmSettings { candidates: 3, ..LlmSettings::default() };
+    let bad = says(&json!({"steps": [flight(), bad_room()]}));
+    let world = world(settings, vec![vec![bad.clone(), says(&good()), bad]]).await;
+    let planned = world.llm.plan(&request()).await.expect("one of three is valid");
+    assert_eq!((ids(&planned), world.servers[0].calls()), (vec!["flight", "room"], 3));
+}
+
+#[tokio::test]
+async fn steps_are_handed_over_before_the_rest_is_written() {
+    let mut steps = vec![flight()];
+    for n in 0..19 {
+        let mut step = room();
+        step["id"] = format!("room{n}").into();
+        steps.push(step);
+    }
+    let text = json!({ "steps": steps }).to_string();
+    let quarter = text.len() / 4;
+    let chunk = 64;
+    // The connection is cut a quarter into the plan: what came before it has been handed over.
+    let cut = Scripted { chunk: Some(chunk), cut_after: Some(quarter / chunk), ..says(&json!({ "steps": steps })) };
+    let world = world(LlmSettings::default(), vec![vec![cut]]).await;
+    let (sender, mut parts) = mpsc::channel(100);
+    let error = world.llm.stream(&request(), sender).await.expect_err("the rest never came");
+    assert!(error.reason.contains("the rest of the plan did not come"), "{error}");
+    let mut got = Vec::new();
+    while let Ok(part) = parts.try_recv() {
+        got.push(part);
+    }
+    assert!(matches!(&got[0], Part::Head(head) if head.name == GOAL && head.steps.is_empty()), "{got:?}");
+    assert!(matches!(&got[1], Part::Step(step) if step.id.as_str() == "flight"), "{got:?}");
+}
+
+#[tokio::test]
+async fn a_streamed_plan_is_the_plan_that_was_handed_over_and_its_bad_end_is_criticised() {
+    let first = Scripted { chunk: Some(16), ..says(&json!({"steps": [flight(), bad_room()]})) };
+    let world = world(LlmSettings::default(), vec![vec![first, says(&json!({"steps": [room()]}))]]).await;
+    let (sender, mut parts) = mpsc::channel(100);
+    let planned = world.llm.stream(&request(), sender).await.expect("the correction is valid");
+    let mut steps = Vec::new();
+    while let Ok(part) = parts.try_recv() {
+        if let Part::Step(step) = part {
+            steps.push(*step);
+        }
+    }
+    assert_eq!(steps, planned.plan.steps[..1]);
+    assert_eq!(ids(&planned), ["flight", "room"]);
+}
+
+#[tokio::test]
+async fn an_iterative_plan_ends_in_a_checkpoint() {
+    let settings = LlmSettings { strategy: PlanningStrategy::Iterative, ..LlmSettings::default() };
+    let world = world(settings, vec![vec![says(&json!({"steps": [flight()]}))]]).await;
+    let planned = world.llm.plan(&request()).await.expect("the answer is valid");
+    assert!(planned.plan.phases[0].checkpoint);
+    assert_eq!(planned.plan.steps[0].phase.as_deref(), Some("part_1"));
+    assert!(prompt_of(&world, 0).contains("You are asked again with their results"));
+}
+
+#[tokio::test]
+async fn a_hierarchical_plan_may_leave_parts_to_be_planned() {
+    let settings = LlmSettings { strategy: PlanningStrategy::Hierarchical, ..LlmSettings::default() };
+    let part = json!({"id": "stay", "kind": "plan", "description": "Find and book a room in Rome", "dependencies": ["flight"]});
+    let world = world(settings, vec![vec![says(&json!({"steps": [flight(), part]}))]]).await;
+    let planned = world.llm.plan(&request()).await.expect("the answer is valid");
+    assert_eq!(planned.plan.steps[1].kind, goalmill_common::plan::Kind::Plan);
+    assert!(prompt_of(&world, 0).contains("It is planned when it is reached"));
+}
+
+#[tokio::test]
+async fn a_remembered_plan_is_an_example_for_a_goal_like_it() {
+    let settings = LlmSettings { memory_plans: 10, ..LlmSettings::default() };
+    let world = world(settings, vec![vec![says(&good()), says(&good())]]).await;
+    for _ in 0..2 {
+        world.llm.plan(&request()).await.expect("the answer is valid");
+    }
+    assert!(!prompt_of(&world, 0).contains("An earlier goal"));
+    assert!(prompt_of(&world, 1).contains("An earlier goal"));
+}
+
+fn revise_request() -> ReviseRequest {
+    let step = |value: Value| serde_json::from_value::<Step>(value).expect("it is a step");
+    let at = |status: StepStatus, failure: Option<Failure>| StepSituation {
+        status,
+        attempt: 1,
+        outputs: (status == StepStatus::Completed).then(|| Json::of(&json!({"day": "2026-05-01"}))),
+        failure,
+        adjustments: None,
+    };
+    let failure = Failure::new(FailureClass::Permanent, "FULLY_BOOKED", "no room left");
+    let situation = Situation {
+        plan_id: "s0-p".into(),
+        revision: 1,
+        goal: request().goal,
+        plan: Plan { steps: vec![step(flight()), step(room())], ..Plan::default() },
+        steps: BTreeMap::from([
+            ("flight".into(), at(StepStatus::Completed, None)),
+            ("room".into(), at(StepStatus::Failed, Some(failure))),
+        ]),
+        trigger: "step_failure".into(),
+        step: Some("room".into()),
+        reason: "no room left".into(),
+        hint: String::new(),
+        information: None,
+        confidence: 0.7,
+        confidence_floor: 0.3,
+        revisions: Vec::new(),
+        revisions_left: 3,
+        usage: Usage::default(),
+        left: Budget::default(),
+        deadline_ms: u64::MAX,
+        refused: Vec::new(),
+        answers: Vec::new(),
+    };
+    ReviseRequest { situation, agents: agents(), limits: Limits::default(), now_ms: 1_750_000_000_000 }
+}
+
+#[tokio::test]
+async fn a_revision_is_read_checked_and_paid_for() {
+    let mut inn = room();
+    inn["id"] = "inn".into();
+    inn["agent_type"] = "inns".into();
+    let forbidden = json!({"strategy": "workaround", "summary": "another flight",
+                           "changes": [{"retry_step": {"step": "flight"}}]});
+    let proposal = json!({"strategy": "workaround", "summary": "an inn instead",
+                          "changes": [{"type": "replace_step", "step": "room", "with": [inn]}]});
+    let world = world(LlmSettings::default(), vec![vec![says(&forbidden), says(&proposal)]]).await;
+    let proposal = world.llm.revise(&revise_request()).await.expect("the second answer is valid");
+    assert_eq!((proposal.strategy, proposal.planner.as_str()), (RevisionStrategy::Workaround, "llm"));
+    let [Change::ReplaceStep { step, with }] = proposal.changes.as_slice() else { panic!("{proposal:?}") };
+    assert_eq!((step.as_str(), with[0].agent_type.as_str()), ("room", "inns"));
+    assert!(proposal.usage.tokens > 0 && proposal.provenance.is_some());
+    assert!(prompt_of(&world, 0).contains("FULLY_BOOKED") && prompt_of(&world, 0).contains("2026-05-01"));
+    assert!(prompt_of(&world, 1).contains("is completed and stays as it is"));
+}
+
+fn calls(calls: &[(&str, Value)]) -> Scripted {
+    let call = |(name, arguments): &(&str, Value)| ScriptedCall { name: (*name).into(), arguments: arguments.clone() };
+    Scripted { tool_calls: calls.iter().map(call).collect(), ..Scripted::default() }
+}
+
+#[tokio::test]
+async fn tools_build_a_plan_and_each_call_is_checked_at_once() {
+    let turns = vec![
+        calls(&[("create_plan", json!({"name": "trip"})), ("add_step", flight()), ("add_step", bad_room())]),
+        calls(&[("finalize_plan", json!({}))]),
+        calls(&[("modify_step", json!({"id": "room", "inputs": room()["inputs"]})), ("finalize_plan", json!({}))]),
+    ];
+    let world = world(LlmSettings::default(), vec![turns]).await;
+    let planned = world.tools.plan(&request()).await.expect("the calls give a plan");
+    assert_eq!((ids(&planned), planned.planner.as_str()), (vec!["flight", "room"], "tools"));
+    let account = account(&planned);
+    let calls: Vec<(String, bool)> = account["rounds"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some((entry.get("call")?.as_str()?.to_owned(), entry["ok"] == json!(true))))
+        .collect();
+    let expected = [
+        ("create_plan", true),
+        ("add_step", true),
+        ("add_step", false),
+        ("finalize_plan", false),
+        ("modify_step", true),
+        ("finalize_plan", true),
+    ];
+    assert_eq!(calls, expected.map(|(name, ok)| (name.to_owned(), ok)));
+    assert!(prompt_of(&world, 1).contains("INPUT") || prompt_of(&world, 1).contains("city"));
+}
+
+#[tokio::test]
+async fn tools_revise_a_plan_and_refuse_what_does_not_hold() {
+    let turns = vec![
+        calls(&[("skip_step", json!({"step": "flight", "reason": "why not"}))]),
+        calls(&[("retry_step", json!({"step": "room", "agent_type": "inns"}))]),
+        calls(&[("finalize_plan", json!({"strategy": "retry_with_agent", "summary": "an inn"}))]),
+    ];
+    let world = world(LlmSettings::default(), vec![turns]).await;
+    let proposal = world.tools.revise(&revise_request()).await.expect("the calls give a proposal");
+    assert_eq!((proposal.strategy, proposal.changes.len()), (RevisionStrategy::RetryWithAgent, 1));
+    assert!(matches!(&proposal.changes[0], Change::RetryStep { step, .. } if step.as_str() == "room"));
+    let endless = World {
+        ..self::world(
+            LlmSettings { turns_max: 2, ..LlmSettings::default() },
+            vec![vec![calls(&[("get_plan_status", json!({}))]), calls(&[("get_plan_status", json!({}))])]],
+        )
+        .await
+    };
+    let error = endless.tools.revise(&revise_request()).await.expect_err("it never ends");
+    assert!(error.reason.contains("turns_max"), "{error}");
+}
