@@ -18,3 +18,4 @@ mod replay;
 mod revisions;
 mod schemas;
 mod story;
+mod streaming;
