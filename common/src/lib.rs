@@ -26,3 +26,4 @@ pub mod task;
 pub mod telemetry;
 pub mod view;
 pub mod wire;
+mod words;

@@ -13,34 +13,7 @@ use crate::json::Json;
 use crate::plan::{Phase, Plan, Question, Step};
 use crate::problem::Issue;
 use crate::status::StepStatus;
-
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)+ }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-        #[serde(rename_all = "snake_case")]
-        pub enum $name { $($(#[$vdoc])* $variant,)+ }
-
-        impl $name {
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
-
-            /// The word used in JSON and on screen.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text,)+ }
-            }
-
-            /// Reads the word back.
-            pub fn parse(text: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|s| s.as_str() == text)
-            }
-        }
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.pad(self.as_str())
-            }
-        }
-    };
-}
+use crate::words::words;
 
 words! {
     /// Why a running plan may have to change.

@@ -2,36 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-macro_rules! statuses {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)+ }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-        #[serde(rename_all = "snake_case")]
-        pub enum $name { $($(#[$vdoc])* $variant,)+ }
+use crate::words::words;
 
-        impl $name {
-            /// Every status, in the order of a life.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
-
-            /// The word used in JSON, Redis, metrics and on screen.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text,)+ }
-            }
-
-            /// Reads the word back.
-            pub fn parse(text: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|s| s.as_str() == text)
-            }
-        }
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.pad(self.as_str())
-            }
-        }
-    };
-}
-
-statuses! {
+words! {
     /// Where a plan stands; the last five are final.
     PlanStatus {
         /// A planner is at work.
@@ -53,7 +26,7 @@ statuses! {
     }
 }
 
-statuses! {
+words! {
     /// Where a step stands; the last five are final.
     StepStatus {
         /// Dependencies are open.
