@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::facts::Facts;
 use super::rules::{Render, score, words};
-use super::{PlanRequest, Planner, PlanningError};
+use super::{LoadError, PlanRequest, Planner, PlanningError};
 
 mod domain;
 mod load;
@@ -25,7 +25,6 @@ mod steps;
 mod tests;
 
 pub use domain::{ActionStep, GoalDomain};
-pub use load::LoadError;
 
 type Values = Map<String, Value>;
 

@@ -1,8 +1,9 @@
 //! Where rules come from: built in, or a directory of YAML files.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::rule::Rule;
+use crate::planner::load::{self, LoadError};
 
 /// The rules that are shipped, by file name.
 const BUILT_IN: [(&str, &str); 4] = [
@@ -11,17 +12,6 @@ const BUILT_IN: [(&str, &str); 4] = [
     ("research.yaml", include_str!("../../../../config/rules/research.yaml")),
     ("travel.yaml", include_str!("../../../../config/rules/travel.yaml")),
 ];
-
-/// Why rules cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LoadError {
-    #[error("`{}` cannot be read: {reason}", path.display())]
-    Unreadable { path: PathBuf, reason: String },
-    #[error("`{}`: {reason}", path.display())]
-    Invalid { path: PathBuf, reason: String },
-    #[error("`{}` holds no `*.yaml` files", path.display())]
-    Empty { path: PathBuf },
-}
 
 /// The shipped rules.
 pub(super) fn built_in() -> Vec<Rule> {
@@ -32,29 +22,7 @@ pub(super) fn built_in() -> Vec<Rule> {
 ///
 /// A directory without a rule that takes everything gets the shipped generic one.
 pub(super) fn from_dir(dir: &Path) -> Result<Vec<Rule>, LoadError> {
-    let unreadable =
-        |path: &Path, e: &std::io::Error| LoadError::Unreadable { path: path.into(), reason: e.to_string() };
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(|e| unreadable(dir, &e))? {
-        let path = entry.map_err(|e| unreadable(dir, &e))?.path();
-        if path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml") {
-            files.push(path);
-        }
-    }
-    files.sort();
-    let mut rules: Vec<Rule> = Vec::new();
-    for path in &files {
-        let text = std::fs::read_to_string(path).map_err(|e| unreadable(path, &e))?;
-        let invalid = |reason| LoadError::Invalid { path: path.clone(), reason };
-        let rule = Rule::from_yaml(&text).map_err(invalid)?;
-        if rules.iter().any(|other| other.id == rule.id) {
-            return Err(invalid(format!("id: there is another rule `{}`", rule.id)));
-        }
-        rules.push(rule);
-    }
-    if rules.is_empty() {
-        return Err(LoadError::Empty { path: dir.into() });
-    }
+    let mut rules = load::from_dir(dir, "rule", Rule::from_yaml, |rule| &rule.id)?;
     if rules.iter().all(|rule| rule.matching.is_some()) {
         rules.extend(built_in().into_iter().filter(|rule| rule.matching.is_none()));
     }

@@ -11,7 +11,7 @@ use goalmill_common::problem::Issue;
 use serde_json::{Map, Value, json};
 
 use super::facts::Facts;
-use super::{PlanRequest, Planner, PlanningError, ReviseRequest, revise};
+use super::{LoadError, PlanRequest, Planner, PlanningError, ReviseRequest, revise};
 
 mod load;
 mod phrase;
@@ -20,7 +20,6 @@ mod rule;
 #[cfg(test)]
 mod tests;
 
-pub use load::LoadError;
 pub use phrase::Phrase;
 pub use rule::{Match, Rule, Signal, Want};
 
