@@ -21,34 +21,48 @@ pub(super) struct BodyLimits {
     pub(super) time: Duration,
 }
 
+/// So much of a body that is too large is read and dropped, as a multiple of the limit, before the refusal is sent.
+const DROPPED: usize = 4;
+
 /// Passes requests on with their bodies read.
 pub(super) async fn read(State(limits): State<BodyLimits>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-    let whole = if length.is_some_and(|length| length > limits.bytes_max) {
-        Err(too_large(limits))
-    } else {
-        collect(body, limits).await
-    };
+    let is_too_large = length.is_some_and(|length| length > limits.bytes_max);
+    // Who asks first is refused before anything is sent.
+    let asks = parts.headers.contains_key(header::EXPECT);
+    let whole = if is_too_large && asks { Err(too_large(limits)) } else { collect(body, limits).await };
     match whole {
         Ok(bytes) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
         Err(problem) => Refusal(problem).into_response(),
     }
 }
 
+/// The whole body. What is too large is read on for a while all the same: a client that still sends when the
+/// connection closes sees it broken, and never the refusal.
 async fn collect(body: Body, limits: BodyLimits) -> Result<Bytes, Problem> {
     let deadline = Instant::now() + limits.time;
     let mut frames = body.into_data_stream();
     let mut whole: Vec<u8> = Vec::new();
+    let mut bytes_sent = 0_usize;
     loop {
         let frame = timeout_at(deadline, frames.next()).await.map_err(|_| {
             let ms = limits.time.as_millis();
             Problem::new(ErrorCode::RequestTimeout, format!("the body did not come within {ms} ms; see `api.body_ms`"))
         })?;
         match frame {
+            None if bytes_sent > limits.bytes_max => return Err(too_large(limits)),
             None => return Ok(whole.into()),
-            Some(Ok(bytes)) if whole.len() + bytes.len() > limits.bytes_max => return Err(too_large(limits)),
-            Some(Ok(bytes)) => whole.extend_from_slice(&bytes),
+            Some(Ok(bytes)) => {
+                bytes_sent += bytes.len();
+                if bytes_sent <= limits.bytes_max {
+                    whole.extend_from_slice(&bytes);
+                } else if bytes_sent > limits.bytes_max.saturating_mul(DROPPED) {
+                    return Err(too_large(limits));
+                } else {
+                    whole = Vec::new();
+                }
+            }
             Some(Err(error)) => {
                 return Err(Problem::new(ErrorCode::InvalidRequest, format!("the body cannot be read: {error}")));
             }
@@ -64,6 +78,8 @@ fn too_large(limits: BodyLimits) -> Problem {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures_util::stream;
 
@@ -79,6 +95,23 @@ mod tests {
         assert_eq!(collect(body(&["12345", "67890"]), LIMITS).await.expect("it fits"), "1234567890");
         let refused = collect(body(&["12345", "678901"]), LIMITS).await.expect_err("it is too large");
         assert_eq!(refused.code, ErrorCode::BodyTooLarge);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_too_large_is_taken_to_its_end_before_it_is_refused() {
+        let taken = async |parts: usize| {
+            let taken = Arc::new(AtomicUsize::new(0));
+            let count = taken.clone();
+            let parts = stream::iter((0..parts).map(|_| Ok::<_, Infallible>("12345678")));
+            let body = Body::from_stream(parts.inspect(move |_| {
+                count.fetch_add(1, Ordering::Relaxed);
+            }));
+            let refused = collect(body, LIMITS).await.expect_err("it is too large");
+            assert_eq!(refused.code, ErrorCode::BodyTooLarge);
+            taken.load(Ordering::Relaxed)
+        };
+        assert_eq!(taken(4).await, 4, "all of it");
+        assert!(taken(1_000).await < 10, "but not for ever");
     }
 
     #[tokio::test(start_paused = true)]
