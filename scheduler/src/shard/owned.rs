@@ -1,6 +1,5 @@
 //! A shard's state in its owner's memory, and how one input changes it. No I/O: the loop writes what a turn gathers.
 
-use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use goalmill_broker::{Activity, Commit, DeadLetter, PlanWrite};
@@ -9,6 +8,7 @@ use goalmill_common::command::{Request, Submit, Verb};
 use goalmill_common::event::{Event, Parent, PlanEvent, Record, StepEvent, write_entry};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Usage;
+use goalmill_common::hash::HashMap;
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
 use goalmill_common::json::Json;
 use goalmill_common::problem::{ErrorCode, Problem};
@@ -83,13 +83,13 @@ impl Owned {
             clock,
             random,
             retention_ms,
-            plans: HashMap::new(),
-            slots: HashMap::new(),
+            plans: HashMap::default(),
+            slots: HashMap::default(),
             last_slot: 0,
             ready: ReadySet::default(),
             timers: Timers::default(),
-            in_flight: HashMap::new(),
-            outstanding: HashMap::new(),
+            in_flight: HashMap::default(),
+            outstanding: HashMap::default(),
             lately: Lately::new(Instant::now()),
             broken: None,
             turn: Turn::default(),
