@@ -21,17 +21,25 @@ pub(super) struct BodyLimits {
     pub(super) time: Duration,
 }
 
-/// So much of a body that is too large is read and dropped, as a multiple of the limit, before the refusal is sent.
-const DROPPED: usize = 4;
+impl BodyLimits {
+    /// So much of a body that is too large is read and dropped before the refusal is sent.
+    fn bytes_dropped(self) -> usize {
+        self.bytes_max.saturating_mul(4)
+    }
+}
 
 /// Passes requests on with their bodies read.
 pub(super) async fn read(State(limits): State<BodyLimits>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-    let is_too_large = length.is_some_and(|length| length > limits.bytes_max);
-    // Who asks first is refused before anything is sent.
-    let asks = parts.headers.contains_key(header::EXPECT);
-    let whole = if is_too_large && asks { Err(too_large(limits)) } else { collect(body, limits).await };
+    let is_over = |most: usize| length.is_some_and(|length| length > most);
+    let is_too_large = is_over(limits.bytes_max);
+    // Who asks first is refused before anything is sent, and what would take for ever to drop is not taken.
+    let whole = if is_over(limits.bytes_dropped()) || is_too_large && parts.headers.contains_key(header::EXPECT) {
+        Err(too_large(limits))
+    } else {
+        collect(body, limits).await.map_err(|problem| if is_too_large { too_large(limits) } else { problem })
+    };
     match whole {
         Ok(bytes) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
         Err(problem) => Refusal(problem).into_response(),
@@ -57,7 +65,7 @@ async fn collect(body: Body, limits: BodyLimits) -> Result<Bytes, Problem> {
                 bytes_sent += bytes.len();
                 if bytes_sent <= limits.bytes_max {
                     whole.extend_from_slice(&bytes);
-                } else if bytes_sent > limits.bytes_max.saturating_mul(DROPPED) {
+                } else if bytes_sent > limits.bytes_dropped() {
                     return Err(too_large(limits));
                 } else {
                     whole = Vec::new();

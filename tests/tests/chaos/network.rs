@@ -50,7 +50,7 @@ async fn commits_whose_replies_are_lost_count_once() -> Result<()> {
     let (mut cluster, proxy) = behind_a_proxy().await?;
     let plan = busy(&cluster, 1).await?;
     for _ in 0..12 {
-        proxy.lose_reply_to("goalmill_commit_v1");
+        proxy.lose_reply_to("goalmill_commit_v2");
         until(SOON, async || !proxy.is_armed()).await;
     }
     ensure!(!cluster.has_ended(&plan).await, "the plan ended before the last reply was lost");

@@ -67,25 +67,33 @@ fn call(commit: &Commit) -> redis::Cmd {
         .arg(commit.plans.len())
         .arg(commit.tasks.len())
         .arg(streams.places.len());
+    let mut time = "";
     for plan in &commit.plans {
-        let (activity, retention_ms) = match plan.activity {
-            Activity::Begins => ("begins", 0),
-            Activity::Continues => ("continues", 0),
-            Activity::Ends { retention_ms } => ("ends", retention_ms.min(RETENTION_MS_MAX)),
+        let flags = Flags {
+            activity: plan.activity,
+            is_indexed: plan.index_ms > 0,
+            has_time: plan.time != time,
+            values: 2 * plan.summary.len(),
         };
-        call.arg(plan.plan.as_str());
         if plan.follows && !commit.thorough {
             call.arg("");
         } else {
             call.arg(plan.base_seq);
         }
-        call.arg(plan.last_seq)
-            .arg(&plan.time)
-            .arg(&plan.events)
-            .arg(activity)
-            .arg(retention_ms)
-            .arg(plan.index_ms)
-            .arg(2 * plan.summary.len());
+        call.arg(plan.last_seq).arg(&plan.events).arg(flags.number());
+        if let Activity::Ends { retention_ms } = plan.activity {
+            call.arg(retention_ms.min(RETENTION_MS_MAX));
+        }
+        if flags.is_indexed {
+            call.arg(plan.index_ms);
+        }
+        if flags.has_time {
+            call.arg(&plan.time);
+            time = &plan.time;
+        }
+        if plan.activity != Activity::Continues || flags.is_indexed {
+            call.arg(plan.plan.as_str());
+        }
         for (field, value) in &plan.summary {
             call.arg(field).arg(value);
         }
@@ -100,6 +108,28 @@ fn call(commit: &Commit) -> redis::Cmd {
         }
     }
     call
+}
+
+/// Which arguments a plan's write has. Each argument costs the server more than the work that it asks for, and most
+/// plans need few of them.
+struct Flags {
+    activity: Activity,
+    is_indexed: bool,
+    /// Another time than the plan before.
+    has_time: bool,
+    /// Fields of the summary, and their values.
+    values: usize,
+}
+
+impl Flags {
+    fn number(&self) -> usize {
+        let activity = match self.activity {
+            Activity::Continues => 0,
+            Activity::Begins => 1,
+            Activity::Ends { .. } => 2,
+        };
+        activity + 4 * usize::from(self.is_indexed) + 8 * usize::from(self.has_time) + 16 * self.values
+    }
 }
 
 /// The task streams of a commit, each once, and what is acknowledged on it.

@@ -23,12 +23,24 @@ local function now()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
+-- How many arguments flags below 16 name; see `commit`.
+local EXTRAS = {}
+for flags = 0, 15 do
+  local count = 0
+  if flags % 4 == 2 then count = count + 1 end
+  if flags % 8 >= 4 then count = count + 1 end
+  if flags >= 8 then count = count + 1 end
+  if flags % 8 ~= 0 then count = count + 1 end
+  EXTRAS[flags] = count
+end
+
 -- One batch of one shard, whole or not at all.
 -- KEYS[1] owner  [2] active  [3] index  [4] cursor  [5] reports
 -- KEYS[6…] log and summary of each plan, then one task stream for each agent type
 -- ARGV[1] token  [2] commit number  [3] cursor or ''  [4] '1' to be thorough  [5] plans  [6] tasks  [7] agent types
--- then for each plan: id, base seq or '' when the owner wrote it, last seq, time, events, 'begins' | 'continues' | 'ends', retention ms,
---   index ms or 0 to leave the index as it is, number of further values, field, value, …
+-- then for each plan: base seq or '' when the owner wrote it, last seq, events, flags, then what the flags name:
+--   + 1 begins, + 2 ends: retention ms; + 4 the index: index ms; + 8 another time than the plan before: time;
+--   with 1, 2 or 4: id; + 16 for each further value: field, value, …
 -- then for each task: number of its stream counted from 1, data
 -- then for each agent type: number of entries to acknowledge, ids…
 -- Returns 'OK', 'DUP', 'FENCED' or 'GAP …'.
@@ -46,17 +58,17 @@ local function commit(keys, args)
 
   local at = 8
   for plan = 1, plans do
-    local base = args[at + 1]
+    local base, flags = args[at], tonumber(args[at + 3])
     if base ~= '' then
       local seq = call('HGET', keys[5 + 2 * plan], 'seq') or '0'
       if seq ~= base then
-        return 'GAP plan `' .. args[at] .. '` is at ' .. seq .. ', not at ' .. base
+        return 'GAP `' .. keys[4 + 2 * plan] .. '` is at ' .. seq .. ', not at ' .. base
       end
       if (thorough or seq == '0') and (call('XLEN', keys[4 + 2 * plan]) == 0) ~= (seq == '0') then
-        return 'GAP the log of plan `' .. args[at] .. '` does not end at ' .. seq
+        return 'GAP `' .. keys[4 + 2 * plan] .. '` does not end at ' .. seq
       end
     end
-    at = at + 9 + args[at + 8]
+    at = at + 4 + EXTRAS[flags % 16] + math.floor(flags / 16)
   end
   if thorough then
     -- A key of another kind must be found before the first write.
@@ -69,25 +81,36 @@ local function commit(keys, args)
     end
   end
 
-  local begins, ends, index = {}, {}, {}
+  local begins, ends, index, time = {}, {}, {}, nil
   at = 8
   for plan = 1, plans do
     local log, summary = keys[4 + 2 * plan], keys[5 + 2 * plan]
-    local id, last, activity, fields = args[at], args[at + 2], args[at + 5], tonumber(args[at + 8])
-    call('XADD', log, last .. '-0', 'v', '1', 'time', args[at + 3], 'events', args[at + 4])
-    call('HSET', summary, 'seq', last, unpack(args, at + 9, at + 8 + fields))
-    if activity == 'begins' then
-      begins[#begins + 1] = id
-    elseif activity == 'ends' then
-      ends[#ends + 1] = id
-      call('PEXPIRE', log, args[at + 6])
-      call('PEXPIRE', summary, args[at + 6])
+    local last, events, flags = args[at + 1], args[at + 2], tonumber(args[at + 3])
+    local kind, values, retention = flags % 16, math.floor(flags / 16), nil
+    at = at + 4
+    if kind ~= 0 then
+      local index_ms
+      if kind % 4 == 2 then retention, at = args[at], at + 1 end
+      if kind % 8 >= 4 then index_ms, at = args[at], at + 1 end
+      if kind >= 8 then time, at = args[at], at + 1 end
+      if kind ~= 8 then
+        local id = args[at]
+        at = at + 1
+        if kind % 4 == 1 then begins[#begins + 1] = id end
+        if retention then ends[#ends + 1] = id end
+        if index_ms then
+          index[#index + 1] = index_ms
+          index[#index + 1] = id
+        end
+      end
     end
-    if args[at + 7] ~= '0' then
-      index[#index + 1] = args[at + 7]
-      index[#index + 1] = id
+    call('XADD', log, last .. '-0', 'v', '1', 'time', time, 'events', events)
+    call('HSET', summary, 'seq', last, unpack(args, at, at + values - 1))
+    at = at + values
+    if retention then
+      call('PEXPIRE', log, retention)
+      call('PEXPIRE', summary, retention)
     end
-    at = at + 9 + fields
   end
   write('SADD', keys[2], begins)
   write('SREM', keys[2], ends)
@@ -358,12 +381,13 @@ local function beat_scheduler(keys, args)
   return redis.call('ZRANGEBYSCORE', keys[1], '(' .. decimal(time - args[2]), '+inf')
 end
 
-local function define(name, callback, flags)
-  redis.register_function { function_name = 'goalmill_' .. name .. '_v1', callback = callback, flags = flags }
+local function define(name, callback, flags, version)
+  local full = 'goalmill_' .. name .. '_v' .. (version or 1)
+  redis.register_function { function_name = full, callback = callback, flags = flags }
 end
 
 -- Memory may be short where refusing would stop running plans; `install` alone is refused then.
-define('commit', commit, { 'allow-oom' })
+define('commit', commit, { 'allow-oom' }, 2)
 define('acquire', acquire, { 'allow-oom' })
 define('renew', renew, { 'allow-oom' })
 define('release', release, { 'allow-oom' })

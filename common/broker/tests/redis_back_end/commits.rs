@@ -72,6 +72,63 @@ async fn a_commit_that_does_not_follow_changes_nothing() {
 }
 
 #[tokio::test]
+async fn plans_of_every_kind_go_into_one_commit_each_with_its_own() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    own(&*broker, "t1").await;
+    let begun = [plan(1, 0, 3, Activity::Begins), plan(2, 0, 1, Activity::Begins), plan(3, 0, 2, Activity::Begins)];
+    broker.commit(&commit("t1", 1, &begun)).await.unwrap();
+
+    let mut mixed = [
+        plan(1, 3, 4, Activity::Continues),
+        plan(4, 0, 5, Activity::Begins),
+        plan(2, 1, 9, Activity::Ends { retention_ms: 60_000 }),
+        plan(3, 2, 3, Activity::Continues),
+    ];
+    (mixed[0].follows, mixed[0].index_ms, mixed[0].summary) = (true, 0, Vec::new());
+    mixed[2].time = "2026-11-21T20:38:11.000Z".into();
+    mixed[2].summary = vec![("status", "completed".into()), ("counts", "{}".into())];
+    mixed[3].time = mixed[2].time.clone();
+    assert_eq!(broker.commit(&commit("t1", 2, &mixed)).await.unwrap(), Committed::Applied);
+
+    let mut active = broker.active(SHARD).await.unwrap();
+    active.sort();
+    let mut expected = [id(1), id(3), id(4)];
+    expected.sort();
+    assert_eq!(active, expected);
+    let mut plans = broker.plans(SHARD, 1_000, 10).await.unwrap();
+    plans.sort_by_key(|(id, ms)| (*ms, id.clone()));
+    let mut changed = [(id(1), 103), (id(3), 103), (id(4), 105), (id(2), 109)];
+    changed.sort_by_key(|(id, ms)| (*ms, id.clone()));
+    assert_eq!(plans, changed);
+    for (write, time) in mixed.iter().zip(["10.279", "10.279", "11.000", "11.000"]) {
+        let log = broker.log(&write.plan, write.base_seq, 10).await.unwrap();
+        assert_eq!((log.len(), log[0].last_seq), (1, write.last_seq));
+        assert!(log[0].time.contains(time), "{}: {}", write.plan, log[0].time);
+        let mut summary = broker.summary(&write.plan).await.unwrap();
+        assert_eq!(summary.remove("seq"), Some(write.last_seq.to_string()));
+        for (field, value) in &write.summary {
+            assert_eq!(summary.get(*field), Some(value));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_plan_that_the_owner_wrote_last_is_looked_at_by_thorough_commits() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    own(&*broker, "t1").await;
+    broker.commit(&commit("t1", 1, &[plan(1, 0, 3, Activity::Begins)])).await.unwrap();
+    let _: () = server.raw().await.hset(keys::plan(&id(1)), "seq", "2").await.unwrap();
+    let mut next = plan(1, 3, 4, Activity::Continues);
+    next.follows = true;
+    let mut thorough = commit("t1", 2, std::slice::from_ref(&next));
+    thorough.thorough = true;
+    assert!(matches!(broker.commit(&thorough).await.unwrap(), Committed::Gap(_)));
+    assert_eq!(broker.commit(&commit("t1", 2, &[next])).await.unwrap(), Committed::Applied);
+}
+
+#[tokio::test]
 async fn an_owner_that_was_replaced_cannot_commit() {
     let server = Server::start(&[]).await;
     let (old, new) = (server.open().await, server.open().await);
