@@ -31,6 +31,10 @@ use crate::effects::Errand;
 
 /// How late the index and the summary's `updated` may be, in milliseconds.
 const INDEX_MS: u64 = 1_000;
+/// Tasks that a turn sends: workers begin with the first of many while the next ones are decided, and the more there
+/// are, the more go together.
+const TASKS_FIRST: usize = 50;
+const TASKS_MAX: usize = 400;
 /// A turn that waits for the one before it to be written takes inputs for so long: they all get its time.
 const TURN_MS_MAX: u64 = 100;
 
@@ -72,6 +76,8 @@ pub(crate) struct Owned {
     is_heard: bool,
     /// Whether the last dispatch ended because the turn was full.
     has_more: bool,
+    /// Tasks after which the turn sends no more.
+    tasks_max: usize,
 }
 
 impl Owned {
@@ -96,6 +102,7 @@ impl Owned {
             now_ms,
             is_heard: false,
             has_more: false,
+            tasks_max: TASKS_FIRST,
         }
     }
 
@@ -177,7 +184,7 @@ impl Owned {
 
     /// Whether there is something to dispatch for which the last turn had no room.
     pub(crate) fn has_more(&self) -> bool {
-        self.has_more && self.turn.has_room_for_tasks()
+        self.has_more && self.turn.has_room_for_tasks(self.tasks_max)
     }
 
     /// Deals with one entry of the inbox.
@@ -250,7 +257,7 @@ impl Owned {
         for agent_type in self.ready.agent_types() {
             let window = window(&agent_type);
             while self.outstanding.get(&agent_type).copied().unwrap_or(0) < window {
-                if !self.turn.has_room_for_tasks() {
+                if !self.turn.has_room_for_tasks(self.tasks_max) {
                     self.has_more = true;
                     break;
                 }
@@ -289,6 +296,7 @@ impl Owned {
     /// Memory takes it for written from now on, since a commit that fails drops all of it.
     pub(crate) fn seal(&mut self, token: &str, number: u64, thorough: bool) -> (Option<Commit>, Vec<After>) {
         let mut turn = std::mem::take(&mut self.turn);
+        self.tasks_max = if self.has_more { TASKS_MAX.min(2 * self.tasks_max) } else { TASKS_FIRST };
         if !turn.is_worth_a_commit() {
             return (None, turn.after);
         }

@@ -21,9 +21,6 @@ const BYTES_MAX: usize = 2 << 20;
 
 /// Inputs after which a turn takes no more.
 const INPUTS_MAX: usize = 2_000;
-/// Tasks after which a turn sends no more: workers begin with these while the next ones are decided.
-const TASKS_MAX: usize = 256;
-
 /// Everything that the next commit writes, and what is done once it is written.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
@@ -84,8 +81,9 @@ impl Turn {
         if self.bytes >= BYTES_MAX { 0 } else { INPUTS_MAX.saturating_sub(self.inputs) }
     }
 
-    pub(crate) fn has_room_for_tasks(&self) -> bool {
-        self.bytes < BYTES_MAX && self.tasks.len() < TASKS_MAX
+    /// Whether it takes more tasks, up to so many.
+    pub(crate) fn has_room_for_tasks(&self, tasks_max: usize) -> bool {
+        self.bytes < BYTES_MAX && self.tasks.len() < tasks_max
     }
 
     pub(crate) fn count_input(&mut self) {
