@@ -21,6 +21,9 @@ const BYTES_MAX: usize = 2 << 20;
 
 /// Inputs after which a turn takes no more.
 const INPUTS_MAX: usize = 2_000;
+/// Plans of which a turn changes fewer steps than that each are small.
+const TASKS_A_PLAN: usize = 8;
+
 /// Everything that the next commit writes, and what is done once it is written.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
@@ -81,9 +84,10 @@ impl Turn {
         if self.bytes >= BYTES_MAX { 0 } else { INPUTS_MAX.saturating_sub(self.inputs) }
     }
 
-    /// Whether it takes more tasks, up to so many.
+    /// Whether it takes more tasks, up to so many; those of many small plans are not held back, or each plan would be
+    /// written once more.
     pub(crate) fn has_room_for_tasks(&self, tasks_max: usize) -> bool {
-        self.bytes < BYTES_MAX && self.tasks.len() < tasks_max
+        self.bytes < BYTES_MAX && self.tasks.len() < tasks_max.max(TASKS_A_PLAN * self.changed.len())
     }
 
     pub(crate) fn count_input(&mut self) {
