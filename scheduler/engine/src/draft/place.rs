@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::fmt::Write;
 
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::{ERRORS_MAX, Issue};
@@ -32,10 +33,23 @@ impl<'a> At<'a> {
 
     /// JSON Pointer (RFC 6901).
     pub(crate) fn pointer(&self) -> String {
+        let mut pointer = String::with_capacity(24);
+        self.spell(&mut pointer);
+        pointer
+    }
+
+    fn spell(&self, pointer: &mut String) {
         match self {
-            Self::Pointer(pointer) => (*pointer).to_owned(),
-            Self::Key(parent, key) => format!("{}/{}", parent.pointer(), escape(key)),
-            Self::Item(parent, index) => format!("{}/{index}", parent.pointer()),
+            Self::Pointer(known) => pointer.push_str(known),
+            Self::Key(parent, key) => {
+                parent.spell(pointer);
+                pointer.push('/');
+                pointer.push_str(&escape(key));
+            }
+            Self::Item(parent, index) => {
+                parent.spell(pointer);
+                write!(pointer, "/{index}").expect("writing to a string cannot fail");
+            }
         }
     }
 }

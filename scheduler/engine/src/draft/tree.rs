@@ -77,11 +77,18 @@ impl<'l> Reading<'l> {
         }
     }
 
-    fn enter(&self, segment: fmt::Arguments<'_>) -> usize {
+    fn enter(&self, key: &str) -> usize {
         let mut path = self.path.borrow_mut();
         let before = path.len();
         path.push('/');
-        fmt::Write::write_fmt(&mut *path, segment).expect("writing to a string cannot fail");
+        path.push_str(&super::place::escape(key));
+        before
+    }
+
+    fn enter_item(&self, index: usize) -> usize {
+        let mut path = self.path.borrow_mut();
+        let before = path.len();
+        fmt::Write::write_fmt(&mut *path, format_args!("/{index}")).expect("writing to a string cannot fail");
         before
     }
 
@@ -196,7 +203,7 @@ impl<'de> Visitor<'de> for Tree<'_, '_> {
         let mut items = Vec::new();
         loop {
             self.reading.spend(1)?;
-            let before = self.reading.enter(format_args!("{}", items.len()));
+            let before = self.reading.enter_item(items.len());
             let item = access.next_element_seed(inner)?;
             self.reading.leave(before);
             match item {
@@ -212,7 +219,7 @@ impl<'de> Visitor<'de> for Tree<'_, '_> {
         let mut merged = None;
         while let Some(key) = access.next_key_seed(Key)? {
             self.reading.spend(key.len() + 2)?;
-            let before = self.reading.enter(format_args!("{}", super::place::escape(&key)));
+            let before = self.reading.enter(&key);
             let value = access.next_value_seed(inner)?;
             if self.reading.merges && key == "<<" && merged.is_none() {
                 merged = Some(value);

@@ -54,6 +54,10 @@ fn seconds(step: &Step, catalogue: Option<&Catalogue>) -> Option<f64> {
 
 /// - `allowed`: what the goal allows.
 pub(super) fn check(cx: &Cx<'_>, at: &At<'_>, plan: &Plan, allowed: &Budget, catalogue: Option<&Catalogue>) {
+    let limits = [&plan.budget, allowed];
+    if limits.iter().all(|b| b.cost.is_none() && b.tokens.is_none() && b.seconds.is_none()) {
+        return;
+    }
     let total = forecast(plan, catalogue);
     for (whose, budget) in [("the plan's", &plan.budget), ("the goal's", allowed)] {
         let sums = [
