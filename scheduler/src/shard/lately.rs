@@ -35,7 +35,7 @@ impl Lately {
         Self { ended: HashMap::default(), order: VecDeque::new(), since }
     }
 
-    /// Remembers a plan whose end is written.
+    /// Remembers a plan whose end is written, or is on its way.
     pub(crate) fn note(&mut self, now: Instant, plan: PlanId, status: PlanStatus) {
         if self.order.len() == PLANS_MAX
             && let Some((ended, oldest)) = self.order.pop_front()
