@@ -23,6 +23,9 @@ use crate::exit::{Exit, Failed};
 /// A request that got no answer by then is given up.
 const ANSWER: Duration = Duration::from_secs(60);
 const CONNECT: Duration = Duration::from_secs(5);
+/// How long an open connection is kept for the next request: less than a server keeps it, so that none is sent while
+/// the server closes it.
+const IDLE: Duration = Duration::from_secs(4);
 
 /// A plan or a goal as text, and what the text is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +104,8 @@ impl Client {
         reqwest::Url::parse(&base)
             .map_err(|error| Failed::new(Exit::Usage, format!("`{server}` is no address of a server: {error}")))?;
         let agent = concat!("goalmill/", env!("CARGO_PKG_VERSION"));
-        let http = reqwest::Client::builder().user_agent(agent).connect_timeout(CONNECT).build();
+        let builder = reqwest::Client::builder().user_agent(agent).connect_timeout(CONNECT);
+        let http = builder.pool_idle_timeout(IDLE).build();
         Ok(Self { http: http.map_err(Failed::other)?, base })
     }
 

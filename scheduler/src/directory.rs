@@ -12,6 +12,7 @@ use goalmill_common::id::AgentType;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_engine::validate::Catalogue;
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::router::{self, Router};
@@ -26,6 +27,8 @@ pub(crate) struct Directory {
     /// A worker that was silent for so long counts as gone.
     alive_ms: u64,
     known: RwLock<Known>,
+    /// Held while everything is read: what was read earlier must not take the place of what was read later.
+    reading: Mutex<()>,
     router: Router,
 }
 
@@ -44,6 +47,7 @@ impl Directory {
             window_min: settings.scheduler.window_min,
             alive_ms: settings.worker.heartbeat_ms * 4,
             known: RwLock::default(),
+            reading: Mutex::default(),
             router: Router::new(settings.router.clone()),
         }
     }
@@ -90,6 +94,7 @@ impl Directory {
 
     /// Reads registry and workers anew.
     pub(crate) async fn refresh(&self) -> Result<(), BrokerError> {
+        let _reading = self.reading.lock().await;
         let agents = self.broker.agents().await?;
         let workers = self.broker.workers(self.alive_ms).await?;
         let paused = self.broker.paused_queues().await?;

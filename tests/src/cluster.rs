@@ -13,19 +13,19 @@ use goalmill_common::id::{PlanId, ShardId};
 use goalmill_common::plan::Plan;
 use goalmill_common::view::PlanSummary;
 use goalmill_engine::{PlanState, apply};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::audit::{Expect, audit};
 use crate::installation::{http_client, read_log};
 use crate::process::{Process, binary};
 use crate::redis_server::{self, RedisServer};
-use crate::wait::until_some;
+use crate::wait::{SOON, until_some};
 
 /// Until a process that was just started works.
-const START_LIMIT: Duration = Duration::from_secs(30);
+const START_LIMIT: Duration = Duration::from_secs(120);
 /// Until one call of the API has answered.
-const CALL_LIMIT: Duration = Duration::from_secs(20);
+const CALL_LIMIT: Duration = Duration::from_secs(60);
 
 /// Shards of a new installation.
 const SHARDS: u16 = 4;
@@ -39,6 +39,16 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("GOALMILL__WORKER__LEASE_MARGIN_MS", "500"),
     ("GOALMILL__WORKER__HEARTBEAT_MS", "300"),
 ];
+
+/// The step that holds a plan back.
+const GATE: &str = "gate";
+
+/// The plan with one step more, about which a person is asked: it has not ended before [`Cluster::open_gate`].
+pub fn gated(mut plan: Value) -> Value {
+    let gate = json!({"id": GATE, "agent_type": "echo", "ask": {"question": "go on?", "into": "answer"}});
+    plan["steps"].as_array_mut().into_iter().for_each(|steps| steps.push(gate.clone()));
+    plan
+}
 
 /// How an installation is started.
 #[derive(Clone, Debug)]
@@ -248,6 +258,24 @@ impl Cluster {
         }
     }
 
+    /// Answers the question of a plan that is [`gated`].
+    pub async fn open_gate(&self, plan: &PlanId) -> Result<()> {
+        let (path, answer) = (format!("/v1/plans/{plan}/steps/{GATE}:answer"), json!({"answer": "yes"}));
+        let mut place = 0;
+        let mut last = String::new();
+        let opened = until_some(SOON, async || {
+            place = (place + 1) % self.schedulers.len();
+            match self.post_to(place, &path, "gate", &answer).await {
+                // It was answered before, and that was not heard.
+                Ok((200 | 409, _)) => return Some(()),
+                Ok((status, answer)) => last = format!("{status}: {answer}"),
+                Err(error) => last = error.to_string(),
+            }
+            None
+        });
+        opened.await.with_context(|| format!("the gate of plan {plan} cannot be opened: {last}"))
+    }
+
     /// Whether a plan is final, by its summary.
     pub async fn has_ended(&self, plan: &PlanId) -> bool {
         self.broker.summary(plan).await.is_ok_and(|summary| summary.contains_key("finished"))
@@ -300,8 +328,21 @@ impl Cluster {
         }
         let folded = serde_json::to_value(state.view(true))?;
         for place in 0..self.schedulers.len() {
-            let (status, served) = self.get_from(place, &format!("/v1/plans/{plan}")).await?;
-            ensure!(status == 200 && served == folded, "plan {plan} is served as {served}, its log says {folded}");
+            // A scheduler that has just begun, or that has just lost its connection, asks to be asked again.
+            let mut last = Value::Null;
+            let served = until_some(SOON, async || match self.get_from(place, &format!("/v1/plans/{plan}")).await {
+                Ok((200, served)) => Some(served),
+                Ok((_, problem)) => {
+                    last = problem;
+                    None
+                }
+                Err(error) => {
+                    last = error.to_string().into();
+                    None
+                }
+            });
+            let served = served.await.with_context(|| format!("plan {plan} is not served: {last}"))?;
+            ensure!(served == folded, "plan {plan} is served as {served}, its log says {folded}");
         }
         let summary = PlanSummary::from_fields(plan.clone(), &self.broker.summary(plan).await?);
         let summary = serde_json::to_value(summary)?;

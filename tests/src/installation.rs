@@ -26,17 +26,17 @@ pub struct Installation {
     pub http: reqwest::Client,
 }
 
-/// Settings for tests: free ports, short leases.
+/// Settings for tests: free ports, looks in quick succession; and leases and limits that a machine which stands
+/// still for a while does not break.
 pub fn settings() -> Settings {
     let mut settings = Settings::default();
     settings.api.listen = "127.0.0.1:0".into();
+    settings.api.answer_ms = 60_000;
     settings.metrics.listen = String::new();
     settings.scheduler.heartbeat_ms = 200;
-    settings.scheduler.shard_lease_ms = 2_000;
-    settings.scheduler.task_lease_ms = 3_000;
+    settings.scheduler.shard_lease_ms = 60_000;
+    settings.scheduler.task_lease_ms = 60_000;
     settings.scheduler.reclaim_ms = 200;
-    settings.worker.lease_margin_ms = 500;
-    settings.worker.heartbeat_ms = 300;
     settings
 }
 
@@ -144,7 +144,9 @@ impl Installation {
 /// A client for the API; sets the process-wide TLS provider when there is none.
 pub fn http_client() -> reqwest::Client {
     rustls::crypto::ring::default_provider().install_default().ok();
-    reqwest::Client::new()
+    // Long before the server ends an idle connection: a request must not meet its end.
+    let builder = reqwest::Client::builder().pool_idle_timeout(Duration::from_secs(2));
+    builder.build().expect("nothing is asked of it that it may not have")
 }
 
 /// A plan's whole log.

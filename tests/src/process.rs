@@ -7,7 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::installation::http_client;
 use crate::wait::until_some;
+
+/// Until one question has an answer; then it is asked again.
+const CALL_LIMIT: Duration = Duration::from_secs(10);
 
 /// One role of the binary as a child process; killed when dropped.
 pub struct Process {
@@ -66,11 +70,13 @@ impl Process {
             .map_err(Into::into)
     }
 
-    /// Waits for a printed line that contains `text`, and returns it.
+    /// Waits for a printed line that contains `text`, and returns it; a line counts once its end is there.
     pub async fn wait_line(&mut self, text: &str, limit: Duration) -> Result<String> {
         let line = until_some(limit, async || {
             let ended = matches!(self.child.try_wait(), Ok(Some(_)));
-            let found = self.output().lines().find(|line| line.contains(text)).map(String::from);
+            let output = self.output();
+            let mut lines = output.split_inclusive('\n').filter(|line| ended || line.ends_with('\n'));
+            let found = lines.find(|line| line.contains(text)).map(|line| line.trim_end().to_owned());
             found.map(Some).or(ended.then_some(None))
         });
         let line = line.await;
@@ -79,12 +85,12 @@ impl Process {
 
     /// Waits until `<base_url>/readyz` answers 200.
     pub async fn wait_ready(&mut self, base_url: &str, limit: Duration) -> Result<()> {
-        let url = format!("{base_url}/readyz");
+        let (url, client) = (format!("{base_url}/readyz"), http_client());
         let ready = until_some(limit, async || {
             if matches!(self.child.try_wait(), Ok(Some(_))) {
                 return Some(false);
             }
-            let answer = reqwest::get(&url).await.ok()?;
+            let answer = client.get(&url).timeout(CALL_LIMIT).send().await.ok()?;
             answer.status().is_success().then_some(true)
         });
         ensure!(ready.await == Some(true), "`{url}` is not ready within {limit:?}: {}", self.output());

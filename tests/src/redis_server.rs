@@ -2,21 +2,29 @@
 
 use std::fs::File;
 use std::net::TcpListener;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use goalmill_common::config::RedisSettings;
+use goalmill_common::random::Random;
+use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use tempfile::TempDir;
 
 use crate::process::signal;
-use crate::wait::until_some;
+use crate::wait::{SOON, until_some};
 
-const START_LIMIT: Duration = Duration::from_secs(20);
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// Until a plain connection is made, and until one command has answered.
+const PLAIN_LIMIT: Duration = Duration::from_secs(60);
 /// Two tests may be given the same free port; the second one to use it tries another.
 const PORT_ATTEMPTS: u32 = 5;
+/// Below the ports that systems hand out by themselves: what connects to a server that is away for a moment must
+/// neither be given its port nor meet itself there, and nobody else may listen on it meanwhile.
+const PORTS: Range<u16> = 15_000..32_000;
 
 /// When a write is on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,13 +95,16 @@ impl RedisServer {
 
     /// Settings that reach this server, and are patient: the machine may be busy with other tests.
     pub fn settings(&self) -> RedisSettings {
-        RedisSettings { url: self.url(), connect_ms: 10_000, response_ms: 20_000, ..RedisSettings::default() }
+        RedisSettings { url: self.url(), connect_ms: 60_000, response_ms: 60_000, ..RedisSettings::default() }
     }
 
     /// A plain connection, for looking at keys.
     pub async fn connection(&self) -> Result<MultiplexedConnection> {
         let client = redis::Client::open(self.url())?;
-        Ok(client.get_multiplexed_async_connection().await?)
+        let patient = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(PLAIN_LIMIT))
+            .set_response_timeout(Some(PLAIN_LIMIT));
+        Ok(client.get_multiplexed_async_connection_with_config(&patient).await?)
     }
 
     /// Ends the server at once, as `kill -9` does; its files stay.
@@ -114,9 +125,7 @@ impl RedisServer {
             {
                 return Some(Err(status));
             }
-            let mut connection = self.connection().await.ok()?;
-            let pong: Result<String, _> = redis::cmd("PING").query_async(&mut connection).await;
-            pong.ok().map(|_| Ok(()))
+            self.is_ours().await.unwrap_or(false).then_some(Ok(()))
         });
         match answered.await {
             Some(Ok(())) => Ok(()),
@@ -125,6 +134,25 @@ impl RedisServer {
                 bail!("redis-server did not answer within {START_LIMIT:?}: {}", self.last_words())
             }
         }
+    }
+
+    /// Whether it is this server that answers at the port, and not one of another test that was faster.
+    async fn is_ours(&self) -> Result<bool> {
+        let mut connection = self.connection().await?;
+        let info: String = redis::cmd("INFO").arg("server").query_async(&mut connection).await?;
+        let ours = format!("process_id:{}", self.pid()?);
+        Ok(info.lines().any(|line| line == ours))
+    }
+
+    /// Waits until all that was answered has been handed to the system: while the disk is behind, `everysec` answers
+    /// before.
+    pub async fn await_written(&self) -> Result<()> {
+        let mut connection = self.connection().await?;
+        let written = until_some(SOON, async || {
+            let info: String = redis::cmd("INFO").arg("persistence").query_async(&mut connection).await.ok()?;
+            info.lines().any(|line| line == "aof_buffer_length:0").then_some(())
+        });
+        written.await.context("the append-only file was not written")
     }
 
     /// Ends the server and forgets its files: the next [`Self::restart`] finds an empty one.
@@ -194,5 +222,12 @@ impl Drop for RedisServer {
 
 /// A port that nobody listens on at this moment.
 pub fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+    let random = Random::system();
+    for _ in 0..1_000 {
+        let port = PORTS.start + u16::try_from(random.below(PORTS.len() as u64))?;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no port of {PORTS:?} is free")
 }

@@ -21,45 +21,45 @@ pub(super) struct BodyLimits {
     pub(super) time: Duration,
 }
 
-impl BodyLimits {
-    /// So much of a body that is too large is read and dropped before the refusal is sent.
-    fn bytes_dropped(self) -> usize {
-        self.bytes_max.saturating_mul(4)
-    }
-}
+/// So much of a body that is too large is read and dropped, as a multiple of the limit, before the refusal is sent.
+const DROPPED: usize = 4;
 
 /// Passes requests on with their bodies read.
 pub(super) async fn read(State(limits): State<BodyLimits>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-    let is_over = |most: usize| length.is_some_and(|length| length > most);
-    let is_too_large = is_over(limits.bytes_max);
-    // Who asks first is refused before anything is sent, and what would take for ever to drop is not taken.
-    let whole = if is_over(limits.bytes_dropped()) || is_too_large && parts.headers.contains_key(header::EXPECT) {
-        Err(too_large(limits))
-    } else {
-        collect(body, limits).await.map_err(|problem| if is_too_large { too_large(limits) } else { problem })
-    };
+    let length = length.unwrap_or(0);
+    // Who asks first is refused before anything is sent; and of some bodies the end is too far away.
+    let asks = parts.headers.contains_key(header::EXPECT);
+    let at_once = length > limits.bytes_max && (asks || length > limits.bytes_dropped());
+    let whole = if at_once { Err(too_large(limits)) } else { collect(body, length, limits).await };
     match whole {
         Ok(bytes) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
         Err(problem) => Refusal(problem).into_response(),
     }
 }
 
-/// The whole body. What is too large is read on for a while all the same: a client that still sends when the
-/// connection closes sees it broken, and never the refusal.
-async fn collect(body: Body, limits: BodyLimits) -> Result<Bytes, Problem> {
+impl BodyLimits {
+    /// Bytes after which a body that is too large is not read on.
+    fn bytes_dropped(self) -> usize {
+        self.bytes_max.saturating_mul(DROPPED)
+    }
+}
+
+/// The whole body, which is to have `length` bytes, 0 if that is not known. What is too large is read on for a while
+/// all the same: a client that still sends when the connection closes sees it broken, and never the refusal.
+async fn collect(body: Body, length: usize, limits: BodyLimits) -> Result<Bytes, Problem> {
     let deadline = Instant::now() + limits.time;
     let mut frames = body.into_data_stream();
     let mut whole: Vec<u8> = Vec::new();
     let mut bytes_sent = 0_usize;
     loop {
-        let frame = timeout_at(deadline, frames.next()).await.map_err(|_| {
-            let ms = limits.time.as_millis();
-            Problem::new(ErrorCode::RequestTimeout, format!("the body did not come within {ms} ms; see `api.body_ms`"))
-        })?;
+        let is_too_large = length.max(bytes_sent) > limits.bytes_max;
+        let Ok(frame) = timeout_at(deadline, frames.next()).await else {
+            return Err(if is_too_large { too_large(limits) } else { too_late(limits) });
+        };
         match frame {
-            None if bytes_sent > limits.bytes_max => return Err(too_large(limits)),
+            None if is_too_large => return Err(too_large(limits)),
             None => return Ok(whole.into()),
             Some(Ok(bytes)) => {
                 bytes_sent += bytes.len();
@@ -76,6 +76,11 @@ async fn collect(body: Body, limits: BodyLimits) -> Result<Bytes, Problem> {
             }
         }
     }
+}
+
+fn too_late(limits: BodyLimits) -> Problem {
+    let ms = limits.time.as_millis();
+    Problem::new(ErrorCode::RequestTimeout, format!("the body did not come within {ms} ms; see `api.body_ms`"))
 }
 
 fn too_large(limits: BodyLimits) -> Problem {
@@ -100,8 +105,8 @@ mod tests {
         let body = |parts: &'static [&'static str]| {
             Body::from_stream(stream::iter(parts.iter().map(|part| Ok::<_, Infallible>(*part))))
         };
-        assert_eq!(collect(body(&["12345", "67890"]), LIMITS).await.expect("it fits"), "1234567890");
-        let refused = collect(body(&["12345", "678901"]), LIMITS).await.expect_err("it is too large");
+        assert_eq!(collect(body(&["12345", "67890"]), 0, LIMITS).await.expect("it fits"), "1234567890");
+        let refused = collect(body(&["12345", "678901"]), 0, LIMITS).await.expect_err("it is too large");
         assert_eq!(refused.code, ErrorCode::BodyTooLarge);
     }
 
@@ -114,7 +119,7 @@ mod tests {
             let body = Body::from_stream(parts.inspect(move |_| {
                 count.fetch_add(1, Ordering::Relaxed);
             }));
-            let refused = collect(body, LIMITS).await.expect_err("it is too large");
+            let refused = collect(body, 0, LIMITS).await.expect_err("it is too large");
             assert_eq!(refused.code, ErrorCode::BodyTooLarge);
             taken.load(Ordering::Relaxed)
         };
@@ -128,7 +133,14 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(9)).await;
             Some((Ok::<_, Infallible>("x"), ()))
         });
-        let refused = collect(Body::from_stream(drips), LIMITS).await.expect_err("it never ends");
+        let refused = collect(Body::from_stream(drips), 0, LIMITS).await.expect_err("it never ends");
         assert_eq!((refused.code, refused.status), (ErrorCode::RequestTimeout, 408));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_says_that_it_is_too_large_and_does_not_come_is_refused_as_too_large() {
+        let silent = Body::from_stream(stream::pending::<Result<&str, Infallible>>());
+        let refused = collect(silent, 11, LIMITS).await.expect_err("it is too large");
+        assert_eq!((refused.code, refused.status), (ErrorCode::BodyTooLarge, 413));
     }
 }

@@ -97,6 +97,7 @@ impl Wire {
         let begun = Instant::now();
         let end = begun + Duration::from_millis(model.call_ms);
         let first = if request.stream { begun + Duration::from_millis(model.first_byte_ms) } else { end };
+        // By the limit that was waited for: on a busy machine others may be over as well once this one is seen.
         let late = |at: Instant, wait: Wait| match (at >= end, wait) {
             (true, _) => Fault::Timeout { wait: Wait::End, limit_ms: model.call_ms },
             (false, Wait::FirstByte) => Fault::Timeout { wait, limit_ms: model.first_byte_ms },
@@ -106,7 +107,7 @@ impl Wire {
         let sending = self.client.post(self.url.clone()).header("content-type", "application/json").body(body).send();
         tally.sent();
         let head = timeout_at(first.min(end), sending).await;
-        let mut response = head.map_err(|_| late(Instant::now(), Wait::FirstByte))?.map_err(|e| unsent(&e, model))?;
+        let mut response = head.map_err(|_| late(first, Wait::FirstByte))?.map_err(|e| unsent(&e, model))?;
         if !response.status().is_success() {
             return Err(self.refusal(response, end).await);
         }
@@ -119,7 +120,7 @@ impl Wire {
                 // The answer is there; what is missing is a server's farewell.
                 Ok(Err(_)) | Err(_) if came.collected.finish.is_some() => break,
                 Ok(Err(error)) => return Err(Fault::Cut(reason(&error))),
-                Err(_) => return Err(late(Instant::now(), limit.1)),
+                Err(_) => return Err(late(limit.0, limit.1)),
             };
             limit = (Instant::now() + Duration::from_millis(model.idle_ms), Wait::NextByte);
             came.raw.push(&bytes);

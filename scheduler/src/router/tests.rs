@@ -241,7 +241,8 @@ async fn vectors_of_an_endpoint_decide_together_with_the_words() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let address = listener.local_addr().expect("it is bound");
     let served = axum::serve(listener, Routes::new().route("/v1/embeddings", post(embed))).into_future();
-    let router = router(RouterSettings { embed_url: format!("http://{address}/v1"), ..RouterSettings::default() });
+    let embed_url = format!("http://{address}/v1");
+    let router = router(RouterSettings { embed_url, embed_timeout_ms: 60_000, ..RouterSettings::default() });
     let text = "a bed for one night";
     let asked = async {
         assert!(!router.rank(text, "", 1).candidates.iter().any(|c| c.factors.contains_key("remote")));

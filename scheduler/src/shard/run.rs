@@ -280,8 +280,14 @@ impl Loop {
     async fn open_queues(&mut self, opened: &mut BTreeSet<AgentType>) -> Result<(), BrokerError> {
         let new: BTreeSet<AgentType> = self.owned.queues_used().filter(|a| !opened.contains(*a)).cloned().collect();
         for agent_type in new {
-            self.site.broker.open_queue(&agent_type).await?;
-            opened.insert(agent_type);
+            match self.site.broker.open_queue(&agent_type).await {
+                Ok(()) => {
+                    opened.insert(agent_type);
+                }
+                // Tried again in the next turn: who reads first makes what is missing, and the shard's plans must go on.
+                Err(BrokerError::OutOfMemory) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }

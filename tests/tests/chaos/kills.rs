@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{machine, number};
 
-const LIMIT: Duration = Duration::from_secs(90);
+const LIMIT: Duration = Duration::from_secs(180);
 const PLANS: usize = 4;
 const KILLS: usize = 4;
 
@@ -157,11 +157,11 @@ async fn plans_inside_plans_survive_the_end_of_their_owner() -> Result<()> {
     let mut cluster = Cluster::start(Options::default()).await?;
     // Several, so that after a takeover at least one is read after the plan that waits for it.
     let steps: Vec<Value> = (0..8)
-        .map(|n| json!({"id": format!("outer_{n}"), "kind": "plan", "agent_type": "echo", "plan": sleeps("inner", 3, 2.0)}))
+        .map(|n| json!({"id": format!("outer_{n}"), "kind": "plan", "agent_type": "echo", "plan": sleeps("inner", 3, 4.0)}))
         .collect();
     let plan = cluster.submit("nested", &json!({"name": "nested", "steps": steps}), LIMIT).await?;
     let shard = plan.shard().context("a plan id names its shard")?;
-    until(LIMIT, async || cluster.broker.active(shard).await.is_ok_and(|active| active.len() == 9)).await;
+    until(LIMIT, async || cluster.broker.active(shard).await.is_ok_and(|active| active.len() > 4)).await;
     let place = cluster.owner(&plan).await.context("the shard has an owner")?;
     cluster.replace_scheduler(place).await?;
     cluster.await_end(&plan, LIMIT).await?;

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::machine;
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// Imports a trace with the client's own command.
 fn import(cluster: &Cluster, file: &Path) -> Result<Value> {

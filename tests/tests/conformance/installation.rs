@@ -82,6 +82,7 @@ async fn a_killed_server_that_comes_back_is_known_again_with_all_that_was_answer
                 Commit { plans: vec![plan("p0-a", number - 1, number, Activity::Continues)], ..commit("t1", number) };
             assert_eq!(broker.commit(&next).await.unwrap(), Committed::Applied);
         }
+        server.await_written().await.unwrap();
         server.kill9();
         assert!(matches!(broker.check().await, Err(BrokerError::Unavailable(_))));
         server.restart().await.unwrap();

@@ -30,7 +30,7 @@ async fn an_agent_type_is_registered_changed_and_announced(mut stage: Stage) {
     agent.latency_ms = Some(7);
     stage.broker.register(&agent).await.unwrap();
     stage.assert_changed(&before, &["agent build", "queue build"], &[keys::AGENTS]).await;
-    assert_eq!(reader.messages(20_000).await.unwrap(), [Message::AgentsChanged("build".into())]);
+    assert_eq!(reader.messages(60_000).await.unwrap(), [Message::AgentsChanged("build".into())]);
 
     agent.cost = 0.25;
     stage.broker.register(&agent).await.unwrap();
@@ -44,7 +44,7 @@ async fn a_worker_is_seen_until_it_is_silent_or_says_good_bye(mut stage: Stage) 
     stage.assert_changed(&before, &["worker w1"], &[keys::WORKERS, keys::WORKER_BEATS]).await;
     let time = stage.broker.check().await.unwrap().time_ms;
     let seen = stage.broker.workers(60_000).await.unwrap();
-    assert!(seen[0].seen_ms <= time && seen[0].seen_ms + 20_000 > time, "the time is the back end's: {seen:?}");
+    assert!(seen[0].seen_ms <= time && seen[0].seen_ms + 60_000 > time, "the time is the back end's: {seen:?}");
     assert_eq!(seen, [WorkerBeat { seen_ms: seen[0].seen_ms, ..beat("w1", 0) }]);
 
     stage.later(30_000).await;
@@ -88,7 +88,7 @@ async fn a_cancellation_is_said_to_all_and_remembered_for_an_hour(mut stage: Sta
     stage.broker.cancel(&tokens).await.unwrap();
     stage.assert_changed(&before, &["cancelled"], &[keys::CANCELLED]).await;
     for reader in [&mut one, &mut two] {
-        assert_eq!(reader.messages(20_000).await.unwrap(), [Message::Cancel(tokens.to_vec())]);
+        assert_eq!(reader.messages(60_000).await.unwrap(), [Message::Cancel(tokens.to_vec())]);
     }
     assert!(one.messages(0).await.unwrap().is_empty(), "said once");
 

@@ -1,9 +1,12 @@
 //! Tasks: visible when committed, one worker each, leased, taken back when lost, trimmed when done.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use goalmill_broker::{Commit, Committed, Delivery, QueueState};
 use goalmill_common::id::{AgentType, WorkerId};
+use goalmill_tests::wait::SOON;
 
 use crate::make::{S0, commit, dispatch, lease, letter, own, task};
 use crate::stage::Stage;
@@ -89,16 +92,18 @@ async fn a_pull_takes_at_most_what_it_asked_for_over_several_types(stage: Stage)
 async fn each_task_goes_to_one_worker(stage: Stage) {
     const COUNT: usize = 400;
     opened(&stage, &["build", "test"]).await;
-    let mut pulls = Vec::new();
+    let (mut pulls, taken) = (Vec::new(), Arc::new(AtomicUsize::new(0)));
     for n in 0..4 {
-        let mut reader = stage.broker.reader().await.unwrap();
+        let (mut reader, taken) = (stage.broker.reader().await.unwrap(), taken.clone());
         pulls.push(tokio::spawn(async move {
             let (worker, types) = (WorkerId::from(format!("w{n}")), ["build".into(), "test".into()]);
             let mut all = Vec::new();
             loop {
-                let pulled = reader.pull(&worker, &types, 7, 500).await.unwrap();
+                let pulled = reader.pull(&worker, &types, 7, 200).await.unwrap();
                 assert!(pulled.len() <= 7);
-                if pulled.is_empty() {
+                let before = taken.fetch_add(pulled.len(), Ordering::SeqCst);
+                // One look more when all are taken: none may come twice.
+                if pulled.is_empty() && before >= COUNT {
                     return all;
                 }
                 all.extend(pulled);
@@ -111,7 +116,7 @@ async fn each_task_goes_to_one_worker(stage: Stage) {
     }
     let mut all = Vec::new();
     for pull in pulls {
-        all.extend(pull.await.unwrap());
+        all.extend(tokio::time::timeout(SOON, pull).await.expect("all tasks are taken").unwrap());
     }
     assert_eq!(all.len(), COUNT);
     let different: BTreeSet<String> = data(&all).into_iter().collect();

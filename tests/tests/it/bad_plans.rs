@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use goalmill_tests::installation::{Installation, step};
-use goalmill_tests::wait::until_some;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 /// Bad input must not take longer than this to be refused; unoptimised code gets more time.
-const AT_ONCE: Duration = Duration::from_secs(if cfg!(debug_assertions) { 30 } else { 1 });
+const AT_ONCE: Duration = Duration::from_secs(if cfg!(debug_assertions) { 300 } else { 1 });
 
 /// What is sent, and how it must be refused: status, code, code and place of the first error.
 struct Case {
@@ -188,12 +187,7 @@ async fn every_bad_plan_is_refused_at_once_with_its_place() -> Result<()> {
     let mut wrong = String::new();
     for case in cases {
         let begun = Instant::now();
-        let send = || it.http.post(it.url("/v1/plans")).body(case.body.clone()).send();
-        let answer = match send().await {
-            // A body too large is refused before all of it is read, and the refusal may get lost with the connection.
-            Err(_) if case.status == 413 => until_some(LIMIT, async || send().await.ok()).await.expect("it is refused"),
-            sent => sent?,
-        };
+        let answer = it.http.post(it.url("/v1/plans")).body(case.body.clone()).send().await?;
         let took = begun.elapsed();
         let status = answer.status().as_u16();
         let problem: Value = answer.json().await?;

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
+use goalmill_common::clock::Clock;
 use goalmill_tests::installation::{Installation, step};
 use goalmill_tests::redis_server::RedisServer;
+use goalmill_tests::wait::{SOON, until};
 use serde_json::{Value, json};
 
 const PLANS: usize = 130;
@@ -18,6 +20,9 @@ async fn pages_meet_without_gap(it: Installation) -> Result<()> {
         ids.insert(id?.to_string());
     }
     let cancelled = ids.first().cloned().expect("there are some");
+    // Later than all of them by the clock, too.
+    let begun_ms = Clock::system().now_ms();
+    until(SOON, async || Clock::system().now_ms() > begun_ms).await;
     it.post(&format!("/v1/plans/{cancelled}:cancel"), &json!({})).await?;
     for limit in [1, 7, 50, 500] {
         let listed = collect(&it, &format!("limit={limit}")).await?;

@@ -9,7 +9,7 @@ use goalmill_tests::installation::{Installation, step};
 use goalmill_tests::redis_server::RedisServer;
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn diamond() -> Value {
     json!({

@@ -28,6 +28,8 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
+const LIMIT: Duration = Duration::from_secs(60);
+
 /// An agent whose answer is a function of the inputs.
 struct Fake {
     card: Agent,
@@ -83,7 +85,7 @@ async fn a_trip_is_revised_by_rules_until_the_limit() -> Result<()> {
         {"id": "tell", "agent_type": "mail", "action": "send", "dependencies": ["check"], "on_failure": "replan"},
     ]});
     let id = town.at.submit(&plan).await?;
-    let ended = town.at.await_end(&id, Duration::from_secs(60)).await?;
+    let ended = town.at.await_end(&id, LIMIT).await?;
     let log = town.at.log(&id).await?;
     let revised: Vec<(Option<RevisionStrategy>, f64)> = log
         .iter()
@@ -166,7 +168,7 @@ async fn the_first_step_is_done_before_the_plan_is_written() -> Result<()> {
     let id = town.goal().await?;
     until(SOON, async || town.is_completed(&id, "first").await).await;
     go_on.notify_one();
-    let ended = town.at.await_end(&id, Duration::from_secs(30)).await?;
+    let ended = town.at.await_end(&id, LIMIT).await?;
     assert_eq!(ended["status"], "completed", "{ended:#}");
     assert!(town.is_completed(&id, "second").await, "{ended:#}");
     town.at.stop().await;
@@ -182,7 +184,7 @@ async fn a_plan_whose_rest_never_comes_is_planned_anew_around_what_ran() -> Resu
     let id = town.goal().await?;
     until(SOON, async || town.is_completed(&id, "first").await).await;
     go_on.notify_one();
-    let ended = town.at.await_end(&id, Duration::from_secs(30)).await?;
+    let ended = town.at.await_end(&id, LIMIT).await?;
     assert_eq!(ended["status"], "completed", "{ended:#}");
     assert!(town.is_completed(&id, "last").await, "{ended:#}");
     assert_eq!(calls.load(Ordering::SeqCst), 2, "what ran is not run again");
@@ -206,7 +208,7 @@ async fn a_kept_result_saves_the_attempt() -> Result<()> {
     };
     for (x, expected) in [(1, 1), (1, 1), (2, 2)] {
         let id = town.at.submit(&plan(x)).await?;
-        let ended = town.at.await_end(&id, Duration::from_secs(30)).await?;
+        let ended = town.at.await_end(&id, LIMIT).await?;
         assert_eq!(ended["status"], "completed", "{ended:#}");
         assert_eq!(calls.load(Ordering::SeqCst), expected, "with x = {x}");
         let kept = town.at.get(&format!("/v1/plans/{id}/results")).await?;
@@ -257,7 +259,7 @@ async fn hooks_hear_what_happens() -> Result<()> {
     let id = town.at.submit(&plan).await?;
     let (status, answer) = town.at.post(&format!("/v1/plans/{id}:approve"), &json!({"reason": "fine"})).await?;
     assert!(status < 300, "{status} {answer:#}");
-    town.at.await_end(&id, Duration::from_secs(30)).await?;
+    town.at.await_end(&id, LIMIT).await?;
     let expected = [Point::OnPlanGenerated, Point::OnPlanApproved, Point::OnStepStart, Point::OnStepComplete];
     until(SOON, async || *heard.lock().expect("nobody panics with it") == expected).await;
     town.at.stop().await;
@@ -269,7 +271,7 @@ async fn a_hook_may_veto_a_plan() -> Result<()> {
     let hook = Arc::new(Ear { heard: Arc::default(), refuses: true });
     let town = town(Extras { planners: Vec::new(), hooks: vec![hook] }).await?;
     let id = town.goal().await?;
-    let ended = town.at.await_end(&id, Duration::from_secs(30)).await?;
+    let ended = town.at.await_end(&id, LIMIT).await?;
     assert_eq!(ended["status"], "failed", "{ended:#}");
     assert!(ended.to_string().contains("hook `ear` refused: not today"), "{ended:#}");
     town.at.stop().await;
@@ -320,7 +322,7 @@ async fn a_scheduler_that_ends_while_planners_think_costs_one_call_more() -> Res
     town.replace_scheduler(extras()).await?;
     until(SOON, async || planner.revisions.load(Ordering::SeqCst) == 1).await;
     town.replace_scheduler(extras()).await?;
-    let ended = town.at.await_end(&id, Duration::from_secs(60)).await?;
+    let ended = town.at.await_end(&id, LIMIT).await?;
     assert_eq!(ended["status"], "completed", "{ended:#}");
     assert_eq!((planner.plans.load(Ordering::SeqCst), planner.revisions.load(Ordering::SeqCst)), (2, 2));
     let log = town.at.log(&id).await?;

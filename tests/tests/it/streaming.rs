@@ -1,75 +1,63 @@
 //! A plan that runs while a model still writes it.
 
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
+use axum::Router;
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use futures_util::{StreamExt, stream};
 use goalmill_broker::embedded;
 use goalmill_common::clock::Clock;
-use goalmill_common::config::Dialect;
-use goalmill_common::event::{Event, PlanEvent, StepEvent};
-use goalmill_scheduler::model::scripted::{Script, Scripted};
+use goalmill_common::config::{Dialect, ModelSettings};
+use goalmill_common::event::{Event, StepEvent};
+use goalmill_common::id::PlanId;
 use goalmill_tests::installation::{Installation, settings};
-use goalmill_tests::model_server::ModelServer;
 use goalmill_tests::wait::{SOON, until};
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
 
 const STEPS: usize = 20;
 const LIMIT: Duration = Duration::from_secs(60);
+/// Characters of one piece of the stream.
+const PIECE: usize = 16;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_step_goes_out_before_a_quarter_of_the_plan_has_arrived() -> Result<()> {
-    let plan = plan();
-    let server = ModelServer::start(script(Scripted {
-        json: Some(plan.clone()),
-        chunk: Some(16),
-        chunk_delay_ms: 5,
-        ..Scripted::default()
-    }))
-    .await?;
-    let at = start(&server).await?;
-    let (id, ended) = plan_and_run(&at).await?;
+    let text = plan().to_string();
+    let (quarter, rest) = text.split_at(text.len() / 4);
+    let model = Model::start(quarter, rest, "stop").await?;
+    let at = start(&model).await?;
+    let id = submit(&at).await?;
+    until(SOON, async || happened(&at, &id, |event| matches!(event, StepEvent::Queued(_))).await > 0).await;
+    model.go_on.notify_one();
+    let ended = at.await_end(&id, LIMIT).await?;
     assert_eq!(ended["status"], "completed", "{ended:#}");
-
-    let log = at.log(&id).await?;
-    let mut written = 0;
-    for record in &log {
-        match &record.event {
-            Event::Plan(PlanEvent::PlanCreated(created)) => written += created.plan.steps.len(),
-            Event::Step { event: StepEvent::Added(_), .. } => written += 1,
-            Event::Step { event: StepEvent::Queued(_), .. } => break,
-            _ => {}
-        }
-    }
-    let text = plan.to_string();
-    let step = text.find(&format!("\"s{written}\"")).expect("the step after those that were written");
-    assert!(
-        step * 4 < text.len(),
-        "{written} steps, {step} of {} bytes, were there when the first went out",
-        text.len()
-    );
-    let completed = |event: &Event| matches!(event, Event::Step { event: StepEvent::Completed(_), .. });
-    assert_eq!(log.iter().filter(|record| completed(&record.event)).count(), STEPS);
-    assert_eq!(server.calls(), 1);
+    assert_eq!(happened(&at, &id, |event| matches!(event, StepEvent::Completed(_))).await, STEPS);
+    assert_eq!(model.calls.load(Ordering::SeqCst), 1);
     at.stop().await;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_that_is_cut_off_is_finished_around_what_ran() -> Result<()> {
-    let half = plan().to_string().len() / 2;
-    let cut = Scripted {
-        json: Some(plan()),
-        truncate: Some(half),
-        chunk: Some(16),
-        chunk_delay_ms: 2,
-        ..Scripted::default()
-    };
-    let server = ModelServer::start(script(cut)).await?;
-    let at = start(&server).await?;
-    let (id, ended) = plan_and_run(&at).await?;
+    let text = plan().to_string();
+    let model = Model::start(&text[..text.len() / 2], "", "length").await?;
+    let at = start(&model).await?;
+    let id = submit(&at).await?;
+    until(SOON, async || happened(&at, &id, |event| matches!(event, StepEvent::Completed(_))).await > 0).await;
+    model.go_on.notify_one();
+    let ended = at.await_end(&id, LIMIT).await?;
     assert_ne!(ended["status"], "running");
     let log = at.log(&id).await?;
-    let mut outcomes = std::collections::BTreeMap::<String, usize>::new();
+    let mut outcomes = BTreeMap::<String, usize>::new();
     for record in &log {
         if let Event::Step { step, event: StepEvent::Completed(_), .. } = &record.event {
             *outcomes.entry(step.to_string()).or_default() += 1;
@@ -91,23 +79,86 @@ fn plan() -> Value {
     json!({"name": "numbers", "steps": (0..STEPS).map(step).collect::<Vec<_>>()})
 }
 
-fn script(answer: Scripted) -> Script {
-    Script::of([answer])
+/// A model that writes the beginning of one answer, and the rest when it is told to go on.
+struct Model {
+    base_url: String,
+    go_on: Arc<Notify>,
+    calls: Arc<AtomicUsize>,
 }
 
-async fn start(server: &ModelServer) -> Result<Installation> {
+impl Model {
+    async fn start(begin: &str, rest: &str, finish: &str) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let base_url = format!("http://{}/v1", listener.local_addr()?);
+        let (go_on, calls) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+        let (told, count) = (go_on.clone(), calls.clone());
+        let (begin, mut rest) = (pieces(begin), pieces(rest));
+        rest.push(frame(&json!({}), Some(finish)));
+        rest.push("data: [DONE]\n\n".into());
+        let answer = move || {
+            let is_first = count.fetch_add(1, Ordering::SeqCst) == 0;
+            std::future::ready(if is_first {
+                in_two_parts(begin.clone(), rest.clone(), told.clone())
+            } else {
+                (StatusCode::INTERNAL_SERVER_ERROR, "there is no other answer").into_response()
+            })
+        };
+        let router = Router::new().route("/v1/chat/completions", post(answer));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Ok(Self { base_url, go_on, calls })
+    }
+
+    fn settings(&self) -> ModelSettings {
+        ModelSettings {
+            name: "one".into(),
+            provider: "scripted".into(),
+            base_url: self.base_url.clone(),
+            dialect: Dialect::Openai,
+            // It is silent until the test goes on.
+            idle_ms: 100_000,
+            call_ms: 200_000,
+            ..ModelSettings::default()
+        }
+    }
+}
+
+fn in_two_parts(begin: Vec<String>, rest: Vec<String>, told: Arc<Notify>) -> Response {
+    let rest = stream::once(async move {
+        told.notified().await;
+        stream::iter(rest)
+    });
+    let all = stream::iter(begin).chain(rest.flatten()).map(Ok::<_, Infallible>);
+    ([("content-type", "text/event-stream")], Body::from_stream(all)).into_response()
+}
+
+fn pieces(text: &str) -> Vec<String> {
+    let characters: Vec<char> = text.chars().collect();
+    let piece = |part: &[char]| frame(&json!({"content": part.iter().collect::<String>()}), None);
+    characters.chunks(PIECE).map(piece).collect()
+}
+
+fn frame(delta: &Value, finish: Option<&str>) -> String {
+    format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}))
+}
+
+async fn start(model: &Model) -> Result<Installation> {
     let mut settings = settings();
-    settings.models = vec![server.settings("one", Dialect::Openai)];
+    settings.models = vec![model.settings()];
     settings.planner.order = vec!["llm".into(), "rules".into()];
+    settings.planner.timeout_ms = 200_000;
     let at = Installation::start(embedded::open(None, Clock::system())?, settings).await?;
     until(SOON, async || at.get("/v1/agents").await.is_ok_and(|agents| agents.to_string().contains("\"echo\""))).await;
     Ok(at)
 }
 
-async fn plan_and_run(at: &Installation) -> Result<(goalmill_common::id::PlanId, Value)> {
+async fn submit(at: &Installation) -> Result<PlanId> {
     let (status, answer) = at.post("/v1/goals", &json!({"description": "say the numbers"})).await?;
     anyhow::ensure!(status == 202, "{answer:#}");
-    let id = goalmill_common::id::PlanId::from(answer["plan_id"].as_str().unwrap_or_default());
-    let ended = at.await_end(&id, LIMIT).await?;
-    Ok((id, ended))
+    Ok(PlanId::from(answer["plan_id"].as_str().unwrap_or_default()))
+}
+
+/// How many events of steps are of this kind so far.
+async fn happened(at: &Installation, plan: &PlanId, is_it: impl Fn(&StepEvent) -> bool) -> usize {
+    let log = at.log(plan).await.unwrap_or_default();
+    log.iter().filter(|record| matches!(&record.event, Event::Step { event, .. } if is_it(event))).count()
 }

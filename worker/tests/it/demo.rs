@@ -51,7 +51,9 @@ async fn the_shipped_agents_work_over_http() {
     let server = demo::serve().await.expect("it serves");
     let settings = WorkerSettings { agents: server.settings(), ..world.settings() };
     let _worker = world.start(settings, Vec::new()).await;
-    let first = task("first", "hotel_agent", json!({"nights": 3, "latency_ms": 0}));
+    // Time is real here: a machine that stands still must not lose the task.
+    let long = |task: Task| Task { lease_ms: 60_000, ..task };
+    let first = long(task("first", "hotel_agent", json!({"nights": 3, "latency_ms": 0})));
     world.queue(std::slice::from_ref(&first)).await;
     let refused = world.wait_final("first").await.failure.expect("it is told to slow down");
     assert_eq!((refused.class, refused.retry_after_ms), (FailureClass::RateLimited, Some(200)));
@@ -59,6 +61,6 @@ async fn the_shipped_agents_work_over_http() {
     let report = world.wait_final("again").await;
     assert_eq!(report.what, What::Completed);
     assert_eq!(report.outputs.expect("it has outputs").value()["total"], json!(504.0));
-    world.queue(&[task("told", "fail", json!({"class": "permanent", "code": "AS_TOLD"}))]).await;
+    world.queue(&[long(task("told", "fail", json!({"class": "permanent", "code": "AS_TOLD"})))]).await;
     assert_eq!(world.wait_final("told").await.failure.expect("it failed").code, "AS_TOLD");
 }

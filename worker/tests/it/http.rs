@@ -110,9 +110,10 @@ async fn every_answer_has_its_class() {
 
 #[tokio::test]
 async fn a_service_that_is_not_there_may_come_back() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-    let address = listener.local_addr().expect("it has an address");
-    drop(listener);
+    // Bound and not listened on: nobody else can be given the port meanwhile.
+    let port = tokio::net::TcpSocket::new_v4().expect("a socket can be made");
+    port.bind("127.0.0.1:0".parse().expect("it is an address")).expect("a port is free");
+    let address = port.local_addr().expect("it has an address");
     let failure = ask(&format!("http://{address}/x"), &task("a", "x", json!({}))).await.expect_err("nobody is there");
     assert_eq!((failure.class, failure.code.as_str()), (FailureClass::Transient, "HTTP_UNREACHABLE"));
 }

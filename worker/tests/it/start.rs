@@ -5,6 +5,7 @@ use std::time::Duration;
 use goalmill_common::agent::Agent;
 use goalmill_common::config::WorkerSettings;
 use goalmill_common::report::What;
+use goalmill_common::task::Task;
 use goalmill_worker::executor::demo;
 use goalmill_worker::{Options, StartError};
 use serde_json::json;
@@ -104,7 +105,7 @@ async fn health_and_metrics_are_served() {
         .await;
     world.faults.away(false);
     world.until("readiness", async || get("/readyz").await.0 == 200).await;
-    world.queue(&[task("a", "echo", json!({}))]).await;
+    world.queue(&[Task { lease_ms: 60_000, ..task("a", "echo", json!({})) }]).await;
     world.wait_final("a").await;
     let metrics = get("/metrics").await.1;
     assert!(metrics.contains(r#"goalmill_tasks_total{agent_type="echo",outcome="completed"} 1"#), "{metrics}");
@@ -113,7 +114,7 @@ async fn health_and_metrics_are_served() {
     assert!(metrics.contains(r#"goalmill_task_run_seconds_count{agent_type="echo"} 1"#), "{metrics}");
     world.faults.away(true);
     world.until("the loss", async || get("/readyz").await.0 == 503).await;
-    tokio::time::timeout(Duration::from_secs(10), worker.hand_back()).await.expect("it ends");
+    tokio::time::timeout(Duration::from_secs(60), worker.hand_back()).await.expect("it ends");
 }
 
 fn install_tls() {

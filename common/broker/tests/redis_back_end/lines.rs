@@ -8,7 +8,7 @@ use goalmill_common::id::{AgentType, AttemptToken, EntryId};
 use goalmill_common::wire;
 
 use crate::seed::{SHARD, blocked, commit, own};
-use crate::server::Server;
+use crate::server::{DEADLINE, Server};
 
 #[tokio::test]
 async fn after_a_crash_verbs_fail_and_then_work_again() {
@@ -92,7 +92,7 @@ async fn a_read_that_was_dropped_does_not_hold_up_the_next() {
     let dropped = reader.inbox(SHARD, &start, 1, 60_000);
     assert!(tokio::time::timeout(Duration::from_millis(50), dropped).await.is_err());
     let quick = reader.inbox(SHARD, &start, 1, 0);
-    assert_eq!(tokio::time::timeout(Duration::from_secs(10), quick).await.unwrap().unwrap(), []);
+    assert_eq!(tokio::time::timeout(DEADLINE, quick).await.unwrap().unwrap(), []);
 }
 
 #[tokio::test]
