@@ -32,7 +32,7 @@ pub(crate) struct Site {
     pub(crate) planners: Pipeline,
     pub(crate) hooks: Hooks,
     pub(crate) pulse: Pulse,
-    /// Plans over which the engine panicked: left alone until this process is started again.
+    /// Plans that cannot be worked on, as when the engine panicked over them: left alone until this process is started again.
     pub(crate) set_aside: Mutex<BTreeSet<PlanId>>,
     /// Moves with every commit made here: followers of a log look again.
     pub(crate) commits: watch::Sender<u64>,
@@ -48,10 +48,15 @@ impl Site {
     }
 
     /// Leaves a plan alone from now on, so that the others of its shard go on.
-    pub(crate) fn set_aside(&self, plan: PlanId) {
-        tracing::error!(plan.id = %plan, "plan {plan} made the engine panic and is left alone: please report this bug");
+    pub(crate) fn set_aside(&self, plan: PlanId, why: &str) {
+        tracing::error!(plan.id = %plan, "plan {plan} is left alone until this scheduler is started again: it {why}");
         metrics::counter!("goalmill_plans_unreadable_total").increment(1);
         self.set_aside.lock().unwrap_or_else(PoisonError::into_inner).insert(plan);
+    }
+
+    /// All plans that are left alone.
+    pub(crate) fn left_alone(&self) -> BTreeSet<PlanId> {
+        self.set_aside.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn is_set_aside(&self, plan: &PlanId) -> bool {

@@ -131,6 +131,8 @@ impl<'a> Turn<'a> {
             self.state.seq -= 1;
             return;
         }
+        let unlucky = is_on(Mutant::Panics) && record.event.step().is_some_and(|step| step.as_str() == "unlucky");
+        assert!(!(becomes_ready && unlucky), "a mutant panics");
         self.records.push(record);
     }
 

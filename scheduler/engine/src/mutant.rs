@@ -13,6 +13,8 @@ pub enum Mutant {
     NoRunDeadline,
     /// Any number of steps may be in flight.
     NoLimit,
+    /// The engine panics in the middle of its work when a step called `unlucky` becomes ready.
+    Panics,
 }
 
 #[cfg(feature = "mutants")]

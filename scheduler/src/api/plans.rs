@@ -154,7 +154,13 @@ pub(crate) async fn results(State(api): State<Api>, Path(id): Path<String>) -> A
 pub(crate) async fn explain(State(api): State<Api>, Path(id): Path<String>) -> Answer<Explanation> {
     let state = state(&api, &id).await?;
     let around = registry::surroundings(&api).await?;
-    Ok(Json(state.explain_among(api.site.clock.now_ms(), &around)))
+    let mut explanation = state.explain_among(api.site.clock.now_ms(), &around);
+    if api.site.is_set_aside(&explanation.plan_id) {
+        explanation.summary = "the scheduler cannot work on it and leaves it alone until it is started again: its log \
+                               says why"
+            .into();
+    }
+    Ok(Json(explanation))
 }
 
 #[derive(Default, Deserialize)]

@@ -1,5 +1,6 @@
 //! A shard's state in its owner's memory, and how one input changes it. No I/O: the loop writes what a turn gathers.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use goalmill_broker::{Activity, Commit, DeadLetter, PlanWrite};
@@ -70,6 +71,8 @@ pub(crate) struct Owned {
     lately: Lately,
     /// The plan over which the engine panicked.
     broken: Option<PlanId>,
+    /// Plans that are not worked on, as when the engine panicked over them before.
+    aside: BTreeSet<PlanId>,
     turn: Turn,
     now_ms: u64,
     /// Whether there are hooks to be told what is written.
@@ -98,6 +101,7 @@ impl Owned {
             outstanding: HashMap::default(),
             lately: Lately::new(Instant::now()),
             broken: None,
+            aside: BTreeSet::new(),
             turn: Turn::default(),
             now_ms,
             is_heard: false,
@@ -109,6 +113,11 @@ impl Owned {
     /// Hands over what is written with [`After::Tell`], too.
     pub(crate) fn tell_hooks(&mut self) {
         self.is_heard = true;
+    }
+
+    /// Refuses whatever is asked of these plans, their submission too.
+    pub(crate) fn leave_alone(&mut self, plans: BTreeSet<PlanId>) {
+        self.aside = plans;
     }
 
     /// Takes in the plans that were folded from their logs.
@@ -126,8 +135,11 @@ impl Owned {
             }
         }
         for slot in slots {
-            let effects = pending(&self.plans[&slot].state, &self.context);
-            self.absorb(slot, effects);
+            let state = &self.plans[&slot].state;
+            match catch_unwind(AssertUnwindSafe(|| pending(state, &self.context))) {
+                Ok(effects) => self.absorb(slot, effects),
+                Err(_) => self.broken = state.id().cloned(),
+            }
         }
     }
 
@@ -360,7 +372,7 @@ impl Owned {
             return self.take_submission(plan, actor, submit);
         }
         let Some(slot) = self.slots.get(&plan).copied() else {
-            return Err(Problem::new(ErrorCode::PlanNotFound, format!("there is no running plan `{plan}`")));
+            return Err(self.absent(&plan));
         };
         self.handle(slot, Some(&actor), Command::Verb(verb)).map_err(|rejection| problem(&rejection))?;
         Ok((plan, self.plans[&slot].state.status()))
@@ -375,6 +387,11 @@ impl Owned {
                 return Err(Problem::new(ErrorCode::IdempotencyKeyReused, detail));
             }
             return Ok((plan, state.status()));
+        }
+        if self.aside.contains(&plan) {
+            let verdict = Err(self.absent(&plan));
+            self.errand(Errand::answer(submit.submission, verdict.clone()));
+            return verdict;
         }
         if let Some(status) = self.turn.ended.get(&plan) {
             let verdict = Ok((plan, *status));
@@ -395,6 +412,18 @@ impl Owned {
             return Err(problem);
         }
         Ok((plan, self.plans[&slot].state.status()))
+    }
+
+    /// What is said of a plan that is not in memory.
+    fn absent(&self, plan: &PlanId) -> Problem {
+        if self.aside.contains(plan) {
+            let detail = format!(
+                "plan `{plan}` cannot be worked on and is left alone until its scheduler is started again; \
+                 that scheduler's log says why"
+            );
+            return Problem::new(ErrorCode::Internal, detail);
+        }
+        Problem::new(ErrorCode::PlanNotFound, format!("there is no running plan `{plan}`"))
     }
 
     fn hold(&mut self, state: PlanState) -> Slot {
@@ -423,7 +452,7 @@ impl Owned {
         // A state that was left half-way is never used again: the loop ends before anything of this turn is written.
         let decided = catch_unwind(AssertUnwindSafe(|| decide(&mut held.state, &self.context, envelope)));
         let Ok(decision) = decided else {
-            self.broken = held.state.id().cloned();
+            self.broken = held.state.id().cloned().or(self.broken.take());
             return Err(Rejection::NotAllowed { reason: "the plan cannot be worked on: this is a bug".into() });
         };
         let decision = decision?;

@@ -150,7 +150,7 @@ impl Loop {
                 {
                     self.act(after);
                 }
-                self.site.set_aside(plan.clone());
+                self.site.set_aside(plan.clone(), "made the engine panic: please report this bug");
                 return End::Lost(format!("the engine panicked over plan {plan}, which is set aside"));
             }
             if writing.is_none() {

@@ -55,6 +55,27 @@ fn chain(steps: usize) -> String {
     text + "]}"
 }
 
+/// Edges to steps that are not there but look like many that are.
+fn slips(edges: usize) -> String {
+    let edge = |n| json!({"from": "research-and-summary-0", "to": format!("research-ant-summary-{n}")});
+    let node = |n| json!({"id": format!("research-and-summary-{n}"), "agent_type": "echo"});
+    let nodes: Vec<Value> = (0..2_000).map(node).collect();
+    json!({"nodes": nodes, "edges": (0..edges).map(edge).collect::<Vec<_>>()}).to_string()
+}
+
+/// Steps of phases that are not there but look like many that are.
+fn phases(steps: usize) -> String {
+    let phase = |n| json!({"id": format!("research-and-summary-{n}")});
+    let step = |n| json!({"id": format!("s{n}"), "agent_type": "echo", "phase": format!("research-ant-summary-{n}")});
+    let phases: Vec<Value> = (0..2_000).map(phase).collect();
+    json!({"phases": phases, "steps": (0..steps).map(step).collect::<Vec<_>>()}).to_string()
+}
+
+fn unknown(fields: usize) -> String {
+    let fields: Vec<String> = (0..fields).map(|n| format!("\"k{n}\":{n}")).collect();
+    format!("{{{}}}", fields.join(","))
+}
+
 fn syntax() -> Vec<Case> {
     let utf16: Vec<u8> = r#"{"steps":[]}"#.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let nested = |open: &str, close: &str| format!("{{\"steps\":{}1{}}}", open.repeat(500), close.repeat(500));
@@ -115,6 +136,8 @@ fn graphs() -> Vec<Case> {
         ),
         case("same id twice", plan(json!([s("a", &[]), s("a", &[])])), PLAN, ("DUPLICATE_STEP_ID", "/steps/1/id")),
         case("100,000 steps", chain(100_000), PLAN, ("TOO_MANY_STEPS", "/steps")),
+        case("20,000 edges to slips", slips(20_000), PLAN, ("UNKNOWN_DEPENDENCY", "/edges/0/to")),
+        case("9,000 slips of phases", phases(9_000), PLAN, ("PHASE_UNKNOWN", "/steps/0/phase")),
         case("steps as text", plan(json!("all of them")), PLAN, ("WRONG_TYPE", "/steps")),
         case("a step as a number", plan(json!([5])), PLAN, ("WRONG_TYPE", "/steps/0")),
         case("unknown field of a plan", r#"{"stpes": []}"#, PLAN, ("UNKNOWN_FIELD", "/stpes")),
@@ -135,6 +158,7 @@ fn fields() -> Vec<Case> {
     };
     let large = |field: &str| with(&json!({field: "x".repeat(7 << 20)}));
     vec![
+        case("100,000 unknown fields", unknown(100_000), PLAN, ("UNKNOWN_FIELD", "/k0")),
         at(json!({"nonsense": 1}), "UNKNOWN_FIELD", "/steps/0/nonsense", "unknown field of a step"),
         at(json!({"dependencies": "a"}), "SELF_DEPENDENCY", "/steps/0/dependencies", "dependencies as text"),
         at(json!({"dependencies": [1]}), "UNKNOWN_DEPENDENCY", "/steps/0/dependencies/0", "a dependency as a number"),
@@ -185,10 +209,12 @@ async fn every_bad_plan_is_refused_at_once_with_its_place() -> Result<()> {
     let cases: Vec<Case> = syntax().into_iter().chain(graphs()).chain(fields()).collect();
     assert!(cases.len() >= 40);
     let mut wrong = String::new();
+    let mut slowest = (Duration::ZERO, "");
     for case in cases {
         let begun = Instant::now();
         let answer = it.http.post(it.url("/v1/plans")).body(case.body.clone()).send().await?;
         let took = begun.elapsed();
+        slowest = slowest.max((took, case.name));
         let status = answer.status().as_u16();
         let problem: Value = answer.json().await?;
         let first = &problem["errors"][0];
@@ -203,6 +229,7 @@ async fn every_bad_plan_is_refused_at_once_with_its_place() -> Result<()> {
         assert!(problem.to_string().len() < 20_000, "{}: a refusal does not repeat the input", case.name);
     }
     assert!(wrong.is_empty(), "{wrong}");
+    println!("the slowest refusal, {}: {} ms", slowest.1, slowest.0.as_millis());
     let good = it.submit(&json!({"steps": [step("a", "echo", &[], json!({"x": 1}))]})).await?;
     assert_eq!(it.await_end(&good, LIMIT).await?["status"], "completed");
     assert_eq!(it.get("/v1/plans").await?["items"].as_array().map(Vec::len), Some(1), "nothing bad was begun");

@@ -89,6 +89,14 @@ impl Cluster {
         self.end(member)
     }
 
+    /// Kills the first process of a role.
+    pub fn kill_role(&mut self, role: Role) {
+        let place = self.members.iter().position(|member| member.role == role).expect("one of them runs");
+        let member = self.members.swap_remove(place);
+        member.process.kill();
+        self.end(member);
+    }
+
     /// Ends a process as an operator would; returns what it was.
     pub fn stop_one(&mut self) -> Role {
         let member = self.take_one();

@@ -114,7 +114,8 @@ impl Ground {
         self.calls.load(Ordering::Relaxed)
     }
 
-    pub async fn commit(&self, commit: &Commit) -> Result<Committed, BrokerError> {
+    /// Carries out what `process` asks to be written.
+    pub async fn commit(&self, process: &str, commit: &Commit) -> Result<Committed, BrokerError> {
         let forged;
         let commit = if self.missing == Some(Missing::FenceAndSequence) {
             forged = self.unfenced(commit).await?;
@@ -131,7 +132,7 @@ impl Ground {
             Committed::Gap(_) => "gap",
         });
         if done == Committed::Applied {
-            watch.applied(commit, self.clock.now_ms());
+            watch.applied(process, commit, self.clock.now_ms());
         }
         drop(watch);
         Ok(done)

@@ -158,7 +158,13 @@ impl Broker for Link {
         if let Some(ms) = self.ground.stops_in_commit() {
             self.process.pause(ms);
         }
-        through!(self, "commit", self.ground.commit(commit), late | link, commit | link.ground.commit(&commit))
+        through!(
+            self,
+            "commit",
+            self.ground.commit(&self.process.name, commit),
+            late | link,
+            commit | link.ground.commit(&link.process.name, &commit)
+        )
     }
     async fn cursor(&self, shard: ShardId) -> Result<EntryId> {
         through!(self, "cursor", self.ground.cursor(shard))

@@ -11,6 +11,7 @@ mod ground;
 mod link;
 mod mutants;
 mod nemesis;
+mod panics;
 mod past;
 mod people;
 mod plans;

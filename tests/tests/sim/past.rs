@@ -17,7 +17,7 @@ use crate::ground::Ground;
 use crate::run::settings;
 
 /// Longest wait for anything, in milliseconds of virtual time.
-const PATIENCE_MS: u64 = 20_000;
+const PATIENCE_MS: u64 = 150_000;
 
 #[tokio::test(start_paused = true)]
 async fn a_plan_that_is_submitted_again_after_its_end_costs_no_shard() {
@@ -70,13 +70,14 @@ fn nested(inner: Step) -> Plan {
     Plan { steps: vec![outer], ..Plan::default() }
 }
 
-struct World {
-    ground: Arc<Ground>,
-    cluster: Cluster,
+/// One shard, and no trouble.
+pub struct World {
+    pub ground: Arc<Ground>,
+    pub cluster: Cluster,
 }
 
 impl World {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let dice = Dice::new(1);
         let ground = Arc::new(Ground::new(&dice, Faults::default(), None, false));
         let settings = settings(&dice, 1);
@@ -86,7 +87,7 @@ impl World {
     }
 
     /// Brings a plan to its shard as a scheduler does that does not own it.
-    async fn submit(&self, name: &str, plan: &Plan) -> PlanId {
+    pub async fn submit(&self, name: &str, plan: &Plan) -> PlanId {
         let planned = Planned {
             plan: plan.clone(),
             planner: "submitted".into(),
@@ -106,14 +107,19 @@ impl World {
             fingerprint: String::new(),
         };
         let id = PlanId::derive(1, name);
-        let verb = Verb::Submit(Box::new(submit));
-        let request = Request { plan: id.clone(), actor: "test".into(), answer: None, verb };
-        let fields = Inbox::Request(Box::new(request)).fields();
-        self.ground.broker.send(ShardId(0), &fields).await.expect("nothing fails here");
+        self.ask(&id, None, Verb::Submit(Box::new(submit))).await;
         id
     }
 
-    async fn await_end(&self, plan: &PlanId) {
+    /// Asks a plan's shard for something; the answer comes under `answer`.
+    pub async fn ask(&self, plan: &PlanId, answer: Option<&str>, verb: Verb) {
+        let answer = answer.map(str::to_owned);
+        let request = Request { plan: plan.clone(), actor: "test".into(), answer, verb };
+        let fields = Inbox::Request(Box::new(request)).fields();
+        self.ground.broker.send(ShardId(0), &fields).await.expect("nothing fails here");
+    }
+
+    pub async fn await_end(&self, plan: &PlanId) {
         let end_ms = self.ground.at_ms() + PATIENCE_MS;
         while !self.ground.watch().plans().get(plan).is_some_and(goalmill_engine::PlanState::is_final) {
             assert!(self.ground.at_ms() < end_ms, "`{plan}` does not end: {:?}", self.ground.watch().counts);
@@ -121,7 +127,7 @@ impl World {
         }
     }
 
-    fn expect_no_commit_refused(&self) {
+    pub fn expect_no_commit_refused(&self) {
         let watch = self.ground.watch();
         assert_eq!(watch.found, Vec::<String>::new());
         assert_eq!(watch.counts.get("gap"), None, "{:?}", watch.counts);

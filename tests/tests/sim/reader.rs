@@ -18,7 +18,7 @@ type Result<T> = std::result::Result<T, BrokerError>;
 pub struct LinkReader {
     link: Link,
     epoch: u64,
-    /// Whether an inbox was read: the first read begins where the journal says.
+    /// Whether an inbox was read: the first read begins where the journal said.
     has_read: bool,
     inner: Box<dyn Reader>,
 }
@@ -75,8 +75,8 @@ impl LinkReader {
 #[async_trait]
 impl Reader for LinkReader {
     async fn inbox(&mut self, shard: ShardId, after: &EntryId, count: usize, block_ms: u64) -> Result<Vec<Entry>> {
-        if !std::mem::replace(&mut self.has_read, true) && self.epoch == self.link.ground.epoch() {
-            self.link.ground.watch().begins_to_read(shard, after);
+        if !std::mem::replace(&mut self.has_read, true) {
+            self.link.ground.watch().begins_to_read(&self.link.process.name, shard, after);
         }
         let after = after.clone();
         let found = self

@@ -46,6 +46,8 @@ pub struct Watch {
     /// The least that settings allow to be out.
     pub window_min: u32,
     slots: BTreeMap<WorkerId, u32>,
+    /// After which entry each process's newest reader of a shard began.
+    begun: BTreeMap<(String, ShardId), EntryId>,
     /// Outputs that were reported of each attempt.
     outputs: BTreeMap<Attempt, BTreeSet<String>>,
     tokens: BTreeMap<Attempt, AttemptToken>,
@@ -116,13 +118,12 @@ impl Watch {
         }
     }
 
-    /// A new owner begins where the journal says that the last one ended (L2).
-    pub fn begins_to_read(&mut self, shard: ShardId, after: &EntryId) {
-        let cursor = self.kept.shards.get(&shard).and_then(|shard| shard.cursor.clone());
-        let cursor = cursor.unwrap_or_else(EntryId::start);
-        if after.parts() > cursor.parts() {
-            self.report(format!("[L2] shard {shard} is read after {after}, but was dealt with up to {cursor}"));
-        }
+    /// Notes where a process that took a shard over begins to read.
+    ///
+    /// It is judged when what was read is committed: the server may go back between the reading of the cursor and
+    /// the reading of the inbox, but then the token is gone as well, and nothing of it can be written.
+    pub fn begins_to_read(&mut self, process: &str, shard: ShardId, after: &EntryId) {
+        self.begun.insert((process.to_owned(), shard), after.clone());
     }
 
     pub fn has_read(&mut self, shard: ShardId, last: &EntryId) {
@@ -132,9 +133,9 @@ impl Watch {
         }
     }
 
-    /// Checks one applied commit.
-    pub fn applied(&mut self, commit: &Commit, now_ms: u64) {
-        self.check_owner(commit);
+    /// Checks one commit of a process that was applied.
+    pub fn applied(&mut self, process: &str, commit: &Commit, now_ms: u64) {
+        self.check_owner(process, commit);
         let mut sent = Vec::new();
         for write in &commit.plans {
             self.fold(write, now_ms, &mut sent);
@@ -144,7 +145,8 @@ impl Watch {
         self.check_window(commit);
     }
 
-    fn check_owner(&mut self, commit: &Commit) {
+    fn check_owner(&mut self, process: &str, commit: &Commit) {
+        let begun = self.begun.get(&(process.to_owned(), commit.shard)).cloned();
         let shard = self.kept.shards.entry(commit.shard).or_default();
         let mut found = Vec::new();
         if shard.tokens.last() != Some(&commit.token) {
@@ -162,6 +164,13 @@ impl Watch {
             let before = shard.cursor.replace(cursor.clone()).unwrap_or_else(EntryId::start);
             if cursor.parts() <= before.parts() {
                 found.push(format!("[L2] the cursor of shard {} goes from {before} to {cursor}", commit.shard));
+            }
+            if begun.as_ref().is_none_or(|begun| begun.parts() > before.parts()) {
+                let begun = begun.map_or("nothing".to_owned(), |begun| begun.to_string());
+                found.push(format!(
+                    "[L2] shard {} was read after {begun}, but was dealt with up to {before}",
+                    commit.shard
+                ));
             }
         }
         found.into_iter().for_each(|what| self.report(what));

@@ -330,7 +330,9 @@ fn phases(cx: &Cx<'_>, at: &At<'_>, plan: &Plan, origins: &[Origin<'_>], graph: 
     for (step, origin) in plan.steps.iter().zip(origins) {
         let rank = step.phase.as_deref().and_then(|phase| known.get(phase).copied());
         if let (Some(phase), None) = (&step.phase, rank) {
-            let mend = match nearest(phase, plan.phases.iter().map(|p| p.id.as_str())) {
+            let names = plan.phases.iter().map(|p| p.id.as_str());
+            let near = if cx.may_guess() { nearest(phase, names) } else { None };
+            let mend = match near {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "list it under `phases`".to_owned(),
             };

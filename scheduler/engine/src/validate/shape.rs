@@ -383,7 +383,8 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
                 // A step that could not be read may be the one that is meant.
                 None if !complete && !goalmill_common::id::is_id(to) => {}
                 None => {
-                    let near = crate::near::nearest(to, self.steps.iter().map(|s| s.id.as_str()));
+                    let names = self.steps.iter().map(|s| s.id.as_str());
+                    let near = if self.cx.may_guess() { crate::near::nearest(to, names) } else { None };
                     let root = At::Pointer(&parent);
                     let edges = root.key(key);
                     let edge = edges.item(*i);
