@@ -9,6 +9,8 @@ mod catalogue;
 mod edit;
 mod escape;
 mod find;
+mod gather;
+mod group;
 mod limits;
 mod lines;
 mod node;
