@@ -20,10 +20,20 @@ pub fn calls(text: &str, catalogue: &Catalogue, limits: &Limits) -> CallReading 
     if text.len() > limits.bytes_max {
         return none(Reason::TooLong);
     }
-    let budget = Budget::of(text);
-    let finds = find(text, catalogue, limits, &budget);
+    within(text, catalogue, limits, &Budget::of(text), &Budget::half_of(text))
+}
+
+/// As [`calls`]: what finding, and what gathering may cost.
+pub(crate) fn within(
+    text: &str,
+    catalogue: &Catalogue,
+    limits: &Limits,
+    finding: &Budget,
+    gathering: &Budget,
+) -> CallReading {
+    let finds = find(text, catalogue, limits, finding);
     let cut = finds.values.last().is_some_and(|f| !f.node.whole);
-    let way = Way { catalogue, limits, budget: &budget, nested: 0 };
+    let way = Way { catalogue, limits, budget: gathering, nested: 0 };
     let mut groups = groups(text, &finds.values, way);
     // Of equals, the one that stands first.
     groups.sort_by_key(|g| (std::cmp::Reverse(g.score), g.span.start));
@@ -32,14 +42,14 @@ pub fn calls(text: &str, catalogue: &Catalogue, limits: &Limits) -> CallReading 
         return if cut {
             truncated(text, Group::default())
         } else {
-            none(if budget.left() == 0 { Reason::TooCostly } else { Reason::NothingFound })
+            none(if finding.left() == 0 || gathering.left() == 0 { Reason::TooCostly } else { Reason::NothingFound })
         };
     };
     let others = ranked
         .take(8)
         .map(|g| Other { span: g.span, score: g.score, items: g.calls.len(), guesses: g.edits.guesses })
         .collect();
-    let mut reading = if cut || best.cut || finds.unread.is_some() || budget.left() == 0 {
+    let mut reading = if cut || best.cut || finds.unread.is_some() || gathering.left() == 0 {
         truncated(text, best)
     } else if best.edits.list.is_empty() && text.trim().len() == best.span.len() {
         said(Verdict::Exact, best)

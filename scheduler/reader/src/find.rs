@@ -3,7 +3,7 @@
 use crate::catalogue::Catalogue;
 use crate::edit::{EditKind, Edits};
 use crate::escape::Dialect;
-use crate::limits::{Budget, Limits};
+use crate::limits::{Budget, Limits, NAME};
 use crate::node::{CallNode, Kind, Node, Text};
 use crate::parse::{Parser, State, Stop, name_end};
 use crate::span::Span;
@@ -196,6 +196,7 @@ impl Search<'_> {
         if !opens && table.is_none() {
             return None;
         }
+        self.budget.spend(NAME);
         let plain = word.replace('\\', "");
         let call = matches!(self.bytes.get(end), Some(b'(' | b' '));
         let known = !self.catalogue.is_empty()

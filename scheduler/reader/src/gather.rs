@@ -7,7 +7,7 @@ use crate::catalogue::{Action, Catalogue};
 use crate::edit::{EditKind, Edits};
 use crate::find::{Found, find};
 use crate::group::{Group, groups};
-use crate::limits::{Budget, Limits};
+use crate::limits::{Budget, CALL, INNER, Limits, MATCH, NAME, PAIR};
 use crate::node::{CallNode, Kind, Node, Text, table};
 use crate::reading::Call;
 use crate::shape::NAMES;
@@ -75,6 +75,9 @@ struct Gatherer<'a> {
 impl<'a> Gatherer<'a> {
     /// Takes the calls out of a value. Trees are at most [`Limits::depth_max`] deep.
     fn node(&mut self, node: &Node) {
+        if self.is_spent() {
+            return;
+        }
         match &node.kind {
             Kind::Null | Kind::Bool(_) | Kind::Number(_) => {}
             Kind::Text(text) => self.inner(text.of(self.text), node.span),
@@ -83,6 +86,13 @@ impl<'a> Gatherer<'a> {
             Kind::List(items) => self.list(items),
         }
         self.group.cut |= !node.whole;
+    }
+
+    /// Whether the work is used up. What is left is not looked at, and the reading says so.
+    fn is_spent(&mut self) -> bool {
+        let spent = self.way.budget.left() == 0;
+        self.group.cut |= spent;
+        spent
     }
 
     fn call(&mut self, node: &Node, call: &CallNode) {
@@ -115,6 +125,7 @@ impl<'a> Gatherer<'a> {
     }
 
     fn map(&mut self, node: &Node, pairs: &[(Text, Node)]) {
+        self.way.budget.spend(PAIR * pairs.len());
         if let Some((name, arguments)) = self.name_and_arguments(pairs) {
             if !node.whole {
                 return;
@@ -187,6 +198,7 @@ impl<'a> Gatherer<'a> {
         if inner.trim().is_empty() {
             return Some(Map::new());
         }
+        self.way.budget.spend(INNER);
         let empty = Catalogue::default();
         let finds = find(inner, &empty, self.way.limits, self.way.budget);
         let [found] = finds.values.as_slice() else { return None };
@@ -219,6 +231,9 @@ impl<'a> Gatherer<'a> {
             return false;
         }
         for (key, value) in pairs {
+            if self.is_spent() {
+                break;
+            }
             let name = key.of(self.text).to_owned();
             let action = self.catalogue.find_like(&name);
             let tables = match &value.kind {
@@ -256,6 +271,10 @@ impl<'a> Gatherer<'a> {
     /// The arguments of the only action there is, without its name.
     fn without_name(&mut self, node: &Node, pairs: &[(Text, Node)]) -> bool {
         let [action] = self.catalogue.actions() else { return false };
+        self.way.budget.spend(MATCH * pairs.len() * action.parameters.len());
+        if self.is_spent() {
+            return false;
+        }
         let fits = !action.open
             && !pairs.is_empty()
             && pairs.iter().all(|(k, _)| action.parameter(k.of(self.text)).is_some())
@@ -277,6 +296,10 @@ impl<'a> Gatherer<'a> {
         let mut n = 0;
         while let Some(item) = items.get(n) {
             n += 1;
+            self.way.budget.spend(NAME);
+            if self.is_spent() {
+                break;
+            }
             let name = item.text(self.text).filter(|t| self.catalogue.find(t).is_some());
             match (name, items.get(n)) {
                 (Some(name), Some(next)) if next.map().is_some() && next.whole => {
@@ -298,10 +321,12 @@ impl<'a> Gatherer<'a> {
         if self.way.nested >= NESTED_MAX || !inner.contains(['(', '{']) {
             return;
         }
+        self.way.budget.spend(INNER);
         let finds = find(inner, self.catalogue, self.way.limits, self.way.budget);
         if finds.values.is_empty() {
             return;
         }
+        self.group.cut |= finds.unread.is_some();
         let way = Way { nested: self.way.nested + 1, ..self.way };
         let mut groups = groups(inner, &finds.values, way);
         groups.sort_by_key(|g| std::cmp::Reverse(g.score));
@@ -316,6 +341,12 @@ impl<'a> Gatherer<'a> {
     }
 
     fn add(&mut self, name: String, action: Option<&'a Action>, written: Written, span: Span) {
+        let parameters = action.map_or(0, |a| a.parameters.len());
+        let arguments = written.positional.len() + written.named.len();
+        self.way.budget.spend(CALL + MATCH * (arguments + 1) * (parameters + 1));
+        if self.is_spent() {
+            return;
+        }
         let known = action.is_some() || self.catalogue.is_empty();
         let (arguments, fit) = match action {
             Some(action) => arguments::named(action, written, span, &mut self.group.edits),

@@ -22,12 +22,14 @@ mod shape;
 mod span;
 mod stream;
 mod tag;
+#[cfg(test)]
+mod worst;
 
 pub use calls::calls;
 pub use catalogue::{Action, Catalogue, Kind, Parameter};
 pub use edit::{Edit, EditKind};
 pub use limits::Limits;
-pub use read::read;
-pub use reading::{Call, CallReading, Item, Other, Reading, Reason, Verdict};
+pub use read::{read, read_ended};
+pub use reading::{Call, CallReading, Ended, Item, Other, Reading, Reason, Verdict};
 pub use span::Span;
-pub use stream::{Ended, Ending, Stream};
+pub use stream::{Ending, Stream};

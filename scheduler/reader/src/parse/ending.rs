@@ -24,6 +24,9 @@ enum Look {
     No,
 }
 
+/// Closing brackets that fit none that is open, before no more are followed.
+const STRANGERS_MAX: usize = 8;
+
 impl Parser<'_> {
     /// The quote that ends the string, by what follows each.
     pub(super) fn mended_end(&mut self, quote: Quote, place: Place, body: usize) -> Result<Close, Stop> {
@@ -32,7 +35,7 @@ impl Parser<'_> {
         let mut inner = Vec::new();
         while let Some(stop) = quote.next(self.bytes, at) {
             self.burn(stop - at + 1)?;
-            self.s.work += KEY_MAX / 2;
+            self.s.work += KEY_MAX / 2 + self.s.stack.len();
             if self.bytes[stop] == b'\\' {
                 at = stop + 2;
                 continue;
@@ -184,14 +187,19 @@ impl Parser<'_> {
         let mut at = from;
         let mut open = self.s.stack.as_slice();
         let mut fits = true;
+        let mut strangers = 0;
         while let (Some(&c), Some((top, rest))) = (self.bytes.get(at), open.split_last()) {
             if !is_closer(c) {
                 break;
+            }
+            if strangers > STRANGERS_MAX {
+                return Look::Weak;
             }
             if top.closer() == c {
                 open = rest;
             } else {
                 fits = false;
+                strangers += 1;
                 match open.iter().rposition(|f| f.closer() == c) {
                     Some(n) => open = &open[..n],
                     None if at == from => return Look::No,

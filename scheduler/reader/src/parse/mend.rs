@@ -152,9 +152,12 @@ impl Parser<'_> {
 
     /// A quote before the name of a call, `'f(a='x')'`: the call counts, and the quotes around it are left out.
     pub(super) fn call_in_quotes(&mut self) -> bool {
+        if !self.s.mend {
+            return false;
+        }
         let at = self.s.pos;
         let name = self.name_end(at + 1);
-        if !self.s.mend || name < at + 3 || self.bytes.get(name) != Some(&b'(') {
+        if name < at + 3 || self.bytes.get(name) != Some(&b'(') {
             return false;
         }
         let inside = &self.bytes[name..(name + 200).min(self.bytes.len())];

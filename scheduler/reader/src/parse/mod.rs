@@ -21,7 +21,7 @@ use state::{Frame, Want};
 
 use crate::edit::EditKind;
 use crate::escape::Dialect;
-use crate::limits::TOKEN;
+use crate::limits::{ARGUMENT, CALL, CONTAINER, TOKEN};
 use crate::node::{Kind, Node, Text};
 use crate::span::Span;
 
@@ -69,13 +69,19 @@ impl<'a> Parser<'a> {
         loop {
             match self.step() {
                 Ok(()) => {}
-                Err(stop) => return stop,
+                Err(stop) => {
+                    if stop == Stop::End {
+                        // Whoever says so has looked for something up to there.
+                        self.s.work += self.src.len().saturating_sub(self.s.pos.max(self.s.scanned));
+                    }
+                    return stop;
+                }
             }
             if self.s.mend && self.s.edits.guesses > self.s.guesses_max {
                 return Stop::Broken;
             }
-            self.s.work += if self.s.mend { 4 * TOKEN } else { TOKEN };
-            if self.s.work > self.s.work_max {
+            self.s.work += if self.s.mend { 6 * TOKEN } else { TOKEN };
+            if self.s.work + (self.s.filled - self.s.fuel) > self.s.work_max {
                 return Stop::Costly;
             }
         }
@@ -169,6 +175,7 @@ impl<'a> Parser<'a> {
         if self.s.stack.len() >= self.s.depth_max {
             return Err(Stop::Deep);
         }
+        self.s.work += CONTAINER;
         self.s.stack.push(Frame::new(open, self.s.pos));
         self.s.pos += 1;
         Ok(())
@@ -179,6 +186,7 @@ impl<'a> Parser<'a> {
         if self.s.stack.len() >= self.s.depth_max {
             return Err(Stop::Deep);
         }
+        self.s.work += CALL;
         let mut frame = Frame::new(Open::Call, start);
         frame.name = Some(name);
         self.s.stack.push(frame);
@@ -194,6 +202,9 @@ impl<'a> Parser<'a> {
             self.s.root = Some(node);
             return Err(Stop::Done);
         };
+        if top.open == Open::Call {
+            self.s.work += ARGUMENT;
+        }
         match (top.open, top.key.take()) {
             (Open::Map | Open::Call, Some((key, _))) => top.pairs.push((key, node)),
             (Open::List(_) | Open::Map | Open::Call, _) => top.items.push(node),
