@@ -31,7 +31,9 @@ pub(crate) fn within(
     finding: &Budget,
     gathering: &Budget,
 ) -> CallReading {
-    let finds = find(text, catalogue, limits, finding);
+    let mut finds = find(text, catalogue, limits, finding);
+    // Calls are run: what nothing closes is not taken for whole.
+    finds.cut_open();
     let cut = finds.values.last().is_some_and(|f| !f.node.whole);
     let way = Way { catalogue, limits, budget: gathering, nested: 0 };
     let mut groups = groups(text, &finds.values, way);

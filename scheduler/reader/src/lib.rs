@@ -4,6 +4,7 @@
 
 mod arguments;
 mod arithmetic;
+mod block;
 mod calls;
 mod catalogue;
 mod edit;
@@ -18,6 +19,7 @@ mod number;
 mod parse;
 mod read;
 mod reading;
+mod scalar;
 mod shape;
 mod span;
 mod stream;

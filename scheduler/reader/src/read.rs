@@ -67,7 +67,10 @@ pub(crate) fn within(text: &str, ended: Ended, catalogue: &Catalogue, limits: &L
     } else if let Some(reading) = inside_string(trimmed, text, catalogue, limits) {
         return reading;
     }
-    let finds = find_from(text, begun, catalogue, limits, budget);
+    let mut finds = find_from(text, begun, catalogue, limits, budget);
+    if ended == Ended::Cut {
+        finds.cut_open();
+    }
     if finds.values.is_empty() {
         return lines::read(text, ended, limits).unwrap_or_else(|| unreadable(why(&finds)));
     }
