@@ -74,6 +74,8 @@ pub enum EditKind {
     ExpressionComputed,
     /// An expression was taken as text; nothing was computed.
     ExpressionQuoted,
+    /// A name stands for the value that was assigned to it, once, in the lines before.
+    VariableRead,
     /// A key twice in one object; the last one counts, as in JSON.
     DuplicateDropped,
     /// A number that no JSON reader here can hold exactly.
@@ -149,7 +151,7 @@ impl Edits {
     }
 }
 
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     if text.len() <= SHOWN_MAX {
         return text.to_owned();
     }

@@ -10,6 +10,7 @@ use crate::parse::{Parser, State, Stop, name_end};
 use crate::shape;
 use crate::span::Span;
 use crate::tag;
+use crate::variable::Variables;
 
 /// A value that was found.
 #[derive(Clone, Debug)]
@@ -66,6 +67,8 @@ struct Search<'a> {
     first: usize,
     /// The work that is left for it.
     budget: &'a Budget,
+    /// What was assigned so far.
+    variables: Variables<'a>,
     /// What was read already, and from where.
     begun: Option<(usize, Stop, State)>,
 }
@@ -95,6 +98,7 @@ pub(crate) fn find_from(
         block: 0,
         in_fence: false,
         yaml: false,
+        variables: Variables::default(),
         blocks_from: 0,
         first,
         budget,
@@ -164,7 +168,8 @@ impl Search<'_> {
         (!bare).then_some(end)
     }
 
-    fn keep(&mut self, node: Node, edits: Edits) {
+    fn keep(&mut self, mut node: Node, mut edits: Edits) {
+        self.variables.resolve(&mut node, self.text, &mut edits, self.budget);
         let block = if self.in_fence { self.block } else { 0 };
         self.finds.values.push(Found { node, edits, block, open: false });
     }
@@ -196,7 +201,7 @@ impl Search<'_> {
         let end = block.node.span.end;
         self.blocks_from = end;
         let cut = block.cut || block.open && (self.in_fence || !shape::ends_in_step(&block.node, self.text));
-        if !(self.yaml && self.in_fence) && !shape::is_plan(&block.node, self.text, cut) {
+        if !(self.yaml && self.in_fence || shape::is_plan(&block.node, self.text, cut)) {
             return None;
         }
         let mut node = block.node;
@@ -266,6 +271,7 @@ impl Search<'_> {
 
     /// A name: a call, or the name of one whose arguments follow as a table.
     fn name(&mut self, start: usize, end: usize) -> Option<usize> {
+        self.variables.note(self.text, start, end, self.limits, self.budget);
         let word = &self.text[start..end];
         if word == "Action" && self.bytes.get(end) == Some(&b':') {
             return self.react(start, end + 1);

@@ -24,6 +24,7 @@ mod shape;
 mod span;
 mod stream;
 mod tag;
+mod variable;
 #[cfg(test)]
 mod worst;
 
