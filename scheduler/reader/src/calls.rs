@@ -1,52 +1,11 @@
 //! Reads a text as calls: names with arguments, in any of the notations models use.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use serde_json::{Map, Value};
-
-use crate::arguments::{self, Written};
-use crate::catalogue::{Action, Catalogue};
-use crate::edit::{EditKind, Edits};
-use crate::find::{Found, find};
+use crate::catalogue::Catalogue;
+use crate::find::find;
+use crate::gather::Way;
+use crate::group::{Group, groups};
 use crate::limits::{Budget, Limits};
-use crate::node::{CallNode, Kind, Node, Text, table};
-use crate::reading::{Call, CallReading, Other, Reason, Verdict};
-use crate::shape::NAMES;
-use crate::span::Span;
-
-/// Keys under which the arguments of a call stand.
-const ARGUMENTS: [&str; 15] = [
-    "arguments",
-    "parameters",
-    "params",
-    "args",
-    "param",
-    "parameter",
-    "kwargs",
-    "action_input",
-    "tool_input",
-    "input",
-    "inputs",
-    "tool_args",
-    "function_args",
-    "properties",
-    "payload",
-];
-
-/// How often a string may hold a text that holds a string, and so on.
-const NESTED_MAX: usize = 3;
-
-/// The calls of one way to read the text.
-#[derive(Debug, Default)]
-struct Group {
-    calls: Vec<Call>,
-    edits: Edits,
-    score: i64,
-    cut: bool,
-    span: Span,
-    /// Whether its only call has no arguments although the action needs some: a name in a sentence.
-    empty: bool,
-}
+use crate::reading::{CallReading, Other, Reason, Verdict};
 
 /// Reads `text` as calls of the catalogue's actions.
 ///
@@ -61,10 +20,22 @@ pub fn calls(text: &str, catalogue: &Catalogue, limits: &Limits) -> CallReading 
     if text.len() > limits.bytes_max {
         return none(Reason::TooLong);
     }
-    let budget = Budget::of(text);
-    let finds = find(text, catalogue, limits, &budget);
+    within(text, catalogue, limits, &Budget::of(text), &Budget::half_of(text))
+}
+
+/// As [`calls`]: what finding, and what gathering may cost.
+pub(crate) fn within(
+    text: &str,
+    catalogue: &Catalogue,
+    limits: &Limits,
+    finding: &Budget,
+    gathering: &Budget,
+) -> CallReading {
+    let mut finds = find(text, catalogue, limits, finding);
+    // Calls are run: what nothing closes is not taken for whole.
+    finds.cut_open();
     let cut = finds.values.last().is_some_and(|f| !f.node.whole);
-    let way = Way { catalogue, limits, budget: &budget, nested: 0 };
+    let way = Way { catalogue, limits, budget: gathering, nested: 0 };
     let mut groups = groups(text, &finds.values, way);
     // Of equals, the one that stands first.
     groups.sort_by_key(|g| (std::cmp::Reverse(g.score), g.span.start));
@@ -73,14 +44,14 @@ pub fn calls(text: &str, catalogue: &Catalogue, limits: &Limits) -> CallReading 
         return if cut {
             truncated(text, Group::default())
         } else {
-            none(if budget.left() == 0 { Reason::TooCostly } else { Reason::NothingFound })
+            none(if finding.left() == 0 || gathering.left() == 0 { Reason::TooCostly } else { Reason::NothingFound })
         };
     };
     let others = ranked
         .take(8)
         .map(|g| Other { span: g.span, score: g.score, items: g.calls.len(), guesses: g.edits.guesses })
         .collect();
-    let mut reading = if cut || best.cut || finds.unread.is_some() || budget.left() == 0 {
+    let mut reading = if cut || best.cut || finds.unread.is_some() || gathering.left() == 0 {
         truncated(text, best)
     } else if best.edits.list.is_empty() && text.trim().len() == best.span.len() {
         said(Verdict::Exact, best)
@@ -103,362 +74,4 @@ fn said(verdict: Verdict, group: Group) -> CallReading {
     let mut edits = group.edits.list;
     edits.sort_by_key(|e| (e.at.start, e.kind));
     CallReading { verdict, calls: group.calls, edits, others: Vec::new() }
-}
-
-/// Every way to put the values found together: each block of code, all that stands outside of them, and each alone.
-fn groups(text: &str, found: &[Found], way: Way) -> Vec<Group> {
-    let singles: Vec<Group> = found.iter().map(|f| gather(text, f, way)).collect();
-    let named = singles.iter().any(|g| !g.calls.is_empty() && !g.empty);
-    let (found, singles): (Vec<&Found>, Vec<Group>) =
-        found.iter().zip(singles).filter(|(_, g)| !(named && g.empty)).unzip();
-    let mut blocks: BTreeMap<usize, Vec<&Group>> = BTreeMap::new();
-    for (found, group) in found.iter().zip(&singles) {
-        blocks.entry(found.block).or_default().push(group);
-    }
-    let mut groups: Vec<Group> = blocks.values().map(|block| union(text, block.iter().copied())).collect();
-    if blocks.len() > 1 {
-        groups.push(union(text, &singles));
-    }
-    if found.len() > 1 && found.len() <= 64 {
-        groups.extend(singles);
-    }
-    groups
-}
-
-/// Calls of several values. A call that is said again behind some words is the same call.
-fn union<'g>(text: &str, of: impl IntoIterator<Item = &'g Group>) -> Group {
-    let mut all = Group::default();
-    let mut first = true;
-    let mut said = BTreeSet::new();
-    let mut counted = 0;
-    for group in of {
-        if group.calls.is_empty() && !group.cut {
-            continue;
-        }
-        let between = Span::new(all.span.end, group.span.start).of(text);
-        if !first && between.contains(char::is_alphabetic) {
-            said.extend(all.calls[counted..].iter().map(saying));
-            counted = all.calls.len();
-            if group.calls.iter().all(|c| said.contains(&saying(c))) {
-                continue;
-            }
-        }
-        all.span = if first { group.span } else { Span::new(all.span.start, group.span.end) };
-        first = false;
-        all.cut |= group.cut;
-        all.score += group.score;
-        all.calls.extend(group.calls.iter().cloned());
-        all.edits.extend(group.edits.clone());
-    }
-    all
-}
-
-/// What a call says: its name, and its arguments in the order of their names.
-fn saying(call: &Call) -> (String, BTreeMap<String, String>) {
-    (call.name.clone(), call.arguments.iter().map(|(k, v)| (k.clone(), v.to_string())).collect())
-}
-
-fn gather(text: &str, found: &Found, way: Way) -> Group {
-    let Way { catalogue, .. } = way;
-    let mut gatherer = Gatherer {
-        text,
-        catalogue,
-        way,
-        group: Group { span: found.node.span, edits: found.edits.clone(), ..Group::default() },
-    };
-    gatherer.node(&found.node);
-    let mut group = gatherer.group;
-    group.empty = match group.calls.as_slice() {
-        [call] if call.arguments.is_empty() => {
-            catalogue.find(&call.name).is_some_and(|a| a.parameters.iter().any(|p| p.required))
-        }
-        _ => false,
-    };
-    group.score -= 2 * i64::try_from(group.edits.guesses).unwrap_or(i64::MAX / 4);
-    group
-}
-
-/// What gathering goes by.
-#[derive(Clone, Copy)]
-struct Way<'a> {
-    catalogue: &'a Catalogue,
-    limits: &'a Limits,
-    budget: &'a Budget,
-    /// In how many strings this text stands.
-    nested: usize,
-}
-
-struct Gatherer<'a> {
-    text: &'a str,
-    catalogue: &'a Catalogue,
-    way: Way<'a>,
-    group: Group,
-}
-
-impl<'a> Gatherer<'a> {
-    /// Takes the calls out of a value. Trees are at most [`Limits::depth_max`] deep.
-    fn node(&mut self, node: &Node) {
-        match &node.kind {
-            Kind::Null | Kind::Bool(_) | Kind::Number(_) => {}
-            Kind::Text(text) => self.inner(text.of(self.text), node.span),
-            Kind::Call(call) => self.call(node, call),
-            Kind::Map(pairs) => self.map(node, pairs),
-            Kind::List(items) => self.list(items),
-        }
-        self.group.cut |= !node.whole;
-    }
-
-    fn call(&mut self, node: &Node, call: &CallNode) {
-        let name = call.name.of(self.text);
-        let action = self.catalogue.find_like(name);
-        if action.is_none() && !self.catalogue.is_empty() {
-            let before = self.group.calls.len();
-            for value in call.positional.iter().chain(call.named.iter().map(|(_, v)| v)) {
-                self.node(value);
-            }
-            if self.group.calls.len() > before {
-                // `print(f(a=1))`
-                return;
-            }
-        }
-        if node.whole {
-            let written = self.written(call);
-            self.add(name.to_owned(), action, written, node.span);
-        }
-    }
-
-    fn written(&mut self, call: &CallNode) -> Written {
-        let edits = &mut self.group.edits;
-        let mut named = Map::new();
-        for (key, value) in &call.named {
-            named.insert(key.of(self.text).to_owned(), argument(value, self.text, edits));
-        }
-        let positional = call.positional.iter().map(|v| argument(v, self.text, edits)).collect();
-        Written { positional, named }
-    }
-
-    fn map(&mut self, node: &Node, pairs: &[(Text, Node)]) {
-        if let Some((name, arguments)) = self.name_and_arguments(pairs) {
-            if !node.whole {
-                return;
-            }
-            let action = self.catalogue.find_like(&name);
-            if let Some(named) = arguments {
-                self.add(name, action, Written { positional: Vec::new(), named }, node.span);
-                return;
-            }
-        }
-        if self.by_name(pairs) {
-            return;
-        }
-        if node.whole && self.without_name(node, pairs) {
-            return;
-        }
-        for (_, value) in pairs {
-            if value.is_container() {
-                self.node(value);
-            }
-        }
-    }
-
-    /// `{"name": "f", "arguments": {…}}`, and its relatives; also the arguments beside the name.
-    fn name_and_arguments(&mut self, pairs: &[(Text, Node)]) -> Option<(String, Option<Map<String, Value>>)> {
-        let get = |keys: &[&str]| {
-            keys.iter().find_map(|key| pairs.iter().rev().find(|(k, _)| k.of(self.text).eq_ignore_ascii_case(key)))
-        };
-        if let Some((_, inner)) = get(&["function", "function_call", "tool_call"])
-            && let Some(inner_pairs) = inner.map()
-            && inner.whole
-        {
-            return self.name_and_arguments(inner_pairs);
-        }
-        let (name_key, name) = NAMES.iter().find_map(|key| {
-            let (k, v) = get(&[key])?;
-            let text = v.text(self.text)?;
-            (self.catalogue.is_empty() || self.catalogue.find_like(text).is_some())
-                .then(|| (k.clone(), text.to_owned()))
-        })?;
-        let arguments = get(&ARGUMENTS);
-        let named = match arguments {
-            Some((_, node)) => match &node.kind {
-                Kind::Map(of) if node.whole => Some(table(of, self.text, &mut self.group.edits)),
-                Kind::Text(text) if node.whole => {
-                    let text = text.of(self.text).to_owned();
-                    self.table_in_string(&text, node.span)
-                }
-                Kind::Null => Some(Map::new()),
-                Kind::List(items) if items.len() == 1 => match &items[0].kind {
-                    Kind::Map(of) => Some(table(of, self.text, &mut self.group.edits)),
-                    Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::List(_) | Kind::Call(_) => {
-                        None
-                    }
-                },
-                Kind::List(items) if items.is_empty() => Some(Map::new()),
-                Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::List(_) | Kind::Map(_) | Kind::Call(_) => None,
-            },
-            None => {
-                let name_key = name_key.of(self.text);
-                let rest: Vec<_> = pairs.iter().filter(|(k, _)| k.of(self.text) != name_key).cloned().collect();
-                Some(table(&rest, self.text, &mut self.group.edits))
-            }
-        };
-        Some((name, named))
-    }
-
-    /// Arguments as a string that holds JSON.
-    fn table_in_string(&mut self, inner: &str, span: Span) -> Option<Map<String, Value>> {
-        if inner.trim().is_empty() {
-            return Some(Map::new());
-        }
-        let empty = Catalogue::default();
-        let finds = find(inner, &empty, self.way.limits, self.way.budget);
-        let [found] = finds.values.as_slice() else { return None };
-        let pairs = found.node.map()?;
-        if !found.node.whole {
-            self.group.cut = true;
-            return None;
-        }
-        let mut edits = found.edits.clone();
-        let named = table(pairs, inner, &mut edits);
-        self.take(edits, span, inner);
-        Some(named)
-    }
-
-    fn take(&mut self, mut edits: Edits, span: Span, inner: &str) {
-        edits.respelled(EditKind::Unwrapped, span, inner, "");
-        for edit in &mut edits.list {
-            edit.at = span;
-        }
-        self.group.edits.extend(edits);
-    }
-
-    /// `{"f": {…}, "g": {…}}`: every key names an action.
-    fn by_name(&mut self, pairs: &[(Text, Node)]) -> bool {
-        let named = |(key, value): &(Text, Node)| {
-            let table = value.is_container() || value.text(self.text).is_some_and(|t| t.trim_start().starts_with('{'));
-            table && self.catalogue.find(key.of(self.text)).is_some()
-        };
-        if self.catalogue.is_empty() || pairs.is_empty() || !pairs.iter().all(named) {
-            return false;
-        }
-        for (key, value) in pairs {
-            let name = key.of(self.text).to_owned();
-            let action = self.catalogue.find_like(&name);
-            let tables = match &value.kind {
-                Kind::List(items) if items.iter().any(|i| i.map().is_some()) => items.iter().collect(),
-                Kind::Null
-                | Kind::Bool(_)
-                | Kind::Number(_)
-                | Kind::Text(_)
-                | Kind::List(_)
-                | Kind::Map(_)
-                | Kind::Call(_) => vec![value],
-            };
-            for one in tables.into_iter().filter(|t| t.whole) {
-                let written = match &one.kind {
-                    Kind::Map(of) => {
-                        Written { positional: Vec::new(), named: table(of, self.text, &mut self.group.edits) }
-                    }
-                    Kind::Text(text) => {
-                        let text = text.of(self.text).to_owned();
-                        let Some(named) = self.table_in_string(&text, one.span) else { continue };
-                        Written { positional: Vec::new(), named }
-                    }
-                    Kind::List(items) => {
-                        let values = items.iter().map(|i| i.value(self.text, &mut self.group.edits)).collect();
-                        Written { positional: values, named: Map::new() }
-                    }
-                    Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Call(_) => continue,
-                };
-                self.add(name.clone(), action, written, one.span);
-            }
-        }
-        true
-    }
-
-    /// The arguments of the only action there is, without its name.
-    fn without_name(&mut self, node: &Node, pairs: &[(Text, Node)]) -> bool {
-        let [action] = self.catalogue.actions() else { return false };
-        let fits = !action.open
-            && !pairs.is_empty()
-            && pairs.iter().all(|(k, _)| action.parameter(k.of(self.text)).is_some())
-            && action.parameters.iter().all(|p| !p.required || pairs.iter().any(|(k, _)| k.of(self.text) == p.name));
-        if !fits {
-            return false;
-        }
-        self.group.edits.guessed(EditKind::NameMatched, node.span, "", &action.name);
-        let named = table(pairs, self.text, &mut self.group.edits);
-        let before = self.group.score;
-        self.add(action.name.clone(), Some(action), Written { positional: Vec::new(), named }, node.span);
-        // Whatever is called by its name comes first.
-        self.group.score = before + 1;
-        true
-    }
-
-    /// Items one by one; `"f", {…}` side by side are a call.
-    fn list(&mut self, items: &[Node]) {
-        let mut n = 0;
-        while let Some(item) = items.get(n) {
-            n += 1;
-            let name = item.text(self.text).filter(|t| self.catalogue.find(t).is_some());
-            match (name, items.get(n)) {
-                (Some(name), Some(next)) if next.map().is_some() && next.whole => {
-                    let pairs = next.map().unwrap_or_default();
-                    let named = table(pairs, self.text, &mut self.group.edits);
-                    let action = self.catalogue.find_like(name);
-                    let span = Span::new(item.span.start, next.span.end);
-                    self.group.edits.respelled(EditKind::CallRead, span, span.of(self.text), "");
-                    self.add(name.to_owned(), action, Written { positional: Vec::new(), named }, span);
-                    n += 1;
-                }
-                _ => self.node(item),
-            }
-        }
-    }
-
-    /// A string that holds a call, or JSON.
-    fn inner(&mut self, inner: &str, span: Span) {
-        if self.way.nested >= NESTED_MAX || !inner.contains(['(', '{']) {
-            return;
-        }
-        let finds = find(inner, self.catalogue, self.way.limits, self.way.budget);
-        if finds.values.is_empty() {
-            return;
-        }
-        let way = Way { nested: self.way.nested + 1, ..self.way };
-        let mut groups = groups(inner, &finds.values, way);
-        groups.sort_by_key(|g| std::cmp::Reverse(g.score));
-        let Some(best) = groups.into_iter().find(|g| g.calls.iter().any(|c| c.known)) else { return };
-        self.group.cut |= best.cut;
-        self.group.score += best.score;
-        for mut call in best.calls {
-            call.span = span;
-            self.group.calls.push(call);
-        }
-        self.take(best.edits, span, inner);
-    }
-
-    fn add(&mut self, name: String, action: Option<&'a Action>, written: Written, span: Span) {
-        let known = action.is_some() || self.catalogue.is_empty();
-        let (arguments, fit) = match action {
-            Some(action) => arguments::named(action, written, span, &mut self.group.edits),
-            None => (arguments::unnamed(written), 0),
-        };
-        let spelled = action.map_or(name.as_str(), |a| a.name.as_str());
-        if spelled != name {
-            self.group.edits.guessed(EditKind::NameMatched, span, &name, spelled);
-        }
-        self.group.score += if known { 4 + fit } else { -6 };
-        self.group.calls.push(Call { name: spelled.to_owned(), arguments, span, known });
-    }
-}
-
-/// The value of an argument; a call inside is kept as written, for nothing here computes it.
-fn argument(node: &Node, text: &str, edits: &mut Edits) -> Value {
-    if node.call().is_some() {
-        let written = node.span.of(text);
-        edits.guessed(EditKind::ExpressionQuoted, node.span, written, written);
-        return Value::String(written.to_owned());
-    }
-    node.value(text, edits)
 }

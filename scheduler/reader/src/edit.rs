@@ -46,6 +46,8 @@ pub enum EditKind {
     CallRead,
     /// Several values as one list.
     ValuesListed,
+    /// Lists and tables by indentation, as YAML has them.
+    BlockRead,
     /// A list in prose (numbered, dashed) as a list of steps.
     LinesListed,
     /// A string that holds JSON or a call was read as what it holds.
@@ -72,6 +74,8 @@ pub enum EditKind {
     ExpressionComputed,
     /// An expression was taken as text; nothing was computed.
     ExpressionQuoted,
+    /// A name stands for the value that was assigned to it, once, in the lines before.
+    VariableRead,
     /// A key twice in one object; the last one counts, as in JSON.
     DuplicateDropped,
     /// A number that no JSON reader here can hold exactly.
@@ -147,7 +151,7 @@ impl Edits {
     }
 }
 
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     if text.len() <= SHOWN_MAX {
         return text.to_owned();
     }

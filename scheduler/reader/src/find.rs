@@ -1,13 +1,16 @@
 //! Finds the values in a text: each place where a list, a table or a call begins is tried.
 
+use crate::block;
 use crate::catalogue::Catalogue;
 use crate::edit::{EditKind, Edits};
 use crate::escape::Dialect;
-use crate::limits::{Budget, Limits};
+use crate::limits::{Budget, Limits, NAME};
 use crate::node::{CallNode, Kind, Node, Text};
 use crate::parse::{Parser, State, Stop, name_end};
+use crate::shape;
 use crate::span::Span;
 use crate::tag;
+use crate::variable::Variables;
 
 /// A value that was found.
 #[derive(Clone, Debug)]
@@ -16,6 +19,8 @@ pub(crate) struct Found {
     pub(crate) edits: Edits,
     /// Which fenced block it stands in, counted from 1; 0 outside of all.
     pub(crate) block: usize,
+    /// Whether it goes on to the end of the text without anything that closes it.
+    pub(crate) open: bool,
 }
 
 /// All that was found in a text.
@@ -29,6 +34,15 @@ pub(crate) struct Finds {
     pub(crate) too_costly: bool,
     /// Where the search was given up.
     pub(crate) unread: Option<usize>,
+}
+
+impl Finds {
+    /// Takes what nothing closes for cut.
+    pub(crate) fn cut_open(&mut self) {
+        for found in self.values.iter_mut().filter(|f| f.open) {
+            block::cut_last(&mut found.node);
+        }
+    }
 }
 
 /// What beginning to read costs, in units of work.
@@ -45,10 +59,16 @@ struct Search<'a> {
     finds: Finds,
     block: usize,
     in_fence: bool,
+    /// Whether the fence says that YAML stands in it.
+    yaml: bool,
+    /// Before here no block without brackets begins.
+    blocks_from: usize,
     /// The first byte that is not blank.
     first: usize,
     /// The work that is left for it.
     budget: &'a Budget,
+    /// What was assigned so far.
+    variables: Variables<'a>,
     /// What was read already, and from where.
     begun: Option<(usize, Stop, State)>,
 }
@@ -69,7 +89,21 @@ pub(crate) fn find_from(
     let bytes = text.as_bytes();
     let first = text.len() - text.trim_start().len();
     let finds = Finds::default();
-    let mut search = Search { text, bytes, catalogue, limits, finds, block: 0, in_fence: false, first, budget, begun };
+    let mut search = Search {
+        text,
+        bytes,
+        catalogue,
+        limits,
+        finds,
+        block: 0,
+        in_fence: false,
+        yaml: false,
+        variables: Variables::default(),
+        blocks_from: 0,
+        first,
+        budget,
+        begun,
+    };
     let mut at = 0;
     while at < bytes.len() {
         if budget.left() == 0 || search.finds.values.len() >= limits.values_max {
@@ -85,6 +119,11 @@ pub(crate) fn find_from(
 impl Search<'_> {
     /// Looks at what begins at `at`, and says where to look next.
     fn look(&mut self, at: usize) -> usize {
+        if (at == 0 || self.bytes[at - 1] == b'\n')
+            && let Some(end) = self.indented(at)
+        {
+            return end;
+        }
         match self.bytes[at] {
             b'{' | b'[' => self.value(at).unwrap_or(at + 1),
             b'`' if self.bytes[at..].starts_with(b"```") => self.fence(at),
@@ -109,6 +148,7 @@ impl Search<'_> {
             // A label stands alone on its line; a call right behind the fence is none.
             if matches!(self.bytes.get(end + label), None | Some(b'\n' | b'\r' | b' ' | b'{' | b'[')) {
                 let name = &self.text[end..end + label];
+                self.yaml = matches!(name, "yaml" | "yml");
                 if self.catalogue.is_empty() || self.catalogue.find(name).is_none() {
                     end += label;
                 }
@@ -128,9 +168,57 @@ impl Search<'_> {
         (!bare).then_some(end)
     }
 
-    fn keep(&mut self, node: Node, edits: Edits) {
+    fn keep(&mut self, mut node: Node, mut edits: Edits) {
+        self.variables.resolve(&mut node, self.text, &mut edits, self.budget);
         let block = if self.in_fence { self.block } else { 0 };
-        self.finds.values.push(Found { node, edits, block });
+        self.finds.values.push(Found { node, edits, block, open: false });
+    }
+
+    /// Tries to read a block without brackets whose first line begins at `at`; where it ends.
+    fn indented(&mut self, at: usize) -> Option<usize> {
+        if at < self.blocks_from {
+            return None;
+        }
+        let line = self.text[at..].split('\n').next().unwrap_or_default();
+        let words = line.trim();
+        let item = words.strip_prefix("- ").map(str::trim_start);
+        let (name, behind) = block::key(item.unwrap_or(words))?;
+        let name = name.of(item.unwrap_or(words));
+        let listed = behind == words.len() && shape::is_list_key(name);
+        // Prose has lines like `Note: …`; a plan begins with something that plans have.
+        let begins =
+            self.yaml || listed || item.is_some() && shape::is_step_key(name) || item.is_none() && !self.in_prose(at);
+        if !begins {
+            return None;
+        }
+        let block = match block::read(self.text, at, self.limits, self.budget) {
+            Ok(block) => block,
+            Err(end) => {
+                self.blocks_from = end;
+                return None;
+            }
+        };
+        let end = block.node.span.end;
+        self.blocks_from = end;
+        let cut = block.cut || block.open && (self.in_fence || !shape::ends_in_step(&block.node, self.text));
+        if !(self.yaml && self.in_fence || shape::is_plan(&block.node, self.text, cut)) {
+            return None;
+        }
+        let mut node = block.node;
+        if cut {
+            block::cut_last(&mut node);
+        }
+        self.keep(node, block.edits);
+        if let Some(found) = self.finds.values.last_mut() {
+            found.open = block.open;
+        }
+        Some(end)
+    }
+
+    /// Whether the line before `at` is one of prose, and no blank one.
+    fn in_prose(&self, at: usize) -> bool {
+        let before = self.text[..at.saturating_sub(1)].rsplit('\n').next().unwrap_or_default().trim();
+        !(before.is_empty() || before.starts_with("```") || before.ends_with(':') || before == "---")
     }
 
     /// Reads the value at `at` plainly, else mending.
@@ -183,6 +271,7 @@ impl Search<'_> {
 
     /// A name: a call, or the name of one whose arguments follow as a table.
     fn name(&mut self, start: usize, end: usize) -> Option<usize> {
+        self.variables.note(self.text, start, end, self.limits, self.budget);
         let word = &self.text[start..end];
         if word == "Action" && self.bytes.get(end) == Some(&b':') {
             return self.react(start, end + 1);
@@ -196,6 +285,7 @@ impl Search<'_> {
         if !opens && table.is_none() {
             return None;
         }
+        self.budget.spend(NAME);
         let plain = word.replace('\\', "");
         let call = matches!(self.bytes.get(end), Some(b'(' | b' '));
         let known = !self.catalogue.is_empty()

@@ -4,11 +4,14 @@
 
 mod arguments;
 mod arithmetic;
+mod block;
 mod calls;
 mod catalogue;
 mod edit;
 mod escape;
 mod find;
+mod gather;
+mod group;
 mod limits;
 mod lines;
 mod node;
@@ -16,16 +19,20 @@ mod number;
 mod parse;
 mod read;
 mod reading;
+mod scalar;
 mod shape;
 mod span;
 mod stream;
 mod tag;
+mod variable;
+#[cfg(test)]
+mod worst;
 
 pub use calls::calls;
 pub use catalogue::{Action, Catalogue, Kind, Parameter};
 pub use edit::{Edit, EditKind};
 pub use limits::Limits;
-pub use read::read;
-pub use reading::{Call, CallReading, Item, Other, Reading, Reason, Verdict};
+pub use read::{read, read_ended};
+pub use reading::{Call, CallReading, Ended, Item, Other, Reading, Reason, Verdict};
 pub use span::Span;
-pub use stream::{Ended, Ending, Stream};
+pub use stream::{Ending, Stream};

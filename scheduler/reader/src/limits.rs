@@ -28,29 +28,58 @@ impl Limits {
     }
 }
 
-/// Work that is left for one text and all the texts in its strings. One unit is about a byte looked at.
+/// Work that one text and all the texts in its strings may cost. One unit is about a byte looked at, four nanoseconds.
 #[derive(Debug)]
-pub(crate) struct Budget(Cell<usize>);
+pub(crate) struct Budget {
+    whole: usize,
+    spent: Cell<usize>,
+}
 
 /// Units for each byte of a text, and for the shortest.
 const WORK_PER_BYTE: usize = 48;
 const WORK_LEAST: usize = 1 << 16;
-/// Units for the longest text.
-const WORK_MAX: usize = 8 << 20;
+/// Units for the longest text: a quarter of the 50 ms that [`Limits::bytes_max`] speaks of.
+const WORK_MAX: usize = 3 << 20;
 
 /// What a token costs besides its bytes, in units.
 pub(crate) const TOKEN: usize = 12;
+/// What a list or a table costs besides, which becomes a value of its own.
+pub(crate) const CONTAINER: usize = 2 * TOKEN;
+/// What a call costs besides, which becomes three.
+pub(crate) const CALL: usize = 8 * TOKEN;
+/// What an argument costs besides, which gets a name and a type.
+pub(crate) const ARGUMENT: usize = 2 * TOKEN;
+/// What looking a name up costs.
+pub(crate) const NAME: usize = 2 * TOKEN;
+/// What holding an argument against a parameter costs.
+pub(crate) const MATCH: usize = TOKEN / 2;
+/// What an entry of a table costs that may be a call.
+pub(crate) const PAIR: usize = TOKEN;
+/// What a text in a string costs besides its values.
+pub(crate) const INNER: usize = 24 * TOKEN;
 
 impl Budget {
     pub(crate) fn of(text: &str) -> Self {
-        Self(Cell::new((WORK_PER_BYTE * text.len() + WORK_LEAST).min(WORK_MAX)))
+        Self { whole: (WORK_PER_BYTE * text.len() + WORK_LEAST).min(WORK_MAX), spent: Cell::new(0) }
+    }
+
+    /// For what is done with the values once they are found, so that those found before the work was used up count.
+    pub(crate) fn half_of(text: &str) -> Self {
+        let Self { whole, spent } = Self::of(text);
+        Self { whole: whole / 2, spent }
     }
 
     pub(crate) fn left(&self) -> usize {
-        self.0.get()
+        self.whole.saturating_sub(self.spent.get())
     }
 
     pub(crate) fn spend(&self, work: usize) {
-        self.0.set(self.0.get().saturating_sub(work));
+        self.spent.set(self.spent.get().saturating_add(work));
+    }
+
+    /// What was spent, which may be a little more than there was.
+    #[cfg(test)]
+    pub(crate) fn spent(&self) -> usize {
+        self.spent.get()
     }
 }

@@ -3,44 +3,126 @@
 use serde_json::{Map, Value};
 
 use crate::edit::{EditKind, Edits};
-use crate::reading::{Item, Reading, Verdict};
+use crate::limits::Limits;
+use crate::reading::{Ended, Item, Reading, Verdict};
 use crate::span::Span;
 
+/// What a line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line<'a> {
+    Item(&'a str),
+    /// A number or a dash, and nothing behind it.
+    Bare,
+    Other,
+}
+
 /// Reads the items of a list in prose; nothing unless there are two.
-pub(crate) fn read(text: &str) -> Option<Reading> {
+///
+/// Nothing closes such a list, so its last line counts only if nothing says that it was cut.
+pub(crate) fn read(text: &str, ended: Ended, limits: &Limits) -> Option<Reading> {
     let mut items = Vec::new();
     let mut at = 0;
+    let mut cut = None;
     for line in text.split_inclusive('\n') {
         let start = at;
         at += line.len();
-        let Some(words) = item(line.trim()) else { continue };
-        let from = start + line.find(words)?;
-        let mut step = Map::new();
-        step.insert("description".to_owned(), Value::String(words.to_owned()));
-        items.push(Item { value: Value::Object(step), span: Span::new(from, from + words.len()) });
+        let last = at == text.len() && !line.ends_with('\n');
+        match self::line(line.trim()) {
+            Line::Item(_) if items.len() >= limits.values_max => {
+                cut = Some(start);
+                break;
+            }
+            Line::Item(words) => {
+                let from = start + line.find(words)?;
+                let bold = line.matches("**").count() % 2 == 1;
+                if last && (ended == Ended::Cut || bold || is_cut(words, &items)) {
+                    cut = Some(text.trim_end().len());
+                }
+                items.push(Item { value: step(words), span: Span::new(from, from + words.len()) });
+            }
+            Line::Bare if last && !items.is_empty() => cut = Some(text.trim_end().len()),
+            Line::Other if last && goes_on(line) && (ended == Ended::Cut || ends_inside(line.trim())) => {
+                cut = Some(text.trim_end().len());
+            }
+            Line::Bare | Line::Other => {}
+        }
     }
     if items.len() < 2 {
         return None;
     }
     let span = Span::new(items.first()?.span.start, items.last()?.span.end);
+    if cut.is_some() && at == text.len() && is_open(text, span.end) {
+        items.pop();
+    }
     let mut edits = Edits::default();
     edits.respelled(EditKind::LinesListed, span, span.of(text), "");
     let value = Value::Array(items.iter().map(|i| i.value.clone()).collect());
-    Some(Reading { verdict: Verdict::Repaired, value: Some(value), span, items, edits: edits.list, others: Vec::new() })
+    let verdict = cut.map_or(Verdict::Repaired, |at| Verdict::Truncated { at });
+    Some(Reading { verdict, value: Some(value), span, items, edits: edits.list, others: Vec::new() })
+}
+
+fn step(words: &str) -> Value {
+    let mut step = Map::new();
+    step.insert("description".to_owned(), Value::String(words.to_owned()));
+    Value::Object(step)
+}
+
+/// Whether a line goes on with the item above it.
+fn goes_on(line: &str) -> bool {
+    line.starts_with([' ', '\t']) && !line.trim().is_empty()
+}
+
+/// Whether the text ends in the item that ends at `end`: on its line, or on a line that goes on with it.
+fn is_open(text: &str, end: usize) -> bool {
+    let mut rest = text[end..].split('\n').skip(1);
+    !text.ends_with('\n') && rest.all(goes_on)
 }
 
 /// What stands behind `1.`, `2)`, `-`, `*`, `•` or `Step 3:`.
-fn item(line: &str) -> Option<&str> {
+fn line(line: &str) -> Line<'_> {
     let line = line.trim_start_matches(['*', '#']).trim_start();
+    let words = |rest: &'_ str| rest.is_empty().then_some(Line::Bare);
     if let Some(rest) = line.strip_prefix(['-', '•']) {
-        return rest.starts_with(' ').then(|| rest.trim()).filter(|r| !r.is_empty());
+        let item = rest.trim();
+        return words(item).unwrap_or(if rest.starts_with(' ') { Line::Item(item) } else { Line::Other });
     }
     let step = line.strip_prefix("Step ").or_else(|| line.strip_prefix("step "));
     let rest = step.unwrap_or(line);
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     if digits == 0 || digits > 4 {
-        return None;
+        return Line::Other;
     }
-    let rest = rest[digits..].strip_prefix(['.', ')', ':'])?;
-    rest.starts_with([' ', '*']).then(|| rest.trim_matches(['*', ' ', ':'])).filter(|r| !r.is_empty())
+    if digits == rest.len() {
+        return Line::Bare;
+    }
+    let Some(rest) = rest[digits..].strip_prefix(['.', ')', ':']) else { return Line::Other };
+    let item = rest.trim_matches(['*', ' ', ':']);
+    words(item).unwrap_or(if rest.starts_with([' ', '*']) { Line::Item(item) } else { Line::Other })
+}
+
+/// Words that are not the last of a sentence.
+const INNER: [&str; 34] = [
+    "a", "an", "and", "any", "are", "as", "at", "be", "because", "between", "but", "by", "each", "for", "from", "his",
+    "if", "into", "is", "its", "my", "of", "or", "our", "than", "that", "the", "their", "to", "using", "via", "which",
+    "with", "your",
+];
+
+/// Whether the words plainly end in the middle: in a bracket or a quote, behind a word that wants another, or without
+/// the full stop that all the items before them have.
+fn is_cut(words: &str, before: &[Item]) -> bool {
+    let stops = ['.', '!', '?', ';', '。', '！', '？', '；', '…'];
+    let stopped = |item: &Item| item.value["description"].as_str().is_some_and(|w| w.ends_with(stops));
+    ends_inside(words) || before.len() > 1 && before.iter().all(stopped) && !words.ends_with(stops)
+}
+
+/// Whether a line ends in a bracket or a quote, or behind a sign or a word that wants another.
+pub(crate) fn ends_inside(words: &str) -> bool {
+    let count = |sign: char| words.matches(sign).count();
+    let open = [('(', ')'), ('[', ']'), ('{', '}'), ('（', '）'), ('“', '”'), ('「', '」'), ('《', '》')];
+    let last = words.rsplit(' ').next().unwrap_or(words);
+    words.ends_with([',', '(', '[', '{', '/', '&', '+', '=', '-', '–', ':', '，', '、', '：', '\\', '<'])
+        || open.iter().any(|(open, close)| count(*open) > count(*close))
+        || count('`') % 2 == 1
+        || count('"') % 2 == 1
+        || INNER.contains(&last)
 }

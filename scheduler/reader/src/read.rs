@@ -9,7 +9,7 @@ use crate::limits::{Budget, Limits};
 use crate::lines;
 use crate::node::{Kind, Node};
 use crate::parse::Stop;
-use crate::reading::{Item, Other, Reading, Reason, Verdict};
+use crate::reading::{Ended, Item, Other, Reading, Reason, Verdict};
 use crate::shape;
 use crate::span::Span;
 
@@ -29,6 +29,24 @@ struct Candidate {
 /// the text, which [`Limits::bytes_max`] bounds.
 #[must_use]
 pub fn read(text: &str, catalogue: &Catalogue, limits: &Limits) -> Reading {
+    read_ended(text, Ended::Stopped, catalogue, limits)
+}
+
+/// As [`read`], where the model's server said how the answer ended.
+///
+/// No reading of a text that was cut is better than truncated, and a last line of which nothing says that it is whole is
+/// left out.
+#[must_use]
+pub fn read_ended(text: &str, ended: Ended, catalogue: &Catalogue, limits: &Limits) -> Reading {
+    let mut reading = within(text, ended, catalogue, limits, &Budget::of(text));
+    if ended == Ended::Cut && matches!(reading.verdict, Verdict::Exact | Verdict::Repaired) {
+        reading.verdict = Verdict::Truncated { at: text.len() };
+    }
+    reading
+}
+
+/// As [`read_ended`], for no more work than this.
+pub(crate) fn within(text: &str, ended: Ended, catalogue: &Catalogue, limits: &Limits, budget: &Budget) -> Reading {
     let trimmed = text.trim();
     if trimmed.is_empty() {
         return unreadable(Reason::Empty);
@@ -36,11 +54,10 @@ pub fn read(text: &str, catalogue: &Catalogue, limits: &Limits) -> Reading {
     if text.len() > limits.bytes_max {
         return unreadable(Reason::TooLong);
     }
-    let budget = Budget::of(text);
     let mut begun = None;
     if trimmed.starts_with(['{', '[']) {
         let at = text.len() - text.trim_start().len();
-        let (stop, state) = plain(text, at, limits, &budget);
+        let (stop, state) = plain(text, at, limits, budget);
         if let (Stop::Done, Some(node)) = (stop, &state.root)
             && text[node.span.end..].trim().is_empty()
         {
@@ -50,9 +67,12 @@ pub fn read(text: &str, catalogue: &Catalogue, limits: &Limits) -> Reading {
     } else if let Some(reading) = inside_string(trimmed, text, catalogue, limits) {
         return reading;
     }
-    let finds = find_from(text, begun, catalogue, limits, &budget);
+    let mut finds = find_from(text, begun, catalogue, limits, budget);
+    if ended == Ended::Cut {
+        finds.cut_open();
+    }
     if finds.values.is_empty() {
-        return lines::read(text).unwrap_or_else(|| unreadable(why(&finds)));
+        return lines::read(text, ended, limits).unwrap_or_else(|| unreadable(why(&finds)));
     }
     choose(text, finds, catalogue)
 }

@@ -37,6 +37,15 @@ pub enum Reason {
     NothingFound,
 }
 
+/// How a text ended, as the model's server says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The model had no more to say.
+    Stopped,
+    /// The answer was cut: a limit of length, or a lost connection.
+    Cut,
+}
+
 /// A value, and where it stands.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Item {

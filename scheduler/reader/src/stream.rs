@@ -7,8 +7,8 @@ use crate::edit::Edits;
 use crate::limits::{Budget, Limits, TOKEN};
 use crate::node::Node;
 use crate::parse::{Open, Parser, State, Stop};
-use crate::read::read;
-use crate::reading::{Item, Reading, Verdict};
+use crate::read::read_ended;
+use crate::reading::{Ended, Item, Reading};
 use crate::shape;
 use crate::span::Span;
 
@@ -39,15 +39,6 @@ enum Phase {
     Closed,
 }
 
-/// How a stream ended, as the model's server says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// The model had no more to say.
-    Stopped,
-    /// The answer was cut: a limit of length, or a lost connection.
-    Cut,
-}
-
 /// What a whole stream was.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ending {
@@ -72,6 +63,12 @@ impl Stream {
         &self.text
     }
 
+    /// What it has cost so far.
+    #[cfg(test)]
+    pub(crate) fn work(&self) -> usize {
+        self.work
+    }
+
     /// Takes the next bytes, and gives the steps that they complete.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<Item> {
         if self.text.len() + bytes.len() > self.limits.bytes_max {
@@ -79,9 +76,9 @@ impl Stream {
         }
         self.append(bytes);
         let before = self.given.len();
-        let budget = Budget::of(&self.text);
-        while self.work <= budget.left() && self.advance() {}
-        if self.work > budget.left() {
+        let budget = Budget::half_of(&self.text);
+        while self.work <= budget.left() && self.given.len() < self.limits.values_max && self.advance() {}
+        if self.work > budget.left() || self.given.len() >= self.limits.values_max {
             self.phase = Phase::Closed;
         }
         self.given[before..].to_vec()
@@ -94,10 +91,7 @@ impl Stream {
             self.rest.clear();
             self.text.push('?');
         }
-        let mut reading = read(&self.text, catalogue, &self.limits);
-        if ended == Ended::Cut && matches!(reading.verdict, Verdict::Exact | Verdict::Repaired) {
-            reading.verdict = Verdict::Truncated { at: self.text.len() };
-        }
+        let reading = read_ended(&self.text, ended, catalogue, &self.limits);
         let held: BTreeMap<Span, &Item> = reading.items.iter().map(|i| (i.span, i)).collect();
         let has = |item: &Item| held.get(&item.span).is_some_and(|i| i.value == item.value);
         let withdrawn = (0..self.given.len()).filter(|n| !has(&self.given[*n])).collect();
@@ -154,15 +148,11 @@ impl Stream {
     }
 
     fn continue_inside(&mut self, state: State, start: usize, seen: usize) -> bool {
-        let (from, left) = (state.pos.max(state.scanned), Budget::of(&self.text).left().saturating_sub(self.work));
+        let (from, left) = (state.pos.max(state.scanned), Budget::half_of(&self.text).left().saturating_sub(self.work));
         let mut parser = Parser::new(&self.text, state.renewed().within(left));
         let stop = parser.run();
         let state = parser.into_state();
         self.work += state.spent(from) + TOKEN;
-        if stop == Stop::End {
-            // What is not closed, other than a string, is looked at again when more arrives.
-            self.work += self.text.len() - state.pos.max(state.scanned);
-        }
         match stop {
             Stop::End => {
                 let fresh = open_steps(&state, &self.text, seen);

@@ -9,7 +9,7 @@ use crate::span::Span;
 const DROPPED_MAX: usize = 80;
 
 impl Parser<'_> {
-    fn mending(&self) -> Step {
+    pub(super) fn mending(&self) -> Step {
         if self.s.mend { Ok(()) } else { Err(Stop::Wrong(self.s.pos)) }
     }
 
@@ -55,115 +55,6 @@ impl Parser<'_> {
         if let Some(top) = self.s.stack.last_mut() {
             top.want = Want::Value;
         }
-        Ok(())
-    }
-
-    /// An object or a list where a key should be: the table around it was not closed, if it stands in a list.
-    pub(super) fn opener_for_key(&mut self, c: u8) -> Step {
-        self.mending()?;
-        let n = self.s.stack.len();
-        let first = self.s.stack.last().is_some_and(|f| f.want == Want::First);
-        let listed = self.s.stack[..n - 1].iter().any(|f| matches!(f.open, Open::List(_)));
-        if first && c == b'{' {
-            // `{{"a": 1}}`, as templates escape braces.
-            let Some(frame) = self.s.stack.pop() else { return Err(Stop::Wrong(self.s.pos)) };
-            self.s.edits.guessed(EditKind::BracketDropped, Span::new(frame.start, frame.start + 1), "{", "");
-            return Ok(());
-        }
-        if first || !listed {
-            return self.drop_junk();
-        }
-        while let Some(top) = self.s.stack.last() {
-            if matches!(top.open, Open::List(_)) {
-                break;
-            }
-            self.close_unclosed(top.closer())?;
-        }
-        if let Some(top) = self.s.stack.last_mut() {
-            top.want = Want::Item;
-            top.commas += 1;
-        }
-        Ok(())
-    }
-
-    /// Closes the innermost frame, whose bracket is missing.
-    fn close_unclosed(&mut self, closer: u8) -> Step {
-        // Before the comma, if the last thing read was one.
-        let at = self.s.pos;
-        let became = char::from(closer).to_string();
-        self.s.edits.guessed(EditKind::BracketAdded, Span::new(at, at), "", &became);
-        if let Some(top) = self.s.stack.last_mut() {
-            if top.key.is_some() {
-                self.value_missing()?;
-            } else if top.want == Want::Item {
-                top.want = Want::After;
-            }
-        }
-        let end = self.end_of_last().unwrap_or(at);
-        self.s.pos = end;
-        let closed = self.pop();
-        self.s.pos = at;
-        closed
-    }
-
-    fn end_of_last(&mut self) -> Option<usize> {
-        self.last_value().map(|v| v.span.end)
-    }
-
-    /// A closing bracket that does not fit the innermost open one.
-    pub(super) fn close_other(&mut self, c: u8) -> Step {
-        self.mending()?;
-        let at = self.s.pos;
-        let n = self.s.stack.len();
-        let Some(target) = self.s.stack.iter().rposition(|f| f.closer() == c) else {
-            return if self.is_other_bracket(c) { self.change_bracket(c) } else { self.drop_bracket(c) };
-        };
-        if c == b'}' && matches!(self.s.stack[n - 1].open, Open::List(_)) && !self.list_ends_here(target) {
-            return self.drop_bracket(c);
-        }
-        if let Some(top) = self.s.stack.last() {
-            self.close_unclosed(top.closer())?;
-            self.s.pos = at;
-        }
-        Ok(())
-    }
-
-    /// Whether, at a `}` inside a list, the table around the list ends, and not a `}` too many stands here.
-    fn list_ends_here(&self, target: usize) -> bool {
-        let next = self.blank_end(self.s.pos + 1);
-        match self.bytes.get(next) {
-            None => true,
-            Some(b',') => {
-                let after = self.blank_end(next + 1);
-                // What follows is another entry of the table, or another item of the list.
-                self.is_key_at(after)
-            }
-            // Another bracket for the list itself: this one was too many.
-            Some(b']') => target > 0 && self.s.stack[..target].iter().any(|f| f.closer() == b']'),
-            Some(_) => true,
-        }
-    }
-
-    /// Whether `]` closes what `(` opened, or the other way round.
-    fn is_other_bracket(&self, c: u8) -> bool {
-        let closer = self.s.stack.last().map(super::Frame::closer);
-        matches!((c, closer), (b']', Some(b')')) | (b')', Some(b']')))
-    }
-
-    fn change_bracket(&mut self, c: u8) -> Step {
-        let at = self.s.pos;
-        let became = self.s.stack.last().map(|f| char::from(f.closer()).to_string()).unwrap_or_default();
-        let was = char::from(c).to_string();
-        self.s.edits.guessed(EditKind::BracketChanged, Span::new(at, at + 1), &was, &became);
-        self.s.pos += 1;
-        self.pop()
-    }
-
-    fn drop_bracket(&mut self, c: u8) -> Step {
-        let at = self.s.pos;
-        let was = char::from(c).to_string();
-        self.s.edits.guessed(EditKind::BracketDropped, Span::new(at, at + 1), &was, "");
-        self.s.pos += 1;
         Ok(())
     }
 
@@ -261,9 +152,12 @@ impl Parser<'_> {
 
     /// A quote before the name of a call, `'f(a='x')'`: the call counts, and the quotes around it are left out.
     pub(super) fn call_in_quotes(&mut self) -> bool {
+        if !self.s.mend {
+            return false;
+        }
         let at = self.s.pos;
         let name = self.name_end(at + 1);
-        if !self.s.mend || name < at + 3 || self.bytes.get(name) != Some(&b'(') {
+        if name < at + 3 || self.bytes.get(name) != Some(&b'(') {
             return false;
         }
         let inside = &self.bytes[name..(name + 200).min(self.bytes.len())];
@@ -325,14 +219,6 @@ impl Parser<'_> {
         };
         let Kind::Text(name) = node.kind else { return Err(Stop::Wrong(at)) };
         self.open_call(name, node.span.start, at)
-    }
-
-    /// The text around the value ends here although brackets are open: they are taken as missing.
-    fn end_here(&mut self) -> Step {
-        loop {
-            let Some(top) = self.s.stack.last() else { return Err(Stop::Done) };
-            self.close_unclosed(top.closer())?;
-        }
     }
 
     /// Leaves out what fits nowhere, up to the next byte of structure.

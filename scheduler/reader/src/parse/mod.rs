@@ -4,18 +4,25 @@
 //! resumed when more text arrives. Mending, it goes on where the text is broken, and notes each guess.
 
 mod bare;
+mod blank;
+mod bracket;
+mod ending;
+mod entry;
 mod mend;
 mod quote;
+mod state;
 mod string;
 mod word;
 
+pub(crate) use state::{Open, State};
 pub(crate) use word::name_end;
 
-use crate::edit::{EditKind, Edits};
-use crate::escape::{Dialect, Met};
-use crate::limits::{Limits, TOKEN};
-use crate::node::{CallNode, Kind, Node, Text};
-use crate::shape;
+use state::{Frame, Want};
+
+use crate::edit::EditKind;
+use crate::escape::Dialect;
+use crate::limits::{ARGUMENT, CALL, CONTAINER, TOKEN};
+use crate::node::{Kind, Node, Text};
 use crate::span::Span;
 
 /// Why the parser stopped.
@@ -35,64 +42,6 @@ pub(crate) enum Stop {
     Costly,
 }
 
-/// What the parser is doing; it outlives the text it was given, so that a longer one can be handed in.
-#[derive(Clone, Debug)]
-pub(crate) struct State {
-    pub(crate) pos: usize,
-    pub(crate) stack: Vec<Frame>,
-    pub(crate) root: Option<Node>,
-    pub(crate) edits: Edits,
-    pub(crate) met: Met,
-    pub(crate) dialect: Dialect,
-    /// Up to where the string at `pos` is known to have no end.
-    pub(crate) scanned: usize,
-    mend: bool,
-    depth_max: usize,
-    guesses_max: usize,
-    /// Bytes of text that fitted nowhere.
-    dropped: usize,
-    /// Bytes of lookahead left before the text counts as broken; keeps the time linear.
-    fuel: usize,
-    filled: usize,
-    /// Tokens read so far, and units of lookahead.
-    work: usize,
-    work_max: usize,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Frame {
-    pub(crate) open: Open,
-    pub(crate) start: usize,
-    pub(crate) want: Want,
-    pub(crate) items: Vec<Node>,
-    pub(crate) pairs: Vec<(Text, Node)>,
-    key: Option<(Text, Span)>,
-    name: Option<Text>,
-    commas: usize,
-    /// Whether the item being read began with a quote that was left out.
-    quoted: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Open {
-    /// Opened by this byte: `[`, `(`, or `{` for a set.
-    List(u8),
-    Map,
-    Call,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Want {
-    /// Something, or the end.
-    First,
-    /// Something; the end after a comma.
-    Item,
-    Colon,
-    Value,
-    /// A comma or the end.
-    After,
-}
-
 pub(crate) struct Parser<'a> {
     src: &'a str,
     bytes: &'a [u8],
@@ -100,113 +49,6 @@ pub(crate) struct Parser<'a> {
 }
 
 type Step = Result<(), Stop>;
-
-impl State {
-    /// To read the value that starts at `pos`.
-    pub(crate) fn new(pos: usize, mend: bool, limits: &Limits) -> Self {
-        Self {
-            pos,
-            stack: Vec::new(),
-            root: None,
-            edits: Edits::default(),
-            met: Met::default(),
-            dialect: Dialect::Json,
-            scanned: 0,
-            mend,
-            depth_max: limits.depth(),
-            guesses_max: limits.guesses_max,
-            dropped: 0,
-            fuel: usize::MAX,
-            filled: usize::MAX,
-            work: 0,
-            work_max: usize::MAX,
-        }
-    }
-
-    /// To go on with, its work so far set aside.
-    pub(crate) fn renewed(mut self) -> Self {
-        self.work = 0;
-        self
-    }
-
-    /// Gives up after this much work.
-    pub(crate) fn within(mut self, work_max: usize) -> Self {
-        self.work_max = work_max;
-        self
-    }
-
-    /// What reading from `start` on has cost.
-    pub(crate) fn spent(&self, start: usize) -> usize {
-        self.work + (self.pos.max(self.scanned)).saturating_sub(start) + (self.filled - self.fuel)
-    }
-
-    pub(crate) fn python(mut self) -> Self {
-        self.dialect = Dialect::Python;
-        self
-    }
-
-    /// What was read of a value whose text ended, as a tree whose open branches are not whole.
-    pub(crate) fn partial(mut self, end: usize) -> Option<Node> {
-        let mut inner: Option<Node> = None;
-        while let Some(mut frame) = self.stack.pop() {
-            if let Some(child) = inner.take() {
-                match frame.open {
-                    Open::List(_) => frame.items.push(child),
-                    Open::Map | Open::Call => match frame.key.take() {
-                        Some((key, _)) => frame.pairs.push((key, child)),
-                        None => frame.items.push(child),
-                    },
-                }
-            }
-            let start = frame.start;
-            let mut node = Node::new(frame.into_kind(), start, end);
-            node.whole = false;
-            inner = Some(node);
-        }
-        inner
-    }
-}
-
-impl Frame {
-    fn new(open: Open, start: usize) -> Self {
-        Self {
-            open,
-            start,
-            want: Want::First,
-            items: Vec::new(),
-            pairs: Vec::new(),
-            key: None,
-            name: None,
-            commas: 0,
-            quoted: false,
-        }
-    }
-
-    /// Whether the value being read stands under a key where plans keep their steps.
-    pub(crate) fn is_at_list(&self, source: &str) -> bool {
-        self.key.as_ref().is_some_and(|(key, _)| shape::is_list_key(key.of(source)))
-    }
-
-    fn into_kind(self) -> Kind {
-        match self.open {
-            Open::List(_) => Kind::List(self.items),
-            Open::Map => Kind::Map(self.pairs),
-            Open::Call => Kind::Call(Box::new(CallNode {
-                name: self.name.unwrap_or(Text::Own(String::new())),
-                positional: self.items,
-                named: self.pairs,
-            })),
-        }
-    }
-
-    fn closer(&self) -> u8 {
-        match self.open {
-            Open::List(b'[') => b']',
-            Open::List(b'{') | Open::Map => b'}',
-            Open::List(_) | Open::Call => b')',
-        }
-    }
-}
 
 impl<'a> Parser<'a> {
     pub(crate) fn new(src: &'a str, state: State) -> Self {
@@ -227,13 +69,19 @@ impl<'a> Parser<'a> {
         loop {
             match self.step() {
                 Ok(()) => {}
-                Err(stop) => return stop,
+                Err(stop) => {
+                    if stop == Stop::End {
+                        // Whoever says so has looked for something up to there.
+                        self.s.work += self.src.len().saturating_sub(self.s.pos.max(self.s.scanned));
+                    }
+                    return stop;
+                }
             }
             if self.s.mend && self.s.edits.guesses > self.s.guesses_max {
                 return Stop::Broken;
             }
-            self.s.work += if self.s.mend { 4 * TOKEN } else { TOKEN };
-            if self.s.work > self.s.work_max {
+            self.s.work += if self.s.mend { 6 * TOKEN } else { TOKEN };
+            if self.s.work + (self.s.filled - self.s.fuel) > self.s.work_max {
                 return Stop::Costly;
             }
         }
@@ -303,86 +151,6 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn key(&mut self, c: u8) -> Step {
-        let start = self.s.pos;
-        if matches!(c, b'"' | b'\'')
-            && self.s.stack.last().is_some_and(|f| f.want == Want::First)
-            && self.call_in_quotes()
-        {
-            return Ok(());
-        }
-        if let Some(quote) = self.quote_at(start) {
-            let (text, end) = self.string(quote, quote::Place::Key)?;
-            return self.keyed(text, Span::new(start, end));
-        }
-        if self.s.mend && (c == b'{' || c == b'[') {
-            return self.opener_for_key(c);
-        }
-        if let Some((text, end)) = self.bare_key()? {
-            self.s.edits.respelled(
-                EditKind::KeyQuoted,
-                Span::new(start, end),
-                &self.src[start..end],
-                text.of(self.src),
-            );
-            return self.keyed(text, Span::new(start, end));
-        }
-        self.unexpected(c)
-    }
-
-    fn keyed(&mut self, key: Text, at: Span) -> Step {
-        self.s.pos = at.end;
-        if let Some(top) = self.s.stack.last_mut() {
-            top.key = Some((key, at));
-            top.want = Want::Colon;
-        }
-        Ok(())
-    }
-
-    fn colon(&mut self, c: u8) -> Step {
-        if c == b':' {
-            self.s.pos += 1;
-            if let Some(top) = self.s.stack.last_mut() {
-                top.want = Want::Value;
-            }
-            return Ok(());
-        }
-        if c == b',' || c == b'}' {
-            return self.set_or_key_alone();
-        }
-        self.no_colon(c)
-    }
-
-    /// `{'a', 'b'}`: what looked like a key is the first item of a set.
-    fn set_or_key_alone(&mut self) -> Step {
-        let at = self.s.pos;
-        let Some(top) = self.s.stack.last_mut() else { return Err(Stop::Wrong(at)) };
-        if top.pairs.is_empty()
-            && top.items.is_empty()
-            && let Some((key, span)) = top.key.take()
-        {
-            top.open = Open::List(b'{');
-            top.want = Want::After;
-            top.items.push(Node::new(Kind::Text(key), span.start, span.end));
-            let start = top.start;
-            self.python(EditKind::ListRespelled, Span::new(start, start + 1), "[");
-            return Ok(());
-        }
-        self.value_missing()
-    }
-
-    fn argument(&mut self, c: u8) -> Step {
-        let start = self.s.pos;
-        if let Some((text, end)) = self.argument_name()? {
-            if let Some(top) = self.s.stack.last_mut() {
-                top.key = Some((text, Span::new(start, end)));
-                top.want = Want::Value;
-            }
-            return Ok(());
-        }
-        self.value(c)
-    }
-
     fn value(&mut self, c: u8) -> Step {
         let start = self.s.pos;
         match c {
@@ -407,6 +175,7 @@ impl<'a> Parser<'a> {
         if self.s.stack.len() >= self.s.depth_max {
             return Err(Stop::Deep);
         }
+        self.s.work += CONTAINER;
         self.s.stack.push(Frame::new(open, self.s.pos));
         self.s.pos += 1;
         Ok(())
@@ -417,6 +186,7 @@ impl<'a> Parser<'a> {
         if self.s.stack.len() >= self.s.depth_max {
             return Err(Stop::Deep);
         }
+        self.s.work += CALL;
         let mut frame = Frame::new(Open::Call, start);
         frame.name = Some(name);
         self.s.stack.push(frame);
@@ -432,6 +202,9 @@ impl<'a> Parser<'a> {
             self.s.root = Some(node);
             return Err(Stop::Done);
         };
+        if top.open == Open::Call {
+            self.s.work += ARGUMENT;
+        }
         match (top.open, top.key.take()) {
             (Open::Map | Open::Call, Some((key, _))) => top.pairs.push((key, node)),
             (Open::List(_) | Open::Map | Open::Call, _) => top.items.push(node),
@@ -500,61 +273,6 @@ impl<'a> Parser<'a> {
 
     fn last_is_text(&mut self) -> bool {
         self.last_value().is_some_and(|v| matches!(v.kind, Kind::Text(_)))
-    }
-
-    /// Skips blanks and comments.
-    fn skip_blank(&mut self) -> Step {
-        loop {
-            while self.peek().is_some_and(|c| matches!(c, b' ' | b'\n' | b'\t' | b'\r')) {
-                self.s.pos += 1;
-            }
-            let rest = &self.bytes[self.s.pos.min(self.bytes.len())..];
-            match rest.first() {
-                Some(b'#') => self.skip_line()?,
-                Some(b'/') => match rest.get(1) {
-                    None => return Err(Stop::End),
-                    Some(b'/') => self.skip_line()?,
-                    Some(b'*') => {
-                        let at = self.s.pos;
-                        let end = self.src[at..].find("*/").ok_or(Stop::End)? + at + 2;
-                        self.s.pos = end;
-                        self.comment(at, end);
-                    }
-                    Some(_) => return Ok(()),
-                },
-                // Other blanks that models write: no-break and full-width spaces, byte order marks.
-                Some(0x0c) => self.odd_blank(1),
-                Some(0xc2) if rest.starts_with("\u{a0}".as_bytes()) => self.odd_blank(2),
-                Some(0xe3) if rest.starts_with("\u{3000}".as_bytes()) => self.odd_blank(3),
-                Some(0xef) if rest.starts_with("\u{feff}".as_bytes()) => self.odd_blank(3),
-                _ => return Ok(()),
-            }
-        }
-    }
-
-    fn skip_line(&mut self) -> Step {
-        // `#E1` and `#/path` are references, not comments; they are words of their own.
-        let at = self.s.pos;
-        if self.bytes[at] == b'#' && !matches!(self.bytes.get(at + 1), None | Some(b' ' | b'\t' | b'#' | b'\n')) {
-            let before = self.s.stack.last().map(|f| f.want);
-            if before != Some(Want::After) {
-                return Err(Stop::Wrong(at));
-            }
-        }
-        let end = self.src[at..].find('\n').ok_or(Stop::End)? + at;
-        self.s.pos = end;
-        self.comment(at, end);
-        Ok(())
-    }
-
-    fn odd_blank(&mut self, len: usize) {
-        let at = self.s.pos;
-        self.s.pos += len;
-        self.comment(at, at + len);
-    }
-
-    fn comment(&mut self, at: usize, end: usize) {
-        self.s.edits.respelled(EditKind::CommentDropped, Span::new(at, end), &self.src[at..end], "");
     }
 }
 

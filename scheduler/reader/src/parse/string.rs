@@ -1,6 +1,7 @@
 //! Strings: where they end, and what they hold.
 
-use super::quote::{Close, Place, Quote};
+use super::ending::Close;
+use super::quote::{Place, Quote};
 use super::{Parser, Stop};
 use crate::edit::EditKind;
 use crate::escape::{Dialect, decode};

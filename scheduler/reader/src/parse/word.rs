@@ -8,6 +8,11 @@ use crate::node::{Kind, Node, Text};
 use crate::number;
 use crate::span::Span;
 
+/// Numbers up to here are read at a glance. Bytes.
+const EASY_MAX: usize = 18;
+/// What each byte of a longer one costs, in units of work.
+const HARD: usize = 8;
+
 impl Parser<'_> {
     /// Where the name that starts at `at` ends: letters, digits, `_`, `.`, and `\_` as Markdown escapes it.
     pub(super) fn name_end(&self, at: usize) -> usize {
@@ -38,6 +43,9 @@ impl Parser<'_> {
         if end == self.bytes.len() {
             // There may be more digits.
             return Err(Stop::End);
+        }
+        if end - start > EASY_MAX {
+            self.s.work += HARD * (end - start);
         }
         let delimited =
             matches!(self.bytes[end], b',' | b']' | b'}' | b')' | b':' | b' ' | b'\n' | b'\r' | b'\t' | b'#' | b'/');

@@ -74,6 +74,37 @@ fn a_call_inside_a_call_is_kept_as_written() {
 }
 
 #[test]
+fn a_name_that_was_given_a_value_once_stands_for_it() {
+    for text in [
+        "city = \"Rome\"\nn = 2\nbook_room(city=city, nights=n)",
+        "city = 'Rome'; n = 2; book_room(city=city, nights=n)",
+        "```python\ncity = 'Rome'  # of course\nn = 2\n\nresult = book_room(city, n)\nprint(result)\n```",
+    ] {
+        let reading = of(text);
+        let arguments: Vec<Value> = reading.calls.iter().map(|c| Value::Object(c.arguments.clone())).collect();
+        assert_eq!(arguments, [json!({"city": "Rome", "nights": 2})], "{text}");
+        assert!(reading.edits.iter().any(|e| e.kind == EditKind::VariableRead && e.became.contains("Rome")), "{text}");
+        assert_eq!(reading.verdict, Verdict::Repaired);
+    }
+}
+
+#[test]
+fn a_name_whose_value_is_not_written_stays_a_name() {
+    for text in [
+        "x = book_room(city='Rome', nights=2)\npay(amount=1, note=x)",
+        "x = 'a'\nx = 'b'\npay(amount=1, note=x)",
+        "x = 'a' + other\npay(amount=1, note=x)",
+        "x = 'a'.upper()\npay(amount=1, note=x)",
+        "g(\n  x='a'\n)\nx = y\npay(amount=1, note=x)",
+    ] {
+        let reading = of(text);
+        let last = reading.calls.last().expect("a call");
+        assert_eq!((last.name.as_str(), &last.arguments["note"]), ("pay", &json!("x")), "{text}");
+        assert!(reading.edits.iter().any(|e| e.kind == EditKind::ExpressionQuoted && e.was == "x"), "{text}");
+    }
+}
+
+#[test]
 fn a_definition_or_a_mention_is_no_call() {
     let text = "def pay(amount: float) -> None:\n    ...\nUse `pay()` like this:\npay(amount=3)";
     let reading = of(text);

@@ -2,6 +2,7 @@
 
 mod broken;
 mod calls;
+mod indented;
 mod notations;
 mod properties;
 mod stream;

@@ -1,4 +1,4 @@
-use goalmill_reader::{Catalogue, Limits, Verdict, calls, read};
+use goalmill_reader::{Catalogue, Ended, Limits, Reading, Verdict, calls, read, read_ended};
 use serde_json::json;
 
 #[test]
@@ -47,4 +47,53 @@ fn complete_calls_of_a_list_that_is_cut_are_kept() {
     assert!(matches!(reading.verdict, Verdict::Truncated { .. }));
     let names: Vec<_> = reading.calls.iter().map(|c| c.name.as_str()).collect();
     assert_eq!(names, ["f", "g"]);
+}
+
+#[test]
+fn a_list_in_prose_that_is_said_to_be_cut_loses_its_last_line() {
+    let text = "Plan:\n1. Find a flight\n2. Book it\n3. Pay with the card";
+    assert_eq!(prose(text, Ended::Stopped).0, ["Find a flight", "Book it", "Pay with the card"]);
+    let (items, reading) = prose(text, Ended::Cut);
+    assert_eq!(items, ["Find a flight", "Book it"]);
+    assert_eq!(reading.verdict, Verdict::Truncated { at: text.len() });
+    let (items, reading) = prose(&format!("{text}\n"), Ended::Cut);
+    assert_eq!(items, ["Find a flight", "Book it", "Pay with the card"], "the line is whole");
+    assert!(matches!(reading.verdict, Verdict::Truncated { .. }));
+    let (items, _) = prose(&format!("{text}\n   of the"), Ended::Cut);
+    assert_eq!(items, ["Find a flight", "Book it"], "the step goes on");
+}
+
+#[test]
+fn a_list_in_prose_that_plainly_ends_in_the_middle_loses_its_last_line() {
+    for end in ["Pay with the", "Pay (with", "Pay `card", "**Pay", "Pay,", "Pay the \"old", "支付（"] {
+        let text = format!("1. Find a flight\n2. Book it\n3. {end}");
+        let (items, reading) = prose(&text, Ended::Stopped);
+        assert_eq!(items, ["Find a flight", "Book it"], "{end}");
+        assert_eq!(reading.verdict, Verdict::Truncated { at: text.len() }, "{end}");
+    }
+    let (items, reading) = prose("1. Find a flight.\n2. Book it.\n3. Pay wi", Ended::Stopped);
+    assert_eq!(items, ["Find a flight.", "Book it."], "the others end in a full stop");
+    assert!(matches!(reading.verdict, Verdict::Truncated { .. }));
+    for bare in ["3.", "3", "- ", "Step 3:"] {
+        let (items, reading) = prose(&format!("1. Find a flight\n2. Book it\n{bare}"), Ended::Stopped);
+        assert_eq!(items.len(), 2, "{bare}");
+        assert!(matches!(reading.verdict, Verdict::Truncated { .. }), "{bare}");
+    }
+}
+
+#[test]
+fn no_cut_of_a_list_in_prose_has_a_step_that_the_whole_has_not() {
+    let text = "Here is the plan:\n\n1. **Find** a flight to Rome\n   (the cheapest)\n2. Book it for two\n- Pay\n\nGood luck.\n";
+    let (whole, _) = prose(text, Ended::Stopped);
+    for cut in 1..text.len() {
+        let (items, reading) = prose(&text[..cut], Ended::Cut);
+        assert!(whole.starts_with(&items), "{}", &text[..cut]);
+        assert!(items.is_empty() || matches!(reading.verdict, Verdict::Truncated { .. }), "{}", &text[..cut]);
+    }
+}
+
+fn prose(text: &str, ended: Ended) -> (Vec<String>, Reading) {
+    let reading = read_ended(text, ended, &Catalogue::default(), &Limits::default());
+    let words = reading.items.iter().map(|i| i.value["description"].as_str().unwrap_or_default().to_owned());
+    (words.collect(), reading)
 }

@@ -1,0 +1,88 @@
+//! Keys, colons, and the names of arguments.
+
+use super::{Open, Parser, Step, Stop, Want, quote};
+use crate::edit::EditKind;
+use crate::node::{Kind, Node, Text};
+use crate::span::Span;
+
+impl Parser<'_> {
+    pub(super) fn key(&mut self, c: u8) -> Step {
+        let start = self.s.pos;
+        if matches!(c, b'"' | b'\'')
+            && self.s.stack.last().is_some_and(|f| f.want == Want::First)
+            && self.call_in_quotes()
+        {
+            return Ok(());
+        }
+        if let Some(quote) = self.quote_at(start) {
+            let (text, end) = self.string(quote, quote::Place::Key)?;
+            return self.keyed(text, Span::new(start, end));
+        }
+        if self.s.mend && (c == b'{' || c == b'[') {
+            return self.opener_for_key(c);
+        }
+        if let Some((text, end)) = self.bare_key()? {
+            self.s.edits.respelled(
+                EditKind::KeyQuoted,
+                Span::new(start, end),
+                &self.src[start..end],
+                text.of(self.src),
+            );
+            return self.keyed(text, Span::new(start, end));
+        }
+        self.unexpected(c)
+    }
+
+    fn keyed(&mut self, key: Text, at: Span) -> Step {
+        self.s.pos = at.end;
+        if let Some(top) = self.s.stack.last_mut() {
+            top.key = Some((key, at));
+            top.want = Want::Colon;
+        }
+        Ok(())
+    }
+
+    pub(super) fn colon(&mut self, c: u8) -> Step {
+        if c == b':' {
+            self.s.pos += 1;
+            if let Some(top) = self.s.stack.last_mut() {
+                top.want = Want::Value;
+            }
+            return Ok(());
+        }
+        if c == b',' || c == b'}' {
+            return self.set_or_key_alone();
+        }
+        self.no_colon(c)
+    }
+
+    /// `{'a', 'b'}`: what looked like a key is the first item of a set.
+    fn set_or_key_alone(&mut self) -> Step {
+        let at = self.s.pos;
+        let Some(top) = self.s.stack.last_mut() else { return Err(Stop::Wrong(at)) };
+        if top.pairs.is_empty()
+            && top.items.is_empty()
+            && let Some((key, span)) = top.key.take()
+        {
+            top.open = Open::List(b'{');
+            top.want = Want::After;
+            top.items.push(Node::new(Kind::Text(key), span.start, span.end));
+            let start = top.start;
+            self.python(EditKind::ListRespelled, Span::new(start, start + 1), "[");
+            return Ok(());
+        }
+        self.value_missing()
+    }
+
+    pub(super) fn argument(&mut self, c: u8) -> Step {
+        let start = self.s.pos;
+        if let Some((text, end)) = self.argument_name()? {
+            if let Some(top) = self.s.stack.last_mut() {
+                top.key = Some((text, Span::new(start, end)));
+                top.want = Want::Value;
+            }
+            return Ok(());
+        }
+        self.value(c)
+    }
+}

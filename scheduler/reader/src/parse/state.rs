@@ -1,0 +1,173 @@
+//! What the parser is doing: the brackets that are open, and what was read in each.
+
+use crate::edit::Edits;
+use crate::escape::{Dialect, Met};
+use crate::limits::Limits;
+use crate::node::{CallNode, Kind, Node, Text};
+use crate::shape;
+use crate::span::Span;
+
+/// What the parser is doing; it outlives the text it was given, so that a longer one can be handed in.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub(crate) pos: usize,
+    pub(crate) stack: Vec<Frame>,
+    pub(crate) root: Option<Node>,
+    pub(crate) edits: Edits,
+    pub(crate) met: Met,
+    pub(crate) dialect: Dialect,
+    /// Up to where the string at `pos` is known to have no end.
+    pub(crate) scanned: usize,
+    pub(super) mend: bool,
+    pub(super) depth_max: usize,
+    pub(super) guesses_max: usize,
+    /// Bytes of text that fitted nowhere.
+    pub(super) dropped: usize,
+    /// Bytes of lookahead left before the text counts as broken; keeps the time linear.
+    pub(super) fuel: usize,
+    pub(super) filled: usize,
+    /// Tokens read so far, and units of lookahead.
+    pub(super) work: usize,
+    pub(super) work_max: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    pub(crate) open: Open,
+    pub(crate) start: usize,
+    pub(crate) want: Want,
+    pub(crate) items: Vec<Node>,
+    pub(crate) pairs: Vec<(Text, Node)>,
+    pub(super) key: Option<(Text, Span)>,
+    pub(super) name: Option<Text>,
+    pub(super) commas: usize,
+    /// Whether the item being read began with a quote that was left out.
+    pub(super) quoted: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Open {
+    /// Opened by this byte: `[`, `(`, or `{` for a set.
+    List(u8),
+    Map,
+    Call,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// Something, or the end.
+    First,
+    /// Something; the end after a comma.
+    Item,
+    Colon,
+    Value,
+    /// A comma or the end.
+    After,
+}
+
+impl State {
+    /// To read the value that starts at `pos`.
+    pub(crate) fn new(pos: usize, mend: bool, limits: &Limits) -> Self {
+        Self {
+            pos,
+            stack: Vec::new(),
+            root: None,
+            edits: Edits::default(),
+            met: Met::default(),
+            dialect: Dialect::Json,
+            scanned: 0,
+            mend,
+            depth_max: limits.depth(),
+            guesses_max: limits.guesses_max,
+            dropped: 0,
+            fuel: usize::MAX,
+            filled: usize::MAX,
+            work: 0,
+            work_max: usize::MAX,
+        }
+    }
+
+    /// To go on with, its work so far set aside.
+    pub(crate) fn renewed(mut self) -> Self {
+        self.work = 0;
+        self
+    }
+
+    /// Gives up after this much work.
+    pub(crate) fn within(mut self, work_max: usize) -> Self {
+        self.work_max = work_max;
+        self
+    }
+
+    /// What reading from `start` on has cost.
+    pub(crate) fn spent(&self, start: usize) -> usize {
+        self.work + (self.pos.max(self.scanned)).saturating_sub(start) + (self.filled - self.fuel)
+    }
+
+    pub(crate) fn python(mut self) -> Self {
+        self.dialect = Dialect::Python;
+        self
+    }
+
+    /// What was read of a value whose text ended, as a tree whose open branches are not whole.
+    pub(crate) fn partial(mut self, end: usize) -> Option<Node> {
+        let mut inner: Option<Node> = None;
+        while let Some(mut frame) = self.stack.pop() {
+            if let Some(child) = inner.take() {
+                match frame.open {
+                    Open::List(_) => frame.items.push(child),
+                    Open::Map | Open::Call => match frame.key.take() {
+                        Some((key, _)) => frame.pairs.push((key, child)),
+                        None => frame.items.push(child),
+                    },
+                }
+            }
+            let start = frame.start;
+            let mut node = Node::new(frame.into_kind(), start, end);
+            node.whole = false;
+            inner = Some(node);
+        }
+        inner
+    }
+}
+
+impl Frame {
+    pub(super) fn new(open: Open, start: usize) -> Self {
+        Self {
+            open,
+            start,
+            want: Want::First,
+            items: Vec::new(),
+            pairs: Vec::new(),
+            key: None,
+            name: None,
+            commas: 0,
+            quoted: false,
+        }
+    }
+
+    /// Whether the value being read stands under a key where plans keep their steps.
+    pub(crate) fn is_at_list(&self, source: &str) -> bool {
+        self.key.as_ref().is_some_and(|(key, _)| shape::is_list_key(key.of(source)))
+    }
+
+    pub(super) fn into_kind(self) -> Kind {
+        match self.open {
+            Open::List(_) => Kind::List(self.items),
+            Open::Map => Kind::Map(self.pairs),
+            Open::Call => Kind::Call(Box::new(CallNode {
+                name: self.name.unwrap_or(Text::Own(String::new())),
+                positional: self.items,
+                named: self.pairs,
+            })),
+        }
+    }
+
+    pub(super) fn closer(&self) -> u8 {
+        match self.open {
+            Open::List(b'[') => b']',
+            Open::List(b'{') | Open::Map => b'}',
+            Open::List(_) | Open::Call => b')',
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Holds the dearest texts that are known to the work they may cost, in steps and not in time.
+
+use crate::catalogue::Catalogue;
+use crate::limits::{Budget, Limits};
+use crate::reading::{Ended, Reason, Verdict};
+use crate::stream::Stream;
+
+#[path = "../tests/reader/worst.rs"]
+mod texts;
+
+/// Large enough that what grows faster than the text shows, and small enough for a test. Bytes.
+const SIZE: usize = 4 * 1024;
+
+#[test]
+fn no_text_costs_more_than_its_length_allows_and_what_does_is_said_to() {
+    let schema = serde_json::json!({"properties": {"a": {"type": "integer"}, "b": {}}, "required": ["a"]});
+    let known = Catalogue::from_schemas([("f", None), ("get_weather", None), ("do_it", Some(&schema))]);
+    let limits = Limits::default();
+    for (name, text) in texts::texts(SIZE) {
+        let over = over(&text);
+        for catalogue in [&Catalogue::default(), &known] {
+            let budget = Budget::of(&text);
+            let allowed = budget.left();
+            let reading = crate::read::within(&text, Ended::Stopped, catalogue, &limits, &budget);
+            assert!(budget.spent() <= allowed + over, "reading {name} costs {} of {allowed}", budget.spent());
+            assert!(budget.left() > 0 || is_said(reading.verdict), "{name} is {:?}", reading.verdict);
+
+            let (finding, gathering) = (Budget::of(&text), Budget::half_of(&text));
+            let reading = crate::calls::within(&text, catalogue, &limits, &finding, &gathering);
+            assert!(finding.spent() <= allowed + over, "finding {name} costs {} of {allowed}", finding.spent());
+            let half = Budget::half_of(&text).left();
+            assert!(gathering.spent() <= half + over, "gathering {name} costs {} of {half}", gathering.spent());
+            let spent = finding.left() == 0 || gathering.left() == 0;
+            assert!(!spent || is_said(reading.verdict), "{name} is {:?}", reading.verdict);
+        }
+    }
+}
+
+#[test]
+fn no_stream_costs_more_than_its_length_allows_however_small_the_pieces() {
+    for (name, text) in texts::texts(SIZE) {
+        let mut stream = Stream::new(Limits::default());
+        for piece in text.as_bytes().chunks(16) {
+            stream.push(piece);
+        }
+        let allowed = Budget::half_of(&text).left() + over(&text);
+        assert!(stream.work() <= allowed, "{name} costs {} of {allowed}", stream.work());
+    }
+}
+
+/// What the one thing that uses the work up may cost: it reads to the end of the text in two ways, and
+/// looks ahead on the way.
+fn over(text: &str) -> usize {
+    24 * text.len() + 8192
+}
+
+/// Whether a verdict says that not all was read.
+fn is_said(verdict: Verdict) -> bool {
+    match verdict {
+        Verdict::Exact | Verdict::Repaired => false,
+        Verdict::Truncated { .. } => true,
+        Verdict::Unreadable { reason } => reason != Reason::NothingFound,
+    }
+}
