@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::processes::{self, Workplace};
 use super::report::{Latency, Report};
-use super::{BenchArgs, usage};
+use super::{RunArgs, usage};
 
 /// Entries of the raw probe, in each of its rounds.
 const RAW_ENTRIES: usize = 200_000;
@@ -35,7 +35,7 @@ const LOOK_AT_ONCE: usize = 64;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs one shape.
-pub async fn measure(args: &BenchArgs) -> Result<Report> {
+pub async fn measure(args: &RunArgs) -> Result<Report> {
     let workplace = Workplace::new(args.logs.as_deref(), args.shape.name())?;
     let (_server, url) = match &args.redis {
         Some(url) => (None, url.clone()),

@@ -26,7 +26,7 @@ use goalmill_common::clock::Clock;
 
 use crate::args::{Cli, Command, Format, ImportCommand, SERVER, WorkerCommand};
 use crate::client::Client;
-use crate::exit::{Exit, Failed, Outcome};
+use crate::exit::{Failed, Outcome};
 use crate::output::Screen;
 use crate::{bench, doctor, replay, roles, watch};
 
@@ -71,10 +71,8 @@ pub async fn run(cli: Cli, screen: Screen) -> Outcome {
         Command::Dead(command) => dead::run(&context, command).await,
         Command::Replay(args) => replay::run(&context.screen, &args),
         Command::Bench(args) => {
-            bench::run(args, matches!(context.screen.format, Format::Json | Format::Jsonl))
-                .await
-                .map_err(|error| Failed::other(format!("{error:#}")))?;
-            Ok(Exit::Done)
+            let json = matches!(context.screen.format, Format::Json | Format::Jsonl);
+            bench::run(args, &context.screen, json).await.map_err(|error| Failed::other(format!("{error:#}")))
         }
         Command::Doctor(args) => doctor::run(&context, &args).await,
         Command::Config(args) => config::run(&context.screen, &args),

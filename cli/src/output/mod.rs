@@ -39,6 +39,11 @@ impl Screen {
         Self { format: globals.output.unwrap_or(Format::Table), paint: Paint::new(colours), quiet: globals.quiet, live }
     }
 
+    /// Whether only what was asked for is said.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Whether people read the output.
     pub fn is_for_people(&self) -> bool {
         self.format == Format::Table

@@ -11,12 +11,18 @@ use super::late::Late;
 use super::ngram::{self, Ngrams};
 use super::statics::{Statics, dot, scale, whole};
 use super::table::Table;
-use super::words::{contents, stems};
+use super::words::{contents, sentences, stems};
 
 /// Characters of a step that are looked at.
 const TEXT_CHARS_MAX: usize = 1_000;
 /// Candidates that get a second look.
 const SECOND_LOOK: usize = 24;
+/// Sentences of a step that are looked at one by one.
+const SENTENCES_MAX: usize = 8;
+/// Weight of the static model.
+const MEANING: f32 = 8.0;
+/// Share of it that the nearest sentence alone has, where it is nearer than the whole step.
+const SENTENCE: f32 = 0.6;
 /// Weights of the second look: the step's words met by the agent's, and the agent's by the step's.
 const STEP_MET: f32 = 3.5;
 const AGENT_MET: f32 = 3.0;
@@ -27,6 +33,8 @@ pub(super) struct Query {
     stems: Vec<String>,
     runs: Vec<(u64, f32)>,
     contents: Vec<String>,
+    /// The same of each sentence, when there are several.
+    sentences: Vec<Vec<String>>,
     /// Its vector from the remote embedder, if that one has answered in time.
     remote: Option<Arc<Vec<i16>>>,
 }
@@ -35,7 +43,10 @@ impl Query {
     pub(super) fn new(text: &str, remote: Option<Arc<Vec<i16>>>) -> Self {
         let text: String = text.chars().take(TEXT_CHARS_MAX).collect();
         let runs = ngram::weighed(&text);
-        Self { stems: stems(&text), runs, contents: contents(&text), remote }
+        let mut parts: Vec<Vec<String>> = sentences(&text).into_iter().map(contents).collect();
+        parts.retain(|part| !part.is_empty());
+        parts.truncate(if parts.len() > 1 { SENTENCES_MAX } else { 0 });
+        Self { stems: stems(&text), runs, contents: contents(&text), sentences: parts, remote }
     }
 }
 
@@ -88,7 +99,7 @@ impl Embedder for Letters {
 
 /// Local: the static model.
 #[derive(Debug)]
-struct Meaning(Statics);
+struct Meaning(Arc<Statics>);
 
 impl Embedder for Meaning {
     fn name(&self) -> &'static str {
@@ -96,11 +107,11 @@ impl Embedder for Meaning {
     }
 
     fn weight(&self) -> f32 {
-        8.0
+        MEANING
     }
 
     fn similarities(&self, query: &Query) -> Option<Vec<f32>> {
-        Some(self.0.cosines(&query.contents).into_iter().map(|cosine| cosine.max(0.0)).collect())
+        Some(self.0.similarities(&query.contents))
     }
 }
 
@@ -147,8 +158,15 @@ pub(super) fn remote_vector(mut vector: Vec<f32>) -> Vec<i16> {
 pub(super) struct Index {
     agents: usize,
     embedders: Vec<Box<dyn Embedder>>,
-    late: Option<Late>,
+    second: Option<SecondLook>,
     pub(super) remote: Remote,
+}
+
+/// What looks again at the best.
+#[derive(Debug)]
+struct SecondLook {
+    statics: Arc<Statics>,
+    late: Late,
 }
 
 /// How well each agent fits a step.
@@ -166,12 +184,13 @@ impl Index {
         let parts = || descriptions.iter().map(Description::parts);
         let mut embedders: Vec<Box<dyn Embedder>> =
             vec![Box::new(Words(Bm25::new(parts()))), Box::new(Letters(Ngrams::new(parts())))];
-        let late = table.map(|table| {
+        let second = table.map(|table| {
             let words: Vec<Vec<String>> = descriptions.iter().map(Description::words).collect();
-            embedders.push(Box::new(Meaning(Statics::new(table.clone(), &words))));
-            Late::new(table.clone(), &words)
+            let statics = Arc::new(Statics::new(table.clone(), &words));
+            embedders.push(Box::new(Meaning(statics.clone())));
+            SecondLook { statics, late: Late::new(table.clone(), &words) }
         });
-        Self { agents: agents.len(), embedders, late, remote: Remote::default() }
+        Self { agents: agents.len(), embedders, second, remote: Remote::default() }
     }
 
     pub(super) fn likeness(&self, query: &Query) -> Likeness {
@@ -187,8 +206,20 @@ impl Index {
             }
             factors.push((embedder.name(), similarities));
         }
-        if let Some(late) = &self.late {
-            let met = self.second_look(late, query, &total);
+        if let Some(second) = &self.second {
+            let best = shortlist(&total);
+            if !query.sentences.is_empty() {
+                let nearer = second.statics.nearer(&query.contents, &query.sentences, &best);
+                let meaning = factors.iter_mut().find(|(name, _)| *name == "meaning");
+                let mut told = meaning.map(|(_, values)| values);
+                for (at, nearer) in best.iter().zip(nearer) {
+                    total[*at] += MEANING * SENTENCE * nearer;
+                    if let Some(values) = &mut told {
+                        values[*at] = (values[*at] + SENTENCE * nearer).min(1.0);
+                    }
+                }
+            }
+            let met = second.met(query, &total, best);
             let (step, agent) = met.into_iter().unzip::<f32, f32, Vec<f32>, Vec<f32>>();
             for ((sum, step), agent) in total.iter_mut().zip(&step).zip(&agent) {
                 *sum += STEP_MET * step + AGENT_MET * agent;
@@ -199,16 +230,12 @@ impl Index {
         total.iter_mut().for_each(|sum| *sum = (*sum / weights.max(1.0)).clamp(0.0, 1.0));
         Likeness { total, factors }
     }
+}
 
-    /// The rest counts as the worst of those that are looked at again: it stays behind them.
-    fn second_look(&self, late: &Late, query: &Query, total: &[f32]) -> Vec<(f32, f32)> {
-        let mut best: Vec<usize> = (0..total.len()).collect();
-        let by_total = |a: &usize, b: &usize| total[*b].total_cmp(&total[*a]).then(a.cmp(b));
-        if best.len() > SECOND_LOOK {
-            best.select_nth_unstable_by(SECOND_LOOK - 1, by_total);
-            best.truncate(SECOND_LOOK);
-        }
-        let seen = late.meet(&query.contents, &best);
+impl SecondLook {
+    /// How well words meet; the rest counts as the worst of those that are looked at again: it stays behind them.
+    fn met(&self, query: &Query, total: &[f32], best: Vec<usize>) -> Vec<(f32, f32)> {
+        let seen = self.late.meet(&query.contents, &best);
         let least = |least: (f32, f32), met: &(f32, f32)| (least.0.min(met.0), least.1.min(met.1));
         let rest = if best.len() < total.len() { seen.iter().fold((1.0, 1.0), least) } else { (0.0, 0.0) };
         // What has nothing in common with the step stays at nothing.
@@ -218,4 +245,15 @@ impl Index {
         }
         met
     }
+}
+
+/// The best by what is known so far.
+fn shortlist(total: &[f32]) -> Vec<usize> {
+    let mut best: Vec<usize> = (0..total.len()).collect();
+    let by_total = |a: &usize, b: &usize| total[*b].total_cmp(&total[*a]).then(a.cmp(b));
+    if best.len() > SECOND_LOOK {
+        best.select_nth_unstable_by(SECOND_LOOK - 1, by_total);
+        best.truncate(SECOND_LOOK);
+    }
+    best
 }

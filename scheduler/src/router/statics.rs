@@ -2,7 +2,8 @@
 //!
 //! A word's vector counts by the root of its inverse document frequency, and a share of what all agents have in common
 //! is taken off. Source: S. Arora, Y. Liang, T. Ma, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings",
-//! ICLR 2017.
+//! ICLR 2017. Agents that are near to many others are near to any step too; how much nearer, is taken off. Source:
+//! A. Conneau et al., "Word Translation Without Parallel Data" (cross-domain similarity local scaling), ICLR 2018.
 
 use std::sync::Arc;
 
@@ -11,6 +12,12 @@ use super::words::telling;
 
 /// Share of the agents' mean vector that is taken off every vector.
 const COMMON: f32 = 0.3;
+/// Share of an agent's nearness to its nearest others, against that of all agents, that is taken off.
+const CROWD: f32 = 0.4;
+/// How many others count as the nearest.
+const NEAREST: usize = 20;
+/// Others that are looked at; of larger registries, so many at even distances.
+const OTHERS_MAX: usize = 512;
 /// What 1 is as a whole number: products of two vectors of length 1 stay within an `i32`.
 const ONE: f32 = 16_384.0;
 
@@ -23,6 +30,8 @@ pub(super) struct Statics {
     common: Vec<f32>,
     /// Row after row, as whole numbers.
     vectors: Vec<i16>,
+    /// For each agent, what is taken off for the company it keeps.
+    crowd: Vec<f32>,
 }
 
 impl Statics {
@@ -54,16 +63,57 @@ impl Statics {
             without(&mut vector, &common);
             vectors.extend(whole(&vector));
         }
-        Self { table, weights, common, vectors }
+        let crowd = crowd(&vectors, table.columns());
+        Self { table, weights, common, vectors, crowd }
     }
 
-    /// For each agent, the cosine of its vector with that of the words, -1 to 1.
-    pub(super) fn cosines(&self, words: &[String]) -> Vec<f32> {
+    /// For each agent how near it is to the words, 0 to 1.
+    pub(super) fn similarities(&self, words: &[String]) -> Vec<f32> {
+        let vector = self.read(words);
+        let rows = self.vectors.chunks_exact(self.table.columns()).zip(&self.crowd);
+        let near = |(row, crowd): (&[i16], &f32)| {
+            let cosine = dot(row, &vector);
+            if cosine > 0.0 { (cosine - crowd).clamp(0.0, 1.0) } else { 0.0 }
+        };
+        rows.map(near).collect()
+    }
+
+    /// For each of these agents how much nearer it is to one of the sentences than to all of them together.
+    pub(super) fn nearer(&self, words: &[String], sentences: &[Vec<String>], agents: &[usize]) -> Vec<f32> {
+        let whole = self.read(words);
+        let parts: Vec<Vec<i16>> = sentences.iter().map(|sentence| self.read(sentence)).collect();
+        let columns = self.table.columns();
+        let nearer = |at: &usize| {
+            let row = &self.vectors[at * columns..(at + 1) * columns];
+            let best = parts.iter().map(|part| dot(row, part)).fold(0.0, f32::max);
+            (best - dot(row, &whole).max(0.0)).max(0.0)
+        };
+        agents.iter().map(nearer).collect()
+    }
+
+    fn read(&self, words: &[String]) -> Vec<i16> {
         let mut vector = mean(&self.table, &self.weights, words);
         without(&mut vector, &self.common);
-        let vector = whole(&vector);
-        self.vectors.chunks_exact(self.table.columns()).map(|row| dot(row, &vector)).collect()
+        whole(&vector)
     }
+}
+
+/// For each vector its mean cosine with its nearest others, against that of all, in the share that is taken off.
+fn crowd(vectors: &[i16], columns: usize) -> Vec<f32> {
+    let rows: Vec<&[i16]> = vectors.chunks_exact(columns).collect();
+    let stride = rows.len().div_ceil(OTHERS_MAX).max(1);
+    let near = |(at, row): (usize, &&[i16])| {
+        let others = rows.iter().enumerate().step_by(stride).filter(|(other, _)| *other != at);
+        let mut cosines: Vec<f32> = others.map(|(_, other)| dot(row, other)).collect();
+        if cosines.len() > NEAREST {
+            cosines.select_nth_unstable_by(NEAREST - 1, |a, b| b.total_cmp(a));
+            cosines.truncate(NEAREST);
+        }
+        cosines.iter().sum::<f32>() / cosines.len().max(1) as f32
+    };
+    let near: Vec<f32> = rows.iter().enumerate().map(near).collect();
+    let usual = near.iter().sum::<f32>() / near.len().max(1) as f32;
+    near.into_iter().map(|near| CROWD * (near - usual)).collect()
 }
 
 /// The mean vector of words, of length 1; nothing but zeros if the model knows none of them.
@@ -121,8 +171,28 @@ mod tests {
     fn words_of_like_meaning_are_near() {
         let documents = [vec!["hotel".to_owned()], vec!["flight".to_owned()]];
         let statics = Statics::new(Arc::new(tiny()), &documents);
-        let cosines = statics.cosines(&["inn".to_owned()]);
-        assert!(cosines[0] > 0.8 && cosines[0] > cosines[1] + 0.3, "{cosines:?}");
-        assert_eq!(statics.cosines(&["zzz".to_owned()]), [0.0, 0.0]);
+        let near = statics.similarities(&["inn".to_owned()]);
+        assert!(near[0] > 0.8 && near[0] > near[1] + 0.3, "{near:?}");
+        assert_eq!(statics.similarities(&["zzz".to_owned()]), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn who_is_near_to_many_others_is_held_back() {
+        let documents = ["hotel", "inn", "car"].map(|word| vec![word.to_owned()]);
+        let statics = Statics::new(Arc::new(tiny()), &documents);
+        assert!(statics.crowd[0] > 0.0 && statics.crowd[2] < 0.0, "{:?}", statics.crowd);
+        assert!(statics.crowd.iter().sum::<f32>().abs() < 1e-5, "on the whole nothing changes");
+        assert_eq!(crowd(&[1, 2, 3], 3), [0.0], "one alone has no company");
+    }
+
+    #[test]
+    fn a_sentence_may_be_nearer_than_all_of_them() {
+        let documents = [vec!["hotel".to_owned()], vec!["flight".to_owned()]];
+        let statics = Statics::new(Arc::new(tiny()), &documents);
+        let [inn, car] = ["inn", "car"].map(|word| vec![word.to_owned()]);
+        let both = [inn.clone(), car.clone()].concat();
+        let nearer = statics.nearer(&both, &[inn.clone(), car], &[0]);
+        assert!(nearer[0] > 0.0, "{nearer:?}");
+        assert_eq!(statics.nearer(&inn, std::slice::from_ref(&inn), &[1, 0]), [0.0, 0.0]);
     }
 }

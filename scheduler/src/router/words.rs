@@ -104,6 +104,27 @@ pub(super) fn contents(text: &str) -> Vec<String> {
     contents
 }
 
+/// The sentences of a text: up to a mark that ends one, and white space or the end behind it.
+pub(super) fn sentences(text: &str) -> Vec<&str> {
+    let mut sentences = Vec::new();
+    let mut from = 0;
+    let mut letters = text.char_indices().peekable();
+    while let Some((at, c)) = letters.next() {
+        let ends = match c {
+            '。' | '！' | '？' | '；' | '\n' => true,
+            '.' | '!' | '?' | ';' => letters.peek().is_none_or(|(_, next)| next.is_whitespace()),
+            _ => false,
+        };
+        if ends {
+            sentences.push(&text[from..at]);
+            from = at + c.len_utf8();
+        }
+    }
+    sentences.push(&text[from..]);
+    sentences.retain(|sentence| sentence.chars().any(char::is_alphanumeric));
+    sentences
+}
+
 /// A word without the commonest English endings, so that `booking`, `booked` and `books` meet in `book`.
 ///
 /// Lighter than Porter's: only inflection, as derivation (`-ation`, `-ment`) often changes what is meant.
@@ -212,6 +233,13 @@ mod tests {
     fn scripts_without_spaces_are_read_letter_by_letter() {
         assert_eq!(stems("查找 the flight酒店"), ["查", "找", "查找", "flight", "酒", "店", "酒店"]);
         assert_eq!(contents("查找 the Flights"), ["查", "找", "flights"]);
+    }
+
+    #[test]
+    fn sentences_end_at_marks_with_a_space_behind() {
+        assert_eq!(sentences("I am in Rome. Book 2.5 stars!  "), ["I am in Rome", " Book 2.5 stars"]);
+        assert_eq!(sentences("查找酒店。预订机票"), ["查找酒店", "预订机票"]);
+        assert!(sentences(" ... ").is_empty());
     }
 
     #[test]

@@ -64,7 +64,8 @@ impl Check<'_, '_> {
 
     fn agent(&self, agent_type: &AgentType, at: &At<'_>) {
         let offer = self.catalogue.offer(agent_type.as_str());
-        let is_idle = offer.is_some_and(|offer| offer.slots == 0) && self.catalogue.knows_workers();
+        let slots = self.catalogue.slots(agent_type.as_str());
+        let is_idle = offer.is_some() && slots == 0 && self.catalogue.knows_workers();
         let is_unknown_error = offer.is_none() && self.rules.unknown_agent == Weight::Error;
         if offer.is_some() && !is_idle {
             return;

@@ -1,7 +1,7 @@
 //! Who can do what: the agents and their actions that a plan is held against.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::AgentType;
@@ -14,9 +14,18 @@ use super::names;
 /// What is known of agents at one time.
 #[derive(Debug, Default)]
 pub struct Catalogue {
-    offers: BTreeMap<String, Offer>,
+    offers: BTreeMap<String, Arc<Offer>>,
+    /// Slots of live workers by agent type.
+    slots: BTreeMap<String, u32>,
     knows_workers: bool,
 }
+
+/// Agents whose declarations are kept read.
+const READ_MAX: usize = 8_192;
+
+/// Declarations that were read before, by agent type: plans come far more often than agents change, and schemas are
+/// dear to compile. Changes nothing but the time it takes.
+static READ: Mutex<BTreeMap<String, (Agent, Arc<Offer>)>> = Mutex::new(BTreeMap::new());
 
 /// An agent type and what it offers.
 #[derive(Debug, Default)]
@@ -24,8 +33,6 @@ pub struct Offer {
     pub description: String,
     /// By name; empty when the agent did not say, so that any action may be asked of it.
     pub actions: BTreeMap<String, Ability>,
-    /// Slots of its live workers.
-    pub slots: u32,
     /// Declared cost of one step, US dollars.
     pub cost: f64,
     /// Declared or measured duration of one step, in milliseconds.
@@ -65,28 +72,24 @@ impl Ability {
 impl Catalogue {
     /// What agents declared of themselves.
     pub fn of(agents: &[Agent]) -> Self {
-        let mut catalogue = Self::default();
+        let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut offers = BTreeMap::new();
         for agent in agents {
-            let schema =
-                |json: &Option<Json>| json.as_ref().map(Json::value).filter(|v| v.is_object() || v.is_boolean());
-            let ability = |action: &goalmill_common::agent::Action| Ability {
-                description: action.description.clone(),
-                inputs: schema(&action.inputs),
-                outputs: schema(&action.outputs),
-                ..Ability::default()
+            let name = agent.agent_type.as_str();
+            let offer = match read.get(name) {
+                Some((known, offer)) if known == agent => offer.clone(),
+                Some(_) | None => {
+                    if read.len() >= READ_MAX {
+                        read.clear();
+                    }
+                    let offer = Arc::new(Offer::of(agent));
+                    read.insert(name.to_owned(), (agent.clone(), offer.clone()));
+                    offer
+                }
             };
-            let actions = agent.actions.iter().map(|action| (action.name.clone(), ability(action))).collect();
-            let offer = Offer {
-                description: agent.description.clone(),
-                actions,
-                slots: 0,
-                cost: agent.cost,
-                latency_ms: agent.latency_ms,
-                success_rate: agent.success_rate,
-            };
-            catalogue.offers.insert(agent.agent_type.as_str().to_owned(), offer);
+            offers.insert(name.to_owned(), offer);
         }
-        catalogue
+        Self { offers, ..Self::default() }
     }
 
     /// Adds which of them have live workers; workers that are draining take nothing new and do not count.
@@ -97,8 +100,11 @@ impl Catalogue {
         self.knows_workers = true;
         for worker in workers.iter().filter(|worker| !worker.draining) {
             for agent in &worker.agents {
-                let offer = self.offers.entry(agent.as_str().to_owned()).or_insert_with(Offer::unknown);
-                offer.slots = offer.slots.saturating_add(worker.slots);
+                if !self.offers.contains_key(agent.as_str()) {
+                    self.insert(agent.as_str(), Offer::unknown());
+                }
+                let slots = self.slots.entry(agent.as_str().to_owned()).or_default();
+                *slots = slots.saturating_add(worker.slots);
             }
         }
         self
@@ -106,7 +112,7 @@ impl Catalogue {
 
     /// Adds or replaces one agent type.
     pub fn insert(&mut self, agent_type: impl Into<String>, offer: Offer) {
-        self.offers.insert(agent_type.into(), offer);
+        self.offers.insert(agent_type.into(), Arc::new(offer));
     }
 
     /// Whether it is known which workers live.
@@ -114,16 +120,21 @@ impl Catalogue {
         self.knows_workers
     }
 
+    /// Slots of the live workers of an agent type.
+    pub(super) fn slots(&self, agent_type: &str) -> u32 {
+        self.slots.get(agent_type).copied().unwrap_or(0)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.offers.is_empty()
     }
 
     pub fn offer(&self, agent_type: &str) -> Option<&Offer> {
-        self.offers.get(agent_type)
+        self.offers.get(agent_type).map(AsRef::as_ref)
     }
 
     pub fn agents(&self) -> impl Iterator<Item = (&str, &Offer)> {
-        self.offers.iter().map(|(name, offer)| (name.as_str(), offer))
+        self.offers.iter().map(|(name, offer)| (name.as_str(), offer.as_ref()))
     }
 
     /// Every action with the agent type that offers it, in the order of their names.
@@ -161,6 +172,23 @@ impl Catalogue {
 }
 
 impl Offer {
+    fn of(agent: &Agent) -> Self {
+        let schema = |json: &Option<Json>| json.as_ref().map(Json::value).filter(|v| v.is_object() || v.is_boolean());
+        let ability = |action: &goalmill_common::agent::Action| Ability {
+            description: action.description.clone(),
+            inputs: schema(&action.inputs),
+            outputs: schema(&action.outputs),
+            ..Ability::default()
+        };
+        Self {
+            description: agent.description.clone(),
+            actions: agent.actions.iter().map(|action| (action.name.clone(), ability(action))).collect(),
+            cost: agent.cost,
+            latency_ms: agent.latency_ms,
+            success_rate: agent.success_rate,
+        }
+    }
+
     fn unknown() -> Self {
         Self { success_rate: 1.0, ..Self::default() }
     }

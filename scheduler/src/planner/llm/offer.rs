@@ -1,5 +1,7 @@
 //! Which agents and actions a prompt lists.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use goalmill_common::agent::{Action, Agent};
 use goalmill_common::config::RouterSettings;
 use goalmill_common::json::Json;
@@ -10,6 +12,15 @@ use crate::router::Router;
 
 /// Characters of a schema that a prompt shows.
 const SCHEMA_CHARS_MAX: usize = 4_000;
+
+/// A registry's actions by place, and an index over their words.
+struct Shelf {
+    agents: Vec<Agent>,
+    index: Router,
+}
+
+/// The last registry that was indexed: goals come far more often than agents change.
+static SHELF: Mutex<Option<Arc<Shelf>>> = Mutex::new(None);
 
 /// The part of the registry that a model is shown.
 #[derive(Clone, Debug)]
@@ -69,17 +80,9 @@ fn places((at, agent): (usize, &Agent)) -> Vec<(usize, Option<usize>)> {
 
 /// The places nearest to the goal by words and runs of letters; the first ones when too few have anything in common.
 fn nearest(agents: &[Agent], places: &[(usize, Option<usize>)], goal: &str, max: usize) -> Vec<usize> {
-    let card = |(place, (agent, action)): (usize, &(usize, Option<usize>))| {
-        let agent = &agents[*agent];
-        let capabilities = vec![agent.agent_type.as_str().replace(['_', '-'], " ")];
-        let actions: Vec<Action> = action.iter().map(|at| agent.actions[*at].clone()).collect();
-        let mut card = Agent::named(place.to_string().into());
-        card.description = if actions.is_empty() { agent.description.clone() } else { String::new() };
-        Agent { capabilities, actions, ..card }
-    };
-    let router = Router::new(RouterSettings::default());
-    router.update(places.iter().enumerate().map(card).collect());
-    let mut chosen: Vec<usize> = router
+    let shelf = shelf(agents, places);
+    let mut chosen: Vec<usize> = shelf
+        .index
         .route(goal)
         .iter()
         .filter_map(|candidate| candidate.agent_type.as_str().parse().ok())
@@ -90,6 +93,27 @@ fn nearest(agents: &[Agent], places: &[(usize, Option<usize>)], goal: &str, max:
         (0..places.len()).filter(|place| !chosen.contains(place)).take(max - chosen.len()).collect();
     chosen.extend(others);
     chosen
+}
+
+/// The index over all places of these agents, made anew when they are others than the last time.
+fn shelf(agents: &[Agent], places: &[(usize, Option<usize>)]) -> Arc<Shelf> {
+    let mut kept = SHELF.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(shelf) = kept.as_ref().filter(|shelf| shelf.agents == agents) {
+        return shelf.clone();
+    }
+    let card = |(place, (agent, action)): (usize, &(usize, Option<usize>))| {
+        let agent = &agents[*agent];
+        let capabilities = vec![agent.agent_type.as_str().replace(['_', '-'], " ")];
+        let actions: Vec<Action> = action.iter().map(|at| agent.actions[*at].clone()).collect();
+        let mut card = Agent::named(place.to_string().into());
+        card.description = if actions.is_empty() { agent.description.clone() } else { String::new() };
+        Agent { capabilities, actions, ..card }
+    };
+    let index = Router::new(RouterSettings::default());
+    index.update(places.iter().enumerate().map(card).collect());
+    let shelf = Arc::new(Shelf { agents: agents.to_vec(), index });
+    *kept = Some(shelf.clone());
+    shelf
 }
 
 fn agent_context(agent: &Agent) -> Value {

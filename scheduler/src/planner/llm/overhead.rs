@@ -1,10 +1,17 @@
-//! Everything that a plan takes besides the model: read, mend, validate, route. For measuring.
+//! Everything that a plan takes besides the model: offer, read, mend, validate, route. For measuring.
 
+use std::time::Duration;
+
+use goalmill_common::agent::WorkerBeat;
 use goalmill_common::command::Planned;
+use goalmill_common::config::LlmSettings;
+use goalmill_common::event::Route;
 use goalmill_common::json::Json;
+use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_engine::validate::Catalogue;
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::draft::{self, Written};
 use super::offer::Offer;
@@ -12,21 +19,73 @@ use crate::planner::mend::mend;
 use crate::planner::{PlanRequest, pipeline};
 use crate::router::{Router, route_plan};
 
-/// What a model wrote, as a plan that may run.
-pub fn digest(text: &str, request: &PlanRequest, router: &Router) -> Result<Planned, Vec<Issue>> {
-    let offer = Offer::choose(&request.agents, &request.goal.description, usize::MAX);
-    let value = match draft::plan(text, &offer.catalogue(), false) {
+/// The planner checks and routes what it mended, and the pipeline does so again with what any planner gives it.
+const CHECKS: usize = 2;
+
+/// A plan that may run, and what it took.
+#[derive(Clone, Debug)]
+pub struct Digested {
+    pub planned: Planned,
+    pub took: Took,
+}
+
+/// How long each stage took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Took {
+    /// Which actions the prompt lists; the answer is read by them.
+    pub offer: Duration,
+    pub read: Duration,
+    /// The validation that says what is to be mended is in it.
+    pub mend: Duration,
+    pub validate: Duration,
+    pub route: Duration,
+}
+
+/// What a model wrote, as a plan that may run, by the same calls as the planner `llm` and the pipeline make.
+///
+/// - `workers`: who is there to run it.
+pub fn digest(
+    text: &str,
+    request: &PlanRequest,
+    workers: &[WorkerBeat],
+    router: &Router,
+) -> Result<Digested, Vec<Issue>> {
+    let mut took = Took::default();
+    let begun = Instant::now();
+    let actions_max = LlmSettings::default().actions_max;
+    let offer = Offer::choose(&request.agents, &request.goal.description, actions_max);
+    let actions = offer.catalogue();
+    took.offer = begun.elapsed();
+
+    let begun = Instant::now();
+    let value = match draft::plan(text, &actions, false) {
         Written::Whole { value, .. } => value,
         Written::Cut { .. } => return Err(vec![unread("the answer is cut".into())]),
         Written::Unreadable { reason } => return Err(vec![unread(reason)]),
     };
+    took.read = begun.elapsed();
+
+    let begun = Instant::now();
     let catalogue = Catalogue::of(&request.agents);
     let mended = mend(&value, &request.limits, &pipeline::rules(&catalogue, request));
-    let checked = mended.outcome?;
-    let mut plan = checked.plan;
-    let routes = route_plan(&mut plan, router)?;
+    let mut checked = mended.outcome?;
+    took.mend = begun.elapsed();
+
+    let mut plan = Plan::default();
+    let mut routes = Vec::<Route>::new();
+    for _ in 0..CHECKS {
+        let begun = Instant::now();
+        checked = pipeline::check(&checked.plan, request, workers)?;
+        took.validate += begun.elapsed();
+        let begun = Instant::now();
+        plan = checked.plan.clone();
+        routes = route_plan(&mut plan, router)?;
+        took.route += begun.elapsed();
+    }
     let provenance = Some(Json::of(&json!({ "mends": mended.edits })));
-    Ok(Planned { plan, planner: "llm".into(), confidence: 0.0, provenance, warnings: checked.warnings, routes })
+    let warnings = checked.warnings;
+    let planned = Planned { plan, planner: "llm".into(), confidence: 0.0, provenance, warnings, routes };
+    Ok(Digested { planned, took })
 }
 
 fn unread(detail: String) -> Issue {

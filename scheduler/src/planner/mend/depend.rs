@@ -12,8 +12,10 @@ const NOTHING: &[&str] = &["none", "null", "n/a", "na", "-", "start", "end", "-1
 
 /// Lets links that name a step by its action, or nearly by its id, name it by its id.
 pub(super) fn rename(work: &mut Work<'_>) {
+    // Renaming a link's ends leaves the steps' own ids as they are.
+    let numbers = work.numbers();
     for link in work.links() {
-        let (numbers, Some(index)) = (work.numbers(), link.index) else { continue };
+        let Some(index) = link.index else { continue };
         let ends = link.ends.as_ref();
         for (id, other, key) in
             [(&link.from, &link.to, ends.map(|(from, _)| from)), (&link.to, &link.from, ends.map(|(_, to)| to))]
@@ -56,8 +58,9 @@ fn by_action(work: &Work<'_>, id: &str) -> Option<String> {
 pub(super) fn resolve(work: &mut Work<'_>) {
     shift(work);
     rename(work);
+    let numbers = work.numbers();
     for link in work.links() {
-        mend(work, &link);
+        mend(work, &numbers, &link);
     }
     untie(work);
     work.sweep();
@@ -95,12 +98,11 @@ fn shift(work: &mut Work<'_>) {
 }
 
 /// Takes out a link with an end that is not there, or from a step to itself.
-fn mend(work: &mut Work<'_>, link: &Link) {
-    let numbers = work.numbers();
+fn mend(work: &mut Work<'_>, numbers: &BTreeMap<String, usize>, link: &Link) {
     let Some(index) = link.index else { return };
     let (from, to) = (numbers.get(&link.from).copied(), numbers.get(&link.to).copied());
     if from.is_some() && from == to {
-        if sees_all(work, from.unwrap_or_default()) {
+        if sees_all(work, numbers, from.unwrap_or_default()) {
             let why = "a step cannot wait for itself; what it reads comes from other steps";
             work.remove(&link.list, index, "DEPENDENCY_DROPPED", why.into());
         }
@@ -111,7 +113,7 @@ fn mend(work: &mut Work<'_>, link: &Link) {
         (None, _) if is_nothing(&link.from) => "it names no step".to_owned(),
         // Nothing waits for it.
         (_, None) => format!("there is no step `{}` that could wait", link.to),
-        (None, Some(to)) if sees_all(work, to) => {
+        (None, Some(to)) if sees_all(work, numbers, to) => {
             format!(
                 "there is no step `{}`, and all that `{}` reads comes from steps that are there",
                 link.from, link.to
@@ -123,8 +125,7 @@ fn mend(work: &mut Work<'_>, link: &Link) {
 }
 
 /// Whether everything a step reads comes from a step that is there, so that it needs nothing else.
-fn sees_all(work: &Work<'_>, step: usize) -> bool {
-    let numbers = work.numbers();
+fn sees_all(work: &Work<'_>, numbers: &BTreeMap<String, usize>, step: usize) -> bool {
     let mut own = work.seen().into_iter().filter(|seen| seen.step == step);
     own.all(|seen| numbers.get(&seen.target).is_some_and(|target| work.may_see(step, *target)))
 }
@@ -194,9 +195,9 @@ fn complete(work: &mut Work<'_>) {
         return;
     }
     let numbers = work.numbers();
+    let mut needs = work.sources();
     for seen in work.seen() {
         let Some(target) = numbers.get(&seen.target).copied().filter(|t| work.may_see(seen.step, *t)) else { continue };
-        let needs = work.sources();
         if reaches(&needs, target, seen.step) || reaches(&needs, seen.step, target) {
             continue;
         }
@@ -211,5 +212,6 @@ fn complete(work: &mut Work<'_>) {
         list.push(seen.target.clone().into());
         let why = format!("an expression of the step sees `{}`", seen.target);
         work.set(seen.step, "dependencies", list.into(), "DEPENDENCY_ADDED", why);
+        needs = work.sources();
     }
 }

@@ -1,5 +1,6 @@
 //! Agents and actions that the catalogue does not know, under names that it does.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use goalmill_engine::validate::names::{alike, normal, stem, words};
@@ -87,7 +88,7 @@ pub(super) fn agents(work: &mut Work<'_>) {
 /// Replaces actions that their agent does not offer.
 pub(super) fn actions(work: &mut Work<'_>, evidence: Evidence) {
     let Some(catalogue) = work.catalogue() else { return };
-    let lexicon = Lexicon::of(catalogue);
+    let lexicon = OnceCell::new();
     for step in 0..work.steps.len() {
         let (agent, action) = (work.agent(step), work.action(step));
         let is_open = catalogue.offer(&agent).is_some_and(|offer| offer.actions.is_empty());
@@ -104,7 +105,7 @@ pub(super) fn actions(work: &mut Work<'_>, evidence: Evidence) {
         let description = work.text(step, "description");
         let inputs =
             work.field(step, "inputs").and_then(Value::as_object).map(|m| m.keys().cloned().collect::<Vec<_>>());
-        let query = Query { action: &action, description: &description, inputs, kinds, lexicon: &lexicon };
+        let query = Query { action: &action, description: &description, inputs, kinds, catalogue, lexicon: &lexicon };
         let found = query
             .by_name(&candidates)
             .or_else(|| if evidence == Evidence::Neighbours { query.by_neighbours(&candidates) } else { None });
@@ -121,7 +122,8 @@ struct Query<'a> {
     /// Names of the inputs.
     inputs: Option<Vec<String>>,
     kinds: Kinds,
-    lexicon: &'a Lexicon,
+    catalogue: &'a Catalogue,
+    lexicon: &'a OnceCell<Lexicon>,
 }
 
 type Found<'n> = Option<(&'n str, &'static str, String)>;
@@ -221,13 +223,19 @@ impl Query<'_> {
     /// 0 unless most of what is asked for is spoken of in the name or description of the action, or all of its name
     /// in what is asked for.
     fn score(&self, name: &str, ability: &Ability) -> f64 {
+        let lexicon = self.lexicon();
         let likeness = alike(self.action, name);
-        let covered = self.lexicon.covered(self.action, name, &ability.description);
-        if covered < COVERED_MIN && self.lexicon.covered(name, self.action, "") < 1.0 {
+        let covered = lexicon.covered(self.action, name, &ability.description);
+        if covered < COVERED_MIN && lexicon.covered(name, self.action, "") < 1.0 {
             return 0.0;
         }
-        let described = self.lexicon.covered(self.description, name, &ability.description);
+        let described = lexicon.covered(self.description, name, &ability.description);
         0.5 * likeness + 0.35 * covered + 0.15 * described
+    }
+
+    /// Counted when a name is looked at that no spelling explains; most drafts have none.
+    fn lexicon(&self) -> &Lexicon {
+        self.lexicon.get_or_init(|| Lexicon::of(self.catalogue))
     }
 }
 

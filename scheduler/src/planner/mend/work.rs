@@ -114,7 +114,9 @@ impl<'r> Work<'r> {
 
     /// A field of a step by its canonical name.
     pub(super) fn field(&self, step: usize, name: &str) -> Option<&Value> {
-        self.draft.pointer(&self.place(step, name)).filter(|value| !value.is_null())
+        let at = &self.steps[step];
+        let key = at.keys.get(name).map_or(name, String::as_str);
+        find(&self.draft, &at.pointer)?.get(key).filter(|value| !value.is_null())
     }
 
     pub(super) fn text(&self, step: usize, name: &str) -> String {
@@ -380,8 +382,20 @@ pub(super) fn collect<'v>(value: &'v Value, at: &str, texts: &mut Vec<(String, &
     }
 }
 
+/// What [`Value::pointer`] finds, without a copy of each key: the fields of steps are looked at very often.
+fn find<'v>(root: &'v Value, pointer: &str) -> Option<&'v Value> {
+    if pointer.contains('~') {
+        return root.pointer(pointer);
+    }
+    pointer.split('/').skip(1).try_fold(root, |value, key| match value {
+        Value::Object(map) => map.get(key),
+        Value::Array(items) => items.get(key.parse::<usize>().ok()?),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    })
+}
+
 pub(super) fn escape(key: &str) -> String {
-    key.replace('~', "~0").replace('/', "~1")
+    if key.contains(['~', '/']) { key.replace('~', "~0").replace('/', "~1") } else { key.to_owned() }
 }
 
 pub(super) fn unescape(key: &str) -> String {

@@ -1,0 +1,159 @@
+//! Percentiles of each stage, and whether they are what was promised.
+
+use std::time::Duration;
+
+use goalmill_scheduler::planner::llm::overhead::{Digested, Took};
+use serde::Serialize;
+
+use crate::output::{Paint, Table};
+
+/// What was promised: steps of a plan, and the 95th percentile of everything together, in microseconds.
+const TARGETS: [(usize, f64); 2] = [(20, 5_000.0), (1_000, 50_000.0)];
+
+/// Nearest-rank percentiles of a duration, microseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Spread {
+    pub p50_us: f64,
+    pub p95_us: f64,
+    pub p99_us: f64,
+}
+
+/// One by stage.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stages<T> {
+    pub offer: T,
+    pub read: T,
+    pub mend: T,
+    pub validate: T,
+    pub route: T,
+    pub all: T,
+}
+
+/// Plans of one size.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    pub steps: usize,
+    pub plans: usize,
+    /// Mean length of an answer.
+    pub answer_bytes: usize,
+    /// Steps that were routed, in all plans.
+    pub routed: usize,
+    /// Plans in which something was mended.
+    pub mended: usize,
+    pub stages: Stages<Spread>,
+    /// What the 95th percentile of all is to stay below, microseconds, where something was promised.
+    pub target_p95_us: Option<f64>,
+    pub is_met: Option<bool>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    pub agents: usize,
+    pub actions: usize,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub local_model: String,
+    pub seed: u64,
+    pub sizes: Vec<Measured>,
+}
+
+/// Plans of one size, while they are counted.
+pub struct Size {
+    steps: usize,
+    pub plans: usize,
+    bytes: usize,
+    routed: usize,
+    mended: usize,
+    took: Vec<Took>,
+}
+
+impl Size {
+    pub fn new(steps: usize) -> Self {
+        Self { steps, plans: 0, bytes: 0, routed: 0, mended: 0, took: Vec::new() }
+    }
+
+    pub fn count(&mut self, answer: &str, digested: &Digested) {
+        self.plans += 1;
+        self.bytes += answer.len();
+        self.routed += digested.planned.routes.len();
+        let account = digested.planned.provenance.as_ref().map(goalmill_common::json::Json::value).unwrap_or_default();
+        self.mended += usize::from(account["mends"].as_array().is_some_and(|mends| !mends.is_empty()));
+        self.took.push(digested.took);
+    }
+
+    pub fn finish(&self) -> Measured {
+        let spread = |stage: fn(&Took) -> Duration| Spread::of(self.took.iter().map(stage).collect());
+        let stages = Stages {
+            offer: spread(|took| took.offer),
+            read: spread(|took| took.read),
+            mend: spread(|took| took.mend),
+            validate: spread(|took| took.validate),
+            route: spread(|took| took.route),
+            all: spread(|took| took.offer + took.read + took.mend + took.validate + took.route),
+        };
+        let target_p95_us = TARGETS.iter().find(|(steps, _)| *steps == self.steps).map(|(_, target)| *target);
+        Measured {
+            steps: self.steps,
+            plans: self.plans,
+            answer_bytes: self.bytes / self.plans.max(1),
+            routed: self.routed,
+            mended: self.mended,
+            is_met: target_p95_us.map(|target| stages.all.p95_us < target),
+            stages,
+            target_p95_us,
+        }
+    }
+}
+
+impl Spread {
+    fn of(mut durations: Vec<Duration>) -> Self {
+        durations.sort_unstable();
+        let at = |percent: usize| {
+            let rank = (durations.len() * percent).div_ceil(100).saturating_sub(1);
+            durations.get(rank).map_or(0.0, |duration| (duration.as_secs_f64() * 1e7).round() / 10.0)
+        };
+        Self { p50_us: at(50), p95_us: at(95), p99_us: at(99) }
+    }
+}
+
+/// For people.
+pub fn table(report: &Report, paint: Paint) -> String {
+    let model = if report.local_model.is_empty() { "words" } else { "words and a static model" };
+    let mut text = format!("{} agents, {} actions · routed by {model}\n", report.agents, report.actions);
+    for size in &report.sizes {
+        text.push_str(&format!(
+            "\n{} steps · {} plans · {:.1} kB each · {} steps routed · {} plans mended\n",
+            size.steps,
+            size.plans,
+            size.answer_bytes as f64 / 1e3,
+            size.routed,
+            size.mended
+        ));
+        let mut rows = Table::new(&["  stage", "p50 ms", "p95 ms", "p99 ms"]).right(&[1, 2, 3]);
+        let Stages { offer, read, mend, validate, route, all } = &size.stages;
+        let named =
+            [("offer", offer), ("read", read), ("mend", mend), ("validate", validate), ("route", route), ("all", all)];
+        for (name, spread) in named {
+            let ms = |us: f64| format!("{:.3}", us / 1e3);
+            rows.row([format!("  {name}"), ms(spread.p50_us), ms(spread.p95_us), ms(spread.p99_us)]);
+        }
+        text.push_str(&rows.render(paint, ""));
+        if let (Some(target), Some(is_met)) = (size.target_p95_us, size.is_met) {
+            let word = if is_met { "met" } else { "missed" };
+            text.push_str(&format!("  p95 of all below {} ms: {word}\n", target / 1e3));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_the_nearest_ranks() {
+        let spread = Spread::of((1..=200).rev().map(Duration::from_micros).collect());
+        assert!((spread.p50_us - 100.0).abs() < 1e-9 && (spread.p95_us - 190.0).abs() < 1e-9, "{spread:?}");
+        assert!((spread.p99_us - 198.0).abs() < 1e-9, "{spread:?}");
+        assert!(Spread::of(Vec::new()).p99_us.abs() < 1e-9);
+    }
+}
