@@ -9,7 +9,7 @@ use goalmill_broker::{Broker, Install};
 use goalmill_common::config::RedisSettings;
 
 /// How long anything in these tests may take.
-pub const DEADLINE: Duration = Duration::from_secs(20);
+pub const DEADLINE: Duration = Duration::from_secs(90);
 
 pub struct Server {
     child: Option<Child>,
@@ -37,9 +37,10 @@ impl Server {
         command.args(["--appendonly", "yes", "--appendfsync", "everysec"]).args(&self.options);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         self.child = Some(child.expect("`redis-server` is installed"));
-        let settings = self.settings();
+        let client = redis::Client::open(self.settings().url).unwrap();
         eventually("the server answers", async || {
-            goalmill_broker::redis::connect(&settings).await.unwrap().meta().await.is_ok()
+            let Ok(mut line) = client.get_multiplexed_async_connection().await else { return false };
+            redis::cmd("PING").query_async::<()>(&mut line).await.is_ok()
         })
         .await;
     }
@@ -50,6 +51,10 @@ impl Server {
             child.kill().unwrap();
             child.wait().unwrap();
         }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     pub fn settings(&self) -> RedisSettings {
