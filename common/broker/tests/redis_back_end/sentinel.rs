@@ -137,12 +137,13 @@ async fn a_primary_that_is_demoted_is_left() {
     own(&*broker, "t1").await;
     assert_eq!(broker.commit(&commit("t1", 1, &[])).await.unwrap(), Committed::Applied);
     eventually("the failover begins", async || sentinel.ask(&["FAILOVER", "plans"]).await.is_ok()).await;
-    let raw = async || {
-        let mut line = replica.raw().await;
-        let role: Value = redis::cmd("ROLE").query_async(&mut line).await.unwrap();
-        holds(&role, b"master")
+    let is = async |server: &Server, role: &[u8]| {
+        let mut line = server.raw().await;
+        redis::cmd("ROLE").query_async(&mut line).await.is_ok_and(|answer| holds(&answer, role))
     };
-    eventually("the replica is promoted", raw).await;
+    eventually("the replica is promoted", async || is(&replica, b"master").await).await;
+    // Until then it takes writes, and loses them.
+    eventually("the primary is demoted", async || is(&primary, b"slave").await).await;
     // Both servers live: the demoted one would answer reads, and refuses writes.
     eventually("writes go to the new primary", async || {
         matches!(broker.commit(&commit("t1", 2, &[])).await, Ok(Committed::Applied | Committed::Duplicate))
