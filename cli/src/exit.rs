@@ -155,6 +155,9 @@ impl From<BrokerError> for Failed {
             BrokerError::Unsafe(_) => {
                 (Exit::Other, "set `maxmemory-policy noeviction`, or `redis.allow_unsafe = true` for a trial")
             }
+            BrokerError::Unsupported(_) => {
+                (Exit::Other, "name another in `redis.url`; see: goalmill explain REDIS_UNSAFE")
+            }
             BrokerError::Corrupt(_) => (Exit::Other, "check that nothing else writes to the `goalmill:` keys"),
         };
         Self::new(exit, error.to_string()).help(help)

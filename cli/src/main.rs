@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Err(failed) => {
             let text = match screen.format {
                 Format::Json | Format::Jsonl => failed.to_json().to_string(),
-                Format::Table | Format::Yaml | Format::Name => format!("error: {failed}"),
+                Format::Table | Format::Wide | Format::Yaml | Format::Name | Format::None => format!("error: {failed}"),
             };
             drop(writeln!(std::io::stderr(), "{text}"));
             failed.exit.code()

@@ -11,5 +11,6 @@ pub mod process;
 pub mod program;
 pub mod proxy;
 pub mod redis_server;
+pub mod sentinel;
 pub mod wait;
 pub mod workload;

@@ -18,15 +18,19 @@ pub struct WatchArgs {
     pub timeout: Option<Duration>,
 }
 
-/// Says why a plan, or a step, is not moving, and what to do about it.
+/// Says why a plan, or a step, is not moving, or what a code means, and what to do about it.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  goalmill explain @latest\n  goalmill explain p0-01kb… hotels")]
+#[command(after_help = "A word in upper case is a code: of a problem, an issue, a failure. Codes need no server.\n\n\
+    Examples:\n  goalmill explain @latest\n  goalmill explain p0-01kb… hotels\n  goalmill explain PLAN_CYCLE")]
 pub struct ExplainArgs {
-    /// The plan: its id, a unique beginning or end of it, or `@latest`.
-    #[arg(default_value = "@latest")]
+    /// The plan: its id, a unique beginning or end of it, or `@latest`; or a code.
+    #[arg(value_name = "PLAN|CODE", default_value = "@latest")]
     pub plan: String,
     /// Only this step.
     pub step: Option<String>,
+    /// Lists all codes.
+    #[arg(long, conflicts_with_all = ["plan", "step"])]
+    pub codes: bool,
 }
 
 /// Prints what has been going on: the newest events of all plans, oldest first.

@@ -16,10 +16,10 @@ pub use nouns::{
 pub use people::{ApproveArgs, ChangeArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, StepAnswerArgs};
 pub use roles::{DevArgs, LogForm, RoleArgs, SchedulerArgs, WorkerArgs, WorkerCommand, WorkerRunArgs};
 pub use tools::{
-    CompletionsArgs, ConfigArgs, DoctorArgs, ImportCommand, ReplayArgs, RunArgs, SchemaArgs, SubmitArgs, WaitArgs,
-    WfformatArgs,
+    CompletionsArgs, ConfigArgs, DoctorArgs, ImportCommand, ManArgs, ReplayArgs, RunArgs, SchemaArgs, SubmitArgs,
+    WaitArgs, WfformatArgs,
 };
-pub use values::{ColorWhen, Format, duration};
+pub use values::{ColorWhen, Format, TimeFormat, duration};
 
 /// Where the API is unless told.
 pub const SERVER: &str = "http://127.0.0.1:8080";
@@ -52,9 +52,12 @@ pub struct Cli {
 /// Flags of every command.
 #[derive(Args, Clone, Debug)]
 pub struct Globals {
-    /// How to print: `table` for people, the rest for programs.
+    /// How to print: `table` and `wide` for people, the rest for programs.
     #[arg(short, long, global = true, value_name = "FORMAT", help_heading = "Global options")]
     pub output: Option<Format>,
+    /// How times are printed for people; each column has its own way unless told.
+    #[arg(long, global = true, value_name = "FORM", help_heading = "Global options")]
+    pub time_format: Option<TimeFormat>,
     /// Address of the API [default: http://127.0.0.1:8080].
     #[arg(long, global = true, value_name = "URL", env = "GOALMILL_SERVER", help_heading = "Global options")]
     pub server: Option<String>,
@@ -90,7 +93,7 @@ pub enum Command {
     /// Looks at single steps and steers them.
     #[command(subcommand)]
     Step(StepCommand),
-    /// Says why a plan, or a step, is not moving, and what to do about it.
+    /// Says why a plan, or a step, is not moving, or what a code means, and what to do about it.
     Explain(ExplainArgs),
     /// Prints a plan's event log.
     Events(EventsArgs),
@@ -120,6 +123,10 @@ pub enum Command {
     Import(ImportCommand),
     /// Prints a completion script for a shell.
     Completions(CompletionsArgs),
+    /// Writes manual pages, one a command.
+    Man(ManArgs),
+    /// Prints the version; as JSON also the protocol and the platform.
+    Version,
 }
 
 #[cfg(test)]
@@ -186,6 +193,11 @@ mod tests {
             "plan list --status flying",
             "schema nonsense",
             "plan list -o xml",
+            "plan list --since 5d",
+            "plan list --time-format lunar",
+            "plan wait",
+            "explain p0-1 --codes",
+            "dead get a",
             "dead retry",
             "dead retry a",
             "dead discard a 1-0 --all",

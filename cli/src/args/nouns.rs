@@ -25,6 +25,9 @@ pub enum PlanCommand {
         /// Only plans in this status.
         #[arg(long, value_name = "STATUS", value_parser = status)]
         status: Option<PlanStatus>,
+        /// Only plans that changed so short ago.
+        #[arg(long, value_name = "DURATION", value_parser = duration)]
+        since: Option<Duration>,
         /// At most so many.
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
@@ -60,6 +63,14 @@ pub enum PlanCommand {
         goal: String,
     },
     Approve(ApproveArgs),
+    /// Waits for a plan's end without a word; the exit code says how it ended.
+    Wait {
+        /// The plan: its id, a unique beginning or end of it, or `@latest`.
+        plan: String,
+        /// Gives up waiting after so long (exit code 6); the plan goes on.
+        #[arg(long, value_name = "DURATION", value_parser = duration)]
+        timeout: Option<Duration>,
+    },
     /// Refuses a waiting plan, or its revision.
     Reject(Reasoned),
     /// Starts nothing new; what runs may finish.
@@ -219,6 +230,13 @@ pub enum DeadCommand {
     List {
         /// Only of this agent type.
         agent_type: Option<String>,
+    },
+    /// Shows one letter whole: the task, and why it was given up on.
+    Get {
+        /// The agent type.
+        agent_type: String,
+        /// The letter, as `goalmill dead list` names it.
+        entry: String,
     },
     /// Does tasks once more, each as a plan of its own, and drops their letters.
     ///

@@ -15,7 +15,7 @@ pub enum LogForm {
 /// Flags of every role.
 #[derive(Args, Clone, Debug)]
 pub struct RoleArgs {
-    /// Address of Redis: `redis://`, `rediss://` or `redis+unix://`.
+    /// Address of Redis: `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://HOST,HOST/SERVICE`.
     #[arg(long, value_name = "URL", env = "GOALMILL_REDIS_URL", hide_env_values = true)]
     pub redis: Option<String>,
     /// Settings file (TOML or YAML); `./goalmill.toml`, then `~/.config/goalmill/config.toml` unless told.

@@ -185,6 +185,15 @@ pub struct CompletionsArgs {
     pub shell: Shell,
 }
 
+/// Writes manual pages, one a command.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  goalmill man ~/.local/share/man/man1 && man goalmill-plan-edit\n  \
+    goalmill man | man -l -")]
+pub struct ManArgs {
+    /// Where to; made when it is not there. Without it the first page goes to standard output.
+    pub dir: Option<PathBuf>,
+}
+
 fn fault(text: &str) -> Result<(String, String), String> {
     let parts = text.split_once('=').filter(|(agent, fault)| !agent.is_empty() && !fault.is_empty());
     parts.map(|(agent, fault)| (agent.to_owned(), fault.to_owned())).ok_or_else(|| "it must be AGENT=FAULT".into())

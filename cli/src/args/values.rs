@@ -9,6 +9,8 @@ use clap::ValueEnum;
 pub enum Format {
     /// Aligned columns for people.
     Table,
+    /// The same with more columns, and texts as long as they are.
+    Wide,
     /// One JSON document.
     Json,
     Yaml,
@@ -16,6 +18,19 @@ pub enum Format {
     Jsonl,
     /// Only the name or id, one a line.
     Name,
+    /// Nothing: only the exit code, and errors.
+    None,
+}
+
+/// How times are printed for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TimeFormat {
+    /// How long ago: `12 s`, `3 min`.
+    Relative,
+    /// RFC 3339 in UTC.
+    Iso,
+    /// Unix milliseconds.
+    Raw,
 }
 
 /// When colours are used.

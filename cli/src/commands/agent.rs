@@ -9,19 +9,18 @@ use goalmill_common::event::RouteCandidate;
 use goalmill_common::view::Page;
 use serde_json::json;
 
-use super::{Context, checked_id, input};
+use super::{Context, cell, checked_id, input};
 use crate::args::{AgentCommand, Language};
 use crate::client::Candidates;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::output::{Paint, Table, Tone, yaml};
-use crate::watch::short;
+use crate::output::{Paint, Screen, Table, Tone, seconds, yaml};
 
 pub async fn run(context: &Context, command: AgentCommand) -> Outcome {
     let Context { screen, client, .. } = context;
     match command {
         AgentCommand::List => {
             let page = client.agents().await?;
-            screen.list(&page, &page.items, |agent| agent.agent_type.to_string(), |paint| list(&page, paint))?;
+            screen.list(&page, &page.items, |agent| agent.agent_type.to_string(), |_| list(&page, screen))?;
         }
         AgentCommand::Get { agent_type } => {
             let agents = client.agents().await?.items;
@@ -70,19 +69,24 @@ fn init(context: &Context, agent_type: &str, lang: Language, dir: Option<PathBuf
         .show(&made, &path, |_| format!("{path} is written\n  change `work` in it, then: pip install redis && {run}"))
 }
 
-fn list(page: &Page<Agent>, paint: Paint) -> String {
-    let mut table = Table::new(&["AGENT", "SUCCESS", "COST", "ACTIONS", "DESCRIPTION"]).right(&[1, 2]);
+fn list(page: &Page<Agent>, screen: &Screen) -> String {
+    let mut head = vec!["AGENT", "SUCCESS", "COST"];
+    if screen.is_wide() {
+        head.extend(["LATENCY", "CAPABILITIES"]);
+    }
+    head.extend(["ACTIONS", "DESCRIPTION"]);
+    let mut table = Table::new(&head).right(&[1, 2]);
     for agent in &page.items {
         let actions: Vec<&str> = agent.actions.iter().map(|action| action.name.as_str()).collect();
-        table.row([
-            agent.agent_type.to_string(),
-            format!("{:.2}", agent.success_rate),
-            format!("{:.3}", agent.cost),
-            actions.join(","),
-            short(&agent.description),
-        ]);
+        let mut row =
+            vec![agent.agent_type.to_string(), format!("{:.2}", agent.success_rate), format!("{:.3}", agent.cost)];
+        if screen.is_wide() {
+            row.extend([agent.latency_ms.map(seconds).unwrap_or_default(), agent.capabilities.join(",")]);
+        }
+        row.extend([actions.join(","), cell(screen, &agent.description)]);
+        table.row(row);
     }
-    table.render(paint, "no agent types; start a worker: goalmill worker --demo")
+    table.render(screen.paint, "no agent types; start a worker: goalmill worker --demo")
 }
 
 /// Candidates shown with their factors.

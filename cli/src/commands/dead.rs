@@ -7,15 +7,15 @@ use goalmill_common::view::Page;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Context, checked_id};
+use super::{Context, cell, checked_id};
 use crate::args::{DeadCommand, Letters};
 use crate::exit::{Exit, Failed, Outcome};
-use crate::output::{Paint, Table};
-use crate::watch::short;
+use crate::output::{Screen, Table, yaml};
 
 pub async fn run(context: &Context, command: DeadCommand) -> Outcome {
     match command {
         DeadCommand::List { agent_type } => list(context, agent_type).await,
+        DeadCommand::Get { agent_type, entry } => get(context, &agent_type, &entry).await,
         DeadCommand::Retry(letters) => each(context, &letters, "retry").await,
         DeadCommand::Discard(letters) => each(context, &letters, "discard").await,
     }
@@ -42,7 +42,19 @@ async fn list(context: &Context, agent_type: Option<String>) -> Outcome {
         items.extend(client.dead_letters(agent_type).await?.items);
     }
     let page = Page { items, next: None };
-    screen.list(&page, &page.items, |letter| text(letter, "entry"), |paint| people(&page, paint))?;
+    screen.list(&page, &page.items, |letter| text(letter, "entry"), |_| people(&page, screen))?;
+    Ok(Exit::Done)
+}
+
+async fn get(context: &Context, agent_type: &str, entry: &str) -> Outcome {
+    let Context { screen, client, .. } = context;
+    checked_id("agent type", agent_type)?;
+    let letters = client.dead_letters(agent_type).await?.items;
+    let letter = letters.iter().find(|letter| text(letter, "entry") == entry).ok_or_else(|| {
+        let missing = format!("{agent_type} has no dead letter `{entry}` among its newest");
+        with_help(agent_type)(Failed::new(Exit::NotFound, missing))
+    })?;
+    screen.show(letter, entry, |_| yaml(letter))?;
     Ok(Exit::Done)
 }
 
@@ -116,7 +128,7 @@ fn confirm(what: &str) -> Result<(), Failed> {
     if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { Err(refused()) }
 }
 
-fn people(page: &Page<Value>, paint: Paint) -> String {
+fn people(page: &Page<Value>, screen: &Screen) -> String {
     let mut table = Table::new(&["AGENT", "LETTER", "PLAN", "STEP", "ATTEMPT", "CODE", "REASON"]).right(&[4]);
     for letter in &page.items {
         table.row([
@@ -126,10 +138,10 @@ fn people(page: &Page<Value>, paint: Paint) -> String {
             text(letter, "step"),
             text(letter, "attempt"),
             text(letter, "code"),
-            short(&text(letter, "reason")),
+            cell(screen, &text(letter, "reason")),
         ]);
     }
-    table.render(paint, "no dead letters")
+    table.render(screen.paint, "no dead letters")
 }
 
 /// A field of a letter as text; plan and step may be called `plan_id` and `step_id`.

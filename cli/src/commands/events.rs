@@ -1,16 +1,17 @@
 //! `events`: a plan's log.
 
+use goalmill_common::clock::Clock;
 use goalmill_common::event::{Event, PlanEvent, Record};
 use goalmill_common::id::PlanId;
 use goalmill_common::json::Json;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::Context;
+use super::{Context, cell};
 use crate::args::{EventsArgs, Format};
 use crate::exit::{Exit, Failed, Outcome};
-use crate::output::{Paint, Screen, Tone};
-use crate::watch::{Follow, Source, short};
+use crate::output::{Screen, Tone, time};
+use crate::watch::{Follow, Source};
 
 /// Events asked for at once.
 const PAGE: usize = 1_000;
@@ -21,7 +22,7 @@ pub async fn run(context: &Context, args: &EventsArgs) -> Outcome {
 }
 
 async fn print(context: &Context, args: &EventsArgs, plan: &PlanId) -> Outcome {
-    let Context { screen, client, .. } = context;
+    let Context { screen, client, clock, .. } = context;
     let whole = matches!(screen.format, Format::Json | Format::Yaml);
     let mut kept: Vec<Json> = Vec::new();
     let mut after = args.after;
@@ -34,7 +35,7 @@ async fn print(context: &Context, args: &EventsArgs, plan: &PlanId) -> Outcome {
                 continue;
             }
             left -= 1;
-            if whole { kept.push(line) } else { print_line(screen, line.text())? }
+            if whole { kept.push(line) } else { print_line(screen, clock, line.text())? }
         }
         match next {
             Some(next) if next > after => after = next,
@@ -48,7 +49,7 @@ async fn print(context: &Context, args: &EventsArgs, plan: &PlanId) -> Outcome {
 }
 
 async fn follow(context: &Context, args: &EventsArgs, plan: PlanId) -> Outcome {
-    let Context { screen, client, .. } = context;
+    let Context { screen, client, clock, .. } = context;
     let mut follow = Follow::open(Source::Api(client.clone()), plan.clone(), args.after).await?;
     loop {
         let record = tokio::select! {
@@ -60,7 +61,7 @@ async fn follow(context: &Context, args: &EventsArgs, plan: PlanId) -> Outcome {
         };
         let line = record.to_line();
         if wanted(args, &line)? {
-            print_line(screen, &line)?;
+            print_line(screen, clock, &line)?;
         }
         if is_last(&record) {
             return Ok(Exit::Done);
@@ -104,28 +105,33 @@ fn wanted(args: &EventsArgs, line: &str) -> Result<bool, Failed> {
     Ok(is_step && (args.types.is_empty() || args.types.iter().any(|name| name == head.type_name)))
 }
 
-fn print_line(screen: &Screen, line: &str) -> Result<(), Failed> {
+fn print_line(screen: &Screen, clock: &Clock, line: &str) -> Result<(), Failed> {
     match screen.format {
         Format::Json | Format::Jsonl | Format::Yaml => screen.line(line),
         Format::Name => screen.line(head(line)?.type_name),
-        Format::Table => screen.line(event_text(&head(line)?, screen.paint)),
+        Format::Table | Format::Wide => screen.line(event_text(&head(line)?, screen, clock)),
+        Format::None => Ok(()),
     }
 }
 
-/// One event as a line for people.
-pub fn event_text(head: &Head<'_>, paint: Paint) -> String {
-    let clock = head.time.get(11..23).unwrap_or(head.time);
+/// One event as a line for people; of its time the hours, unless another form is asked for.
+pub fn event_text(head: &Head<'_>, screen: &Screen, clock: &Clock) -> String {
+    let paint = screen.paint;
+    let at = match screen.times_asked() {
+        Some(form) => time(head.time, form, clock),
+        None => head.time.get(11..23).unwrap_or(head.time).to_owned(),
+    };
     let step = match (head.step_id, head.attempt) {
         (Some(step), Some(attempt)) => format!("{step}#{attempt}"),
         (Some(step), None) => step.to_owned(),
         (None, _) => String::new(),
     };
     let actor = head.actor.map(|actor| format!("by {actor} ")).unwrap_or_default();
-    let data = head.data.map(|data| short(data.get())).unwrap_or_default();
+    let data = head.data.map(|data| cell(screen, data.get())).unwrap_or_default();
     let text = format!(
         "{:>5}  {}  {:<18} {step:<20} {}",
         head.seq,
-        paint.tone(Tone::Dim, clock),
+        paint.tone(Tone::Dim, at),
         head.type_name,
         paint.tone(Tone::Dim, format!("{actor}{data}"))
     );

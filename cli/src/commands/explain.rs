@@ -1,14 +1,20 @@
-//! `explain`: why a plan is not moving, as a chain of causes with mends.
+//! `explain`: why a plan is not moving, as a chain of causes with mends; and what a code means.
 
 use goalmill_common::view::Explanation;
 
-use super::Context;
+use super::{Context, codes};
 use crate::args::ExplainArgs;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Paint, Tone, mark, plan_tone, step_tone};
 
 pub async fn run(context: &Context, args: &ExplainArgs) -> Outcome {
     let Context { screen, client, .. } = context;
+    if args.codes {
+        return codes::list(screen);
+    }
+    if codes::is_meant(&args.plan) {
+        return codes::explain(screen, &args.plan);
+    }
     let plan = client.resolve(&args.plan).await?;
     let mut explanation = client.explain(&plan).await?;
     if let Some(step) = &args.step {

@@ -8,7 +8,7 @@ use goalmill_common::status::StepStatus;
 use goalmill_common::view::StepView;
 
 use super::Context;
-use crate::args::{Format, GraphForm};
+use crate::args::GraphForm;
 use crate::exit::Failed;
 use crate::output::{Paint, Table, Tone, mark, step_tone};
 
@@ -38,7 +38,7 @@ impl Node {
 pub async fn show(context: &Context, text: &str, form: GraphForm) -> Result<(), Failed> {
     let Context { screen, client, .. } = context;
     let plan = client.resolve(text).await?;
-    if screen.format != Format::Table {
+    if !screen.is_for_people() {
         return screen.show(&client.graph(&plan).await?, plan.as_str(), |_| String::new());
     }
     let nodes: Vec<Node> = client.plan(&plan).await?.steps.iter().map(Node::of_view).collect();

@@ -14,7 +14,7 @@ pub fn wfformat(screen: &Screen, args: &WfformatArgs) -> Outcome {
         Format::Json => screen.line(json(&plan, true))?,
         Format::Jsonl => screen.line(json(&plan, false))?,
         Format::Name => plan.steps.iter().try_for_each(|step| screen.line(step.id.as_str()))?,
-        Format::Table | Format::Yaml => screen.text(&yaml(&plan))?,
+        Format::Table | Format::Wide | Format::Yaml | Format::None => screen.text(&yaml(&plan))?,
     }
     Ok(Exit::Done)
 }

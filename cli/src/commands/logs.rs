@@ -12,7 +12,7 @@ use super::events::{event_text, head};
 use crate::args::{Format, LogsArgs};
 use crate::client::LogQuery;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::output::{Screen, Tone};
+use crate::output::Tone;
 
 /// How often a follower looks.
 const LOOK: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ pub async fn run(context: &Context, args: &LogsArgs) -> Outcome {
         return Ok(Exit::Done);
     }
     let mut seen = Seen::default();
-    seen.print(screen, &page.items)?;
+    seen.print(context, &page.items)?;
     if !args.follow {
         if page.items.is_empty() {
             screen.note("nothing in that time; look further back with `--since 24h`");
@@ -53,7 +53,7 @@ pub async fn run(context: &Context, args: &LogsArgs) -> Outcome {
             }
         }
         query.since_ms = seen.until_ms.saturating_sub(LATE_MS).max(since_ms);
-        seen.print(screen, &client.logs(&query).await?.items)?;
+        seen.print(context, &client.logs(&query).await?.items)?;
     }
 }
 
@@ -71,7 +71,8 @@ struct Whose {
 
 impl Seen {
     /// Prints what was not printed before.
-    fn print(&mut self, screen: &Screen, items: &[Json]) -> Result<(), Failed> {
+    fn print(&mut self, context: &Context, items: &[Json]) -> Result<(), Failed> {
+        let Context { screen, clock, .. } = context;
         for item in items {
             let (line, event) = (item.text(), head(item.text())?);
             let Whose { plan_id } = serde_json::from_str(line)
@@ -85,9 +86,10 @@ impl Seen {
             match screen.format {
                 Format::Json | Format::Jsonl | Format::Yaml => screen.line(line)?,
                 Format::Name => screen.line(event.type_name)?,
-                Format::Table => {
+                Format::None => {}
+                Format::Table | Format::Wide => {
                     let plan = screen.paint.tone(Tone::Dim, format!("{plan_id:<20}"));
-                    screen.line(format!("{plan} {}", event_text(&event, screen.paint)))?;
+                    screen.line(format!("{plan} {}", event_text(&event, screen, clock)))?;
                 }
             }
         }

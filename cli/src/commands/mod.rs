@@ -2,6 +2,7 @@
 
 mod agent;
 mod change;
+mod codes;
 mod config;
 mod dead;
 mod diff;
@@ -79,6 +80,8 @@ pub async fn run(cli: Cli, screen: Screen) -> Outcome {
         Command::Schema(args) => schema::run(&context.screen, &args),
         Command::Import(ImportCommand::Wfformat(args)) => import::wfformat(&context.screen, &args),
         Command::Completions(args) => schema::completions(&context.screen, args.shell),
+        Command::Man(args) => schema::man(&context.screen, args.dir.as_deref()),
+        Command::Version => schema::version(&context.screen),
     }
 }
 
@@ -91,6 +94,11 @@ async fn watch_plan(context: &Context, args: &crate::args::WatchArgs) -> Outcome
         show_results(screen, &board.results())?;
     }
     Ok(watch::left_alone(screen, &plan, &waited))
+}
+
+/// The first line of a text: whole where there is room for it, else cut.
+fn cell(screen: &Screen, text: &str) -> String {
+    if screen.is_wide() { watch::cut(text, usize::MAX) } else { watch::short(text) }
 }
 
 /// A text that may be an id in an address.

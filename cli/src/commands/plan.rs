@@ -1,28 +1,39 @@
 //! `plan`: looks at plans and steers them.
 
-use goalmill_common::clock::Clock;
+use std::time::Duration;
+
+use goalmill_common::clock::{Clock, parse_rfc3339};
 use goalmill_common::problem::Issue;
-use goalmill_common::view::{Page, PlanSummary, PlanView, Preview};
+use goalmill_common::view::{Page, PlanSummary, PlanView, Preview, StepView};
 
 use serde_json::json;
 
-use super::{Context, diff, graph, people, show_results};
-use crate::args::{Format, PlanCommand, Reasoned};
+use super::{Context, cell, diff, graph, people, show_results};
+use crate::args::{Format, PlanCommand, Reasoned, TimeFormat};
 use crate::client::PlanQuery;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::output::{Paint, Screen, Table, Tone, age, mark, plan_tone, step_tone, yaml};
-use crate::watch::{note, short};
+use crate::output::{Paint, Screen, Table, Tone, mark, plan_tone, seconds, step_tone, time, yaml};
+use crate::watch::{Patience, Source, left_alone, note, wait};
 
 pub async fn run(context: &Context, command: PlanCommand) -> Outcome {
     let Context { screen, client, clock, .. } = context;
     match command {
-        PlanCommand::List { status, limit, cursor } => {
-            let page = client.plans(&PlanQuery { limit, cursor, status }).await?;
-            screen.list(&page, &page.items, |plan| plan.plan_id.to_string(), |paint| list(&page, clock, paint))?;
+        PlanCommand::List { status, since, limit, cursor } => {
+            let mut page = client.plans(&PlanQuery { limit, cursor, status }).await?;
+            if let Some(since) = since {
+                keep_since(&mut page, clock.now_ms().saturating_sub(to_ms(since)));
+            }
+            screen.list(&page, &page.items, |plan| plan.plan_id.to_string(), |_| list(&page, clock, screen))?;
+        }
+        PlanCommand::Wait { plan, timeout } => {
+            let plan = client.resolve(&plan).await?;
+            let patience = Patience { show: false, stop_at_approval: true, timeout };
+            let waited = wait(screen, Source::Api(client.clone()), &plan, patience).await?;
+            return Ok(left_alone(screen, &plan, &waited));
         }
         PlanCommand::Get { plan } => {
             let view = client.plan(&client.resolve(&plan).await?).await?;
-            screen.show(&view, view.summary.plan_id.as_str(), |paint| view_text(&view, clock, paint))?;
+            screen.show(&view, view.summary.plan_id.as_str(), |_| view_text(&view, clock, screen))?;
         }
         PlanCommand::Show { plan, form } => graph::show(context, &plan, form).await?,
         PlanCommand::Validate { file } => return super::validate::run(context, &file).await,
@@ -51,8 +62,10 @@ pub async fn run(context: &Context, command: PlanCommand) -> Outcome {
         PlanCommand::Export { plan } => {
             let plan = client.graph(&client.resolve(&plan).await?).await?;
             match screen.format {
-                Format::Table | Format::Name => screen.text(&yaml(&plan))?,
-                Format::Json | Format::Jsonl | Format::Yaml => screen.show(&plan, "", |_| String::new())?,
+                Format::Table | Format::Wide | Format::Name => screen.text(&yaml(&plan))?,
+                Format::Json | Format::Jsonl | Format::Yaml | Format::None => {
+                    screen.show(&plan, "", |_| String::new())?
+                }
             }
         }
     }
@@ -73,19 +86,55 @@ pub fn shown(screen: &Screen, summary: &PlanSummary) -> Result<(), Failed> {
     })
 }
 
-fn list(page: &Page<PlanSummary>, clock: &Clock, paint: Paint) -> String {
-    let mut table = Table::new(&["PLAN", "STATUS", "DONE", "FAILED", "REVISION", "AGE", "NAME"]).right(&[2, 3, 4, 5]);
+fn to_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Drops plans that changed before then. The list has those that changed last first, so it ends with the first of them.
+fn keep_since(page: &mut Page<PlanSummary>, since_ms: u64) {
+    let before = page.items.len();
+    page.items.retain(|plan| parse_rfc3339(&plan.updated_at).is_none_or(|ms| ms >= since_ms));
+    if page.items.len() < before {
+        page.next = None;
+    }
+}
+
+/// The columns that are always there, and what `wide` puts between them and the name.
+const HEAD: [&str; 5] = ["PLAN", "STATUS", "DONE", "FAILED", "REVISION"];
+const HEAD_WIDE: [&str; 5] = ["UPDATED", "FINISHED", "EVENTS", "TOKENS", "USD"];
+
+fn list(page: &Page<PlanSummary>, clock: &Clock, screen: &Screen) -> String {
+    let paint = screen.paint;
+    let form = screen.times(TimeFormat::Relative);
+    let created = if form == TimeFormat::Relative { "AGE" } else { "CREATED" };
+    let mut head = [&HEAD[..], &[created]].concat();
+    if screen.is_wide() {
+        head.extend(HEAD_WIDE);
+    }
+    let right: Vec<usize> = (2..head.len()).collect();
+    head.push("NAME");
+    let mut table = Table::new(&head).right(&right);
     for plan in &page.items {
         let counts = plan.counts;
-        table.row([
+        let mut row = vec![
             plan.plan_id.to_string(),
             paint.tone(plan_tone(plan.status), plan.status.as_str()),
             format!("{}/{}", counts.completed + counts.skipped, counts.total),
             counts.failed.to_string(),
             plan.revision.to_string(),
-            age(&plan.created_at, clock),
-            short(&plan.name),
-        ]);
+            time(&plan.created_at, form, clock),
+        ];
+        if screen.is_wide() {
+            row.extend([
+                time(&plan.updated_at, form, clock),
+                plan.finished_at.as_deref().map(|at| time(at, form, clock)).unwrap_or_default(),
+                plan.seq.to_string(),
+                plan.usage.tokens.to_string(),
+                format!("{:.2}", plan.usage.cost),
+            ]);
+        }
+        row.push(cell(screen, &plan.name));
+        table.row(row);
     }
     let mut text = table.render(paint, "no plans; submit one: goalmill submit 'YOUR GOAL' --watch");
     if let Some(next) = &page.next {
@@ -94,7 +143,9 @@ fn list(page: &Page<PlanSummary>, clock: &Clock, paint: Paint) -> String {
     text
 }
 
-fn view_text(view: &PlanView, clock: &Clock, paint: Paint) -> String {
+fn view_text(view: &PlanView, clock: &Clock, screen: &Screen) -> String {
+    let paint = screen.paint;
+    let short = |text: &str| cell(screen, text);
     let plan = &view.summary;
     let counts = plan.counts;
     let status = paint.tone(plan_tone(plan.status), plan.status.as_str());
@@ -117,8 +168,16 @@ fn view_text(view: &PlanView, clock: &Clock, paint: Paint) -> String {
     );
     fact("planner", format!("{} · confidence {:.2} · revision {}", view.planner, view.confidence, plan.revision));
     fact("used", format!("{:.2} USD · {} tokens", plan.usage.cost, plan.usage.tokens));
-    fact("created", format!("{} ({} ago)", plan.created_at, age(&plan.created_at, clock)));
-    fact("finished", plan.finished_at.clone().unwrap_or_default());
+    let form = screen.times(TimeFormat::Iso);
+    let ago = format!("{} ago", time(&plan.created_at, TimeFormat::Relative, clock));
+    fact(
+        "created",
+        match form {
+            TimeFormat::Relative => ago,
+            TimeFormat::Iso | TimeFormat::Raw => format!("{} ({ago})", time(&plan.created_at, form, clock)),
+        },
+    );
+    fact("finished", plan.finished_at.as_deref().map(|at| time(at, form, clock)).unwrap_or_default());
     fact("why", view.failure.as_ref().map_or(short(&view.reason), |f| format!("{} [{}]", short(&f.message), f.code)));
     fact("parent", view.parent.as_ref().map(ToString::to_string).unwrap_or_default());
     fact("forked", view.forked_from.as_ref().map(ToString::to_string).unwrap_or_default());
@@ -126,7 +185,12 @@ fn view_text(view: &PlanView, clock: &Clock, paint: Paint) -> String {
         .iter()
         .for_each(|line| text.push_str(&format!("  {line}\n").replace("\n  goalmill", "\n    goalmill")));
     text.push('\n');
-    let mut table = Table::new(&["", "STEP", "AGENT", "STATUS", "ATTEMPT", "WHAT"]).right(&[4]);
+    let mut head = vec!["", "STEP", "AGENT", "STATUS", "ATTEMPT"];
+    if screen.is_wide() {
+        head.extend(["ACTION", "WORKER", "STARTED", "TOOK"]);
+    }
+    head.push("WHAT");
+    let mut table = Table::new(&head).right(&[4]);
     for step in &view.steps {
         let said = match (&step.failure, &step.outputs) {
             (Some(failure), _) if !step.status.is_final() || step.outputs.is_none() => short(&failure.message),
@@ -137,17 +201,32 @@ fn view_text(view: &PlanView, clock: &Clock, paint: Paint) -> String {
             _ if !step.reason.is_empty() => short(&step.reason),
             _ => short(&step.description),
         };
-        table.row([
+        let mut row = vec![
             format!("  {}", paint.tone(step_tone(step.status), mark(step.status))),
             step.id.to_string(),
             step.agent_type.to_string(),
             paint.tone(step_tone(step.status), step.status.as_str()),
             step.attempt.to_string(),
-            said,
-        ]);
+        ];
+        if screen.is_wide() {
+            row.extend([
+                step.action.clone(),
+                step.worker.as_ref().map(ToString::to_string).unwrap_or_default(),
+                step.started_at.as_deref().map(|at| time(at, form, clock)).unwrap_or_default(),
+                took(step).unwrap_or_default(),
+            ]);
+        }
+        row.push(said);
+        table.row(row);
     }
     text.push_str(&table.render(paint, "  no steps yet"));
     text
+}
+
+/// How long the step's last attempt ran.
+fn took(step: &StepView) -> Option<String> {
+    let began = parse_rfc3339(step.started_at.as_deref()?)?;
+    Some(seconds(parse_rfc3339(step.finished_at.as_deref()?)?.saturating_sub(began)))
 }
 
 /// Prints a checked plan: what is wrong with it, or what it would do.

@@ -1,8 +1,13 @@
-//! `schema` and `completions`: what the program knows about itself.
+//! `schema`, `completions`, `man` and `version`: what the program knows about itself.
+
+use std::path::Path;
 
 use clap::CommandFactory;
 use clap_complete::Shell;
+use clap_mangen::Man;
 use goalmill_common::schema::{NAMES, schema};
+use goalmill_common::wire;
+use serde_json::json as object;
 
 use crate::args::{Cli, Format, SchemaArgs};
 use crate::exit::{Exit, Failed, Outcome};
@@ -18,9 +23,56 @@ pub fn run(screen: &Screen, args: &SchemaArgs) -> Outcome {
         Format::Yaml => screen.text(&yaml(&schema))?,
         Format::Name => screen.line(name)?,
         Format::Jsonl => screen.line(json(&schema, false))?,
-        Format::Table | Format::Json => screen.line(json(&schema, true))?,
+        Format::Table | Format::Wide | Format::Json | Format::None => screen.line(json(&schema, true))?,
     }
     Ok(Exit::Done)
+}
+
+pub fn version(screen: &Screen) -> Outcome {
+    let version = env!("CARGO_PKG_VERSION");
+    let about = object!({
+        "version": version,
+        "protocol": wire::PROTOCOL,
+        "os": std::env::consts::OS,
+        "arch": std::env::consts::ARCH,
+    });
+    screen.show(&about, version, |_| format!("goalmill {version}"))?;
+    Ok(Exit::Done)
+}
+
+/// Writes a page for the program and one for each of its commands into `dir`, or the program's own to the screen.
+pub fn man(screen: &Screen, dir: Option<&Path>) -> Outcome {
+    let mut program = Cli::command();
+    program.build();
+    let Some(dir) = dir else {
+        screen.text(&page(program)?)?;
+        return Ok(Exit::Done);
+    };
+    std::fs::create_dir_all(dir)
+        .map_err(|error| Failed::other(format!("`{}` cannot be made: {error}", dir.display())))?;
+    let mut written = Vec::new();
+    write_pages(program, dir, &mut written)?;
+    screen.list(&written, &written, Clone::clone, |_| {
+        format!("{} pages are written to {}", written.len(), dir.display())
+    })?;
+    Ok(Exit::Done)
+}
+
+fn write_pages(command: clap::Command, dir: &Path, written: &mut Vec<String>) -> Result<(), Failed> {
+    let below: Vec<clap::Command> =
+        command.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
+    let path = dir.join(format!("{name}.1"));
+    std::fs::write(&path, page(command)?)
+        .map_err(|error| Failed::other(format!("`{}` cannot be written: {error}", path.display())))?;
+    written.push(path.display().to_string());
+    below.into_iter().try_for_each(|command| write_pages(command, dir, written))
+}
+
+fn page(command: clap::Command) -> Result<String, Failed> {
+    let mut page = Vec::new();
+    Man::new(command).manual("Goalmill").render(&mut page)?;
+    Ok(String::from_utf8_lossy(&page).into_owned())
 }
 
 pub fn completions(screen: &Screen, shell: Shell) -> Outcome {

@@ -228,12 +228,12 @@ pub async fn follow(context: &Context, args: &WaitArgs, accepted: &Accepted, sou
     }
     let results = if over_http { client.results(plan).await? } else { board.results() };
     match screen.format {
-        Format::Table if args.watch => screen.note(format!("  results: goalmill plan results {plan}")),
-        Format::Table => {
+        Format::Table | Format::Wide if args.watch => screen.note(format!("  results: goalmill plan results {plan}")),
+        Format::Table | Format::Wide => {
             show_results(screen, &results)?;
             crate::watch::ending(&board, screen.paint).iter().for_each(|line| screen.note(line));
         }
-        Format::Json | Format::Yaml | Format::Jsonl | Format::Name => show_results(screen, &results)?,
+        Format::Json | Format::Yaml | Format::Jsonl | Format::Name | Format::None => show_results(screen, &results)?,
     }
     Ok(exit)
 }

@@ -9,13 +9,14 @@ use goalmill_common::view::Page;
 use tokio::time::{Instant, sleep};
 
 use super::Context;
+use crate::args::TimeFormat;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::output::{Paint, Table, Tone, age};
+use crate::output::{Screen, Table, Tone, time};
 
 pub async fn list(context: &Context) -> Outcome {
     let Context { screen, client, clock, .. } = context;
     let page = client.workers().await?;
-    screen.list(&page, &page.items, |beat| beat.worker.to_string(), |paint| people(&page, clock, paint))?;
+    screen.list(&page, &page.items, |beat| beat.worker.to_string(), |_| people(&page, clock, screen))?;
     Ok(Exit::Done)
 }
 
@@ -69,9 +70,10 @@ fn find(beats: &[WorkerBeat], part: &str) -> Result<WorkerId, Failed> {
     }
 }
 
-fn people(page: &Page<WorkerBeat>, clock: &Clock, paint: Paint) -> String {
-    let mut table =
-        Table::new(&["WORKER", "BUSY", "STATE", "UP", "SEEN", "HOST", "VERSION", "AGENTS"]).right(&[1, 3, 4]);
+fn people(page: &Page<WorkerBeat>, clock: &Clock, screen: &Screen) -> String {
+    let (paint, form) = (screen.paint, screen.times(TimeFormat::Relative));
+    let up = if form == TimeFormat::Relative { "UP" } else { "STARTED" };
+    let mut table = Table::new(&["WORKER", "BUSY", "STATE", up, "SEEN", "HOST", "VERSION", "AGENTS"]).right(&[1, 3, 4]);
     for beat in &page.items {
         let agents: Vec<&str> = beat.agents.iter().map(|agent| agent.as_str()).collect();
         let state = if beat.draining { paint.tone(Tone::Wait, "draining") } else { paint.tone(Tone::Good, "ready") };
@@ -79,8 +81,8 @@ fn people(page: &Page<WorkerBeat>, clock: &Clock, paint: Paint) -> String {
             beat.worker.to_string(),
             format!("{}/{}", beat.busy, beat.slots),
             state,
-            age(&rfc3339(beat.started_ms), clock),
-            age(&rfc3339(beat.seen_ms), clock),
+            time(&rfc3339(beat.started_ms), form, clock),
+            time(&rfc3339(beat.seen_ms), form, clock),
             beat.host.clone(),
             beat.version.clone(),
             agents.join(","),

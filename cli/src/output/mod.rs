@@ -11,9 +11,9 @@ use serde::Serialize;
 
 pub use paint::{Paint, Tone, mark, plan_tone, step_tone};
 pub use table::Table;
-pub use time::{age, seconds};
+pub use time::{seconds, time};
 
-use crate::args::{ColorWhen, Format, Globals};
+use crate::args::{ColorWhen, Format, Globals, TimeFormat};
 use crate::exit::Failed;
 
 /// Standard output and standard error, in the caller's format.
@@ -22,6 +22,7 @@ pub struct Screen {
     pub format: Format,
     pub paint: Paint,
     quiet: bool,
+    times: Option<TimeFormat>,
     /// Whether standard output is a terminal.
     pub live: bool,
 }
@@ -36,7 +37,13 @@ impl Screen {
                 live && environment("NO_COLOR").is_none() && environment("TERM").is_none_or(|term| term != "dumb")
             }
         };
-        Self { format: globals.output.unwrap_or(Format::Table), paint: Paint::new(colours), quiet: globals.quiet, live }
+        Self {
+            format: globals.output.unwrap_or(Format::Table),
+            paint: Paint::new(colours),
+            quiet: globals.quiet,
+            times: globals.time_format,
+            live,
+        }
     }
 
     /// Whether only what was asked for is said.
@@ -46,17 +53,32 @@ impl Screen {
 
     /// Whether people read the output.
     pub fn is_for_people(&self) -> bool {
-        self.format == Format::Table
+        matches!(self.format, Format::Table | Format::Wide)
     }
 
-    /// Prints a line to standard output.
+    /// Whether people want all there is.
+    pub fn is_wide(&self) -> bool {
+        self.format == Format::Wide
+    }
+
+    /// The form that was asked for times in, or else `usual`.
+    pub fn times(&self, usual: TimeFormat) -> TimeFormat {
+        self.times.unwrap_or(usual)
+    }
+
+    /// The form that was asked for times in.
+    pub fn times_asked(&self) -> Option<TimeFormat> {
+        self.times
+    }
+
+    /// Prints a line to standard output, unless nothing is wanted there.
     pub fn line(&self, text: impl AsRef<str>) -> Result<(), Failed> {
-        write_all(text.as_ref(), true)
+        if self.format == Format::None { Ok(()) } else { write_all(text.as_ref(), true) }
     }
 
-    /// Prints text as it is to standard output.
+    /// Prints text as it is to standard output, unless nothing is wanted there.
     pub fn text(&self, text: &str) -> Result<(), Failed> {
-        write_all(text, false)
+        if self.format == Format::None { Ok(()) } else { write_all(text, false) }
     }
 
     /// Says something besides the result: on standard error, unless `--quiet`.
@@ -79,7 +101,8 @@ impl Screen {
         people: impl FnOnce(Paint) -> String,
     ) -> Result<(), Failed> {
         match self.format {
-            Format::Table => self.text(&ended(people(self.paint))),
+            Format::Table | Format::Wide => self.text(&ended(people(self.paint))),
+            Format::None => Ok(()),
             Format::Name => self.line(name),
             Format::Json => self.line(json(value, self.live)),
             Format::Jsonl => self.line(json(value, false)),
@@ -98,7 +121,9 @@ impl Screen {
         match self.format {
             Format::Name => items.iter().try_for_each(|item| self.line(name(item))),
             Format::Jsonl => items.iter().try_for_each(|item| self.line(json(item, false))),
-            Format::Table | Format::Json | Format::Yaml => self.show(document, "", people),
+            Format::Table | Format::Wide | Format::Json | Format::Yaml | Format::None => {
+                self.show(document, "", people)
+            }
         }
     }
 }

@@ -1,9 +1,21 @@
 //! Times and durations for people.
 
-use goalmill_common::clock::{Clock, parse_rfc3339};
+use goalmill_common::clock::{Clock, parse_rfc3339, rfc3339};
+
+use crate::args::TimeFormat;
+
+/// An RFC 3339 time in the form that is wanted; as it is when it cannot be read.
+pub fn time(time: &str, form: TimeFormat, clock: &Clock) -> String {
+    match (form, parse_rfc3339(time)) {
+        (TimeFormat::Relative, _) => age(time, clock),
+        (TimeFormat::Iso, Some(ms)) => rfc3339(ms),
+        (TimeFormat::Raw, Some(ms)) => ms.to_string(),
+        (TimeFormat::Iso | TimeFormat::Raw, None) => time.into(),
+    }
+}
 
 /// How long ago an RFC 3339 time was: `12 s`, `3 min`, `2 h`, `5 d`.
-pub fn age(time: &str, clock: &Clock) -> String {
+fn age(time: &str, clock: &Clock) -> String {
     match parse_rfc3339(time) {
         Some(ms) => span(clock.now_ms().saturating_sub(ms)),
         None => time.into(),
@@ -41,5 +53,15 @@ mod tests {
         let clock = Clock::from_fn(|| 10_000_000);
         assert_eq!(age(&goalmill_common::clock::rfc3339(9_995_000), &clock), "5 s");
         assert_eq!(age(&goalmill_common::clock::rfc3339(0), &clock), "2 h");
+    }
+
+    #[test]
+    fn a_time_has_the_form_that_is_asked_for() {
+        let clock = Clock::from_fn(|| 10_000_000);
+        let said = |form| time("1970-01-01T02:00:00+00:00", form, &clock);
+        assert_eq!(said(TimeFormat::Relative), "46 min");
+        assert_eq!(said(TimeFormat::Iso), rfc3339(7_200_000));
+        assert_eq!(said(TimeFormat::Raw), "7200000");
+        assert_eq!(time("soon", TimeFormat::Raw, &clock), "soon");
     }
 }

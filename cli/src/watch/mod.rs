@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 pub use board::{Asks, Board};
 pub use follow::{Follow, Source};
 pub use lines::ending;
-pub use note::{note, short};
+pub use note::{cut, note, short};
 pub use view::View;
 
 use crate::exit::{Exit, Failed};

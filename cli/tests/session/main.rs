@@ -232,3 +232,56 @@ fn a_budget_that_the_shell_ate_is_noticed() {
     let output = run(&["submit", "Plan a trip with a 000 budget", "--server", "http://127.0.0.1:1"]);
     assert!(err(&output).starts_with("warning: the goal speaks of a budget"), "{}", err(&output));
 }
+
+#[test]
+fn codes_are_explained_without_a_server() {
+    let cycle = run(&["explain", "PLAN_CYCLE"]);
+    assert_eq!(code(&cycle), 0, "{}", err(&cycle));
+    assert!(out(&cycle).contains("Remove one of the dependencies"), "{}", out(&cycle));
+    let http: Value = serde_json::from_str(&out(&run(&["explain", "HTTP_503", "-o", "json"]))).expect("it is JSON");
+    assert_eq!((&http["code"], &http["kind"]), (&"HTTP_NNN".into(), &"failure".into()));
+    let unknown = run(&["explain", "PLAN_CICLE"]);
+    assert_eq!(code(&unknown), 5);
+    assert!(err(&unknown).contains("did you mean `PLAN_CYCLE`?"), "{}", err(&unknown));
+    let all = out(&run(&["explain", "--codes", "-o", "name"]));
+    assert!(all.lines().any(|line| line == "REDIS_UNSAFE") && all.lines().count() > 100, "{all}");
+}
+
+#[test]
+fn the_program_says_its_version_and_writes_its_manual() {
+    assert_eq!(out(&run(&["version"])), format!("goalmill {}\n", env!("CARGO_PKG_VERSION")));
+    let version: Value = serde_json::from_str(&out(&run(&["version", "-o", "json"]))).expect("it is JSON");
+    assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
+    assert!(version["protocol"].is_string() || version["protocol"].is_u64(), "{version}");
+    assert!(out(&run(&["man"])).contains(".TH goalmill 1"));
+    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    let pages = dir.path().join("man1");
+    let written = run(&["man", pages.to_str().expect("the path is text"), "-o", "name"]);
+    assert_eq!(code(&written), 0, "{}", err(&written));
+    assert!(out(&written).lines().count() > 50, "{}", out(&written));
+    let page = std::fs::read_to_string(pages.join("goalmill-plan-edit.1")).expect("each command has its page");
+    assert!(page.contains("goalmill\\-plan\\-edit") && page.contains("revision"), "{page}");
+    assert_eq!(code(&run(&["man", "/proc/nowhere"])), 1);
+}
+
+#[test]
+fn people_choose_how_much_they_see_and_how_times_look() {
+    let dev = Dev::start();
+    let id = dev.json(&["submit", GOAL, "--wait"])["plan_id"].as_str().expect("it has an id").to_owned();
+    let table = out(&dev.run(&["plan", "list"]));
+    let wide = out(&dev.run(&["plan", "list", "-o", "wide"]));
+    assert!(!table.contains("TOKENS") && wide.contains("TOKENS") && wide.contains("AGE"), "{table}{wide}");
+    assert!(out(&dev.run(&["plan", "get", &id, "-o", "wide"])).contains("WORKER"));
+    assert!(out(&dev.run(&["agent", "list", "-o", "wide"])).contains("CAPABILITIES"));
+    let created = dev.json(&["plan", "get", &id])["created_at"].as_str().expect("it has a time").to_owned();
+    let iso = out(&dev.run(&["plan", "list", "--time-format", "iso"]));
+    assert!(iso.contains("CREATED") && iso.contains(&created[..19]), "{iso}");
+    let raw = out(&dev.run(&["events", &id, "--time-format", "raw"]));
+    let first = raw.lines().next().and_then(|line| line.split_whitespace().nth(1)).expect("there is an event");
+    assert!(first.len() == 13 && first.bytes().all(|b| b.is_ascii_digit()), "{raw}");
+    let none = dev.run(&["plan", "results", &id, "-o", "none"]);
+    assert_eq!((code(&none), out(&none)), (0, String::new()));
+    assert_eq!(code(&dev.run(&["plan", "wait", &id, "--timeout", "60s"])), 0);
+    assert_eq!(out(&dev.run(&["plan", "list", "--since", "1h", "-o", "name"])).trim(), id);
+    assert_eq!(code(&dev.run(&["dead", "get", "echo", "1-0"])), 5);
+}

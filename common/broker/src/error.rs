@@ -15,6 +15,9 @@ pub enum BrokerError {
     /// The server's settings can lose data.
     #[error("redis is set up in a way that can lose data: {0}")]
     Unsafe(String),
+    /// The server lacks what is needed, or is of a kind that cannot be used.
+    #[error("this redis cannot be used: {0}")]
+    Unsupported(String),
     /// A key holds something else than it should; nothing was written.
     #[error("redis holds something unexpected: {0}")]
     Corrupt(String),

@@ -79,12 +79,20 @@ impl Loaded {
 /// Replaces the password of an address by `***`.
 pub fn hide_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.into() };
-    match rest.rsplit_once('@') {
-        Some((auth, host)) => {
-            let user = auth.split(':').next().unwrap_or_default();
-            format!("{scheme}://{user}:***@{host}")
-        }
-        None => url.into(),
+    let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
+    let place = match place.rsplit_once('@') {
+        Some((auth, host)) => format!("{}:***@{host}", auth.split(':').next().unwrap_or_default()),
+        // The password itself may have the question mark.
+        None if query.is_some_and(|query| query.contains('@')) => return format!("{scheme}://***"),
+        None => place.into(),
+    };
+    let hidden = |pair: &str| match pair.split_once('=') {
+        Some((name, _)) if name.contains("pass") => format!("{name}=***"),
+        _ => pair.to_owned(),
+    };
+    match query {
+        Some(query) => format!("{scheme}://{place}?{}", query.split('&').map(hidden).collect::<Vec<_>>().join("&")),
+        None => format!("{scheme}://{place}"),
     }
 }
 
@@ -189,5 +197,10 @@ mod tests {
     fn passwords_are_hidden() {
         assert_eq!(hide_password("redis://ann:secret@h:1/0"), "redis://ann:***@h:1/0");
         assert_eq!(hide_password("redis://h:1"), "redis://h:1");
+        let own = "redis+sentinel://:a@h:1,i/plans?db=2&sentinel_password=b";
+        assert_eq!(hide_password(own), "redis+sentinel://:***@h:1,i/plans?db=2&sentinel_password=***");
+        for url in ["redis://:se?cret@h", "redis+sentinel://h/plans?sentinel_password=se@cret"] {
+            assert!(!hide_password(url).contains("cret"), "{url}");
+        }
     }
 }

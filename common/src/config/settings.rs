@@ -32,7 +32,7 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RedisSettings {
-    /// `redis://`, `rediss://` or `redis+unix://`; may hold a password, which is never shown.
+    /// `redis://`, `rediss://`, `redis+unix://` or `redis+sentinel://`; may hold a password, which is never shown.
     pub url: String,
     /// Milliseconds to wait for a connection.
     pub connect_ms: u64,

@@ -4,6 +4,7 @@
 //! `GOALMILL_DATA` (a directory with `wfinstances/*.json`, WfFormat traces to run besides the made ones).
 
 mod drain;
+mod failover;
 mod holds;
 mod kills;
 mod losses;

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 /// Package directory, the packages of ours it may use, the crates it must not.
 const RULES: &[(&str, &[&str], &[&str])] = &[
-    ("common", &[], &["tokio", "redis", "deadpool-redis", "axum", "reqwest"]),
+    ("common", &[], &["tokio", "redis", "deadpool", "axum", "reqwest"]),
     ("common/broker", &["common"], &["axum", "reqwest"]),
-    ("scheduler/engine", &["common"], &["tokio", "redis", "deadpool-redis", "axum", "reqwest"]),
-    ("scheduler/reader", &[], &["tokio", "redis", "deadpool-redis", "axum", "reqwest"]),
-    ("scheduler/htn", &[], &["tokio", "redis", "deadpool-redis", "axum", "reqwest"]),
-    ("scheduler", &["common", "broker", "engine", "htn", "reader"], &["redis", "deadpool-redis"]),
-    ("worker", &["common", "broker"], &["redis", "deadpool-redis"]),
-    ("cli", &["common", "broker", "engine", "scheduler", "worker"], &["redis", "deadpool-redis", "axum"]),
+    ("scheduler/engine", &["common"], &["tokio", "redis", "deadpool", "axum", "reqwest"]),
+    ("scheduler/reader", &[], &["tokio", "redis", "deadpool", "axum", "reqwest"]),
+    ("scheduler/htn", &[], &["tokio", "redis", "deadpool", "axum", "reqwest"]),
+    ("scheduler", &["common", "broker", "engine", "htn", "reader"], &["redis", "deadpool"]),
+    ("worker", &["common", "broker"], &["redis", "deadpool"]),
+    ("cli", &["common", "broker", "engine", "scheduler", "worker"], &["redis", "deadpool", "axum"]),
 ];
 
 fn root() -> PathBuf {

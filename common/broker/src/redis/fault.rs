@@ -20,7 +20,7 @@ fn answered(code: &str, text: String) -> BrokerError {
         "OOM" => BrokerError::OutOfMemory,
         "WRONGTYPE" => BrokerError::Corrupt(text),
         "ERR" if text.contains("unknown command") => {
-            BrokerError::Unsafe(format!("the server lacks a command that Redis 7.0 has: {text}"))
+            BrokerError::Unsupported(format!("the server lacks a command that Redis 7.0 has: {text}"))
         }
         "ERR" => BrokerError::Corrupt(text),
         // LOADING, BUSY, READONLY, MISCONF, CLUSTERDOWN, TRYAGAIN, MASTERDOWN, NOAUTH, NOPERM, UNBLOCKED and the like.

@@ -129,7 +129,13 @@ impl Links {
     fn refuse_unfit(&self, info: &Info) -> Result<()> {
         let version = info.text("redis_version");
         if version.split('.').next().and_then(|major| major.parse().ok()).is_none_or(|major: u32| major < VERSION_MIN) {
-            return Err(BrokerError::Unsafe(format!("the version is `{version}`; install Redis 7.0 or later")));
+            return Err(BrokerError::Unsupported(format!("the version is `{version}`; install Redis 7.0 or later")));
+        }
+        if info.text("cluster_enabled") == "1" {
+            return Err(BrokerError::Unsupported(
+                "the server is a node of a Redis Cluster, and Goalmill's keys are not spread over nodes;                  use one primary with replicas, found by Sentinel: `redis+sentinel://HOST:PORT,HOST:PORT/SERVICE`"
+                    .into(),
+            ));
         }
         if info.text("role") == "slave" {
             return Err(BrokerError::Unavailable("this server is a replica; connect to the primary".into()));

@@ -1,23 +1,24 @@
 //! Connections: a pool for rare verbs, lines of their own for busy ones, new ones for readers.
 //!
+//! Each is opened to wherever the server is then: by Sentinel that may be another one than before.
 //! Nothing here sends a command twice: a verb whose reply was lost fails, and its caller decides.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use deadpool_redis::{Manager, Pool, PoolError, Runtime};
+use deadpool::Runtime;
+use deadpool::managed::{Manager, Metrics, Object, Pool, PoolError, RecycleResult};
 use goalmill_common::config::RedisSettings;
 use goalmill_common::id::{AgentType, ShardId};
 use redis::aio::MultiplexedConnection;
-use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, IntoConnectionInfo, Pipeline,
-    RedisResult,
+    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, FromRedisValue, Pipeline, ProtocolVersion, RedisResult, cmd,
 };
 use tokio::time::Instant;
 
 use super::fault::{fault, is_answer, is_unknown_function};
+use super::place::Place;
 use super::{Result, functions};
 use crate::BrokerError;
 
@@ -27,7 +28,7 @@ const WRITE_BUFFER_BYTES: usize = 64 << 10;
 /// All connections to one Redis, and what is remembered about it.
 pub(super) struct Links {
     pub(super) dialer: Arc<Dialer>,
-    pool: Pool,
+    pool: Pool<Dials>,
     commits: Mutex<BTreeMap<ShardId, Arc<Link>>>,
     /// Appends to inboxes and submissions, and what each submission needs besides: its answer, its plan's status.
     pub(super) sends: Link,
@@ -47,8 +48,7 @@ pub(super) struct Links {
 impl Links {
     pub(super) fn new(settings: &RedisSettings) -> Result<Self> {
         let dialer = Arc::new(Dialer::new(settings)?);
-        let manager = Manager::new_with_config(dialer.info.clone(), dialer.config.clone()).map_err(fault)?;
-        let pool = Pool::builder(manager)
+        let pool = Pool::builder(Dials(dialer.clone()))
             .max_size(settings.pool_size.max(1))
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(Duration::from_millis(settings.response_ms)))
@@ -82,7 +82,7 @@ impl Links {
     /// Sends one command, and leaves a refusal of the server to the caller.
     pub(super) async fn try_ask<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<RedisResult<T>> {
         let mut line = self.pool.get().await.map_err(no_line)?;
-        let reply = cmd.query_async(&mut line).await;
+        let reply = cmd.query_async(&mut *line).await;
         discard_broken(line, &reply);
         Ok(reply)
     }
@@ -90,7 +90,7 @@ impl Links {
     /// Sends reads, or writes that do not depend on one another, in one go.
     pub(super) async fn ask_all<T: FromRedisValue>(&self, pipe: &Pipeline) -> Result<T> {
         let mut line = self.pool.get().await.map_err(no_line)?;
-        let reply = pipe.query_async(&mut line).await;
+        let reply = pipe.query_async(&mut *line).await;
         discard_broken(line, &reply);
         reply.map_err(fault)
     }
@@ -98,10 +98,10 @@ impl Links {
     /// Calls a function over the pool.
     pub(super) async fn call<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<T> {
         let mut line = self.pool.get().await.map_err(no_line)?;
-        let mut reply = cmd.query_async(&mut line).await;
+        let mut reply = cmd.query_async(&mut *line).await;
         if reply.as_ref().is_err_and(is_unknown_function) {
             functions::load(&mut *line).await?;
-            reply = cmd.query_async(&mut line).await;
+            reply = cmd.query_async(&mut *line).await;
         }
         discard_broken(line, &reply);
         reply.map_err(fault)
@@ -109,15 +109,15 @@ impl Links {
 }
 
 /// Keeps a connection that failed from going back to the pool.
-fn discard_broken<T>(line: deadpool_redis::Connection, reply: &RedisResult<T>) {
+fn discard_broken<T>(line: Object<Dials>, reply: &RedisResult<T>) {
     if reply.as_ref().is_err_and(|e| !is_answer(e)) {
-        drop(deadpool_redis::Connection::take(line));
+        drop(Object::take(line));
     }
 }
 
-fn no_line(error: PoolError) -> BrokerError {
+fn no_line(error: PoolError<BrokerError>) -> BrokerError {
     match error {
-        PoolError::Backend(e) => fault(e),
+        PoolError::Backend(e) => e,
         PoolError::Timeout(_) | PoolError::Closed | PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => {
             BrokerError::Unavailable(format!("no connection is free: {error}"))
         }
@@ -180,32 +180,30 @@ impl Link {
 
 /// Opens connections.
 pub(super) struct Dialer {
-    client: Client,
-    info: ConnectionInfo,
+    place: Place,
     config: AsyncConnectionConfig,
+    /// To a Sentinel, which has nothing to do but to answer.
+    asking: AsyncConnectionConfig,
 }
 
 impl Dialer {
     fn new(settings: &RedisSettings) -> Result<Self> {
-        let info = settings.url.as_str().into_connection_info().map_err(|e| {
-            let mend = "give `redis://`, `rediss://` or `redis+unix://` and an address";
-            BrokerError::Unavailable(format!("`redis.url` is not valid: {e}; {mend}"))
-        })?;
-        let info = info.set_tcp_settings(tcp());
-        if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+        let place = Place::new(settings)?;
+        if place.is_tls() {
             // An error says that the process has a provider already.
             rustls::crypto::ring::default_provider().install_default().ok();
         }
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(Duration::from_millis(settings.connect_ms)))
+        let connect = Duration::from_millis(settings.connect_ms);
+        let timed = || AsyncConnectionConfig::new().set_connection_timeout(Some(connect));
+        let config = timed()
             .set_response_timeout(Some(Duration::from_millis(settings.response_ms)))
             .set_write_backpressure_boundary(WRITE_BUFFER_BYTES);
-        Ok(Self { client: Client::open(info.clone()).map_err(fault)?, info, config })
+        Ok(Self { place, config, asking: timed().set_response_timeout(Some(connect)) })
     }
 
     /// Opens a connection for commands or for a reader.
     pub(super) async fn dial(&self) -> Result<MultiplexedConnection> {
-        self.client.get_multiplexed_async_connection_with_config(&self.config).await.map_err(fault)
+        self.open(&self.config, ProtocolVersion::default()).await
     }
 
     /// Opens a connection that takes messages: they go to `sender`.
@@ -213,19 +211,44 @@ impl Dialer {
         &self,
         sender: tokio::sync::mpsc::UnboundedSender<redis::PushInfo>,
     ) -> Result<MultiplexedConnection> {
-        let redis = self.info.redis_settings().clone().set_protocol(redis::ProtocolVersion::RESP3);
-        let client = Client::open(self.info.clone().set_redis_settings(redis)).map_err(fault)?;
-        let config = self.config.clone().set_push_sender(sender);
-        client.get_multiplexed_async_connection_with_config(&config).await.map_err(fault)
+        self.open(&self.config.clone().set_push_sender(sender), ProtocolVersion::RESP3).await
+    }
+
+    /// Opens a connection to wherever the server is now.
+    async fn open(&self, config: &AsyncConnectionConfig, protocol: ProtocolVersion) -> Result<MultiplexedConnection> {
+        match &self.place {
+            Place::Server(info) => open(speaking(info.clone(), protocol), config).await,
+            Place::Service(sentinels) => sentinels.connect(&self.asking, config, protocol).await,
+        }
     }
 }
 
-/// Small writes go out at once, and a peer that went silent is noticed in about 10 s.
-fn tcp() -> TcpSettings {
-    let keepalive =
-        TcpKeepalive::new().with_time(Duration::from_secs(5)).with_interval(Duration::from_secs(2)).with_retries(3);
-    let settings = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
-    #[cfg(target_os = "linux")]
-    let settings = settings.set_user_timeout(Duration::from_secs(10));
-    settings
+/// The same server, spoken to in RESP3 where that is needed.
+pub(super) fn speaking(info: ConnectionInfo, protocol: ProtocolVersion) -> ConnectionInfo {
+    if protocol == ProtocolVersion::default() {
+        return info;
+    }
+    let redis = info.redis_settings().clone().set_protocol(protocol);
+    info.set_redis_settings(redis)
+}
+
+pub(super) async fn open(info: ConnectionInfo, config: &AsyncConnectionConfig) -> Result<MultiplexedConnection> {
+    let client = Client::open(info).map_err(fault)?;
+    client.get_multiplexed_async_connection_with_config(config).await.map_err(fault)
+}
+
+/// Makes and checks the connections of the pool.
+struct Dials(Arc<Dialer>);
+
+impl Manager for Dials {
+    type Type = MultiplexedConnection;
+    type Error = BrokerError;
+
+    async fn create(&self) -> Result<MultiplexedConnection> {
+        self.0.dial().await
+    }
+
+    async fn recycle(&self, line: &mut MultiplexedConnection, _metrics: &Metrics) -> RecycleResult<BrokerError> {
+        Ok(cmd("PING").query_async(line).await.map_err(fault)?)
+    }
 }

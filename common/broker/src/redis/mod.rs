@@ -9,11 +9,13 @@ mod letters;
 mod link;
 mod messages;
 mod ownership;
+mod place;
 pub mod probe;
 mod pull;
 mod reader;
 mod registry;
 mod reply;
+mod sentinel;
 mod submissions;
 mod tasks;
 mod wait;
@@ -38,7 +40,7 @@ type Result<T> = std::result::Result<T, BrokerError>;
 
 /// Prepares connections; nothing is sent before the first verb.
 ///
-/// For `rediss://` the process-wide TLS provider is set when there is none yet.
+/// For `rediss://` and `rediss+sentinel://` the process-wide TLS provider is set when there is none yet.
 pub async fn connect(settings: &RedisSettings) -> Result<Arc<dyn Broker>> {
     Ok(Arc::new(RedisBroker(Arc::new(Links::new(settings)?))))
 }

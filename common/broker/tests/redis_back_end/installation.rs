@@ -120,3 +120,14 @@ async fn workers_and_schedulers_are_seen_by_the_servers_time() {
     broker.forget_scheduler("s2").await.unwrap();
     assert_eq!(broker.beat_scheduler("s1", 60_000).await.unwrap(), ["s1"]);
 }
+
+#[tokio::test]
+async fn a_node_of_a_cluster_is_refused_before_anything_is_written() {
+    let server = Server::start(&["--cluster-enabled", "yes", "--appendonly", "no"]).await;
+    let broker = goalmill_broker::redis::connect(&server.settings()).await.unwrap();
+    let refused = broker.open(&install()).await;
+    assert!(matches!(&refused, Err(BrokerError::Unsupported(why)) if why.contains("Redis Cluster")), "{refused:?}");
+    let mut line = server.raw().await;
+    let libraries: Vec<redis::Value> = redis::cmd("FUNCTION").arg("LIST").query_async(&mut line).await.unwrap();
+    assert_eq!(libraries, []);
+}

@@ -6,5 +6,6 @@ mod commits;
 mod installation;
 mod lines;
 mod seed;
+mod sentinel;
 mod server;
 mod tasks;

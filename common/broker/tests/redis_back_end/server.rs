@@ -12,7 +12,7 @@ use goalmill_common::random::Random;
 use redis::{AsyncConnectionConfig, cmd};
 
 /// How long anything in these tests may take.
-pub const DEADLINE: Duration = Duration::from_secs(60);
+pub const DEADLINE: Duration = Duration::from_secs(90);
 /// Two tests may be given the same free port; the second one to use it tries another.
 const PORT_ATTEMPTS: u32 = 5;
 /// Below the ports that systems hand out by themselves: what connects to a server that was killed must neither be
@@ -82,6 +82,10 @@ impl Server {
             child.kill().unwrap();
             child.wait().unwrap();
         }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     pub fn settings(&self) -> RedisSettings {

@@ -1,0 +1,211 @@
+//! `explain CODE`: what a code of a problem, an issue or a failure means, and what to do about it.
+//!
+//! The texts are the pages under `docs/errors/`, so that both say the same.
+
+use serde::Serialize;
+
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::{Paint, Screen, Table, Tone};
+
+/// What kind of code a page explains, its name, and its text.
+const PAGES: &[(&str, &str, &str)] = &[
+    ("problem", "problems.md", include_str!("../../../docs/errors/problems.md")),
+    ("issue", "README.md", include_str!("../../../docs/errors/README.md")),
+    ("failure", "failures.md", include_str!("../../../docs/errors/failures.md")),
+    ("note", "notes.md", include_str!("../../../docs/errors/notes.md")),
+];
+
+/// Codes that end with a number, as the agent or the program gave it, and how their page calls them.
+const NUMBERED: &[(&str, &str)] = &[("HTTP_", "HTTP_NNN"), ("EXIT_", "EXIT_N"), ("SIGNAL_", "SIGNAL_N")];
+
+/// A code that is explained.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Code {
+    code: &'static str,
+    kind: &'static str,
+    /// The part of the page that it stands in.
+    about: &'static str,
+    text: String,
+    page: String,
+}
+
+/// Whether a word is a code and not a plan: plan ids have small letters and a dash.
+pub fn is_meant(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_uppercase())
+        && word.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+}
+
+pub fn explain(screen: &Screen, word: &str) -> Outcome {
+    let all = codes();
+    let Some(code) = all.iter().find(|code| code.code == titled(word)) else {
+        let near = near(word, &all).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+        return Err(Failed::new(Exit::NotFound, format!("no code is called `{word}`"))
+            .help(format!("{near}agents may send codes of their own; list ours: goalmill explain --codes")));
+    };
+    screen.show(code, code.code, |paint| people(code, paint))?;
+    Ok(Exit::Done)
+}
+
+pub fn list(screen: &Screen) -> Outcome {
+    let all = codes();
+    screen.list(
+        &all,
+        &all,
+        |code| code.code.to_owned(),
+        |paint| {
+            let mut table = Table::new(&["CODE", "OF", "ABOUT", "MEANS"]);
+            for code in &all {
+                let means = super::cell(screen, &code.text);
+                table.row([code.code.into(), code.kind.into(), code.about.to_lowercase(), means]);
+            }
+            table.render(paint, "")
+        },
+    )?;
+    Ok(Exit::Done)
+}
+
+/// How the page calls a code.
+fn titled(word: &str) -> &str {
+    let numbered = NUMBERED.iter().find(|(begin, _)| {
+        word.strip_prefix(begin).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+    });
+    numbered.map_or(word, |(_, title)| title)
+}
+
+fn people(code: &Code, paint: Paint) -> String {
+    let head = paint.tone(Tone::Bold, code.code);
+    let about = paint.tone(Tone::Dim, format!("{} · {}", code.kind, code.about.to_lowercase()));
+    format!("{head}  {about}\n{}\n{}\n", code.text, paint.tone(Tone::Dim, &code.page))
+}
+
+/// All codes, in the order of the pages.
+fn codes() -> Vec<Code> {
+    PAGES.iter().flat_map(|(kind, name, page)| sections(kind, name, page)).collect()
+}
+
+fn sections(kind: &'static str, name: &str, page: &'static str) -> Vec<Code> {
+    let mut found: Vec<Code> = Vec::new();
+    let (mut about, mut open) = ("", false);
+    for line in page.lines() {
+        if let Some(title) = line.strip_prefix("### ") {
+            let page = format!("docs/errors/{name}#{}", title.to_lowercase());
+            found.push(Code { code: title, kind, about, text: String::new(), page });
+            open = true;
+        } else if let Some(title) = line.strip_prefix("## ") {
+            (about, open) = (title, false);
+        } else if let (true, Some(code)) = (open, found.last_mut()) {
+            let gap = if code.text.is_empty() || line.is_empty() { "" } else { "\n" };
+            code.text.push_str(gap);
+            code.text.push_str(line);
+        }
+    }
+    found
+}
+
+/// The code with the most pairs of letters in common, if it has most of them.
+fn near(word: &str, all: &[Code]) -> Option<&'static str> {
+    let pairs = |text: &str| -> Vec<(char, char)> { text.chars().zip(text.chars().skip(1)).collect() };
+    let given = pairs(word);
+    let alike = |code: &Code| {
+        let own = pairs(code.code);
+        let shared = own.iter().filter(|pair| given.contains(pair)).count();
+        2 * shared * 100 / (own.len() + given.len()).max(1)
+    };
+    all.iter().map(|code| (alike(code), code.code)).filter(|(score, _)| *score >= 60).max().map(|(_, code)| code)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::{Path, PathBuf};
+
+    use goalmill_common::problem::ErrorCode;
+
+    use super::*;
+
+    /// Quoted words of the sources that look like codes and are none.
+    const OTHER_WORDS: &[&str] = &["NO_COLOR", "RUST_LOG", "XDG_CONFIG_HOME", "OPENAI_API_KEY", "MY_KEY"];
+
+    #[test]
+    fn every_code_of_a_problem_is_explained() {
+        let told = told();
+        let missing: Vec<&str> =
+            ErrorCode::ALL.iter().map(|code| code.as_str()).filter(|c| !told.contains(*c)).collect();
+        assert_eq!(missing, Vec::<&str>::new(), "docs/errors/problems.md has no section for them");
+    }
+
+    #[test]
+    fn every_code_in_the_sources_is_explained_and_no_other_is() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut used: BTreeSet<String> = ErrorCode::ALL.iter().map(|code| code.as_str().to_owned()).collect();
+        let mut text = String::new();
+        for part in ["common/src", "scheduler/src", "scheduler/engine/src", "worker/src"] {
+            for file in sources(&root.join(part)) {
+                let whole = std::fs::read_to_string(&file).expect("a source can be read");
+                // Tests stand at the end of a file, and make codes up.
+                let code = whole.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+                used.extend(quoted(code));
+                text.push_str(code);
+            }
+        }
+        let told = told();
+        let missing: Vec<&String> = used.iter().filter(|code| !told.contains(code.as_str())).collect();
+        assert_eq!(missing, Vec::<&String>::new(), "no page of docs/errors/ explains them");
+        let is_used = |code: &&&str| text.contains(&format!("\"{code}\""));
+        let numbered = |code: &&&str| NUMBERED.iter().any(|(_, title)| title == *code);
+        let unused: Vec<&&str> = told.iter().filter(|code| !is_used(code) && !numbered(code)).collect();
+        assert_eq!(unused, Vec::<&&str>::new(), "nothing tells them");
+    }
+
+    #[test]
+    fn codes_are_told_from_plans_and_numbers_do_not_matter() {
+        assert!(is_meant("PLAN_CYCLE") && is_meant("INTERNAL") && is_meant("HTTP_503"));
+        assert!(!is_meant("@latest") && !is_meant("p0-01kb") && !is_meant("") && !is_meant("01kb"));
+        assert_eq!((titled("HTTP_503"), titled("SIGNAL_9"), titled("EXIT_1")), ("HTTP_NNN", "SIGNAL_N", "EXIT_N"));
+        assert_eq!((titled("EXIT_UNKNOWN"), titled("HTTP_TIMEOUT")), ("EXIT_UNKNOWN", "HTTP_TIMEOUT"));
+        assert_eq!(near("PLAN_CICLE", &codes()), Some("PLAN_CYCLE"));
+        assert_eq!(near("QQQ", &codes()), None);
+    }
+
+    #[test]
+    fn a_section_is_its_text_and_nothing_else() {
+        let cycle = codes().into_iter().find(|code| code.code == "PLAN_CYCLE").expect("it is explained");
+        assert_eq!((cycle.kind, cycle.about), ("issue", "The graph"));
+        assert!(cycle.text.starts_with("Steps wait for each other") && !cycle.text.contains('#'), "{}", cycle.text);
+        assert_eq!(told().len(), codes().len(), "a code stands on two pages");
+        for code in codes() {
+            assert!(code.text.len() > 10 && !code.text.ends_with('\n'), "`{}` says `{}`", code.code, code.text);
+        }
+    }
+
+    fn told() -> BTreeSet<&'static str> {
+        codes().iter().map(|code| code.code).collect()
+    }
+
+    /// All sources below a directory but those that are tests as a whole.
+    fn sources(dir: &Path) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(dir).expect("the directory is there").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                found.extend(sources(&path));
+            } else if path.extension().is_some_and(|e| e == "rs") && !path.ends_with("tests.rs") {
+                found.push(path);
+            }
+        }
+        found
+    }
+
+    /// Quoted words in upper case with an underscore.
+    fn quoted(source: &str) -> BTreeSet<String> {
+        let is_code = |word: &&str| {
+            word.trim_matches('_').contains('_')
+                && word.chars().all(|c| c.is_ascii_uppercase() || c == '_')
+                && !word.starts_with("CARGO_")
+                && !word.starts_with("GOALMILL_")
+                && !word.ends_with('_')
+                && !OTHER_WORDS.contains(word)
+        };
+        source.split('"').filter(is_code).map(str::to_owned).collect()
+    }
+}

@@ -1,0 +1,90 @@
+//! A private Sentinel that watches one primary and its replicas, gone with its handle.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use redis::Value;
+use tempfile::TempDir;
+
+use crate::redis_server::{RedisServer, free_port};
+use crate::wait::until_some;
+
+/// What the primary is called.
+const SERVICE: &str = "plans";
+const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// A running Sentinel.
+pub struct Sentinel {
+    child: Child,
+    port: u16,
+    dir: TempDir,
+}
+
+impl Sentinel {
+    /// Starts one over a primary that has a replica, and waits until it knows both.
+    ///
+    /// Silence of a second counts as death.
+    pub async fn over(primary: &RedisServer) -> Result<Self> {
+        let (port, watched) = (free_port()?, primary.port());
+        let dir = tempfile::Builder::new().prefix("goalmill-sentinel-").tempdir()?;
+        // Sentinel rewrites its file.
+        let file = dir.path().join("sentinel.conf");
+        let home = dir.path().display();
+        let settings = format!(
+            "port {port}\nbind 127.0.0.1\ndir {home}\nsentinel monitor {SERVICE} 127.0.0.1 {watched} 1\n\
+             sentinel down-after-milliseconds {SERVICE} 1000\nsentinel failover-timeout {SERVICE} 6000\n"
+        );
+        std::fs::write(&file, settings)?;
+        let log = File::create(log_path(&dir))?;
+        let mut command = Command::new("redis-server");
+        command.arg(&file).arg("--sentinel").stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let child = command.spawn().context("`redis-server` 7.0 or newer must be on PATH")?;
+        let sentinel = Self { child, port, dir };
+        let known = until_some(START_LIMIT, async || {
+            let replicas = sentinel.ask(&["REPLICAS", SERVICE]).await.ok()?;
+            // `master-link-status` alone can be so.
+            holds(&replicas, b"ok").then_some(())
+        });
+        ensure!(known.await.is_some(), "the sentinel does not know the replica: {}", sentinel.last_words());
+        Ok(sentinel)
+    }
+
+    /// Where processes are to look for Redis.
+    pub fn url(&self) -> String {
+        format!("redis+sentinel://127.0.0.1:{}/{SERVICE}", self.port)
+    }
+
+    /// Sends `SENTINEL words…`.
+    pub async fn ask(&self, words: &[&str]) -> Result<Value> {
+        let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port))?;
+        let mut line = client.get_multiplexed_async_connection().await?;
+        Ok(redis::cmd("SENTINEL").arg(words).query_async(&mut line).await?)
+    }
+
+    pub fn last_words(&self) -> String {
+        std::fs::read_to_string(log_path(&self.dir)).unwrap_or_default()
+    }
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn log_path(dir: &TempDir) -> PathBuf {
+    dir.path().join("sentinel.log")
+}
+
+/// Whether a reply has this text anywhere.
+fn holds(value: &Value, text: &[u8]) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(|item| holds(item, text)),
+        Value::BulkString(bytes) => bytes == text,
+        _ => false,
+    }
+}
