@@ -442,7 +442,7 @@ impl Owned {
                 // Whatever wrote the plan did so in another process, or before this one lost the shard.
                 Effect::Close => {
                     let reason = "the scheduler that wrote the plan is gone".to_owned();
-                    let closing = Box::new(Closing::Broken { reason, issues: Vec::new() });
+                    let closing = Box::new(Closing::Broken { reason, issues: Vec::new(), provenance: None });
                     if let Err(rejection) = self.handle(slot, None, Command::ClosePlan(closing)) {
                         tracing::debug!("the plan was closed already: {rejection}");
                     }

@@ -124,7 +124,7 @@ fn random_answer(world: &World, chance: &mut Chance<'_>) -> PlanAnswer {
         into: None,
     };
     match chance.below(5) {
-        0 => PlanAnswer::Failed { reason: String::new(), issues: Vec::new() },
+        0 => PlanAnswer::Failed { reason: String::new(), issues: Vec::new(), provenance: None },
         1 => PlanAnswer::Plan(Box::new(planned(random_plan(chance)))),
         _ => {
             let question = Some(question);
@@ -217,7 +217,7 @@ fn happen(world: &mut World, chance: &mut Chance<'_>) {
         }
         25 => {
             let revision = chance.below(2) as u32;
-            Command::Planned { revision, answer: PlanAnswer::Failed { reason, issues: Vec::new() } }
+            Command::Planned { revision, answer: PlanAnswer::Failed { reason, issues: Vec::new(), provenance: None } }
         }
         31..=34 if world.state.status() == PlanStatus::Replanning => {
             Command::Planned { revision: world.state.revision() + 1, answer: random_answer(world, chance) }
