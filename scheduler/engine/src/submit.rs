@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use goalmill_common::command::{Planned, Submit};
-use goalmill_common::event::{ApprovalRequested, GoalAccepted, PlanCreated, PlanEvent, PlanValidated, PlanningFailed, Reason};
+use goalmill_common::event::{
+    ApprovalRequested, GoalAccepted, PlanCreated, PlanEvent, PlanValidated, PlanningFailed, Reason,
+};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Budget;
 use goalmill_common::id::{PlanId, StepId};

@@ -198,7 +198,7 @@ impl Owned {
                     tracing::debug!(plan.id = %plan, "an effect's answer was not taken: {rejection}");
                 }
                 if let Some(reply) = reply {
-                    drop(reply.send(verdict));
+                    self.turn.after.push(After::Taken(reply, verdict));
                 }
             }
         }
@@ -434,7 +434,11 @@ impl Owned {
                     let Some(accepted) = state.accepted() else { continue };
                     let plan = accepted.plan_id.clone();
                     self.turn.after.push(if revision == 0 {
-                        After::Plan { plan, goal: Box::new(accepted.goal.clone()) }
+                        After::Plan {
+                            plan,
+                            goal: Box::new(accepted.goal.clone()),
+                            answers: state.model_answers().to_vec(),
+                        }
                     } else {
                         After::Revise { plan, state: Box::new(state.clone()), revision }
                     });

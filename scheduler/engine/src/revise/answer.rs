@@ -1,8 +1,8 @@
 //! The planners' answer to a replan: refused, put before a person, or taken.
 
 use goalmill_common::event::{
-    PlanEvent, PlanRevised, PlanningFailed, QuestionAsked, Reason, RevisionProposed, RevisionRefused, StepAdded, StepEvent,
-    StepModified,
+    PlanEvent, PlanRevised, PlanningFailed, QuestionAsked, Reason, RevisionProposed, RevisionRefused, StepAdded,
+    StepEvent, StepModified,
 };
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::StepId;
