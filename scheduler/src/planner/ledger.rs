@@ -165,6 +165,7 @@ impl Tab {
 
     /// Writes down what became of a call.
     pub async fn end(&self, call: u32, result: &Result<Answer, ModelError>) {
+        tracing::debug!(planner = self.planner, "call {call} of planner `{}` has ended", self.planner);
         match result {
             Ok(answer) => self.settle(call, kept_form(answer), String::new()).await,
             Err(ModelError::BrokenOff { partial, .. }) => self.settle(call, kept_form(partial), String::new()).await,
