@@ -900,6 +900,14 @@ mod tests {
     }
 
     #[test]
+    fn a_failure_without_provenance_reads_as_it_did() {
+        let line = r#"{"seq":2,"type":"planning_failed","time":"2026-11-22T05:00:00Z","data":{"reason":"no model"}}"#;
+        let read = Record::from_line(line).expect("an older line reads");
+        let failed = PlanningFailed { reason: "no model".into(), ..PlanningFailed::default() };
+        assert_eq!(read.event, Event::Plan(PlanEvent::PlanningFailed(Box::new(failed))));
+    }
+
+    #[test]
     fn what_is_no_event_says_so() {
         let read = |text: &str| read_entry(text, 0).expect_err("it is refused").to_string();
         assert_eq!(read(r#"[{"seq":1,"type":"step_flew"}]"#), "event 1 has the unknown type `step_flew`");

@@ -117,6 +117,10 @@ fn view_text(view: &PlanView, clock: &Clock, paint: Paint) -> String {
     );
     fact("planner", format!("{} · confidence {:.2} · revision {}", view.planner, view.confidence, plan.revision));
     fact("used", format!("{:.2} USD · {} tokens", plan.usage.cost, plan.usage.tokens));
+    if let Some(calls) = view.model_calls.filter(|calls| calls.open + calls.lost > 0) {
+        let (open, lost, tokens) = (calls.open, calls.lost, calls.unsettled.tokens);
+        fact("not settled", format!("{open} calls of models under way, {lost} lost · {tokens} tokens more at most"));
+    }
     fact("created", format!("{} ({} ago)", plan.created_at, age(&plan.created_at, clock)));
     fact("finished", plan.finished_at.clone().unwrap_or_default());
     fact("why", view.failure.as_ref().map_or(short(&view.reason), |f| format!("{} [{}]", short(&f.message), f.code)));

@@ -75,11 +75,11 @@ impl Stage {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scheduler_killed_at_any_stage_of_planning_costs_one_call_at_most() -> Result<()> {
     let _machine = machine().await;
-    let step = |agent: &str| {
-        json!({"id": "only", "description": "x", "agent_type": agent, "action": "sleep",
-                                    "inputs": {"seconds": 1}, "dependencies": []})
+    let step = |action: &str| {
+        json!({"id": "only", "description": "x", "agent_type": "sleep", "action": action,
+                                     "inputs": {"seconds": 1}, "dependencies": []})
     };
-    let (bad, good) = (json!({"steps": [step("nobody")]}), json!({"steps": [step("sleep")]}));
+    let (bad, good) = (json!({"steps": [step("frobnicate")]}), json!({"steps": [step("sleep")]}));
     let mut town = Town::start(STAGES.iter().flat_map(|stage| stage.script(&bad, &good)).collect(), false).await?;
     for stage in STAGES {
         let begin = async |town: &Town| town.goal(&format!("wait, and be killed: {stage:?}")).await;
@@ -92,11 +92,11 @@ async fn a_scheduler_killed_at_any_stage_of_planning_costs_one_call_at_most() ->
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scheduler_killed_at_any_stage_of_a_revision_costs_one_call_at_most() -> Result<()> {
     let _machine = machine().await;
-    let proposal = |agent: &str| {
+    let proposal = |step: &str| {
         json!({"strategy": "workaround", "summary": "another way", "changes": [
-        {"retry_step": {"step": "second", "agent_type": agent, "action": "sleep", "inputs": {"seconds": 1}}}]})
+        {"retry_step": {"step": step, "agent_type": "sleep", "action": "sleep", "inputs": {"seconds": 1}}}]})
     };
-    let (bad, good) = (proposal("nobody"), proposal("sleep"));
+    let (bad, good) = (proposal("nowhere"), proposal("second"));
     let mut town = Town::start(STAGES.iter().flat_map(|stage| stage.script(&bad, &good)).collect(), false).await?;
     let plan = json!({"steps": [
         {"id": "first", "agent_type": "echo", "action": "echo"},
