@@ -47,8 +47,10 @@ fn number(usage: Usage) -> Usage {
 impl PlanState {
     /// Whether planners are at work for a revision; 0 is the plan itself, which may be running while it is written.
     fn awaits_planners(&self, revision: u32) -> bool {
+        if revision == 0 && self.is_open() {
+            return true;
+        }
         match self.status {
-            _ if revision == 0 && self.is_open() => true,
             PlanStatus::Planning => revision == 0,
             PlanStatus::Replanning => !self.asks_person() && revision == self.revision + 1,
             PlanStatus::AwaitingApproval

@@ -23,6 +23,9 @@ const TOKENS: u64 = 150;
 /// Dollars for them, at the prices of the settings.
 const COST: f64 = 0.0002;
 
+/// What a scheduler's log says when the model has answered, before that is written down.
+const ENDED: &str = "call 1 of planner `llm` has ended";
+
 /// When the scheduler is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -224,11 +227,12 @@ impl Town {
             }
             Stage::AfterTheAnswer => {
                 let place = self.cluster.owner(&plan).await.context("the shard has an owner")?;
+                let ended = |town: &Self| town.cluster.schedulers[place].process.output().matches(ENDED).count();
+                let before = ended(self);
                 self.to_redis.black_hole();
                 self.to_model.heal();
-                let node = &mut self.cluster.schedulers[place];
-                node.process.wait_line("call 1 of planner `llm` has ended", LIMIT).await?;
-                node.process.kill9();
+                until(LIMIT, async || ended(self) > before).await;
+                self.cluster.schedulers[place].process.kill9();
                 lose(&self.to_redis).await;
                 self.cluster.replace_scheduler(place).await?;
                 self.cluster.wait_ready().await?;
