@@ -194,8 +194,9 @@ impl Town {
 
     async fn goal(&self, description: &str) -> Result<PlanId> {
         let body = json!({"description": description});
+        let key: String = description.chars().filter(char::is_ascii_alphanumeric).collect();
         let accepted = until_some(LIMIT, async || {
-            let (status, answer) = self.cluster.post_to(0, "/v1/goals", description, &body).await.ok()?;
+            let (status, answer) = self.cluster.post_to(0, "/v1/goals", &key, &body).await.ok()?;
             (status == 202).then(|| answer["plan_id"].as_str().map(PlanId::from)).flatten()
         });
         accepted.await.context("nobody takes the goal")
