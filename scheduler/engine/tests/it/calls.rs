@@ -81,7 +81,7 @@ fn numbers_that_are_none_are_not_written_down() {
 
 fn goal() -> World {
     let mut world = World::new();
-    world.submit_as(submission(None)).unwrap();
+    world.submit_as(submission(None)).expect("it is taken");
     world
 }
 
@@ -96,7 +96,7 @@ fn failing() -> World {
 
 fn take_plan(world: &mut World) {
     let answer = PlanAnswer::Plan(Box::new(planned(plan(&[("a", &[])]))));
-    world.command(Command::Planned { revision: 0, answer }).unwrap();
+    world.command(Command::Planned { revision: 0, answer }).expect("it is taken");
 }
 
 fn ask(world: &mut World, revision: u32, call: u32) -> Result<Decision, Rejection> {
@@ -109,7 +109,7 @@ fn settle(world: &mut World, revision: u32, call: u32) {
     let answer = Some(Json::of(&json!({"text": "{}"})));
     let answered =
         ModelAnswered { revision, planner: "llm".into(), call, usage: usage(150), answer, ..ModelAnswered::default() };
-    world.command(Command::ModelAnswered(Box::new(answered))).unwrap();
+    world.command(Command::ModelAnswered(Box::new(answered))).expect("it is taken");
 }
 
 fn usage(tokens: u64) -> Usage {
