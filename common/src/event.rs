@@ -79,7 +79,11 @@ events! {
     /// Something happened to a plan.
     PlanEvent {
         GoalAccepted(GoalAccepted) = "goal_accepted",
-        PlanningFailed(Reason) = "planning_failed",
+        /// A language model is about to be asked; written before the call goes out.
+        ModelAsked(ModelAsked) = "model_asked",
+        /// What became of the call, and what it took.
+        ModelAnswered(ModelAnswered) = "model_answered",
+        PlanningFailed(PlanningFailed) = "planning_failed",
         PlanCreated(PlanCreated) = "plan_created",
         PlanValidated(PlanValidated) = "plan_validated",
         ApprovalRequested(ApprovalRequested) = "plan_approval_requested",
@@ -194,6 +198,60 @@ impl Reason {
     pub fn boxed(reason: impl Into<String>) -> Box<Self> {
         Box::new(Self { reason: reason.into(), issues: Vec::new() })
     }
+}
+
+/// A language model is about to be asked for the plan, or for a change of it.
+///
+/// It is written before the call goes out, so that a call whose scheduler ends in the middle is known to have been made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ModelAsked {
+    /// 0 for the plan itself, else the revision that is being made.
+    pub revision: u32,
+    /// `llm`, `tools`.
+    pub planner: String,
+    /// Counted from 1 each time the planner is asked.
+    pub call: u32,
+    /// The prompt's template.
+    pub template: String,
+    /// The most that it may take: the prompt by estimate, and the longest answer, by the dearest model.
+    pub reserved: crate::goal::Usage,
+    /// The same call was begun before, by a scheduler that ended before it had written down an answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeated: bool,
+}
+
+/// What became of a call of a language model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ModelAnswered {
+    /// With `planner` and `call`: which [`ModelAsked`] it is about.
+    pub revision: u32,
+    pub planner: String,
+    pub call: u32,
+    /// What it took, tries that failed included; it belongs to what the plan has used up.
+    pub usage: crate::goal::Usage,
+    /// Some of it was counted from texts, because a server did not say or a call was cut short.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
+    /// The answer, for a scheduler that has to go on with the planning; none when it holds what looks like a secret, or
+    /// is very long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Json>,
+    /// Why there is no answer.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub error: String,
+}
+
+/// No planner has a plan, or a change of one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlanningFailed {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Located errors of the best try.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub issues: Vec<Issue>,
+    /// What the planners said, with the questions that models were asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Json>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -839,6 +897,14 @@ mod tests {
         assert!(Record::from_line(&line).is_ok(), "an exported line reads back");
         let entry = String::from_utf8(write_entry(std::slice::from_ref(&record))).expect("JSON is UTF-8");
         assert_eq!(read_entry(&entry, 0).expect("own text reads back"), [record]);
+    }
+
+    #[test]
+    fn a_failure_without_provenance_reads_as_it_did() {
+        let line = r#"{"seq":2,"type":"planning_failed","time":"2026-11-22T05:00:00Z","data":{"reason":"no model"}}"#;
+        let read = Record::from_line(line).expect("an older line reads");
+        let failed = PlanningFailed { reason: "no model".into(), ..PlanningFailed::default() };
+        assert_eq!(read.event, Event::Plan(PlanEvent::PlanningFailed(Box::new(failed))));
     }
 
     #[test]

@@ -76,7 +76,26 @@ pub struct PlanView {
     /// The plan that this one goes on from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<PlanId>,
+    /// Calls of language models that planning took; none without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_calls: Option<ModelCalls>,
     pub steps: Vec<StepView>,
+}
+
+/// How often language models were asked for a plan and its revisions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ModelCalls {
+    /// Settled: what they took is in the plan's usage.
+    pub settled: u32,
+    /// Under way.
+    #[serde(default)]
+    pub open: u32,
+    /// Begun by a scheduler that ended before it had written down an answer: they were made again, or given up.
+    #[serde(default)]
+    pub lost: u32,
+    /// The most that open and lost calls may have taken; it is not in the plan's usage.
+    #[serde(default)]
+    pub unsettled: Usage,
 }
 
 /// A revision that a person must agree to.

@@ -160,7 +160,7 @@ impl Running {
 
 /// What a planner made is checked and routed like what a client sends, with the limits for planned goals.
 fn check(directory: &Directory, policy: &Policy, plan: &Plan, request: &PlanRequest) -> Result<Checked, Vec<Issue>> {
-    let checked = pipeline::check_by(plan, request, &directory.workers(), policy)?;
+    let checked = pipeline::check(plan, request, &directory.workers(), policy)?;
     let validate::Checked { mut plan, warnings, .. } = checked;
     let begun = Instant::now();
     let routed = directory.route(&mut plan);

@@ -62,6 +62,8 @@ pub struct Options {
     pub through: Option<String>,
     /// Variables of all processes, besides those that shorten leases.
     pub environment: Vec<(&'static str, String)>,
+    /// The text of the settings file of all processes, TOML.
+    pub settings: String,
     /// The program; the one that was built beside the test unless told.
     pub binary: Option<PathBuf>,
 }
@@ -75,6 +77,7 @@ impl Default for Options {
             redis: redis_server::Options::default(),
             through: None,
             environment: Vec::new(),
+            settings: String::new(),
             binary: None,
         }
     }
@@ -113,6 +116,7 @@ impl Cluster {
     pub async fn over(redis: RedisServer, options: Options) -> Result<Self> {
         let broker: Arc<dyn Broker> = redis::connect(&redis.settings()).await?;
         let dir = tempfile::Builder::new().prefix("goalmill-cluster-").tempdir()?;
+        std::fs::write(dir.path().join("goalmill.toml"), &options.settings)?;
         let (schedulers, workers) = (options.schedulers, options.workers);
         let http = http_client();
         let mut made =

@@ -53,6 +53,7 @@ struct Shared {
     weather: watch::Sender<Weather>,
     ambush: Mutex<Option<Ambush>>,
     connections: AtomicU64,
+    open: AtomicU64,
 }
 
 impl Proxy {
@@ -61,7 +62,13 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
         let weather = watch::Sender::new(Weather::Fair);
-        let shared = Arc::new(Shared { target, weather, ambush: Mutex::default(), connections: AtomicU64::new(0) });
+        let shared = Arc::new(Shared {
+            target,
+            weather,
+            ambush: Mutex::default(),
+            connections: AtomicU64::new(0),
+            open: AtomicU64::new(0),
+        });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Ok(Self { port, shared, accepting })
     }
@@ -111,6 +118,11 @@ impl Proxy {
         self.shared.ambush().is_some()
     }
 
+    /// Connections that stand.
+    pub fn open(&self) -> u64 {
+        self.shared.open.load(Ordering::SeqCst)
+    }
+
     /// Connections since the start.
     pub fn connections(&self) -> u64 {
         self.shared.connections.load(Ordering::Relaxed)
@@ -158,7 +170,12 @@ impl Shared {
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     while let Ok((client, _)) = listener.accept().await {
         shared.connections.fetch_add(1, Ordering::Relaxed);
-        tokio::spawn(serve(client, Arc::clone(&shared)));
+        let shared = Arc::clone(&shared);
+        tokio::spawn(async move {
+            shared.open.fetch_add(1, Ordering::SeqCst);
+            serve(client, Arc::clone(&shared)).await;
+            shared.open.fetch_sub(1, Ordering::SeqCst);
+        });
     }
 }
 

@@ -168,6 +168,10 @@ fn view_text(view: &PlanView, clock: &Clock, screen: &Screen) -> String {
     );
     fact("planner", format!("{} · confidence {:.2} · revision {}", view.planner, view.confidence, plan.revision));
     fact("used", format!("{:.2} USD · {} tokens", plan.usage.cost, plan.usage.tokens));
+    if let Some(calls) = view.model_calls.filter(|calls| calls.open + calls.lost > 0) {
+        let (open, lost, tokens) = (calls.open, calls.lost, calls.unsettled.tokens);
+        fact("not settled", format!("{open} calls of models under way, {lost} lost · {tokens} tokens more at most"));
+    }
     let form = screen.times(TimeFormat::Iso);
     let ago = format!("{} ago", time(&plan.created_at, TimeFormat::Relative, clock));
     fact(

@@ -250,6 +250,10 @@ impl Board {
                 let blocked: Vec<StepId> = blocked.map(|row| row.id.clone()).collect();
                 self.move_all(&blocked, StepStatus::Pending);
             }
+            PlanEvent::ModelAnswered(answered) => {
+                self.usage.cost += answered.usage.cost;
+                self.usage.tokens += answered.usage.tokens;
+            }
             PlanEvent::Paused(_) => self.status = PlanStatus::Paused,
             PlanEvent::PlanningFailed(why) => self.reason.clone_from(&why.reason),
             PlanEvent::Completed(end) | PlanEvent::Failed(end) | PlanEvent::Cancelled(end) => {
@@ -261,6 +265,7 @@ impl Board {
                 }
             }
             PlanEvent::PlanValidated(_)
+            | PlanEvent::ModelAsked(_)
             | PlanEvent::Extended(_)
             | PlanEvent::PhaseAdded(_)
             | PlanEvent::PhaseStarted(_)

@@ -98,6 +98,8 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, paint: Paint) -> Vec<S
             vec![format!("  answered{by}: {}{}", short(answered.answer.text()), because(&answered.reason))]
         }
         PlanEvent::PhaseAdded(_)
+        | PlanEvent::ModelAsked(_)
+        | PlanEvent::ModelAnswered(_)
         | PlanEvent::Extended(_)
         | PlanEvent::PhaseCompleted(_)
         | PlanEvent::PhaseFailed(_)

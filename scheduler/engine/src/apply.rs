@@ -110,12 +110,18 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
         PlanEvent::QuestionAnswered(answered) => answer(state, answered),
         PlanEvent::Revised(revised) => revise::revise(state, record, revised)?,
         PlanEvent::Extended(extended) => revise::extend(state, record, extended)?,
+        PlanEvent::ModelAnswered(answered) => {
+            state.usage.tokens = state.usage.tokens.saturating_add(answered.usage.tokens);
+            state.usage.cost += answered.usage.cost;
+        }
         PlanEvent::GoalAccepted(_)
+        | PlanEvent::ModelAsked(_)
         | PlanEvent::PlanningFailed(_)
         | PlanEvent::PlanValidated(_)
         | PlanEvent::PhaseAdded(_)
         | PlanEvent::Paused(_) => {}
     }
+    state.calls.fold(event);
     state.status = next;
     Ok(())
 }
@@ -141,6 +147,8 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
         PlanEvent::PhaseSkipped(named) => is_current(&named.phase) && phase.open == 0,
         PlanEvent::Completed(_) => state.is_done() && !state.is_open(),
         PlanEvent::GoalAccepted(_)
+        | PlanEvent::ModelAsked(_)
+        | PlanEvent::ModelAnswered(_)
         | PlanEvent::PlanningFailed(_)
         | PlanEvent::Approved(_)
         | PlanEvent::Rejected(_)

@@ -1,7 +1,7 @@
 //! What can be asked of a plan, and the refusals.
 
 use goalmill_common::command::{Planned, Proposal, Submit, Verb};
-use goalmill_common::event::Route;
+use goalmill_common::event::{ModelAnswered, ModelAsked, Route};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Usage;
 use goalmill_common::id::{PlanId, StepId};
@@ -41,6 +41,10 @@ pub enum Command {
         revision: u32,
         answer: PlanAnswer,
     },
+    /// A planner is about to ask a language model: it may once this is taken.
+    ModelAsked(Box<ModelAsked>),
+    /// What became of that call.
+    ModelAnswered(Box<ModelAnswered>),
     /// More steps of a plan that began while it was written: see [`PlanAnswer::Open`]. Each may depend on those that
     /// came before it or with it.
     AddSteps {
@@ -80,8 +84,8 @@ pub enum PlanAnswer {
     Open(Box<Planned>),
     /// How to change a running plan.
     Revision(Box<Proposal>),
-    /// No planner could; with the located errors of the best try.
-    Failed { reason: String, issues: Vec<Issue> },
+    /// No planner could; with the located errors of the best try, and what was said.
+    Failed { reason: String, issues: Vec<Issue>, provenance: Option<Json> },
 }
 
 /// How the writing of a plan ended.
@@ -90,7 +94,7 @@ pub enum Closing {
     /// The plan is whole.
     Whole { confidence: f64, provenance: Option<Json>, warnings: Vec<Issue>, routes: Vec<Route> },
     /// The rest is missing, or of no use: what remains is planned anew, around what ran.
-    Broken { reason: String, issues: Vec<Issue> },
+    Broken { reason: String, issues: Vec<Issue>, provenance: Option<Json> },
 }
 
 /// What wakes up: the plan (deadline, approval limit, planner's limit) or one step (backoff, limits).

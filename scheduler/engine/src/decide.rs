@@ -78,6 +78,11 @@ impl<'a> Turn<'a> {
             Command::Submit { .. } => Err(Rejection::Exists),
             Command::Verb(verb) => self.verb(verb),
             Command::Planned { revision, answer } => self.planned(revision, answer),
+            Command::ModelAsked(asked) => self.model_asked(*asked),
+            Command::ModelAnswered(answered) => {
+                self.model_answered(*answered);
+                Ok(())
+            }
             Command::AddSteps { steps } => self.add_steps(steps),
             Command::ClosePlan(closing) => self.close(*closing),
             Command::Dispatch(i) => self.dispatch(i),

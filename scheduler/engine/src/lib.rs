@@ -27,6 +27,7 @@ mod apply;
 
 mod attempt;
 mod cache;
+mod calls;
 mod check;
 mod decide;
 mod decompose;

@@ -50,6 +50,7 @@ pub fn plan_move(status: PlanStatus, event: &PlanEvent) -> Option<PlanStatus> {
         | PlanEvent::QuestionAsked(_)
         | PlanEvent::QuestionAnswered(_) => (status == S::Replanning).then_some(status),
         PlanEvent::Revised(_) => begun().map(|status| if status == S::Replanning { S::Running } else { status }),
+        PlanEvent::ModelAsked(_) | PlanEvent::ModelAnswered(_) => (!status.is_final()).then_some(status),
         PlanEvent::PlanningFailed(_) => matches!(status, S::Planning | S::Replanning).then_some(status),
         PlanEvent::PlanCreated(_) => planning(),
         PlanEvent::PlanValidated(_) => planning().map(|_| S::Running),
@@ -128,6 +129,8 @@ mod tests {
     /// Event, where it may happen, where it leads; `=` leaves the status as it is.
     const PLAN_MOVES: &[(&str, &str, &str)] = &[
         ("goal_accepted", "", ""),
+        ("model_asked", "planning awaiting_approval running replanning paused", "="),
+        ("model_answered", "planning awaiting_approval running replanning paused", "="),
         ("planning_failed", "planning replanning", "="),
         ("plan_created", "planning", "="),
         ("plan_validated", "planning", "running"),
@@ -251,7 +254,9 @@ mod tests {
                 traceparent: None,
                 deadline_ms: 1,
             })),
-            PlanEvent::PlanningFailed(Reason::boxed("")),
+            PlanEvent::ModelAsked(Box::default()),
+            PlanEvent::ModelAnswered(Box::default()),
+            PlanEvent::PlanningFailed(Box::default()),
             PlanEvent::PlanCreated(Box::new(PlanCreated {
                 plan: std::sync::Arc::default(),
                 planner: String::new(),

@@ -4,6 +4,7 @@
 use goalmill_common::event::{PlanEvent, PlanExtended, StepAdded, StepEvent};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::{AUTO, AgentType};
+use goalmill_common::json::Json;
 use goalmill_common::plan::{Kind, Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Change, Trigger};
@@ -44,14 +45,14 @@ impl Turn<'_> {
                     self.begin_steps();
                 }
             }
-            Closing::Broken { reason, issues } => self.close_broken(reason, issues),
+            Closing::Broken { reason, issues, provenance } => self.close_broken(reason, issues, provenance),
         }
         Ok(())
     }
 
     /// What ran is kept, and what remains is planned anew.
-    pub(crate) fn close_broken(&mut self, reason: String, issues: Vec<Issue>) {
-        let broken = PlanExtended { warnings: issues, ..PlanExtended::default() };
+    pub(crate) fn close_broken(&mut self, reason: String, issues: Vec<Issue>, provenance: Option<Json>) {
+        let broken = PlanExtended { warnings: issues, provenance, ..PlanExtended::default() };
         self.emit_plan(PlanEvent::Extended(Box::new(broken)));
         if self.state.status == PlanStatus::AwaitingApproval {
             return self.fail_plan(Failure::new(FailureClass::Permanent, "PLANNING_FAILED", reason));

@@ -39,7 +39,9 @@ fn react_plan(state: &PlanState, event: &PlanEvent, effects: &mut Vec<Effect>) {
             effects.extend(roll_up(state));
             effects.push(Effect::Ended);
         }
-        PlanEvent::PlanningFailed(_)
+        PlanEvent::ModelAsked(_)
+        | PlanEvent::ModelAnswered(_)
+        | PlanEvent::PlanningFailed(_)
         | PlanEvent::PlanCreated(_)
         | PlanEvent::PlanValidated(_)
         | PlanEvent::ApprovalRequested(_)

@@ -12,6 +12,7 @@ use goalmill_common::plan::Plan;
 use goalmill_common::revision::Fork;
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
+use crate::calls::Calls;
 use crate::check::Schemas;
 use crate::graph::Graph;
 use crate::revise::Revising;
@@ -37,6 +38,8 @@ pub struct PlanState {
     pub(crate) phase: usize,
     pub(crate) counts: Counts,
     pub(crate) usage: Usage,
+    /// Calls of language models for it.
+    pub(crate) calls: Calls,
     pub(crate) in_flight: u32,
     /// How often each resource is held: 0 or 1.
     pub(crate) held: Vec<u32>,
@@ -188,6 +191,7 @@ impl Default for PlanState {
             phase: 0,
             counts: Counts::default(),
             usage: Usage::default(),
+            calls: Calls::default(),
             in_flight: 0,
             held: Vec::new(),
             own: BTreeSet::new(),

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use goalmill_common::command::{Planned, Submit};
-use goalmill_common::event::{ApprovalRequested, GoalAccepted, PlanCreated, PlanEvent, PlanValidated, Reason};
+use goalmill_common::event::{
+    ApprovalRequested, GoalAccepted, PlanCreated, PlanEvent, PlanValidated, PlanningFailed, Reason,
+};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Budget;
 use goalmill_common::id::{PlanId, StepId};
+use goalmill_common::json::Json;
 use goalmill_common::plan::{Approval, Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Fork;
@@ -45,7 +48,7 @@ impl Turn<'_> {
         })));
         match (unfit, planned) {
             // A sub-plan that is refused must still tell its parent.
-            (Some(reason), _) => self.planning_failed(reason, Vec::new()),
+            (Some(reason), _) => self.planning_failed(reason, Vec::new(), None),
             (None, Some(planned)) => self.start(planned, fork, false),
             (None, None) => self.effects.push(Effect::Plan { revision: 0 }),
         }
@@ -74,17 +77,18 @@ impl Turn<'_> {
             return self.revised(answer);
         }
         match answer {
-            PlanAnswer::Failed { reason, issues } => self.planning_failed(reason, issues),
+            PlanAnswer::Failed { reason, issues, provenance } => self.planning_failed(reason, issues, provenance),
             PlanAnswer::Plan(planned) => match self.refusal(&planned.plan) {
-                Some(reason) => self.planning_failed(reason, Vec::new()),
+                Some(reason) => self.planning_failed(reason, Vec::new(), planned.provenance),
                 None => self.start(*planned, None, false),
             },
             PlanAnswer::Open(planned) => match self.refusal(&planned.plan) {
-                Some(reason) => self.planning_failed(reason, Vec::new()),
+                Some(reason) => self.planning_failed(reason, Vec::new(), planned.provenance),
                 None => self.start(*planned, None, true),
             },
             PlanAnswer::Revision(_) => {
-                self.planning_failed("a planner gave changes where there is no plan".into(), Vec::new());
+                let reason = "a planner gave changes where there is no plan";
+                self.planning_failed(reason.into(), Vec::new(), None);
             }
         }
         Ok(())
@@ -142,8 +146,9 @@ impl Turn<'_> {
         self.emit_plan(PlanEvent::Rejected(Reason::boxed(reason)));
     }
 
-    fn planning_failed(&mut self, reason: String, issues: Vec<Issue>) {
-        self.emit_plan(PlanEvent::PlanningFailed(Box::new(Reason { reason: reason.clone(), issues })));
+    fn planning_failed(&mut self, reason: String, issues: Vec<Issue>, provenance: Option<Json>) {
+        let failed = PlanningFailed { reason: reason.clone(), issues, provenance };
+        self.emit_plan(PlanEvent::PlanningFailed(Box::new(failed)));
         self.fail_plan(Failure::new(FailureClass::Permanent, "PLANNING_FAILED", reason));
     }
 }

@@ -148,7 +148,7 @@ impl Turn<'_> {
         } else if self.state.wait_ms > 0 && self.now_ms >= self.state.wait_ms {
             self.wait_is_over();
         } else if self.state.is_open() && self.now_ms >= self.state.origin.open_until_ms {
-            self.close_broken("the rest of the plan did not come in time".into(), Vec::new());
+            self.close_broken("the rest of the plan did not come in time".into(), Vec::new(), None);
         } else {
             return Err(Rejection::NotDue);
         }

@@ -69,6 +69,7 @@ impl PlanState {
                 due_at: rfc3339(asked.due_ms),
             }),
             forked_from: self.origin.fork.as_ref().map(|fork| fork.plan.clone()),
+            model_calls: self.model_calls(),
             steps: self.steps.iter().enumerate().map(show).collect(),
         }
     }

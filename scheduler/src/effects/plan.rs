@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::hooks::{self, Ruling};
 use crate::planner::stage::Outcome;
-use crate::planner::{Outlet, PlanRequest, PlanningError, ReviseRequest, Written};
+use crate::planner::{Ledger, Outlet, PlanRequest, PlanningError, ReviseRequest, Written};
 use crate::site::Site;
 
 /// What planners said when one of them panicked.
@@ -24,10 +24,11 @@ const PANICKED: &str = "a planner panicked: please report this bug";
 /// Asks the planners for a plan; their answer is a command like any other, and none when nobody waits for it.
 ///
 /// - `outlet`: where steps go that may run while the rest is written.
-pub(crate) async fn plan(site: &Site, plan: &str, goal: Goal, outlet: &dyn Outlet) -> Option<Command> {
+/// - `ledger`: where calls of models are written down.
+pub(crate) async fn plan(site: &Site, plan: &str, goal: Goal, ledger: Ledger, outlet: &dyn Outlet) -> Option<Command> {
     let begun = Instant::now();
     let may_begin = site.settings.planner.stream && !site.hooks.may_veto(hooks::Point::OnPlanGenerated);
-    let request = request(site, goal, 0);
+    let request = PlanRequest { ledger, ..request(site, goal, 0) };
     let asked = async {
         if may_begin {
             site.planners.stream(&request, outlet).await
@@ -42,11 +43,15 @@ pub(crate) async fn plan(site: &Site, plan: &str, goal: Goal, outlet: &dyn Outle
         Ok(Written::Closed(closing)) => return Some(Command::ClosePlan(closing)),
         Ok(Written::Whole(planned)) => match site.hooks.plan_generated(plan, &planned).await {
             Ruling::Allowed => PlanAnswer::Plan(planned),
-            Ruling::Vetoed(reason) => PlanAnswer::Failed { reason, issues: Vec::new() },
+            Ruling::Vetoed(reason) => PlanAnswer::Failed { reason, issues: Vec::new(), provenance: None },
         },
-        Err(error) => PlanAnswer::Failed { reason: error.reason, issues: error.issues },
+        Err(error) => failed(error),
     };
     Some(Command::Planned { revision: 0, answer })
+}
+
+fn failed(PlanningError { reason, issues, provenance }: PlanningError) -> PlanAnswer {
+    PlanAnswer::Failed { reason, issues, provenance }
 }
 
 /// A valid, routed plan for a goal, or why there is none.
@@ -63,6 +68,7 @@ fn request(site: &Site, goal: Goal, revision: u32) -> PlanRequest {
         limits: site.settings.limits.clone(),
         now_ms: site.clock.now_ms(),
         revision,
+        ledger: Ledger::default(),
     }
 }
 
@@ -81,11 +87,14 @@ fn note_planning(written: Option<&Written>, begun: Instant) {
 }
 
 /// Asks the planners how to change a running plan; `state` is the plan as it stood when they were asked.
-pub(crate) async fn revise(site: &Site, state: &PlanState, revision: u32) -> Option<Command> {
+///
+/// - `ledger`: where calls of models are written down.
+pub(crate) async fn revise(site: &Site, state: &PlanState, revision: u32, ledger: Ledger) -> Option<Command> {
     let limits = &site.settings.limits;
-    let situation = situation(state, limits).filter(|situation| situation.revision == revision)?;
+    let mut situation = situation(state, limits).filter(|situation| situation.revision == revision)?;
+    ledger.give_back(&mut situation.left);
     if let Ruling::Vetoed(reason) = site.hooks.revision_needed(&situation).await {
-        let answer = PlanAnswer::Failed { reason, issues: Vec::new() };
+        let answer = PlanAnswer::Failed { reason, issues: Vec::new(), provenance: None };
         return Some(Command::Planned { revision, answer });
     }
     let agents = site.directory.agents();
@@ -94,6 +103,7 @@ pub(crate) async fn revise(site: &Site, state: &PlanState, revision: u32) -> Opt
         agents: agents.as_ref().clone(),
         limits: limits.clone(),
         now_ms: site.clock.now_ms(),
+        ledger,
     };
     let catalogue = Catalogue::of(&agents).with_workers(&site.directory.workers());
     let rules = Rules {
@@ -107,7 +117,7 @@ pub(crate) async fn revise(site: &Site, state: &PlanState, revision: u32) -> Opt
     let asked = AssertUnwindSafe(site.planners.revise(request, &hold)).catch_unwind().await;
     let answer = match asked.unwrap_or_else(|_| Err(PlanningError::new(PANICKED))) {
         Ok(proposal) => PlanAnswer::Revision(Box::new(proposal)),
-        Err(error) => PlanAnswer::Failed { reason: error.reason, issues: error.issues },
+        Err(error) => failed(error),
     };
     Some(Command::Planned { revision, answer })
 }

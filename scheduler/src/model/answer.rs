@@ -7,13 +7,14 @@ use super::error::ModelError;
 use super::ladder::Rung;
 use super::purse::Usd;
 
-/// A whole answer.
-#[derive(Clone, Debug, PartialEq)]
+/// A whole answer. Its written form has neither the thoughts nor the raw bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// What was written besides tool calls, thoughts and refusals.
     pub text: String,
     pub tool_calls: Vec<ToolCall>,
     /// What a reasoning model thought aloud.
+    #[serde(skip)]
     pub thinking: String,
     /// Why the model declined, if it did so by the book.
     pub refusal: String,
@@ -27,6 +28,7 @@ pub struct Answer {
     pub served_by: String,
     /// How the form of the answer was asked for.
     pub rung: Rung,
+    #[serde(skip)]
     pub raw: Raw,
     /// From the first request to the last byte, retries and other models included, in milliseconds.
     pub latency_ms: u64,

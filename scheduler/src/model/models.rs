@@ -15,6 +15,7 @@ use super::breaker::Closed;
 use super::error::ModelError;
 use super::ladder::Rung;
 use super::model::{Model, Standing};
+use super::purse::Usd;
 use super::run::Run;
 use super::select::{self, Candidate};
 use super::standing::Outcome;
@@ -98,6 +99,16 @@ impl Models {
         let pieces = stream::unfold(pieces, |mut pieces| async { pieces.recv().await.map(|piece| (piece, pieces)) });
         let work = stream::once(work).filter_map(|()| std::future::ready(None));
         Box::pin(stream::select(pieces, work))
+    }
+
+    /// The most that a question may take, asked of the dearest model.
+    pub fn most(&self, ask: &Ask) -> (u64, Usd) {
+        let asked = self.models.iter().filter(|model| !ask.without.contains(&model.settings.name));
+        let mosts = asked.map(|model| {
+            let most = tokens::most(ask, ask.output_tokens_max.unwrap_or(model.settings.output_tokens_max));
+            (most.total(), model.price.of(&most))
+        });
+        mosts.fold((0, Usd::ZERO), |(tokens, cost), most| (tokens.max(most.0), cost.max(most.1)))
     }
 
     /// Tells what came of an answer: the choice of models and rungs follows it.

@@ -31,7 +31,8 @@ impl Usd {
         Self(self.0.saturating_add(other.0))
     }
 
-    fn minus(self, other: Self) -> Self {
+    /// Never below nothing.
+    pub fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 }
@@ -168,6 +169,11 @@ impl Purse {
     /// What is left for another call: neither spent nor reserved.
     pub fn left(&self) -> Allowance {
         left(&self.0.allowance, &self.books())
+    }
+
+    /// Notes a call that was made and paid for before.
+    pub fn book(&self, usage: &Usage, cost: Usd) {
+        self.books().spent.add(usage, cost);
     }
 
     /// Sets aside the most that a call may take, or says what does not fit.

@@ -5,10 +5,10 @@ use goalmill_common::goal::Usage;
 use goalmill_common::json::Json;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Refusal, RevisionStrategy};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::pipeline::{self, Pipeline};
+use super::pipeline::{self, Pipeline, Why};
 use super::stage::{Outcome, Stage, Stages};
 use super::{Planner, PlanningError, ReviseRequest};
 
@@ -25,7 +25,7 @@ impl Pipeline {
         let stages = Stages::default();
         let mut tried = Vec::new();
         let mut usage = Usage::default();
-        for planner in self.planners() {
+        for (at, planner) in self.planners().iter().enumerate() {
             for _ in 0..TRIES {
                 let proposal = match self.ask_revision(planner.as_ref(), &request, &stages).await {
                     Ok(proposal) => proposal,
@@ -53,12 +53,17 @@ impl Pipeline {
                             reason: reason.clone(),
                             issues: issues.clone(),
                         });
-                        tried.push(pipeline::Refusal { planner: planner.name(), reason, issues });
+                        let account = proposal.provenance.as_ref().map(Json::value);
+                        let (planner, why) = (planner.name(), Why::Invalid);
+                        tried.push(pipeline::Refusal { planner, why, reason, issues, account });
                     }
                 }
             }
+            if let (Some(next), Some(refusal)) = (self.planners().get(at + 1), tried.last()) {
+                refusal.falls_back_to(next.as_ref());
+            }
         }
-        Err(pipeline::no_revision(tried))
+        Err(pipeline::no_revision(tried, &stages))
     }
 
     async fn ask_revision(
@@ -69,11 +74,10 @@ impl Pipeline {
     ) -> Result<Proposal, pipeline::Refusal> {
         let begun = Instant::now();
         let answer = match tokio::time::timeout(self.timeout(), planner.revise(request)).await {
-            Ok(answer) => {
-                answer.map_err(|e| pipeline::Refusal { planner: planner.name(), reason: e.reason, issues: e.issues })
-            }
-            Err(_) => Err(self.too_late(planner)),
+            Ok(answer) => answer.map_err(|error| pipeline::refusal(planner, error, &request.ledger)),
+            Err(_) => Err(self.too_late(planner, &request.ledger)),
         };
+        request.ledger.close().await;
         stages.note(planner.name(), Stage::Ask, if answer.is_ok() { Outcome::Ok } else { Outcome::Error }, begun);
         answer
     }
@@ -103,8 +107,7 @@ fn account(proposal: &Proposal, tried: &[pipeline::Refusal], stages: &Stages) ->
     account.insert("planner".into(), proposal.planner.clone().into());
     account.insert("stages".into(), stages.account());
     if !tried.is_empty() {
-        let tried = tried.iter().map(|r| json!({"planner": r.planner, "reason": r.reason, "issues": r.issues}));
-        account.insert("tried".into(), tried.collect());
+        account.insert("tried".into(), tried.iter().map(pipeline::Refusal::told).collect());
     }
     Json::of(&account)
 }

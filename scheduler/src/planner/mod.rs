@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use goalmill_common::agent::Agent;
 use goalmill_common::command::{Planned, Proposal, Situation};
 use goalmill_common::goal::Goal;
+use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
@@ -14,6 +15,7 @@ pub mod calibrate;
 mod changes;
 pub mod facts;
 pub mod htn;
+pub mod ledger;
 pub mod llm;
 mod load;
 pub mod memory;
@@ -27,6 +29,7 @@ pub mod tools;
 
 pub use amend::Consider;
 pub use htn::HtnPlanner;
+pub use ledger::{Books, Ledger};
 pub use llm::LlmPlanner;
 pub use load::LoadError;
 pub use pipeline::{Checked, Pipeline, SetupError, Validate};
@@ -75,6 +78,8 @@ pub struct ReviseRequest {
     pub limits: Limits,
     /// Unix milliseconds.
     pub now_ms: u64,
+    /// Where calls of models are written down.
+    pub ledger: Ledger,
 }
 
 /// What is to be planned.
@@ -88,19 +93,23 @@ pub struct PlanRequest {
     pub now_ms: u64,
     /// 0 for the first plan of a goal, else the revision asked for.
     pub revision: u32,
+    /// Where calls of models are written down.
+    pub ledger: Ledger,
 }
 
 /// Why there is no plan.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{reason}")]
 pub struct PlanningError {
     pub reason: String,
     /// The located errors of the best try.
     pub issues: Vec<Issue>,
+    /// What was said to models, and what it took.
+    pub provenance: Option<Json>,
 }
 
 impl PlanningError {
     pub fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), issues: Vec::new() }
+        Self { reason: reason.into(), issues: Vec::new(), provenance: None }
     }
 }

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::llm::Desk;
 use super::stage::{self, Outcome, Stage, Stages};
-use super::{HtnPlanner, LlmPlanner, PlanRequest, Planner, PlanningError, RulesPlanner, ToolsPlanner};
+use super::{HtnPlanner, Ledger, LlmPlanner, PlanRequest, Planner, PlanningError, RulesPlanner, ToolsPlanner};
 use crate::model::Models;
 
 /// A plan that holds, in its canonical form and routed, and what is odd about it.
@@ -41,13 +41,8 @@ pub fn rules<'c>(catalogue: &'c Catalogue, request: &PlanRequest) -> Rules<'c> {
     }
 }
 
-/// Checks a planner's plan against the agents and workers that are there.
-pub fn check(plan: &Plan, request: &PlanRequest, workers: &[WorkerBeat]) -> Result<validate::Checked, Vec<Issue>> {
-    check_by(plan, request, workers, &Policy::default())
-}
-
-/// The same, and against policy.
-pub fn check_by(
+/// Checks a planner's plan against the agents and workers that are there, and against policy.
+pub fn check(
     plan: &Plan,
     request: &PlanRequest,
     workers: &[WorkerBeat],
@@ -80,8 +75,49 @@ pub struct Pipeline {
 /// One planner's answer that was not taken.
 pub(super) struct Refusal {
     pub(super) planner: &'static str,
+    pub(super) why: Why,
     pub(super) reason: String,
     pub(super) issues: Vec<Issue>,
+    /// What was said to models, and what it took.
+    pub(super) account: Option<Value>,
+}
+
+/// Why an answer was not taken, as metrics tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// There was none in time.
+    Timeout,
+    /// The planner gave none.
+    Error,
+    /// It does not hold.
+    Invalid,
+}
+
+impl Why {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Error => "error",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+impl Refusal {
+    /// For the provenance.
+    pub(super) fn told(&self) -> Value {
+        let mut told = json!({"planner": self.planner, "reason": self.reason, "issues": self.issues});
+        for (key, value) in self.account.iter().filter_map(Value::as_object).flatten() {
+            told[key.as_str()] = value.clone();
+        }
+        told
+    }
+
+    /// Counts that the next planner is asked instead, in `goalmill_planner_fallbacks_total`.
+    pub(super) fn falls_back_to(&self, next: &dyn Planner) {
+        let labels = [("from", self.planner), ("to", next.name()), ("reason", self.why.as_str())];
+        metrics::counter!("goalmill_planner_fallbacks_total", &labels).increment(1);
+    }
 }
 
 impl Pipeline {
@@ -144,7 +180,7 @@ impl Pipeline {
     pub async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
         let stages = Stages::default();
         let mut refusals = Vec::new();
-        for planner in &self.planners {
+        for (at, planner) in self.planners.iter().enumerate() {
             match self.ask(planner.as_ref(), request, &stages).await {
                 Ok(mut planned) => {
                     planned.provenance = Some(provenance(&planned, &refusals, &stages));
@@ -157,27 +193,31 @@ impl Pipeline {
                         refusal.planner,
                         refusal.reason
                     );
+                    if let Some(next) = self.planners.get(at + 1) {
+                        refusal.falls_back_to(next.as_ref());
+                    }
                     refusals.push(refusal);
                 }
             }
         }
-        Err(failure(refusals))
+        Err(failure(refusals, &stages))
     }
 
     async fn ask(&self, planner: &dyn Planner, request: &PlanRequest, stages: &Stages) -> Result<Planned, Refusal> {
         let begun = Instant::now();
         let answer = match tokio::time::timeout(self.timeout, planner.plan(request)).await {
-            Ok(answer) => answer.map_err(|e| Refusal { planner: planner.name(), reason: e.reason, issues: e.issues }),
-            Err(_) => Err(self.too_late(planner)),
+            Ok(answer) => answer.map_err(|error| refusal(planner, error, &request.ledger)),
+            Err(_) => Err(self.too_late(planner, &request.ledger)),
         };
+        request.ledger.close().await;
         let outcome = if answer.is_ok() { Outcome::Ok } else { Outcome::Error };
         stages.note(planner.name(), Stage::Ask, outcome, begun);
         self.hold(planner, answer?, request, stages)
     }
 
-    pub(super) fn too_late(&self, planner: &dyn Planner) -> Refusal {
-        let reason = format!("no answer within {} ms", self.timeout.as_millis());
-        Refusal { planner: planner.name(), reason, issues: Vec::new() }
+    pub(super) fn too_late(&self, planner: &dyn Planner, ledger: &Ledger) -> Refusal {
+        let error = PlanningError::new(format!("no answer within {} ms", self.timeout.as_millis()));
+        Refusal { why: Why::Timeout, ..refusal(planner, error, ledger) }
     }
 
     /// Takes a planner's answer if the plan holds.
@@ -189,14 +229,17 @@ impl Pipeline {
         stages: &Stages,
     ) -> Result<Planned, Refusal> {
         let begun = Instant::now();
+        let account = planned.provenance.as_ref().map(Json::value);
         let Planned { plan, mut warnings, mut routes, .. } = planned.clone();
         let checked = (self.validate)(plan, request);
         let outcome = if checked.is_ok() { Outcome::Ok } else { Outcome::Invalid };
         stages.note(planner.name(), Stage::Validate, outcome, begun);
         let checked = checked.map_err(|issues| Refusal {
             planner: planner.name(),
+            why: Why::Invalid,
             reason: "the plan is not valid".into(),
             issues,
+            account: account.map(without_prompts),
         })?;
         warnings.extend(checked.warnings);
         routes.extend(checked.routes);
@@ -223,28 +266,46 @@ pub(super) fn provenance(planned: &Planned, refusals: &[Refusal], stages: &Stage
     account.insert("planner".into(), planned.planner.clone().into());
     account.insert("stages".into(), stages.account());
     if !refusals.is_empty() {
-        let tried = refusals.iter().map(|r| json!({"planner": r.planner, "reason": r.reason, "issues": r.issues}));
-        account.insert("tried".into(), tried.collect());
+        account.insert("tried".into(), refusals.iter().map(Refusal::told).collect());
     }
     Json::of(&account)
 }
 
+/// A planner's own refusal, with what it said to models.
+pub(super) fn refusal(planner: &dyn Planner, error: PlanningError, ledger: &Ledger) -> Refusal {
+    let PlanningError { reason, issues, provenance } = error;
+    let account = provenance.as_ref().map(Json::value).or_else(|| ledger.told());
+    Refusal { planner: planner.name(), why: Why::Error, reason, issues, account }
+}
+
+/// What a planner did, without the questions: those of the plan that is taken are enough.
+fn without_prompts(mut account: Value) -> Value {
+    let rounds = account.get_mut("rounds").and_then(Value::as_array_mut);
+    for round in rounds.into_iter().flatten().filter_map(Value::as_object_mut) {
+        round.remove("prompt");
+    }
+    account
+}
+
 /// All reasons, with the issues of the try that came nearest.
-pub(super) fn failure(refusals: Vec<Refusal>) -> PlanningError {
-    told("no planner could make a valid plan", refusals)
+pub(super) fn failure(refusals: Vec<Refusal>, stages: &Stages) -> PlanningError {
+    told("no planner could make a valid plan", refusals, stages)
 }
 
 /// The same for a revision.
-pub(super) fn no_revision(refusals: Vec<Refusal>) -> PlanningError {
-    told("no planner could make a valid revision", refusals)
+pub(super) fn no_revision(refusals: Vec<Refusal>, stages: &Stages) -> PlanningError {
+    told("no planner could make a valid revision", refusals, stages)
 }
 
-fn told(what: &str, refusals: Vec<Refusal>) -> PlanningError {
+fn told(what: &str, refusals: Vec<Refusal>, stages: &Stages) -> PlanningError {
     let reasons: Vec<String> = refusals.iter().map(|r| format!("`{}`: {}", r.planner, r.reason)).collect();
+    let tried: Value = refusals.iter().map(Refusal::told).collect();
+    let provenance = Some(Json::of(&json!({"tried": tried, "stages": stages.account()})));
     let nearest = refusals.into_iter().filter(|r| !r.issues.is_empty()).min_by_key(|r| r.issues.len());
     PlanningError {
         reason: format!("{what}: {}", reasons.join("; ")),
         issues: nearest.map(|r| r.issues).unwrap_or_default(),
+        provenance,
     }
 }
 
@@ -334,14 +395,19 @@ mod tests {
             Plan { steps: vec![step], ..Plan::default() }
         };
         let codes = |issues: &[Issue]| issues.iter().map(|i| i.code.clone()).collect::<Vec<_>>();
-        let issues = check(&plan("travel", "buy"), &request, &[]).expect_err("there is no such action");
+        let issues =
+            check(&plan("travel", "buy"), &request, &[], &Policy::default()).expect_err("there is no such action");
         assert_eq!(codes(&issues), ["UNKNOWN_ACTION"]);
-        let issues = check(&plan("travel", "book"), &request, &[]).expect_err("an input is missing");
+        let issues =
+            check(&plan("travel", "book"), &request, &[], &Policy::default()).expect_err("an input is missing");
         assert_eq!(codes(&issues), ["INPUT_MISSING"]);
-        let checked = check(&plan("stranger", "x"), &request, &[]).expect("it may come later");
+        let checked = check(&plan("stranger", "x"), &request, &[], &Policy::default()).expect("it may come later");
         assert_eq!(codes(&checked.warnings), ["UNKNOWN_AGENT"]);
         let long = Plan { steps: (0..21).map(|i| Step::new(format!("s{i}"), "stranger")).collect(), ..Plan::default() };
-        assert_eq!(codes(&check(&long, &request, &[]).expect_err("it is too long")), ["TOO_MANY_STEPS"]);
+        assert_eq!(
+            codes(&check(&long, &request, &[], &Policy::default()).expect_err("it is too long")),
+            ["TOO_MANY_STEPS"]
+        );
     }
 
     #[tokio::test]
@@ -359,8 +425,8 @@ mod tests {
             let goal = Goal { description: description.into(), ..Goal::default() };
             let request = PlanRequest { goal, agents: agents.clone(), ..request() };
             let planned = rules.plan(&request).await.expect("there is always a generic plan");
-            let checked =
-                check(&planned.plan, &request, &[]).unwrap_or_else(|issues| panic!("{description}: {issues:?}"));
+            let checked = check(&planned.plan, &request, &[], &Policy::default())
+                .unwrap_or_else(|issues| panic!("{description}: {issues:?}"));
             assert!(
                 checked.warnings.iter().all(|w| w.code == "NO_LIVE_WORKER"),
                 "{description}: {:?}",
@@ -404,6 +470,13 @@ mod tests {
     }
 
     fn request() -> PlanRequest {
-        PlanRequest { goal: Goal::default(), agents: Vec::new(), limits: Limits::default(), now_ms: 0, revision: 0 }
+        PlanRequest {
+            goal: Goal::default(),
+            agents: Vec::new(),
+            limits: Limits::default(),
+            now_ms: 0,
+            revision: 0,
+            ledger: Ledger::default(),
+        }
     }
 }

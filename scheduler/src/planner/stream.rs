@@ -7,15 +7,17 @@ use futures_util::FutureExt;
 use goalmill_common::command::Planned;
 use goalmill_common::event::Route;
 use goalmill_common::id::StepId;
+use goalmill_common::json::Json;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_engine::Closing;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::pipeline::{Pipeline, Refusal, failure, provenance};
+use super::pipeline::{Pipeline, failure, provenance, refusal};
 use super::stage::{Outcome, Stage, Stages};
-use super::{Part, PlanRequest, Planner, PlanningError};
+use super::{Part, PlanRequest, PlanningError};
 
 /// Parts that wait between a planner and the checks.
 const PARTS_MAX: usize = 64;
@@ -57,26 +59,38 @@ impl Pipeline {
     pub async fn stream(&self, request: &PlanRequest, outlet: &dyn Outlet) -> Result<Written, PlanningError> {
         let stages = Stages::default();
         let mut refusals = Vec::new();
-        for planner in self.planners() {
+        for (at, planner) in self.planners().iter().enumerate() {
             let mut writer = Writer::new(self, planner.name(), request, outlet);
             let begun = Instant::now();
             let (parts, taken) = mpsc::channel(PARTS_MAX);
             let writing = planner.stream(request, parts).map(Ok::<_, Stopped>);
             let both = futures_util::future::try_join(writing, writer.pump(taken));
             let answer = match tokio::time::timeout(self.timeout(), both).await {
-                Ok(Ok((answer, ()))) => answer.map_err(|e| refusal(planner.as_ref(), e.reason, e.issues)),
-                Ok(Err(stopped)) => return Ok(stop(stopped)),
-                Err(_) => Err(self.too_late(planner.as_ref())),
+                Ok(Ok((answer, ()))) => answer.map_err(|error| refusal(planner.as_ref(), error, &request.ledger)),
+                Ok(Err(stopped)) => {
+                    let account = request.ledger.told();
+                    request.ledger.close().await;
+                    return Ok(stop(stopped, account));
+                }
+                Err(_) => Err(self.too_late(planner.as_ref(), &request.ledger)),
             };
+            request.ledger.close().await;
             let outcome = if answer.is_ok() { Outcome::Ok } else { Outcome::Error };
             stages.note(planner.name(), Stage::Ask, outcome, begun);
             if writer.has_begun() {
                 return Ok(match answer {
                     Ok(mut planned) => {
                         planned.provenance = Some(provenance(&planned, &refusals, &stages));
-                        writer.finish(planned).await.unwrap_or_else(stop)
+                        writer.finish(planned).await.unwrap_or_else(|stopped| stop(stopped, None))
                     }
-                    Err(refusal) => Written::Closed(Box::new(broken(refusal.reason, refusal.issues))),
+                    Err(refusal) => {
+                        let provenance = Some(Json::of(&json!({"tried": [refusal.told()]})));
+                        Written::Closed(Box::new(Closing::Broken {
+                            reason: refusal.reason,
+                            issues: refusal.issues,
+                            provenance,
+                        }))
+                    }
                 });
             }
             match answer.and_then(|planned| self.hold(planner.as_ref(), planned, request, &stages)) {
@@ -84,26 +98,31 @@ impl Pipeline {
                     planned.provenance = Some(provenance(&planned, &refusals, &stages));
                     return Ok(Written::Whole(Box::new(planned)));
                 }
-                Err(refusal) => refusals.push(refusal),
+                Err(refusal) => {
+                    if let Some(next) = self.planners().get(at + 1) {
+                        refusal.falls_back_to(next.as_ref());
+                    }
+                    refusals.push(refusal);
+                }
             }
         }
-        Err(failure(refusals))
+        Err(failure(refusals, &stages))
     }
 }
 
-fn refusal(planner: &dyn Planner, reason: String, issues: Vec<Issue>) -> Refusal {
-    Refusal { planner: planner.name(), reason, issues }
-}
-
-fn stop(stopped: Stopped) -> Written {
+/// - `account`: what was said to models.
+fn stop(stopped: Stopped, account: Option<Value>) -> Written {
     match stopped {
         Stopped::Gone => Written::Gone,
-        Stopped::Refused { reason, issues } => Written::Closed(Box::new(broken(reason, issues))),
+        Stopped::Refused { reason, issues } => {
+            let provenance = account.map(|account| Json::of(&account));
+            Written::Closed(Box::new(Closing::Broken { reason, issues, provenance }))
+        }
     }
 }
 
 fn broken(reason: impl Into<String>, issues: Vec<Issue>) -> Closing {
-    Closing::Broken { reason: reason.into(), issues }
+    Closing::Broken { reason: reason.into(), issues, provenance: None }
 }
 
 /// One plan on its way out.
@@ -209,6 +228,7 @@ impl<'a> Writer<'a> {
 
     /// The whole plan is there: what is not out yet goes out, if it holds and what is out is still as it was.
     async fn finish(mut self, planned: Planned) -> Result<Written, Stopped> {
+        let account = planned.provenance.clone();
         let closing = match self.rest(planned.plan.clone()) {
             Ok((steps, warnings, routes)) => {
                 if !steps.is_empty() {
@@ -223,7 +243,8 @@ impl<'a> Writer<'a> {
                     routes: self.routes,
                 }
             }
-            Err(closing) => closing,
+            Err(Closing::Broken { reason, issues, .. }) => Closing::Broken { reason, issues, provenance: account },
+            Err(closing @ Closing::Whole { .. }) => closing,
         };
         Ok(Written::Closed(Box::new(closing)))
     }

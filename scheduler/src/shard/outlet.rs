@@ -2,15 +2,17 @@
 
 use async_trait::async_trait;
 use goalmill_common::command::Planned;
+use goalmill_common::event::{ModelAnswered, ModelAsked};
 use goalmill_common::id::PlanId;
 use goalmill_common::plan::Step;
 use goalmill_engine::{Command, PlanAnswer, Rejection};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Local;
-use crate::planner::{Outlet, Stopped};
+use crate::planner::{Books, Outlet, Stopped};
 
 /// The way from an effect to the loop that began it.
+#[derive(Clone)]
 pub(super) struct ToLoop {
     pub(super) loop_: mpsc::Sender<Local>,
     pub(super) plan: PlanId,
@@ -40,6 +42,20 @@ impl ToLoop {
                 | Rejection::NotDue,
             ))
             | Err(_) => Err(Stopped::Gone),
+        }
+    }
+}
+
+#[async_trait]
+impl Books for ToLoop {
+    async fn asked(&self, call: ModelAsked) -> bool {
+        self.ask(Command::ModelAsked(Box::new(call))).await.is_ok()
+    }
+
+    /// What a call took is written down with the next commit; the answer waits for it, so that it is not asked for again.
+    async fn answered(&self, call: ModelAnswered) {
+        if let Err(stopped) = self.ask(Command::ModelAnswered(Box::new(call))).await {
+            tracing::debug!(plan.id = %self.plan, "what a model's answer took was not written down: {stopped:?}");
         }
     }
 }

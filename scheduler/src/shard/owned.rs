@@ -244,7 +244,7 @@ impl Owned {
                     tracing::debug!(plan.id = %plan, "an effect's answer was not taken: {rejection}");
                 }
                 if let Some(reply) = reply {
-                    drop(reply.send(verdict));
+                    self.turn.after.push(After::Taken(reply, verdict));
                 }
             }
         }
@@ -494,7 +494,11 @@ impl Owned {
                     let Some(accepted) = state.accepted() else { continue };
                     let plan = accepted.plan_id.clone();
                     self.turn.after.push(if revision == 0 {
-                        After::Plan { plan, goal: Box::new(accepted.goal.clone()) }
+                        After::Plan {
+                            plan,
+                            goal: Box::new(accepted.goal.clone()),
+                            answers: state.model_answers().to_vec(),
+                        }
                     } else {
                         After::Revise { plan, state: Box::new(state.clone()), revision }
                     });
@@ -502,7 +506,7 @@ impl Owned {
                 // Whatever wrote the plan did so in another process, or before this one lost the shard.
                 Effect::Close => {
                     let reason = "the scheduler that wrote the plan is gone".to_owned();
-                    let closing = Box::new(Closing::Broken { reason, issues: Vec::new() });
+                    let closing = Box::new(Closing::Broken { reason, issues: Vec::new(), provenance: None });
                     if let Err(rejection) = self.handle(slot, None, Command::ClosePlan(closing)) {
                         tracing::debug!("the plan was closed already: {rejection}");
                     }

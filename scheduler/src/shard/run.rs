@@ -21,6 +21,7 @@ use super::owned::Owned;
 use super::turn::After;
 use super::{Local, Looked};
 use crate::effects;
+use crate::planner::Ledger;
 use crate::site::Site;
 
 /// Batches of inbox entries read ahead.
@@ -304,10 +305,12 @@ impl Loop {
         for item in after {
             match item {
                 After::Reply(reply, verdict) => drop(reply.send(verdict)),
-                After::Plan { plan, goal } => {
+                After::Taken(reply, verdict) => drop(reply.send(verdict)),
+                After::Plan { plan, goal, answers } => {
                     let (site, outlet) = (self.site.clone(), self.to_loop(plan));
                     self.site.tasks.spawn(async move {
-                        let asked = effects::plan(&site, outlet.plan.as_str(), *goal, &outlet);
+                        let ledger = Ledger::new(0, Arc::new(outlet.clone()), &answers);
+                        let asked = effects::plan(&site, outlet.plan.as_str(), *goal, ledger, &outlet);
                         if let Some(Some(command)) = site.stop.run_until_cancelled(asked).await {
                             outlet.tell(command).await;
                         }
@@ -316,7 +319,8 @@ impl Loop {
                 After::Revise { plan, state, revision } => {
                     let (site, outlet) = (self.site.clone(), self.to_loop(plan));
                     self.site.tasks.spawn(async move {
-                        let asked = effects::revise(&site, &state, revision);
+                        let ledger = Ledger::new(revision, Arc::new(outlet.clone()), state.model_answers());
+                        let asked = effects::revise(&site, &state, revision, ledger);
                         if let Some(Some(command)) = site.stop.run_until_cancelled(asked).await {
                             outlet.tell(command).await;
                         }

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use goalmill_broker::TaskWrite;
-use goalmill_common::event::Record;
+use goalmill_common::event::{ModelAnswered, Record};
 use goalmill_common::goal::Goal;
 use goalmill_common::id::{AgentType, EntryId, PlanId};
 use goalmill_common::json::Json;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::task::Task;
 use goalmill_common::wire;
-use goalmill_engine::{PlanState, StepIndex};
+use goalmill_engine::{PlanState, Rejection, StepIndex};
 use tokio::sync::oneshot;
 
 use super::{Slot, Verdict};
@@ -43,10 +43,14 @@ pub(crate) struct Turn {
 #[derive(Debug)]
 pub(crate) enum After {
     Reply(oneshot::Sender<Verdict>, Verdict),
+    /// Tell an effect whether its command was taken.
+    Taken(oneshot::Sender<Result<(), Rejection>>, Result<(), Rejection>),
     /// Ask the planners for a plan; their answer comes back to the loop.
     Plan {
         plan: PlanId,
         goal: Box<Goal>,
+        /// What models answered before another scheduler ended.
+        answers: Vec<ModelAnswered>,
     },
     /// Ask them for a change of the plan as it stands.
     Revise {

@@ -10,6 +10,7 @@ mod kills;
 mod losses;
 mod network;
 mod protocol;
+mod stages;
 mod workflows;
 
 use std::sync::LazyLock;

@@ -140,7 +140,9 @@ fn plan_events() -> Vec<PlanEvent> {
             traceparent: None,
             deadline_ms: 1,
         })),
-        PlanEvent::PlanningFailed(Reason::boxed("")),
+        PlanEvent::ModelAsked(Box::default()),
+        PlanEvent::ModelAnswered(Box::default()),
+        PlanEvent::PlanningFailed(Box::default()),
         PlanEvent::PlanCreated(Box::new(PlanCreated {
             plan: std::sync::Arc::default(),
             planner: String::new(),

@@ -1,8 +1,8 @@
 //! The planners' answer to a replan: refused, put before a person, or taken.
 
 use goalmill_common::event::{
-    PlanEvent, PlanRevised, QuestionAsked, Reason, RevisionProposed, RevisionRefused, StepAdded, StepEvent,
-    StepModified,
+    PlanEvent, PlanRevised, PlanningFailed, QuestionAsked, Reason, RevisionProposed, RevisionRefused, StepAdded,
+    StepEvent, StepModified,
 };
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::StepId;
@@ -36,8 +36,9 @@ impl Turn<'_> {
             return Err(crate::decide::not_allowed("a person is asked, and no planner"));
         }
         match answer {
-            PlanAnswer::Failed { reason, issues } => {
-                self.emit_plan(PlanEvent::PlanningFailed(Box::new(Reason { reason: reason.clone(), issues })));
+            PlanAnswer::Failed { reason, issues, provenance } => {
+                let failed = PlanningFailed { reason: reason.clone(), issues, provenance };
+                self.emit_plan(PlanEvent::PlanningFailed(Box::new(failed)));
                 self.go_on_unrevised(reason);
             }
             PlanAnswer::Plan(planned) | PlanAnswer::Open(planned) => {

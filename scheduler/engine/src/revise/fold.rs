@@ -76,6 +76,8 @@ pub(crate) fn restage(state: &mut PlanState, event: &PlanEvent) -> bool {
         }
         PlanEvent::Revised(_) | PlanEvent::Extended(_) => true,
         PlanEvent::GoalAccepted(_)
+        | PlanEvent::ModelAsked(_)
+        | PlanEvent::ModelAnswered(_)
         | PlanEvent::PlanningFailed(_)
         | PlanEvent::PlanCreated(_)
         | PlanEvent::PlanValidated(_)

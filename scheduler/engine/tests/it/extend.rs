@@ -187,7 +187,7 @@ fn a_plan_whose_rest_is_of_no_use_is_mended_around_what_ran() {
     let mut world = begin();
     world.restart();
     assert!(world.others.contains(&Effect::Close), "its writer may be gone");
-    let broken = Closing::Broken { reason: "the text is cut off".into(), issues: Vec::new() };
+    let broken = Closing::Broken { reason: "the text is cut off".into(), issues: Vec::new(), provenance: None };
     world.command(Command::ClosePlan(Box::new(broken))).unwrap();
     assert_eq!(situation(&world.state, &world.context.limits).unwrap().trigger, "incomplete_plan");
     let rest = PlanAnswer::Plan(Box::new(planned(plan(&[("a", &[]), ("b", &["a"])]))));
@@ -199,7 +199,7 @@ fn a_plan_whose_rest_is_of_no_use_is_mended_around_what_ran() {
     let mut silent = begin();
     silent.due(goalmill_engine::Timer::Plan).unwrap();
     assert_eq!(silent.state.status(), PlanStatus::Replanning);
-    let failed = PlanAnswer::Failed { reason: "no idea".into(), issues: Vec::new() };
+    let failed = PlanAnswer::Failed { reason: "no idea".into(), issues: Vec::new(), provenance: None };
     silent.command(Command::Planned { revision: 1, answer: failed }).unwrap();
     assert_eq!(silent.plan_code(), "PLANNING_FAILED");
 }

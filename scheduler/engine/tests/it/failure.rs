@@ -292,7 +292,7 @@ fn a_failed_replan_ends_as_the_step_says() {
     assert_eq!(world.status("b"), StepStatus::Blocked);
     assert!(world.others.contains(&Effect::Plan { revision: 1 }));
     assert!(!world.state.admits(world.index("c")), "nothing new goes out while the plan is being changed");
-    let answer = PlanAnswer::Failed { reason: "no idea".into(), issues: Vec::new() };
+    let answer = PlanAnswer::Failed { reason: "no idea".into(), issues: Vec::new(), provenance: None };
     let stale = world.command(Command::Planned { revision: 0, answer: answer.clone() });
     assert_eq!(stale, Err(Rejection::StaleRevision { revision: 0 }));
     world.command(Command::Planned { revision: 1, answer }).unwrap();

@@ -1,9 +1,10 @@
 //! Random plans and random histories: what must always hold, holds, and everything comes to an end.
 
 use goalmill_common::command::{Change, Proposal, RevisionStrategy, Verb};
-use goalmill_common::event::{Record, read_entry, write_entry};
+use goalmill_common::event::{ModelAnswered, ModelAsked, Record, read_entry, write_entry};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Usage};
+use goalmill_common::json::Json;
 use goalmill_common::plan::{
     Approval, ApprovalDefault, Fallback, Jitter, Join, Kind, OnFailure, Phase, Plan, Question, Retry, RevisionPolicy,
     Step, Strategy as Width, Widen,
@@ -124,7 +125,7 @@ fn random_answer(world: &World, chance: &mut Chance<'_>) -> PlanAnswer {
         into: None,
     };
     match chance.below(5) {
-        0 => PlanAnswer::Failed { reason: String::new(), issues: Vec::new() },
+        0 => PlanAnswer::Failed { reason: String::new(), issues: Vec::new(), provenance: None },
         1 => PlanAnswer::Plan(Box::new(planned(random_plan(chance)))),
         _ => {
             let question = Some(question);
@@ -189,7 +190,7 @@ fn happen(world: &mut World, chance: &mut Chance<'_>) {
     let i = StepIndex(chance.below(steps + 1) as u32);
     let step = world.state.step(i).map_or_else(|| "zz".into(), |at| at.spec.id.clone());
     let reason = String::new();
-    let command = match chance.below(38) {
+    let command = match chance.below(40) {
         0..=7 => {
             let ready: Vec<u32> = world.ready.iter().copied().collect();
             if ready.is_empty() { Command::Dispatch(i) } else { Command::Dispatch(StepIndex(chance.pick(&ready))) }
@@ -217,7 +218,22 @@ fn happen(world: &mut World, chance: &mut Chance<'_>) {
         }
         25 => {
             let revision = chance.below(2) as u32;
-            Command::Planned { revision, answer: PlanAnswer::Failed { reason, issues: Vec::new() } }
+            Command::Planned { revision, answer: PlanAnswer::Failed { reason, issues: Vec::new(), provenance: None } }
+        }
+        38 | 39 => {
+            let (revision, call) = (chance.pick(&[0, world.state.revision() + 1]), chance.below(3) as u32);
+            let (planner, usage) = ("llm".to_owned(), Usage { tokens: 1, cost: 0.1 });
+            match chance.below(2) {
+                0 => Command::ModelAsked(Box::new(ModelAsked { revision, planner, call, ..ModelAsked::default() })),
+                _ => Command::ModelAnswered(Box::new(ModelAnswered {
+                    revision,
+                    planner,
+                    call,
+                    usage,
+                    answer: Some(Json::empty_object()),
+                    ..ModelAnswered::default()
+                })),
+            }
         }
         31..=34 if world.state.status() == PlanStatus::Replanning => {
             Command::Planned { revision: world.state.revision() + 1, answer: random_answer(world, chance) }

@@ -15,6 +15,8 @@ mod revise;
 
 mod extend;
 
+mod calls;
+
 mod look;
 
 mod histories;

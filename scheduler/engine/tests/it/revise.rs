@@ -610,7 +610,7 @@ fn answer(world: &mut World, revision: u32, answer: PlanAnswer) -> Result<Decisi
 }
 
 fn give_up(world: &mut World) {
-    let failed = PlanAnswer::Failed { reason: "no idea".into(), issues: Vec::new() };
+    let failed = PlanAnswer::Failed { reason: "no idea".into(), issues: Vec::new(), provenance: None };
     let revision = world.state.revision() + 1;
     answer(world, revision, failed).expect("a planner may always fail");
 }

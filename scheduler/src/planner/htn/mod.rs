@@ -178,7 +178,10 @@ fn with_defaults(domain: &GoalDomain, said: &Values) -> Result<(Values, Values),
     }
     match issues.is_empty() {
         true => Ok((facts, assumed)),
-        false => Err(PlanningError { reason: format!("domain `{}` wants to know more", domain.id), issues }),
+        false => {
+            let error = PlanningError::new(format!("domain `{}` wants to know more", domain.id));
+            Err(PlanningError { issues, ..error })
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use goalmill_reader::{Catalogue, Limits, Reading, Verdict, read};
 use serde_json::{Map, Value, json};
 
 use crate::planner::mend::Edit;
+use crate::planner::stage::Outcome;
 
 /// What models say about a step or a plan besides it; nothing depends on it.
 const REMARKS: [&str; 12] = [
@@ -38,6 +39,17 @@ pub enum Written {
     Unreadable {
         reason: String,
     },
+}
+
+impl Written {
+    /// How the stage of reading ended, for metrics.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::Whole { reading, edits, .. } if reading.verdict == Verdict::Exact && edits.is_empty() => Outcome::Ok,
+            Self::Whole { .. } => Outcome::Repaired,
+            Self::Cut { .. } | Self::Unreadable { .. } => Outcome::Error,
+        }
+    }
 }
 
 /// Reads an answer.

@@ -33,7 +33,7 @@ mod offer;
 pub mod overhead;
 pub(super) mod plan;
 mod prompts;
-mod redact;
+pub(super) mod redact;
 mod revise;
 mod stream;
 pub(super) mod talk;
@@ -87,11 +87,11 @@ impl LlmPlanner {
     }
 
     fn matter<'a>(&'a self, request: &'a PlanRequest) -> PlanMatter<'a> {
-        PlanMatter::new(&self.desk, request, &self.check)
+        PlanMatter::new(self.name(), &self.desk, request, &self.check)
     }
 
     fn talk(&self, request: &PlanRequest) -> Talk<'_> {
-        Talk::new(&self.desk.models, &self.desk.settings, &request.goal.budget, Purpose::Plan)
+        Talk::new(&self.desk, &request.ledger, self.name(), &request.goal.budget, Purpose::Plan)
     }
 
     /// The plan with what the planner itself has to say.

@@ -4,6 +4,7 @@ use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_engine::validate::{Catalogue, Checked, Rules, Weight};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::account::Round;
 use super::draft::{self, Written};
@@ -13,6 +14,7 @@ use super::{Desk, Offer, day, goal_context};
 use crate::model::Want;
 use crate::planner::memory::Example;
 use crate::planner::mend::mend;
+use crate::planner::stage::{self, Outcome, Stage};
 use crate::planner::{PlanRequest, Validate, pipeline};
 
 /// Characters of one step in a critique.
@@ -27,6 +29,8 @@ pub struct Good {
 
 /// The plan that is wanted.
 pub struct PlanMatter<'a> {
+    /// Who asks.
+    planner: &'static str,
     desk: &'a Desk,
     request: &'a PlanRequest,
     check: &'a Validate,
@@ -40,12 +44,13 @@ pub struct PlanMatter<'a> {
 }
 
 impl<'a> PlanMatter<'a> {
-    pub fn new(desk: &'a Desk, request: &'a PlanRequest, check: &'a Validate) -> Self {
+    /// - `planner`: who asks.
+    pub fn new(planner: &'static str, desk: &'a Desk, request: &'a PlanRequest, check: &'a Validate) -> Self {
         let offer = Offer::choose(&request.agents, &request.goal.description, desk.settings.actions_max);
         let actions = offer.catalogue();
         let catalogue = Catalogue::of(&request.agents);
         let examples = desk.memory.near(&request.goal.description, desk.settings.examples_max);
-        Self { desk, request, check, offer, catalogue, actions, examples, frozen: Vec::new() }
+        Self { planner, desk, request, check, offer, catalogue, actions, examples, frozen: Vec::new() }
     }
 
     pub fn examples_shown(&self) -> usize {
@@ -67,7 +72,14 @@ impl<'a> PlanMatter<'a> {
 
     /// What becomes of a draft.
     pub fn consider(&self, value: &Value, round: &mut Round) -> Judged<Good> {
+        let (begun, mends) = (Instant::now(), round.mends.len());
         let (draft, outcome) = self.hold(value, round);
+        let ended = match &outcome {
+            Ok(_) if round.mends.len() == mends => Outcome::Ok,
+            Ok(_) => Outcome::Repaired,
+            Err(_) => Outcome::Invalid,
+        };
+        stage::count(self.planner, Stage::Mend, ended, begun.elapsed());
         let checked = match outcome {
             Ok(checked) => checked,
             Err(issues) => return Judged::Bad { draft, issues },
@@ -154,7 +166,9 @@ impl Matter for PlanMatter<'_> {
     }
 
     fn judge(&self, text: &str, is_cut: bool, before: Option<&Value>, round: &mut Round) -> Judged<Good> {
+        let begun = Instant::now();
         let written = draft::plan(text, &self.actions, is_cut);
+        self.was_read(&written, begun);
         self.weigh(written, before, round)
     }
 
@@ -168,6 +182,11 @@ impl Matter for PlanMatter<'_> {
 }
 
 impl PlanMatter<'_> {
+    /// Counts the stage of reading.
+    pub fn was_read(&self, written: &Written, begun: Instant) {
+        stage::count(self.planner, Stage::Read, written.outcome(), begun.elapsed());
+    }
+
     /// What becomes of something that was read.
     pub fn weigh(&self, written: Written, before: Option<&Value>, round: &mut Round) -> Judged<Good> {
         let (value, reading, edits) = match written {

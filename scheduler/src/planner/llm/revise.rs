@@ -6,6 +6,7 @@ use goalmill_common::problem::Issue;
 use goalmill_common::revision::{RevisionStrategy, Situation, StepSituation, Trigger};
 use goalmill_common::status::StepStatus;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::account::Round;
 use super::draft::{self, Written};
@@ -15,6 +16,7 @@ use super::talk::{Judged, Matter, Talk};
 use super::{Desk, Offer, day, goal_context};
 use crate::model::{Purpose, Want};
 use crate::planner::changes::{Ground, hold};
+use crate::planner::stage::{self, Outcome, Stage};
 use crate::planner::{PlanningError, ReviseRequest};
 
 /// Characters of a result, a failure or a step in a prompt.
@@ -23,9 +25,11 @@ const TEXT_CHARS_MAX: usize = 600;
 /// Asks for a change until one holds.
 pub async fn propose(desk: &Desk, request: &ReviseRequest) -> Result<Proposal, PlanningError> {
     let matter = ReviseMatter::new(desk, request);
-    let mut talk = Talk::new(&desk.models, &desk.settings, &request.situation.left, Purpose::Replan);
+    let mut talk = Talk::new(desk, &request.ledger, "llm", &request.situation.left, Purpose::Replan);
     let mut proposal = talk.settle(&matter, None).await?;
-    proposal.usage = talk.usage();
+    if !request.ledger.is_written() {
+        proposal.usage = talk.usage();
+    }
     let spent = talk.purse.spent();
     let head = json!({"planner": "llm", "actions_left_out": matter.offer.left_out});
     proposal.provenance = Some(Json::of(&talk.account.close(head, &spent)));
@@ -86,7 +90,10 @@ impl Matter for ReviseMatter<'_> {
     }
 
     fn judge(&self, text: &str, is_cut: bool, _before: Option<&Value>, round: &mut Round) -> Judged<Proposal> {
-        let (value, reading) = match draft::value(text, &self.actions, is_cut) {
+        let begun = Instant::now();
+        let written = draft::value(text, &self.actions, is_cut);
+        stage::count("llm", Stage::Read, written.outcome(), begun.elapsed());
+        let (value, reading) = match written {
             Written::Whole { value, reading, .. } => (value, reading),
             Written::Cut { reading } => {
                 round.repairs = reading.edits;
@@ -102,7 +109,15 @@ impl Matter for ReviseMatter<'_> {
             }
             other => other,
         };
-        match hold(&value, &self.ground, &self.actions, &mut round.mends) {
+        let begun = Instant::now();
+        let held = hold(&value, &self.ground, &self.actions, &mut round.mends);
+        let outcome = match &held {
+            Ok(_) if round.mends.is_empty() => Outcome::Ok,
+            Ok(_) => Outcome::Repaired,
+            Err(_) => Outcome::Invalid,
+        };
+        stage::count("llm", Stage::Mend, outcome, begun.elapsed());
+        match held {
             Ok(proposal) => Judged::Good(proposal),
             Err((draft, issues)) => Judged::Bad { draft, issues },
         }

@@ -5,6 +5,7 @@ use goalmill_common::plan::Step;
 use goalmill_reader::{Ended, Limits, Stream};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::account::Round;
 use super::draft;
@@ -12,6 +13,7 @@ use super::head;
 use super::plan::{Good, PlanMatter};
 use super::talk::{Judged, Matter, Talk};
 use crate::model::{Answer, Delta, ModelError, Purpose};
+use crate::planner::ledger::Begun;
 use crate::planner::{Part, PlanRequest, PlanningError};
 
 /// Asks the first question and hands over what is complete; gives what became of the whole answer. None when there
@@ -24,16 +26,26 @@ pub async fn first_answer(
 ) -> Result<Option<(Judged<Good>, String)>, PlanningError> {
     let prompt = matter.first(None).map_err(|error| PlanningError::new(error.to_string()))?;
     let question = talk.question(&prompt, matter.want(), Purpose::Plan);
-    let mut deltas = talk.models.stream(question);
     let mut arriving = Arriving::new(parts);
-    let mut ended = None;
-    while let Some(delta) = deltas.next().await {
-        match delta {
-            Delta::Begun { .. } => arriving.begin(),
-            Delta::Ended(result) => ended = Some(*result),
-            other => arriving.take(other.written(), matter, request).await,
+    let ended = match talk.begin(&prompt, &question).await {
+        Begun::Kept(answer) => Some(Ok(*answer)),
+        Begun::Gone => Some(Err(ModelError::Cancelled)),
+        Begun::Call(call) => {
+            let mut deltas = talk.models.stream(question);
+            let mut ended = None;
+            while let Some(delta) = deltas.next().await {
+                match delta {
+                    Delta::Begun { .. } => arriving.begin(),
+                    Delta::Ended(result) => {
+                        talk.end(call, &result).await;
+                        ended = Some(*result);
+                    }
+                    other => arriving.take(other.written(), matter, request).await,
+                }
+            }
+            ended
         }
-    }
+    };
     let answer: Answer = match ended {
         Some(Ok(answer)) => answer,
         Some(Err(ModelError::BrokenOff { partial, .. })) => *partial,
@@ -127,8 +139,10 @@ impl Arriving {
             return (judged, round);
         }
         let ended = if answer.is_truncated() { Ended::Cut } else { Ended::Stopped };
+        let begun = Instant::now();
         let ending = self.stream.finish(&matter.actions, ended);
         let written = draft::of_plan(ending.reading, &matter.actions, answer.is_truncated());
+        matter.was_read(&written, begun);
         let judged = matter.weigh(written, None, &mut round);
         (judged, round)
     }

@@ -11,10 +11,12 @@ use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::problem::Issue;
 use serde_json::Value;
 
+use super::Desk;
 use super::account::{Account, Round};
 use super::prompts::{Prompt, PromptError};
 use crate::model::{Allowance, Answer, Ask, ModelError, Models, Outcome, Purpose, Purse, Stage, Usd, Want};
 use crate::planner::PlanningError;
+use crate::planner::ledger::{Begun, Ledger, Tab};
 
 /// Issues that count beyond which it does not matter how many there are.
 const ISSUES_SHOWN_MAX: usize = 20;
@@ -66,6 +68,7 @@ pub struct Talk<'a> {
     pub settings: &'a LlmSettings,
     pub purse: Purse,
     pub account: Account,
+    tab: Tab,
     purpose: Purpose,
     without: BTreeSet<String>,
     stage: Stage,
@@ -106,16 +109,20 @@ impl Progress {
 }
 
 impl<'a> Talk<'a> {
+    /// - `planner`: who asks.
     /// - `budget`: what the goal, or what is left of it, allows.
-    pub fn new(models: &'a Arc<Models>, settings: &'a LlmSettings, budget: &Budget, purpose: Purpose) -> Self {
+    pub fn new(desk: &'a Desk, ledger: &Ledger, planner: &'static str, budget: &Budget, purpose: Purpose) -> Self {
+        let Desk { models, settings, .. } = desk;
         let tokens = budget.tokens.map_or(settings.tokens_max, |tokens| tokens.min(settings.tokens_max));
         let cost = budget.cost.map(|cost| Usd::from_dollars(cost.max(0.0)));
         let purse = Purse::new(Allowance { tokens: Some(tokens), cost });
+        let account = Account::new();
         Self {
             models,
             settings,
+            tab: ledger.tab(planner, &purse, &account),
             purse,
-            account: Account::new(),
+            account,
             purpose,
             without: BTreeSet::new(),
             stage: Stage::Cheap,
@@ -146,6 +153,29 @@ impl<'a> Talk<'a> {
             purse: self.purse.clone(),
             ..Ask::new(prompt.messages.clone(), want)
         }
+    }
+
+    /// The answer to a question: from a model, unless another scheduler had it before it ended.
+    pub async fn complete(&self, prompt: &Prompt, question: &Ask) -> Result<Answer, ModelError> {
+        let call = match self.begin(prompt, question).await {
+            Begun::Kept(answer) => return Ok(*answer),
+            Begun::Gone => return Err(ModelError::Cancelled),
+            Begun::Call(call) => call,
+        };
+        let result = self.models.complete(question).await;
+        self.tab.end(call, &result).await;
+        result
+    }
+
+    /// Writes down that a question is about to be put.
+    pub async fn begin(&self, prompt: &Prompt, question: &Ask) -> Begun {
+        let (tokens, cost) = self.models.most(question);
+        self.tab.begin(&prompt.template, Usage { tokens, cost: cost.dollars() }).await
+    }
+
+    /// Writes down how it was answered.
+    pub async fn end(&self, call: u32, result: &Result<Answer, ModelError>) {
+        self.tab.end(call, result).await;
     }
 
     /// Asks until something holds, by one model after the other.
@@ -185,7 +215,8 @@ impl<'a> Talk<'a> {
             last_note = progress.note.or(last_note);
             if !matter.may_begin_anew() {
                 let reason = "the rest of the plan does not get better, and its first steps have begun";
-                return Err(PlanningError { reason: reason.into(), issues: best.unwrap_or_default() });
+                let error = PlanningError::new(reason);
+                return Err(PlanningError { issues: best.unwrap_or_default(), ..error });
             }
             self.without.insert(model);
             self.stage = Stage::Strong;
@@ -207,7 +238,7 @@ impl<'a> Talk<'a> {
         let purpose = if before.is_some() { Purpose::Repair } else { self.purpose };
         let asks = if progress.rounds == 0 { self.settings.candidates.max(1) } else { 1 };
         let question = self.question(&prompt, matter.want(), purpose);
-        let answers = futures_util::future::join_all((0..asks).map(|_| self.models.complete(&question))).await;
+        let answers = futures_util::future::join_all((0..asks).map(|_| self.complete(&prompt, &question))).await;
         progress.rounds += 1;
         let before = before.map(|(draft, _)| draft.clone());
         let mut judged = Vec::new();
@@ -306,5 +337,5 @@ fn failure(error: &Error, best: Option<Vec<Issue>>, note: Option<String>) -> Pla
         (0, Some(note)) => format!("no answer could be used ({note}), and then: {stopped}"),
         (n, _) => format!("the best answer still has {n} issues, and then: {stopped}"),
     };
-    PlanningError { reason, issues }
+    PlanningError { issues, ..PlanningError::new(reason) }
 }

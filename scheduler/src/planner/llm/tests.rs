@@ -1,10 +1,11 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use goalmill_common::agent::{Action, Agent};
 use goalmill_common::clock::Clock;
 use goalmill_common::command::{Change, Planned, RevisionStrategy};
 use goalmill_common::config::{Dialect, LlmSettings, ModelSettings, ModelTag};
+use goalmill_common::event::{ModelAnswered, ModelAsked};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Goal, Usage};
 use goalmill_common::json::Json;
@@ -13,12 +14,13 @@ use goalmill_common::plan::{Plan, Step};
 use goalmill_common::random::Random;
 use goalmill_common::revision::{Situation, StepSituation};
 use goalmill_common::status::StepStatus;
+use goalmill_engine::validate::Policy;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::*;
 use crate::model::scripted::{Script, Scripted, ScriptedCall, ScriptedServer};
-use crate::planner::{Checked, ToolsPlanner, pipeline};
+use crate::planner::{Books, Checked, Ledger, ToolsPlanner, pipeline};
 
 const GOAL: &str = "Fly to Rome and book a room there";
 
@@ -42,7 +44,7 @@ async fn world(settings: LlmSettings, scripts: Vec<Vec<Scripted>>) -> World {
     let models = Models::from_settings(&models, Clock::system(), Random::seeded(1)).expect("the models are valid");
     let desk = Arc::new(Desk::from_settings(&settings, &Arc::new(models)).expect("the shipped prompts are valid"));
     let check: Validate = Arc::new(|plan, request| {
-        let checked = pipeline::check(&plan, request, &[])?;
+        let checked = pipeline::check(&plan, request, &[], &Policy::default())?;
         Ok(Checked { plan: checked.plan, warnings: checked.warnings, routes: Vec::new() })
     });
     World { servers, llm: LlmPlanner::new(desk.clone(), check.clone()), tools: ToolsPlanner::new(desk, check) }
@@ -75,7 +77,14 @@ fn agents() -> Vec<Agent> {
 
 fn request() -> PlanRequest {
     let goal = Goal { description: GOAL.into(), ..Goal::default() };
-    PlanRequest { goal, agents: agents(), limits: Limits::default(), now_ms: 1_750_000_000_000, revision: 0 }
+    PlanRequest {
+        goal,
+        agents: agents(),
+        limits: Limits::default(),
+        now_ms: 1_750_000_000_000,
+        revision: 0,
+        ledger: Ledger::default(),
+    }
 }
 
 fn flight() -> Value {
@@ -280,6 +289,81 @@ async fn a_remembered_plan_is_an_example_for_a_goal_like_it() {
     assert!(prompt_of(&world, 1).contains("An earlier goal"));
 }
 
+/// Keeps what is written down.
+#[derive(Default)]
+struct Notes {
+    asked: Mutex<Vec<ModelAsked>>,
+    answered: Mutex<Vec<ModelAnswered>>,
+}
+
+#[async_trait]
+impl Books for Notes {
+    async fn asked(&self, call: ModelAsked) -> bool {
+        self.asked.lock().expect("nobody panics with it").push(call);
+        true
+    }
+
+    async fn answered(&self, call: ModelAnswered) {
+        self.answered.lock().expect("nobody panics with it").push(call);
+    }
+}
+
+impl Notes {
+    fn kept(&self) -> Vec<ModelAnswered> {
+        self.answered.lock().expect("nobody panics with it").clone()
+    }
+
+    fn tokens(&self) -> u64 {
+        self.kept().iter().map(|answered| answered.usage.tokens).sum()
+    }
+}
+
+#[tokio::test]
+async fn calls_are_written_down_and_answers_that_were_are_not_asked_for_again() {
+    let bad =
+        json!({"steps": [flight(), {"id": "room", "agent_type": "nobody", "description": "x", "dependencies": []}]});
+    let script = || vec![vec![says(&bad), says(&json!({"steps": [room()]}))]];
+    let notes = Arc::new(Notes::default());
+    let ledger = Ledger::new(0, notes.clone(), &[]);
+    let first = world(LlmSettings::default(), script()).await;
+    let planned = first.llm.plan(&PlanRequest { ledger, ..request() }).await.expect("the second answer is valid");
+    let asked = notes.asked.lock().expect("nobody panics with it").clone();
+    let templates: Vec<_> = asked.iter().map(|call| (call.call, call.template.as_str())).collect();
+    assert_eq!(templates, [(1, "plan"), (2, "critique")]);
+    assert!(asked.iter().all(|call| call.reserved.tokens > 4_096), "{asked:?}");
+    let spent = planned.provenance.expect("there is one").value()["usage"]["tokens"].as_u64();
+    assert_eq!(Some(notes.tokens()), spent);
+
+    // The scheduler ended after the first answer: the other one makes the second call alone, and pays for it alone.
+    let again = Arc::new(Notes::default());
+    let ledger = Ledger::new(0, again.clone(), &notes.kept()[..1]);
+    let second = world(LlmSettings::default(), vec![vec![says(&json!({"steps": [room()]}))]]).await;
+    let same = second.llm.plan(&PlanRequest { ledger, ..request() }).await.expect("the answers are the same");
+    assert_eq!(same.plan, planned.plan);
+    assert_eq!(second.servers[0].calls(), 1);
+    assert_eq!(again.kept().iter().map(|answered| answered.call).collect::<Vec<_>>(), [2]);
+    assert_eq!(same.provenance.expect("there is one").value()["usage"]["tokens"].as_u64(), spent);
+}
+
+#[tokio::test]
+async fn what_a_planner_spent_in_vain_is_written_down_and_told() {
+    let settings = LlmSettings { stalled_max: 1, ..LlmSettings::default() };
+    let script = vec![vec![Scripted::text("I would rather not"), Scripted::text("No."), Scripted::text("No.")]];
+    let World { servers, llm, .. } = world(settings, script).await;
+    let notes = Arc::new(Notes::default());
+    let ledger = Ledger::new(0, notes.clone(), &[]);
+    let check: Validate = Arc::new(|plan, _: &PlanRequest| Ok(Checked { plan, warnings: vec![], routes: vec![] }));
+    let limit = std::time::Duration::from_secs(60);
+    let pipeline = pipeline::Pipeline::new(vec![Arc::new(llm)], limit, check);
+    let error = pipeline.plan(&PlanRequest { ledger, ..request() }).await.expect_err("the model writes no plan");
+    let told = error.provenance.expect("there is one").value();
+    let tried = &told["tried"][0];
+    assert_eq!(tried["planner"], "llm", "{told:#}");
+    assert!(tried["rounds"][0]["raw"] == "I would rather not" && tried["rounds"][0]["prompt"].is_null(), "{told:#}");
+    assert_eq!(tried["usage"]["tokens"].as_u64(), Some(notes.tokens()), "{told:#}");
+    assert!(notes.tokens() > 0 && servers[0].calls() > 0);
+}
+
 fn revise_request() -> ReviseRequest {
     let step = |value: Value| serde_json::from_value::<Step>(value).expect("it is a step");
     let at = |status: StepStatus, failure: Option<Failure>| StepSituation {
@@ -314,7 +398,13 @@ fn revise_request() -> ReviseRequest {
         refused: Vec::new(),
         answers: Vec::new(),
     };
-    ReviseRequest { situation, agents: agents(), limits: Limits::default(), now_ms: 1_750_000_000_000 }
+    ReviseRequest {
+        situation,
+        agents: agents(),
+        limits: Limits::default(),
+        now_ms: 1_750_000_000_000,
+        ledger: Ledger::default(),
+    }
 }
 
 #[tokio::test]

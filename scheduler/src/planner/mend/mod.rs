@@ -11,6 +11,7 @@ mod evidence;
 mod fields;
 mod ids;
 mod names;
+mod nested;
 mod notation;
 mod order;
 mod refer;
@@ -46,6 +47,7 @@ pub fn mend(draft: &Value, limits: &Limits, rules: &Rules<'_>) -> Mended {
     let Some(mut work) = Work::of(draft, rules).filter(|work| work.steps.len() <= STEPS_MAX) else {
         return Mended { draft: draft.clone(), edits: Vec::new(), outcome: validate::plan_by(draft, limits, rules) };
     };
+    nested::mend(&mut work, limits);
     ids::complete(&mut work);
     notation::translate(&mut work);
     let outcome = validate::plan_by(&work.draft, limits, rules);

@@ -29,6 +29,23 @@ fn names_in_another_spelling_become_names_of_the_catalogue() {
 }
 
 #[test]
+fn a_plan_inside_a_step_is_mended_as_a_plan_of_its_own() {
+    let inner = plan(&[("a", "textToSpeech", json!({}), &[])]);
+    let outer = |inner: Value| {
+        json!({"steps": [
+            {"id": "first", "kind": "tool", "agent_type": "tools", "action": "caption", "inputs": {}},
+            {"id": "part", "kind": "plan", "plan": inner, "dependencies": ["first"]},
+        ]})
+    };
+    let whole = mended(&outer(inner));
+    assert_eq!(told(&whole), [("ACTION_NORMAL_FORM", "/steps/1/plan/steps/0/action")]);
+    assert_eq!(whole.draft["steps"][1]["plan"]["steps"][0]["action"], "text_to_speech");
+    // What it would see outside is not guessed at.
+    let looking = plan(&[("a", "textToSpeech", seen("first"), &[])]);
+    assert_eq!(told(&mended(&outer(looking))), []);
+}
+
+#[test]
 fn another_name_is_known_from_the_description_of_an_action() {
     for given in ["Optical Character Recognition", "OCR"] {
         let mended = mended(&plan(&[("a", given, json!({}), &[])]));

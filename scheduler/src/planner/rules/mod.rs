@@ -99,7 +99,14 @@ impl Planner for RulesPlanner {
         revise::revise(request, || {
             let goal = request.situation.goal.clone();
             let (agents, limits) = (request.agents.clone(), request.limits.clone());
-            let request = PlanRequest { goal, agents, limits, now_ms: request.now_ms, revision: 0 };
+            let request = PlanRequest {
+                goal,
+                agents,
+                limits,
+                now_ms: request.now_ms,
+                revision: 0,
+                ledger: request.ledger.clone(),
+            };
             self.make(&request).ok().map(|planned| planned.plan)
         })
     }

@@ -8,11 +8,13 @@ use goalmill_common::json::Json;
 use goalmill_common::plan::Plan;
 use goalmill_reader::{Catalogue, Limits, Verdict, calls, read};
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 
 use super::llm::account::Round;
 use super::llm::plan::PlanMatter;
 use super::llm::talk::{Judged, Talk};
 use super::llm::{Desk, Offer, Prompt, day, goal_context, head, situation_context};
+use super::stage::{self, Outcome, Stage};
 use super::{PlanRequest, Planner, PlanningError, ReviseRequest, Validate};
 use crate::model::{Answer, Message, ModelError, Purpose, Rung, Tool, ToolCall, ToolChoice, Want};
 
@@ -53,11 +55,11 @@ impl Planner for ToolsPlanner {
     }
 
     async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
-        let matter = PlanMatter::new(&self.desk, request, &self.check);
+        let matter = PlanMatter::new(self.name(), &self.desk, request, &self.check);
         let steps = request.limits.planned_steps_max;
         let context = json!({"goal": goal_context(&request.goal), "revising": false, "limits": {"steps": steps}});
         let prompt = self.prompt(context, &matter.offer, request.now_ms)?;
-        let mut talk = Talk::new(&self.desk.models, &self.desk.settings, &request.goal.budget, Purpose::Plan);
+        let mut talk = Talk::new(&self.desk, &request.ledger, self.name(), &request.goal.budget, Purpose::Plan);
         let mut bench = PlanBench::new(&matter);
         let (good, mends) = turns(&mut talk, prompt, Task::Plan, &mut bench).await?;
         let plan = Plan { steps: good.plan.steps, phases: good.plan.phases, ..head(request) };
@@ -85,10 +87,12 @@ impl Planner for ToolsPlanner {
             context["status"] = status.to_string().into();
         }
         let prompt = self.prompt(context, &offer, request.now_ms)?;
-        let mut talk = Talk::new(&self.desk.models, &self.desk.settings, &situation.left, Purpose::Replan);
+        let mut talk = Talk::new(&self.desk, &request.ledger, self.name(), &situation.left, Purpose::Replan);
         let mut proposal = turns(&mut talk, prompt, Task::Revise, &mut bench).await?;
         proposal.planner = "tools".into();
-        proposal.usage = talk.usage();
+        if !request.ledger.is_written() {
+            proposal.usage = talk.usage();
+        }
         let spent = talk.purse.spent();
         proposal.provenance = Some(Json::of(&talk.account.close(json!({"planner": "tools"}), &spent)));
         Ok(proposal)
@@ -112,7 +116,7 @@ async fn turns<B: Bench + Send>(
         let want = Want::Tools { tools: tools.clone(), choice: ToolChoice::Auto };
         let mut ask = talk.question(&fresh, want, purpose);
         ask.messages.clone_from(&messages);
-        let answer = match talk.models.complete(&ask).await {
+        let answer = match talk.complete(&fresh, &ask).await {
             Ok(answer) => answer,
             Err(ModelError::BrokenOff { partial, .. }) => *partial,
             Err(error) => {
@@ -120,7 +124,10 @@ async fn turns<B: Bench + Send>(
                 return Err(PlanningError::new(error.to_string()));
             }
         };
+        let begun = Instant::now();
         let written = written(&answer, &known);
+        let outcome = if written.is_empty() { Outcome::Error } else { Outcome::Ok };
+        stage::count("tools", Stage::Read, outcome, begun.elapsed());
         let judged: Judged<()> = match written.is_empty() {
             true => Judged::Unreadable { reason: "it calls no tool".into() },
             false => Judged::Good(()),

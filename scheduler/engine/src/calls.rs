@@ -1,0 +1,155 @@
+//! Calls of language models for a plan: what they took, which of them nobody saw the end of, and the answers that whoever
+//! goes on with the planning need not ask for again.
+
+use goalmill_common::event::{ModelAnswered, ModelAsked, PlanEvent};
+use goalmill_common::goal::Usage;
+use goalmill_common::status::PlanStatus;
+use goalmill_common::view::ModelCalls;
+
+use crate::decide::Turn;
+use crate::graph::to_u32;
+use crate::{PlanState, Rejection};
+
+/// Everything known of a plan's calls.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Calls {
+    settled: u32,
+    open: Vec<ModelAsked>,
+    /// Cut off with the scheduler that made them.
+    lost: Vec<ModelAsked>,
+    /// For what is being planned.
+    answers: Vec<ModelAnswered>,
+}
+
+impl Turn<'_> {
+    /// A planner is about to ask a model; refused when nobody waits for its plan any more.
+    pub(crate) fn model_asked(&mut self, asked: ModelAsked) -> Result<(), Rejection> {
+        if !self.state.awaits_planners(asked.revision) {
+            return Err(Rejection::StaleRevision { revision: self.state.revision });
+        }
+        let repeated = self.state.calls.open.iter().any(|open| is_same(open, &asked));
+        let reserved = number(asked.reserved);
+        self.emit_plan(PlanEvent::ModelAsked(Box::new(ModelAsked { reserved, repeated, ..asked })));
+        Ok(())
+    }
+
+    /// What a call took counts whatever has become of the plan, as long as it is not final.
+    pub(crate) fn model_answered(&mut self, answered: ModelAnswered) {
+        let usage = number(answered.usage);
+        self.emit_plan(PlanEvent::ModelAnswered(Box::new(ModelAnswered { usage, ..answered })));
+    }
+}
+
+fn number(usage: Usage) -> Usage {
+    Usage { cost: if usage.cost.is_finite() { usage.cost.max(0.0) } else { 0.0 }, ..usage }
+}
+
+impl PlanState {
+    /// Whether planners are at work for a revision; 0 is the plan itself, which may be running while it is written.
+    fn awaits_planners(&self, revision: u32) -> bool {
+        if revision == 0 && self.is_open() {
+            return true;
+        }
+        match self.status {
+            PlanStatus::Planning => revision == 0,
+            PlanStatus::Replanning => !self.asks_person() && revision == self.revision + 1,
+            PlanStatus::AwaitingApproval
+            | PlanStatus::Running
+            | PlanStatus::Paused
+            | PlanStatus::Completed
+            | PlanStatus::Partial
+            | PlanStatus::Failed
+            | PlanStatus::Cancelled
+            | PlanStatus::Rejected => false,
+        }
+    }
+
+    /// Answers of models for what is being planned, in the order in which they came.
+    pub fn model_answers(&self) -> &[ModelAnswered] {
+        &self.calls.answers
+    }
+
+    /// How often models were asked; `None` when none was.
+    pub(crate) fn model_calls(&self) -> Option<ModelCalls> {
+        let Calls { settled, open, lost, .. } = &self.calls;
+        let mut unsettled = Usage::default();
+        for call in open.iter().chain(lost) {
+            unsettled.tokens = unsettled.tokens.saturating_add(call.reserved.tokens);
+            unsettled.cost += call.reserved.cost;
+        }
+        let calls = ModelCalls { settled: *settled, open: to_u32(open.len()), lost: to_u32(lost.len()), unsettled };
+        (calls != ModelCalls::default()).then_some(calls)
+    }
+}
+
+impl Calls {
+    fn asked(&mut self, asked: &ModelAsked) {
+        if let Some(at) = self.open.iter().position(|open| is_same(open, asked)) {
+            let before = self.open.remove(at);
+            self.lost.push(before);
+        }
+        self.open.push(asked.clone());
+    }
+
+    fn answered(&mut self, answered: &ModelAnswered) {
+        let is_it = |call: &ModelAsked| {
+            call.revision == answered.revision && call.planner == answered.planner && call.call == answered.call
+        };
+        let was_open = self.open.iter().position(is_it);
+        match (was_open, self.lost.iter().rposition(is_it)) {
+            (Some(at), _) => drop(self.open.remove(at)),
+            // The planners were given up on, and one of them came to an end after all.
+            (None, Some(at)) => drop(self.lost.remove(at)),
+            (None, None) => {}
+        }
+        self.settled = self.settled.saturating_add(1);
+        if was_open.is_some() && answered.answer.is_some() {
+            self.answers.push(answered.clone());
+        }
+    }
+
+    /// What an event of the plan means for them: when planners have answered, or nobody waits for them, whoever made a
+    /// call that is still open is gone.
+    pub(crate) fn fold(&mut self, event: &PlanEvent) {
+        match event {
+            PlanEvent::ModelAsked(asked) => self.asked(asked),
+            PlanEvent::ModelAnswered(answered) => self.answered(answered),
+            PlanEvent::PlanCreated(created) if !created.open => self.close(|revision| revision == 0),
+            PlanEvent::Extended(extended) if !extended.open => self.close(|revision| revision == 0),
+            PlanEvent::PlanningFailed(_)
+            | PlanEvent::ReplanTriggered(_)
+            | PlanEvent::RevisionProposed(_)
+            | PlanEvent::RevisionRefused(_)
+            | PlanEvent::QuestionAsked(_)
+            | PlanEvent::Revised(_)
+            | PlanEvent::Resumed(_) => self.close(|revision| revision > 0),
+            PlanEvent::Rejected(_) | PlanEvent::Completed(_) | PlanEvent::Failed(_) | PlanEvent::Cancelled(_) => {
+                self.close(|_| true);
+            }
+            PlanEvent::GoalAccepted(_)
+            | PlanEvent::PlanCreated(_)
+            | PlanEvent::PlanValidated(_)
+            | PlanEvent::ApprovalRequested(_)
+            | PlanEvent::Approved(_)
+            | PlanEvent::PhaseAdded(_)
+            | PlanEvent::PhaseStarted(_)
+            | PlanEvent::PhaseCompleted(_)
+            | PlanEvent::PhaseFailed(_)
+            | PlanEvent::PhaseSkipped(_)
+            | PlanEvent::QuestionAnswered(_)
+            | PlanEvent::Extended(_)
+            | PlanEvent::Paused(_) => {}
+        }
+    }
+
+    fn close(&mut self, is_over: impl Fn(u32) -> bool) {
+        let (over, open) = self.open.drain(..).partition(|call| is_over(call.revision));
+        self.open = open;
+        self.lost.extend::<Vec<_>>(over);
+        self.answers.retain(|answer| !is_over(answer.revision));
+    }
+}
+
+fn is_same(one: &ModelAsked, other: &ModelAsked) -> bool {
+    one.revision == other.revision && one.planner == other.planner && one.call == other.call
+}

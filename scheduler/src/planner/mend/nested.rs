@@ -1,0 +1,33 @@
+//! Plans inside steps: each is mended by itself, as a plan of its own.
+
+use std::collections::BTreeSet;
+
+use goalmill_common::limits::Limits;
+
+use super::Edit;
+use super::work::Work;
+
+/// Mends the plans inside the draft's steps. One that looks at steps outside is left as it is: it sees its own steps and
+/// inputs only, and which of them was meant is a matter for the critique.
+pub(super) fn mend(work: &mut Work<'_>, limits: &Limits) {
+    let outside: BTreeSet<String> = (0..work.steps.len()).map(|step| work.id(step)).collect();
+    for step in 0..work.steps.len() {
+        let at = work.place(step, "plan");
+        let Some(inner) = work.field(step, "plan").cloned() else { continue };
+        let looks_out = Work::of(&inner, work.rules).is_none_or(|inner| {
+            let own = inner.numbers();
+            let is_outside = |id: &String| outside.contains(id) && !own.contains_key(id);
+            inner.seen().iter().any(|seen| is_outside(&seen.target))
+                || inner.links().iter().any(|l| is_outside(&l.from))
+        });
+        if looks_out {
+            continue;
+        }
+        let mended = super::mend(&inner, limits, work.rules);
+        if let Some(place) = work.draft.pointer_mut(&at) {
+            *place = mended.draft;
+        }
+        let outer = |edit: Edit| Edit { pointer: format!("{at}{}", edit.pointer), ..edit };
+        work.edits.extend(mended.edits.into_iter().map(outer));
+    }
+}
