@@ -42,6 +42,10 @@ pub struct Board {
     pub reason: String,
     /// What the plan as a whole asks of a person.
     pub asks: Option<Asks>,
+    /// Its planner still writes it.
+    pub open: bool,
+    /// Steps that were there when the first one began.
+    pub written_at_start: Option<usize>,
 }
 
 /// What a plan that is being revised waits for.
@@ -148,6 +152,8 @@ impl Board {
             failure: None,
             reason: String::new(),
             asks: None,
+            open: false,
+            written_at_start: None,
         }
     }
 
@@ -212,6 +218,7 @@ impl Board {
                 self.planner.clone_from(&created.planner);
                 self.confidence = created.confidence;
                 self.status = PlanStatus::Running;
+                self.open = created.open;
                 created.plan.steps.iter().for_each(|step| self.add(step));
             }
             PlanEvent::ApprovalRequested(_) => self.status = PlanStatus::AwaitingApproval,
@@ -241,7 +248,7 @@ impl Board {
                     self.status = PlanStatus::Running;
                 }
                 self.revision = revised.revision;
-                self.confidence += revised.confidence_delta;
+                self.confidence = revised.confidence_after;
                 self.usage.cost += revised.usage.cost;
                 self.usage.tokens += revised.usage.tokens;
                 self.move_all(&revised.restarted, StepStatus::Pending);
@@ -260,8 +267,11 @@ impl Board {
                     self.reason.clone_from(&end.reason);
                 }
             }
+            PlanEvent::Extended(extended) => {
+                self.open = extended.open;
+                self.confidence = extended.confidence.unwrap_or(self.confidence);
+            }
             PlanEvent::PlanValidated(_)
-            | PlanEvent::Extended(_)
             | PlanEvent::PhaseAdded(_)
             | PlanEvent::PhaseStarted(_)
             | PlanEvent::PhaseCompleted(_)
@@ -285,6 +295,7 @@ impl Board {
             return;
         }
         let Some(place) = self.places.get(step).copied() else { return };
+        let written = self.rows.len();
         let row = &mut self.rows[place];
         let old = row.status;
         row.attempt = row.attempt.max(attempt);
@@ -331,6 +342,7 @@ impl Board {
                 row.status = StepStatus::Running;
                 row.started_ms = Some(started.started_ms);
                 self.attempts += 1;
+                self.written_at_start.get_or_insert(written);
             }
             StepEvent::Progress(progress) => {
                 row.progress = progress.progress.or(row.progress);

@@ -1,8 +1,10 @@
 //! A plan as the matter of a talk with models.
 
+use goalmill_common::id::StepId;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_engine::validate::{Catalogue, Checked, Rules, Weight};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::account::Round;
@@ -37,6 +39,23 @@ pub struct PlanMatter<'a> {
     examples: Vec<Example>,
     /// Steps that were handed over, in order.
     pub frozen: Vec<Step>,
+    /// How far the answer had come each time, and its whole length, in bytes; none when it came in one piece.
+    pub arrived: Option<Arrived>,
+}
+
+/// When the steps of an answer came.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Arrived {
+    /// Bytes of the whole answer.
+    pub bytes: usize,
+    pub steps: Vec<ArrivedStep>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ArrivedStep {
+    pub step: StepId,
+    /// Bytes of the answer that had come when the step was handed over.
+    pub bytes: usize,
 }
 
 impl<'a> PlanMatter<'a> {
