@@ -44,8 +44,9 @@ pub struct Board {
     pub asks: Option<Asks>,
     /// Its planner still writes it.
     pub open: bool,
-    /// Steps that were there when the first one began.
-    pub written_at_start: Option<usize>,
+    /// When steps came, Unix milliseconds, while their planner wrote; and when the first one began, by the worker's clock.
+    pub written_ms: Vec<u64>,
+    pub begun_ms: Option<u64>,
 }
 
 /// What a plan that is being revised waits for.
@@ -153,7 +154,8 @@ impl Board {
             reason: String::new(),
             asks: None,
             open: false,
-            written_at_start: None,
+            written_ms: Vec::new(),
+            begun_ms: None,
         }
     }
 
@@ -206,12 +208,12 @@ impl Board {
         }
         self.last_ms = record.time_ms;
         match &record.event {
-            Event::Plan(event) => self.apply_to_plan(event),
+            Event::Plan(event) => self.apply_to_plan(event, record.time_ms),
             Event::Step { step, attempt, event } => self.apply_to_step(step, *attempt, event, record.time_ms),
         }
     }
 
-    fn apply_to_plan(&mut self, event: &PlanEvent) {
+    fn apply_to_plan(&mut self, event: &PlanEvent, time_ms: u64) {
         match event {
             PlanEvent::GoalAccepted(accepted) => self.goal = accepted.goal.clone(),
             PlanEvent::PlanCreated(created) => {
@@ -219,6 +221,7 @@ impl Board {
                 self.confidence = created.confidence;
                 self.status = PlanStatus::Running;
                 self.open = created.open;
+                self.written_ms = vec![time_ms; created.plan.steps.len()];
                 created.plan.steps.iter().for_each(|step| self.add(step));
             }
             PlanEvent::ApprovalRequested(_) => self.status = PlanStatus::AwaitingApproval,
@@ -269,6 +272,7 @@ impl Board {
             }
             PlanEvent::Extended(extended) => {
                 self.open = extended.open;
+                self.written_ms.extend(extended.added.iter().map(|_| time_ms));
                 self.confidence = extended.confidence.unwrap_or(self.confidence);
             }
             PlanEvent::PlanValidated(_)
@@ -295,7 +299,6 @@ impl Board {
             return;
         }
         let Some(place) = self.places.get(step).copied() else { return };
-        let written = self.rows.len();
         let row = &mut self.rows[place];
         let old = row.status;
         row.attempt = row.attempt.max(attempt);
@@ -342,7 +345,7 @@ impl Board {
                 row.status = StepStatus::Running;
                 row.started_ms = Some(started.started_ms);
                 self.attempts += 1;
-                self.written_at_start.get_or_insert(written);
+                self.begun_ms = Some(self.begun_ms.map_or(started.started_ms, |first| first.min(started.started_ms)));
             }
             StepEvent::Progress(progress) => {
                 row.progress = progress.progress.or(row.progress);

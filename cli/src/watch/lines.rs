@@ -166,13 +166,14 @@ fn whole(board: &Board, extended: &PlanExtended, paint: Paint) -> Option<String>
     }
     let early = extended.provenance.as_ref().and_then(|said| began_before(board, &said.value()));
     let early = early.map(|share| format!(" · the first step began before {share} % of it was written"));
-    Some(paint.tone(Tone::Dim, format!("  the plan is written: {} steps{}", board.rows.len(), early.unwrap_or_default())))
+    Some(paint.tone(Tone::Dim, format!("  the plan is written: {} steps{}", board.written_ms.len(), early.unwrap_or_default())))
 }
 
-/// The share of the planner's answer, in percent, that had come when the next step after those that were there at the
-/// first start was handed over.
+/// The share of the planner's answer, in percent, that had come when the first step after the first start was there.
 fn began_before(board: &Board, said: &Value) -> Option<u64> {
-    let next = said["arrived"]["steps"].get(board.written_at_start?)?;
+    let begun_ms = board.begun_ms?;
+    let later = board.written_ms.iter().position(|written_ms| *written_ms > begun_ms)?;
+    let next = said["arrived"]["steps"].get(later)?;
     let (here, all) = (next["bytes"].as_u64()?, said["arrived"]["bytes"].as_u64()?);
     (all > 0).then(|| (here * 100).div_ceil(all))
 }
@@ -234,7 +235,7 @@ fn step_line(board: &Board, step: &StepId, event: &StepEvent, by: &str, paint: P
         }
         StepEvent::Recalled(why) => line(format!("recalled{}", because(&why.reason))),
         StepEvent::Decomposed(why) => line(format!("becomes a plan of its own{}", because(&why.reason))),
-        StepEvent::Added(_) if board.open => line("written".into()),
+        StepEvent::Added(_) if board.open && board.status != PlanStatus::Replanning => line("written".into()),
         StepEvent::Added(_) if board.status == PlanStatus::Replanning || board.revision > 0 => line("added".into()),
         StepEvent::Started(_)
         | StepEvent::Added(_)

@@ -64,7 +64,7 @@ impl<'a> PlanMatter<'a> {
         let actions = offer.catalogue();
         let catalogue = Catalogue::of(&request.agents);
         let examples = desk.memory.near(&request.goal.description, desk.settings.examples_max);
-        Self { desk, request, check, offer, catalogue, actions, examples, frozen: Vec::new() }
+        Self { desk, request, check, offer, catalogue, actions, examples, frozen: Vec::new(), arrived: None }
     }
 
     pub fn examples_shown(&self) -> usize {
