@@ -11,7 +11,7 @@ use serde::Serialize;
 
 pub use paint::{Paint, Tone, mark, plan_tone, step_tone};
 pub use table::Table;
-pub use time::{age, seconds};
+pub use time::{age, seconds, span};
 
 use crate::args::{ColorWhen, Format, Globals};
 use crate::exit::Failed;

@@ -128,7 +128,10 @@ fn planned(goal: &Goal, created: &PlanCreated, paint: Paint) -> Vec<String> {
     let given = |limits: &Map<String, Value>| limits.keys().any(|name| name != FAULTS);
     let limits = Some(&goal.constraints).filter(|limits| given(limits));
     if let Some(limits) = limits.or_else(|| facts("facts")?.as_object()).filter(|limits| given(limits)) {
-        let limits = limits.iter().filter(|(name, _)| *name != FAULTS).map(|(name, value)| format!("{} {}", name.replace('_', " "), limit(value)));
+        let limits = limits
+            .iter()
+            .filter(|(name, _)| *name != FAULTS)
+            .map(|(name, value)| format!("{} {}", name.replace('_', " "), limit(value)));
         lines.push(paint.tone(Tone::Dim, format!("  limits: {}", limits.collect::<Vec<_>>().join(" · "))));
     }
     if let Some(faults) = goal.constraints.get(FAULTS).and_then(Value::as_object) {
@@ -166,7 +169,10 @@ fn whole(board: &Board, extended: &PlanExtended, paint: Paint) -> Option<String>
     }
     let early = extended.provenance.as_ref().and_then(|said| began_before(board, &said.value()));
     let early = early.map(|share| format!(" · the first step began before {share} % of it was written"));
-    Some(paint.tone(Tone::Dim, format!("  the plan is written: {} steps{}", board.written_ms.len(), early.unwrap_or_default())))
+    Some(paint.tone(
+        Tone::Dim,
+        format!("  the plan is written: {} steps{}", board.written_ms.len(), early.unwrap_or_default()),
+    ))
 }
 
 /// The share of the planner's answer, in percent, that had come when the first step after the first start was there.

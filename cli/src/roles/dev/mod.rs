@@ -25,7 +25,9 @@ const DRAIN_MS: u64 = 2_000;
 
 pub async fn run(screen: &Screen, args: &DevArgs) -> Outcome {
     if args.demo == Some(Demo::Story) && args.goal.is_some() {
-        return Err(Failed::new(Exit::Usage, "the story has a goal of its own").help("try: goalmill dev --demo --goal '…'"));
+        return Err(
+            Failed::new(Exit::Usage, "the story has a goal of its own").help("try: goalmill dev --demo --goal '…'")
+        );
     }
     let mut settings = settings(args)?;
     let mut signals = Signals::listen()?;

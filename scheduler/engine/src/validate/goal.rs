@@ -165,3 +165,24 @@ fn tenant(fields: &Fields<'_, '_>) -> String {
     }
     tenant
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn how_a_plan_may_be_revised_is_checked_and_spelled_out() {
+        let limits = Limits::default();
+        let said =
+            json!({"description": "x", "metadata": {"revision": {"min_confidence": 0.1, "approve": {}}, "x": 1}});
+        let metadata = goal(&said, &limits).expect("it is valid").metadata;
+        assert_eq!(metadata["x"], 1);
+        assert_eq!(metadata["revision"]["confidence_floor"], 0.1);
+        assert_eq!(metadata["revision"]["approve"]["default"], "reject");
+        let wrong = json!({"description": "x", "metadata": {"revision": {"confidence_floor": 2}}});
+        let issues = goal(&wrong, &limits).expect_err("2 is no share");
+        assert_eq!(issues[0].pointer, "/metadata/revision/confidence_floor", "{issues:?}");
+    }
+}
