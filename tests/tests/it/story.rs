@@ -37,7 +37,8 @@ fn one_command_tells_a_stranger_the_whole_story() -> Result<()> {
         }
         for part in [
             "flight agent unavailable",
-            "✓ flights     backup_flight_agent",
+            "backup_flight_agent",
+            "670.00 USD  NYC → CDG, return",
             "Hotel fully booked",
             "3 nights, 11e",
             "is 18.40 USD over the budget of 1500.00 USD",
