@@ -157,7 +157,7 @@ fn at_a_terminal_silence_is_seen_to_decide() {
         terminal.expect("nobody decided in time");
         assert_eq!(terminal.end(), end, "{}", terminal.text);
         let (who, decided) = dev.events(&plan, kind).remove(0);
-        assert_eq!((who.as_str(), &decided["reason"]), ("", &json!("nobody decided in time")));
+        assert_eq!((who.as_str(), &decided["reason"]), ("timer", &json!("nobody decided in time")));
     }
     let question = "{question: How many?, schema: {type: integer}, default: 3, limit: 1s, into: n}";
     let plan = dev.submit(&format!("steps: [{{id: a, agent_type: echo, ask: {question}}}]"));

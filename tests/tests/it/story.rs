@@ -143,7 +143,7 @@ async fn the_first_step_begins_before_a_quarter_of_the_plan_has_arrived() -> Res
 /// Nothing gives up on the model while it is held.
 fn settings_for(model: &HeldModel) -> String {
     format!(
-        "[planner]\norder = [\"llm\"]\ntimeout_ms = 120000\n\n[[models]]\nname = \"held\"\nbase_url = \"{}\"\n\
+        "[planner]\norder = [\"llm\", \"rules\"]\ntimeout_ms = 120000\n\n[[models]]\nname = \"held\"\nbase_url = \"{}\"\n\
          first_byte_ms = 120000\nidle_ms = 120000\ncall_ms = 120000\n",
         model.base_url()
     )
