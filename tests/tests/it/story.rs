@@ -1,13 +1,16 @@
 //! The trip on which everything goes wrong: a backup agent, neighbouring districts, a cheaper stay, and an end that
 //! keeps what was done. Told by the program itself, with the shipped agents; by its scripted model and by its rules.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use goalmill_scheduler::model::scripted::Script;
 use goalmill_tests::dev::{Dev, program};
 use goalmill_tests::model_server::held::HeldModel;
+use goalmill_tests::process::signal;
 use goalmill_tests::wait::until;
 use serde_json::{Value, json};
 
@@ -51,6 +54,27 @@ fn one_command_tells_a_stranger_the_whole_story() -> Result<()> {
     }
     assert!(first.contains("completed in") && first.contains("✓ itinerary"), "{first}");
     assert!(second.contains("failed in") && second.contains("[MAX_REVISIONS_EXCEEDED]"), "{second}");
+    Ok(())
+}
+
+#[test]
+fn the_story_ends_when_it_is_interrupted() -> Result<()> {
+    let mut command = program();
+    command.args(["dev", "--demo", "story", "--listen", "127.0.0.1:0", "--metrics", "off"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let lines = BufReader::new(child.stdout.take().context("its output is piped")?).lines();
+    let mut after = Vec::new();
+    for line in lines {
+        let line = line?;
+        match after.is_empty() && !line.contains("revision 1") {
+            true => continue,
+            false if after.is_empty() => signal(child.id(), "INT")?,
+            false => {}
+        }
+        after.push(line);
+    }
+    assert_eq!(child.wait()?.code(), Some(130), "{after:#?}");
+    assert!(!after.iter().any(|line| line.contains("MAX_REVISIONS_EXCEEDED")), "{after:#?}");
     Ok(())
 }
 

@@ -66,10 +66,19 @@ pub async fn run(screen: &Screen, args: &DevArgs) -> Outcome {
 async fn serve(screen: &Screen, args: &DevArgs, client: &Client, signals: &mut Signals) -> Outcome {
     let mut exit = Exit::Done;
     if let Some(demo) = args.demo {
-        exit = match demo {
-            Demo::Trip => session::run(screen, args, client).await?,
-            Demo::Story => story::run(screen, args, client).await?,
+        let told = async {
+            match demo {
+                Demo::Trip => session::run(screen, args, client).await,
+                Demo::Story => story::run(screen, args, client).await,
+            }
         };
+        exit = tokio::select! {
+            exit = told => exit?,
+            () = signals.next() => Exit::Interrupted,
+        };
+        if exit == Exit::Interrupted {
+            screen.note("\nstopping");
+        }
         if !args.keep || exit == Exit::Interrupted {
             return Ok(exit);
         }

@@ -43,7 +43,6 @@ pub async fn watch(screen: &Screen, args: &DevArgs, client: &Client, goal: &Valu
     let patience = Patience { show: true, stop_at_approval: !args.keep, timeout: None };
     let waited = wait(screen, Source::Api(client.clone()), &accepted.plan_id, patience).await?;
     if let Waited::Interrupted = waited {
-        screen.note("\nstopping");
         return Ok(Watched { exit: Exit::Interrupted, board: None });
     }
     let exit = left_alone(screen, &accepted.plan_id, &waited);
