@@ -162,6 +162,7 @@ impl Running {
 fn check(directory: &Directory, policy: &Policy, plan: &Plan, request: &PlanRequest) -> Result<Checked, Vec<Issue>> {
     let checked = pipeline::check(plan, request, &directory.workers(), policy)?;
     let validate::Checked { mut plan, warnings, .. } = checked;
+    pipeline::let_revise(&mut plan, &request.goal);
     let begun = Instant::now();
     let routed = directory.route(&mut plan);
     let outcome = if routed.is_ok() { Outcome::Ok } else { Outcome::Invalid };

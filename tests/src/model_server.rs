@@ -9,6 +9,7 @@ use goalmill_common::random::Random;
 use goalmill_scheduler::model::scripted::{Script, Scripted, ScriptedServer, Seen};
 use goalmill_scheduler::model::{Ask, Message, Models, Want};
 
+pub mod held;
 pub mod quirks;
 
 /// One scripted server.

@@ -14,7 +14,7 @@ pub use nouns::{
     AgentCommand, DeadCommand, GraphForm, Language, Letters, PlanCommand, QueueCommand, Reasoned, StepCommand, StepRef,
 };
 pub use people::{ApproveArgs, ChangeArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, StepAnswerArgs};
-pub use roles::{DevArgs, LogForm, RoleArgs, SchedulerArgs, WorkerArgs, WorkerCommand, WorkerRunArgs};
+pub use roles::{Demo, DevArgs, LogForm, RoleArgs, SchedulerArgs, WorkerArgs, WorkerCommand, WorkerRunArgs};
 pub use tools::{
     CompletionsArgs, ConfigArgs, DoctorArgs, ImportCommand, ManArgs, ReplayArgs, RunArgs, SchemaArgs, SubmitArgs,
     WaitArgs, WfformatArgs,

@@ -26,6 +26,15 @@ pub struct RoleArgs {
     pub log_format: LogForm,
 }
 
+/// What `dev --demo` shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Demo {
+    /// A trip that goes well.
+    Trip,
+    /// One that does not: what goes wrong is mended, until it is too much.
+    Story,
+}
+
 /// Runs everything in one process, for trying out.
 ///
 /// Needs no Redis, no API key, no network and no account. State is kept in memory unless `--data-dir` or
@@ -33,6 +42,7 @@ pub struct RoleArgs {
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  \
     goalmill dev --demo                      runs a demo plan, prints its results, and ends\n  \
+    goalmill dev --demo story                the same for a plan that changes when the world does\n  \
     goalmill dev                             stays up until Ctrl-C\n  \
     goalmill dev --data-dir ./goalmill-data  keeps its state over restarts\n  \
     goalmill dev --redis auto                on a private Redis server of its own")]
@@ -49,15 +59,16 @@ pub struct DevArgs {
     /// Address of the metrics; 127.0.0.1:9464, or a free port when that is taken; `off` for none.
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<String>,
-    /// Submits a demo goal, shows it run, prints the results, and ends.
-    #[arg(long)]
-    pub demo: bool,
+    /// Submits a demo goal, shows it run, prints the results, and ends. `story` is the trip on which everything goes
+    /// wrong, planned and revised by a scripted model.
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, default_missing_value = "trip")]
+    pub demo: Option<Demo>,
     /// Stays up after the demo.
     #[arg(long, requires = "demo")]
     pub keep: bool,
-    /// The demo's goal.
-    #[arg(long, requires = "demo", value_name = "TEXT", default_value = crate::roles::DEMO_GOAL)]
-    pub goal: String,
+    /// Another goal for the demo `trip`.
+    #[arg(long, requires = "demo", value_name = "TEXT")]
+    pub goal: Option<String>,
     /// Tasks run at once.
     #[arg(long, value_name = "N")]
     pub slots: Option<u32>,

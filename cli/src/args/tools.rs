@@ -72,7 +72,13 @@ pub struct SubmitArgs {
     /// The plan waits for a person's approval before it runs (exit code 7 with `--wait`).
     #[arg(long)]
     pub require_approval: bool,
-    /// Lets a demo agent fail: `hotel_agent=fully_booked`. Real agents do not listen to it.
+    /// Revisions of the plan, too, wait for a person's approval.
+    #[arg(long)]
+    pub approve_revisions: bool,
+    /// A revision that would leave less confidence than that (0 to 1; 0.3 unless told) ends the plan.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub min_confidence: Option<f64>,
+    /// Lets a demo agent fail: `hotel_agent=fully_booked`, `flight_agent=unavailable`. Real agents do not listen to it.
     #[arg(long, value_name = "AGENT=FAULT", value_parser = fault)]
     pub demo_fault: Vec<(String, String)>,
     /// Plans and prices the goal; runs nothing.
@@ -192,6 +198,11 @@ pub struct CompletionsArgs {
 pub struct ManArgs {
     /// Where to; made when it is not there. Without it the first page goes to standard output.
     pub dir: Option<PathBuf>,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "it must be a number from 0 to 1".into())
 }
 
 fn fault(text: &str) -> Result<(String, String), String> {

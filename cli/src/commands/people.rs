@@ -4,16 +4,16 @@ use goalmill_common::clock::{Clock, parse_rfc3339};
 use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::random::Random;
 use goalmill_common::revision::RevisionRecord;
-use goalmill_common::status::PlanStatus;
-use goalmill_common::view::{Page, PlanView, QuestionView};
+use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_common::view::{Page, PlanView, QuestionView, StepView};
 use serde_json::{Map, Value, json};
 
 use super::plan::shown;
-use super::{Context, change, checked_id, graph, input, submit};
-use crate::args::{ApproveArgs, EditArgs, ForkArgs, PlanAnswerArgs, StepAnswerArgs};
+use super::{Context, change, checked_id, graph, input, step, submit};
+use crate::args::{ApproveArgs, EditArgs, ForkArgs, PlanAnswerArgs, Reasoned, StepAnswerArgs, StepRef};
 use crate::client::Client;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::output::{Paint, Table, Tone, yaml};
+use crate::output::{Paint, Table, Tone, span, yaml};
 use crate::prompt;
 use crate::watch::{Source, short};
 
@@ -37,33 +37,106 @@ async fn ask_approval(context: &Context, plan: &PlanId) -> Outcome {
     let Context { screen, client, clock, .. } = context;
     loop {
         let view = client.plan(plan).await?;
-        screen.text(&waiting(&view, clock, screen.paint))?;
         if !is_waiting(&view) {
-            screen.note(format!("plan {plan} is {}: there is nothing to approve", view.summary.status));
+            screen.note(format!("plan {plan} is {}: it waits for no approval of the plan", view.summary.status));
+            waiting_lines(&view, clock).iter().for_each(|line| screen.note(line));
             return Ok(Exit::Other);
         }
+        screen.text(&waiting(&view, clock, screen.paint))?;
+        screen.text(&silence(&view, &client.graph(plan).await?))?;
         let said = prompt::line("approve? [y/N/edit/reject] ")?.unwrap_or_default().to_lowercase();
         match said.as_str() {
-            "y" | "yes" => {
-                let reason = prompt::line("why? (for the log, may be empty) ")?.unwrap_or_default();
-                return steer(context, plan, "approve", json!({ "reason": reason })).await;
-            }
+            "y" | "yes" => return steer(context, plan, "approve", json!({ "reason": why("")? })).await,
             "e" | "edit" => {
                 let reason = String::new();
                 if edit_in_editor(context, plan, &reason).await? == Exit::Done && view.proposal.is_some() {
                     return Ok(Exit::Done);
                 }
             }
-            "r" | "reject" => {
-                let reason = prompt::line("why? (for the log, may be empty) ")?.unwrap_or_default();
-                return steer(context, plan, "reject", json!({ "reason": reason })).await;
-            }
+            "r" | "reject" => return steer(context, plan, "reject", json!({ "reason": why("")? })).await,
             _ => {
                 screen.note(format!("nothing is decided; to refuse it: goalmill plan reject {plan} --reason '…'"));
                 return Ok(Exit::AwaitingApproval);
             }
         }
     }
+}
+
+/// The reason, asked for when there is none.
+fn why(reason: &str) -> Result<String, Failed> {
+    match reason {
+        "" => Ok(prompt::line("why? (for the log, may be empty) ")?.unwrap_or_default()),
+        reason => Ok(reason.to_owned()),
+    }
+}
+
+/// `plan reject`: asks why in a terminal.
+pub async fn reject(context: &Context, what: &Reasoned) -> Outcome {
+    let plan = context.client.resolve(&what.plan).await?;
+    let is_asked = what.reason.is_empty() && prompt::is_possible(&context.screen);
+    let reason = if is_asked { why("")? } else { what.reason.clone() };
+    steer(context, &plan, "reject", json!({ "reason": reason })).await
+}
+
+/// `step approve` and `step reject`: shows the step in a terminal, and asks what was not said.
+pub async fn decide_step(context: &Context, what: &StepRef, verb: &str) -> Outcome {
+    let Context { screen, client, clock, .. } = context;
+    if !what.reason.is_empty() || !prompt::is_possible(screen) {
+        step::steer(context, what, verb, None).await?;
+        return Ok(Exit::Done);
+    }
+    let plan = client.resolve(&what.plan).await?;
+    let view = client.plan(&plan).await?;
+    let Some(at) = view.steps.iter().find(|at| at.id.as_str() == what.step) else {
+        return Err(step::unknown(&plan, &what.step));
+    };
+    let due = at.due_at.as_deref().map(|due| format!(" · {}", left(due, clock))).unwrap_or_default();
+    let name = screen.paint.tone(Tone::Bold, at.id.as_str());
+    screen.line(format!("{name} {}{due}\n  {} {}", at.status.as_str().replace('_', " "), at.agent_type, at.action))?;
+    let document = client.graph(&plan).await?;
+    let steps = document["steps"].as_array().into_iter().flatten();
+    if let Some(spec) = steps.into_iter().find(|spec| spec["id"] == what.step.as_str()) {
+        let shown: Map<String, Value> = ["description", "inputs"]
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), spec.get(*name).filter(|value| !value.is_null())?.clone())))
+            .collect();
+        screen.text(&yaml(&shown).lines().map(|line| format!("  {line}\n")).collect::<String>())?;
+        screen.text(&unless_decided(&spec["approve"], "the step runs", "the step fails"))?;
+    }
+    let mut verb = verb;
+    if verb == "approve" {
+        let said = prompt::line("approve? [y/N/reject] ")?.unwrap_or_default().to_lowercase();
+        match said.as_str() {
+            "y" | "yes" => {}
+            "r" | "reject" => verb = "reject",
+            _ => {
+                let step = &what.step;
+                screen
+                    .note(format!("nothing is decided; to refuse it: goalmill step reject {plan} {step} --reason '…'"));
+                return Ok(Exit::AwaitingApproval);
+            }
+        }
+    }
+    let told = StepRef { plan: plan.to_string(), step: what.step.clone(), reason: why("")? };
+    step::steer(context, &told, verb, None).await?;
+    Ok(Exit::Done)
+}
+
+/// What it means when nobody says anything about a plan or its revision.
+fn silence(view: &PlanView, document: &Value) -> String {
+    match &view.proposal {
+        Some(_) => unless_decided(&document["revision"]["approve"], "the revision is taken", "it is refused"),
+        None if view.summary.status == PlanStatus::AwaitingApproval => {
+            unless_decided(&document["approve"], "the plan runs", "the plan is rejected")
+        }
+        None => String::new(),
+    }
+}
+
+fn unless_decided(approve: &Value, runs: &str, ends: &str) -> String {
+    let Some(limit_ms) = approve["limit_ms"].as_u64() else { return String::new() };
+    let then = if approve["default"] == "approve" { runs } else { ends };
+    format!("  when nobody decides within {}: {then}\n", span(limit_ms))
 }
 
 /// Whether the plan as a whole waits for a yes or no.
@@ -81,7 +154,17 @@ fn waiting(view: &PlanView, clock: &Clock, paint: Paint) -> String {
         let name = short(&view.summary.name);
         let status = view.summary.status.as_str().replace('_', " ");
         let sure = format!("{} · confidence {:.2}", view.planner, view.confidence);
-        return format!("{head} {status} · {name} · {sure}\n{}", graph::tree(&nodes, paint));
+        let mut text = format!("{head} {status} · {name} · {sure}\n{}", graph::tree(&nodes, paint));
+        if view.summary.status == PlanStatus::Replanning {
+            for (step, failure) in view.steps.iter().filter_map(|step| Some((step, step.failure.as_ref()?))) {
+                text.push_str(&format!("  {} {}: {}\n", paint.tone(Tone::Bad, "✗"), step.id, short(&failure.message)));
+            }
+            let plan = &view.summary.plan_id;
+            text.push_str(&format!(
+                "  yes goes on without it, reject ends the plan; another way: goalmill plan replan {plan}\n"
+            ));
+        }
+        return text;
     };
     let mut text = format!(
         "{head} revision {} ({}) waits for approval · {}\n  {}\n",
@@ -135,10 +218,7 @@ async fn edit_in_editor(context: &Context, plan: &PlanId, reason: &str) -> Outco
         };
         let asked = match input::parse("the edited plan", &after) {
             Ok(document) => {
-                let reason = match reason {
-                    "" => prompt::line("why? (for the log, may be empty) ")?.unwrap_or_default(),
-                    reason => reason.to_owned(),
-                };
+                let reason = why(reason)?;
                 let body = json!({ "plan": document, "revision": revision, "reason": reason });
                 client.steer_plan(plan, "edit", body).await
             }
@@ -352,6 +432,12 @@ pub fn waiting_lines(view: &PlanView, clock: &Clock) -> Vec<String> {
     for asked in view.question.iter().chain(steps) {
         let what = format!("`{}` asks: {}", asked.id, short(&asked.question));
         say(what, &asked.due_at, format!("goalmill plan answer {plan} {} ANSWER", asked.id));
+    }
+    let unasked = |step: &&StepView| step.status == StepStatus::AwaitingApproval && step.question.is_none();
+    for step in view.steps.iter().filter(unasked) {
+        let due = step.due_at.as_deref().unwrap_or_default();
+        let id = &step.id;
+        say(format!("`{id}` waits for approval"), due, format!("goalmill step approve {plan} {id}"));
     }
     lines
 }

@@ -49,7 +49,7 @@ pub async fn run(context: &Context, command: PlanCommand) -> Outcome {
         PlanCommand::Answer(args) => return people::answer(context, &args).await,
         PlanCommand::Diff(args) => return diff::run(context, &args).await,
         PlanCommand::Fork(args) => return people::fork(context, &args).await,
-        PlanCommand::Reject(what) => steer(context, &what, "reject").await?,
+        PlanCommand::Reject(what) => return people::reject(context, &what).await,
         PlanCommand::Pause(what) => steer(context, &what, "pause").await?,
         PlanCommand::Resume(what) => steer(context, &what, "resume").await?,
         PlanCommand::Cancel(what) => steer(context, &what, "cancel").await?,

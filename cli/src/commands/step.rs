@@ -1,6 +1,6 @@
 //! `step`: looks at single steps and steers them.
 
-use goalmill_common::id::StepId;
+use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::view::StepView;
 use serde_json::{Map, Value, json};
 
@@ -15,10 +15,7 @@ pub async fn run(context: &Context, command: StepCommand) -> Outcome {
             let id = context.client.resolve(&plan).await?;
             let view = context.client.plan(&id).await?;
             let found = view.steps.iter().find(|candidate| candidate.id.as_str() == step);
-            let found = found.ok_or_else(|| {
-                Failed::new(Exit::NotFound, format!("plan {id} has no step `{step}`"))
-                    .help(format!("list its steps: goalmill plan get {id}"))
-            })?;
+            let found = found.ok_or_else(|| unknown(&id, &step))?;
             show(context, found)?;
         }
         StepCommand::Retry(step) => steer(context, &step, "retry", None).await?,
@@ -29,14 +26,20 @@ pub async fn run(context: &Context, command: StepCommand) -> Outcome {
                 .map_err(|error| Failed::invalid(format!("the outputs are not JSON: {error}")))?;
             steer(context, &step, "complete", Some(outputs)).await?;
         }
-        StepCommand::Approve(step) => steer(context, &step, "approve", None).await?,
-        StepCommand::Reject(step) => steer(context, &step, "reject", None).await?,
+        StepCommand::Approve(step) => return people::decide_step(context, &step, "approve").await,
+        StepCommand::Reject(step) => return people::decide_step(context, &step, "reject").await,
         StepCommand::Answer(args) => return people::answer_step(context, &args).await,
     }
     Ok(Exit::Done)
 }
 
-async fn steer(context: &Context, what: &StepRef, verb: &str, outputs: Option<Value>) -> Result<(), Failed> {
+/// A plan has no such step.
+pub fn unknown(plan: &PlanId, step: &str) -> Failed {
+    Failed::new(Exit::NotFound, format!("plan {plan} has no step `{step}`"))
+        .help(format!("list its steps: goalmill plan get {plan}"))
+}
+
+pub async fn steer(context: &Context, what: &StepRef, verb: &str, outputs: Option<Value>) -> Result<(), Failed> {
     checked_id("step id", &what.step)?;
     let plan = context.client.resolve(&what.plan).await?;
     let mut body = json!({ "reason": what.reason });

@@ -114,6 +114,14 @@ fn goal_of(args: &SubmitArgs, now_ms: u64) -> Result<Value, Failed> {
     if args.require_approval {
         metadata.insert("require_approval".into(), json!(true));
     }
+    let mut revision = object(&mut metadata, "revision")?;
+    if args.approve_revisions {
+        revision.insert("approve".into(), json!({}));
+    }
+    if let Some(least) = args.min_confidence {
+        revision.insert("confidence_floor".into(), json!(least));
+    }
+    put(&mut metadata, "revision", revision);
     put(&mut goal, "metadata", metadata);
     if let Some(deadline) = args.deadline {
         let in_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);

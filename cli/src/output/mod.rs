@@ -11,7 +11,7 @@ use serde::Serialize;
 
 pub use paint::{Paint, Tone, mark, plan_tone, step_tone};
 pub use table::Table;
-pub use time::{seconds, time};
+pub use time::{seconds, span, time};
 
 use crate::args::{ColorWhen, Format, Globals, TimeFormat};
 use crate::exit::Failed;

@@ -22,7 +22,8 @@ fn age(time: &str, clock: &Clock) -> String {
     }
 }
 
-fn span(ms: u64) -> String {
+/// Milliseconds as a time that one can plan with: `90 s`, `3 min`, `24 h`, `5 d`.
+pub fn span(ms: u64) -> String {
     match ms / 1_000 {
         s @ 0..=119 => format!("{s} s"),
         s @ 120..=7_199 => format!("{} min", s / 60),

@@ -42,6 +42,11 @@ pub struct Board {
     pub reason: String,
     /// What the plan as a whole asks of a person.
     pub asks: Option<Asks>,
+    /// Its planner still writes it.
+    pub open: bool,
+    /// When steps came, Unix milliseconds, while their planner wrote; and when the first one began, by the worker's clock.
+    pub written_ms: Vec<u64>,
+    pub begun_ms: Option<u64>,
 }
 
 /// What a plan that is being revised waits for.
@@ -148,6 +153,9 @@ impl Board {
             failure: None,
             reason: String::new(),
             asks: None,
+            open: false,
+            written_ms: Vec::new(),
+            begun_ms: None,
         }
     }
 
@@ -200,18 +208,20 @@ impl Board {
         }
         self.last_ms = record.time_ms;
         match &record.event {
-            Event::Plan(event) => self.apply_to_plan(event),
+            Event::Plan(event) => self.apply_to_plan(event, record.time_ms),
             Event::Step { step, attempt, event } => self.apply_to_step(step, *attempt, event, record.time_ms),
         }
     }
 
-    fn apply_to_plan(&mut self, event: &PlanEvent) {
+    fn apply_to_plan(&mut self, event: &PlanEvent, time_ms: u64) {
         match event {
             PlanEvent::GoalAccepted(accepted) => self.goal = accepted.goal.clone(),
             PlanEvent::PlanCreated(created) => {
                 self.planner.clone_from(&created.planner);
                 self.confidence = created.confidence;
                 self.status = PlanStatus::Running;
+                self.open = created.open;
+                self.written_ms = vec![time_ms; created.plan.steps.len()];
                 created.plan.steps.iter().for_each(|step| self.add(step));
             }
             PlanEvent::ApprovalRequested(_) => self.status = PlanStatus::AwaitingApproval,
@@ -241,7 +251,7 @@ impl Board {
                     self.status = PlanStatus::Running;
                 }
                 self.revision = revised.revision;
-                self.confidence += revised.confidence_delta;
+                self.confidence = revised.confidence_after;
                 self.usage.cost += revised.usage.cost;
                 self.usage.tokens += revised.usage.tokens;
                 self.move_all(&revised.restarted, StepStatus::Pending);
@@ -264,9 +274,13 @@ impl Board {
                     self.reason.clone_from(&end.reason);
                 }
             }
+            PlanEvent::Extended(extended) => {
+                self.open = extended.open;
+                self.written_ms.extend(extended.added.iter().map(|_| time_ms));
+                self.confidence = extended.confidence.unwrap_or(self.confidence);
+            }
             PlanEvent::PlanValidated(_)
             | PlanEvent::ModelAsked(_)
-            | PlanEvent::Extended(_)
             | PlanEvent::PhaseAdded(_)
             | PlanEvent::PhaseStarted(_)
             | PlanEvent::PhaseCompleted(_)
@@ -336,6 +350,7 @@ impl Board {
                 row.status = StepStatus::Running;
                 row.started_ms = Some(started.started_ms);
                 self.attempts += 1;
+                self.begun_ms = Some(self.begun_ms.map_or(started.started_ms, |first| first.min(started.started_ms)));
             }
             StepEvent::Progress(progress) => {
                 row.progress = progress.progress.or(row.progress);

@@ -1,11 +1,11 @@
 //! One line for each change of a plan.
 
-use goalmill_common::event::{Event, PlanCreated, PlanEvent, PlanRevised, Record, StepEvent};
+use goalmill_common::event::{Event, PlanCreated, PlanEvent, PlanExtended, PlanRevised, Record, StepEvent};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Goal;
 use goalmill_common::id::StepId;
 use goalmill_common::status::{PlanStatus, StepStatus};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::board::{Asks, Board, Row};
 use super::note::{cut, short};
@@ -13,6 +13,9 @@ use crate::output::{Paint, Tone, mark, plan_tone, seconds, step_tone};
 
 /// Widest columns of step ids and agent types, in characters.
 const WIDTH_MAX: usize = 28;
+
+/// The constraint that lets demo agents fail.
+const FAULTS: &str = "demo_fault";
 
 /// Longest reason, in characters.
 const WHY_CHARS_MAX: usize = 240;
@@ -97,10 +100,10 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, paint: Paint) -> Vec<S
         PlanEvent::QuestionAnswered(answered) => {
             vec![format!("  answered{by}: {}{}", short(answered.answer.text()), because(&answered.reason))]
         }
+        PlanEvent::Extended(extended) => whole(board, extended, paint).into_iter().collect(),
         PlanEvent::PhaseAdded(_)
         | PlanEvent::ModelAsked(_)
         | PlanEvent::ModelAnswered(_)
-        | PlanEvent::Extended(_)
         | PlanEvent::PhaseCompleted(_)
         | PlanEvent::PhaseFailed(_)
         | PlanEvent::PhaseSkipped(_)
@@ -121,12 +124,22 @@ fn planned(goal: &Goal, created: &PlanCreated, paint: Paint) -> Vec<String> {
         format!(" · confidence {:.2}", created.confidence)
     };
     let plural = if steps == 1 { "" } else { "s" };
-    let mut lines = vec![paint.tone(Tone::Dim, format!("  {by} · {steps} step{plural}{sure}"))];
+    let so_far = if created.open { " so far" } else { "" };
+    let mut lines = vec![paint.tone(Tone::Dim, format!("  {by} · {steps} step{plural}{so_far}{sure}"))];
     let facts = |name: &str| created.plan.metadata.get(name);
-    let limits = Some(&goal.constraints).filter(|given| !given.is_empty());
-    if let Some(limits) = limits.or_else(|| facts("facts")?.as_object()).filter(|limits| !limits.is_empty()) {
-        let limits = limits.iter().map(|(name, value)| format!("{} {}", name.replace('_', " "), limit(value)));
+    let given = |limits: &Map<String, Value>| limits.keys().any(|name| name != FAULTS);
+    let limits = Some(&goal.constraints).filter(|limits| given(limits));
+    if let Some(limits) = limits.or_else(|| facts("facts")?.as_object()).filter(|limits| given(limits)) {
+        let limits = limits
+            .iter()
+            .filter(|(name, _)| *name != FAULTS)
+            .map(|(name, value)| format!("{} {}", name.replace('_', " "), limit(value)));
         lines.push(paint.tone(Tone::Dim, format!("  limits: {}", limits.collect::<Vec<_>>().join(" · "))));
+    }
+    if let Some(faults) = goal.constraints.get(FAULTS).and_then(Value::as_object) {
+        let faults = faults.iter().map(|(agent, fault)| format!("{} {}", short(agent), limit(fault).replace('_', " ")));
+        let faults = faults.collect::<Vec<_>>().join(" · ");
+        lines.push(paint.tone(Tone::Dim, format!("  made to fail: {faults}")));
     }
     if let Some(criteria) = facts("success_criteria").and_then(Value::as_array).filter(|all| !all.is_empty()) {
         let criteria: Vec<String> = criteria.iter().map(limit).collect();
@@ -151,18 +164,45 @@ fn limit(value: &Value) -> String {
     }
 }
 
+/// A plan that began while it was written is written, and how much of it was there when its first step began.
+fn whole(board: &Board, extended: &PlanExtended, paint: Paint) -> Option<String> {
+    if extended.open || extended.confidence.is_none() {
+        return None;
+    }
+    let early = extended.provenance.as_ref().and_then(|said| began_before(board, &said.value()));
+    let early = early.map(|share| format!(" · the first step began before {share} % of it was written"));
+    Some(paint.tone(
+        Tone::Dim,
+        format!("  the plan is written: {} steps{}", board.written_ms.len(), early.unwrap_or_default()),
+    ))
+}
+
+/// The share of the planner's answer, in percent, that had come when the first step after the first start was there.
+fn began_before(board: &Board, said: &Value) -> Option<u64> {
+    let begun_ms = board.begun_ms?;
+    let later = board.written_ms.iter().position(|written_ms| *written_ms > begun_ms)?;
+    let next = said["arrived"]["steps"].get(later)?;
+    let (here, all) = (next["bytes"].as_u64()?, said["arrived"]["bytes"].as_u64()?);
+    (all > 0).then(|| (here * 100).div_ceil(all))
+}
+
 fn revision(board: &Board, revised: &PlanRevised, by: &str, paint: Paint) -> String {
     let names = |sign: &str, steps: &[StepId]| -> Vec<String> { steps.iter().map(|s| format!("{sign}{s}")).collect() };
     let mut changes = names("+", &revised.added);
     changes.extend(names("-", &revised.removed));
     changes.extend(names("~", &revised.modified));
-    let before = board.confidence - revised.confidence_delta;
+    let how = revised.strategy.map(|strategy| format!("{} · ", strategy.as_str().replace('_', " ")));
+    let what = match revised.summary.as_str() {
+        "" => revised.changes.iter().map(|change| short(change)).collect::<Vec<_>>().join("; "),
+        summary => short(summary),
+    };
     format!(
-        "  {} revision {}{by}: {} {} · confidence {before:.2} → {:.2}",
+        "  {} revision {}{by}: {}{what} {} · confidence {:.2} → {:.2}",
         paint.tone(Tone::Wait, "↻"),
         revised.revision,
-        revised.changes.iter().map(|change| short(change)).collect::<Vec<_>>().join("; "),
+        how.unwrap_or_default(),
         paint.tone(Tone::Dim, format!("({})", changes.join(" "))),
+        revised.confidence_before,
         board.confidence,
     )
 }
@@ -203,6 +243,7 @@ fn step_line(board: &Board, step: &StepId, event: &StepEvent, by: &str, paint: P
         }
         StepEvent::Recalled(why) => line(format!("recalled{}", because(&why.reason))),
         StepEvent::Decomposed(why) => line(format!("becomes a plan of its own{}", because(&why.reason))),
+        StepEvent::Added(_) if board.open && board.status != PlanStatus::Replanning => line("written".into()),
         StepEvent::Added(_) if board.status == PlanStatus::Replanning || board.revision > 0 => line("added".into()),
         StepEvent::Started(_)
         | StepEvent::Added(_)
@@ -475,7 +516,9 @@ mod tests {
             added: vec!["hotels_alt".into()],
             removed: vec!["hotels".into()],
             modified: vec![],
+            confidence_before: 0.85,
             confidence_delta: -0.15,
+            confidence_after: 0.7,
             ..PlanRevised::default()
         };
         let (board, lines) = Script::begin(vec![step("hotels", &[])])

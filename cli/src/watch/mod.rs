@@ -45,6 +45,8 @@ pub async fn wait(screen: &Screen, source: Source, plan: &PlanId, patience: Pati
     let mut follow = Follow::open(source, plan.clone(), 0).await?;
     let mut board = Board::new(plan.clone());
     let mut view = patience.show.then(|| View::new(screen));
+    // Listens all the time: a signal that comes while a line is printed counts too.
+    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
         let next = async {
             match deadline {
@@ -54,8 +56,8 @@ pub async fn wait(screen: &Screen, source: Source, plan: &PlanId, patience: Pati
         };
         let record = tokio::select! {
             record = next => record,
-            interrupted = tokio::signal::ctrl_c() => {
-                interrupted?;
+            heard = &mut interrupted => {
+                heard?;
                 return Ok(Waited::Interrupted);
             }
         };

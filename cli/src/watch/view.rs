@@ -28,7 +28,8 @@ pub struct View<'a> {
 impl<'a> View<'a> {
     pub fn new(screen: &'a Screen) -> Self {
         let spinners = (screen.live && screen.is_for_people()).then(|| Spinners::new(screen.paint));
-        Self { screen, spinners }
+        // On a terminal that cannot move its cursor they would swallow the lines.
+        Self { screen, spinners: spinners.filter(|spinners| !spinners.bars.is_hidden()) }
     }
 
     /// Shows what `record` changed; `board` has taken it already.

@@ -45,8 +45,13 @@ struct Dev {
 
 impl Dev {
     fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    fn start_with(args: &[&str]) -> Self {
         let mut child = goalmill()
             .args(["dev", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"])
+            .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -30,6 +30,11 @@ impl Dev {
         events.map(|e| (e["actor"].as_str().unwrap_or_default().to_owned(), e["data"].clone())).collect()
     }
 
+    /// Waits until the step waits for a person.
+    fn until_waits(&self, plan: &str, step: &str) {
+        self.at_terminal(&["watch", plan], "true").expect(&format!("goalmill step approve {plan} {step}"));
+    }
+
     fn wait(&self, plan: &str) -> i32 {
         code(&self.run(&["watch", plan, "--timeout", "30s"]))
     }
@@ -61,12 +66,15 @@ fn at_a_terminal_a_plan_is_edited_and_approved() {
 fn at_a_terminal_a_breaking_edit_is_refused_and_saying_nothing_decides_nothing() {
     let dev = Dev::start();
     let plan = dev.submit(WAITING);
-    let breaking = "sed -i 's/agent_type: echo/agent_type: echo\\n  dependencies: [ghost]/'";
+    let breaking = "sed -i 's/agent_type: echo/agent_type: echo\\n  dependencies: [ghost]\\n  timeout: -1/'";
     let mut terminal = dev.at_terminal(&["plan", "edit", &plan, "--reason", "haste"], breaking);
-    terminal.expect("ghost");
     terminal.expect("edit again? [Y/n]");
+    for issue in ["there is no step `ghost`", "-1000 ms is not in 1..=86400000 ms"] {
+        assert!(terminal.passed.contains(issue), "`{issue}` is missing in\n{}", terminal.passed);
+    }
     terminal.enter("n");
     assert_eq!(terminal.end(), 8, "{}", terminal.text);
+    assert_eq!(dev.events(&plan, "plan_revised"), [], "nothing was changed");
     let mut terminal = dev.at_terminal(&["plan", "approve", &plan], "true");
     terminal.expect("approve? [y/N/edit/reject]");
     terminal.enter("");
@@ -103,6 +111,139 @@ fn at_a_terminal_a_question_is_asked_until_the_answer_fits() {
     assert_eq!(dev.json(&["plan", "results", &plan])["results"]["a"]["nights"], 4);
     let (who, answered) = dev.events(&plan, "step_question_answered").remove(0);
     assert_eq!((who.as_str(), &answered["answer"]), ("cli:ann", &json!(4)));
+}
+
+#[test]
+fn at_a_terminal_a_step_is_shown_and_approved_or_refused() {
+    let dev = Dev::start();
+    let plan = dev.submit(
+        "steps: [{id: book, agent_type: echo, inputs: {stars: 3}, approve: {limit: 2h}}, \
+         {id: pay, agent_type: echo, dependencies: [book], approve: {}}]",
+    );
+    dev.until_waits(&plan, "book");
+    let mut terminal = dev.at_terminal(&["plan", "approve", &plan], "true");
+    terminal.expect(&format!("goalmill step approve {plan} book"));
+    assert_eq!(terminal.end(), 1, "{}", terminal.text);
+    let mut terminal = dev.at_terminal(&["step", "approve", &plan, "book"], "true");
+    terminal.expect("stars: 3");
+    terminal.expect("when nobody decides within 2 h: the step fails");
+    terminal.expect("approve? [y/N/reject]");
+    terminal.enter("y");
+    terminal.expect("why?");
+    terminal.enter("three will do");
+    assert_eq!(terminal.end(), 0, "{}", terminal.text);
+    dev.until_waits(&plan, "pay");
+    let mut terminal = dev.at_terminal(&["step", "approve", &plan, "pay"], "true");
+    terminal.expect("approve? [y/N/reject]");
+    terminal.enter("reject");
+    terminal.expect("why?");
+    terminal.enter("no money");
+    assert_eq!(terminal.end(), 0, "{}", terminal.text);
+    assert_eq!(dev.wait(&plan), 3);
+    let (who, approved) = dev.events(&plan, "step_approved").remove(0);
+    assert_eq!((who.as_str(), &approved["reason"]), ("cli:ann", &json!("three will do")));
+    let (who, failed) = dev.events(&plan, "step_failed").remove(0);
+    assert_eq!((who.as_str(), failed.to_string().contains("no money")), ("cli:ann", true), "{failed}");
+}
+
+#[test]
+fn at_a_terminal_silence_is_seen_to_decide() {
+    let dev = Dev::start();
+    for (default, end, kind) in [("approve", 0, "plan_approved"), ("reject", 3, "plan_rejected")] {
+        let plan =
+            dev.submit(&format!("approve: {{limit: 2s, default: {default}}}\nsteps: [{{id: a, agent_type: echo}}]"));
+        let mut terminal = dev.at_terminal(&["watch", &plan], "true");
+        terminal.expect("waits for approval");
+        terminal.expect("nobody decided in time");
+        assert_eq!(terminal.end(), end, "{}", terminal.text);
+        let (who, decided) = dev.events(&plan, kind).remove(0);
+        assert_eq!((who.as_str(), &decided["reason"]), ("timer", &json!("nobody decided in time")));
+    }
+    let question = "{question: How many?, schema: {type: integer}, default: 3, limit: 1s, into: n}";
+    let plan = dev.submit(&format!("steps: [{{id: a, agent_type: echo, ask: {question}}}]"));
+    assert_eq!(dev.wait(&plan), 0);
+    assert_eq!(dev.json(&["plan", "results", &plan])["results"]["a"]["n"], 3);
+}
+
+#[test]
+fn at_a_terminal_a_person_says_how_to_go_on_after_a_failure() {
+    let dev = Dev::start();
+    let plan = dev
+        .submit("steps: [{id: a, agent_type: fail, retry: {max: 0}, on_failure: ask_user}, {id: b, agent_type: echo}]");
+    let mut terminal = dev.at_terminal(&["watch", &plan], "true");
+    terminal.expect("how to go on without a");
+    let mut decides = dev.at_terminal(&["plan", "approve", &plan], "true");
+    decides.expect("✗ a: it failed as it was told to");
+    decides.expect("yes goes on without it");
+    decides.enter("y");
+    decides.expect("why?");
+    decides.enter("we can do without");
+    assert_eq!(decides.end(), 0, "{}", decides.text);
+    terminal.expect("resumed by cli:ann: we can do without");
+    assert_eq!(terminal.end(), 3, "{}", terminal.text);
+    let (who, resumed) = dev.events(&plan, "plan_resumed").remove(0);
+    assert_eq!((who.as_str(), &resumed["reason"]), ("cli:ann", &json!("we can do without")));
+}
+
+/// A model that answers every failure of `a` with an agent that policy wants a person asked for.
+const WIDENS: &str = "
+answers:
+- when: [has to change, 'at step `a`']
+  json:
+    strategy: workaround
+    summary: echo can do it
+    changes: [{retry_step: {step: a, agent_type: echo, action: echo}}]
+";
+const POLICY: &str = "[planner.policy]\napprove = [\"echo\"]\n";
+
+#[test]
+fn at_a_terminal_a_revision_that_widens_is_refused_or_shown_and_agreed_to() {
+    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).expect("a temporary file can be written");
+        path.to_str().expect("the path is text").to_owned()
+    };
+    let dev = Dev::start_with(&["--model-script", &file("m.yaml", WIDENS), "--config", &file("c.toml", POLICY)]);
+    let failing = |widen: &str| {
+        format!(
+            "revision: {{widen: {widen}}}\nsteps: [{{id: a, agent_type: fail, action: fail, retry: {{max: 0}}, \
+             on_failure: replan}}, {{id: b, agent_type: sleep, dependencies: [a]}}]"
+        )
+    };
+    let refused = dev.submit(&failing("refuse"));
+    let mut terminal = dev.at_terminal(&["watch", &refused], "true");
+    terminal.expect("revision refused: it may do more than the plan could before");
+    terminal.expect("echo");
+    assert_eq!(terminal.end(), 3, "{}", terminal.text);
+    let (_, told) = dev.events(&refused, "revision_refused").remove(0);
+    assert_eq!(told["issues"][0]["code"], "APPROVAL_REQUIRED", "{told:#}");
+    assert_eq!(dev.events(&refused, "plan_revised"), []);
+
+    let shown = dev.submit(&failing("approve"));
+    let mut watching = dev.at_terminal(&["watch", &shown], "true");
+    watching.expect("a revision waits for approval");
+    let mut terminal = dev.at_terminal(&["plan", "approve", &shown], "true");
+    terminal.expect("echo can do it");
+    terminal.expect("! it widens the plan:");
+    terminal.expect("confidence 1.00 → 0.85");
+    terminal.expect("approve? [y/N/edit/reject]");
+    terminal.enter("y");
+    terminal.expect("why?");
+    terminal.enter("echo is harmless");
+    assert_eq!(terminal.end(), 0, "{}", terminal.text);
+    assert_eq!(watching.end(), 0, "{}", watching.text);
+    let (who, revised) = dev.events(&shown, "plan_revised").remove(0);
+    assert_eq!((who.as_str(), &revised["approved_because"]), ("cli:ann", &json!("echo is harmless")));
+
+    let rejected = dev.submit(&failing("approve"));
+    let mut watching = dev.at_terminal(&["watch", &rejected], "true");
+    watching.expect("a revision waits for approval");
+    let mut terminal = dev.at_terminal(&["plan", "reject", &rejected], "true");
+    terminal.expect("why?");
+    terminal.enter("rather not");
+    assert_eq!(terminal.end(), 0, "{}", terminal.text);
+    watching.expect("revision refused by cli:ann: it was rejected: rather not");
 }
 
 #[test]

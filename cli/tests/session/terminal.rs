@@ -16,6 +16,8 @@ pub(crate) struct Terminal {
     said: Receiver<Vec<u8>>,
     /// What was said and not looked at yet.
     pub(crate) text: String,
+    /// What was passed over.
+    pub(crate) passed: String,
 }
 
 impl Terminal {
@@ -44,14 +46,14 @@ impl Terminal {
                 }
             }
         });
-        Self { child, keys, said, text: String::new() }
+        Self { child, keys, said, text: String::new(), passed: String::new() }
     }
 
     /// Waits until the program has said `part`, and passes over all up to its end.
     pub(crate) fn expect(&mut self, part: &str) {
         loop {
             if let Some(place) = self.text.find(part) {
-                self.text.drain(..place + part.len());
+                self.passed.extend(self.text.drain(..place + part.len()));
                 return;
             }
             match self.said.recv_timeout(LIMIT) {

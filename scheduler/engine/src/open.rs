@@ -38,7 +38,7 @@ impl Turn<'_> {
         self.still_open()?;
         match closing {
             Closing::Whole { confidence, provenance, warnings, routes } => {
-                let confidence = Some(if confidence.is_finite() { confidence.clamp(0.0, 1.0) } else { 0.0 });
+                let confidence = Some(self.state.confidence_of_whole(confidence));
                 let whole = PlanExtended { confidence, provenance, warnings, routes, ..PlanExtended::default() };
                 self.emit_plan(PlanEvent::Extended(Box::new(whole)));
                 if self.is_active() {

@@ -8,10 +8,12 @@ use goalmill_common::agent::WorkerBeat;
 use goalmill_common::command::Planned;
 use goalmill_common::config::PlannerSettings;
 use goalmill_common::event::Route;
+use goalmill_common::goal::Goal;
 use goalmill_common::json::Json;
-use goalmill_common::plan::Plan;
+use goalmill_common::plan::{OnFailure, Plan, RevisionPolicy};
 use goalmill_common::problem::Issue;
 use goalmill_engine::validate::{self, Catalogue, Policy, Rules, Weight};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -52,6 +54,22 @@ pub fn check(
     let draft = serde_json::to_value(plan).expect("a plan always has a JSON form");
     let rules = Rules { policy: policy.clone(), ..rules(&catalogue, request) };
     validate::plan_by(&draft, &request.limits, &rules)
+}
+
+/// A planned goal changes when the world does: a step that would end the plan by its failure asks for a revision.
+///
+/// The goal's `metadata.revision` says how, as a plan's `revision` does. A planner that has set one knows better.
+pub fn let_revise(plan: &mut Plan, goal: &Goal) {
+    if plan.revision.is_some() {
+        return;
+    }
+    let told = goal.metadata.get("revision").and_then(|told| RevisionPolicy::deserialize(told).ok());
+    plan.revision = Some(told.unwrap_or_default());
+    for step in &mut plan.steps {
+        if step.on_failure == OnFailure::Abort {
+            step.on_failure = OnFailure::Replan;
+        }
+    }
 }
 
 /// Says whether a planner's plan may run: the engine's validation, then the router.

@@ -12,7 +12,7 @@ use goalmill_common::agent::Agent;
 use goalmill_common::clock::Clock;
 use goalmill_common::command::{Change, Planned, Proposal, RevisionStrategy};
 use goalmill_common::config::{HookDefault, Settings};
-use goalmill_common::event::{Event, PlanEvent, StepEvent};
+use goalmill_common::event::{Event, PlanEvent, PlanRevised, StepEvent};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::PlanId;
 use goalmill_common::plan::{Plan, Step};
@@ -87,19 +87,19 @@ async fn a_trip_is_revised_by_rules_until_the_limit() -> Result<()> {
     let id = town.at.submit(&plan).await?;
     let ended = town.at.await_end(&id, LIMIT).await?;
     let log = town.at.log(&id).await?;
-    let revised: Vec<(Option<RevisionStrategy>, f64)> = log
-        .iter()
-        .filter_map(|record| match &record.event {
-            Event::Plan(PlanEvent::Revised(revised)) => Some((revised.strategy, revised.confidence_after)),
-            _ => None,
-        })
-        .collect();
+    let figures = |revised: &PlanRevised| {
+        (revised.strategy, revised.confidence_before, revised.confidence_delta, revised.confidence_after)
+    };
+    let revised = log.iter().filter_map(|record| match &record.event {
+        Event::Plan(PlanEvent::Revised(revised)) => Some(figures(revised)),
+        _ => None,
+    });
     let expected = [
-        (Some(RevisionStrategy::RetryWithAgent), 0.9),
-        (Some(RevisionStrategy::Workaround), 0.65),
-        (Some(RevisionStrategy::Adjust), 0.37),
+        (Some(RevisionStrategy::RetryWithAgent), 1.0, -0.1, 0.9),
+        (Some(RevisionStrategy::Workaround), 0.9, -0.25, 0.65),
+        (Some(RevisionStrategy::Adjust), 0.65, -0.28, 0.37),
     ];
-    assert_eq!(revised, expected, "{ended:#}");
+    assert_eq!(revised.collect::<Vec<_>>(), expected, "{ended:#}");
     let failure = log.iter().find_map(|record| match &record.event {
         Event::Plan(PlanEvent::Failed(ended)) => ended.failure.clone(),
         _ => None,

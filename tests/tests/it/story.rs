@@ -1,217 +1,201 @@
-//! The trip that goes wrong: a backup agent, neighbouring districts, a cheaper stay, and an end that keeps what was done.
+//! The trip on which everything goes wrong: a backup agent, neighbouring districts, a cheaper stay, and an end that
+//! keeps what was done. Told by the program itself, with the shipped agents; by its scripted model and by its rules.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::Result;
-use async_trait::async_trait;
-use goalmill_broker::embedded;
-use goalmill_common::agent::Agent;
-use goalmill_common::clock::Clock;
-use goalmill_common::event::{Event, PlanEvent, PlanRevised, Record};
-use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::random::Random;
-use goalmill_common::revision::RevisionStrategy;
-use goalmill_common::task::Task;
-use goalmill_tests::installation::{Installation, http_client, settings};
-use goalmill_tests::wait::{SOON, until};
-use goalmill_worker::executor::{Executor, Outcome, Progress};
+use anyhow::{Context, Result};
+use goalmill_scheduler::model::scripted::Script;
+use goalmill_tests::dev::{Dev, program};
+use goalmill_tests::model_server::held::HeldModel;
+use goalmill_tests::process::signal;
+use goalmill_tests::wait::until;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
+use crate::docs::root;
+
+const SCRIPT: &str = "config/stories/paris.yaml";
+const GOAL: &str = "Plan a 3-day trip to Paris in May with a $1500 budget";
 const LIMIT: Duration = Duration::from_secs(60);
 
-type Answer = fn(&Value) -> Result<Value, Failure>;
-
-/// An agent of the story: one action, and an answer that follows from the inputs.
-struct Agency {
-    card: Agent,
-    answer: Answer,
-}
-
-#[async_trait]
-impl Executor for Agency {
-    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
-        (self.answer)(&task.inputs.value()).map(Outcome::of)
-    }
-
-    fn card(&self) -> Option<Agent> {
-        Some(self.card.clone())
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_backup_agent_takes_over_from_an_unavailable_one() -> Result<()> {
-    let told = tell(&[flight()]).await?;
-    assert_eq!(told.status, "completed");
-    assert_eq!(told.revisions(), [(RevisionStrategy::RetryWithAgent, 1.0, -0.1, 0.9)]);
-    assert_eq!(told.results["flight"], json!({"price": 600}));
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_fully_booked_hotel_is_looked_for_in_neighbouring_districts() -> Result<()> {
-    let told = tell(&[hotel(&[])]).await?;
-    assert_eq!(told.status, "completed");
-    assert_eq!(told.revisions(), [(RevisionStrategy::Workaround, 1.0, -0.15, 0.85)]);
-    assert_eq!(told.results["hotel"]["best"]["area"], "11e");
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_trip_over_its_budget_takes_the_cheaper_offer() -> Result<()> {
-    let mut found = hotel(&[]);
-    found["inputs"] = json!({"nearby": true});
-    let told = tell(&[found, check()]).await?;
-    assert_eq!(told.status, "completed");
-    assert_eq!(told.revisions(), [(RevisionStrategy::Adjust, 1.0, -0.08, 0.92)]);
-    assert_eq!(told.results["check"], json!({"total": 500.0}));
-    assert_eq!(told.results["hotel"]["total"], 900, "what was found first is kept as it was");
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_fourth_failure_ends_the_trip_and_keeps_what_was_done() -> Result<()> {
-    let told = tell(&[flight(), hotel(&["flight"]), check(), mail()]).await?;
-    assert_eq!(told.status, "failed");
-    let expected = [
-        (RevisionStrategy::RetryWithAgent, 1.0, -0.1, 0.9),
-        (RevisionStrategy::Workaround, 0.9, -0.25, 0.65),
-        (RevisionStrategy::Adjust, 0.65, -0.28, 0.37),
-    ];
-    assert_eq!(told.revisions(), expected);
-    let failure = told.failure().expect("a failed plan says why");
-    assert_eq!(failure.code, "MAX_REVISIONS_EXCEEDED");
-    assert!(failure.message.starts_with("max_revisions_exceeded"), "{}", failure.message);
-    for step in ["flight", "hotel", "check"] {
-        assert!(told.results[step].is_object(), "the result of `{step}` is kept: {:#}", told.results);
-    }
-    assert_eq!(told.results["check"], json!({"total": 500.0}));
-    Ok(())
-}
-
-fn flight() -> Value {
-    json!({"id": "flight", "agent_type": "flights", "action": "book_flight", "on_failure": "replan"})
-}
-
-fn hotel(dependencies: &[&str]) -> Value {
-    json!({"id": "hotel", "agent_type": "hotels", "action": "book_hotel", "on_failure": "replan",
-           "dependencies": dependencies})
-}
-
-fn check() -> Value {
-    json!({"id": "check", "agent_type": "budget", "action": "check", "on_failure": "replan",
-           "dependencies": ["hotel"], "inputs": {"total": "{{ steps.hotel.outputs.total }}"}})
-}
-
-fn mail() -> Value {
-    json!({"id": "mail", "agent_type": "mail", "action": "send", "on_failure": "replan", "dependencies": ["check"]})
-}
-
-fn agencies() -> [(Value, Answer); 5] {
-    let card = |name: &str, action: &str, properties: Value| {
-        json!({"agent_type": name,
-               "actions": [{"name": action, "inputs": {"type": "object", "properties": properties}}]})
-    };
-    let nearby = json!({"nearby": {"type": "boolean", "description": "also look in neighbouring districts"}});
-    [
-        (card("flights", "book_flight", json!({})), |_| refuse("UNAVAILABLE", "flight agent unavailable")),
-        (card("flights_backup", "book_flight", json!({})), |_| Ok(json!({"price": 600}))),
-        (card("hotels", "book_hotel", nearby), book_hotel),
-        (card("budget", "check", json!({})), check_budget),
-        (card("mail", "send", json!({})), |_| refuse("UNAVAILABLE", "mail agent unavailable")),
-    ]
-}
-
-fn refuse(code: &str, message: &str) -> Result<Value, Failure> {
-    Err(Failure::new(FailureClass::Permanent, code, message))
-}
-
-fn book_hotel(inputs: &Value) -> Result<Value, Failure> {
-    if inputs["nearby"] != Value::Bool(true) {
-        return refuse("FULLY_BOOKED", "Hotel fully booked");
-    }
-    let offers = json!([{"area": "11e", "price": 900}, {"area": "12e", "price": 500}]);
-    Ok(json!({"hotels": offers, "best": offers[0], "total": 900}))
-}
-
-fn check_budget(inputs: &Value) -> Result<Value, Failure> {
-    match inputs["total"].as_f64() {
-        Some(total) if total <= 600.0 => Ok(json!({"total": total})),
-        Some(total) => {
-            let over = total - 600.0;
-            let message = format!("the total of {total:.2} USD is {over:.2} USD over the budget of 600.00 USD");
-            Err(Failure::new(FailureClass::ConstraintViolation, "OVER_BUDGET", message))
+#[test]
+fn one_command_tells_a_stranger_the_whole_story() -> Result<()> {
+    let output = program().args(["dev", "--demo", "story", "--listen", "127.0.0.1:0", "--metrics", "off"]).output()?;
+    let text = String::from_utf8(output.stdout)?;
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!text.contains('\u{1b}'), "there are control codes in a pipe:\n{text}");
+    let (first, second) = text.split_once("\n2. ").context("there are two chapters")?;
+    for told in [first, second] {
+        let revisions: Vec<&str> = told.lines().filter(|line| line.contains("↻ revision ")).collect();
+        let expected = [
+            ("revision 1: retry with agent", "confidence 0.75 → 0.65"),
+            ("revision 2: workaround", "confidence 0.65 → 0.40"),
+            ("revision 3: adjust", "confidence 0.40 → 0.12"),
+        ];
+        assert_eq!(revisions.len(), expected.len(), "{told}");
+        for (line, (begin, end)) in revisions.iter().zip(expected) {
+            assert!(line.contains(begin) && line.ends_with(end), "`{line}` is not {begin} … {end}");
         }
-        None => refuse("NO_TOTAL", "`total` is missing"),
+        for part in [
+            "flight agent unavailable",
+            "backup_flight_agent",
+            "670.00 USD  NYC → CDG, return",
+            "Hotel fully booked",
+            "3 nights, 11e",
+            "is 18.40 USD over the budget of 1500.00 USD",
+            "3 nights, 12e",
+            "within budget, 41.60 USD left",
+        ] {
+            assert!(told.contains(part), "`{part}` is missing in\n{told}");
+        }
+        assert_eq!(bill(told), [670.0, 387.0, 116.4, 285.0, 1458.4], "{told}");
     }
+    assert!(first.contains("completed in") && first.contains("✓ itinerary"), "{first}");
+    assert!(second.contains("failed in") && second.contains("[MAX_REVISIONS_EXCEEDED]"), "{second}");
+    Ok(())
 }
 
-/// How the story ended.
-struct Told {
-    status: String,
-    results: Value,
-    log: Vec<Record>,
+#[test]
+fn the_story_ends_when_it_is_interrupted() -> Result<()> {
+    let mut command = program();
+    command.args(["dev", "--demo", "story", "--listen", "127.0.0.1:0", "--metrics", "off"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let lines = BufReader::new(child.stdout.take().context("its output is piped")?).lines();
+    let mut after = Vec::new();
+    for line in lines {
+        let line = line?;
+        match after.is_empty() && !line.contains("revision 1") {
+            true => continue,
+            false if after.is_empty() => signal(child.id(), "INT")?,
+            false => {}
+        }
+        after.push(line);
+    }
+    assert_eq!(child.wait()?.code(), Some(130), "{after:#?}");
+    assert!(!after.iter().any(|line| line.contains("MAX_REVISIONS_EXCEEDED")), "{after:#?}");
+    Ok(())
 }
 
-impl Told {
-    /// Strategy, confidence before, what it changed by, confidence after.
-    fn revisions(&self) -> Vec<(RevisionStrategy, f64, f64, f64)> {
-        let figures = |revised: &PlanRevised| {
-            let strategy = revised.strategy.expect("planners name their strategy");
-            (strategy, revised.confidence_before, revised.confidence_delta, revised.confidence_after)
-        };
-        let revised = self.log.iter().filter_map(|record| match &record.event {
-            Event::Plan(PlanEvent::Revised(revised)) => Some(figures(revised)),
-            _ => None,
-        });
-        revised.collect()
-    }
-
-    fn failure(&self) -> Option<Failure> {
-        self.log.iter().find_map(|record| match &record.event {
-            Event::Plan(PlanEvent::Failed(ended)) => ended.failure.clone(),
-            _ => None,
-        })
-    }
+#[tokio::test(flavor = "multi_thread")]
+async fn four_failures_end_the_plan_and_its_log_holds_every_number() -> Result<()> {
+    let dev = Dev::start(&["--model-script", &shipped()], "").await?;
+    let faults = ["flight_agent=unavailable", "hotel_agent=fully_booked", "writer_agent=unavailable"];
+    let told = dev.says(&submit(&["--min-confidence", "0.1", "--wait", "-o", "json"], &faults), 3)?;
+    let told: Value = serde_json::from_str(&told)?;
+    assert_eq!(told["status"], "failed", "{told:#}");
+    let kept = |step: &str| told["results"][step]["total"].as_f64();
+    assert_eq!(
+        [kept("flights"), kept("hotels"), kept("activities"), kept("cheaper_hotel"), kept("budget")],
+        [Some(670.0), Some(447.0), Some(116.4), Some(387.0), Some(1458.4)],
+        "what was done is kept: {told:#}"
+    );
+    let plan = told["plan_id"].as_str().context("it has an id")?;
+    let events = dev.events(plan)?;
+    let expected =
+        [("retry_with_agent", 0.75, -0.1, 0.65), ("workaround", 0.65, -0.25, 0.4), ("adjust", 0.4, -0.28, 0.12)];
+    assert_eq!(revisions(&events), expected.map(|(strategy, a, b, c)| json!([strategy, "llm", a, b, c])));
+    let ended = data(&events, "plan_failed").context("it failed")?;
+    assert_eq!(ended["failure"]["code"], "MAX_REVISIONS_EXCEEDED", "{ended:#}");
+    assert!(ended["failure"]["message"].as_str().is_some_and(|m| m.starts_with("max_revisions_exceeded")), "{ended:#}");
+    let log = dev.file("log.jsonl");
+    std::fs::write(&log, dev.says(&["events", plan, "-o", "jsonl"], 0)?)?;
+    dev.says(&["replay", &log.display().to_string()], 0)?;
+    Ok(())
 }
 
-/// Runs a plan of these steps to its end, with the agents of the story and the planners that need no model.
-async fn tell(steps: &[Value]) -> Result<Told> {
-    let broker = embedded::open(None, Clock::system())?;
-    let http = http_client();
-    let mut at = Installation { broker, schedulers: Vec::new(), workers: Vec::new(), settings: settings(), http };
-    at.add_scheduler().await?;
-    let mut executors: BTreeMap<_, Arc<dyn Executor>> = BTreeMap::new();
-    for (card, answer) in agencies() {
-        let card: Agent = serde_json::from_str(&card.to_string())?;
-        executors.insert(card.agent_type.clone(), Arc::new(Agency { card, answer }));
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revision_below_the_least_confidence_is_not_taken() -> Result<()> {
+    let dev = Dev::start(&["--model-script", &shipped()], "").await?;
+    let told = dev.says(&submit(&["--wait"], &["flight_agent=unavailable", "hotel_agent=fully_booked"]), 3)?;
+    let events = dev.events("@latest")?;
+    assert_eq!(revisions(&events).len(), 2, "{told}");
+    let ended = data(&events, "plan_failed").context("it failed")?;
+    assert_eq!(
+        ended["failure"]["message"], "low_confidence: the revision would leave 0.12, and 0.30 is the least",
+        "{ended:#}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_trouble_alone_is_mended_by_rules_too() -> Result<()> {
+    let dev = Dev::start(&[], "").await?;
+    let (calm, tight) = ("Plan a 3-day trip to Paris in May with a $2000 budget", GOAL);
+    for (goal, fault, strategy, after, total) in [
+        (calm, Some("flight_agent=unavailable"), "retry_with_agent", 0.75, 1575.4),
+        (calm, Some("hotel_agent=fully_booked"), "workaround", 0.7, 1460.4),
+        (tight, None, "adjust", 0.77, 1460.4),
+    ] {
+        let mut line = vec!["submit", goal, "--wait", "-o", "json"];
+        line.extend(fault.iter().flat_map(|fault| ["--demo-fault", fault]));
+        let told: Value = serde_json::from_str(&dev.says(&line, 0)?)?;
+        assert_eq!(told["results"]["budget"]["total"], json!(total), "{strategy}: {told:#}");
+        let revised = revisions(&dev.events(told["plan_id"].as_str().context("it has an id")?)?);
+        let [revised] = &revised[..] else { panic!("{strategy}: {revised:?}") };
+        assert_eq!((&revised[0], &revised[1], &revised[4]), (&json!(strategy), &json!("rules"), &json!(after)));
     }
-    let known: Vec<Value> = executors.keys().map(|name| json!({"id": name, "agent_type": name})).collect();
-    let options = goalmill_worker::Options {
-        settings: at.settings.worker.clone(),
-        limits: at.settings.limits.clone(),
-        broker: at.broker.clone(),
-        clock: Clock::system(),
-        random: Random::system(),
-        executors,
-    };
-    at.workers.push(goalmill_worker::start(options).await?);
-    let known = json!({"steps": known});
-    until(SOON, async || {
-        let answer = at.post("/v1/plans:validate", &known).await;
-        answer.is_ok_and(|(status, answer)| {
-            let text = answer.to_string();
-            status == 200 && !text.contains("UNKNOWN_AGENT") && !text.contains("NO_LIVE_WORKER")
-        })
-    })
-    .await;
-    let id = at.submit(&json!({"name": "trip", "revision": {}, "steps": steps})).await?;
-    let ended = at.await_end(&id, LIMIT).await?;
-    let kept = at.get(&format!("/v1/plans/{id}/results")).await?;
-    let status = ended["status"].as_str().unwrap_or_default().to_owned();
-    let told = Told { status, results: kept["results"].clone(), log: at.log(&id).await? };
-    at.stop().await;
-    Ok(told)
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_step_begins_before_a_quarter_of_the_plan_has_arrived() -> Result<()> {
+    let script = Script::load(Path::new(&shipped()))?;
+    let plan = script.answers[0].json.as_ref().context("the first answer is the plan")?.to_string();
+    let quarter = (plan.len() - 1) / 4;
+    let model = HeldModel::start(&plan, (0..=quarter).rev().find(|at| plan.is_char_boundary(*at)).unwrap_or(0)).await?;
+    let dev = Dev::start(&[], &settings_for(&model)).await?;
+    let id = dev.says(&["submit", GOAL, "-o", "name"], 0)?;
+    let id = id.trim();
+    let has_begun = || dev.events(id).is_ok_and(|events| data(&events, "step_started").is_some());
+    // Not a byte more is written until the first step runs.
+    until(LIMIT, async || has_begun()).await;
+    let events = dev.events(id)?;
+    assert!(!events.iter().any(|event| event["type"] == "plan_extended" && event["data"]["open"] == false));
+    model.go_on();
+    dev.says(&["watch", id, "--timeout", "60s"], 0)?;
+    let whole = dev.events(id)?;
+    let closed = whole.iter().find(|event| event["type"] == "plan_extended" && event["data"]["open"] == false);
+    let arrived = &closed.context("the plan was written")?["data"]["provenance"]["arrived"];
+    assert_eq!(arrived["bytes"], plan.len(), "{arrived:#}");
+    let first = arrived["steps"][0]["bytes"].as_u64().context("the first step came early")?;
+    assert!(first * 4 < plan.len() as u64, "{arrived:#}");
+    Ok(())
+}
+
+/// Nothing gives up on the model while it is held.
+fn settings_for(model: &HeldModel) -> String {
+    format!(
+        "[planner]\norder = [\"llm\", \"rules\"]\ntimeout_ms = 120000\n\n[[models]]\nname = \"held\"\nbase_url = \"{}\"\n\
+         first_byte_ms = 120000\nidle_ms = 120000\ncall_ms = 120000\n",
+        model.base_url()
+    )
+}
+
+fn shipped() -> String {
+    root().join(SCRIPT).display().to_string()
+}
+
+fn submit<'a>(flags: &[&'a str], faults: &[&'a str]) -> Vec<&'a str> {
+    let faults = faults.iter().flat_map(|fault| ["--demo-fault", *fault]);
+    ["submit", GOAL].into_iter().chain(flags.iter().copied()).chain(faults).collect()
+}
+
+/// Strategy, planner, confidence before, what it changed by, confidence after.
+fn revisions(events: &[Value]) -> Vec<Value> {
+    let revised = events.iter().filter(|event| event["type"] == "plan_revised").map(|event| &event["data"]);
+    let names = ["strategy", "planner", "confidence_before", "confidence_delta", "confidence_after"];
+    revised.map(|data| names.iter().map(|name| data[*name].clone()).collect()).collect()
+}
+
+fn data<'e>(events: &'e [Value], kind: &str) -> Option<&'e Value> {
+    events.iter().find(|event| event["type"] == kind).map(|event| &event["data"])
+}
+
+/// The amounts of the bill, the total last.
+fn bill(told: &str) -> Vec<f64> {
+    let lines = told.lines().skip_while(|line| !line.starts_with("Results")).skip(1);
+    let lines = lines.take_while(|line| line.starts_with("  ") && !line.contains("within"));
+    lines.filter_map(|line| line.split_whitespace().last()?.parse().ok()).collect()
 }

@@ -16,7 +16,7 @@ use goalmill_common::config::RouterSettings;
 use goalmill_common::goal::Goal;
 use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
-use goalmill_scheduler::planner::PlanRequest;
+use goalmill_scheduler::planner::{Ledger, PlanRequest};
 use goalmill_scheduler::planner::llm::overhead::digest;
 use goalmill_scheduler::router::{Router, open_table};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -107,6 +107,7 @@ fn measure(args: &PlanningArgs, stop: &AtomicBool, bar: &ProgressBar) -> Result<
                 limits: Limits { planned_steps_max: steps, ..Limits::default() },
                 now_ms: 0,
                 revision: 0,
+                ledger: Ledger::default(),
             };
             let digested = digest(&answer, &request, &workers, &router)
                 .map_err(|issues| anyhow!("an answer of {steps} steps gave no plan: {issues:?}"))?;

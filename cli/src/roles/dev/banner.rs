@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use goalmill_common::config::Settings;
 use goalmill_worker::executor::demo;
 
+use super::model;
 use super::store::Store;
 use crate::args::{DevArgs, SERVER};
 use crate::client::Client;
@@ -44,8 +45,8 @@ pub async fn print(
     }
     fact("Store", store.place.clone());
     fact("Planner", planner(&settings.planner.order));
-    if let (Some(script), Some(model)) = (&args.model_script, settings.models.first()) {
-        fact("Model", format!("{}  (scripted by {})", model.base_url, script.display()));
+    if let (Some(script), Some(model)) = (model::script_name(args), settings.models.first()) {
+        fact("Model", format!("{}  (scripted by {script})", model.base_url));
     }
     let names: Vec<String> = demo::agents().iter().map(|agent| agent.agent_type.to_string()).collect();
     for (place, line) in wrapped(&names).into_iter().enumerate() {
@@ -53,7 +54,7 @@ pub async fn print(
     }
     fact("", dim("(demo data, not real prices)"));
     lines.push(String::new());
-    if !args.demo {
+    if args.demo.is_none() {
         let server = if base == SERVER { String::new() } else { format!(" --server {base}") };
         lines.push("Try, in another terminal:".into());
         lines.push(format!("  goalmill submit '{}' --watch{server}", super::super::DEMO_GOAL));

@@ -5,6 +5,7 @@ mod model;
 mod ports;
 mod session;
 mod store;
+mod story;
 
 use goalmill_common::clock::Clock;
 use goalmill_common::config::Settings;
@@ -14,7 +15,7 @@ use goalmill_worker::executor::demo::{self, DemoServer};
 use super::signals::Signals;
 use super::worker::{self, Executors};
 use super::{load, metrics_address, scheduler};
-use crate::args::DevArgs;
+use crate::args::{Demo, DevArgs};
 use crate::client::Client;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::Screen;
@@ -23,11 +24,16 @@ use crate::output::Screen;
 const DRAIN_MS: u64 = 2_000;
 
 pub async fn run(screen: &Screen, args: &DevArgs) -> Outcome {
+    if args.demo == Some(Demo::Story) && args.goal.is_some() {
+        return Err(
+            Failed::new(Exit::Usage, "the story has a goal of its own").help("try: goalmill dev --demo --goal '…'")
+        );
+    }
     let mut settings = settings(args)?;
     let mut signals = Signals::listen()?;
     let clock = Clock::system();
     // Ends with this function.
-    let _scripted = model::serve(args.model_script.as_deref(), &mut settings).await?;
+    let _scripted = model::serve(args, &mut settings).await?;
     let store = store::open(args, &mut settings, &clock).await?;
     let running = goalmill_scheduler::start(goalmill_scheduler::Options {
         settings: settings.clone(),
@@ -59,8 +65,20 @@ pub async fn run(screen: &Screen, args: &DevArgs) -> Outcome {
 /// Runs the demo when it is asked for, and stays up until a signal unless the demo is all.
 async fn serve(screen: &Screen, args: &DevArgs, client: &Client, signals: &mut Signals) -> Outcome {
     let mut exit = Exit::Done;
-    if args.demo {
-        exit = session::run(screen, args, client).await?;
+    if let Some(demo) = args.demo {
+        let told = async {
+            match demo {
+                Demo::Trip => session::run(screen, args, client).await,
+                Demo::Story => story::run(screen, args, client).await,
+            }
+        };
+        exit = tokio::select! {
+            exit = told => exit?,
+            () = signals.next() => Exit::Interrupted,
+        };
+        if exit == Exit::Interrupted {
+            screen.note("\nstopping");
+        }
         if !args.keep || exit == Exit::Interrupted {
             return Ok(exit);
         }

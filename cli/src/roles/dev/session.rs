@@ -9,33 +9,49 @@ use crate::client::Client;
 use crate::commands::show_results;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Screen, Table, Tone};
-use crate::watch::{Patience, Source, Waited, left_alone, wait};
+use crate::roles::DEMO_GOAL;
+use crate::watch::{Board, Patience, Source, Waited, left_alone, wait};
 
 pub async fn run(screen: &Screen, args: &DevArgs, client: &Client) -> Outcome {
+    let goal = args.goal.as_deref().unwrap_or(DEMO_GOAL);
     if screen.is_for_people() {
-        screen.line(format!("$ goalmill submit '{}' --watch", args.goal))?;
+        screen.line(format!("$ goalmill submit '{goal}' --watch"))?;
     }
+    let watched = watch(screen, args, client, &json!({ "description": goal })).await?;
+    if let Some(board) = watched.board {
+        let results = client.results(&board.plan).await?;
+        if screen.is_for_people() && watched.exit == Exit::Done {
+            people(screen, &results)?;
+        } else {
+            show_results(screen, &results)?;
+        }
+    }
+    Ok(watched.exit)
+}
+
+/// How a plan was waited for, and how it ended.
+pub struct Watched {
+    pub exit: Exit,
+    /// Missing when nobody waited any longer.
+    pub board: Option<Box<Board>>,
+}
+
+/// Submits a goal as anybody would, and shows it run.
+pub async fn watch(screen: &Screen, args: &DevArgs, client: &Client, goal: &Value) -> Result<Watched, Failed> {
     let key = format!("demo-{}", Random::system().token());
-    let accepted = client.submit_goal(&json!({ "description": args.goal }), &key).await?;
+    let accepted = client.submit_goal(goal, &key).await?;
     let patience = Patience { show: true, stop_at_approval: !args.keep, timeout: None };
     let waited = wait(screen, Source::Api(client.clone()), &accepted.plan_id, patience).await?;
     if let Waited::Interrupted = waited {
-        screen.note("\nstopping");
-        return Ok(Exit::Interrupted);
+        return Ok(Watched { exit: Exit::Interrupted, board: None });
     }
     let exit = left_alone(screen, &accepted.plan_id, &waited);
-    let Waited::Settled(_) = waited else { return Ok(exit) };
-    let results = client.results(&accepted.plan_id).await?;
-    if screen.is_for_people() && exit == Exit::Done {
-        people(screen, &results)?;
-    } else {
-        show_results(screen, &results)?;
-    }
-    Ok(exit)
+    let board = if let Waited::Settled(board) = waited { Some(board) } else { None };
+    Ok(Watched { exit, board })
 }
 
 /// The bill, where a step made one, else everything.
-fn people(screen: &Screen, results: &Results) -> Result<(), Failed> {
+pub fn people(screen: &Screen, results: &Results) -> Result<(), Failed> {
     screen.line("")?;
     match results.results.iter().find_map(|(step, outputs)| Some((step, bill(outputs)?))) {
         Some((step, (rows, last))) => {

@@ -92,6 +92,14 @@ impl PlanState {
         (after.clamp(0.0, 1.0) * 10_000.0).round() / 10_000.0
     }
 
+    /// How sure a planner that has written all of a plan leaves it: what revisions have cost meanwhile stays paid.
+    pub(crate) fn confidence_of_whole(&self, said: f64) -> f64 {
+        let said = if said.is_finite() { said.clamp(0.0, 1.0) } else { 0.0 };
+        let first = self.revising.records.first().map_or(self.origin.confidence, |record| record.confidence_before);
+        let after = said - (first - self.origin.confidence);
+        (after.clamp(0.0, 1.0) * 10_000.0).round() / 10_000.0
+    }
+
     /// Whether a person is asked, rather than a planner, how to go on.
     pub(crate) fn asks_person(&self) -> bool {
         let by_policy = self.replan.as_ref().is_some_and(|replan| replan.trigger == crate::fail::ASK_USER);

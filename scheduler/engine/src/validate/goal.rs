@@ -22,6 +22,8 @@ const GOAL: &Table = &[
     ("metadata", &["meta"]),
 ];
 
+const REVISION: &Table = &[("revision", &[])];
+
 /// Checks a goal: a sentence, or an object with `description`.
 pub fn goal(draft: &Value, limits: &Limits) -> Result<Goal, Vec<Issue>> {
     let cx = Cx::new(limits);
@@ -75,8 +77,24 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>) -> Goal {
         priority: policy::priority(&fields).unwrap_or_default(),
         budget: policy::budget(&fields),
         tenant: tenant(&fields),
-        metadata: free(&fields, "metadata"),
+        metadata: metadata(&fields),
     }
+}
+
+/// What is said beside the goal. `revision` is a plan's policy of that name, and is checked and spelled out like one.
+fn metadata(fields: &Fields<'_, '_>) -> Map<String, Value> {
+    let mut all = free(fields, "metadata");
+    let (Some(said), Some(field)) = (all.get("revision"), fields.get("metadata")) else { return all };
+    let only = Map::from_iter([("revision".to_owned(), said.clone())]);
+    let at = fields.at.key(field.key);
+    match policy::revision(&Fields::read(fields.cx, &at, &only, REVISION)) {
+        Some(policy) => {
+            let spelled = serde_json::to_value(policy).expect("a policy always has a JSON form");
+            all.insert("revision".into(), spelled);
+        }
+        None => drop(all.remove("revision")),
+    }
+    all
 }
 
 fn described(cx: &Cx<'_>, at: &At<'_>, description: Option<&str>) {
@@ -146,4 +164,25 @@ fn tenant(fields: &Fields<'_, '_>) -> String {
         fields.cx.error("INVALID_ID", &fields.at.key(field.key), detail, mend);
     }
     tenant
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn how_a_plan_may_be_revised_is_checked_and_spelled_out() {
+        let limits = Limits::default();
+        let said =
+            json!({"description": "x", "metadata": {"revision": {"min_confidence": 0.1, "approve": {}}, "x": 1}});
+        let metadata = goal(&said, &limits).expect("it is valid").metadata;
+        assert_eq!(metadata["x"], 1);
+        assert_eq!(metadata["revision"]["confidence_floor"], 0.1);
+        assert_eq!(metadata["revision"]["approve"]["default"], "reject");
+        let wrong = json!({"description": "x", "metadata": {"revision": {"confidence_floor": 2}}});
+        let issues = goal(&wrong, &limits).expect_err("2 is no share");
+        assert_eq!(issues[0].pointer, "/metadata/revision/confidence_floor", "{issues:?}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Steps that ask, turn out to be plans, or were done before; plans that begin while they are written, or go on from
 //! others.
 
-use goalmill_common::command::Verb;
+use goalmill_common::command::{Change, Planned, Proposal, RevisionStrategy, Verb};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::plan::{Approval, Cache, Kind, OnFailure, Plan, Question};
@@ -172,6 +172,26 @@ fn a_plan_begins_while_it_is_written() {
     assert_eq!(world.state.status(), PlanStatus::Completed);
     assert!((world.state.view(false).confidence - 0.7).abs() < 1e-9);
     assert!(world.command(Command::ClosePlan(Box::new(whole))).is_err());
+}
+
+#[test]
+fn what_a_revision_cost_while_the_plan_was_written_stays_paid() {
+    let mut world = World::new();
+    world.submit_as(submission(None)).unwrap();
+    let begun = with(plan(&[("a", &[])]), "a", |step| step.on_failure = OnFailure::Replan);
+    let open = PlanAnswer::Open(Box::new(Planned { confidence: 0.75, ..planned(begun) }));
+    world.command(Command::Planned { revision: 0, answer: open }).unwrap();
+    world.fail("a", permanent());
+    let again = Change::RetryStep { step: "a".into(), agent_type: Some("other".into()), action: None, inputs: None };
+    let proposal = Proposal::new(RevisionStrategy::RetryWithAgent, vec![again]);
+    world.command(Command::Planned { revision: 1, answer: PlanAnswer::Revision(Box::new(proposal)) }).unwrap();
+    assert!((world.state.view(false).confidence - 0.65).abs() < 1e-9);
+    let whole = Closing::Whole { confidence: 0.6, provenance: None, warnings: Vec::new(), routes: Vec::new() };
+    world.command(Command::ClosePlan(Box::new(whole))).unwrap();
+    assert!((world.state.view(false).confidence - 0.5).abs() < 1e-9, "0.6 as it is written, less 0.1");
+    world.restart();
+    world.finish();
+    assert_eq!(world.state.status(), PlanStatus::Completed);
 }
 
 #[test]

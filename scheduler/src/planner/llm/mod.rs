@@ -19,7 +19,7 @@ use goalmill_common::command::{Planned, Proposal};
 use goalmill_common::config::{LlmSettings, PlanningStrategy};
 use goalmill_common::goal::Goal;
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Phase, Plan, RevisionPolicy};
+use goalmill_common::plan::{OnFailure, Phase, Plan, RevisionPolicy};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -99,8 +99,11 @@ impl LlmPlanner {
         let rounds = talk.account.len();
         let spent = talk.purse.spent();
         let strategy = self.desk.settings.strategy;
-        let head = json!({"strategy": strategy.as_str(), "actions_left_out": matter.offer.left_out,
-                          "examples": matter.examples_shown()});
+        let mut head = json!({"strategy": strategy.as_str(), "actions_left_out": matter.offer.left_out,
+                              "examples": matter.examples_shown()});
+        if let Some(arrived) = &matter.arrived {
+            head["arrived"] = json!(arrived);
+        }
         let plan::Good { plan, warnings } = good;
         let plan = finish(plan, request, strategy);
         self.desk.memory.keep(&request.goal.description, &plan);
@@ -164,6 +167,7 @@ fn finish(plan: Plan, request: &PlanRequest, strategy: PlanningStrategy) -> Plan
         }
         // Going on is what was planned, and takes no confidence away.
         plan.revision = Some(RevisionPolicy { confidence_floor: 0.0, ..RevisionPolicy::default() });
+        plan.steps.iter_mut().for_each(|step| step.on_failure = OnFailure::Replan);
         plan.metadata.insert("planning".into(), strategy.as_str().into());
     }
     plan

@@ -9,7 +9,7 @@ use goalmill_common::event::Route;
 use goalmill_common::json::Json;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
-use goalmill_engine::validate::Catalogue;
+use goalmill_engine::validate::{Catalogue, Policy};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -75,7 +75,7 @@ pub fn digest(
     let mut routes = Vec::<Route>::new();
     for _ in 0..CHECKS {
         let begun = Instant::now();
-        checked = pipeline::check(&checked.plan, request, workers)?;
+        checked = pipeline::check(&checked.plan, request, workers, &Policy::default())?;
         took.validate += begun.elapsed();
         let begun = Instant::now();
         plan = checked.plan.clone();

@@ -1,8 +1,10 @@
 //! A plan as the matter of a talk with models.
 
+use goalmill_common::id::StepId;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_engine::validate::{Catalogue, Checked, Rules, Weight};
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -41,6 +43,23 @@ pub struct PlanMatter<'a> {
     examples: Vec<Example>,
     /// Steps that were handed over, in order.
     pub frozen: Vec<Step>,
+    /// How far the answer had come each time, and its whole length, in bytes; none when it came in one piece.
+    pub arrived: Option<Arrived>,
+}
+
+/// When the steps of an answer came.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Arrived {
+    /// Bytes of the whole answer.
+    pub bytes: usize,
+    pub steps: Vec<ArrivedStep>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ArrivedStep {
+    pub step: StepId,
+    /// Bytes of the answer that had come when the step was handed over.
+    pub bytes: usize,
 }
 
 impl<'a> PlanMatter<'a> {
@@ -50,7 +69,7 @@ impl<'a> PlanMatter<'a> {
         let actions = offer.catalogue();
         let catalogue = Catalogue::of(&request.agents);
         let examples = desk.memory.near(&request.goal.description, desk.settings.examples_max);
-        Self { planner, desk, request, check, offer, catalogue, actions, examples, frozen: Vec::new() }
+        Self { planner, desk, request, check, offer, catalogue, actions, examples, frozen: Vec::new(), arrived: None }
     }
 
     pub fn examples_shown(&self) -> usize {

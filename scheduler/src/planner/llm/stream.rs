@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::account::Round;
 use super::draft;
 use super::head;
-use super::plan::{Good, PlanMatter};
+use super::plan::{Arrived, ArrivedStep, Good, PlanMatter};
 use super::talk::{Judged, Matter, Talk};
 use crate::model::{Answer, Delta, ModelError, Purpose};
 use crate::planner::ledger::Begun;
@@ -55,6 +55,7 @@ pub async fn first_answer(
         }
         None => return Err(PlanningError::new("the model's answer never ended")),
     };
+    matter.arrived = arriving.arrived(&answer);
     let (judged, round) = arriving.finish(matter, &answer);
     talk.told(&prompt, &answer, &judged, round);
     match judged {
@@ -70,11 +71,12 @@ struct Arriving {
     parts: Option<mpsc::Sender<Part>>,
     stream: Stream,
     steps: Vec<Value>,
+    handed: Vec<ArrivedStep>,
 }
 
 impl Arriving {
     fn new(parts: mpsc::Sender<Part>) -> Self {
-        Self { parts: Some(parts), stream: Stream::new(Limits::default()), steps: Vec::new() }
+        Self { parts: Some(parts), stream: Stream::new(Limits::default()), steps: Vec::new(), handed: Vec::new() }
     }
 
     /// A call begins; nothing was written before.
@@ -115,6 +117,7 @@ impl Arriving {
             if !self.send(Part::Step(Box::new(step.clone()))).await {
                 return;
             }
+            self.handed.push(ArrivedStep { step: step.id.clone(), bytes: self.stream.text().len() });
             matter.frozen.push(Step::clone(step));
         }
     }
@@ -127,6 +130,11 @@ impl Arriving {
             self.parts = None;
         }
         taken
+    }
+
+    fn arrived(&mut self, answer: &Answer) -> Option<Arrived> {
+        let steps = std::mem::take(&mut self.handed);
+        (!steps.is_empty()).then(|| Arrived { bytes: answer.written().len(), steps })
     }
 
     /// Judges the whole answer.

@@ -101,6 +101,9 @@ fn choice(saving: &Saving<'_>, id: StepId) -> Step {
                 format!("{{{{ {offer} }}}}")
             } else if PRICES.contains(&name.as_str()) && value.is_number() {
                 price.clone()
+            } else if name == "summary" && value.is_string() {
+                // What was said of the other choice is not so of this one.
+                format!("the cheapest of the {}", saving.list.replace('_', " "))
             } else {
                 format!("{{{{ {source}.{name} }}}}")
             };

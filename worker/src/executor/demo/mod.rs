@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Executor, Outcome, Progress};
 
 mod data;
+mod fault;
 mod money;
 mod serve;
 mod simple;
@@ -45,6 +46,7 @@ const SHIPPED: &[Shipped] = &[
     Shipped { name: "fail", latency_ms: 0, work: simple::fail },
     Shipped { name: "flaky", latency_ms: 0, work: simple::flaky },
     Shipped { name: "flight_agent", latency_ms: 800, work: travel::flights },
+    Shipped { name: "backup_flight_agent", latency_ms: 600, work: travel::backup_flights },
     Shipped { name: "hotel_agent", latency_ms: 400, work: travel::hotels },
     Shipped { name: "activity_agent", latency_ms: 500, work: travel::activities },
     Shipped { name: "validation_agent", latency_ms: 100, work: travel::validate },
@@ -103,7 +105,7 @@ impl Executor for Demo {
     async fn execute(&self, task: &Task, progress: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
         let inputs = task.inputs.value();
         let latency_ms = inputs["latency_ms"].as_u64().unwrap_or(self.0.latency_ms).min(LATENCY_MS_MAX);
-        let result = (self.0.work)(&inputs, task.attempt);
+        let result = fault::refuse(self.0.name, &inputs).and_then(|()| (self.0.work)(&inputs, task.attempt));
         if latency_ms > 0 && result.is_ok() {
             for share in [0.5, 1.0] {
                 tokio::time::sleep(Duration::from_millis(latency_ms / 2)).await;
@@ -116,6 +118,10 @@ impl Executor for Demo {
     fn card(&self) -> Option<Agent> {
         card(self.0.name)
     }
+}
+
+fn is_set(inputs: &Value, name: &str) -> bool {
+    inputs[name] == Value::Bool(true) || inputs[name] == "true"
 }
 
 fn permanent(code: &str, message: impl Into<String>) -> Failure {

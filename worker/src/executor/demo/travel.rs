@@ -4,37 +4,49 @@ use goalmill_common::failure::{Failure, FailureClass};
 use serde_json::{Value, json};
 
 use super::money::Cents;
-use super::{Worked, as_number, chance, count, number, permanent, text};
+use super::{Worked, as_number, chance, count, fault, is_set, number, text};
 
 /// Meals and local transport of one person for one day.
 const DAILY: Cents = Cents(9_500);
 /// How long the hotel agent's deliberate refusal asks to wait, in milliseconds.
 const RETRY_AFTER_MS: u64 = 200;
 
+/// What the backup agency takes on top of a fare, in dollars.
+const BACKUP_DOLLARS: u16 = 58;
+
 /// Return flights. Reads `origin`, `destination`, `travellers`.
 pub(super) fn flights(inputs: &Value, _: u32) -> Worked {
-    refuse_fault(inputs)?;
+    Ok(fares(inputs, ["Demo Air", "Sample Wings", "Placeholder Jet"], 0))
+}
+
+/// The same from an agency that is dearer.
+pub(super) fn backup_flights(inputs: &Value, _: u32) -> Worked {
+    Ok(fares(inputs, ["Backup Air", "Reserve Wings", "Standby Jet"], BACKUP_DOLLARS))
+}
+
+/// Offers of these airlines, `more` dollars above the usual fare.
+fn fares(inputs: &Value, airlines: [&str; 3], more: u16) -> Value {
     let from = airport(text(inputs, &["origin", "from", "departure"]).unwrap_or("NYC"));
     let to = airport(destination(inputs));
     let travellers = count(inputs, &["travellers", "travelers", "passengers"], 1, 9);
-    let fare = |extra: u16| Cents(i64::from(fare_dollars(&from, &to) + extra) * 100).times(travellers);
+    let fare = |extra: u16| Cents(i64::from(fare_dollars(&from, &to) + more + extra) * 100).times(travellers);
     let offer = |airline: &str, stops: u32, extra: u16| {
         let price = fare(extra);
         json!({"airline": airline, "from": from, "to": to, "return": true, "stops": stops,
                "travellers": travellers, "price": price.dollars(), "currency": "USD"})
     };
-    let offers = [offer("Demo Air", 0, 0), offer("Sample Wings", 0, 58), offer("Placeholder Jet", 1, 87)];
+    let [first, second, third] = airlines;
+    let offers = [offer(first, 0, 0), offer(second, 0, 58), offer(third, 1, 87)];
     let total = fare(0);
-    Ok(json!({
+    json!({
         "best": offers[0], "flights": offers, "total": total.dollars(), "currency": "USD",
         "summary": format!("{from} → {to}, return"),
-    }))
+    })
 }
 
 /// A stay. Reads `destination`, `nights`, `rooms`, `area`, `nearby`. The first attempt of a step is told to slow
 /// down, so that a retry can be watched, unless `calm` is set.
 pub(super) fn hotels(inputs: &Value, attempt: u32) -> Worked {
-    refuse_fault(inputs)?;
     if attempt == 1 && !is_set(inputs, "calm") {
         let failure = Failure::new(FailureClass::RateLimited, "DEMO_RATE_LIMITED", "too many searches, slow down");
         return Err(Failure { retry_after_ms: Some(RETRY_AFTER_MS), ..failure });
@@ -59,7 +71,6 @@ pub(super) fn hotels(inputs: &Value, attempt: u32) -> Worked {
 
 /// Things to do. Reads `destination`, `count`.
 pub(super) fn activities(inputs: &Value, _: u32) -> Worked {
-    refuse_fault(inputs)?;
     let known: [(&str, Cents); 8] = if is_paris(destination(inputs)) { PARIS } else { ANYWHERE };
     let wanted = count(inputs, &["count", "min_activities", "activities", "limit"], 5, 100);
     let chosen: Vec<(String, Cents)> = (0..usize::try_from(wanted).unwrap_or(known.len()))
@@ -78,7 +89,6 @@ pub(super) fn activities(inputs: &Value, _: u32) -> Worked {
 
 /// Adds up what the other inputs cost, with meals and local transport, and compares it with `budget`.
 pub(super) fn validate(inputs: &Value, _: u32) -> Worked {
-    refuse_fault(inputs)?;
     let mut items: Vec<(String, Cents)> = Vec::new();
     costs(inputs, &mut items);
     if items.is_empty() {
@@ -130,26 +140,37 @@ const ANYWHERE: [(&str, Cents); 8] = [
     ("Concert", Cents(4_000)),
 ];
 
+/// Districts of Paris with prices of a night, and those around a district that is booked out.
+const DISTRICTS: [(&str, &str, Cents); 3] = [
+    ("Hôtel Exemple", "Le Marais", Cents(16_800)),
+    ("Hôtel Échantillon", "11e", Cents(14_900)),
+    ("Hôtel Modèle", "Latin Quarter", Cents(18_100)),
+];
+const NEARBY: [(&str, &str, Cents); 3] = [
+    ("Hôtel Échantillon", "11e", Cents(14_900)),
+    ("Hôtel Esquisse", "12e", Cents(12_900)),
+    ("Hôtel Modèle", "Latin Quarter", Cents(18_100)),
+];
+
+/// The same anywhere else, in dollars more than what a place usually takes.
+const DISTRICTS_ANYWHERE: [(&str, &str, i64); 3] =
+    [("Example Hotel", "centre", 0), ("Sample Inn", "nearby", -19), ("Model House", "station", 13)];
+const NEARBY_ANYWHERE: [(&str, &str, i64); 3] =
+    [("Sample Inn", "nearby", -19), ("Outline Lodge", "outskirts", -39), ("Model House", "station", 13)];
+
 /// Names, areas and prices of a night, the offered one first.
 fn areas(inputs: &Value, place: &str) -> Vec<(String, String, Cents)> {
+    let nearby = fault::looks_nearby(inputs);
     let mut known: Vec<(String, String, Cents)> = if is_paris(place) {
-        [
-            ("Hôtel Exemple", "Le Marais", 16_800),
-            ("Hôtel Échantillon", "11e", 14_900),
-            ("Hôtel Modèle", "Latin Quarter", 18_100),
-        ]
-        .map(|(name, area, cents)| (name.into(), area.into(), Cents(cents)))
-        .into()
+        let known = if nearby { NEARBY } else { DISTRICTS };
+        known.map(|(name, area, night)| (name.into(), area.into(), night)).into()
     } else {
-        let base = i64::from(90 + chance(place, 120)) * 100;
-        [("Example Hotel", "centre", 0), ("Sample Inn", "nearby", -1_900), ("Model House", "station", 1_300)]
-            .map(|(name, area, more)| (format!("{name} {place}"), area.into(), Cents(base + more)))
-            .into()
+        let base = i64::from(90 + chance(place, 120));
+        let known = if nearby { NEARBY_ANYWHERE } else { DISTRICTS_ANYWHERE };
+        known.map(|(name, area, more)| (format!("{name} {place}"), area.into(), Cents((base + more) * 100))).into()
     };
-    let wanted = text(inputs, &["area", "neighborhood", "neighbourhood"]).unwrap_or_default().to_lowercase();
-    let nearby = is_set(inputs, "nearby") || wanted.contains("nearby");
-    let chosen = known.iter().position(|(_, area, _)| !wanted.is_empty() && area.to_lowercase() == wanted);
-    if let Some(at) = chosen.or(nearby.then_some(1)) {
+    let wanted = fault::wanted_area(inputs);
+    if let Some(at) = known.iter().position(|(_, area, _)| area.to_lowercase() == wanted) {
         known.swap(0, at);
     }
     known
@@ -178,19 +199,6 @@ fn fare_dollars(from: &str, to: &str) -> u16 {
     if (from, to) == ("NYC", "CDG") { 612 } else { 180 + chance(&format!("{from}-{to}"), 800) }
 }
 
-/// `fault` makes an agent fail on purpose: `fully_booked`, or any other word.
-fn refuse_fault(inputs: &Value) -> Result<(), Failure> {
-    match text(inputs, &["fault"]) {
-        None => Ok(()),
-        Some("fully_booked") => Err(permanent("FULLY_BOOKED", "Hotel fully booked")),
-        Some(fault) => Err(permanent("DEMO_FAULT", format!("it failed as it was told to: {fault}"))),
-    }
-}
-
-fn is_set(inputs: &Value, name: &str) -> bool {
-    inputs[name] == Value::Bool(true) || inputs[name] == "true"
-}
-
 /// `2000`, `"$2000"`, `{"amount": 2000}`.
 fn budget(inputs: &Value) -> Option<Cents> {
     let names = ["budget", "max_total", "limit", "total_budget"];
@@ -202,7 +210,7 @@ fn budget(inputs: &Value) -> Option<Cents> {
 }
 
 /// Inputs that are no costs.
-const NO_COSTS: [&str; 19] = [
+const NO_COSTS: [&str; 21] = [
     "budget",
     "max_total",
     "limit",
@@ -220,6 +228,8 @@ const NO_COSTS: [&str; 19] = [
     "criteria",
     "success_criteria",
     "calm",
+    "fault",
+    "demo_fault",
     "goal",
     "currency",
 ];
@@ -312,8 +322,19 @@ mod tests {
     }
 
     #[test]
-    fn a_fully_booked_hotel_fails_for_good() {
-        let failure = hotels(&json!({"fault": "fully_booked"}), 1).expect_err("it is fully booked");
-        assert_eq!((failure.class, failure.message.as_str()), (FailureClass::Permanent, "Hotel fully booked"));
+    fn a_trip_on_which_everything_goes_wrong_still_adds_up() {
+        let flights = backup_flights(&json!({"origin": "NYC", "destination": "Paris"}), 1).expect("there are flights");
+        let hotels = hotels(&json!({"nearby": true, "nights": 3}), 2).expect("there are hotels");
+        let activities = activities(&json!({"destination": "Paris"}), 1).expect("there are activities");
+        assert_eq!((&flights["total"], &hotels["hotels"][1]["price"]), (&json!(670.0), &json!(387.0)));
+        let bill = |hotel: &Value| {
+            let inputs = json!({"flights": flights["total"], "hotels": hotel, "activities": activities["total"],
+                                "budget": 1500, "days": 3, "demo_fault": {"flight_agent": "unavailable"}});
+            validate(&inputs, 1)
+        };
+        let over = bill(&hotels["best"]).expect_err("it is over the budget");
+        assert_eq!(over.message, "the total of 1518.40 USD is 18.40 USD over the budget of 1500.00 USD");
+        let within = bill(&hotels["hotels"][1]).expect("it is within the budget");
+        assert_eq!((&within["total"], &within["remaining"]), (&json!(1458.4), &json!(41.6)));
     }
 }

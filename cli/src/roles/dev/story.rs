@@ -1,0 +1,93 @@
+//! The demo `story`: a trip on which everything goes wrong, planned and revised by a scripted model.
+//!
+//! Twice the same goal. The first time an agent, a hotel and the budget fail, and each time the plan changes; the second
+//! time there is a fourth failure, and three revisions are all that a plan may have.
+
+use goalmill_common::status::PlanStatus;
+use serde_json::{Map, Value, json};
+
+use super::session::{people, watch};
+use crate::args::DevArgs;
+use crate::client::Client;
+use crate::commands::show_results;
+use crate::exit::{Exit, Failed, Outcome};
+use crate::output::{Screen, Tone};
+
+/// What the model says.
+pub const SCRIPT: &str = include_str!("../../../../config/stories/paris.yaml");
+/// Where the script stands in the repository.
+pub const SCRIPT_NAME: &str = "config/stories/paris.yaml";
+
+const GOAL: &str = "Plan a 3-day trip to Paris in May with a $1500 budget";
+/// A model's plan begins at 0.75, and the three revisions take 0.63 of that: with the usual least (0.3) the third one
+/// would end it.
+const MIN_CONFIDENCE: f64 = 0.1;
+
+struct Chapter {
+    title: &'static str,
+    /// Who fails, and how.
+    faults: &'static [(&'static str, &'static str)],
+    status: PlanStatus,
+    /// The code of the plan's own failure; empty when it has none.
+    code: &'static str,
+}
+
+const CHAPTERS: [Chapter; 2] = [
+    Chapter {
+        title: "Three troubles, and a trip all the same",
+        faults: &[("flight_agent", "unavailable"), ("hotel_agent", "fully_booked")],
+        status: PlanStatus::Completed,
+        code: "",
+    },
+    Chapter {
+        title: "The fourth trouble is one too many: the plan ends, and what was done is kept",
+        faults: &[("flight_agent", "unavailable"), ("hotel_agent", "fully_booked"), ("writer_agent", "unavailable")],
+        status: PlanStatus::Failed,
+        code: "MAX_REVISIONS_EXCEEDED",
+    },
+];
+
+/// Tells the story; fails when it ends otherwise than it should.
+pub async fn run(screen: &Screen, args: &DevArgs, client: &Client) -> Outcome {
+    for (place, chapter) in CHAPTERS.iter().enumerate() {
+        if screen.is_for_people() {
+            let title = screen.paint.tone(Tone::Bold, format!("{}. {}", place + 1, chapter.title));
+            screen.line(format!("{title}\n$ {}", chapter.command()))?;
+        }
+        let watched = watch(screen, args, client, &chapter.goal()).await?;
+        let Some(board) = watched.board else { return Ok(watched.exit) };
+        let results = client.results(&board.plan).await?;
+        match screen.is_for_people() {
+            true => people(screen, &results)?,
+            false => show_results(screen, &results)?,
+        }
+        if screen.is_for_people() {
+            screen.line("")?;
+        }
+        let code = board.failure.as_ref().map(|failure| failure.code.as_str()).unwrap_or_default();
+        if (board.status, code) != (chapter.status, chapter.code) {
+            let told = format!("the plan should have ended {} {}", chapter.status.as_str(), chapter.code);
+            return Err(Failed::other(told.trim_end()));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+impl Chapter {
+    /// What somebody would type.
+    fn command(&self) -> String {
+        let faults: Vec<String> =
+            self.faults.iter().map(|(agent, fault)| format!(" \\\n    --demo-fault {agent}={fault}")).collect();
+        format!("goalmill submit '{GOAL}' --watch --min-confidence {MIN_CONFIDENCE}{}", faults.concat())
+    }
+
+    fn goal(&self) -> Value {
+        let faults: Map<String, Value> =
+            self.faults.iter().map(|(agent, fault)| ((*agent).to_owned(), json!(fault))).collect();
+        json!({
+            "description": GOAL,
+            "constraints": {"demo_fault": faults},
+            "metadata": {"revision": {"confidence_floor": MIN_CONFIDENCE}},
+        })
+    }
+}

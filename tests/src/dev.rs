@@ -1,0 +1,72 @@
+//! `goalmill dev` as a process, and its own client commands against it.
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::process::{Process, binary};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A running `goalmill dev` with a directory of its own.
+pub struct Dev {
+    _process: Process,
+    dir: TempDir,
+    server: String,
+}
+
+/// The program with nothing of whoever runs the test.
+pub fn program() -> Command {
+    let mut command = Command::new(binary());
+    for name in ["GOALMILL_SERVER", "GOALMILL_REDIS_URL", "GOALMILL_CONFIG", "NO_COLOR"] {
+        command.env_remove(name);
+    }
+    command.env("HOME", "/nowhere").stdin(Stdio::null());
+    command
+}
+
+impl Dev {
+    /// Starts it with these arguments besides the addresses; `config` is its settings file, in TOML.
+    pub async fn start(arguments: &[&str], config: &str) -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let settings = dir.path().join("goalmill.toml");
+        std::fs::write(&settings, config)?;
+        let mut command = program();
+        command.args(["dev", "--listen", "127.0.0.1:0", "--metrics", "off", "--config"]).arg(&settings).args(arguments);
+        let mut process = Process::spawn(&mut command, &dir.path().join("log"))?;
+        process.wait_line("Ctrl-C stops everything", LIMIT).await?;
+        let api = process.wait_line("/v1", LIMIT).await?;
+        let server = api.split_whitespace().last().and_then(|url| url.strip_suffix("/v1"));
+        let server = server.with_context(|| format!("`{api}` does not name the API"))?.to_owned();
+        Ok(Self { _process: process, dir, server })
+    }
+
+    /// A file of this name in its directory, for the test's own use.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Runs a client command.
+    pub fn run(&self, arguments: &[&str]) -> Result<Output> {
+        Ok(program().args(arguments).args(["--server", &self.server]).output()?)
+    }
+
+    /// What a client command prints when it ends with `code`.
+    pub fn says(&self, arguments: &[&str], code: i32) -> Result<String> {
+        let output = self.run(arguments)?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let text = String::from_utf8(output.stdout)?;
+        ensure!(output.status.code() == Some(code), "{arguments:?} ended with {}: {text}{errors}", output.status);
+        Ok(text)
+    }
+
+    /// The events of a plan.
+    pub fn events(&self, plan: &str) -> Result<Vec<Value>> {
+        let lines = self.says(&["events", plan, "-o", "jsonl"], 0)?;
+        lines.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+    }
+}

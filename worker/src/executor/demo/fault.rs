@@ -1,0 +1,69 @@
+//! Failures on purpose, so that it can be watched how a plan copes with them.
+
+use goalmill_common::failure::Failure;
+use serde_json::Value;
+
+use super::{is_set, permanent, text};
+
+/// A district has no room left: who looks elsewhere finds one.
+const FULLY_BOOKED: &str = "fully_booked";
+/// The agent does nothing today, whatever it is asked.
+const UNAVAILABLE: &str = "unavailable";
+
+/// Refuses the work when the inputs say that `agent` is to fail.
+///
+/// `demo_fault` names the agent: `{"flight_agent": "unavailable"}` goes with a step to whoever does it, and only the one
+/// that is named fails. `fault` is for whoever reads it.
+pub(super) fn refuse(agent: &str, inputs: &Value) -> Result<(), Failure> {
+    let Some(fault) = text(&inputs["demo_fault"], &[agent]).or_else(|| text(inputs, &["fault"])) else {
+        return Ok(());
+    };
+    match fault {
+        FULLY_BOOKED if looks_nearby(inputs) || !wanted_area(inputs).is_empty() => Ok(()),
+        FULLY_BOOKED => Err(permanent("FULLY_BOOKED", "Hotel fully booked")),
+        UNAVAILABLE => Err(permanent("UNAVAILABLE", format!("{} unavailable", agent.replace('_', " ")))),
+        fault => Err(permanent("DEMO_FAULT", format!("it failed as it was told to: {fault}"))),
+    }
+}
+
+/// Whether a hotel is looked for in the neighbouring districts.
+pub(super) fn looks_nearby(inputs: &Value) -> bool {
+    is_set(inputs, "nearby") || wanted_area(inputs).contains("nearby")
+}
+
+/// The district that is asked for, in lower case; empty when it is all the same.
+pub(super) fn wanted_area(inputs: &Value) -> String {
+    text(inputs, &["area", "neighborhood", "neighbourhood"]).unwrap_or_default().to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use goalmill_common::failure::FailureClass;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_the_agent_that_is_named_fails() {
+        let inputs = json!({"demo_fault": {"flight_agent": "unavailable", "hotel_agent": "lazy"}});
+        let failure = refuse("flight_agent", &inputs).expect_err("it is named");
+        assert_eq!((failure.class, failure.code.as_str()), (FailureClass::Permanent, "UNAVAILABLE"));
+        assert_eq!(failure.message, "flight agent unavailable");
+        assert_eq!(refuse("backup_flight_agent", &inputs), Ok(()));
+        assert_eq!(refuse("hotel_agent", &inputs).expect_err("it is named").code, "DEMO_FAULT");
+        assert!(refuse("writer_agent", &json!({"fault": "x"})).is_err());
+        assert_eq!(refuse("writer_agent", &json!({"demo_fault": {}, "fault": null})), Ok(()));
+    }
+
+    #[test]
+    fn a_district_that_is_fully_booked_has_neighbours() {
+        let booked = json!({"demo_fault": {"hotel_agent": "fully_booked"}});
+        let failure = refuse("hotel_agent", &booked).expect_err("it is fully booked");
+        assert_eq!((failure.class, failure.message.as_str()), (FailureClass::Permanent, "Hotel fully booked"));
+        for (name, value) in [("nearby", json!(true)), ("area", json!("11e"))] {
+            let mut elsewhere = booked.clone();
+            elsewhere[name] = value;
+            assert_eq!(refuse("hotel_agent", &elsewhere), Ok(()), "{name}");
+        }
+    }
+}
