@@ -25,7 +25,7 @@ impl Pipeline {
         let stages = Stages::default();
         let mut tried = Vec::new();
         let mut usage = Usage::default();
-        for planner in self.planners() {
+        for planner in self.chosen(&request.situation.goal) {
             for _ in 0..TRIES {
                 let proposal = match self.ask_revision(planner.as_ref(), &request, &stages).await {
                     Ok(proposal) => proposal,

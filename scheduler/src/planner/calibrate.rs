@@ -8,7 +8,8 @@
 //! into accurate multiclass probability estimates", KDD 2002; M. P. Naeini et al., "Obtaining well calibrated
 //! probabilities using Bayesian binning", AAAI 2015 (expected calibration error).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
@@ -23,6 +24,8 @@ pub struct Outcome {
 
 /// Plans that are remembered; older ones are forgotten first.
 const PLANS_MAX: usize = 2_000;
+/// Planners that are remembered.
+const PLANNERS_MAX: usize = 64;
 /// How many plans the planner's own word counts for, spread over the whole range.
 const PRIOR: f64 = 22.0;
 /// Places over which it is spread.
@@ -56,6 +59,59 @@ impl History {
     /// The calibration that these plans give.
     pub fn calibration(&self) -> Calibration {
         Calibration::fit(&self.outcomes())
+    }
+}
+
+/// What each planner's confidence is worth here, from the plans that ended.
+#[derive(Debug)]
+pub struct Confidences {
+    plans_min: usize,
+    planners: Mutex<BTreeMap<String, Kept>>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    history: History,
+    /// Until the next plan ends.
+    fitted: Option<Calibration>,
+}
+
+impl Confidences {
+    /// - `plans_min`: with fewer plans that ended, a planner's own word stands; 0: it always does.
+    pub fn new(plans_min: usize) -> Self {
+        Self { plans_min, planners: Mutex::default() }
+    }
+
+    /// Notes how a plan ended that `planner` was `said` sure of.
+    pub fn observe(&self, planner: &str, said: f64, succeeded: bool) {
+        let mut planners = self.planners();
+        if planners.len() >= PLANNERS_MAX && !planners.contains_key(planner) {
+            return;
+        }
+        let kept = planners.entry(planner.to_owned()).or_default();
+        kept.history.observe(said, succeeded);
+        kept.fitted = None;
+    }
+
+    /// How likely a plan is to complete that `planner` is `said` sure of.
+    pub fn of(&self, planner: &str, said: f64) -> f64 {
+        let mut planners = self.planners();
+        match planners.get_mut(planner) {
+            Some(kept) if self.plans_min > 0 && kept.history.len() >= self.plans_min => {
+                let history = &kept.history;
+                kept.fitted.get_or_insert_with(|| history.calibration()).confidence(said)
+            }
+            Some(_) | None => said,
+        }
+    }
+
+    /// Plans of a planner that ended, as far as they are remembered.
+    pub fn plans(&self, planner: &str) -> usize {
+        self.planners().get(planner).map_or(0, |kept| kept.history.len())
+    }
+
+    fn planners(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
+        self.planners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -187,6 +243,23 @@ mod tests {
         let places: Vec<f64> = (0..=100).map(|i| calibration.confidence(f64::from(i) / 100.0)).collect();
         assert!(places.is_sorted(), "{places:?}");
         assert!(places.iter().all(|p| (0.0..=1.0).contains(p)));
+    }
+
+    #[test]
+    fn each_planner_is_corrected_by_its_own_plans_once_there_are_enough() {
+        let confidences = Confidences::new(20);
+        for n in 0..19 {
+            confidences.observe("llm", 0.75, n % 3 == 0);
+        }
+        assert!((confidences.of("llm", 0.75) - 0.75).abs() < 1e-9, "19 plans are too few");
+        confidences.observe("llm", 0.75, false);
+        let corrected = confidences.of("llm", 0.75);
+        assert!((0.3..0.6).contains(&corrected), "{corrected}");
+        assert!((confidences.of("rules", 0.75) - 0.75).abs() < 1e-9, "no plan of `rules` has ended");
+        assert_eq!((confidences.plans("llm"), confidences.plans("rules")), (20, 0));
+        let never = Confidences::new(0);
+        (0..100).for_each(|_| never.observe("llm", 0.75, false));
+        assert!((never.of("llm", 0.75) - 0.75).abs() < 1e-9);
     }
 
     #[test]

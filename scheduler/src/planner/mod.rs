@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use goalmill_common::agent::Agent;
 use goalmill_common::command::{Planned, Proposal, Situation};
+use goalmill_common::config::WeightSettings;
 use goalmill_common::goal::Goal;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Plan, Step};
@@ -12,6 +13,7 @@ use tokio::sync::mpsc;
 mod amend;
 pub mod calibrate;
 mod changes;
+pub mod choice;
 pub mod facts;
 pub mod htn;
 pub mod llm;
@@ -51,6 +53,12 @@ pub trait Planner: Send + Sync {
         self.plan(request).await
     }
 
+    /// Whether [`Planner::revise`] plans what remains with what is done in view. A person who wants such a planner to plan
+    /// what remains gets its plan for the whole goal, around what is done.
+    fn sees_results(&self) -> bool {
+        true
+    }
+
     /// Says how to change a running plan; the caller validates it and limits the time.
     async fn revise(&self, _request: &ReviseRequest) -> Result<Proposal, PlanningError> {
         Err(PlanningError::new(format!("planner `{}` makes no revisions", self.name())))
@@ -88,6 +96,8 @@ pub struct PlanRequest {
     pub now_ms: u64,
     /// 0 for the first plan of a goal, else the revision asked for.
     pub revision: u32,
+    /// What of a plan that does not fit the agents is refused.
+    pub weights: WeightSettings,
 }
 
 /// Why there is no plan.

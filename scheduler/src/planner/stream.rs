@@ -13,7 +13,7 @@ use goalmill_engine::Closing;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::pipeline::{Pipeline, Refusal, failure, provenance};
+use super::pipeline::{Pipeline, Refusal, failure};
 use super::stage::{Outcome, Stage, Stages};
 use super::{Part, PlanRequest, Planner, PlanningError};
 
@@ -57,7 +57,7 @@ impl Pipeline {
     pub async fn stream(&self, request: &PlanRequest, outlet: &dyn Outlet) -> Result<Written, PlanningError> {
         let stages = Stages::default();
         let mut refusals = Vec::new();
-        for planner in self.planners() {
+        for planner in self.chosen(&request.goal) {
             let mut writer = Writer::new(self, planner.name(), request, outlet);
             let begun = Instant::now();
             let (parts, taken) = mpsc::channel(PARTS_MAX);
@@ -72,18 +72,15 @@ impl Pipeline {
             stages.note(planner.name(), Stage::Ask, outcome, begun);
             if writer.has_begun() {
                 return Ok(match answer {
-                    Ok(mut planned) => {
-                        planned.provenance = Some(provenance(&planned, &refusals, &stages));
+                    Ok(planned) => {
+                        let planned = self.account(planned, &refusals, &stages);
                         writer.finish(planned).await.unwrap_or_else(stop)
                     }
                     Err(refusal) => Written::Closed(Box::new(broken(refusal.reason, refusal.issues))),
                 });
             }
             match answer.and_then(|planned| self.hold(planner.as_ref(), planned, request, &stages)) {
-                Ok(mut planned) => {
-                    planned.provenance = Some(provenance(&planned, &refusals, &stages));
-                    return Ok(Written::Whole(Box::new(planned)));
-                }
+                Ok(planned) => return Ok(Written::Whole(Box::new(self.account(planned, &refusals, &stages)))),
                 Err(refusal) => refusals.push(refusal),
             }
         }

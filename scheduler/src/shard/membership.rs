@@ -211,6 +211,7 @@ impl Begin {
         if !site.hooks.is_empty() {
             owned.tell_hooks();
         }
+        owned.tell_outcomes(site.outcomes.clone());
         owned.restore(plans);
         tracing::info!(%shard, plans = owned.len(), "shard {shard} is ours, with {} running plans", owned.len());
         loops.insert(shard, to_self.clone());

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use goalmill_broker::{Activity, Commit, DeadLetter, PlanWrite};
 use goalmill_common::clock::{Clock, rfc3339};
@@ -28,6 +29,7 @@ use super::timers::Timers;
 use super::turn::{After, Turn};
 use super::{Local, Slot, Verdict};
 use crate::effects::Errand;
+use crate::outcomes::Outcomes;
 
 /// How late the index and the summary's `updated` may be, in milliseconds.
 const INDEX_MS: u64 = 1_000;
@@ -66,6 +68,7 @@ pub(crate) struct Owned {
     now_ms: u64,
     /// Whether there are hooks to be told what is written.
     is_heard: bool,
+    outcomes: Option<Arc<Outcomes>>,
 }
 
 impl Owned {
@@ -89,12 +92,18 @@ impl Owned {
             turn: Turn::default(),
             now_ms,
             is_heard: false,
+            outcomes: None,
         }
     }
 
     /// Hands over what is written with [`After::Tell`], too.
     pub(crate) fn tell_hooks(&mut self) {
         self.is_heard = true;
+    }
+
+    /// Tells `outcomes` what is written.
+    pub(crate) fn tell_outcomes(&mut self, outcomes: Arc<Outcomes>) {
+        self.outcomes = Some(outcomes);
     }
 
     /// Takes in the plans that were folded from their logs.
@@ -285,6 +294,7 @@ impl Owned {
                 held.indexed_ms = held.changed_ms();
             }
             held.unwritten.iter().for_each(|record| count(&record.event));
+            self.outcomes.iter().for_each(|outcomes| outcomes.hear(&held.state, &held.unwritten));
             if self.is_heard
                 && let Some(plan) = held.state.id().cloned()
             {

@@ -148,5 +148,6 @@ fn request(description: &str, constraints: Value) -> PlanRequest {
         limits: limits::Limits::default(),
         now_ms: 1_795_000_000_000,
         revision: 0,
+        weights: Default::default(),
     }
 }

@@ -91,7 +91,7 @@ impl LlmPlanner {
     }
 
     fn talk(&self, request: &PlanRequest) -> Talk<'_> {
-        Talk::new(&self.desk.models, &self.desk.settings, &request.goal.budget, Purpose::Plan)
+        Talk::new(&self.desk.models, &self.desk.settings, &request.goal.budget, Purpose::Plan).preferring(&request.goal)
     }
 
     /// The plan with what the planner itself has to say.

@@ -23,7 +23,8 @@ const TEXT_CHARS_MAX: usize = 600;
 /// Asks for a change until one holds.
 pub async fn propose(desk: &Desk, request: &ReviseRequest) -> Result<Proposal, PlanningError> {
     let matter = ReviseMatter::new(desk, request);
-    let mut talk = Talk::new(&desk.models, &desk.settings, &request.situation.left, Purpose::Replan);
+    let mut talk = Talk::new(&desk.models, &desk.settings, &request.situation.left, Purpose::Replan)
+        .preferring(&request.situation.goal);
     let mut proposal = talk.settle(&matter, None).await?;
     proposal.usage = talk.usage();
     let spent = talk.purse.spent();

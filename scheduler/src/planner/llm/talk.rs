@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use goalmill_common::config::LlmSettings;
-use goalmill_common::goal::{Budget, Usage};
+use goalmill_common::goal::{Budget, Goal, Usage};
 use goalmill_common::problem::Issue;
 use serde_json::Value;
 
@@ -15,6 +15,7 @@ use super::account::{Account, Round};
 use super::prompts::{Prompt, PromptError};
 use crate::model::{Allowance, Answer, Ask, ModelError, Models, Outcome, Purpose, Purse, Stage, Usd, Want};
 use crate::planner::PlanningError;
+use crate::planner::choice::model_of;
 
 /// Issues that count beyond which it does not matter how many there are.
 const ISSUES_SHOWN_MAX: usize = 20;
@@ -68,6 +69,8 @@ pub struct Talk<'a> {
     pub account: Account,
     purpose: Purpose,
     without: BTreeSet<String>,
+    /// Asked before all others.
+    first: Option<String>,
     stage: Stage,
 }
 
@@ -118,8 +121,14 @@ impl<'a> Talk<'a> {
             account: Account::new(),
             purpose,
             without: BTreeSet::new(),
+            first: None,
             stage: Stage::Cheap,
         }
+    }
+
+    /// The same; the model that the goal names is asked first.
+    pub fn preferring(self, goal: &Goal) -> Self {
+        Self { first: model_of(goal).map(Into::into), ..self }
     }
 
     /// What was spent, as plans count it.
@@ -141,6 +150,7 @@ impl<'a> Talk<'a> {
             stage: self.stage,
             purpose,
             without: self.without.clone(),
+            first: self.first.clone(),
             temperature: self.settings.temperature,
             output_tokens_max: Some(self.settings.output_tokens_max),
             purse: self.purse.clone(),

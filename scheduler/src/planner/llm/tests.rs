@@ -75,7 +75,14 @@ fn agents() -> Vec<Agent> {
 
 fn request() -> PlanRequest {
     let goal = Goal { description: GOAL.into(), ..Goal::default() };
-    PlanRequest { goal, agents: agents(), limits: Limits::default(), now_ms: 1_750_000_000_000, revision: 0 }
+    PlanRequest {
+        goal,
+        agents: agents(),
+        limits: Limits::default(),
+        now_ms: 1_750_000_000_000,
+        revision: 0,
+        weights: Default::default(),
+    }
 }
 
 fn flight() -> Value {

@@ -91,6 +91,10 @@ impl Planner for RulesPlanner {
         "rules"
     }
 
+    fn sees_results(&self) -> bool {
+        false
+    }
+
     async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
         self.make(request)
     }
@@ -99,7 +103,8 @@ impl Planner for RulesPlanner {
         revise::revise(request, || {
             let goal = request.situation.goal.clone();
             let (agents, limits) = (request.agents.clone(), request.limits.clone());
-            let request = PlanRequest { goal, agents, limits, now_ms: request.now_ms, revision: 0 };
+            let request =
+                PlanRequest { goal, agents, limits, now_ms: request.now_ms, revision: 0, weights: Default::default() };
             self.make(&request).ok().map(|planned| planned.plan)
         })
     }

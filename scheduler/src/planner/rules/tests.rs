@@ -203,6 +203,7 @@ fn request(description: &str) -> PlanRequest {
         limits: Limits::default(),
         now_ms: NOW_MS,
         revision: 0,
+        weights: Default::default(),
     }
 }
 
