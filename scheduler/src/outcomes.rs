@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use goalmill_broker::BrokerError;
+use goalmill_common::command::SUBMITTED;
 use goalmill_common::event::{Event, PlanCreated, PlanEvent, Record, SkipCause, StepEvent};
 use goalmill_common::id::{PlanId, ShardId, StepId};
 use goalmill_common::json::Json;
@@ -75,6 +76,17 @@ pub(crate) struct Lesson {
     succeeded: bool,
 }
 
+/// When events are heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hearing {
+    /// Just committed here.
+    Live,
+    /// From a log, at the start.
+    Recalled,
+    /// From a log, for what is noted of a running plan only.
+    Again,
+}
+
 /// What is remembered of a running plan.
 #[derive(Debug, Default)]
 struct Note {
@@ -116,12 +128,13 @@ impl Outcomes {
     ///
     /// - `state`: the plan with these events.
     pub(crate) fn hear(&self, state: &PlanState, records: &[Record]) {
+        let mut notes = self.notes();
         let teach = |lesson: Lesson| {
             if self.lessons.try_send(lesson).is_err() {
                 metrics::counter!("goalmill_lessons_skipped_total").increment(1);
             }
         };
-        if let Some(trouble) = self.take(state, records, true, teach) {
+        if let Some(trouble) = self.take(&mut notes, state, records, Hearing::Live, teach) {
             // A sign that nobody passes on is raised again.
             drop(self.signs.try_send(trouble));
         }
@@ -129,25 +142,25 @@ impl Outcomes {
 
     fn take(
         &self,
+        notes: &mut BTreeMap<PlanId, Note>,
         state: &PlanState,
         records: &[Record],
-        is_new: bool,
+        hearing: Hearing,
         mut teach: impl FnMut(Lesson),
     ) -> Option<Trouble> {
         let plan = state.id()?;
-        let mut notes = self.notes();
         let mut is_noted = notes.contains_key(plan);
         let mut trouble = None;
         for record in records {
             match &record.event {
                 Event::Plan(event) => {
-                    self.plan(&mut notes, state, plan, event, is_new);
+                    self.plan(notes, state, plan, event, self.counts(hearing, record.time_ms));
                     is_noted = notes.contains_key(plan);
                 }
                 Event::Step { step, attempt, event } => {
                     if let Some(ended) = Ended::of(event, *attempt, record.actor.as_deref()) {
                         let is_routed = is_noted && notes.get(plan).is_some_and(|note| note.routed.contains(step));
-                        if is_new || record.time_ms < self.begun_ms {
+                        if self.counts(hearing, record.time_ms) {
                             self.step(state, step, ended, record.time_ms, is_routed, &mut teach);
                         }
                     }
@@ -159,7 +172,7 @@ impl Outcomes {
             let watch = notes.get_mut(plan).and_then(|note| note.watch.as_mut());
             if let Some(watch) = watch
                 && let Some(sign) = watch.hear(record)
-                && is_new
+                && hearing == Hearing::Live
             {
                 watch.begin_again();
                 trouble = Some(Trouble { plan: plan.clone(), reason: format!("it seems to go in circles: {sign}") });
@@ -168,13 +181,22 @@ impl Outcomes {
         trouble.filter(|_| state.status() == PlanStatus::Running)
     }
 
+    /// Whether what happened then is still to be counted.
+    fn counts(&self, hearing: Hearing, time_ms: u64) -> bool {
+        match hearing {
+            Hearing::Live => true,
+            Hearing::Recalled => time_ms < self.begun_ms,
+            Hearing::Again => false,
+        }
+    }
+
     fn plan(
         &self,
         notes: &mut BTreeMap<PlanId, Note>,
         state: &PlanState,
         plan: &PlanId,
         event: &PlanEvent,
-        is_new: bool,
+        counts: bool,
     ) {
         if let PlanEvent::PlanCreated(created) = event {
             let note = Note {
@@ -197,7 +219,7 @@ impl Outcomes {
             }
         } else if let PlanEvent::Completed(ended) | PlanEvent::Failed(ended) = event {
             if let Some((planner, said)) = notes.remove(plan).and_then(|note| note.said)
-                && (is_new || state.updated_ms() < self.begun_ms)
+                && counts
             {
                 self.confidences.observe(&planner, said, ended.status == PlanStatus::Completed);
             }
@@ -364,15 +386,38 @@ async fn recalled(site: &Site, most: usize) -> Result<usize, BrokerError> {
         if events >= RECALLED_EVENTS_MAX {
             break;
         }
-        events += recall_plan(site, plan).await?;
+        events += recall_plan(site, plan, Hearing::Recalled).await?;
     }
     Ok(last.len())
 }
 
+/// Notes what is to be known of running plans that another scheduler ran before.
+pub(crate) fn remember(site: &Arc<Site>, plans: &[PlanState]) {
+    let learns = site.outcomes.learns;
+    let matters = |state: &&PlanState| {
+        let plan = state.plan();
+        learns || state.planner() != SUBMITTED || plan.revision.is_some_and(|policy| policy.circles)
+    };
+    let plans: Vec<PlanId> = plans.iter().filter(matters).filter_map(|state| state.id().cloned()).collect();
+    if plans.is_empty() {
+        return;
+    }
+    let heard = site.clone();
+    site.tasks.spawn(async move {
+        for plan in &plans {
+            if let Some(Err(error)) = heard.stop.run_until_cancelled(recall_plan(&heard, plan, Hearing::Again)).await {
+                tracing::debug!(plan.id = %plan, "what plan {plan} teaches will not be known: {error}");
+                return;
+            }
+        }
+    });
+}
+
 /// Hears one plan, entry by entry as it was written; says how many events that were.
-async fn recall_plan(site: &Site, plan: &PlanId) -> Result<u64, BrokerError> {
+async fn recall_plan(site: &Site, plan: &PlanId, hearing: Hearing) -> Result<u64, BrokerError> {
     let outcomes = &site.outcomes;
     let mut state = PlanState::default();
+    let mut notes = BTreeMap::new();
     loop {
         let entries = site.broker.log(plan, state.seq(), PAGE).await?;
         for entry in &entries {
@@ -381,7 +426,7 @@ async fn recall_plan(site: &Site, plan: &PlanId) -> Result<u64, BrokerError> {
                 return Ok(state.seq());
             }
             let mut lessons = Vec::new();
-            outcomes.take(&state, &records, false, |lesson| lessons.push(lesson));
+            outcomes.take(&mut notes, &state, &records, hearing, |lesson| lessons.push(lesson));
             for lesson in lessons {
                 if outcomes.lessons.send(lesson).await.is_err() {
                     return Ok(state.seq());
@@ -389,6 +434,10 @@ async fn recall_plan(site: &Site, plan: &PlanId) -> Result<u64, BrokerError> {
             }
         }
         if entries.len() < PAGE {
+            // What was committed since is missing from the note; that costs a lesson at most.
+            if let Some(note) = notes.remove(plan) {
+                keep(&mut outcomes.notes(), plan, note);
+            }
             return Ok(state.seq());
         }
         tokio::task::yield_now().await;
