@@ -69,7 +69,32 @@ pub fn rfc3339(ms: u64) -> String {
     let month = if mp < 10 { mp + 3 } else { mp - 9 };
     let year = yoe + era * 400 + u64::from(month <= 2);
     let (s, milli) = (in_day / 1_000, in_day % 1_000);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{milli:03}Z", s / 3_600, s / 60 % 60, s % 60)
+    // Digit by digit: every commit of every plan has a time, and formatting it was a twentieth of the scheduler's work.
+    let mut text = String::with_capacity(24);
+    for (number, width, mark) in [
+        (year, 4, '-'),
+        (month, 2, '-'),
+        (day, 2, 'T'),
+        (s / 3_600, 2, ':'),
+        (s / 60 % 60, 2, ':'),
+        (s % 60, 2, '.'),
+        (milli, 3, 'Z'),
+    ] {
+        push_digits(&mut text, number, width);
+        text.push(mark);
+    }
+    text
+}
+
+/// The number with at least so many digits.
+fn push_digits(text: &mut String, number: u64, width: u32) {
+    if let Some(larger) = number.checked_div(10_u64.pow(width)).filter(|larger| *larger > 0) {
+        push_digits(text, larger, 1);
+    }
+    for place in (0..width).rev() {
+        let digit = number / 10_u64.pow(place) % 10;
+        text.push(char::from(b'0' + digit as u8));
+    }
 }
 
 /// Reads RFC 3339 back into Unix milliseconds.
@@ -88,6 +113,7 @@ mod tests {
             assert_eq!(parse_rfc3339(&rfc3339(ms)), Some(ms), "{}", rfc3339(ms));
         }
         assert_eq!(rfc3339(1_795_293_490_279), "2026-11-21T20:38:10.279Z");
+        assert_eq!(rfc3339(253_402_300_800_000), "10000-01-01T00:00:00.000Z");
     }
 
     #[test]

@@ -78,12 +78,12 @@ pub fn index(shard: ShardId) -> String {
 
 /// HASH, public, read only: a plan's summary.
 pub fn plan(id: &PlanId) -> String {
-    format!("goalmill:{{s{}}}:plan:{id}", shard(id))
+    of_plan(id, "")
 }
 
 /// STREAM, public, read only: a plan's log. An entry holds the events of one commit; its id is `<seq of the last>-0`.
 pub fn events(id: &PlanId) -> String {
-    format!("goalmill:{{s{}}}:plan:{id}:events", shard(id))
+    of_plan(id, ":events")
 }
 
 /// What every blob's key begins with; nothing else is read for a reference.
@@ -99,8 +99,10 @@ pub fn cache(word: &str) -> String {
     format!("goalmill:cache:{word}")
 }
 
-fn shard(id: &PlanId) -> ShardId {
-    id.shard().unwrap_or(ShardId(0))
+/// Put together by hand: each commit of each plan needs two.
+fn of_plan(id: &PlanId, rest: &str) -> String {
+    let shard = id.shard().unwrap_or(ShardId(0)).to_string();
+    ["goalmill:{s", &shard, "}:plan:", id.as_str(), rest].concat()
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub mod config;
 pub mod event;
 pub mod failure;
 pub mod goal;
+pub mod hash;
 pub mod id;
 pub mod json;
 pub mod keys;

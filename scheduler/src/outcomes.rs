@@ -1,8 +1,7 @@
 //! What became of steps and plans, for those who learn from it: the router, the calibration of confidences, and the watch
 //! over plans that may go in circles.
 //!
-//! One place hears every committed event of the shards that run here, right after its commit, and does next to nothing
-//! with it: sums for the router, a note for plans that a planner made. What takes longer is done by [`learn`], outside of
+//! One place hears every event of the shards that run here, as it goes into its commit, and does next to nothing with it: sums for the router, a note for plans that a planner made. What takes longer is done by [`learn`], outside of
 //! the loops; when that cannot keep up, lessons are left out. At the start [`recall`] reads the logs of the last plans, so
 //! that what was learnt survives a restart as long as the logs do.
 
@@ -79,7 +78,7 @@ pub(crate) struct Lesson {
 /// When events are heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hearing {
-    /// Just committed here.
+    /// Being committed here.
     Live,
     /// From a log, at the start.
     Recalled,
@@ -124,7 +123,8 @@ impl Outcomes {
         (outcomes, Heard { lessons: waiting, signs: noticed })
     }
 
-    /// Hears what was just committed of a plan.
+    /// Hears what is being committed of a plan. A commit that fails is heard again when it is decided again: for sums, and
+    /// for wishes that a plan may refuse, that does no harm.
     ///
     /// - `state`: the plan with these events.
     pub(crate) fn hear(&self, state: &PlanState, records: &[Record]) {

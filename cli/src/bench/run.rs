@@ -47,7 +47,6 @@ pub async fn measure(args: &BenchArgs) -> Result<Report> {
     let settings = RedisSettings { url: url.clone(), allow_unsafe: true, ..RedisSettings::default() };
     let broker = redis::connect(&settings).await?;
     wait_for(|| async { redis::probe::stats(&url).await.is_ok() }).await.context("redis does not answer")?;
-    let raw = redis::probe::raw_xadds_per_second(&url, RAW_ENTRIES).await?;
     let raw_hop_us = redis::probe::raw_hop_us(&url, RAW_HOPS).await?;
     let listen = ["--redis", &url, "--listen", "127.0.0.1:0", "--metrics", "off"];
     let scheduler = processes::role(&workplace, "scheduler", &listen)?;
@@ -65,6 +64,8 @@ pub async fn measure(args: &BenchArgs) -> Result<Report> {
 
     let hops = if plans.len() == 1 { bench.hops(&run.ids[0], &plans[0]).await? } else { Latency::default() };
     let submit_to_start = bench.submit_to_start(args.latency_samples).await?;
+    // Last: what it leaves to be synced and rewritten would be paid for by the steps.
+    let raw = redis::probe::raw_xadds_per_second(&url, RAW_ENTRIES).await?;
     let cpu_us =
         (after.0.cpu_us - before.0.cpu_us) + (after.1.cpu_us - before.1.cpu_us) + (after.2.cpu_us - before.2.cpu_us);
     let per_step = |n: u64| n as f64 / steps as f64;

@@ -34,6 +34,10 @@ pub struct PlanWrite {
     pub plan: PlanId,
     /// Number of the log's last event before this commit; 0 for a new plan.
     pub base_seq: u64,
+    /// Whether the owner's last commit of this plan ended there. Then only a thorough commit looks at the log's number:
+    /// as long as token and commit number are right, nobody else has written since.
+    #[serde(skip)]
+    pub follows: bool,
     /// Number of the last event written here, above `base_seq`. The log entry's id is `<last_seq>-0`.
     pub last_seq: u64,
     /// RFC 3339, the time of all events of the entry.

@@ -1,7 +1,8 @@
 //! The shape of a plan: who waits for whom, how long the rest is, what excludes what.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
+use goalmill_common::hash::HashMap;
 use goalmill_common::id::StepId;
 use goalmill_common::plan::{Join, Plan, Step};
 
@@ -176,7 +177,8 @@ fn seconds(step: &Step) -> f64 {
 }
 
 fn index_of(plan: &Plan) -> Result<HashMap<StepId, u32>, String> {
-    let mut index = HashMap::with_capacity(plan.steps.len());
+    let mut index = HashMap::default();
+    index.reserve(plan.steps.len());
     for (i, step) in plan.steps.iter().enumerate() {
         if index.insert(step.id.clone(), to_u32(i)).is_some() {
             return Err(format!("two steps are called `{}`", step.id));
@@ -225,7 +227,7 @@ fn edges_of(plan: &Plan, index: &HashMap<StepId, u32>) -> Result<Edges, String> 
 
 fn phases_of(plan: &Plan) -> Result<(Vec<u32>, Vec<Vec<u32>>), String> {
     let mut members = vec![Vec::new(); plan.phases.len()];
-    let mut places = HashMap::with_capacity(plan.phases.len());
+    let mut places = HashMap::default();
     for (k, phase) in plan.phases.iter().enumerate() {
         if places.insert(phase.id.as_str(), to_u32(k)).is_some() {
             return Err(format!("two phases are called `{}`", phase.id));
@@ -250,7 +252,7 @@ fn phases_of(plan: &Plan) -> Result<(Vec<u32>, Vec<Vec<u32>>), String> {
 }
 
 fn resources_of(plan: &Plan) -> (Vec<u32>, usize) {
-    let mut names: HashMap<&str, u32> = HashMap::new();
+    let mut names: HashMap<&str, u32> = HashMap::default();
     if plan.steps.iter().all(|step| step.resource.is_none()) {
         return (Vec::new(), 0);
     }

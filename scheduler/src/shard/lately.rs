@@ -3,8 +3,9 @@
 //! A look at the store is a round trip. It can be made before a submission reaches its shard, together with others,
 //! because whatever ended after the look is found here.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
+use goalmill_common::hash::HashMap;
 use goalmill_common::id::PlanId;
 use goalmill_common::status::PlanStatus;
 use tokio::time::Instant;
@@ -31,7 +32,7 @@ pub(crate) struct Lately {
 
 impl Lately {
     pub(crate) fn new(since: Instant) -> Self {
-        Self { ended: HashMap::new(), order: VecDeque::new(), since }
+        Self { ended: HashMap::default(), order: VecDeque::new(), since }
     }
 
     /// Remembers a plan whose end is written.

@@ -1,6 +1,5 @@
 //! A shard's state in its owner's memory, and how one input changes it. No I/O: the loop writes what a turn gathers.
 
-use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use goalmill_common::command::{Request, Submit, Verb};
 use goalmill_common::event::{Event, Parent, PlanEvent, Record, StepEvent, write_entry};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Usage;
+use goalmill_common::hash::HashMap;
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
 use goalmill_common::json::Json;
 use goalmill_common::problem::{ErrorCode, Problem};
@@ -33,12 +33,16 @@ use crate::outcomes::Outcomes;
 
 /// How late the index and the summary's `updated` may be, in milliseconds.
 const INDEX_MS: u64 = 1_000;
+/// A turn that waits for the one before it to be written takes inputs for so long: they all get its time.
+const TURN_MS_MAX: u64 = 100;
 
 /// One plan in memory, and the events that are not written yet.
 struct Held {
     state: PlanState,
     /// Number of the last event in the journal.
     written: u64,
+    /// Whether this owner wrote it.
+    is_ours: bool,
     /// What the summary says; `None` as long as it is not known.
     shown: Option<Shown>,
     /// When the index was told last that the plan changed, Unix milliseconds.
@@ -68,6 +72,8 @@ pub(crate) struct Owned {
     now_ms: u64,
     /// Whether there are hooks to be told what is written.
     is_heard: bool,
+    /// Whether the last dispatch ended because the turn was full.
+    has_more: bool,
     outcomes: Option<Arc<Outcomes>>,
 }
 
@@ -80,18 +86,19 @@ impl Owned {
             clock,
             random,
             retention_ms,
-            plans: HashMap::new(),
-            slots: HashMap::new(),
+            plans: HashMap::default(),
+            slots: HashMap::default(),
             last_slot: 0,
             ready: ReadySet::default(),
             timers: Timers::default(),
-            in_flight: HashMap::new(),
-            outstanding: HashMap::new(),
+            in_flight: HashMap::default(),
+            outstanding: HashMap::default(),
             lately: Lately::new(Instant::now()),
             broken: None,
             turn: Turn::default(),
             now_ms,
             is_heard: false,
+            has_more: false,
             outcomes: None,
         }
     }
@@ -159,13 +166,32 @@ impl Owned {
         self.timers.next_ms()
     }
 
-    /// Begins a turn, once: all its events carry this time, since a log entry has only one.
+    /// Begins a turn, or goes on with it: all its events carry the time of the first, since a log entry has only one.
     pub(crate) fn begin_turn(&mut self) {
-        self.now_ms = self.now_ms.max(self.clock.now_ms());
+        if !self.has_events() {
+            self.now_ms = self.now_ms.max(self.clock.now_ms());
+        }
+    }
+
+    /// Whether the turn has events already.
+    pub(crate) fn has_events(&self) -> bool {
+        !self.turn.changed.is_empty()
+    }
+
+    /// How many inputs the turn still takes.
+    pub(crate) fn room(&self) -> usize {
+        let is_old = self.has_events() && self.clock.now_ms() > self.now_ms + TURN_MS_MAX;
+        if is_old { 0 } else { self.turn.room() }
+    }
+
+    /// Whether there is something to dispatch for which the last turn had no room.
+    pub(crate) fn has_more(&self) -> bool {
+        self.has_more && self.turn.has_room_for_tasks()
     }
 
     /// Deals with one entry of the inbox.
     pub(crate) fn take_entry(&mut self, id: EntryId, inbox: Inbox) {
+        self.turn.count_input();
         match inbox {
             Inbox::Reports(reports) => {
                 for report in reports {
@@ -190,6 +216,7 @@ impl Owned {
 
     /// Deals with something from within the process.
     pub(crate) fn take_local(&mut self, local: Local) {
+        self.turn.count_input();
         match local {
             Local::Request { request, reply, entry, looked: _ } => {
                 let verdict = self.take_request(*request);
@@ -215,7 +242,7 @@ impl Owned {
 
     /// Deals with every timer that is due.
     pub(crate) fn take_timers(&mut self) {
-        while !self.turn.is_full() {
+        while self.turn.room() > 0 {
             let Some((slot, timer)) = self.timers.pop(self.now_ms) else { return };
             if self.plans.contains_key(&slot)
                 && let Err(rejection) = self.handle(slot, Some("timer"), Command::Due(timer))
@@ -228,9 +255,14 @@ impl Owned {
     /// Puts ready steps on their streams while those have room; `window` says how many tasks of an agent type may
     /// be out at once.
     pub(crate) fn dispatch(&mut self, window: impl Fn(&AgentType) -> u32) {
+        self.has_more = false;
         for agent_type in self.ready.agent_types() {
             let window = window(&agent_type);
-            while self.outstanding.get(&agent_type).copied().unwrap_or(0) < window && !self.turn.is_full() {
+            while self.outstanding.get(&agent_type).copied().unwrap_or(0) < window {
+                if !self.turn.has_room_for_tasks() {
+                    self.has_more = true;
+                    break;
+                }
                 let Some(taken) = self.ready.pop(&agent_type) else { break };
                 let (slot, step) = (taken.place.slot, taken.place.step);
                 let Some(state) = self.plans.get(&slot).map(|held| &held.state) else { continue };
@@ -261,46 +293,26 @@ impl Owned {
         self.turn.tasks.iter().map(|task| &task.agent_type)
     }
 
-    /// The turn as a commit; `None` when there is nothing to write.
-    pub(crate) fn commit(&mut self, token: &str, number: u64, thorough: bool) -> Option<Commit> {
-        if !self.turn.is_worth_a_commit() {
-            return None;
-        }
-        let mut writes = Vec::with_capacity(self.turn.changed.len());
-        for slot in &self.turn.changed {
-            let held = self.plans.get(slot).expect("a changed plan is held until its events are written");
-            writes.push(held.write(self.retention_ms));
-        }
-        Some(Commit {
-            shard: self.shard,
-            token: token.to_owned(),
-            number,
-            cursor: self.turn.cursor.clone(),
-            plans: writes,
-            tasks: std::mem::take(&mut self.turn.tasks),
-            acknowledged: std::mem::take(&mut self.turn.acknowledged),
-            thorough,
-        })
-    }
-
-    /// Ends the turn once it is written (or had nothing to write); returns what is to be done.
-    pub(crate) fn end_turn(&mut self) -> Vec<After> {
+    /// Ends the turn: what is to be written, if anything, and what is to be done once it is.
+    ///
+    /// Memory takes it for written from now on, since a commit that fails drops all of it.
+    pub(crate) fn seal(&mut self, token: &str, number: u64, thorough: bool) -> (Option<Commit>, Vec<After>) {
         let mut turn = std::mem::take(&mut self.turn);
+        if !turn.is_worth_a_commit() {
+            return (None, turn.after);
+        }
+        let mut plans = Vec::with_capacity(turn.changed.len());
         for slot in turn.changed {
-            let Some(held) = self.plans.get_mut(&slot) else { continue };
-            held.written = held.state.seq();
-            held.shown = Some(held.state.shown());
-            if held.is_indexed_anew() {
-                held.indexed_ms = held.changed_ms();
-            }
-            held.unwritten.iter().for_each(|record| count(&record.event));
-            self.outcomes.iter().for_each(|outcomes| outcomes.hear(&held.state, &held.unwritten));
+            let held = self.plans.get_mut(&slot).expect("a changed plan is held until its events are written");
+            plans.push(held.write(self.retention_ms));
+            let records = std::mem::take(&mut held.unwritten);
+            records.iter().for_each(|record| count(&record.event));
+            self.outcomes.iter().for_each(|outcomes| outcomes.hear(&held.state, &records));
             if self.is_heard
                 && let Some(plan) = held.state.id().cloned()
             {
-                turn.after.push(After::Tell { plan, records: std::mem::take(&mut held.unwritten) });
+                turn.after.push(After::Tell { plan, records });
             }
-            held.unwritten.clear();
             if held.state.is_final() {
                 if let Some(plan) = held.state.id().cloned() {
                     self.lately.note(Instant::now(), plan, held.state.status());
@@ -308,7 +320,17 @@ impl Owned {
                 self.drop_plan(slot);
             }
         }
-        turn.after
+        let commit = Commit {
+            shard: self.shard,
+            token: token.to_owned(),
+            number,
+            cursor: turn.cursor,
+            plans,
+            tasks: turn.tasks,
+            acknowledged: turn.acknowledged,
+            thorough,
+        };
+        (Some(commit), turn.after)
     }
 
     fn take_report(&mut self, report: Report) {
@@ -384,7 +406,8 @@ impl Owned {
             self.slots.insert(id.clone(), slot);
         }
         let written = state.seq();
-        self.plans.insert(slot, Held { state, written, shown: None, indexed_ms: 0, unwritten: Vec::new() });
+        self.plans
+            .insert(slot, Held { state, written, is_ours: false, shown: None, indexed_ms: 0, unwritten: Vec::new() });
         slot
     }
 
@@ -558,7 +581,8 @@ impl Held {
         self.state.is_final() || self.changed_ms() >= self.indexed_ms + INDEX_MS
     }
 
-    fn write(&self, retention_ms: u64) -> PlanWrite {
+    /// What is unwritten, as the next commit writes it.
+    fn write(&mut self, retention_ms: u64) -> PlanWrite {
         let time_ms = self.changed_ms();
         let indexed = self.is_indexed_anew();
         let mut summary = self.state.summary_fields(self.shown.as_ref());
@@ -572,15 +596,20 @@ impl Held {
         } else {
             Activity::Continues
         };
+        let index_ms = if indexed { time_ms } else { 0 };
+        let base_seq = std::mem::replace(&mut self.written, self.state.seq());
+        self.shown = Some(self.state.shown());
+        self.indexed_ms = self.indexed_ms.max(index_ms);
         PlanWrite {
             plan: self.state.id().expect("a plan with events has an id").clone(),
-            base_seq: self.written,
-            last_seq: self.state.seq(),
+            base_seq,
+            follows: std::mem::replace(&mut self.is_ours, true),
+            last_seq: self.written,
             time: rfc3339(time_ms),
             events: write_entry(&self.unwritten),
             summary,
             activity,
-            index_ms: if indexed { time_ms } else { 0 },
+            index_ms,
         }
     }
 }

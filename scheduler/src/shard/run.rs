@@ -1,7 +1,11 @@
 //! A shard's loop: take what is there, decide, commit once, act.
+//!
+//! While one turn is being written, the next one is decided; it is written once that is done.
 
 use std::collections::BTreeSet;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use goalmill_broker::{BrokerError, Commit, Committed, Entry};
@@ -21,8 +25,6 @@ use crate::site::Site;
 
 /// Batches of inbox entries read ahead.
 const READ_AHEAD: usize = 2;
-/// Inputs after which a turn takes no more.
-const INPUTS_MAX: usize = 2_000;
 /// A commit whose reply is lost is sent again so often; it is idempotent.
 const RESENDS_MAX: u32 = 3;
 
@@ -51,6 +53,22 @@ pub(crate) struct Loop {
 }
 
 type Batch = Result<Vec<(EntryId, Inbox)>, BrokerError>;
+
+/// A turn on its way into the store.
+struct Writing {
+    written: Pin<Box<dyn Future<Output = Result<(), End>> + Send>>,
+    /// Done once it is there.
+    after: Vec<After>,
+}
+
+/// Why the loop goes on.
+enum Next {
+    Inputs(Vec<Input>),
+    /// A timer, a sign of life, more to dispatch.
+    Due,
+    /// What was on its way is written, or cannot be.
+    Written(Result<(), End>),
+}
 
 /// One thing for a turn to deal with.
 enum Input {
@@ -105,79 +123,125 @@ impl Loop {
         let heartbeat = Duration::from_millis(self.site.settings.scheduler.heartbeat_ms);
         let mut shown = Instant::now();
         let mut looked = Instant::now();
-        let mut first = true;
+        let mut writing: Option<Writing> = None;
+        let mut next = Next::Due;
         loop {
-            let inputs = if std::mem::take(&mut first) {
-                self.owned.begin_turn();
-                Ok(Vec::new())
-            } else {
-                self.wait(inbox, shown + heartbeat).await
-            };
-            if let Err(end) = self.take(inputs, inbox).await {
-                return end;
+            match next {
+                Next::Inputs(inputs) => {
+                    if let Err(end) = self.take(inputs, inbox).await {
+                        return end;
+                    }
+                }
+                Next::Due => self.owned.begin_turn(),
+                Next::Written(Err(end)) => return end,
+                Next::Written(Ok(())) => {
+                    let written = writing.take().expect("only what is on its way can arrive");
+                    self.act(written.after);
+                    self.site.commits.send_modify(|commits| *commits += 1);
+                    self.owned.begin_turn();
+                }
             }
             self.owned.take_timers();
             let site = &self.site;
             self.owned.dispatch(|agent_type| window(site, agent_type));
-            if let Some(plan) = self.owned.broken() {
+            if let Some(plan) = self.owned.broken().cloned() {
+                if let Some(Writing { written, after }) = writing
+                    && written.await.is_ok()
+                {
+                    self.act(after);
+                }
                 self.site.set_aside(plan.clone());
                 return End::Lost(format!("the engine panicked over plan {plan}, which is set aside"));
             }
-            if let Err(error) = self.open_queues(&mut opened).await {
-                return End::Lost(error.to_string());
-            }
-            let thorough = number == 0 || looked.elapsed() >= heartbeat;
-            if let Some(commit) = self.owned.commit(&self.token, number + 1, thorough) {
-                if let Err(end) = self.write(&commit).await {
-                    return end;
+            if writing.is_none() {
+                if let Err(error) = self.open_queues(&mut opened).await {
+                    return End::Lost(error.to_string());
                 }
-                number += 1;
-                shown = Instant::now();
-                if thorough {
-                    looked = shown;
-                }
-                self.site.commits.send_modify(|commits| *commits += 1);
-            } else if shown.elapsed() >= heartbeat {
-                match self.site.broker.renew(self.shard, &self.token).await {
-                    Ok(true) => shown = Instant::now(),
-                    Ok(false) => return End::Lost("another scheduler has taken it".into()),
-                    Err(error) => return End::Lost(error.to_string()),
+                let thorough = number == 0 || looked.elapsed() >= heartbeat;
+                let (commit, after) = self.owned.seal(&self.token, number + 1, thorough);
+                if let Some(commit) = commit {
+                    number += 1;
+                    shown = Instant::now();
+                    if thorough {
+                        looked = shown;
+                    }
+                    let written = Box::pin(write(self.site.clone(), self.commit_seconds.clone(), commit));
+                    writing = Some(Writing { written, after });
+                } else {
+                    self.act(after);
+                    if self.release.is_cancelled() {
+                        return End::Released;
+                    }
+                    if shown.elapsed() >= heartbeat {
+                        match self.site.broker.renew(self.shard, &self.token).await {
+                            Ok(true) => shown = Instant::now(),
+                            Ok(false) => return End::Lost("another scheduler has taken it".into()),
+                            Err(error) => return End::Lost(error.to_string()),
+                        }
+                    }
                 }
             }
-            self.act();
-            if self.release.is_cancelled() {
-                return End::Released;
-            }
+            next = match self.next(inbox, writing.as_mut(), shown + heartbeat).await {
+                Ok(next) => next,
+                Err(end) => return end,
+            };
         }
     }
 
-    /// Waits for the first input of a turn, a timer, or the next sign of life; begins the turn.
-    async fn wait(&mut self, inbox: &mut mpsc::Receiver<Batch>, beat: Instant) -> Result<Vec<Input>, End> {
+    /// Waits for inputs, for what is on its way, for a timer, or for the time of the next sign of life.
+    async fn next(
+        &mut self,
+        inbox: &mut mpsc::Receiver<Batch>,
+        mut writing: Option<&mut Writing>,
+        beat: Instant,
+    ) -> Result<Next, End> {
+        if let Some(writing) = &mut writing {
+            // Sends it off before anything else is decided.
+            if let Poll::Ready(written) = futures_util::poll!(&mut writing.written) {
+                return Ok(Next::Written(written));
+            }
+            tokio::task::yield_now().await;
+        }
+        let is_writing = writing.is_some();
+        let written = async {
+            match writing {
+                Some(writing) => (&mut writing.written).await,
+                None => std::future::pending().await,
+            }
+        };
         let due = self.owned.next_due_ms().map(|due| {
             let left = due.saturating_sub(self.site.clock.now_ms());
             Instant::now() + Duration::from_millis(left)
         });
-        let wake = due.map_or(beat, |due| due.min(beat));
-        let inputs = tokio::select! {
-            biased;
-            () = self.release.cancelled() => Ok(Vec::new()),
-            batch = inbox.recv() => entries(batch),
-            local = self.locals.recv() => Ok(local.into_iter().map(Input::Local).collect()),
-            () = tokio::time::sleep_until(wake) => Ok(Vec::new()),
+        let wake = match (is_writing, due) {
+            (false, due) => Some(due.map_or(beat, |due| due.min(beat))),
+            // A turn that has begun has its time: what falls due now is for the next one.
+            (true, due) => due.filter(|_| !self.owned.has_events()),
         };
-        self.owned.begin_turn();
-        inputs
+        let takes = self.owned.room() > 0 && (!is_writing || !self.release.is_cancelled());
+        tokio::select! {
+            biased;
+            written = written, if is_writing => Ok(Next::Written(written)),
+            () = self.release.cancelled(), if !is_writing => Ok(Next::Due),
+            batch = inbox.recv(), if takes => entries(batch).map(Next::Inputs),
+            local = self.locals.recv(), if takes => {
+                Ok(Next::Inputs(local.into_iter().map(Input::Local).collect()))
+            }
+            () = std::future::ready(()), if self.owned.has_more() => Ok(Next::Due),
+            () = tokio::time::sleep_until(wake.unwrap_or(beat)), if wake.is_some() => Ok(Next::Due),
+        }
     }
 
-    /// Takes the first inputs of a turn, and everything else that is there already.
-    async fn take(&mut self, first: Result<Vec<Input>, End>, inbox: &mut mpsc::Receiver<Batch>) -> Result<(), End> {
-        let mut inputs = first?;
-        while inputs.len() < INPUTS_MAX
+    /// Takes these inputs, and everything else that is there already.
+    async fn take(&mut self, mut inputs: Vec<Input>, inbox: &mut mpsc::Receiver<Batch>) -> Result<(), End> {
+        self.owned.begin_turn();
+        let room = self.owned.room();
+        while inputs.len() < room
             && let Ok(batch) = inbox.try_recv()
         {
             inputs.extend(entries(Some(batch))?);
         }
-        while inputs.len() < INPUTS_MAX
+        while inputs.len() < room
             && let Ok(local) = self.locals.try_recv()
         {
             inputs.push(Input::Local(local));
@@ -222,31 +286,11 @@ impl Loop {
         Ok(())
     }
 
-    async fn write(&self, commit: &Commit) -> Result<(), End> {
-        let mut resends = 0;
-        let begun = Instant::now();
-        loop {
-            match self.site.broker.commit(commit).await {
-                Ok(Committed::Applied | Committed::Duplicate) => {
-                    self.commit_seconds.record(begun.elapsed());
-                    return Ok(());
-                }
-                Ok(Committed::Fenced) => {
-                    return Err(End::Lost("another scheduler has taken it, a commit was refused".into()));
-                }
-                Ok(Committed::Gap(what)) => return Err(End::Lost(format!("the journal differs: {what}"))),
-                Err(BrokerError::Unavailable(_)) if resends < RESENDS_MAX => resends += 1,
-                Err(error) => return Err(End::Lost(error.to_string())),
-            }
-        }
-    }
-
     fn to_loop(&self, plan: PlanId) -> ToLoop {
         ToLoop { loop_: self.to_self.clone(), plan }
     }
 
-    fn act(&mut self) {
-        let after = self.owned.end_turn();
+    fn act(&mut self, after: Vec<After>) {
         if after.is_empty() {
             return;
         }
@@ -289,6 +333,26 @@ impl Loop {
         }
         if !errands.is_empty() {
             self.site.tasks.spawn(effects::run(self.site.clone(), errands));
+        }
+    }
+}
+
+/// Writes a commit, once more when its reply is lost.
+async fn write(site: Arc<Site>, seconds: metrics::Histogram, commit: Commit) -> Result<(), End> {
+    let mut resends = 0;
+    let begun = Instant::now();
+    loop {
+        match site.broker.commit(&commit).await {
+            Ok(Committed::Applied | Committed::Duplicate) => {
+                seconds.record(begun.elapsed());
+                return Ok(());
+            }
+            Ok(Committed::Fenced) => {
+                return Err(End::Lost("another scheduler has taken it, a commit was refused".into()));
+            }
+            Ok(Committed::Gap(what)) => return Err(End::Lost(format!("the journal differs: {what}"))),
+            Err(BrokerError::Unavailable(_)) if resends < RESENDS_MAX => resends += 1,
+            Err(error) => return Err(End::Lost(error.to_string())),
         }
     }
 }

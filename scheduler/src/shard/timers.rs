@@ -1,7 +1,8 @@
 //! When what comes due: in memory, derived from state.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
+use goalmill_common::hash::HashMap;
 use goalmill_engine::Timer;
 
 use super::Slot;

@@ -19,6 +19,11 @@ use crate::effects::Errand;
 /// Bytes after which a turn takes no further input, so that one commit stays well below what stalls Redis.
 const BYTES_MAX: usize = 2 << 20;
 
+/// Inputs after which a turn takes no more.
+const INPUTS_MAX: usize = 2_000;
+/// Tasks after which a turn sends no more: workers begin with these while the next ones are decided.
+const TASKS_MAX: usize = 256;
+
 /// Everything that the next commit writes, and what is done once it is written.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
@@ -31,6 +36,7 @@ pub(crate) struct Turn {
     /// Plans that were asked for and have ended before this turn.
     pub(crate) ended: BTreeMap<PlanId, PlanStatus>,
     bytes: usize,
+    inputs: usize,
 }
 
 /// Done after the commit.
@@ -73,9 +79,17 @@ impl Turn {
         !(self.changed.is_empty() && self.acknowledged.is_empty() && self.cursor.is_none())
     }
 
-    /// Whether the commit is large enough as it is.
-    pub(crate) fn is_full(&self) -> bool {
-        self.bytes >= BYTES_MAX
+    /// How many inputs it still takes.
+    pub(crate) fn room(&self) -> usize {
+        if self.bytes >= BYTES_MAX { 0 } else { INPUTS_MAX.saturating_sub(self.inputs) }
+    }
+
+    pub(crate) fn has_room_for_tasks(&self) -> bool {
+        self.bytes < BYTES_MAX && self.tasks.len() < TASKS_MAX
+    }
+
+    pub(crate) fn count_input(&mut self) {
+        self.inputs += 1;
     }
 
     /// Counts bytes that will be written.

@@ -35,6 +35,7 @@ pub fn plan(id: &str, base_seq: u64, last_seq: u64, activity: Activity) -> PlanW
     PlanWrite {
         plan: id.into(),
         base_seq,
+        follows: false,
         last_seq,
         time: "2026-11-21T22:47:10.123Z".into(),
         events: format!("[\"{id} to {last_seq}\"]").into_bytes(),

@@ -339,6 +339,7 @@ mod tests {
         let plan = PlanWrite {
             plan: "p0-a".into(),
             base_seq: 0,
+            follows: false,
             last_seq: 2,
             time: "2026-11-21T22:47:10.123Z".into(),
             events: b"[1,2]".to_vec(),

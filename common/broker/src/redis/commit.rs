@@ -73,9 +73,13 @@ fn call(commit: &Commit) -> redis::Cmd {
             Activity::Continues => ("continues", 0),
             Activity::Ends { retention_ms } => ("ends", retention_ms.min(RETENTION_MS_MAX)),
         };
-        call.arg(plan.plan.as_str())
-            .arg(plan.base_seq)
-            .arg(plan.last_seq)
+        call.arg(plan.plan.as_str());
+        if plan.follows && !commit.thorough {
+            call.arg("");
+        } else {
+            call.arg(plan.base_seq);
+        }
+        call.arg(plan.last_seq)
             .arg(&plan.time)
             .arg(&plan.events)
             .arg(activity)

@@ -27,7 +27,7 @@ end
 -- KEYS[1] owner  [2] active  [3] index  [4] cursor  [5] reports
 -- KEYS[6…] log and summary of each plan, then one task stream for each agent type
 -- ARGV[1] token  [2] commit number  [3] cursor or ''  [4] '1' to be thorough  [5] plans  [6] tasks  [7] agent types
--- then for each plan: id, base seq, last seq, time, events, 'begins' | 'continues' | 'ends', retention ms,
+-- then for each plan: id, base seq or '' when the owner wrote it, last seq, time, events, 'begins' | 'continues' | 'ends', retention ms,
 --   index ms or 0 to leave the index as it is, number of further values, field, value, …
 -- then for each task: number of its stream counted from 1, data
 -- then for each agent type: number of entries to acknowledge, ids…
@@ -46,12 +46,15 @@ local function commit(keys, args)
 
   local at = 8
   for plan = 1, plans do
-    local seq = call('HGET', keys[5 + 2 * plan], 'seq') or '0'
-    if seq ~= args[at + 1] then
-      return 'GAP plan `' .. args[at] .. '` is at ' .. seq .. ', not at ' .. args[at + 1]
-    end
-    if (thorough or seq == '0') and (call('XLEN', keys[4 + 2 * plan]) == 0) ~= (seq == '0') then
-      return 'GAP the log of plan `' .. args[at] .. '` does not end at ' .. seq
+    local base = args[at + 1]
+    if base ~= '' then
+      local seq = call('HGET', keys[5 + 2 * plan], 'seq') or '0'
+      if seq ~= base then
+        return 'GAP plan `' .. args[at] .. '` is at ' .. seq .. ', not at ' .. base
+      end
+      if (thorough or seq == '0') and (call('XLEN', keys[4 + 2 * plan]) == 0) ~= (seq == '0') then
+        return 'GAP the log of plan `' .. args[at] .. '` does not end at ' .. seq
+      end
     end
     at = at + 9 + args[at + 8]
   end

@@ -29,6 +29,7 @@ pub fn plan(number: u64, base_seq: u64, last_seq: u64, activity: Activity) -> Pl
     PlanWrite {
         plan: id(number),
         base_seq,
+        follows: false,
         last_seq,
         time: "2026-11-21T20:38:10.279Z".into(),
         events: format!("[{last_seq}]").into(),

@@ -1,7 +1,8 @@
 //! The graph of a plan: names that lead somewhere, no cycles, phases in order, paths that end.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use goalmill_common::hash::HashMap;
 use goalmill_common::id::StepId;
 use goalmill_common::plan::{Join, Plan, Step, Strategy};
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -108,7 +109,8 @@ pub(super) fn check(cx: &Cx<'_>, at: &At<'_>, plan: &mut Plan, origins: &mut [Or
 }
 
 fn number(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) -> HashMap<StepId, u32> {
-    let mut index: HashMap<StepId, u32> = HashMap::with_capacity(plan.steps.len());
+    let mut index: HashMap<StepId, u32> = HashMap::default();
+    index.reserve(plan.steps.len());
     for (i, step) in plan.steps.iter().enumerate() {
         let number = u32::try_from(i).expect("the number of steps is limited");
         if let Some(first) = index.get(&step.id) {

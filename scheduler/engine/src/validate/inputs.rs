@@ -3,8 +3,9 @@
 //! An expression stands for a value of the type that the referenced output has, or for any value when that is not
 //! declared: only what would certainly fail is an error.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use goalmill_common::hash::HashMap;
 use goalmill_common::id::StepId;
 use goalmill_common::plan::{Plan, Step};
 use jsonschema::error::ValidationErrorKind;

@@ -363,7 +363,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
         if edges.is_empty() {
             return;
         }
-        let index: std::collections::HashMap<String, usize> =
+        let index: goalmill_common::hash::HashMap<String, usize> =
             self.steps.iter().enumerate().map(|(i, step)| (step.id.as_str().to_owned(), i)).collect();
         let parent = match at {
             At::Key(parent, _) => parent.pointer(),

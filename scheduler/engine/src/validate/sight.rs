@@ -1,7 +1,8 @@
 //! What expressions see: only steps that are certainly over when the expression is evaluated.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use goalmill_common::hash::HashMap;
 use goalmill_common::id::StepId;
 use goalmill_common::plan::Plan;
 use serde_json::Value;
