@@ -1,9 +1,10 @@
 //! What became of steps and plans, for those who learn from it: the router, the calibration of confidences, and the watch
 //! over plans that may go in circles.
 //!
-//! One place hears every event of the shards that run here, as it goes into its commit, and does next to nothing with it: sums for the router, a note for plans that a planner made. What takes longer is done by [`learn`], outside of
-//! the loops; when that cannot keep up, lessons are left out. At the start [`recall`] reads the logs of the last plans, so
-//! that what was learnt survives a restart as long as the logs do.
+//! One place hears every event of the shards that run here, as it goes into its commit, and does next to nothing with it:
+//! sums for the router, a note for plans that a planner made. What takes longer is done by [`learn`], outside of the
+//! loops; when that cannot keep up, lessons are left out. At the start [`recall`] reads the logs of the last plans, so that
+//! what was learnt survives a restart as long as the logs do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -115,10 +115,18 @@ impl Confidences {
     }
 }
 
-/// From what a planner says to how often that comes true: never falling, straight between its knots.
+/// From what a planner says to how often that comes true: never falling, level within a group, straight between groups.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Calibration {
-    knots: Vec<Knot>,
+    groups: Vec<Group>,
+}
+
+/// Confidences from `low` to `high`, which are told apart no further.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Group {
+    low: f64,
+    high: f64,
+    knot: Knot,
 }
 
 /// A group of plans whose confidences are told apart no further.
@@ -134,46 +142,45 @@ pub struct Knot {
 impl Calibration {
     /// Pools neighbours until none succeeds more often than one that was trusted more.
     pub fn fit(outcomes: &[Outcome]) -> Self {
-        let mut points: Vec<Knot> = outcomes
-            .iter()
-            .map(|o| Knot { predicted: unit(o.predicted), observed: f64::from(u8::from(o.succeeded)), plans: 1.0 })
-            .collect();
-        points.extend((0..PRIOR_PLACES).map(|i| {
+        let one = |predicted: f64, observed: f64, plans: f64| Group {
+            low: predicted,
+            high: predicted,
+            knot: Knot { predicted, observed, plans },
+        };
+        let told = outcomes.iter().map(|o| one(unit(o.predicted), f64::from(u8::from(o.succeeded)), 1.0));
+        let prior = (0..PRIOR_PLACES).map(|i| {
             let place = i as f64 / (PRIOR_PLACES - 1) as f64;
-            Knot { predicted: place, observed: place, plans: PRIOR / PRIOR_PLACES as f64 }
-        }));
-        points.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
-        let mut knots: Vec<Knot> = Vec::new();
-        for mut knot in points {
+            one(place, place, PRIOR / PRIOR_PLACES as f64)
+        });
+        let mut points: Vec<Group> = told.chain(prior).collect();
+        points.sort_by(|a, b| a.low.total_cmp(&b.low));
+        let mut groups: Vec<Group> = Vec::new();
+        for mut group in points {
             // Equal confidences are one group, whatever became of them.
             while let Some(before) =
-                knots.last().filter(|b| b.observed >= knot.observed || b.predicted >= knot.predicted)
+                groups.last().filter(|b| b.knot.observed >= group.knot.observed || b.high >= group.low)
             {
-                knot = pooled(before, &knot);
-                knots.pop();
+                group = Group { low: before.low, high: group.high, knot: pooled(&before.knot, &group.knot) };
+                groups.pop();
             }
-            knots.push(knot);
+            groups.push(group);
         }
-        Self { knots }
+        Self { groups }
     }
 
     /// The share of plans with this confidence that came true, 0 to 1.
     pub fn confidence(&self, predicted: f64) -> f64 {
         let predicted = unit(predicted);
-        let after = self.knots.partition_point(|knot| knot.predicted <= predicted);
-        match (after.checked_sub(1).map(|i| self.knots[i]), self.knots.get(after)) {
-            (Some(low), Some(high)) => {
-                let share = (predicted - low.predicted) / (high.predicted - low.predicted);
-                low.observed + share * (high.observed - low.observed)
+        let after = self.groups.partition_point(|group| group.low <= predicted);
+        match (after.checked_sub(1).map(|i| self.groups[i]), self.groups.get(after)) {
+            (Some(before), Some(after)) if before.high < predicted => {
+                let share = (predicted - before.high) / (after.low - before.high);
+                before.knot.observed + share * (after.knot.observed - before.knot.observed)
             }
-            (Some(knot), None) => knot.observed,
-            (None, Some(knot)) => knot.observed,
+            (Some(group), _) => group.knot.observed,
+            (None, Some(group)) => group.knot.observed,
             (None, None) => predicted,
         }
-    }
-
-    pub fn knots(&self) -> &[Knot] {
-        &self.knots
     }
 }
 
@@ -254,7 +261,7 @@ mod tests {
         assert!((confidences.of("llm", 0.75) - 0.75).abs() < 1e-9, "19 plans are too few");
         confidences.observe("llm", 0.75, false);
         let corrected = confidences.of("llm", 0.75);
-        assert!((0.3..0.6).contains(&corrected), "{corrected}");
+        assert!((0.3..0.5).contains(&corrected), "{corrected}: seven of twenty completed");
         assert!((confidences.of("rules", 0.75) - 0.75).abs() < 1e-9, "no plan of `rules` has ended");
         assert_eq!((confidences.plans("llm"), confidences.plans("rules")), (20, 0));
         let never = Confidences::new(0);

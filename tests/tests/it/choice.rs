@@ -15,7 +15,8 @@ use goalmill_tests::wait::{SOON, until};
 use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(60);
-const TRIP: &str = "Plan a 3-day trip to Paris in May with a $2000 budget";
+/// With another town behind it, both a rule and a domain know what to do.
+const TRIP: &str = "Plan a 3-day trip to Paris in May with a $20000 budget";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_goal_is_planned_by_whom_it_names() -> Result<()> {
@@ -128,7 +129,8 @@ async fn start(servers: &[&ModelServer]) -> Result<Installation> {
 }
 
 async fn run(at: &Installation, metadata: &Value) -> Result<Value> {
-    run_goal(at, &json!({"description": TRIP, "metadata": metadata})).await
+    let constraints = json!({"further_destinations": ["Lyon"]});
+    run_goal(at, &json!({"description": TRIP, "constraints": constraints, "metadata": metadata})).await
 }
 
 async fn run_goal(at: &Installation, goal: &Value) -> Result<Value> {

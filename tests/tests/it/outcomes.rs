@@ -111,7 +111,7 @@ async fn confidence_is_what_became_of_earlier_plans() -> Result<()> {
         at.await_end(&id, LIMIT).await?;
     }
     let corrected = async |at: &Installation| confidence(at).await.ok().filter(|confidence| *confidence < 0.4);
-    assert!(until_some(SOON, async || corrected(&at).await).await.is_some(), "{}", confidence(&at).await?);
+    assert!(until_some(SOON, async || corrected(&at).await).await.is_some(), "nothing was corrected");
     restart(&mut at, Some(Arc::new(Boaster))).await?;
     assert!(until_some(SOON, async || corrected(&at).await).await.is_some(), "it was forgotten");
 

@@ -1,13 +1,11 @@
 //! How far a planner's confidence is from what becomes of its plans, before and after earlier plans correct it.
 //!
-//! Real plans with a verdict. Half of them, drawn by a seed, are history; the others are held out. A planner is told apart
-//! by its model. Two planners are imagined: one that says of every plan what the planner `llm` says of one that holds at
+//! Real plans with a verdict. Every other one is history, and the rest are held out. A planner is told apart by its model. Two planners are imagined: one that says of every plan what the planner `llm` says of one that holds at
 //! once, and one that trusts each step alike, so that long plans are trusted less.
 
 use std::path::Path;
 
 use anyhow::Result;
-use goalmill_common::random::Random;
 use goalmill_scheduler::planner::calibrate::{Confidences, Outcome, Reliability, reliability};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -35,12 +33,12 @@ const BINS: usize = 10;
 type Say = fn(&Row) -> f64;
 
 pub fn run(dir: &Path, out: &mut Out) -> Result<Value> {
-    let mut plans: Vec<Row> = rows::read(&dir.join("plan_verify/planbench_plans.jsonl"))?;
-    shuffle(&mut plans);
-    let (history, held_out) = plans.split_at(plans.len() / 2);
-    let flat = judge("flat", |_| AT_ONCE, history, held_out, out)?;
-    let by_step =
-        judge("by_step", |row| STEP.powi(i32::try_from(row.plan.len()).unwrap_or(i32::MAX)), history, held_out, out)?;
+    let (mut history, mut held_out) = (Vec::new(), Vec::new());
+    for (n, row) in rows::read::<Row>(&dir.join("plan_verify/planbench_plans.jsonl"))?.into_iter().enumerate() {
+        if n % 2 == 0 { &mut history } else { &mut held_out }.push(row);
+    }
+    let flat = judge("flat", |_| AT_ONCE, &history, &held_out, out)?;
+    let by_step = judge("by_step", |row| STEP.powf(row.plan.len() as f64), &history, &held_out, out)?;
     Ok(json!({"what": "calibration", "history": history.len(), "held_out": held_out.len(),
               "flat": flat, "by_step": by_step}))
 }
@@ -70,13 +68,4 @@ fn told(found: &Reliability) -> Value {
         .map(|knot| json!({"said": round(knot.predicted), "valid": round(knot.observed), "plans": knot.plans}))
         .collect();
     json!({"calibration_error": round(found.calibration_error), "brier": round(found.brier), "curve": curve})
-}
-
-/// Fisher and Yates.
-fn shuffle(plans: &mut [Row]) {
-    let random = Random::seeded(1);
-    for last in (1..plans.len()).rev() {
-        let other = usize::try_from(random.below(last as u64 + 1)).unwrap_or(last);
-        plans.swap(last, other);
-    }
 }
