@@ -218,7 +218,8 @@ async fn restart(at: &mut Installation, planner: Option<Arc<dyn Planner>>) -> Re
 }
 
 async fn await_agents(at: &Installation) {
-    until(SOON, async || at.get("/v1/agents").await.is_ok_and(|agents| agents.to_string().contains("\"fail\""))).await;
+    // The registry has them at once, the router a little later.
+    until(SOON, async || candidate(at, "echo").await.is_some() && candidate(at, "fail").await.is_some()).await;
 }
 
 /// What the router says of an agent.
