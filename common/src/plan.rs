@@ -196,6 +196,8 @@ pub struct RevisionPolicy {
     pub confidence_floor: f64,
     /// Share of a budget above which a revision is asked for, 0 to 1.
     pub budget_low: f64,
+    /// Asks for a revision when the run goes in circles: an order, an answer or an error that came before.
+    pub circles: bool,
     /// Asks a person before a revision is taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approve: Option<Approval>,
@@ -204,7 +206,15 @@ pub struct RevisionPolicy {
 
 impl Default for RevisionPolicy {
     fn default() -> Self {
-        Self { max: None, threshold: 0.3, confidence_floor: 0.3, budget_low: 0.8, approve: None, widen: Widen::Refuse }
+        Self {
+            max: None,
+            threshold: 0.3,
+            confidence_floor: 0.3,
+            budget_low: 0.8,
+            circles: false,
+            approve: None,
+            widen: Widen::Refuse,
+        }
     }
 }
 
@@ -212,7 +222,7 @@ impl Default for RevisionPolicy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cache {
-    /// A template over the step's inputs.
+    /// A text with expressions, which see the step's `inputs` besides `goal` and `steps`: `{{ inputs.city }}`.
     pub key: String,
     pub ttl_ms: u64,
 }

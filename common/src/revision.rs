@@ -34,6 +34,8 @@ words! {
         PhaseCheckpoint = "phase_checkpoint",
         /// More steps have failed than the plan's policy likes.
         FailureRate = "failure_rate",
+        /// The same orders, answers or errors come again.
+        Circles = "circles",
         /// The rest of a plan that began while it was written never came.
         IncompletePlan = "incomplete_plan",
         /// A step was given up on, and its policy is to ask a person.
@@ -52,6 +54,7 @@ impl Trigger {
             | Self::BudgetLow
             | Self::PhaseCheckpoint
             | Self::FailureRate
+            | Self::Circles
             | Self::Edit => true,
             Self::StepFailure
             | Self::UnexpectedResult
@@ -342,6 +345,9 @@ pub struct Fork {
     pub step: Option<StepId>,
     /// Results that are kept.
     pub kept: BTreeMap<StepId, Json>,
+    /// What remains is planned anew before any step goes out; says why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replan: Option<String>,
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub(crate) async fn plan_looked_at(site: &Arc<Site>, text: Bytes, format: Format
     let site = site.clone();
     heavy(text.len(), move || {
         let catalogue = site.directory.catalogue();
-        plan_by(&site, &text, format, &Rules::submitted(&catalogue))
+        plan_by(&site, &text, format, &Rules { policy: site.policy(), ..Rules::submitted(&catalogue) })
     })
     .await
 }
@@ -68,7 +68,7 @@ fn goal(site: &Site, text: &[u8]) -> Result<Goal, Problem> {
 
 /// Reads, checks and routes a plan.
 fn plan(site: &Site, text: &[u8], format: Format) -> Result<Admitted, Problem> {
-    plan_by(site, text, format, &Rules::default())
+    plan_by(site, text, format, &Rules { policy: site.policy(), ..Rules::default() })
 }
 
 fn plan_by(site: &Site, text: &[u8], format: Format, rules: &Rules<'_>) -> Result<Admitted, Problem> {
@@ -79,8 +79,12 @@ fn plan_by(site: &Site, text: &[u8], format: Format, rules: &Rules<'_>) -> Resul
     };
     let checked = validate::plan_by(&draft, &site.settings.limits, rules)
         .map_err(|issues| refused(ErrorCode::InvalidPlan, issues))?;
-    let Checked { mut plan, warnings, .. } = checked;
-    let routes = site.directory.route(&mut plan).map_err(|issues| refused(ErrorCode::Unroutable, issues))?;
+    let Checked { mut plan, mut warnings, .. } = checked;
+    let (routes, odd) = site.directory.route(&mut plan, &rules.policy).map_err(|issues| {
+        let denied = issues.iter().any(|issue| issue.code == "ACTION_DENIED");
+        refused(if denied { ErrorCode::InvalidPlan } else { ErrorCode::Unroutable }, issues)
+    })?;
+    warnings.extend(odd);
     Ok(Admitted { goal, planned: Planned::submitted(plan, warnings, routes) })
 }
 
@@ -95,7 +99,16 @@ fn read(site: &Site, text: &[u8], format: Format, code: ErrorCode) -> Result<Val
 }
 
 fn goal_of(site: &Site, draft: &Value) -> Result<Goal, Problem> {
-    validate::goal(draft, &site.settings.limits).map_err(|issues| refused(ErrorCode::InvalidGoal, issues))
+    let goal =
+        validate::goal(draft, &site.settings.limits).map_err(|issues| refused(ErrorCode::InvalidGoal, issues))?;
+    choice_of(site, &goal)?;
+    Ok(goal)
+}
+
+/// Refuses a goal that names a planner or a model that does not exist.
+pub(crate) fn choice_of(site: &Site, goal: &Goal) -> Result<(), Problem> {
+    let issues = site.planners.choice_issues(goal);
+    if issues.is_empty() { Ok(()) } else { Err(refused(ErrorCode::InvalidGoal, issues)) }
 }
 
 /// A problem that says the first error in a sentence and lists them all.

@@ -20,12 +20,14 @@ use tokio_util::task::TaskTracker;
 use crate::directory::Directory;
 use crate::hooks::{Hook, Hooks};
 use crate::model::{ModelSetupError, Models};
+use crate::outcomes::Outcomes;
+use crate::planner::calibrate::Confidences;
 use crate::planner::stage::{self, Outcome, Stage};
 use crate::planner::{Checked, Pipeline, PlanRequest, Planner, SetupError, Validate, pipeline};
 use crate::pulse::{self, Pulse};
 use crate::shard::{Loops, Membership};
 use crate::site::{self, Site};
-use crate::{api, intake, janitor};
+use crate::{api, ask, intake, janitor, outcomes};
 
 /// Wait between tries to reach Redis at the start.
 const RECONNECT: Duration = Duration::from_millis(500);
@@ -99,6 +101,11 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
     let models = Arc::new(Models::from_settings(&settings.models, clock.clone(), random.clone())?);
     let mut planners = Pipeline::from_settings(&settings.planner, &models, check)?;
     planners.prefer(extras.planners);
+    let confidences = Arc::new(Confidences::new(settings.planner.calibrate_plans_min));
+    planners.calibrate(confidences.clone());
+    let (outcomes, heard) = Outcomes::new(directory.clone(), confidences, settings.router.learn, clock.now_ms());
+    let (lessons, signs) = heard.into_parts();
+    let recalled_plans = settings.scheduler.recalled_plans;
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     let hooks = Hooks::start(&settings.hooks, extras.hooks, random.clone(), &tasks, &stop).map_err(StartError::Hook)?;
     let site = Arc::new(Site {
@@ -106,6 +113,7 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
         shards: meta.shards,
         directory,
         planners,
+        outcomes: Arc::new(outcomes),
         hooks,
         pulse: Pulse::default(),
         settings,
@@ -127,6 +135,9 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
     site.tasks.spawn(intake::run(site.clone(), loops.clone()));
     site.tasks.spawn(janitor::run(site.clone()));
     site.tasks.spawn(pulse::run(site.clone(), loops.clone()));
+    site.tasks.spawn(outcomes::learn(site.clone(), lessons));
+    site.tasks.spawn(outcomes::recall(site.clone(), recalled_plans));
+    site.tasks.spawn(ask::pass_on(site.clone(), loops.clone(), signs));
     site.tasks.spawn(keep_fresh(site.clone()));
     if let Some(listener) = api_listener {
         site.tasks.spawn(api::serve(site.clone(), loops, listener));
@@ -161,13 +172,15 @@ impl Running {
 /// What a planner made is checked and routed like what a client sends, with the limits for planned goals.
 fn check(directory: &Directory, policy: &Policy, plan: &Plan, request: &PlanRequest) -> Result<Checked, Vec<Issue>> {
     let checked = pipeline::check(plan, request, &directory.workers(), policy)?;
-    let validate::Checked { mut plan, warnings, .. } = checked;
+    let validate::Checked { mut plan, mut warnings, .. } = checked;
     pipeline::let_revise(&mut plan, &request.goal);
     let begun = Instant::now();
-    let routed = directory.route(&mut plan);
+    let routed = directory.route(&mut plan, policy);
     let outcome = if routed.is_ok() { Outcome::Ok } else { Outcome::Invalid };
     stage::count("router", Stage::Route, outcome, begun.elapsed());
-    Ok(Checked { plan, warnings, routes: routed? })
+    let (routes, odd) = routed?;
+    warnings.extend(odd);
+    Ok(Checked { plan, warnings, routes })
 }
 
 /// Opens the installation; waits as long as Redis cannot be reached, refuses what waiting cannot mend.

@@ -1,5 +1,6 @@
 //! Brings a request to its plan's shard, wherever that runs, and the verdict back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use goalmill_broker::BrokerError;
@@ -8,10 +9,12 @@ use goalmill_common::id::{PlanId, ShardId};
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::{Answer, Inbox};
+use goalmill_engine::Command;
 use tokio::sync::mpsc::error::SendError;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::outage;
+use crate::outcomes::Trouble;
 use crate::shard::{Local, Loops};
 use crate::site::Site;
 
@@ -57,6 +60,15 @@ pub(crate) async fn ask(site: &Site, loops: &Loops, mut request: Request) -> Res
 pub(crate) fn submission(site: &Site, actor: &str, submit: Submit) -> Request {
     let plan = PlanId::derive(site.shards, &submit.submission);
     Request { plan, actor: actor.into(), answer: None, verb: Verb::Submit(Box::new(submit)) }
+}
+
+/// Tells the loops of plans that seem to go in circles, until stopped; one that runs elsewhere by now hears it there.
+pub(crate) async fn pass_on(site: Arc<Site>, loops: Loops, mut signs: mpsc::Receiver<Trouble>) {
+    while let Some(Some(Trouble { plan, reason })) = site.stop.run_until_cancelled(signs.recv()).await {
+        let Some(loop_) = plan.shard().and_then(|shard| loops.get(shard)) else { continue };
+        let command = Box::new(Command::Circles { reason });
+        drop(loop_.send(Local::Command { plan, command, reply: None }).await);
+    }
 }
 
 /// The shard of a plan id from outside.

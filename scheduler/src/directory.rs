@@ -11,7 +11,7 @@ use goalmill_common::event::Route;
 use goalmill_common::id::AgentType;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
-use goalmill_engine::validate::Catalogue;
+use goalmill_engine::validate::{Catalogue, Policy, permit_routed};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -83,13 +83,14 @@ impl Directory {
         &self.router
     }
 
-    /// Lets the router choose for the steps that ask for it.
-    pub(crate) fn route(&self, plan: &mut Plan) -> Result<Vec<Route>, Vec<Issue>> {
-        if plan.steps.iter().any(|step| step.agent_type.is_auto()) {
-            router::route_plan(plan, &self.router)
-        } else {
-            Ok(Vec::new())
+    /// Lets the router choose for the steps that ask for it; gives its choices, and what of them policy wants told.
+    pub(crate) fn route(&self, plan: &mut Plan, policy: &Policy) -> Result<(Vec<Route>, Vec<Issue>), Vec<Issue>> {
+        if !plan.steps.iter().any(|step| step.agent_type.is_auto()) {
+            return Ok((Vec::new(), Vec::new()));
         }
+        let routes = router::route_plan(plan, &self.router)?;
+        let odd = permit_routed(plan, &routes, policy)?;
+        Ok((routes, odd))
     }
 
     /// Reads registry and workers anew.

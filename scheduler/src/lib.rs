@@ -13,6 +13,7 @@ mod intake;
 mod janitor;
 mod journal;
 mod outage;
+mod outcomes;
 mod pulse;
 mod shard;
 mod site;

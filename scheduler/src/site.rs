@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::directory::Directory;
 use crate::hooks::Hooks;
+use crate::outcomes::Outcomes;
 use crate::planner::Pipeline;
 use crate::pulse::Pulse;
 
@@ -30,6 +31,7 @@ pub(crate) struct Site {
     pub(crate) random: Random,
     pub(crate) directory: Arc<Directory>,
     pub(crate) planners: Pipeline,
+    pub(crate) outcomes: Arc<Outcomes>,
     pub(crate) hooks: Hooks,
     pub(crate) pulse: Pulse,
     /// Plans that cannot be worked on, as when the engine panicked over them: left alone until this process is started again.
@@ -42,7 +44,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Which actions planners may use.
+    /// Which actions plans may use.
     pub(crate) fn policy(&self) -> Policy {
         policy(&self.settings)
     }
@@ -64,7 +66,7 @@ impl Site {
     }
 }
 
-/// Which actions planners may use, by the settings.
+/// Which actions plans may use, by the settings.
 pub(crate) fn policy(settings: &Settings) -> Policy {
     let PolicySettings { allow, deny, approve } = settings.planner.policy.clone();
     Policy { allow, deny, approve }

@@ -110,10 +110,13 @@ pub struct ForkArgs {
     /// The step to do again, with all that follows from it.
     #[arg(long, value_name = "STEP")]
     pub step: Option<String>,
-    /// Lets this planner plan what remains: `llm`, `htn`, `rules`.
+    /// Lets this planner plan what remains, before any step goes out: `llm`, `tools`, `htn`, `rules`.
     #[arg(long, value_name = "PLANNER")]
     pub planner: Option<String>,
-    /// Lets this model plan what remains.
+    /// Asks no other planner.
+    #[arg(long, requires = "planner")]
+    pub only: bool,
+    /// Lets this model plan what remains, by its name in the settings.
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
     /// Gives a step another input: `hotels.stars=4`. The value may be JSON.

@@ -63,10 +63,13 @@ pub struct SubmitArgs {
     /// The plan ends within so long.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub deadline: Option<Duration>,
-    /// Lets this planner alone make the plan: `llm`, `htn`, `rules`.
+    /// Asks this planner before those of the settings: `llm`, `tools`, `htn`, `rules`.
     #[arg(long, value_name = "PLANNER")]
     pub planner: Option<String>,
-    /// Lets this model alone make the plan.
+    /// Asks no other planner.
+    #[arg(long, requires = "planner")]
+    pub only: bool,
+    /// Asks this model before the others, by its name in the settings.
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
     /// The plan waits for a person's approval before it runs (exit code 7 with `--wait`).

@@ -385,6 +385,9 @@ pub async fn fork(context: &Context, args: &ForkArgs) -> Outcome {
     for (name, value) in given.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
         body[name] = value.as_str().into();
     }
+    if args.only {
+        body["only"] = true.into();
+    }
     if let Some(revision) = args.revision {
         body["revision"] = revision.into();
     }

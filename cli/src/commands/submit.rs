@@ -111,6 +111,9 @@ fn goal_of(args: &SubmitArgs, now_ms: u64) -> Result<Value, Failed> {
             metadata.insert(name.into(), json!(value));
         }
     }
+    if args.only {
+        metadata.insert("planner_only".into(), json!(true));
+    }
     if args.require_approval {
         metadata.insert("require_approval".into(), json!(true));
     }

@@ -5,6 +5,7 @@ mod llm;
 mod load;
 mod model;
 mod settings;
+mod weight;
 
 pub use hook::{HookDefault, HookPoint, HookSettings};
 pub use llm::{LlmSettings, PlanningStrategy};
@@ -14,3 +15,4 @@ pub use settings::{
     ApiSettings, Gate, MetricsSettings, PlannerSettings, PolicySettings, RedisSettings, RouterSettings,
     SchedulerSettings, Settings, WorkerSettings,
 };
+pub use weight::{Weight, WeightSettings};

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::hook::{self, HookSettings};
 use super::llm::{self, LlmSettings};
 use super::model::{self, ModelSettings};
+use super::weight::WeightSettings;
 use crate::id::AgentType;
 use crate::limits::Limits;
 
@@ -83,6 +84,8 @@ pub struct SchedulerSettings {
     pub retention_ms: u64,
     /// Entries read from a shard's inbox at once.
     pub inbox_batch: usize,
+    /// Plans, the last changed, whose logs are read at the start for what they teach about agents and planners.
+    pub recalled_plans: usize,
 }
 
 impl Default for SchedulerSettings {
@@ -98,6 +101,7 @@ impl Default for SchedulerSettings {
             trim_ms: 1_000,
             retention_ms: 24 * 3_600_000,
             inbox_batch: 1_000,
+            recalled_plans: 500,
         }
     }
 }
@@ -176,7 +180,11 @@ pub struct PlannerSettings {
     pub timeout_ms: u64,
     /// Whether steps that hold by themselves may run while the planner still writes the rest.
     pub stream: bool,
-    /// Which actions planned goals, and revisions of running plans, may use.
+    /// Plans of a planner that must have ended before they correct what it says of its next ones; 0: they never do.
+    pub calibrate_plans_min: usize,
+    /// How much it weighs when a planner's plan does not fit the agents that are there.
+    pub weights: WeightSettings,
+    /// Which actions plans may use, whoever made them, and revisions of running plans.
     pub policy: PolicySettings,
 }
 
@@ -204,6 +212,8 @@ impl Default for PlannerSettings {
             llm: LlmSettings::default(),
             timeout_ms: 60_000,
             stream: true,
+            calibrate_plans_min: 50,
+            weights: WeightSettings::default(),
             policy: PolicySettings::default(),
         }
     }

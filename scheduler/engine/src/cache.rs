@@ -19,7 +19,7 @@ impl Turn<'_> {
         let Some(cache) = spec.cache.as_ref().filter(|_| matches!(spec.kind, Kind::Tool | Kind::Llm)) else {
             return Ok(None);
         };
-        let own = render::text(self.state, i, &cache.key, &self.context.limits)?;
+        let own = render::key(self.state, i, &cache.key, &self.context.limits)?;
         let queue = self.state.queue(StepIndex(i)).expect("the step exists");
         let action = self.state.action(i);
         let words = serde_json::json!([self.state.tenant(), queue, action, own]);

@@ -61,6 +61,10 @@ pub enum Command {
         outputs: Option<Json>,
     },
     Report(Box<Report>),
+    /// The plan's log shows a run that goes in circles: see [`crate::notice`].
+    Circles {
+        reason: String,
+    },
     /// A timer has come due.
     Due(Timer),
     /// The sub-plan of a step is final.

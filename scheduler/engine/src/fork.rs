@@ -32,8 +32,13 @@ pub fn fork(state: &PlanState, step: Option<&StepId>, submission: String, source
         let outputs = at.outputs.clone().filter(|_| at.status == StepStatus::Completed)?;
         Some((state.plan.steps[to_usize(i)].id.clone(), outputs))
     });
-    let fork =
-        Fork { plan: accepted.plan_id.clone(), revision: state.revision, step: step.cloned(), kept: kept.collect() };
+    let fork = Fork {
+        plan: accepted.plan_id.clone(),
+        revision: state.revision,
+        step: step.cloned(),
+        kept: kept.collect(),
+        replan: None,
+    };
     let planned = Planned {
         plan: state.live_plan(),
         planner: state.origin.planner.clone(),

@@ -61,6 +61,11 @@ impl PlanState {
         &self.plan
     }
 
+    /// Who made the plan: `submitted`, `rules`, `llm`; empty before there is one.
+    pub fn planner(&self) -> &str {
+        &self.origin.planner
+    }
+
     /// What the first event said: goal, secret, source, deadline.
     pub fn accepted(&self) -> Option<&GoalAccepted> {
         self.born.as_ref().map(|born| &born.accepted)

@@ -8,6 +8,7 @@
 //! Pure and bounded: a [`Watch`] remembers the last [`Limits::remembered_max`] orders and answers only.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 
 use goalmill_common::event::{Event, PlanEvent, Record, StepEvent};
 use goalmill_common::failure::Failure;
@@ -68,6 +69,17 @@ pub enum Sign {
     RepeatedError { code: String, times: u32 },
     /// A model says so itself.
     Stalled,
+}
+
+impl fmt::Display for Sign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RepeatedOrder { earlier } => write!(f, "much the same was ordered at event {earlier}"),
+            Self::NothingNew { earlier } => write!(f, "much the same was answered at event {earlier}"),
+            Self::RepeatedError { code, times } => write!(f, "`{code}` came {times} times without an answer between"),
+            Self::Stalled => f.write_str("a model sees no progress"),
+        }
+    }
 }
 
 /// Listens to one run.
@@ -198,6 +210,11 @@ pub struct PlanWatch {
 impl PlanWatch {
     pub fn new(limits: Limits) -> Self {
         Self { watch: Watch::new(limits), steps: BTreeMap::new() }
+    }
+
+    /// Forgets what was said: what comes now is held against what comes after it only.
+    pub fn begin_again(&mut self) {
+        self.watch = Watch::new(self.watch.limits);
     }
 
     /// Takes the next event; the place of a sign is an event's number.

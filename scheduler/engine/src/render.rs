@@ -45,6 +45,13 @@ pub(crate) fn text(state: &PlanState, i: u32, text: &str, limits: &Limits) -> Re
     with_scope(state, i, |scope| expression::render_text(text, scope, limits), &what)
 }
 
+/// The key of a step's cache; it may speak of the step's inputs, as they will be sent.
+pub(crate) fn key(state: &PlanState, i: u32, text: &str, limits: &Limits) -> Result<String, Failure> {
+    let what = format!("`{text}` cannot be filled in");
+    let inputs = if expression::sees_inputs(text) { Some(inputs(state, i, limits)?) } else { None };
+    with_scope_and(state, i, inputs.as_ref(), |scope| expression::render_key(text, scope, limits), &what)
+}
+
 /// Whether the step's condition is true; a step without one always is.
 pub(crate) fn condition(state: &PlanState, i: u32, limits: &Limits) -> Result<bool, Failure> {
     let Some(when) = &state.plan.steps[to_usize(i)].when else { return Ok(true) };
@@ -60,6 +67,17 @@ fn with_scope<T>(
     evaluate: impl FnOnce(&Scope<'_>) -> Result<T, ExpressionError>,
     what: &str,
 ) -> Result<T, Failure> {
+    with_scope_and(state, i, None, evaluate, what)
+}
+
+/// The same; the expression sees the step's own inputs besides.
+fn with_scope_and<T>(
+    state: &PlanState,
+    i: u32,
+    inputs: Option<&Json>,
+    evaluate: impl FnOnce(&Scope<'_>) -> Result<T, ExpressionError>,
+    what: &str,
+) -> Result<T, Failure> {
     let goal = &state.accepted().expect("a plan with steps was accepted").goal;
     let dependencies = &state.plan.steps[to_usize(i)].dependencies;
     let look = |id: &str| {
@@ -67,7 +85,7 @@ fn with_scope<T>(
         let seen = step.status.is_final() || dependencies.iter().any(|dependency| dependency.as_str() == id);
         seen.then_some(StepView { status: step.status, outputs: step.outputs.as_ref() })
     };
-    evaluate(&Scope::new(goal, &look)).map_err(|e| {
+    evaluate(&Scope::new(goal, &look).with_inputs(inputs)).map_err(|e| {
         let message = format!("{what}: {}", e.message);
         Failure::new(FailureClass::Permanent, e.code, message)
     })

@@ -106,6 +106,11 @@ impl PlanState {
         let plan_id = self.sub_plan_id(i)?;
         let mut metadata = Map::new();
         metadata.insert("inputs".into(), inputs.value());
+        // Who plans the whole plans its parts.
+        for name in ["planner", "planner_only", "model"] {
+            let value = born.accepted.goal.metadata.get(name).cloned();
+            metadata.extend(value.map(|value| (name.to_owned(), value)));
+        }
         let description =
             if spec.description.is_empty() { format!("step `{}`", spec.id) } else { spec.description.clone() };
         let goal = Goal {

@@ -12,7 +12,7 @@ use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::plan::{Approval, Plan, Step};
 use goalmill_common::problem::Issue;
-use goalmill_common::revision::Fork;
+use goalmill_common::revision::{Fork, Trigger};
 use goalmill_common::status::PlanStatus;
 
 use crate::decide::{Turn, not_allowed};
@@ -127,7 +127,7 @@ impl Turn<'_> {
                 let due_ms = self.after(limit_ms);
                 self.emit_plan(PlanEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms })));
             }
-            None => self.begin_steps(),
+            None => self.set_off(),
         }
     }
 
@@ -139,6 +139,15 @@ impl Turn<'_> {
 
     pub(crate) fn approve(&mut self, reason: String) {
         self.emit_plan(PlanEvent::Approved(Reason::boxed(reason)));
+        self.set_off();
+    }
+
+    /// Lets the first steps go; what remains of a fork may be planned anew before that.
+    fn set_off(&mut self) {
+        let anew = self.state.origin.fork.as_ref().and_then(|fork| fork.replan.clone());
+        if let Some(reason) = anew {
+            self.replan(Trigger::UserRequest, None, reason);
+        }
         self.begin_steps();
     }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use goalmill_common::agent::{Action, Agent, WorkerBeat};
+use goalmill_common::event::Route;
 use goalmill_common::goal::Budget;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
@@ -165,6 +166,28 @@ fn what_a_plan_would_take_is_held_against_budgets() {
     let total = forecast(&checked.plan, Some(&catalogue));
     assert!((total.cost - 2.5).abs() < 1e-9 && (total.seconds - 5.5).abs() < 1e-9, "{total:?}");
     assert!(total.success > 0.9 && total.success < 1.0, "{total:?}");
+}
+
+#[test]
+fn policy_holds_for_whom_the_router_chooses() {
+    let catalogue = Catalogue::of(&agents());
+    let policy = Policy { allow: vec!["mail".into()], approve: vec!["mail/send*".into()], ..Policy::default() };
+    let rules = Rules { policy: policy.clone(), ..Rules::submitted(&catalogue) };
+    let open = json!({"steps": [{"id": "a", "agent_type": "auto", "description": "write to Ann"}]});
+    let plan = validate::plan_by(&open, &Limits::default(), &rules).expect("the router has not chosen yet").plan;
+    let chosen = |agent: &str| {
+        let mut plan = plan.clone();
+        plan.steps[0].agent_type = agent.into();
+        plan.steps[0].action = "send".into();
+        let route = Route { step: "a".into(), agent_type: agent.into(), candidates: Vec::new(), confidence: None };
+        let odd = validate::permit_routed(&mut plan, &[route], &policy)?;
+        Ok::<_, Vec<Issue>>((plan, odd))
+    };
+    let denied = chosen("travel").unwrap_err();
+    assert_eq!(found(&denied), [("ACTION_DENIED", "/steps/0/agent_type")]);
+    let (plan, odd) = chosen("mail").expect("mail is allowed");
+    assert!(plan.steps[0].approve.is_some(), "a person is asked");
+    assert_eq!(found(&odd), [("APPROVAL_REQUIRED", "/steps/0/agent_type")]);
 }
 
 #[test]

@@ -111,6 +111,7 @@ fn cases() -> Vec<Case> {
         ("a bad plan inside", step(json!({"plan": {"steps": [{"id": "x", "needs": ["y"]}]}})), &[("UNKNOWN_DEPENDENCY", "/steps/0/plan/steps/0/needs/0"), ("SUB_PLAN_INVALID", "/steps/0/plan")]),
         ("nothing to do inside", step(json!({"plan": []})), &[("EMPTY_PLAN", "/steps/0/plan"), ("SUB_PLAN_INVALID", "/steps/0/plan")]),
         ("a plan inside another kind", step(json!({"kind": "llm", "plan": {"steps": [{"id": "x"}]}})), &[("INVALID_VALUE", "/steps/0/plan")]),
+        ("inputs that look at inputs", step(json!({"inputs": {"x": 1, "y": "{{ inputs.x }}"}})), &[("INVALID_EXPRESSION", "/steps/0/inputs/y")]),
         ("a cache without key", step(json!({"cache": {"ttl": "1h"}})), &[("MISSING_FIELD", "/steps/0/cache/key")]),
         ("an approval of the wrong type", step(json!({"approve": "yes"})), &[("WRONG_TYPE", "/steps/0/approve")]),
         ("everything at once", json!({"steps": [{"id": "a b", "timeout": 0}, {"id": "b", "needs": ["nope"], "retry": -1, "x": 1}], "strategy": 1}), &[

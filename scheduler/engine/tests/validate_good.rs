@@ -142,6 +142,10 @@ fn every_policy_spelling_gives_the_same_policy() {
             json!({"cache": "{{ goal.description }}"}),
             json!({"cache": {"key": "{{ goal.description }}", "ttl_ms": 3_600_000}}),
         ),
+        (
+            json!({"inputs": {"city": "Rome"}, "cache": "{{ inputs.city | upper }}"}),
+            json!({"inputs": {"city": "Rome"}, "cache": {"key": "{{ inputs.city | upper }}", "ttl_ms": 3_600_000}}),
+        ),
         (json!({"cache": {"key": "k", "ttl": "1d"}}), json!({"cache": {"key": "k", "ttl_ms": 86_400_000}})),
         (json!({"dependencies": [-1]}), json!({})),
         (json!({"kind": "llm_call", "assigned_to": "auto"}), json!({"kind": "llm"})),

@@ -6,7 +6,7 @@ use goalmill_common::plan::{Phase, Plan, Step};
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::revision::Change;
 use goalmill_engine::PlanState;
-use goalmill_engine::validate;
+use goalmill_engine::validate::{self, Policy};
 use serde_json::{Map, Value, json};
 
 use super::Api;
@@ -269,7 +269,8 @@ fn route(api: &Api, edited: &mut Edited) -> Result<(), Refusal> {
             | Change::SkipPhase { .. } => continue,
         };
         let mut plan = Plan { steps: steps.to_vec(), ..Plan::default() };
-        let routed = api.site.directory.route(&mut plan);
+        // What a person adds is that person's decision.
+        let routed = api.site.directory.route(&mut plan, &Policy::default());
         routed.map_err(|issues| {
             let problem = Problem::new(ErrorCode::Unroutable, "no agent type fits a step of the edit");
             Refusal(problem.with_errors(under(issues, place)))

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use axum::body::Bytes;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use goalmill_common::command::{Request, Submit, Verb};
+use goalmill_common::command::Submit;
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json as Payload;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
@@ -18,7 +18,7 @@ use super::answer::{self, Refusal};
 use super::edit::issue;
 use super::plans::{Sent, accepted, actor_of};
 use super::{Api, past};
-use crate::ask;
+use crate::{admit, ask};
 
 /// What is to be different.
 #[derive(Default, Deserialize)]
@@ -28,8 +28,10 @@ struct Asked {
     revision: Option<u32>,
     /// Done again, with all that follows from it.
     step: Option<StepId>,
-    /// Who plans what remains; without one the plan stays as it is.
+    /// Who plans what remains, before any step goes out; without one the plan stays as it is.
     planner: Option<String>,
+    /// No other planner is asked.
+    only: bool,
     model: Option<String>,
     /// Inputs by step; they replace those of the same name, and the step is done again.
     inputs: BTreeMap<StepId, Map<String, Value>>,
@@ -59,19 +61,22 @@ pub(super) async fn fork(api: &Api, id: &str, headers: &HeaderMap, body: &Bytes)
     if !asked.reason.is_empty() {
         submit.goal.metadata.insert("fork_reason".into(), asked.reason.as_str().into());
     }
+    if asked.planner.is_some() {
+        submit.goal.metadata.insert("planner_only".into(), asked.only.into());
+    }
+    admit::choice_of(&api.site, &submit.goal).map_err(|mut problem| {
+        for issue in &mut problem.errors {
+            issue.pointer = issue.pointer.replacen("/metadata", "", 1);
+        }
+        problem
+    })?;
+    if let (Some(fork), true) = (&mut submit.fork, asked.planner.is_some() || asked.model.is_some()) {
+        let reason = if asked.reason.is_empty() { "the fork is to be planned anew".into() } else { asked.reason };
+        fork.replan = Some(reason);
+    }
     api.site.pulse.admits()?;
     let request = ask::submission(&api.site, &actor, submit);
     let (plan, status) = ask::ask(&api.site, &api.loops, request).await?;
-    if asked.planner.is_none() && asked.model.is_none() {
-        return Ok(accepted(plan, status));
-    }
-    let reason = if asked.reason.is_empty() { "the fork is to be planned anew".into() } else { asked.reason };
-    let verb = Verb::Replan { reason, hint: String::new() };
-    let request = Request { plan: plan.clone(), actor, answer: None, verb };
-    let (plan, status) = ask::ask(&api.site, &api.loops, request).await.map_err(|mut problem| {
-        problem.detail = format!("the fork is plan `{plan}`, but it is not planned anew: {}", problem.detail);
-        problem
-    })?;
     Ok(accepted(plan, status))
 }
 

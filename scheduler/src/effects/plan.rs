@@ -9,7 +9,7 @@ use goalmill_common::id::StepId;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::revision::Change;
-use goalmill_engine::validate::{Catalogue, Rules, Weight};
+use goalmill_engine::validate::{Catalogue, Policy, Rules, Weight};
 use goalmill_engine::{Command, PlanAnswer, PlanState, consider, situation};
 use tokio::time::Instant;
 
@@ -69,6 +69,7 @@ fn request(site: &Site, goal: Goal, revision: u32) -> PlanRequest {
         now_ms: site.clock.now_ms(),
         revision,
         ledger: Ledger::default(),
+        weights: site.settings.planner.weights,
     }
 }
 
@@ -107,16 +108,21 @@ pub(crate) async fn revise(site: &Site, state: &PlanState, revision: u32, ledger
     };
     let catalogue = Catalogue::of(&agents).with_workers(&site.directory.workers());
     let rules = Rules {
-        unknown_agent: Weight::Warning,
         in_order: false,
         outputs: Weight::Warning,
         policy: site.policy(),
-        ..Rules::planned(&catalogue)
+        ..Rules::planned(&catalogue).weighed(&site.settings.planner.weights)
     };
     let hold = |proposal: &mut Proposal| hold(site, state, &rules, proposal);
-    let asked = AssertUnwindSafe(site.planners.revise(request, &hold)).catch_unwind().await;
+    let asked = async {
+        match site.planners.plan_anew(&request, site.settings.planner.weights).await {
+            Some(planned) => Ok(PlanAnswer::Plan(Box::new(planned))),
+            None => site.planners.revise(request, &hold).await.map(|proposal| PlanAnswer::Revision(Box::new(proposal))),
+        }
+    };
+    let asked = AssertUnwindSafe(asked).catch_unwind().await;
     let answer = match asked.unwrap_or_else(|_| Err(PlanningError::new(PANICKED))) {
-        Ok(proposal) => PlanAnswer::Revision(Box::new(proposal)),
+        Ok(answer) => answer,
         Err(error) => failed(error),
     };
     Some(Command::Planned { revision, answer })
@@ -139,7 +145,8 @@ fn route(site: &Site, state: &PlanState, proposal: &mut Proposal) -> Result<(), 
         gather(change, &live, &mut steps);
     }
     let mut plan = Plan { steps, ..Plan::default() };
-    let routes = site.directory.route(&mut plan)?;
+    // Policy is held against the whole proposal afterwards.
+    let (routes, _) = site.directory.route(&mut plan, &Policy::default())?;
     if routes.is_empty() {
         return Ok(());
     }

@@ -18,6 +18,8 @@ pub struct Ask {
     pub purpose: Purpose,
     /// Only this model, by the name in the settings.
     pub model: Option<String>,
+    /// This model before all others, by the name in the settings.
+    pub first: Option<String>,
     /// Not these models: those that failed before, say.
     pub without: BTreeSet<String>,
     /// The server's own when not given.
@@ -43,6 +45,7 @@ impl Ask {
             stage: Stage::Cheap,
             purpose: Purpose::Plan,
             model: None,
+            first: None,
             without: BTreeSet::new(),
             temperature: None,
             output_tokens_max: None,

@@ -183,7 +183,11 @@ impl Models {
             }
         }
         let order = select::order(free, ask.stage).into_iter().chain(select::order(waiting, ask.stage));
-        let chosen: Vec<&Model> = order.map(|at| &self.models[at]).collect();
+        let mut chosen: Vec<&Model> = order.map(|at| &self.models[at]).collect();
+        let first = |model: &&Model| ask.first.as_ref() == Some(&model.settings.name);
+        if let Some(at) = chosen.iter().position(first) {
+            chosen[..=at].rotate_right(1);
+        }
         match (chosen.is_empty(), reasons.is_empty()) {
             (false, _) => Ok(chosen),
             (true, false) => refused(reasons.join("; ")),

@@ -25,7 +25,8 @@ impl Pipeline {
         let stages = Stages::default();
         let mut tried = Vec::new();
         let mut usage = Usage::default();
-        for (at, planner) in self.planners().iter().enumerate() {
+        let chosen = self.chosen(&request.situation.goal);
+        for (at, planner) in chosen.iter().enumerate() {
             for _ in 0..TRIES {
                 let proposal = match self.ask_revision(planner.as_ref(), &request, &stages).await {
                     Ok(proposal) => proposal,
@@ -59,7 +60,7 @@ impl Pipeline {
                     }
                 }
             }
-            if let (Some(next), Some(refusal)) = (self.planners().get(at + 1), tried.last()) {
+            if let (Some(next), Some(refusal)) = (chosen.get(at + 1), tried.last()) {
                 refusal.falls_back_to(next.as_ref());
             }
         }

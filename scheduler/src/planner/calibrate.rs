@@ -8,7 +8,8 @@
 //! into accurate multiclass probability estimates", KDD 2002; M. P. Naeini et al., "Obtaining well calibrated
 //! probabilities using Bayesian binning", AAAI 2015 (expected calibration error).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
@@ -23,6 +24,8 @@ pub struct Outcome {
 
 /// Plans that are remembered; older ones are forgotten first.
 const PLANS_MAX: usize = 2_000;
+/// Planners that are remembered.
+const PLANNERS_MAX: usize = 64;
 /// How many plans the planner's own word counts for, spread over the whole range.
 const PRIOR: f64 = 22.0;
 /// Places over which it is spread.
@@ -59,10 +62,71 @@ impl History {
     }
 }
 
-/// From what a planner says to how often that comes true: never falling, straight between its knots.
+/// What each planner's confidence is worth here, from the plans that ended.
+#[derive(Debug)]
+pub struct Confidences {
+    plans_min: usize,
+    planners: Mutex<BTreeMap<String, Kept>>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    history: History,
+    /// Until the next plan ends.
+    fitted: Option<Calibration>,
+}
+
+impl Confidences {
+    /// - `plans_min`: with fewer plans that ended, a planner's own word stands; 0: it always does.
+    pub fn new(plans_min: usize) -> Self {
+        Self { plans_min, planners: Mutex::default() }
+    }
+
+    /// Notes how a plan ended that `planner` was `said` sure of.
+    pub fn observe(&self, planner: &str, said: f64, succeeded: bool) {
+        let mut planners = self.planners();
+        if planners.len() >= PLANNERS_MAX && !planners.contains_key(planner) {
+            return;
+        }
+        let kept = planners.entry(planner.to_owned()).or_default();
+        kept.history.observe(said, succeeded);
+        kept.fitted = None;
+    }
+
+    /// How likely a plan is to complete that `planner` is `said` sure of.
+    pub fn of(&self, planner: &str, said: f64) -> f64 {
+        let mut planners = self.planners();
+        match planners.get_mut(planner) {
+            Some(kept) if self.plans_min > 0 && kept.history.len() >= self.plans_min => {
+                let history = &kept.history;
+                kept.fitted.get_or_insert_with(|| history.calibration()).confidence(said)
+            }
+            Some(_) | None => said,
+        }
+    }
+
+    /// Plans of a planner that ended, as far as they are remembered.
+    pub fn plans(&self, planner: &str) -> usize {
+        self.planners().get(planner).map_or(0, |kept| kept.history.len())
+    }
+
+    fn planners(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
+        self.planners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// From what a planner says to how often that comes true: never falling, level within a group, straight between groups.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Calibration {
-    knots: Vec<Knot>,
+    groups: Vec<Group>,
+}
+
+/// Confidences from `low` to `high`, which are told apart no further.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Group {
+    low: f64,
+    high: f64,
+    knot: Knot,
 }
 
 /// A group of plans whose confidences are told apart no further.
@@ -78,46 +142,45 @@ pub struct Knot {
 impl Calibration {
     /// Pools neighbours until none succeeds more often than one that was trusted more.
     pub fn fit(outcomes: &[Outcome]) -> Self {
-        let mut points: Vec<Knot> = outcomes
-            .iter()
-            .map(|o| Knot { predicted: unit(o.predicted), observed: f64::from(u8::from(o.succeeded)), plans: 1.0 })
-            .collect();
-        points.extend((0..PRIOR_PLACES).map(|i| {
+        let one = |predicted: f64, observed: f64, plans: f64| Group {
+            low: predicted,
+            high: predicted,
+            knot: Knot { predicted, observed, plans },
+        };
+        let told = outcomes.iter().map(|o| one(unit(o.predicted), f64::from(u8::from(o.succeeded)), 1.0));
+        let prior = (0..PRIOR_PLACES).map(|i| {
             let place = i as f64 / (PRIOR_PLACES - 1) as f64;
-            Knot { predicted: place, observed: place, plans: PRIOR / PRIOR_PLACES as f64 }
-        }));
-        points.sort_by(|a, b| a.predicted.total_cmp(&b.predicted));
-        let mut knots: Vec<Knot> = Vec::new();
-        for mut knot in points {
+            one(place, place, PRIOR / PRIOR_PLACES as f64)
+        });
+        let mut points: Vec<Group> = told.chain(prior).collect();
+        points.sort_by(|a, b| a.low.total_cmp(&b.low));
+        let mut groups: Vec<Group> = Vec::new();
+        for mut group in points {
             // Equal confidences are one group, whatever became of them.
             while let Some(before) =
-                knots.last().filter(|b| b.observed >= knot.observed || b.predicted >= knot.predicted)
+                groups.last().filter(|b| b.knot.observed >= group.knot.observed || b.high >= group.low)
             {
-                knot = pooled(before, &knot);
-                knots.pop();
+                group = Group { low: before.low, high: group.high, knot: pooled(&before.knot, &group.knot) };
+                groups.pop();
             }
-            knots.push(knot);
+            groups.push(group);
         }
-        Self { knots }
+        Self { groups }
     }
 
     /// The share of plans with this confidence that came true, 0 to 1.
     pub fn confidence(&self, predicted: f64) -> f64 {
         let predicted = unit(predicted);
-        let after = self.knots.partition_point(|knot| knot.predicted <= predicted);
-        match (after.checked_sub(1).map(|i| self.knots[i]), self.knots.get(after)) {
-            (Some(low), Some(high)) => {
-                let share = (predicted - low.predicted) / (high.predicted - low.predicted);
-                low.observed + share * (high.observed - low.observed)
+        let after = self.groups.partition_point(|group| group.low <= predicted);
+        match (after.checked_sub(1).map(|i| self.groups[i]), self.groups.get(after)) {
+            (Some(before), Some(after)) if before.high < predicted => {
+                let share = (predicted - before.high) / (after.low - before.high);
+                before.knot.observed + share * (after.knot.observed - before.knot.observed)
             }
-            (Some(knot), None) => knot.observed,
-            (None, Some(knot)) => knot.observed,
+            (Some(group), _) => group.knot.observed,
+            (None, Some(group)) => group.knot.observed,
             (None, None) => predicted,
         }
-    }
-
-    pub fn knots(&self) -> &[Knot] {
-        &self.knots
     }
 }
 
@@ -187,6 +250,23 @@ mod tests {
         let places: Vec<f64> = (0..=100).map(|i| calibration.confidence(f64::from(i) / 100.0)).collect();
         assert!(places.is_sorted(), "{places:?}");
         assert!(places.iter().all(|p| (0.0..=1.0).contains(p)));
+    }
+
+    #[test]
+    fn each_planner_is_corrected_by_its_own_plans_once_there_are_enough() {
+        let confidences = Confidences::new(20);
+        for n in 0..19 {
+            confidences.observe("llm", 0.75, n % 3 == 0);
+        }
+        assert!((confidences.of("llm", 0.75) - 0.75).abs() < 1e-9, "19 plans are too few");
+        confidences.observe("llm", 0.75, false);
+        let corrected = confidences.of("llm", 0.75);
+        assert!((0.3..0.5).contains(&corrected), "{corrected}: seven of twenty completed");
+        assert!((confidences.of("rules", 0.75) - 0.75).abs() < 1e-9, "no plan of `rules` has ended");
+        assert_eq!((confidences.plans("llm"), confidences.plans("rules")), (20, 0));
+        let never = Confidences::new(0);
+        (0..100).for_each(|_| never.observe("llm", 0.75, false));
+        assert!((never.of("llm", 0.75) - 0.75).abs() < 1e-9);
     }
 
     #[test]

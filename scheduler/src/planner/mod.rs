@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use goalmill_common::agent::Agent;
 use goalmill_common::command::{Planned, Proposal, Situation};
+use goalmill_common::config::WeightSettings;
 use goalmill_common::goal::Goal;
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
@@ -13,6 +14,7 @@ use tokio::sync::mpsc;
 mod amend;
 pub mod calibrate;
 mod changes;
+pub mod choice;
 pub mod facts;
 pub mod htn;
 pub mod ledger;
@@ -52,6 +54,12 @@ pub trait Planner: Send + Sync {
     /// every planner a stream. What is handed over may run at once, so it holds by itself, as far as it goes.
     async fn stream(&self, request: &PlanRequest, _parts: mpsc::Sender<Part>) -> Result<Planned, PlanningError> {
         self.plan(request).await
+    }
+
+    /// Whether [`Planner::revise`] plans what remains with what is done in view. A person who wants such a planner to plan
+    /// what remains gets its plan for the whole goal, around what is done.
+    fn sees_results(&self) -> bool {
+        true
     }
 
     /// Says how to change a running plan; the caller validates it and limits the time.
@@ -95,6 +103,8 @@ pub struct PlanRequest {
     pub revision: u32,
     /// Where calls of models are written down.
     pub ledger: Ledger,
+    /// What of a plan that does not fit the agents is refused.
+    pub weights: WeightSettings,
 }
 
 /// Why there is no plan.

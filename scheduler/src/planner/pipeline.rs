@@ -12,11 +12,12 @@ use goalmill_common::goal::Goal;
 use goalmill_common::json::Json;
 use goalmill_common::plan::{OnFailure, Plan, RevisionPolicy};
 use goalmill_common::problem::Issue;
-use goalmill_engine::validate::{self, Catalogue, Policy, Rules, Weight};
+use goalmill_engine::validate::{self, Catalogue, Policy, Rules};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::calibrate::Confidences;
 use super::llm::Desk;
 use super::stage::{self, Outcome, Stage, Stages};
 use super::{HtnPlanner, Ledger, LlmPlanner, PlanRequest, Planner, PlanningError, RulesPlanner, ToolsPlanner};
@@ -31,15 +32,15 @@ pub struct Checked {
     pub routes: Vec<Route>,
 }
 
-/// What is checked of plans that planners make. An agent type without workers, or that nobody knows yet, is told; an
-/// action that a known agent does not have, or inputs that it does not take, would certainly fail.
+/// What is checked of plans that planners make. Unless the settings weigh it otherwise, an agent type without workers, or
+/// that nobody knows yet, is told; an action that a known agent does not have, or inputs that it does not take, would
+/// certainly fail.
 pub fn rules<'c>(catalogue: &'c Catalogue, request: &PlanRequest) -> Rules<'c> {
     Rules {
-        unknown_agent: Weight::Warning,
         in_order: false,
         steps_max: Some(request.limits.planned_steps_max),
         budget: request.goal.budget,
-        ..Rules::planned(catalogue)
+        ..Rules::planned(catalogue).weighed(&request.weights)
     }
 }
 
@@ -86,6 +87,11 @@ pub struct SetupError {
 /// Planners in the order in which they are asked.
 pub struct Pipeline {
     planners: Vec<Arc<dyn Planner>>,
+    /// Asked only by goals that name them.
+    spare: Vec<Arc<dyn Planner>>,
+    /// The names of the models that goals may ask for.
+    models: Vec<String>,
+    confidences: Arc<Confidences>,
     timeout: Duration,
     validate: Validate,
 }
@@ -141,7 +147,14 @@ impl Refusal {
 impl Pipeline {
     /// - `timeout`: how long one planner may take.
     pub fn new(planners: Vec<Arc<dyn Planner>>, timeout: Duration, validate: Validate) -> Self {
-        Self { planners, timeout, validate }
+        Self {
+            planners,
+            spare: Vec::new(),
+            models: Vec::new(),
+            confidences: Arc::new(Confidences::new(0)),
+            timeout,
+            validate,
+        }
     }
 
     /// Sets up the planners that the settings name.
@@ -153,32 +166,50 @@ impl Pipeline {
         let failed = |name: &str, reason: String| SetupError { name: name.into(), reason };
         let desk = Desk::from_settings(&settings.llm, models).map_err(|e| failed("llm", e.to_string()))?;
         let desk = Arc::new(desk);
-        let mut planners: Vec<Arc<dyn Planner>> = Vec::new();
-        for name in &settings.order {
-            match name.as_str() {
-                "rules" => {
-                    let rules = match settings.rules_dir.as_str() {
-                        "" => RulesPlanner::built_in(),
-                        dir => RulesPlanner::from_dir(Path::new(dir)).map_err(|e| failed(name, e.to_string()))?,
-                    };
-                    planners.push(Arc::new(rules));
-                }
-                "htn" => {
-                    let htn = HtnPlanner::from_settings(settings).map_err(|e| failed(name, e.to_string()))?;
-                    planners.push(Arc::new(htn));
-                }
-                "llm" => planners.push(Arc::new(LlmPlanner::new(desk.clone(), validate.clone()))),
-                "tools" => planners.push(Arc::new(ToolsPlanner::new(desk.clone(), validate.clone()))),
+        let make = |name: &str| -> Result<Arc<dyn Planner>, SetupError> {
+            Ok(match name {
+                "rules" => Arc::new(match settings.rules_dir.as_str() {
+                    "" => RulesPlanner::built_in(),
+                    dir => RulesPlanner::from_dir(Path::new(dir)).map_err(|e| failed(name, e.to_string()))?,
+                }),
+                "htn" => Arc::new(HtnPlanner::from_settings(settings).map_err(|e| failed(name, e.to_string()))?),
+                "llm" => Arc::new(LlmPlanner::new(desk.clone(), validate.clone())),
+                "tools" => Arc::new(ToolsPlanner::new(desk.clone(), validate.clone())),
                 _ => {
                     let known = "there is no such planner; `planner.order` may name: `llm`, `tools`, `htn`, `rules`";
                     return Err(failed(name, known.into()));
                 }
-            }
-        }
+            })
+        };
+        let planners = settings.order.iter().map(|name| make(name)).collect::<Result<Vec<_>, _>>()?;
         if planners.is_empty() {
             return Err(failed("", "`planner.order` names none; set it to `[rules]`".into()));
         }
-        Ok(Self::new(planners, Duration::from_millis(settings.timeout_ms), validate))
+        let of_models: &[&str] = if models.is_empty() { &[] } else { &["llm", "tools"] };
+        let spare = of_models.iter().chain(&["htn", "rules"]).filter(|name| !settings.order.iter().any(|o| o == *name));
+        // What nobody relies on need not be in order.
+        let spare = spare.filter_map(|name| make(name).ok()).collect();
+        let timeout = Duration::from_millis(settings.timeout_ms);
+        let mut pipeline = Self::new(planners, timeout, validate.clone());
+        pipeline.offer(spare, models.names().into_iter().map(Into::into).collect());
+        Ok(pipeline)
+    }
+
+    /// Corrects what planners say of their plans by what became of earlier ones.
+    pub fn calibrate(&mut self, confidences: Arc<Confidences>) {
+        self.confidences = confidences;
+    }
+
+    /// The plan with its provenance, and with the confidence that earlier plans give it.
+    pub(super) fn account(&self, planned: Planned, refusals: &[Refusal], stages: &Stages) -> Planned {
+        let provenance = Some(provenance(&planned, refusals, stages));
+        let confidence = self.confidences.of(&planned.planner, planned.confidence);
+        Planned { provenance, confidence, ..planned }
+    }
+
+    /// Adds what only goals that name it get: planners, and which of the models is asked first.
+    pub(super) fn offer(&mut self, spare: Vec<Arc<dyn Planner>>, models: Vec<String>) {
+        (self.spare, self.models) = (spare, models);
     }
 
     /// Puts other planners before those that the settings name.
@@ -190,6 +221,15 @@ impl Pipeline {
         &self.planners
     }
 
+    /// Those of the settings, and those that goals may name besides.
+    pub(super) fn known(&self) -> impl Iterator<Item = &Arc<dyn Planner>> {
+        self.planners.iter().chain(&self.spare)
+    }
+
+    pub(super) fn models(&self) -> &[String] {
+        &self.models
+    }
+
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
     }
@@ -198,12 +238,10 @@ impl Pipeline {
     pub async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
         let stages = Stages::default();
         let mut refusals = Vec::new();
-        for (at, planner) in self.planners.iter().enumerate() {
+        let chosen = self.chosen(&request.goal);
+        for (at, planner) in chosen.iter().enumerate() {
             match self.ask(planner.as_ref(), request, &stages).await {
-                Ok(mut planned) => {
-                    planned.provenance = Some(provenance(&planned, &refusals, &stages));
-                    return Ok(planned);
-                }
+                Ok(planned) => return Ok(self.account(planned, &refusals, &stages)),
                 Err(refusal) => {
                     tracing::debug!(
                         planner = refusal.planner,
@@ -211,7 +249,7 @@ impl Pipeline {
                         refusal.planner,
                         refusal.reason
                     );
-                    if let Some(next) = self.planners.get(at + 1) {
+                    if let Some(next) = chosen.get(at + 1) {
                         refusal.falls_back_to(next.as_ref());
                     }
                     refusals.push(refusal);
@@ -221,7 +259,12 @@ impl Pipeline {
         Err(failure(refusals, &stages))
     }
 
-    async fn ask(&self, planner: &dyn Planner, request: &PlanRequest, stages: &Stages) -> Result<Planned, Refusal> {
+    pub(super) async fn ask(
+        &self,
+        planner: &dyn Planner,
+        request: &PlanRequest,
+        stages: &Stages,
+    ) -> Result<Planned, Refusal> {
         let begun = Instant::now();
         let answer = match tokio::time::timeout(self.timeout, planner.plan(request)).await {
             Ok(answer) => answer.map_err(|error| refusal(planner, error, &request.ledger)),
@@ -275,13 +318,14 @@ impl Pipeline {
 }
 
 /// The planner's own account, and before it what the others said.
-pub(super) fn provenance(planned: &Planned, refusals: &[Refusal], stages: &Stages) -> Json {
+fn provenance(planned: &Planned, refusals: &[Refusal], stages: &Stages) -> Json {
     let mut account = match planned.provenance.as_ref().map(Json::value) {
         Some(Value::Object(fields)) => fields,
         Some(other) => serde_json::Map::from_iter([("account".to_owned(), other)]),
         None => serde_json::Map::new(),
     };
     account.insert("planner".into(), planned.planner.clone().into());
+    account.insert("said".into(), planned.confidence.into());
     account.insert("stages".into(), stages.account());
     if !refusals.is_empty() {
         account.insert("tried".into(), refusals.iter().map(Refusal::told).collect());
@@ -495,6 +539,7 @@ mod tests {
             now_ms: 0,
             revision: 0,
             ledger: Ledger::default(),
+            weights: Default::default(),
         }
     }
 }

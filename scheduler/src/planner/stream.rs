@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::pipeline::{Pipeline, failure, provenance, refusal};
+use super::pipeline::{Pipeline, failure, refusal};
 use super::stage::{Outcome, Stage, Stages};
 use super::{Part, PlanRequest, PlanningError};
 
@@ -59,7 +59,8 @@ impl Pipeline {
     pub async fn stream(&self, request: &PlanRequest, outlet: &dyn Outlet) -> Result<Written, PlanningError> {
         let stages = Stages::default();
         let mut refusals = Vec::new();
-        for (at, planner) in self.planners().iter().enumerate() {
+        let chosen = self.chosen(&request.goal);
+        for (at, planner) in chosen.iter().enumerate() {
             let mut writer = Writer::new(self, planner.name(), request, outlet);
             let begun = Instant::now();
             let (parts, taken) = mpsc::channel(PARTS_MAX);
@@ -79,8 +80,8 @@ impl Pipeline {
             stages.note(planner.name(), Stage::Ask, outcome, begun);
             if writer.has_begun() {
                 return Ok(match answer {
-                    Ok(mut planned) => {
-                        planned.provenance = Some(provenance(&planned, &refusals, &stages));
+                    Ok(planned) => {
+                        let planned = self.account(planned, &refusals, &stages);
                         writer.finish(planned).await.unwrap_or_else(|stopped| stop(stopped, None))
                     }
                     Err(refusal) => {
@@ -94,12 +95,9 @@ impl Pipeline {
                 });
             }
             match answer.and_then(|planned| self.hold(planner.as_ref(), planned, request, &stages)) {
-                Ok(mut planned) => {
-                    planned.provenance = Some(provenance(&planned, &refusals, &stages));
-                    return Ok(Written::Whole(Box::new(planned)));
-                }
+                Ok(planned) => return Ok(Written::Whole(Box::new(self.account(planned, &refusals, &stages)))),
                 Err(refusal) => {
-                    if let Some(next) = self.planners().get(at + 1) {
+                    if let Some(next) = chosen.get(at + 1) {
                         refusal.falls_back_to(next.as_ref());
                     }
                     refusals.push(refusal);

@@ -31,7 +31,7 @@ mod table;
 mod tokens;
 mod words;
 
-pub use plan::{route_plan, texts};
+pub use plan::{route_plan, text, texts};
 pub use rank::score;
 pub use table::{Table, TableError};
 
@@ -237,9 +237,14 @@ impl Router {
         Ranking { candidates, confidence }
     }
 
-    /// Counts how a step of an agent ended, and how long it ran.
+    /// Counts how a step of an agent ended just now, and how long it ran.
     pub fn record(&self, agent: &AgentType, ok: bool, latency_ms: u64) {
-        write(&self.rates).record(agent, ok, latency_ms, self.clock.now_ms());
+        self.record_at(agent, ok, latency_ms, self.clock.now_ms());
+    }
+
+    /// The same of a step that ended at `time_ms`, Unix milliseconds; what is older counts less, in any order.
+    pub fn record_at(&self, agent: &AgentType, ok: bool, latency_ms: u64, time_ms: u64) {
+        write(&self.rates).record(agent, ok, latency_ms, time_ms);
     }
 
     /// Learns from an outcome who does steps like this one; does nothing while `router.learn` is off.

@@ -52,8 +52,8 @@ pub fn texts(plan: &Plan) -> Vec<String> {
     texts
 }
 
-/// What is to be done, in words.
-fn text(step: &Step) -> String {
+/// What is to be done, in words: what the router reads of a step, and learns from.
+pub fn text(step: &Step) -> String {
     format!("{} {}", step.description, super::words::words_of(&step.action))
 }
 

@@ -43,19 +43,18 @@ impl Rates {
         Self { half_life_ms: half_life_ms.max(1) as f64, seen: BTreeMap::new() }
     }
 
-    /// Counts an outcome; only successes tell how long the work takes.
-    pub(super) fn record(&mut self, agent: &AgentType, ok: bool, latency_ms: u64, now_ms: u64) {
-        if self.seen.len() >= AGENTS_MAX && !self.seen.contains_key(agent) {
-            return;
+    /// Counts an outcome; only successes tell how long the work takes. One that is older than what was counted before
+    /// counts as much less as it would have faded by then.
+    pub(super) fn record(&mut self, agent: &AgentType, ok: bool, latency_ms: u64, time_ms: u64) {
+        let half_life_ms = self.half_life_ms;
+        if let Some(seen) = self.seen.get_mut(agent) {
+            return seen.count(ok, latency_ms, time_ms, half_life_ms);
         }
-        let mut seen = self.faded(agent, now_ms);
-        seen.outcomes += 1.0;
-        if ok {
-            seen.successes += 1.0;
-            seen.timed += 1.0;
-            seen.latency_ms += latency_ms as f64;
+        if self.seen.len() < AGENTS_MAX {
+            let mut seen = Seen { at_ms: time_ms, ..Seen::default() };
+            seen.count(ok, latency_ms, time_ms, half_life_ms);
+            self.seen.insert(agent.clone(), seen);
         }
-        self.seen.insert(agent.clone(), seen);
     }
 
     /// The measured values, blended with the declared ones.
@@ -80,16 +79,38 @@ impl Rates {
     }
 
     fn faded(&self, agent: &AgentType, now_ms: u64) -> Seen {
-        let seen = self.seen.get(agent).copied().unwrap_or_default();
-        let keep = 0.5_f64.powf(now_ms.saturating_sub(seen.at_ms) as f64 / self.half_life_ms);
-        Seen {
-            at_ms: now_ms,
-            outcomes: seen.outcomes * keep,
-            successes: seen.successes * keep,
-            timed: seen.timed * keep,
-            latency_ms: seen.latency_ms * keep,
+        self.seen.get(agent).copied().unwrap_or_default().faded(now_ms, self.half_life_ms)
+    }
+}
+
+impl Seen {
+    fn count(&mut self, ok: bool, latency_ms: u64, time_ms: u64, half_life_ms: f64) {
+        let worth = left(self.at_ms.saturating_sub(time_ms), half_life_ms);
+        *self = self.faded(time_ms, half_life_ms);
+        self.outcomes += worth;
+        if ok {
+            self.successes += worth;
+            self.timed += worth;
+            self.latency_ms += latency_ms as f64 * worth;
         }
     }
+
+    /// As it stands at `now_ms`, or as it stood last when that is later.
+    fn faded(self, now_ms: u64, half_life_ms: f64) -> Self {
+        let keep = left(now_ms.saturating_sub(self.at_ms), half_life_ms);
+        Self {
+            at_ms: self.at_ms.max(now_ms),
+            outcomes: self.outcomes * keep,
+            successes: self.successes * keep,
+            timed: self.timed * keep,
+            latency_ms: self.latency_ms * keep,
+        }
+    }
+}
+
+/// What is left of an outcome after so long.
+fn left(ms: u64, half_life_ms: f64) -> f64 {
+    if ms == 0 { 1.0 } else { 0.5_f64.powf(ms as f64 / half_life_ms) }
 }
 
 #[cfg(test)]
@@ -110,6 +131,21 @@ mod tests {
         assert!((rates.of(&agent, 60_000).success - 0.9).abs() < 1e-6);
         rates.record(&agent.agent_type, true, 1_000, 60_000);
         assert!(rates.of(&agent, 60_000).latency_ms > Some(150.0));
+    }
+
+    #[test]
+    fn the_order_in_which_outcomes_are_told_does_not_matter() {
+        let agent = Agent { success_rate: 0.9, ..Agent::named("a".into()) };
+        let told = [(false, 0), (true, 1_500), (true, 4_000), (false, 4_500)];
+        let rate = |told: &mut dyn Iterator<Item = &(bool, u64)>| {
+            let mut rates = Rates::new(1_000);
+            told.for_each(|(ok, at_ms)| rates.record(&agent.agent_type, *ok, 10 + at_ms, *at_ms));
+            rates.of(&agent, 5_000)
+        };
+        let (forth, back) = (rate(&mut told.iter()), rate(&mut told.iter().rev()));
+        assert!((forth.success - back.success).abs() < 1e-9, "{forth:?} {back:?}");
+        assert!((forth.latency_ms.unwrap_or_default() - back.latency_ms.unwrap_or_default()).abs() < 1e-9);
+        assert!((forth.outcomes - back.outcomes).abs() < 1e-9);
     }
 
     #[test]

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::owned::Owned;
 use super::run::{End, Loop};
 use super::{Loops, recover};
+use crate::outcomes;
 use crate::site::Site;
 
 /// Inputs from within the process that wait for a loop.
@@ -212,6 +213,8 @@ impl Begin {
             owned.tell_hooks();
         }
         owned.leave_alone(site.left_alone());
+        owned.tell_outcomes(site.outcomes.clone());
+        outcomes::remember(&site, &plans);
         owned.restore(plans);
         tracing::info!(%shard, plans = owned.len(), "shard {shard} is ours, with {} running plans", owned.len());
         loops.insert(shard, to_self.clone());

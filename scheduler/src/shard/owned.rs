@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use goalmill_broker::{Activity, Commit, DeadLetter, PlanWrite};
 use goalmill_common::clock::{Clock, rfc3339};
@@ -29,6 +30,7 @@ use super::timers::Timers;
 use super::turn::{After, Turn};
 use super::{Local, Slot, Verdict};
 use crate::effects::Errand;
+use crate::outcomes::Outcomes;
 
 /// How late the index and the summary's `updated` may be, in milliseconds.
 const INDEX_MS: u64 = 1_000;
@@ -81,6 +83,7 @@ pub(crate) struct Owned {
     has_more: bool,
     /// Tasks after which the turn sends no more.
     tasks_max: usize,
+    outcomes: Option<Arc<Outcomes>>,
 }
 
 impl Owned {
@@ -107,6 +110,7 @@ impl Owned {
             is_heard: false,
             has_more: false,
             tasks_max: TASKS_FIRST,
+            outcomes: None,
         }
     }
 
@@ -118,6 +122,11 @@ impl Owned {
     /// Refuses whatever is asked of these plans, their submission too.
     pub(crate) fn leave_alone(&mut self, plans: BTreeSet<PlanId>) {
         self.aside = plans;
+    }
+
+    /// Tells `outcomes` what is written.
+    pub(crate) fn tell_outcomes(&mut self, outcomes: Arc<Outcomes>) {
+        self.outcomes = Some(outcomes);
     }
 
     /// Takes in the plans that were folded from their logs.
@@ -318,6 +327,7 @@ impl Owned {
             plans.push(held.write(self.retention_ms));
             let records = std::mem::take(&mut held.unwritten);
             records.iter().for_each(|record| count(&record.event));
+            self.outcomes.iter().for_each(|outcomes| outcomes.hear(&held.state, &records));
             if self.is_heard
                 && let Some(plan) = held.state.id().cloned()
             {

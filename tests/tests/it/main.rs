@@ -2,6 +2,7 @@
 
 mod api;
 mod bad_plans;
+mod choice;
 mod docs;
 mod events;
 mod guard;
@@ -11,6 +12,7 @@ mod lifecycle;
 mod listing;
 mod models;
 mod operating;
+mod outcomes;
 mod own_executor;
 mod people;
 mod plans;

@@ -204,7 +204,7 @@ async fn a_kept_result_saves_the_attempt() -> Result<()> {
     town.open().await?;
     let plan = |x: u32| {
         json!({"steps": [{"id": "a", "agent_type": "fake", "action": "echo", "inputs": {"x": x},
-                          "cache": {"key": format!("x is {x}"), "ttl": "1h"}}]})
+                          "cache": {"key": "x is {{ inputs.x }}", "ttl": "1h"}}]})
     };
     for (x, expected) in [(1, 1), (1, 1), (2, 2)] {
         let id = town.at.submit(&plan(x)).await?;

@@ -16,8 +16,8 @@ use goalmill_common::config::RouterSettings;
 use goalmill_common::goal::Goal;
 use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
-use goalmill_scheduler::planner::{Ledger, PlanRequest};
 use goalmill_scheduler::planner::llm::overhead::digest;
+use goalmill_scheduler::planner::{Ledger, PlanRequest};
 use goalmill_scheduler::router::{Router, open_table};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -108,6 +108,7 @@ fn measure(args: &PlanningArgs, stop: &AtomicBool, bar: &ProgressBar) -> Result<
                 now_ms: 0,
                 revision: 0,
                 ledger: Ledger::default(),
+                weights: Default::default(),
             };
             let digested = digest(&answer, &request, &workers, &router)
                 .map_err(|issues| anyhow!("an answer of {steps} steps gave no plan: {issues:?}"))?;

@@ -53,6 +53,14 @@ pub fn references(text: &str) -> Result<Vec<StepRef>, ExpressionError> {
     Ok(scan_template(text)?.refs)
 }
 
+/// The steps that a cache's key sees, which sees the step's own `inputs` besides; also checks that it is well formed.
+pub fn key_references(text: &str) -> Result<Vec<StepRef>, ExpressionError> {
+    if is_plain(text) {
+        return Ok(Vec::new());
+    }
+    Ok(scan_key(text)?.refs)
+}
+
 /// The steps that a bare expression sees, as `when` has it; also checks that it is well formed.
 pub fn condition_references(text: &str) -> Result<Vec<StepRef>, ExpressionError> {
     Ok(scan_bare(bare(text)?)?.refs)
@@ -80,13 +88,27 @@ pub fn render(inputs: &Json, scope: &Scope<'_>, limits: &Limits) -> Result<Json,
     if rendered.text().len() > limits.payload_bytes_max { Err(too_large()) } else { Ok(rendered) }
 }
 
-/// Renders one text, such as a cache key.
+/// Renders one text, such as a question.
 pub fn render_text(text: &str, scope: &Scope<'_>, limits: &Limits) -> Result<String, ExpressionError> {
     if is_plain(text) {
         return Ok(text.to_owned());
     }
     let mut render = Render { scope, fuel: limits.fuel_max, left: limits.payload_bytes_max };
     render.text(text, &scan_template(text)?)
+}
+
+/// Renders the key of a cache: the scope has the step's own inputs.
+pub fn render_key(text: &str, scope: &Scope<'_>, limits: &Limits) -> Result<String, ExpressionError> {
+    if is_plain(text) {
+        return Ok(text.to_owned());
+    }
+    let mut render = Render { scope, fuel: limits.fuel_max, left: limits.payload_bytes_max };
+    render.text(text, &scan_key(text)?)
+}
+
+/// Whether a cache's key speaks of the step's own inputs; a text that is not well formed does not.
+pub fn sees_inputs(text: &str) -> bool {
+    !is_plain(text) && scan::template(text).is_ok_and(|scan| scan.uses_inputs)
 }
 
 /// Evaluates a condition. A value that is not there is an error, not false; test it with `is defined`.
@@ -117,13 +139,21 @@ fn bare(text: &str) -> Result<&str, ExpressionError> {
 }
 
 fn scan_template(text: &str) -> Result<Scan, ExpressionError> {
+    scan_seeing(text, false)
+}
+
+fn scan_key(text: &str) -> Result<Scan, ExpressionError> {
+    scan_seeing(text, true)
+}
+
+fn scan_seeing(text: &str, inputs: bool) -> Result<Scan, ExpressionError> {
     let scan = scan::template(text)?;
     if scan.is_path {
         return Ok(scan);
     }
     let environment = filters::environment();
     let template = environment.template_from_str(text).map_err(|e| wrong(&e))?;
-    check_names(template.undeclared_variables(false), &scan)?;
+    check_names(template.undeclared_variables(false), &scan, inputs)?;
     Ok(scan)
 }
 
@@ -134,16 +164,17 @@ fn scan_bare(text: &str) -> Result<Scan, ExpressionError> {
     }
     let environment = filters::environment();
     let expression = environment.compile_expression(text).map_err(|e| wrong(&e))?;
-    check_names(expression.undeclared_variables(false), &scan)?;
+    check_names(expression.undeclared_variables(false), &scan, false)?;
     Ok(scan)
 }
 
-fn check_names(names: std::collections::HashSet<String>, scan: &Scan) -> Result<(), ExpressionError> {
+fn check_names(names: std::collections::HashSet<String>, scan: &Scan, inputs: bool) -> Result<(), ExpressionError> {
     let names: std::collections::BTreeSet<String> = names.into_iter().collect();
     for name in names {
         let seen = match name.as_str() {
             "steps" => !scan.refs.is_empty(),
             "goal" => scan.uses_goal,
+            "inputs" => inputs,
             _ => false,
         };
         if !seen {

@@ -17,6 +17,8 @@ const DEPTH_MAX: usize = 16;
 pub(super) struct Scan {
     pub refs: Vec<StepRef>,
     pub uses_goal: bool,
+    /// Whether the step's own inputs are spoken of; only cache keys see them.
+    pub uses_inputs: bool,
     pub has_loop: bool,
     /// Whether there is only one expression and it is a path, such as `steps.a.outputs.x`: certainly well formed.
     pub is_path: bool,
@@ -305,6 +307,7 @@ fn check(tokens: &[Token<'_>], scan: &mut Scan) -> Result<(), ExpressionError> {
                 }
                 _ if word == "steps" => scan.refs.push(step(&tokens[at + 1..])?),
                 _ if word == "goal" => scan.uses_goal = true,
+                _ if word == "inputs" => scan.uses_inputs = true,
                 _ if after == Some(Token::Sign('(')) && !KEYWORDS.contains(&word) => {
                     return Err(invalid(format!("there is no function `{word}`; filters are written `x | {word}`")));
                 }

@@ -23,12 +23,18 @@ pub struct StepView<'a> {
 pub struct Scope<'a> {
     goal: &'a Goal,
     steps: &'a dyn Fn(&str) -> Option<StepView<'a>>,
+    inputs: Option<&'a Json>,
 }
 
 impl<'a> Scope<'a> {
     /// - `steps`: finds a step by its id.
     pub fn new(goal: &'a Goal, steps: &'a dyn Fn(&str) -> Option<StepView<'a>>) -> Self {
-        Self { goal, steps }
+        Self { goal, steps, inputs: None }
+    }
+
+    /// The same, with a step's own inputs, for the key of its cache.
+    pub fn with_inputs(self, inputs: Option<&'a Json>) -> Self {
+        Self { inputs, ..self }
     }
 
     pub(super) fn knows(&self, step: &str) -> bool {
@@ -38,7 +44,8 @@ impl<'a> Scope<'a> {
     /// Bytes of the outputs that a text sees.
     pub(super) fn bytes(&self, scan: &Scan) -> usize {
         let bytes = |r: &StepRef| (self.steps)(&r.step)?.outputs.map(|o| o.text().len());
-        scan.refs.iter().filter_map(bytes).sum()
+        let inputs = self.inputs.filter(|_| scan.uses_inputs).map_or(0, |inputs| inputs.text().len());
+        scan.refs.iter().filter_map(bytes).sum::<usize>() + inputs
     }
 
     pub(super) fn context(&self, scan: &Scan) -> Result<Value, ExpressionError> {
@@ -59,6 +66,10 @@ impl<'a> Scope<'a> {
             steps.push((id.to_owned(), Value::from_pairs(fields)));
         }
         let goal = if scan.uses_goal { Value::from(Serde(self.goal)) } else { Value::from(()) };
-        Ok(Value::from_pairs([("steps", Value::from_pairs(steps)), ("goal", goal)]))
+        let mut seen = vec![("steps", Value::from_pairs(steps)), ("goal", goal)];
+        if let Some(inputs) = self.inputs.filter(|_| scan.uses_inputs) {
+            seen.push(("inputs", Value::from(Serde(inputs.value()))));
+        }
+        Ok(Value::from_pairs(seen))
     }
 }

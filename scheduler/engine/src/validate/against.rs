@@ -3,13 +3,15 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use goalmill_common::id::AgentType;
+use goalmill_common::event::Route;
+use goalmill_common::id::{AgentType, StepId};
 use goalmill_common::plan::{Approval, Kind, Plan, Step};
+use goalmill_common::problem::Issue;
 
 use super::catalogue::Catalogue;
 use super::graph::Origin;
 use super::inputs;
-use super::rules::{Rules, Weight};
+use super::rules::{Policy, Rules, Weight};
 use crate::draft::{At, Cx, shorten};
 
 pub(super) fn check(cx: &Cx<'_>, plan: &mut Plan, origins: &[Origin<'_>]) {
@@ -139,14 +141,11 @@ fn permit(cx: &Cx<'_>, rules: &Rules<'_>, step: &mut Step, origin: &Origin<'_>) 
     }
     let key = if step.action.is_empty() { origin.agent_key } else { origin.action_key };
     for (agent, action) in &pairs {
-        if let Some(pattern) = rules.policy.forbids(agent, action) {
-            let what = shorten(if action.is_empty() { agent } else { action }).into_owned();
-            let detail = match pattern {
-                "" => format!("`{what}` is not among the actions that are allowed"),
-                pattern => format!("`{what}` is denied by `{}`", shorten(pattern)),
-            };
-            let mend = "use another action, or change the policy";
-            origin.with_key(key, |at| cx.error("ACTION_DENIED", at, detail, mend));
+        // Whether the agent that the router chooses is among those allowed is seen then: see `permit_routed`.
+        let forbidden = rules.policy.forbids(agent, action).filter(|by| !by.is_empty() || agent != AUTO);
+        if let Some(pattern) = forbidden {
+            let detail = denial(agent, action, pattern);
+            origin.with_key(key, |at| cx.error("ACTION_DENIED", at, detail, DENIED_MEND));
         }
     }
     let asks = pairs.iter().find_map(|(agent, action)| rules.policy.asks(agent, action));
@@ -156,5 +155,61 @@ fn permit(cx: &Cx<'_>, rules: &Rules<'_>, step: &mut Step, origin: &Origin<'_>) 
         origin.with_key(key, |at| {
             cx.weigh(Weight::Warning, "APPROVAL_REQUIRED", at, detail, "set `approve` to choose limit and default");
         });
+    }
+}
+
+const AUTO: &str = "auto";
+const DENIED_MEND: &str = "use another action, or change the policy";
+
+fn denial(agent: &str, action: &str, pattern: &str) -> String {
+    let what = shorten(if action.is_empty() { agent } else { action }).into_owned();
+    match pattern {
+        "" => format!("`{what}` is not among the actions that are allowed"),
+        pattern => format!("`{what}` is denied by `{}`", shorten(pattern)),
+    }
+}
+
+/// Holds the steps that the router has just given away against policy, in plans inside the plan too: refuses what it
+/// forbids, and has a person asked where it says so. Gives what is odd.
+pub fn permit_routed(plan: &mut Plan, routes: &[Route], policy: &Policy) -> Result<Vec<Issue>, Vec<Issue>> {
+    let (mut odd, mut wrong) = (Vec::new(), Vec::new());
+    if !policy.is_empty() && !routes.is_empty() {
+        let routed: BTreeSet<&StepId> = routes.iter().map(|route| &route.step).collect();
+        permit_steps(plan, "", &routed, policy, &mut odd, &mut wrong);
+    }
+    if wrong.is_empty() { Ok(odd) } else { Err(wrong) }
+}
+
+fn permit_steps(
+    plan: &mut Plan,
+    above: &str,
+    routed: &BTreeSet<&StepId>,
+    policy: &Policy,
+    odd: &mut Vec<Issue>,
+    wrong: &mut Vec<Issue>,
+) {
+    for (n, step) in plan.steps.iter_mut().enumerate() {
+        let pointer = format!("{above}/steps/{n}");
+        if let Some(inner) = &mut step.plan {
+            permit_steps(inner, &format!("{pointer}/plan"), routed, policy, odd, wrong);
+        }
+        if !routed.contains(&step.id) {
+            continue;
+        }
+        let (agent, action) = (step.agent_type.as_str(), step.action.as_str());
+        let issue = |code: &str, detail: String, mend: &str| Issue {
+            code: code.into(),
+            pointer: format!("{pointer}/agent_type"),
+            detail,
+            mend: mend.into(),
+        };
+        if let Some(pattern) = policy.forbids(agent, action) {
+            let detail = format!("the router chose `{agent}`: {}", denial(agent, action, pattern));
+            wrong.push(issue("ACTION_DENIED", detail, "name an agent type that may do it, or change the policy"));
+        } else if let (Some(pattern), None) = (policy.asks(agent, action), step.approve) {
+            let detail = format!("step `{}` waits for a person, as `{}` demands", step.id, shorten(pattern));
+            odd.push(issue("APPROVAL_REQUIRED", detail, "set `approve` to choose limit and default"));
+            step.approve = Some(Approval::default());
+        }
     }
 }

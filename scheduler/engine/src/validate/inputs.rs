@@ -15,7 +15,7 @@ use super::catalogue::{Ability, Catalogue};
 use super::graph::Origin;
 use super::names;
 use super::path::{Mention, mentions};
-use super::rules::{Rules, Weight};
+use super::rules::{Rules, Weight, min_warning};
 use crate::draft::{At, Cx, shorten};
 use crate::expression::is_plain;
 
@@ -178,7 +178,7 @@ impl Check<'_, '_> {
                 let detail = format!("step `{}` does not give `{}`", mention.step, shorten(name));
                 let near = nearest(name, known.iter().copied());
                 let mend = near.map_or("use an output that it declares".to_owned(), |n| format!("did you mean `{n}`?"));
-                let weight = if *is_certain { self.rules.outputs } else { self.rules.outputs.min_warning() };
+                let weight = if *is_certain { self.rules.outputs } else { min_warning(self.rules.outputs) };
                 self.cx.weigh(weight, "OUTPUT_UNKNOWN", at, detail, mend);
             }
             Look::Types(schema) => {

@@ -25,6 +25,7 @@ use serde_json::Value;
 
 use crate::draft::{self, At, Cx, Format};
 
+pub use against::permit_routed;
 pub use catalogue::{Ability, Catalogue, Offer};
 pub use goal::goal;
 pub use graph::critical_path;

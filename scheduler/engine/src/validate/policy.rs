@@ -205,6 +205,7 @@ const REVISION: &Table = &[
     ("threshold", &["revision_threshold"]),
     ("confidence_floor", &["min_confidence"]),
     ("budget_low", &[]),
+    ("circles", &["stalled", "no_progress"]),
     ("approve", &["approval"]),
     ("approval_required", &["requires_approval", "require_approval"]),
     ("widen", &[]),
@@ -240,6 +241,7 @@ pub(super) fn revision(fields: &Fields<'_, '_>) -> Option<RevisionPolicy> {
         threshold: share("threshold", usual.threshold),
         confidence_floor: share("confidence_floor", usual.confidence_floor),
         budget_low: share("budget_low", usual.budget_low),
+        circles: inner.flag("circles").unwrap_or(usual.circles),
         approve: approval(&inner),
         widen: word(&inner, "widen", &words).unwrap_or_default(),
     })
@@ -344,7 +346,7 @@ pub(super) fn cache(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Option<Cache> {
     let ttl = |name, unit| fields.duration(name, unit, 1, CACHE_TTL_MS_MAX, "INVALID_VALUE");
     let ttl_ms = ttl("ttl_ms", Unit::Milliseconds).or_else(|| ttl("ttl", Unit::Seconds)).unwrap_or(CACHE_TTL_MS);
     if fields.get("key").is_none() {
-        let mend = "give a template over the inputs, as in `{{ goal.description }}`";
+        let mend = "give a template over the inputs, as in `{{ inputs.city }}`";
         cx.error("MISSING_FIELD", &at.key("key"), "a cache needs a `key`", mend);
     }
     fields.text("key").map(|key| Cache { key, ttl_ms })

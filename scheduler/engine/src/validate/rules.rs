@@ -1,27 +1,17 @@
 //! What a plan must keep to beyond its own form: who is there, what is allowed, what it may take.
 
+pub use goalmill_common::config::Weight;
+use goalmill_common::config::WeightSettings;
 use goalmill_common::goal::Budget;
 use serde::{Deserialize, Serialize};
 
 use super::catalogue::Catalogue;
 
-/// How much a finding weighs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Weight {
-    Ignore,
-    #[default]
-    Warning,
-    Error,
-}
-
-impl Weight {
-    /// The same, but never an error.
-    pub(super) fn min_warning(self) -> Self {
-        match self {
-            Self::Ignore => Self::Ignore,
-            Self::Warning | Self::Error => Self::Warning,
-        }
+/// The same weight, but never an error.
+pub(super) fn min_warning(weight: Weight) -> Weight {
+    match weight {
+        Weight::Ignore => Weight::Ignore,
+        Weight::Warning | Weight::Error => Weight::Warning,
     }
 }
 
@@ -71,6 +61,12 @@ impl<'r> Rules<'r> {
             in_order: true,
             ..Self::default()
         }
+    }
+
+    /// The same, weighed as the settings say.
+    pub fn weighed(self, weights: &WeightSettings) -> Self {
+        let WeightSettings { unknown_agent, unknown_action, no_worker, inputs, outputs, kinds } = *weights;
+        Self { unknown_agent, unknown_action, no_worker, inputs, outputs, kinds, ..self }
     }
 }
 

@@ -86,7 +86,7 @@ pub(super) fn check(
         if let Some(cache) = &step.cache {
             origin.with_key(origin.cache_key, |at| {
                 let key = if origin.cache_is_text { *at } else { at.key("key") };
-                check.note(i, &key, expression::references(&cache.key));
+                check.note(i, &key, expression::key_references(&cache.key));
             });
         }
     }

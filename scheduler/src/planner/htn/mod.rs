@@ -131,6 +131,10 @@ impl Planner for HtnPlanner {
         "htn"
     }
 
+    fn sees_results(&self) -> bool {
+        false
+    }
+
     /// Searches on a thread of its own, which ends when the answer is no longer awaited.
     async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
         let awaited = Awaited(Arc::new(AtomicBool::new(true)));

@@ -92,6 +92,7 @@ impl LlmPlanner {
 
     fn talk(&self, request: &PlanRequest) -> Talk<'_> {
         Talk::new(&self.desk, &request.ledger, self.name(), &request.goal.budget, Purpose::Plan)
+            .preferring(&request.goal)
     }
 
     /// The plan with what the planner itself has to say.

@@ -25,7 +25,8 @@ const TEXT_CHARS_MAX: usize = 600;
 /// Asks for a change until one holds.
 pub async fn propose(desk: &Desk, request: &ReviseRequest) -> Result<Proposal, PlanningError> {
     let matter = ReviseMatter::new(desk, request);
-    let mut talk = Talk::new(desk, &request.ledger, "llm", &request.situation.left, Purpose::Replan);
+    let mut talk = Talk::new(desk, &request.ledger, "llm", &request.situation.left, Purpose::Replan)
+        .preferring(&request.situation.goal);
     let mut proposal = talk.settle(&matter, None).await?;
     if !request.ledger.is_written() {
         proposal.usage = talk.usage();

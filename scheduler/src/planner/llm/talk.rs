@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use goalmill_common::config::LlmSettings;
-use goalmill_common::goal::{Budget, Usage};
+use goalmill_common::goal::{Budget, Goal, Usage};
 use goalmill_common::problem::Issue;
 use serde_json::Value;
 
@@ -16,6 +16,7 @@ use super::account::{Account, Round};
 use super::prompts::{Prompt, PromptError};
 use crate::model::{Allowance, Answer, Ask, ModelError, Models, Outcome, Purpose, Purse, Stage, Usd, Want};
 use crate::planner::PlanningError;
+use crate::planner::choice::model_of;
 use crate::planner::ledger::{Begun, Ledger, Tab};
 
 /// Issues that count beyond which it does not matter how many there are.
@@ -71,6 +72,8 @@ pub struct Talk<'a> {
     tab: Tab,
     purpose: Purpose,
     without: BTreeSet<String>,
+    /// Asked before all others.
+    first: Option<String>,
     stage: Stage,
 }
 
@@ -125,8 +128,14 @@ impl<'a> Talk<'a> {
             account,
             purpose,
             without: BTreeSet::new(),
+            first: None,
             stage: Stage::Cheap,
         }
+    }
+
+    /// The same; the model that the goal names is asked first.
+    pub fn preferring(self, goal: &Goal) -> Self {
+        Self { first: model_of(goal).map(Into::into), ..self }
     }
 
     /// What was spent, as plans count it.
@@ -148,6 +157,7 @@ impl<'a> Talk<'a> {
             stage: self.stage,
             purpose,
             without: self.without.clone(),
+            first: self.first.clone(),
             temperature: self.settings.temperature,
             output_tokens_max: Some(self.settings.output_tokens_max),
             purse: self.purse.clone(),

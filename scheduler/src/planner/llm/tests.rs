@@ -84,6 +84,7 @@ fn request() -> PlanRequest {
         now_ms: 1_750_000_000_000,
         revision: 0,
         ledger: Ledger::default(),
+        weights: Default::default(),
     }
 }
 

@@ -91,6 +91,10 @@ impl Planner for RulesPlanner {
         "rules"
     }
 
+    fn sees_results(&self) -> bool {
+        false
+    }
+
     async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
         self.make(request)
     }
@@ -106,6 +110,7 @@ impl Planner for RulesPlanner {
                 now_ms: request.now_ms,
                 revision: 0,
                 ledger: request.ledger.clone(),
+                weights: Default::default(),
             };
             self.make(&request).ok().map(|planned| planned.plan)
         })

@@ -59,7 +59,8 @@ impl Planner for ToolsPlanner {
         let steps = request.limits.planned_steps_max;
         let context = json!({"goal": goal_context(&request.goal), "revising": false, "limits": {"steps": steps}});
         let prompt = self.prompt(context, &matter.offer, request.now_ms)?;
-        let mut talk = Talk::new(&self.desk, &request.ledger, self.name(), &request.goal.budget, Purpose::Plan);
+        let mut talk = Talk::new(&self.desk, &request.ledger, self.name(), &request.goal.budget, Purpose::Plan)
+            .preferring(&request.goal);
         let mut bench = PlanBench::new(&matter);
         let (good, mends) = turns(&mut talk, prompt, Task::Plan, &mut bench).await?;
         let plan = Plan { steps: good.plan.steps, phases: good.plan.phases, ..head(request) };
@@ -87,7 +88,8 @@ impl Planner for ToolsPlanner {
             context["status"] = status.to_string().into();
         }
         let prompt = self.prompt(context, &offer, request.now_ms)?;
-        let mut talk = Talk::new(&self.desk, &request.ledger, self.name(), &situation.left, Purpose::Replan);
+        let mut talk = Talk::new(&self.desk, &request.ledger, self.name(), &situation.left, Purpose::Replan)
+            .preferring(&situation.goal);
         let mut proposal = turns(&mut talk, prompt, Task::Revise, &mut bench).await?;
         proposal.planner = "tools".into();
         if !request.ledger.is_written() {

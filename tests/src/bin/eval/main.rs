@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
 
+mod calibration;
 mod calls;
 mod dag;
 mod e2e;
@@ -50,6 +51,8 @@ enum What {
     Dag,
     /// Checking plans against preconditions and effects.
     Verify,
+    /// Confidence in plans against what became of them.
+    Calibration,
     /// Time to the end through the real queue, against the optimum.
     Schedule,
     /// Solving hierarchical task networks.
@@ -71,6 +74,7 @@ async fn main() -> Result<()> {
         What::Routing => routing::run(dir, &mut out)?,
         What::Dag => dag::run(dir, &mut out)?,
         What::Verify => verify::run(dir, &mut out)?,
+        What::Calibration => calibration::run(dir, &mut out)?,
         What::Schedule => schedule::run(dir, &mut out).await?,
         What::Htn => htn::run(dir, &mut out)?,
         What::Ledger => ledger::run(dir, &mut out)?,

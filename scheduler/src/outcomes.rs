@@ -1,0 +1,453 @@
+//! What became of steps and plans, for those who learn from it: the router, the calibration of confidences, and the watch
+//! over plans that may go in circles.
+//!
+//! One place hears every event of the shards that run here, as it goes into its commit, and does next to nothing with it:
+//! sums for the router, a note for plans that a planner made. What takes longer is done by [`learn`], outside of the
+//! loops; when that cannot keep up, lessons are left out. At the start [`recall`] reads the logs of the last plans, so that
+//! what was learnt survives a restart as long as the logs do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use goalmill_broker::BrokerError;
+use goalmill_common::command::SUBMITTED;
+use goalmill_common::event::{Event, PlanCreated, PlanEvent, Record, SkipCause, StepEvent};
+use goalmill_common::id::{PlanId, ShardId, StepId};
+use goalmill_common::json::Json;
+use goalmill_common::plan::Kind;
+use goalmill_common::status::PlanStatus;
+use goalmill_engine::notice::{Limits, PlanWatch};
+use goalmill_engine::{PlanState, StepAt, apply};
+use serde::Deserialize;
+use tokio::sync::mpsc;
+
+use crate::directory::Directory;
+use crate::journal;
+use crate::planner::calibrate::Confidences;
+use crate::router;
+use crate::site::Site;
+
+/// Running plans of which something is noted; the oldest ids are forgotten first.
+const NOTES_MAX: usize = 50_000;
+/// Lessons that wait; more are left out.
+const LESSONS_WAITING: usize = 1_024;
+/// Lessons gone through at once.
+const LESSONS_AT_ONCE: usize = 64;
+/// Signs of trouble that wait to be passed on.
+const SIGNS_WAITING: usize = 256;
+/// Log entries read at once.
+const PAGE: usize = 500;
+/// Events read at the start, of all plans together.
+const RECALLED_EVENTS_MAX: u64 = 500_000;
+
+/// Hears how steps and plans end.
+pub(crate) struct Outcomes {
+    directory: Arc<Directory>,
+    confidences: Arc<Confidences>,
+    learns: bool,
+    /// What is older was not heard live, Unix milliseconds.
+    begun_ms: u64,
+    notes: Mutex<BTreeMap<PlanId, Note>>,
+    lessons: mpsc::Sender<Lesson>,
+    signs: mpsc::Sender<Trouble>,
+}
+
+/// What [`Outcomes`] leaves to others.
+pub(crate) struct Heard {
+    lessons: mpsc::Receiver<Lesson>,
+    signs: mpsc::Receiver<Trouble>,
+}
+
+/// A running plan seems to go in circles.
+#[derive(Debug)]
+pub(crate) struct Trouble {
+    pub(crate) plan: PlanId,
+    /// For people and planners.
+    pub(crate) reason: String,
+}
+
+/// How a step ended that the router had chosen an agent for.
+#[derive(Debug)]
+pub(crate) struct Lesson {
+    /// The step as the router read it.
+    text: String,
+    /// Who did it, or failed at it; nobody should have.
+    agent: Option<goalmill_common::id::AgentType>,
+    succeeded: bool,
+}
+
+/// When events are heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hearing {
+    /// Being committed here.
+    Live,
+    /// From a log, at the start.
+    Recalled,
+    /// From a log, for what is noted of a running plan only.
+    Again,
+}
+
+/// What is remembered of a running plan.
+#[derive(Debug, Default)]
+struct Note {
+    /// Who made the plan, and how sure it was.
+    said: Option<(String, f64)>,
+    /// Steps that the router chose an agent for.
+    routed: BTreeSet<StepId>,
+    watch: Option<Box<PlanWatch>>,
+}
+
+impl Note {
+    fn is_empty(&self) -> bool {
+        self.said.is_none() && self.routed.is_empty() && self.watch.is_none()
+    }
+}
+
+/// The part of a plan's provenance that tells how sure the planner was.
+#[derive(Deserialize)]
+struct Said {
+    said: Option<f64>,
+}
+
+impl Outcomes {
+    /// - `learns`: whether the router wants lessons.
+    pub(crate) fn new(
+        directory: Arc<Directory>,
+        confidences: Arc<Confidences>,
+        learns: bool,
+        begun_ms: u64,
+    ) -> (Self, Heard) {
+        let (lessons, waiting) = mpsc::channel(LESSONS_WAITING);
+        let (signs, noticed) = mpsc::channel(SIGNS_WAITING);
+        let notes = Mutex::default();
+        let outcomes = Self { directory, confidences, learns, begun_ms, notes, lessons, signs };
+        (outcomes, Heard { lessons: waiting, signs: noticed })
+    }
+
+    /// Hears what is being committed of a plan. A commit that fails is heard again when it is decided again: for sums, and
+    /// for wishes that a plan may refuse, that does no harm.
+    ///
+    /// - `state`: the plan with these events.
+    pub(crate) fn hear(&self, state: &PlanState, records: &[Record]) {
+        let mut notes = self.notes();
+        let teach = |lesson: Lesson| {
+            if self.lessons.try_send(lesson).is_err() {
+                metrics::counter!("goalmill_lessons_skipped_total").increment(1);
+            }
+        };
+        if let Some(trouble) = self.take(&mut notes, state, records, Hearing::Live, teach) {
+            // A sign that nobody passes on is raised again.
+            drop(self.signs.try_send(trouble));
+        }
+    }
+
+    fn take(
+        &self,
+        notes: &mut BTreeMap<PlanId, Note>,
+        state: &PlanState,
+        records: &[Record],
+        hearing: Hearing,
+        mut teach: impl FnMut(Lesson),
+    ) -> Option<Trouble> {
+        let plan = state.id()?;
+        let mut is_noted = notes.contains_key(plan);
+        let mut trouble = None;
+        for record in records {
+            match &record.event {
+                Event::Plan(event) => {
+                    self.plan(notes, state, plan, event, self.counts(hearing, record.time_ms));
+                    is_noted = notes.contains_key(plan);
+                }
+                Event::Step { step, attempt, event } => {
+                    if let Some(ended) = Ended::of(event, *attempt, record.actor.as_deref()) {
+                        let is_routed = is_noted && notes.get(plan).is_some_and(|note| note.routed.contains(step));
+                        if self.counts(hearing, record.time_ms) {
+                            self.step(state, step, ended, record.time_ms, is_routed, &mut teach);
+                        }
+                    }
+                }
+            }
+            if !is_noted {
+                continue;
+            }
+            let watch = notes.get_mut(plan).and_then(|note| note.watch.as_mut());
+            if let Some(watch) = watch
+                && let Some(sign) = watch.hear(record)
+                && hearing == Hearing::Live
+            {
+                watch.begin_again();
+                trouble = Some(Trouble { plan: plan.clone(), reason: format!("it seems to go in circles: {sign}") });
+            }
+        }
+        trouble.filter(|_| state.status() == PlanStatus::Running)
+    }
+
+    /// Whether what happened then is still to be counted.
+    fn counts(&self, hearing: Hearing, time_ms: u64) -> bool {
+        match hearing {
+            Hearing::Live => true,
+            Hearing::Recalled => time_ms < self.begun_ms,
+            Hearing::Again => false,
+        }
+    }
+
+    fn plan(
+        &self,
+        notes: &mut BTreeMap<PlanId, Note>,
+        state: &PlanState,
+        plan: &PlanId,
+        event: &PlanEvent,
+        counts: bool,
+    ) {
+        if let PlanEvent::PlanCreated(created) = event {
+            let note = Note {
+                said: said(created),
+                watch: watches(state, created).then(|| Box::new(PlanWatch::new(Limits::default()))),
+                routed: BTreeSet::new(),
+            };
+            if !note.is_empty() {
+                keep(notes, plan, note);
+            }
+        } else if let PlanEvent::PlanValidated(validated) = event {
+            self.routed(notes, plan, validated.routes.iter().map(|route| &route.step));
+        } else if let PlanEvent::Revised(revised) = event {
+            self.routed(notes, plan, revised.routes.iter().map(|route| &route.step));
+        } else if let PlanEvent::Extended(extended) = event {
+            self.routed(notes, plan, extended.routes.iter().map(|route| &route.step));
+            let note = notes.get_mut(plan).and_then(|note| note.said.as_mut());
+            if let (Some((_, said)), Some(confidence)) = (note, extended.confidence) {
+                *said = extended.provenance.as_ref().and_then(said_in).unwrap_or(confidence);
+            }
+        } else if let PlanEvent::Completed(ended) | PlanEvent::Failed(ended) = event {
+            if let Some((planner, said)) = notes.remove(plan).and_then(|note| note.said)
+                && counts
+            {
+                self.confidences.observe(&planner, said, ended.status == PlanStatus::Completed);
+            }
+        } else if let PlanEvent::Cancelled(_) | PlanEvent::Rejected(_) = event {
+            // A person's wish says nothing about the plan.
+            notes.remove(plan);
+        }
+    }
+
+    fn routed<'a>(
+        &self,
+        notes: &mut BTreeMap<PlanId, Note>,
+        plan: &PlanId,
+        mut steps: impl Iterator<Item = &'a StepId>,
+    ) {
+        if !self.learns {
+            return;
+        }
+        let Some(first) = steps.next() else { return };
+        if !notes.contains_key(plan) {
+            keep(notes, plan, Note::default());
+        }
+        if let Some(note) = notes.get_mut(plan) {
+            note.routed.extend(std::iter::once(first).chain(steps).cloned());
+        }
+    }
+
+    fn step(
+        &self,
+        state: &PlanState,
+        id: &StepId,
+        ended: Ended,
+        time_ms: u64,
+        is_routed: bool,
+        teach: &mut impl FnMut(Lesson),
+    ) {
+        let Some((i, step)) = state.step_index(id).and_then(|i| Some((i, state.step(i)?))) else { return };
+        if step.spec.kind.is_inline() || step.spec.kind == Kind::Plan {
+            return;
+        }
+        let agent = match ended {
+            Ended::Completed | Ended::Failed => state.queue(i),
+            Ended::GivenToFallback => Some(&step.spec.agent_type),
+            Ended::Unwanted => None,
+        };
+        let succeeded = matches!(ended, Ended::Completed | Ended::Unwanted);
+        if let Some(agent) = agent {
+            self.directory.router().record_at(agent, succeeded, ran_ms(&step), time_ms);
+        }
+        if is_routed {
+            teach(Lesson { text: router::text(step.spec), agent: agent.cloned(), succeeded });
+        }
+    }
+
+    fn notes(&self) -> MutexGuard<'_, BTreeMap<PlanId, Note>> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a step ended, as far as it tells something about who did it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    Completed,
+    Failed,
+    /// The step's own agent was given up on, its fallback's turn has come.
+    GivenToFallback,
+    /// A person did not want it done at all.
+    Unwanted,
+}
+
+impl Ended {
+    fn of(event: &StepEvent, attempt: u32, actor: Option<&str>) -> Option<Self> {
+        if let StepEvent::Completed(completed) = event {
+            // What was kept, or entered by hand, nobody did.
+            (completed.cache_key.is_none() && actor.is_none()).then_some(Self::Completed)
+        } else if let StepEvent::Failed(_) = event {
+            (attempt > 0).then_some(Self::Failed)
+        } else if let StepEvent::Skipped(skipped) = event {
+            match (skipped.failure.is_some(), attempt) {
+                (true, 1..) => Some(Self::Failed),
+                (false, 0) => (skipped.cause == SkipCause::Person).then_some(Self::Unwanted),
+                (true, 0) | (false, 1..) => None,
+            }
+        } else if let StepEvent::Retrying(retrying) = event {
+            retrying.fallback.then_some(Self::GivenToFallback)
+        } else {
+            None
+        }
+    }
+}
+
+fn ran_ms(step: &StepAt<'_>) -> u64 {
+    let started = step.started_ms.unwrap_or(u64::MAX);
+    step.finished_ms.unwrap_or_default().saturating_sub(started)
+}
+
+/// What a planner said of its own plan; clients, forks and parts of plans say nothing.
+fn said(created: &PlanCreated) -> Option<(String, f64)> {
+    let provenance = created.provenance.as_ref().filter(|_| created.fork.is_none())?;
+    Some((created.planner.clone(), said_in(provenance).unwrap_or(created.confidence)))
+}
+
+fn said_in(provenance: &Json) -> Option<f64> {
+    serde_json::from_str::<Said>(provenance.text()).ok()?.said
+}
+
+/// Whether the plan's policy wants to hear that it goes in circles.
+fn watches(state: &PlanState, created: &PlanCreated) -> bool {
+    !state.is_final() && created.plan.revision.is_some_and(|policy| policy.circles)
+}
+
+fn keep(notes: &mut BTreeMap<PlanId, Note>, plan: &PlanId, note: Note) {
+    if notes.len() >= NOTES_MAX {
+        notes.pop_first();
+    }
+    notes.insert(plan.clone(), note);
+}
+
+/// Lets the router learn until stopped, off the threads that serve everybody.
+pub(crate) async fn learn(site: Arc<Site>, mut lessons: mpsc::Receiver<Lesson>) {
+    let mut batch = Vec::with_capacity(LESSONS_AT_ONCE);
+    while let Some(count) = site.stop.run_until_cancelled(lessons.recv_many(&mut batch, LESSONS_AT_ONCE)).await {
+        if count == 0 {
+            return;
+        }
+        let (directory, taken) = (site.directory.clone(), std::mem::take(&mut batch));
+        let learnt = tokio::task::spawn_blocking(move || {
+            for lesson in taken {
+                match &lesson.agent {
+                    Some(agent) => directory.router().learn(&lesson.text, agent, lesson.succeeded),
+                    None => directory.router().learn_nobody(&lesson.text),
+                }
+            }
+        });
+        if let Err(error) = learnt.await {
+            tracing::error!("the router could not learn: {error}");
+        }
+    }
+}
+
+/// Hears the last plans once more, from their logs, the oldest first.
+///
+/// - `most`: how many plans; 0 for none.
+pub(crate) async fn recall(site: Arc<Site>, most: usize) {
+    match site.stop.run_until_cancelled(recalled(&site, most)).await {
+        Some(Ok(plans)) => tracing::debug!("{plans} plans were gone through for what they teach"),
+        Some(Err(error)) => tracing::warn!("what earlier plans teach is not known: {error}"),
+        None => {}
+    }
+}
+
+async fn recalled(site: &Site, most: usize) -> Result<usize, BrokerError> {
+    let mut last: Vec<(u64, PlanId)> = Vec::new();
+    for shard in (0..site.shards).map(ShardId) {
+        if most > 0 {
+            let plans = site.broker.plans(shard, u64::MAX, most).await?;
+            last.extend(plans.into_iter().map(|(plan, changed_ms)| (changed_ms, plan)));
+        }
+    }
+    last.sort_unstable();
+    let last = last.split_off(last.len().saturating_sub(most));
+    let mut events = 0;
+    for (_, plan) in &last {
+        if events >= RECALLED_EVENTS_MAX {
+            break;
+        }
+        events += recall_plan(site, plan, Hearing::Recalled).await?;
+    }
+    Ok(last.len())
+}
+
+/// Notes what is to be known of running plans that another scheduler ran before.
+pub(crate) fn remember(site: &Arc<Site>, plans: &[PlanState]) {
+    let learns = site.outcomes.learns;
+    let matters = |state: &&PlanState| {
+        let plan = state.plan();
+        learns || state.planner() != SUBMITTED || plan.revision.is_some_and(|policy| policy.circles)
+    };
+    let plans: Vec<PlanId> = plans.iter().filter(matters).filter_map(|state| state.id().cloned()).collect();
+    if plans.is_empty() {
+        return;
+    }
+    let heard = site.clone();
+    site.tasks.spawn(async move {
+        for plan in &plans {
+            if let Some(Err(error)) = heard.stop.run_until_cancelled(recall_plan(&heard, plan, Hearing::Again)).await {
+                tracing::debug!(plan.id = %plan, "what plan {plan} teaches will not be known: {error}");
+                return;
+            }
+        }
+    });
+}
+
+/// Hears one plan, entry by entry as it was written; says how many events that were.
+async fn recall_plan(site: &Site, plan: &PlanId, hearing: Hearing) -> Result<u64, BrokerError> {
+    let outcomes = &site.outcomes;
+    let mut state = PlanState::default();
+    let mut notes = BTreeMap::new();
+    loop {
+        let entries = site.broker.log(plan, state.seq(), PAGE).await?;
+        for entry in &entries {
+            let Ok(records) = journal::records(entry) else { return Ok(state.seq()) };
+            if records.iter().any(|record| apply(&mut state, record).is_err()) {
+                return Ok(state.seq());
+            }
+            let mut lessons = Vec::new();
+            outcomes.take(&mut notes, &state, &records, hearing, |lesson| lessons.push(lesson));
+            for lesson in lessons {
+                if outcomes.lessons.send(lesson).await.is_err() {
+                    return Ok(state.seq());
+                }
+            }
+        }
+        if entries.len() < PAGE {
+            // What was committed since is missing from the note; that costs a lesson at most.
+            if let Some(note) = notes.remove(plan) {
+                keep(&mut outcomes.notes(), plan, note);
+            }
+            return Ok(state.seq());
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+impl Heard {
+    /// Parts it: the lessons, and the signs of trouble.
+    pub(crate) fn into_parts(self) -> (mpsc::Receiver<Lesson>, mpsc::Receiver<Trouble>) {
+        (self.lessons, self.signs)
+    }
+}

@@ -1,0 +1,176 @@
+//! What a goal's metadata says about who plans it: `planner`, `planner_only`, `model`.
+//!
+//! The planner comes first and the others of the settings after it, unless it is to be the only one; so does the model.
+
+use std::sync::Arc;
+
+use goalmill_common::command::Planned;
+use goalmill_common::config::WeightSettings;
+use goalmill_common::goal::Goal;
+use goalmill_common::problem::Issue;
+use goalmill_common::revision::Trigger;
+use serde_json::Value;
+
+use super::pipeline::Pipeline;
+use super::stage::Stages;
+use super::{PlanRequest, Planner, ReviseRequest};
+
+/// The planner that the goal wants.
+pub fn planner_of(goal: &Goal) -> Option<&str> {
+    goal.metadata.get("planner").and_then(Value::as_str)
+}
+
+/// Whether no other planner is to be asked.
+pub fn is_only(goal: &Goal) -> bool {
+    goal.metadata.get("planner_only") == Some(&Value::Bool(true))
+}
+
+/// The model that the goal wants to be asked first.
+pub fn model_of(goal: &Goal) -> Option<&str> {
+    goal.metadata.get("model").and_then(Value::as_str)
+}
+
+impl Pipeline {
+    /// The planners for a goal, in the order in which they are asked.
+    pub(super) fn chosen(&self, goal: &Goal) -> Vec<&Arc<dyn Planner>> {
+        let Some(name) = planner_of(goal) else { return self.planners().iter().collect() };
+        let wanted = self.known().find(|planner| planner.name() == name);
+        let others = self.planners().iter().filter(|planner| planner.name() != name && !is_only(goal));
+        wanted.into_iter().chain(others).collect()
+    }
+
+    /// The whole plan anew, for a person who wants what remains planned and said no more than by whom: by the planner
+    /// that the goal names, if it makes nothing but whole plans.
+    pub async fn plan_anew(&self, request: &ReviseRequest, weights: WeightSettings) -> Option<Planned> {
+        let situation = &request.situation;
+        let says_no_more = situation.hint.is_empty() && situation.refused.is_empty();
+        let name = planner_of(&situation.goal).filter(|_| says_no_more)?;
+        if Trigger::parse(&situation.trigger) != Some(Trigger::UserRequest) {
+            return None;
+        }
+        let planner = self.known().find(|planner| planner.name() == name && !planner.sees_results())?;
+        let request = PlanRequest {
+            goal: situation.goal.clone(),
+            agents: request.agents.clone(),
+            limits: request.limits.clone(),
+            now_ms: request.now_ms,
+            revision: 0,
+            weights,
+            ledger: request.ledger.clone(),
+        };
+        let stages = Stages::default();
+        match self.ask(planner.as_ref(), &request, &stages).await {
+            Ok(planned) => Some(self.account(planned, &[], &stages)),
+            Err(refusal) => {
+                tracing::debug!(planner = name, "planner `{name}` gave no plan for what remains: {}", refusal.reason);
+                None
+            }
+        }
+    }
+
+    /// What of a goal's choice does not exist here.
+    pub fn choice_issues(&self, goal: &Goal) -> Vec<Issue> {
+        let planners: Vec<&str> = self.known().map(|planner| planner.name()).collect();
+        let models: Vec<&str> = self.models().iter().map(String::as_str).collect();
+        let mut issues = Vec::new();
+        issues.extend(unknown(goal, "planner", &planners));
+        issues.extend(unknown(goal, "model", &models));
+        let only = goal.metadata.get("planner_only");
+        if only.is_some_and(|only| !only.is_boolean()) {
+            issues.push(wrong("planner_only", "a yes or no (`true`, `false`)"));
+        }
+        issues
+    }
+}
+
+fn unknown(goal: &Goal, field: &str, there: &[&str]) -> Option<Issue> {
+    let name = match goal.metadata.get(field)? {
+        Value::Null => return None,
+        Value::String(name) => name,
+        _ => return Some(wrong(field, "a name")),
+    };
+    if there.contains(&name.as_str()) {
+        return None;
+    }
+    let names: Vec<String> = there.iter().map(|name| format!("`{name}`")).collect();
+    let mend = match names.as_slice() {
+        [] => format!("there is none; set one up under `{field}s` in the settings, or leave `metadata.{field}` out"),
+        _ => format!("there are: {}", names.join(", ")),
+    };
+    Some(Issue {
+        code: format!("UNKNOWN_{}", field.to_uppercase()),
+        pointer: format!("/metadata/{field}"),
+        detail: format!("there is no {field} `{name}`"),
+        mend,
+    })
+}
+
+fn wrong(field: &str, wanted: &str) -> Issue {
+    Issue {
+        code: "WRONG_TYPE".into(),
+        pointer: format!("/metadata/{field}"),
+        detail: format!("`metadata.{field}` must be {wanted}"),
+        mend: format!("write it so, or keep what is for yourself under a name other than `{field}`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use async_trait::async_trait;
+    use serde_json::json;
+
+    use super::super::{Checked, PlanningError};
+    use super::*;
+
+    struct Named(&'static str);
+
+    #[async_trait]
+    impl Planner for Named {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+        async fn plan(&self, _: &PlanRequest) -> Result<Planned, PlanningError> {
+            Err(PlanningError::new("it only has a name"))
+        }
+    }
+
+    #[test]
+    fn the_planner_that_a_goal_names_comes_first_or_alone() {
+        let pipeline = pipeline();
+        let order = |metadata: Value| -> Vec<&str> {
+            pipeline.chosen(&goal(metadata)).iter().map(|planner| planner.name()).collect()
+        };
+        assert_eq!(order(json!({})), ["a", "b"]);
+        assert_eq!(order(json!({"planner": "b"})), ["b", "a"]);
+        assert_eq!(order(json!({"planner": "spare"})), ["spare", "a", "b"]);
+        assert_eq!(order(json!({"planner": "spare", "planner_only": true})), ["spare"]);
+        assert_eq!(order(json!({"planner": "gone", "planner_only": true})), [""; 0]);
+    }
+
+    #[test]
+    fn names_that_do_not_exist_are_told_with_those_that_do() {
+        let pipeline = pipeline();
+        let issues = |metadata: Value| pipeline.choice_issues(&goal(metadata));
+        assert_eq!(issues(json!({"planner": "spare", "model": "m", "planner_only": false})), []);
+        let found = issues(json!({"planner": "magic", "model": 3}));
+        assert_eq!(found[0].code, "UNKNOWN_PLANNER");
+        assert_eq!(found[0].mend, "there are: `a`, `b`, `spare`");
+        assert_eq!((found[1].code.as_str(), found[1].pointer.as_str()), ("WRONG_TYPE", "/metadata/model"));
+        assert_eq!(issues(json!({"model": "n"}))[0].code, "UNKNOWN_MODEL");
+    }
+
+    fn goal(metadata: Value) -> Goal {
+        let Value::Object(metadata) = metadata else { panic!("metadata is an object") };
+        Goal { metadata, ..Goal::default() }
+    }
+
+    fn pipeline() -> Pipeline {
+        let planner = |name| Arc::new(Named(name)) as Arc<dyn Planner>;
+        let validate = Arc::new(|plan, _: &PlanRequest| Ok(Checked { plan, warnings: Vec::new(), routes: Vec::new() }));
+        let mut pipeline = Pipeline::new(vec![planner("a"), planner("b")], Duration::from_secs(1), validate);
+        pipeline.offer(vec![planner("spare")], vec!["m".into()]);
+        pipeline
+    }
+}

@@ -1,0 +1,140 @@
+//! Who plans a goal, by its own word: planners and models that its metadata names.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use goalmill_broker::embedded;
+use goalmill_common::clock::Clock;
+use goalmill_common::config::Dialect;
+use goalmill_common::event::{Event, PlanEvent, StepEvent};
+use goalmill_common::id::PlanId;
+use goalmill_scheduler::model::scripted::{Script, Scripted};
+use goalmill_tests::installation::{Installation, settings};
+use goalmill_tests::model_server::ModelServer;
+use goalmill_tests::wait::{SOON, until};
+use serde_json::{Value, json};
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// With another town behind it, both a rule and a domain know what to do.
+const TRIP: &str = "Plan a 3-day trip to Paris in May with a $20000 budget";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_goal_is_planned_by_whom_it_names() -> Result<()> {
+    let (first, second) = (server().await?, server().await?);
+    let at = start(&[&first, &second]).await?;
+    for (metadata, planner) in [
+        (json!({}), "rules"),
+        (json!({"planner": "rules"}), "rules"),
+        (json!({"planner": "htn"}), "htn"),
+        (json!({"planner": "llm", "model": "m1"}), "llm"),
+    ] {
+        let ended = run(&at, &metadata).await?;
+        assert_eq!(
+            (ended["planner"].as_str(), ended["status"].as_str()),
+            (Some(planner), Some("completed")),
+            "{ended:#}"
+        );
+    }
+    assert_eq!((first.calls(), second.calls()), (0, 1), "the model that is named is asked first");
+
+    // A planner that has no plan leaves the goal to the others, unless it is the only one.
+    let words = "water the plants";
+    let fallen = run_goal(&at, &json!({"description": words, "metadata": {"planner": "htn"}})).await?;
+    assert_eq!(fallen["planner"], "rules", "{fallen:#}");
+    let only = json!({"planner": "htn", "planner_only": true});
+    let failed = run_goal(&at, &json!({"description": words, "metadata": only})).await?;
+    assert_eq!(failed["failure"]["code"], "PLANNING_FAILED", "{failed:#}");
+    at.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_do_not_exist_are_refused_with_those_that_do() -> Result<()> {
+    let server = server().await?;
+    let at = start(&[&server]).await?;
+    let refused = async |metadata: Value| -> Result<Value> {
+        let (status, problem) = at.post("/v1/goals", &json!({"description": TRIP, "metadata": metadata})).await?;
+        anyhow::ensure!(status == 422, "{status}: {problem:#}");
+        Ok(problem["errors"][0].clone())
+    };
+    let issue = refused(json!({"planner": "oracle"})).await?;
+    assert_eq!(
+        (issue["code"].as_str(), issue["pointer"].as_str()),
+        (Some("UNKNOWN_PLANNER"), Some("/metadata/planner"))
+    );
+    let mend = issue["mend"].as_str().unwrap_or_default();
+    assert!(["`rules`", "`htn`", "`llm`", "`tools`"].iter().all(|name| mend.contains(name)), "{mend}");
+    let issue = refused(json!({"model": "m9"})).await?;
+    assert_eq!((issue["code"].as_str(), issue["mend"].as_str()), (Some("UNKNOWN_MODEL"), Some("there are: `m0`")));
+    at.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_is_planned_anew_by_another_planner_before_any_step_goes_out() -> Result<()> {
+    let server = server().await?;
+    let at = start(&[&server]).await?;
+    let ended = run(&at, &json!({"planner": "rules"})).await?;
+    let from = ended["plan_id"].as_str().context("a plan has an id")?.to_owned();
+    let again = ended["steps"].as_array().and_then(|steps| steps.last()).context("it has steps")?["id"].clone();
+    let path = format!("/v1/plans/{from}:fork");
+
+    let (status, problem) = at.post(&path, &json!({"step": again, "planner": "oracle"})).await?;
+    assert_eq!((status, problem["errors"][0]["pointer"].as_str()), (422, Some("/planner")), "{problem:#}");
+
+    for planner in ["htn", "llm"] {
+        let (status, answer) = at.post(&path, &json!({"step": again, "planner": planner})).await?;
+        assert_eq!(status, 202, "{answer:#}");
+        let id = PlanId::from(answer["plan_id"].as_str().unwrap_or_default());
+        let forked = at.await_end(&id, LIMIT).await?;
+        assert_eq!(forked["status"], "completed", "{forked:#}");
+        let log = at.log(&id).await?;
+        let place = |found: &dyn Fn(&Event) -> bool| log.iter().position(|record| found(&record.event));
+        let revised = place(&|event| match event {
+            Event::Plan(PlanEvent::Revised(revised)) => revised.planner == planner,
+            _ => false,
+        });
+        let queued = place(&|event| matches!(event, Event::Step { event: StepEvent::Queued(_), .. }));
+        assert!(revised.is_some() && revised < queued, "`{planner}` plans first: {revised:?} < {queued:?}\n{forked:#}");
+        assert_eq!(forked["forked_from"].as_str(), Some(from.as_str()));
+    }
+    at.stop().await;
+    Ok(())
+}
+
+/// A model that plans the trip with one step, and revises plans by one more.
+async fn server() -> Result<ModelServer> {
+    let step = |id: &str| json!({"id": id, "description": "say the plan", "agent_type": "echo", "inputs": {"n": 1}});
+    let proposal = json!({"strategy": "replan_remaining", "summary": "say it",
+                          "changes": [{"add_step": {"step": step("say_again")}}]});
+    let revision = Scripted {
+        when: vec!["replan_remaining".into()],
+        json: Some(proposal),
+        times: Some(100),
+        ..Scripted::default()
+    };
+    let plan = Scripted { json: Some(json!({"steps": [step("say")]})), times: Some(100), ..Scripted::default() };
+    ModelServer::start(Script::of([revision, plan])).await
+}
+
+/// Models `m0`, `m1`, …; only `rules` is in the settings' order.
+async fn start(servers: &[&ModelServer]) -> Result<Installation> {
+    let mut settings = settings();
+    let model = |(n, server): (usize, &&ModelServer)| server.settings(&format!("m{n}"), Dialect::Openai);
+    settings.models = servers.iter().enumerate().map(model).collect();
+    settings.planner.order = vec!["rules".into()];
+    let at = Installation::start(embedded::open(None, Clock::system())?, settings).await?;
+    until(SOON, async || at.get("/v1/agents").await.is_ok_and(|agents| agents.to_string().contains("\"echo\""))).await;
+    Ok(at)
+}
+
+async fn run(at: &Installation, metadata: &Value) -> Result<Value> {
+    let constraints = json!({"further_destinations": ["Lyon"]});
+    run_goal(at, &json!({"description": TRIP, "constraints": constraints, "metadata": metadata})).await
+}
+
+async fn run_goal(at: &Installation, goal: &Value) -> Result<Value> {
+    let (status, answer) = at.post("/v1/goals", goal).await?;
+    anyhow::ensure!(status == 202, "{answer:#}");
+    at.await_end(&PlanId::from(answer["plan_id"].as_str().unwrap_or_default()), LIMIT).await
+}
