@@ -85,13 +85,17 @@ impl<'a> Gatherer<'a> {
             Kind::Map(pairs) => self.map(node, pairs),
             Kind::List(items) => self.list(items),
         }
-        self.group.cut |= !node.whole;
+        if !node.whole {
+            self.group.cut = true;
+        }
     }
 
     /// Whether the work is used up. What is left is not looked at, and the reading says so.
     fn is_spent(&mut self) -> bool {
         let spent = self.way.budget.left() == 0;
-        self.group.cut |= spent;
+        if spent {
+            self.group.cut = true;
+        }
         spent
     }
 
@@ -326,12 +330,16 @@ impl<'a> Gatherer<'a> {
         if finds.values.is_empty() {
             return;
         }
-        self.group.cut |= finds.unread.is_some();
+        if finds.unread.is_some() {
+            self.group.cut = true;
+        }
         let way = Way { nested: self.way.nested + 1, ..self.way };
         let mut groups = groups(inner, &finds.values, way);
         groups.sort_by_key(|g| std::cmp::Reverse(g.score));
         let Some(best) = groups.into_iter().find(|g| g.calls.iter().any(|c| c.known)) else { return };
-        self.group.cut |= best.cut;
+        if best.cut {
+            self.group.cut = true;
+        }
         self.group.score += best.score;
         for mut call in best.calls {
             call.span = span;
