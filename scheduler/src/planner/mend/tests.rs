@@ -38,11 +38,12 @@ fn a_plan_inside_a_step_is_mended_as_a_plan_of_its_own() {
         ]})
     };
     let whole = mended(&outer(inner));
-    assert_eq!(told(&whole), [("ACTION_NORMAL_FORM", "/steps/1/plan/steps/0/action")]);
+    assert!(told(&whole).contains(&("ACTION_NORMAL_FORM", "/steps/1/plan/steps/0/action")), "{:?}", whole.edits);
     assert_eq!(whole.draft["steps"][1]["plan"]["steps"][0]["action"], "text_to_speech");
     // What it would see outside is not guessed at.
     let looking = plan(&[("a", "textToSpeech", seen("first"), &[])]);
-    assert_eq!(told(&mended(&outer(looking))), []);
+    let left = mended(&outer(looking.clone()));
+    assert_eq!(left.draft["steps"][1]["plan"], looking);
 }
 
 #[test]
