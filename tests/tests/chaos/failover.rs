@@ -8,7 +8,7 @@ use goalmill_common::config::RedisSettings;
 use goalmill_tests::cluster::{Cluster, Options};
 use goalmill_tests::redis_server::RedisServer;
 use goalmill_tests::sentinel::Sentinel;
-use goalmill_tests::wait::{SOON, until};
+use goalmill_tests::wait::until;
 use goalmill_tests::workload::{Shape, sleeps, workflow};
 
 use crate::machine;
@@ -25,11 +25,11 @@ async fn plans_end_on_the_replica_when_the_primary_dies() -> Result<()> {
     let sentinel = Sentinel::over(&primary).await?;
     let options = Options { workers: 2, through: Some(sentinel.url()), ..Options::default() };
     let mut cluster = Cluster::over(primary, options).await?;
-    let shape = Shape { steps: 120, width: 8, parents_max: 3, seconds_max: 0.3 };
+    let shape = Shape { steps: 120, width: 8, parents_max: 3, seconds_max: 0.5 };
     let plan = cluster.submit("running", &workflow(shape, 7).plan("running"), LIMIT).await?;
     // The replica is behind by what is under way only.
     cluster.broker = connect(&replica.settings()).await?;
-    until(SOON, async || cluster.log(&plan).await.is_ok_and(|log| log.len() > 20)).await;
+    until(LIMIT, async || cluster.log(&plan).await.is_ok_and(|log| log.len() > 20)).await;
     ensure!(!cluster.has_ended(&plan).await, "the plan ended before the primary died");
     cluster.redis.kill9();
 
