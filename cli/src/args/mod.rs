@@ -93,7 +93,7 @@ pub enum Command {
     /// Looks at single steps and steers them.
     #[command(subcommand)]
     Step(StepCommand),
-    /// Says why a plan, or a step, is not moving, or what a code means, and what to do about it.
+    /// Says why a plan or a step is not moving, or what a code means, and the mend.
     Explain(ExplainArgs),
     /// Prints a plan's event log.
     Events(EventsArgs),

@@ -83,9 +83,9 @@ impl Planner for Boaster {
         let revisable = request.goal.description.contains("revise");
         let step =
             Step { on_failure: if revisable { OnFailure::Replan } else { OnFailure::Abort }, ..Step::new("a", "fail") };
-        let revision = revisable.then(RevisionPolicy::default);
+        let revision = RevisionPolicy { max: (!revisable).then_some(0), ..RevisionPolicy::default() };
         Ok(Planned {
-            plan: Plan { steps: vec![step], revision, ..Plan::default() },
+            plan: Plan { steps: vec![step], revision: Some(revision), ..Plan::default() },
             planner: "boaster".into(),
             confidence: SAID,
             provenance: None,
