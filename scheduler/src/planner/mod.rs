@@ -23,6 +23,7 @@ mod load;
 pub mod memory;
 pub mod mend;
 pub mod pipeline;
+mod recall;
 mod revise;
 pub mod rules;
 pub mod stage;

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use super::calibrate::Confidences;
 use super::llm::Desk;
+use super::recall::recalling;
 use super::stage::{self, Outcome, Stage, Stages};
 use super::{HtnPlanner, Ledger, LlmPlanner, PlanRequest, Planner, PlanningError, RulesPlanner, ToolsPlanner};
 use crate::model::Models;
@@ -164,6 +165,7 @@ impl Pipeline {
         validate: Validate,
     ) -> Result<Self, SetupError> {
         let failed = |name: &str, reason: String| SetupError { name: name.into(), reason };
+        let validate = recalling(validate);
         let desk = Desk::from_settings(&settings.llm, models).map_err(|e| failed("llm", e.to_string()))?;
         let desk = Arc::new(desk);
         let make = |name: &str| -> Result<Arc<dyn Planner>, SetupError> {

@@ -5,9 +5,7 @@ use std::time::Duration;
 use goalmill_common::agent::WorkerBeat;
 use goalmill_common::command::Planned;
 use goalmill_common::config::LlmSettings;
-use goalmill_common::event::Route;
 use goalmill_common::json::Json;
-use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_engine::validate::{Catalogue, Policy};
 use serde_json::json;
@@ -18,9 +16,6 @@ use super::offer::Offer;
 use crate::planner::mend::mend;
 use crate::planner::{PlanRequest, pipeline};
 use crate::router::{Router, route_plan};
-
-/// The planner checks and routes what it mended, and the pipeline does so again with what any planner gives it.
-const CHECKS: usize = 2;
 
 /// A plan that may run, and what it took.
 #[derive(Clone, Debug)]
@@ -71,17 +66,14 @@ pub fn digest(
     let mut checked = mended.outcome?;
     took.mend = begun.elapsed();
 
-    let mut plan = Plan::default();
-    let mut routes = Vec::<Route>::new();
-    for _ in 0..CHECKS {
-        let begun = Instant::now();
-        checked = pipeline::check(&checked.plan, request, workers, &Policy::default())?;
-        took.validate += begun.elapsed();
-        let begun = Instant::now();
-        plan = checked.plan.clone();
-        routes = route_plan(&mut plan, router)?;
-        took.route += begun.elapsed();
-    }
+    // Once: the pipeline, which asks again, recalls what the planner was told.
+    let begun = Instant::now();
+    checked = pipeline::check(&checked.plan, request, workers, &Policy::default())?;
+    took.validate = begun.elapsed();
+    let begun = Instant::now();
+    let mut plan = checked.plan;
+    let routes = route_plan(&mut plan, router)?;
+    took.route = begun.elapsed();
     let provenance = Some(Json::of(&json!({ "mends": mended.edits })));
     let warnings = checked.warnings;
     let planned = Planned { plan, planner: "llm".into(), confidence: 0.0, provenance, warnings, routes };

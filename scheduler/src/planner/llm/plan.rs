@@ -106,8 +106,9 @@ impl<'a> PlanMatter<'a> {
         if let Some(issue) = self.thawed(&checked.plan) {
             return Judged::Bad { draft, issues: vec![issue] };
         }
-        match (self.check)(checked.plan.clone(), self.request) {
-            // The plan goes on unrouted: the pipeline routes what it takes.
+        let finished = super::finish(checked.plan.clone(), self.request, self.desk.settings.strategy);
+        match (self.check)(finished, self.request) {
+            // The plan goes on unrouted: the pipeline asks for the very same, and takes the answer.
             Ok(_) => Judged::Good(Good { plan: checked.plan, warnings: checked.warnings }),
             Err(issues) => Judged::Bad { draft, issues },
         }
