@@ -39,7 +39,7 @@ pub(crate) struct Budget {
 const WORK_PER_BYTE: usize = 48;
 const WORK_LEAST: usize = 1 << 16;
 /// Units for the longest text: a quarter of the 50 ms that [`Limits::bytes_max`] speaks of.
-const WORK_MAX: usize = 3 << 20;
+const WORK_MAX: usize = 5 << 19;
 
 /// What a token costs besides its bytes, in units.
 pub(crate) const TOKEN: usize = 12;
