@@ -210,8 +210,10 @@ async fn pass(way: Way, mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared:
         if let Weather::Slow(by) = now {
             tokio::time::sleep(by).await;
         }
-        if weather.wait_for(|weather| *weather != Weather::BlackHole).await.is_err() {
-            return;
+        // What was held back when the network is cut is lost with it.
+        match weather.wait_for(|weather| *weather != Weather::BlackHole).await.map(|now| *now) {
+            Ok(Weather::Fair | Weather::Slow(_)) => {}
+            Ok(Weather::Cut | Weather::BlackHole) | Err(_) => return,
         }
         if to.write_all(message).await.is_err() {
             return;
