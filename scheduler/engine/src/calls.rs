@@ -45,14 +45,11 @@ fn number(usage: Usage) -> Usage {
 }
 
 impl PlanState {
-    /// Whether planners are at work for a revision; 0 is the plan itself, which may be running while it is written.
-    fn awaits_planners(&self, revision: u32) -> bool {
-        if revision == 0 && self.is_open() {
-            return true;
-        }
+    /// The revision that planners are to answer for, if they are to; 0 is the plan itself.
+    pub(crate) fn awaited(&self) -> Option<u32> {
         match self.status {
-            PlanStatus::Planning => revision == 0,
-            PlanStatus::Replanning => !self.asks_person() && revision == self.revision + 1,
+            PlanStatus::Planning => Some(0),
+            PlanStatus::Replanning => Some(self.revision + 1),
             PlanStatus::AwaitingApproval
             | PlanStatus::Running
             | PlanStatus::Paused
@@ -60,8 +57,14 @@ impl PlanState {
             | PlanStatus::Partial
             | PlanStatus::Failed
             | PlanStatus::Cancelled
-            | PlanStatus::Rejected => false,
+            | PlanStatus::Rejected => None,
         }
+    }
+
+    /// Whether planners are at work for a revision; the plan itself may be running while it is written.
+    fn awaits_planners(&self, revision: u32) -> bool {
+        (revision == 0 && self.is_open())
+            || (self.awaited() == Some(revision) && !(self.status == PlanStatus::Replanning && self.asks_person()))
     }
 
     /// Answers of models for what is being planned, in the order in which they came.

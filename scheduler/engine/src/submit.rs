@@ -56,21 +56,7 @@ impl Turn<'_> {
     }
 
     pub(crate) fn planned(&mut self, revision: u32, answer: PlanAnswer) -> Result<(), Rejection> {
-        let awaited = match self.state.status {
-            PlanStatus::Planning => 0,
-            PlanStatus::Replanning => self.state.revision + 1,
-            PlanStatus::AwaitingApproval
-            | PlanStatus::Running
-            | PlanStatus::Paused
-            | PlanStatus::Completed
-            | PlanStatus::Partial
-            | PlanStatus::Failed
-            | PlanStatus::Cancelled
-            | PlanStatus::Rejected => {
-                return Err(Rejection::StaleRevision { revision: self.state.revision });
-            }
-        };
-        if awaited != revision {
+        if self.state.awaited() != Some(revision) {
             return Err(Rejection::StaleRevision { revision: self.state.revision });
         }
         if self.state.status == PlanStatus::Replanning {
