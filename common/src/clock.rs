@@ -69,32 +69,34 @@ pub fn rfc3339(ms: u64) -> String {
     let month = if mp < 10 { mp + 3 } else { mp - 9 };
     let year = yoe + era * 400 + u64::from(month <= 2);
     let (s, milli) = (in_day / 1_000, in_day % 1_000);
+    if year > 9_999 {
+        let (hour, minute, second) = (s / 3_600, s / 60 % 60, s % 60);
+        return format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z");
+    }
     // Digit by digit: every commit of every plan has a time, and formatting it was a twentieth of the scheduler's work.
     let mut text = String::with_capacity(24);
-    for (number, width, mark) in [
-        (year, 4, '-'),
-        (month, 2, '-'),
-        (day, 2, 'T'),
-        (s / 3_600, 2, ':'),
-        (s / 60 % 60, 2, ':'),
-        (s % 60, 2, '.'),
-        (milli, 3, 'Z'),
-    ] {
-        push_digits(&mut text, number, width);
+    for (number, mark) in [(year / 100, None), (year % 100, Some('-')), (month, Some('-')), (day, Some('T'))] {
+        push_two(&mut text, number);
+        text.extend(mark);
+    }
+    for (number, mark) in [(s / 3_600, ':'), (s / 60 % 60, ':'), (s % 60, '.')] {
+        push_two(&mut text, number);
         text.push(mark);
     }
+    push_two(&mut text, milli / 10);
+    text.push(digit(milli));
+    text.push('Z');
     text
 }
 
-/// The number with at least so many digits.
-fn push_digits(text: &mut String, number: u64, width: u32) {
-    if let Some(larger) = number.checked_div(10_u64.pow(width)).filter(|larger| *larger > 0) {
-        push_digits(text, larger, 1);
-    }
-    for place in (0..width).rev() {
-        let digit = number / 10_u64.pow(place) % 10;
-        text.push(char::from(b'0' + digit as u8));
-    }
+fn push_two(text: &mut String, number: u64) {
+    text.push(digit(number / 10));
+    text.push(digit(number));
+}
+
+/// The last digit.
+fn digit(number: u64) -> char {
+    char::from(b'0' + (number % 10) as u8)
 }
 
 /// Reads RFC 3339 back into Unix milliseconds.

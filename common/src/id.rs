@@ -122,9 +122,8 @@ const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// Writes the low `chars * 5` bits of `value` in base 32.
 pub fn base32(value: u128, chars: usize) -> String {
-    let digit = |i| ALPHABET[usize::try_from((value >> (5 * i)) & 31).expect("five bits fit")];
-    let digits: Vec<u8> = (0..chars).rev().map(digit).collect();
-    String::from_utf8(digits).expect("the alphabet is ASCII")
+    let digit = |i| char::from(ALPHABET[usize::try_from((value >> (5 * i)) & 31).expect("five bits fit")]);
+    (0..chars).rev().map(digit).collect()
 }
 
 /// Where FNV-1a with 128 bits begins.

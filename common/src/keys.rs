@@ -76,14 +76,20 @@ pub fn index(shard: ShardId) -> String {
     format!("goalmill:{{s{shard}}}:index")
 }
 
-/// HASH, public, read only: a plan's summary.
+/// HASH, public, read only: a plan's summary. Put together by hand: each commit of each plan needs it.
 pub fn plan(id: &PlanId) -> String {
-    of_plan(id, "")
+    let shard = id.shard().unwrap_or(ShardId(0)).to_string();
+    ["goalmill:{s", &shard, "}:plan:", id.as_str()].concat()
 }
 
 /// STREAM, public, read only: a plan's log. An entry holds the events of one commit; its id is `<seq of the last>-0`.
 pub fn events(id: &PlanId) -> String {
-    of_plan(id, ":events")
+    events_beside(&plan(id))
+}
+
+/// The log of the plan whose summary has this key.
+pub fn events_beside(plan: &str) -> String {
+    [plan, ":events"].concat()
 }
 
 /// What every blob's key begins with; nothing else is read for a reference.
@@ -97,12 +103,6 @@ pub fn blob(shard: ShardId, id: &str) -> String {
 /// STRING, with an expiry: the outputs of a step, as JSON, kept under `word` for steps that want the same.
 pub fn cache(word: &str) -> String {
     format!("goalmill:cache:{word}")
-}
-
-/// Put together by hand: each commit of each plan needs two.
-fn of_plan(id: &PlanId, rest: &str) -> String {
-    let shard = id.shard().unwrap_or(ShardId(0)).to_string();
-    ["goalmill:{s", &shard, "}:plan:", id.as_str(), rest].concat()
 }
 
 #[cfg(test)]

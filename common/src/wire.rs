@@ -191,9 +191,14 @@ impl Inbox {
     }
 }
 
+/// What a task takes besides its inputs, about.
+const TASK_BYTES: usize = 512;
+
 /// A task as it lies on its stream.
 pub fn write_task(task: &Task) -> Vec<u8> {
-    serde_json::to_vec(task).expect("a task always has a JSON text")
+    let mut data = Vec::with_capacity(TASK_BYTES + task.inputs.text().len());
+    serde_json::to_writer(&mut data, task).expect("a task always has a JSON text");
+    data
 }
 
 /// Reads the `data` field of a task entry.

@@ -28,7 +28,7 @@ pub struct Commit {
     pub thorough: bool,
 }
 
-/// New events of one plan.
+/// New events of one plan; or none, and only its summary changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanWrite {
     pub plan: PlanId,
@@ -38,11 +38,12 @@ pub struct PlanWrite {
     /// as long as token and commit number are right, nobody else has written since.
     #[serde(skip)]
     pub follows: bool,
-    /// Number of the last event written here, above `base_seq`. The log entry's id is `<last_seq>-0`.
+    /// Number of the last event written here, above `base_seq`, or `base_seq` without events. The log entry's id is
+    /// `<last_seq>-0`.
     pub last_seq: u64,
     /// RFC 3339, the time of all events of the entry.
     pub time: String,
-    /// A JSON list of events, opaque to the broker.
+    /// A JSON list of events, opaque to the broker; empty: no entry.
     pub events: Vec<u8>,
     /// Fields of the summary that change, besides `seq`.
     #[serde(deserialize_with = "crate::embedded::read_summary")]
@@ -50,6 +51,17 @@ pub struct PlanWrite {
     pub activity: Activity,
     /// Unix milliseconds: the plan's place in the index; 0 leaves it where it is.
     pub index_ms: u64,
+}
+
+impl PlanWrite {
+    /// Whether its numbers can be: onwards with events; without, where the log ends, which must have begun.
+    pub(crate) fn goes_on(&self) -> bool {
+        if self.events.is_empty() {
+            self.last_seq == self.base_seq && self.base_seq > 0
+        } else {
+            self.last_seq > self.base_seq
+        }
+    }
 }
 
 /// What becomes of the plan's membership in the shard's set of active plans.

@@ -134,6 +134,13 @@ impl PlanState {
         }
     }
 
+    /// Whether the plan is somewhere else than the summary says: in another status, revision, or planned at last. That
+    /// cannot wait, as counts and usage can.
+    pub fn is_elsewhere(&self, shown: &Shown) -> bool {
+        let now = self.shown();
+        (now.status, now.revision, now.planned) != (shown.status, shown.revision, shown.planned)
+    }
+
     /// Fields of the summary in Redis.
     ///
     /// - `shown`: what it says already, and is left out; `None` gives every field.

@@ -1,5 +1,6 @@
 //! Shards: a share of all plans each, with one inbox, one owner, one loop.
 
+mod held;
 mod lately;
 mod membership;
 mod outlet;

@@ -1,13 +1,13 @@
 //! A shard's state in its owner's memory, and how one input changes it. No I/O: the loop writes what a turn gathers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use goalmill_broker::{Activity, Commit, DeadLetter, PlanWrite};
-use goalmill_common::clock::{Clock, rfc3339};
+use goalmill_broker::{Commit, DeadLetter};
+use goalmill_common::clock::Clock;
 use goalmill_common::command::{Request, Submit, Verb};
-use goalmill_common::event::{Event, Parent, PlanEvent, Record, StepEvent, write_entry};
+use goalmill_common::event::{Event, Parent, PlanEvent, Record, StepEvent};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Usage;
 use goalmill_common::hash::HashMap;
@@ -19,11 +19,10 @@ use goalmill_common::report::{Report, What};
 use goalmill_common::revision::{RevisionStrategy, Trigger};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::wire::Inbox;
-use goalmill_engine::{
-    Closing, Command, Context, Effect, Envelope, PlanState, Rejection, Shown, StepIndex, decide, pending,
-};
+use goalmill_engine::{Closing, Command, Context, Effect, Envelope, PlanState, Rejection, StepIndex, decide, pending};
 use tokio::time::Instant;
 
+use super::held::{Held, INDEX_MS};
 use super::lately::{Lately, Looked};
 use super::ready::{ReadySet, Standing};
 use super::timers::Timers;
@@ -32,28 +31,12 @@ use super::{Local, Slot, Verdict};
 use crate::effects::Errand;
 use crate::outcomes::Outcomes;
 
-/// How late the index and the summary's `updated` may be, in milliseconds.
-const INDEX_MS: u64 = 1_000;
 /// Tasks that a turn sends: workers begin with the first of many while the next ones are decided, and the more there
 /// are, the more go together.
 const TASKS_FIRST: usize = 50;
 const TASKS_MAX: usize = 400;
 /// A turn that waits for the one before it to be written takes inputs for so long: they all get its time.
 const TURN_MS_MAX: u64 = 100;
-
-/// One plan in memory, and the events that are not written yet.
-struct Held {
-    state: PlanState,
-    /// Number of the last event in the journal.
-    written: u64,
-    /// Whether this owner wrote it.
-    is_ours: bool,
-    /// What the summary says; `None` as long as it is not known.
-    shown: Option<Shown>,
-    /// When the index was told last that the plan changed, Unix milliseconds.
-    indexed_ms: u64,
-    unwritten: Vec<Record>,
-}
 
 /// Everything an owner knows of its shard.
 pub(crate) struct Owned {
@@ -67,6 +50,8 @@ pub(crate) struct Owned {
     last_slot: Slot,
     ready: ReadySet,
     timers: Timers,
+    /// Plans whose summary was left as it was, and until when it may be, Unix milliseconds; the oldest first.
+    behind: VecDeque<(u64, Slot)>,
     /// Steps on their way, by queue.
     in_flight: HashMap<(Slot, StepIndex), AgentType>,
     outstanding: HashMap<AgentType, u32>,
@@ -100,6 +85,7 @@ impl Owned {
             last_slot: 0,
             ready: ReadySet::default(),
             timers: Timers::default(),
+            behind: VecDeque::new(),
             in_flight: HashMap::default(),
             outstanding: HashMap::default(),
             lately: Lately::new(Instant::now()),
@@ -144,6 +130,8 @@ impl Owned {
             }
         }
         for slot in slots {
+            // The owner before may have left its summary behind.
+            self.behind.push_back((self.now_ms, slot));
             let state = &self.plans[&slot].state;
             match catch_unwind(AssertUnwindSafe(|| pending(state, &self.context))) {
                 Ok(effects) => self.absorb(slot, effects),
@@ -182,7 +170,8 @@ impl Owned {
 
     /// When the next timer is due, Unix milliseconds.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
-        self.timers.next_ms()
+        let behind = self.behind.front().map(|(due, _)| *due);
+        self.timers.next_ms().into_iter().chain(behind).min()
     }
 
     /// Begins a turn, or goes on with it: all its events carry the time of the first, since a log entry has only one.
@@ -261,12 +250,26 @@ impl Owned {
 
     /// Deals with every timer that is due.
     pub(crate) fn take_timers(&mut self) {
+        self.catch_up();
         while self.turn.room() > 0 {
             let Some((slot, timer)) = self.timers.pop(self.now_ms) else { return };
             if self.plans.contains_key(&slot)
                 && let Err(rejection) = self.handle(slot, Some("timer"), Command::Due(timer))
             {
                 tracing::debug!("a timer was overtaken: {rejection}");
+            }
+        }
+    }
+
+    /// Writes the summaries that have been behind for long enough.
+    fn catch_up(&mut self) {
+        while self.turn.room() > 0 {
+            let Some((_, slot)) = self.behind.pop_front_if(|(due, _)| *due <= self.now_ms) else { return };
+            if let Some(held) = self.plans.get_mut(&slot)
+                && held.is_behind()
+            {
+                self.turn.count_input();
+                self.turn.changed.extend(held.enter_turn().then_some(slot));
             }
         }
     }
@@ -324,11 +327,15 @@ impl Owned {
         let mut plans = Vec::with_capacity(turn.changed.len());
         for slot in turn.changed {
             let held = self.plans.get_mut(&slot).expect("a changed plan is held until its events are written");
-            plans.push(held.write(self.retention_ms));
-            let records = std::mem::take(&mut held.unwritten);
+            let (write, records) = held.write(self.retention_ms);
+            if held.is_left_behind() {
+                self.behind.push_back((self.now_ms + INDEX_MS, slot));
+            }
+            plans.push(write);
             records.iter().for_each(|record| count(&record.event));
             self.outcomes.iter().for_each(|outcomes| outcomes.hear(&held.state, &records));
             if self.is_heard
+                && !records.is_empty()
                 && let Some(plan) = held.state.id().cloned()
             {
                 turn.after.push(After::Tell { plan, records });
@@ -442,9 +449,7 @@ impl Owned {
         if let Some(id) = state.id() {
             self.slots.insert(id.clone(), slot);
         }
-        let written = state.seq();
-        self.plans
-            .insert(slot, Held { state, written, is_ours: false, shown: None, indexed_ms: 0, unwritten: Vec::new() });
+        self.plans.insert(slot, Held::new(state));
         slot
     }
 
@@ -467,15 +472,9 @@ impl Owned {
         };
         let decision = decision?;
         if !decision.records.is_empty() {
-            if held.unwritten.is_empty() {
-                self.turn.changed.push(slot);
-            }
+            self.turn.changed.extend(held.enter_turn().then_some(slot));
             track(&mut self.in_flight, &mut self.outstanding, slot, &held.state, &decision.records);
-            if held.unwritten.is_empty() {
-                held.unwritten = decision.records;
-            } else {
-                held.unwritten.extend(decision.records);
-            }
+            held.note(decision.records);
         }
         self.absorb(slot, decision.effects);
         Ok(())
@@ -607,50 +606,6 @@ impl Owned {
         let verb = Verb::Cancel { reason: "the step it stands for is over".into() };
         if let Err(rejection) = self.handle(slot, None, Command::Verb(verb)) {
             tracing::debug!(plan.id = %plan, "sub-plan {plan} cannot be cancelled: {rejection}");
-        }
-    }
-}
-
-impl Held {
-    /// When the plan changed, Unix milliseconds.
-    fn changed_ms(&self) -> u64 {
-        self.unwritten.first().map_or(0, |record| record.time_ms)
-    }
-
-    /// Whether the index hears of this change: of the first and the last, and of one a second between.
-    fn is_indexed_anew(&self) -> bool {
-        self.state.is_final() || self.changed_ms() >= self.indexed_ms + INDEX_MS
-    }
-
-    /// What is unwritten, as the next commit writes it.
-    fn write(&mut self, retention_ms: u64) -> PlanWrite {
-        let time_ms = self.changed_ms();
-        let indexed = self.is_indexed_anew();
-        let mut summary = self.state.summary_fields(self.shown.as_ref());
-        if indexed {
-            summary.push(("updated", rfc3339(time_ms)));
-        }
-        let activity = if self.state.is_final() {
-            Activity::Ends { retention_ms }
-        } else if self.written == 0 {
-            Activity::Begins
-        } else {
-            Activity::Continues
-        };
-        let index_ms = if indexed { time_ms } else { 0 };
-        let base_seq = std::mem::replace(&mut self.written, self.state.seq());
-        self.shown = Some(self.state.shown());
-        self.indexed_ms = self.indexed_ms.max(index_ms);
-        PlanWrite {
-            plan: self.state.id().expect("a plan with events has an id").clone(),
-            base_seq,
-            follows: std::mem::replace(&mut self.is_ours, true),
-            last_seq: self.written,
-            time: rfc3339(time_ms),
-            events: write_entry(&self.unwritten),
-            summary,
-            activity,
-            index_ms,
         }
     }
 }

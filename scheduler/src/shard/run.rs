@@ -217,7 +217,7 @@ impl Loop {
         let wake = match (is_writing, due) {
             (false, due) => Some(due.map_or(beat, |due| due.min(beat))),
             // A turn that has begun has its time: what falls due now is for the next one.
-            (true, due) => due.filter(|_| !self.owned.has_events()),
+            (true, due) => due.filter(|_| !self.owned.has_events() && self.owned.room() > 0),
         };
         let takes = self.owned.room() > 0 && (!is_writing || !self.release.is_cancelled());
         tokio::select! {

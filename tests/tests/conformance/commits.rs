@@ -8,6 +8,7 @@ use crate::stage::Stage;
 
 on_both_back_ends! {
     a_commit_changes_what_it_names_and_nothing_else,
+    a_write_without_events_changes_the_summary_alone,
     a_repeated_commit_is_a_duplicate_and_changes_nothing,
     a_commit_that_skips_a_number_is_refused_whole,
     a_commit_on_another_sequence_is_refused_whole,
@@ -63,6 +64,30 @@ async fn a_commit_changes_what_it_names_and_nothing_else(mut stage: Stage) {
     let keys =
         ["goalmill:{s0}:owner", "goalmill:{s0}:index", "goalmill:{s0}:plan:p0-a", "goalmill:{s0}:plan:p0-a:events"];
     stage.assert_changed(&before, &["owner 0", "index 0", "log p0-a", "summary p0-a"], &keys).await;
+}
+
+async fn a_write_without_events_changes_the_summary_alone(mut stage: Stage) {
+    own(&*stage.broker, S0, "t1").await;
+    let begun = Commit { plans: vec![plan("p0-a", 0, 3, Activity::Begins)], ..commit("t1", 1) };
+    assert_eq!(stage.broker.commit(&begun).await.unwrap(), Committed::Applied);
+    let before = stage.look().await;
+    let mut shown = plan("p0-a", 3, 3, Activity::Continues);
+    shown.index_ms = 0;
+    shown.summary = vec![("counts", "{}".into())];
+    for (number, follows) in [(2, false), (3, true)] {
+        shown.follows = follows;
+        let told = Commit { plans: vec![shown.clone()], ..commit("t1", number) };
+        assert_eq!(stage.broker.commit(&told).await.unwrap(), Committed::Applied);
+        let keys = ["goalmill:{s0}:owner", "goalmill:{s0}:plan:p0-a"];
+        stage.assert_changed(&before, &["owner 0", "summary p0-a"], &keys).await;
+    }
+    let summary = stage.broker.summary(&"p0-a".into()).await.unwrap();
+    assert_eq!((summary["seq"].as_str(), summary["counts"].as_str()), ("3", "{}"));
+    assert_eq!(stage.broker.log(&"p0-a".into(), 0, 10).await.unwrap().len(), 1);
+
+    let unborn = plan("p0-b", 0, 0, Activity::Begins);
+    let refused = stage.broker.commit(&Commit { plans: vec![unborn], ..commit("t1", 4) }).await.unwrap();
+    assert!(matches!(refused, Committed::Gap(_)), "{refused:?}");
 }
 
 async fn a_repeated_commit_is_a_duplicate_and_changes_nothing(mut stage: Stage) {

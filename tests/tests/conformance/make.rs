@@ -30,15 +30,16 @@ pub fn commit(token: &str, number: u64) -> Commit {
     }
 }
 
-/// The events after `base_seq` up to `last_seq` of a plan.
+/// The events after `base_seq` up to `last_seq` of a plan; none when they are the same.
 pub fn plan(id: &str, base_seq: u64, last_seq: u64, activity: Activity) -> PlanWrite {
+    let events = if base_seq == last_seq { Vec::new() } else { format!("[\"{id} to {last_seq}\"]").into_bytes() };
     PlanWrite {
         plan: id.into(),
         base_seq,
         follows: false,
         last_seq,
         time: "2026-11-21T22:47:10.123Z".into(),
-        events: format!("[\"{id} to {last_seq}\"]").into_bytes(),
+        events,
         summary: vec![("status", format!("at {last_seq}")), ("goal", "ein Ziel – ✓".into())],
         activity,
         index_ms: 1_000 + last_seq,

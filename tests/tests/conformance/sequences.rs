@@ -290,7 +290,7 @@ fn batch() -> impl Strategy<Value = Batch> {
     let write = (
         0..PLANS.len(),
         prop_oneof![9 => Just(0_u64), 1 => Just(1)],
-        1..4_u64,
+        0..4_u64,
         prop_oneof![3 => Just(None), 1 => select(&[25_000, 105_000][..]).prop_map(Some)],
         0..50_u64,
     )
@@ -558,7 +558,9 @@ impl Run {
             (None, 0) => Activity::Begins,
             (None, _) => Activity::Continues,
         };
-        let made = crate::make::plan(plan.as_str(), base_seq, base_seq + write.events, activity);
+        // Without events only what has begun can be written.
+        let events = if base_seq == 0 { write.events.max(1) } else { write.events };
+        let made = crate::make::plan(plan.as_str(), base_seq, base_seq + events, activity);
         Ok(PlanWrite { index_ms: write.index_ms, ..made })
     }
 

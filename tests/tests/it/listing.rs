@@ -11,6 +11,33 @@ use serde_json::{Value, json};
 
 const PLANS: usize = 130;
 
+/// The list is made of summaries, which a plan's owner brings up to date once a second while much happens, and once
+/// more when nothing happens any more.
+async fn a_quiet_plan_is_shown_as_it_is(it: Installation) -> Result<()> {
+    let steps = [step("a", "echo", &[], json!({})), step("b", "nobody", &["a"], json!({}))];
+    let id = it.submit(&json!({"steps": steps})).await?;
+    until(SOON, async || {
+        let page: Value = it.get("/v1/plans").await.expect("the list is there");
+        let shown = &page["items"][0];
+        assert_eq!(shown["plan_id"], id.as_str());
+        shown["counts"]["completed"] == 1 && shown["counts"]["in_progress"] == 1 && shown["progress"] == 0.5
+    })
+    .await;
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quiet_plan_is_listed_as_it_is() -> Result<()> {
+    a_quiet_plan_is_shown_as_it_is(Installation::embedded().await?).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quiet_plan_over_redis_is_listed_as_it_is() -> Result<()> {
+    let server = RedisServer::start().await?;
+    a_quiet_plan_is_shown_as_it_is(Installation::over(&server).await?).await
+}
+
 async fn pages_meet_without_gap(it: Installation) -> Result<()> {
     let plan = json!({"steps": [step("a", "nobody", &[], json!({}))]});
     // All at once, so that many share a millisecond.

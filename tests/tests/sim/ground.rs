@@ -149,6 +149,9 @@ impl Ground {
             let count = write.last_seq - write.base_seq;
             write.base_seq = watch.seq(&write.plan);
             write.last_seq = write.base_seq + count;
+            if write.events.is_empty() {
+                continue;
+            }
             let time_ms = parse_rfc3339(&write.time).expect("commits carry a time");
             let records = read_entry(&String::from_utf8_lossy(&write.events), time_ms).expect("commits carry events");
             write.events = write_entry(&renumbered(records, write.base_seq));

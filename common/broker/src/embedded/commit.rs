@@ -59,7 +59,7 @@ impl World {
             if write.base_seq != last_seq {
                 return Err(Committed::Gap(format!("`{}` is at {last_seq}, not at {}", write.plan, write.base_seq)));
             }
-            if write.last_seq <= write.base_seq || !seen.insert(&write.plan) {
+            if !write.goes_on() || !seen.insert(&write.plan) {
                 return Err(Committed::Gap(format!("`{}` cannot go to {}", write.plan, write.last_seq)));
             }
         }
@@ -68,11 +68,13 @@ impl World {
 
     fn write_plan(&mut self, commit: &Commit, write: &PlanWrite, now: u64) {
         let plan = self.plans.entry(write.plan.clone()).or_default();
-        plan.log.push(LogEntry {
-            last_seq: write.last_seq,
-            time: write.time.clone(),
-            events: String::from_utf8_lossy(&write.events).into_owned(),
-        });
+        if !write.events.is_empty() {
+            plan.log.push(LogEntry {
+                last_seq: write.last_seq,
+                time: write.time.clone(),
+                events: String::from_utf8_lossy(&write.events).into_owned(),
+            });
+        }
         for (field, value) in &write.summary {
             plan.summary.insert((*field).into(), value.clone());
         }

@@ -40,7 +40,7 @@ fn gap(commit: &Commit) -> Option<String> {
         return Some(format!("the cursor `{cursor}` is not an entry's id"));
     }
     commit.plans.iter().find_map(|plan| {
-        if plan.last_seq <= plan.base_seq {
+        if !plan.goes_on() {
             return Some(format!("plan `{}` would go from {} to {}", plan.plan, plan.base_seq, plan.last_seq));
         }
         (!seen.insert(&plan.plan)).then(|| format!("plan `{}` is written twice", plan.plan))
@@ -54,8 +54,9 @@ fn call(commit: &Commit) -> redis::Cmd {
     let mut keys =
         vec![keys::owner(shard), keys::active(shard), keys::index(shard), keys::cursor(shard), keys::reports(shard)];
     for plan in &commit.plans {
-        keys.push(keys::events(&plan.plan));
-        keys.push(keys::plan(&plan.plan));
+        let summary = keys::plan(&plan.plan);
+        keys.push(keys::events_beside(&summary));
+        keys.push(summary);
     }
     keys.extend(streams.places.keys().map(|agent_type| keys::steps(agent_type)));
 
@@ -71,16 +72,15 @@ fn call(commit: &Commit) -> redis::Cmd {
     for plan in &commit.plans {
         let flags = Flags {
             activity: plan.activity,
+            has_base: !plan.follows || commit.thorough,
             is_indexed: plan.index_ms > 0,
             has_time: plan.time != time,
             values: 2 * plan.summary.len(),
         };
-        if plan.follows && !commit.thorough {
-            call.arg("");
-        } else {
+        call.arg(flags.number()).arg(plan.last_seq).arg(&plan.events);
+        if flags.has_base {
             call.arg(plan.base_seq);
         }
-        call.arg(plan.last_seq).arg(&plan.events).arg(flags.number());
         if let Activity::Ends { retention_ms } = plan.activity {
             call.arg(retention_ms.min(RETENTION_MS_MAX));
         }
@@ -114,6 +114,8 @@ fn call(commit: &Commit) -> redis::Cmd {
 /// plans need few of them.
 struct Flags {
     activity: Activity,
+    /// Whether the end of its log is to be compared.
+    has_base: bool,
     is_indexed: bool,
     /// Another time than the plan before.
     has_time: bool,
@@ -128,7 +130,9 @@ impl Flags {
             Activity::Begins => 1,
             Activity::Ends { .. } => 2,
         };
-        activity + 4 * usize::from(self.is_indexed) + 8 * usize::from(self.has_time) + 16 * self.values
+        let extras =
+            4 * usize::from(self.is_indexed) + 8 * usize::from(self.has_time) + 16 * usize::from(self.has_base);
+        activity + extras + 32 * self.values
     }
 }
 

@@ -23,13 +23,14 @@ local function now()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- How many arguments flags below 16 name; see `commit`.
+-- How many arguments flags below 32 name; see `commit`.
 local EXTRAS = {}
-for flags = 0, 15 do
+for flags = 0, 31 do
   local count = 0
   if flags % 4 == 2 then count = count + 1 end
   if flags % 8 >= 4 then count = count + 1 end
-  if flags >= 8 then count = count + 1 end
+  if flags % 16 >= 8 then count = count + 1 end
+  if flags >= 16 then count = count + 1 end
   if flags % 8 ~= 0 then count = count + 1 end
   EXTRAS[flags] = count
 end
@@ -38,9 +39,9 @@ end
 -- KEYS[1] owner  [2] active  [3] index  [4] cursor  [5] reports
 -- KEYS[6…] log and summary of each plan, then one task stream for each agent type
 -- ARGV[1] token  [2] commit number  [3] cursor or ''  [4] '1' to be thorough  [5] plans  [6] tasks  [7] agent types
--- then for each plan: base seq or '' when the owner wrote it, last seq, events, flags, then what the flags name:
---   + 1 begins, + 2 ends: retention ms; + 4 the index: index ms; + 8 another time than the plan before: time;
---   with 1, 2 or 4: id; + 16 for each further value: field, value, …
+-- then for each plan: flags, last seq, events or '' for its summary alone, then what the flags name:
+--   + 16 somebody else may have written it: base seq; + 1 begins, + 2 ends: retention ms; + 4 the index: index ms;
+--   + 8 another time than the plan before: time; with 1, 2 or 4: id; + 32 for each further value: field, value, …
 -- then for each task: number of its stream counted from 1, data
 -- then for each agent type: number of entries to acknowledge, ids…
 -- Returns 'OK', 'DUP', 'FENCED' or 'GAP …'.
@@ -58,8 +59,10 @@ local function commit(keys, args)
 
   local at = 8
   for plan = 1, plans do
-    local base, flags = args[at], tonumber(args[at + 3])
-    if base ~= '' then
+    local flags = tonumber(args[at])
+    local kind = flags % 32
+    if kind >= 16 then
+      local base = args[at + 3]
       local seq = call('HGET', keys[5 + 2 * plan], 'seq') or '0'
       if seq ~= base then
         return 'GAP `' .. keys[4 + 2 * plan] .. '` is at ' .. seq .. ', not at ' .. base
@@ -68,7 +71,7 @@ local function commit(keys, args)
         return 'GAP `' .. keys[4 + 2 * plan] .. '` does not end at ' .. seq
       end
     end
-    at = at + 4 + EXTRAS[flags % 16] + math.floor(flags / 16)
+    at = at + 3 + EXTRAS[kind] + math.floor(flags / 32)
   end
   if thorough then
     -- A key of another kind must be found before the first write.
@@ -85,9 +88,10 @@ local function commit(keys, args)
   at = 8
   for plan = 1, plans do
     local log, summary = keys[4 + 2 * plan], keys[5 + 2 * plan]
-    local last, events, flags = args[at + 1], args[at + 2], tonumber(args[at + 3])
-    local kind, values, retention = flags % 16, math.floor(flags / 16), nil
-    at = at + 4
+    local flags, last, events = tonumber(args[at]), args[at + 1], args[at + 2]
+    local kind, values, retention = flags % 16, math.floor(flags / 32), nil
+    at = at + 3
+    if flags % 32 >= 16 then at = at + 1 end
     if kind ~= 0 then
       local index_ms
       if kind % 4 == 2 then retention, at = args[at], at + 1 end
@@ -104,7 +108,7 @@ local function commit(keys, args)
         end
       end
     end
-    call('XADD', log, last .. '-0', 'v', '1', 'time', time, 'events', events)
+    if events ~= '' then call('XADD', log, last .. '-0', 'v', '1', 'time', time, 'events', events) end
     call('HSET', summary, 'seq', last, unpack(args, at, at + values - 1))
     at = at + values
     if retention then
@@ -387,7 +391,7 @@ local function define(name, callback, flags, version)
 end
 
 -- Memory may be short where refusing would stop running plans; `install` alone is refused then.
-define('commit', commit, { 'allow-oom' }, 2)
+define('commit', commit, { 'allow-oom' }, 3)
 define('acquire', acquire, { 'allow-oom' })
 define('renew', renew, { 'allow-oom' })
 define('release', release, { 'allow-oom' })
