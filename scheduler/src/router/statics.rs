@@ -204,7 +204,10 @@ mod tests {
         let weights = vec![1.0; table.pieces()];
         let words = ["hotel", "inn", "car"].map(str::to_owned);
         let car = |agrees: f32| agreeing(&table, &weights, &words, agrees)[2];
-        assert!(car(STEP_AGREES) > car(0.0) && car(0.0) > car(AGENT_AGREES), "the odd one out counts for more in a step");
+        assert!(
+            car(STEP_AGREES) > car(0.0) && car(0.0) > car(AGENT_AGREES),
+            "the odd one out counts for more in a step"
+        );
         assert_eq!(agreeing(&table, &weights, &words, 0.0), mean(&table, &words));
     }
 
