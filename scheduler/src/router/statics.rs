@@ -74,6 +74,13 @@ impl Statics {
         Self { table, weights, common, vectors, crowd }
     }
 
+    /// Whether the model knows at least half of the words: of a text in a language it was not made for, what little it
+    /// knows says nothing.
+    pub(super) fn knows(&self, words: &[String]) -> bool {
+        let known = words.iter().filter(|word| !self.table.cut(word).is_empty()).count();
+        known * 2 >= words.len()
+    }
+
     /// For each agent how near it is to the words, 0 to 1.
     pub(super) fn similarities(&self, words: &[String]) -> Vec<f32> {
         let vector = self.read(words);
@@ -209,6 +216,14 @@ mod tests {
             "the odd one out counts for more in a step"
         );
         assert_eq!(agreeing(&table, &weights, &words, 0.0), mean(&table, &words));
+    }
+
+    #[test]
+    fn a_text_in_another_language_is_not_known() {
+        let statics = Statics::new(Arc::new(tiny()), &[vec!["hotel".to_owned()]]);
+        let knows = |words: &[&str]| statics.knows(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        assert!(knows(&["hotel", "zzz"]) && knows(&[]));
+        assert!(!knows(&["酒", "店", "hotel"]));
     }
 
     #[test]
