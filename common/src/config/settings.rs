@@ -230,7 +230,8 @@ pub struct RouterSettings {
     pub gate: Gate,
     /// The registry is read again at least this often.
     pub refresh_ms: u64,
-    /// A static model of words: a `safetensors` file, or a folder with a `model.safetensors`; empty for none.
+    /// A static model of words: `general` for the one that is built in (English), or a `safetensors` file, or a folder
+    /// with a `model.safetensors`; empty for none.
     pub local_model: String,
     /// Its `tokenizer.json`; empty for the one beside it.
     pub local_tokenizer: String,
@@ -260,7 +261,7 @@ impl Default for RouterSettings {
             threshold: 0.15,
             gate: Gate::Share(0.005),
             refresh_ms: 300_000,
-            local_model: String::new(),
+            local_model: "general".into(),
             local_tokenizer: String::new(),
             embed_url: String::new(),
             embed_model: "text-embedding-3-small".into(),

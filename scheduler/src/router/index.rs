@@ -111,7 +111,7 @@ impl Embedder for Meaning {
     }
 
     fn similarities(&self, query: &Query) -> Option<Vec<f32>> {
-        Some(self.0.similarities(&query.contents))
+        self.0.knows(&query.contents).then(|| self.0.similarities(&query.contents))
     }
 }
 
@@ -206,7 +206,7 @@ impl Index {
             }
             factors.push((embedder.name(), similarities));
         }
-        if let Some(second) = &self.second {
+        if let Some(second) = self.second.as_ref().filter(|second| second.statics.knows(&query.contents)) {
             let best = shortlist(&total);
             if !query.sentences.is_empty() {
                 let nearer = second.statics.nearer(&query.contents, &query.sentences, &best);

@@ -114,7 +114,7 @@ impl Late {
 }
 
 fn vector(table: &Table, word: &str) -> Vec<i16> {
-    whole(&mean(table, &[], &[word.to_owned()]))
+    whole(&mean(table, &[word.to_owned()]))
 }
 
 fn share(part: f32, whole: f32) -> f32 {

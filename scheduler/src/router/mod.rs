@@ -359,8 +359,10 @@ impl Router {
 
 /// The static model that the settings name.
 pub fn open_table(settings: &RouterSettings) -> Result<Option<Arc<Table>>, TableError> {
-    if settings.local_model.is_empty() {
-        return Ok(None);
+    match settings.local_model.as_str() {
+        "" => return Ok(None),
+        "general" => return Ok(Some(Table::general())),
+        _ => {}
     }
     let tokenizer = Some(settings.local_tokenizer.as_str()).filter(|path| !path.is_empty()).map(Path::new);
     Table::open(Path::new(&settings.local_model), tokenizer).map(Arc::new).map(Some)

@@ -1,8 +1,9 @@
 //! How near a text and each agent are in meaning, by the mean vector of their words.
 //!
-//! A word's vector counts by the root of its inverse document frequency, and a share of what all agents have in common
-//! is taken off. Source: S. Arora, Y. Liang, T. Ma, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings",
-//! ICLR 2017. Agents that are near to many others are near to any step too; how much nearer, is taken off. Source:
+//! A word's vector counts by the root of its inverse document frequency, unless the model says itself how much each
+//! counts, and a share of what all agents have in common is taken off. Source: S. Arora, Y. Liang, T. Ma, "A Simple but
+//! Tough-to-Beat Baseline for Sentence Embeddings", ICLR 2017. In a step, what says the same again counts less: two
+//! words for one thing are no two wishes. In an agent's description, what agrees with the rest counts more. Agents that are near to many others are near to any step too; how much nearer, is taken off. Source:
 //! A. Conneau et al., "Word Translation Without Parallel Data" (cross-domain similarity local scaling), ICLR 2018.
 
 use std::sync::Arc;
@@ -13,7 +14,11 @@ use super::words::telling;
 /// Share of the agents' mean vector that is taken off every vector.
 const COMMON: f32 = 0.3;
 /// Share of an agent's nearness to its nearest others, against that of all agents, that is taken off.
-const CROWD: f32 = 0.4;
+const CROWD: f32 = 0.2;
+/// How much a piece counts, by its cosine with the whole text: `e` to the power of this times that. For a step, and for
+/// an agent.
+const STEP_AGREES: f32 = -2.0;
+const AGENT_AGREES: f32 = 0.75;
 /// How many others count as the nearest.
 const NEAREST: usize = 20;
 /// Others that are looked at; of larger registries, so many at even distances.
@@ -49,10 +54,12 @@ impl Statics {
             }
         }
         let total = documents.len() as f32;
-        let weight = |count: u32| (((1.0 + total) / (1.0 + count as f32)).ln() + 1.0).sqrt();
+        let rarity = |count: u32| (((1.0 + total) / (1.0 + count as f32)).ln() + 1.0).sqrt();
+        let weight = |count: u32| if table.is_weighed() { 1.0 } else { rarity(count) };
         let weights: Vec<f32> = having.into_iter().map(weight).collect();
         let mut common = vec![0.0; table.columns()];
-        let sums: Vec<Vec<f32>> = documents.iter().map(|words| mean(&table, &weights, words)).collect();
+        let sums: Vec<Vec<f32>> =
+            documents.iter().map(|words| agreeing(&table, &weights, words, AGENT_AGREES)).collect();
         for vector in &sums {
             for (sum, cell) in common.iter_mut().zip(vector) {
                 *sum += cell / total;
@@ -65,6 +72,13 @@ impl Statics {
         }
         let crowd = crowd(&vectors, table.columns());
         Self { table, weights, common, vectors, crowd }
+    }
+
+    /// Whether the model knows at least half of the words: of a text in a language it was not made for, what little it
+    /// knows says nothing.
+    pub(super) fn knows(&self, words: &[String]) -> bool {
+        let known = words.iter().filter(|word| !self.table.cut(word).is_empty()).count();
+        known * 2 >= words.len()
     }
 
     /// For each agent how near it is to the words, 0 to 1.
@@ -92,7 +106,7 @@ impl Statics {
     }
 
     fn read(&self, words: &[String]) -> Vec<i16> {
-        let mut vector = mean(&self.table, &self.weights, words);
+        let mut vector = agreeing(&self.table, &self.weights, words, STEP_AGREES);
         without(&mut vector, &self.common);
         whole(&vector)
     }
@@ -117,15 +131,30 @@ fn crowd(vectors: &[i16], columns: usize) -> Vec<f32> {
 }
 
 /// The mean vector of words, of length 1; nothing but zeros if the model knows none of them.
+pub(super) fn mean(table: &Table, words: &[String]) -> Vec<f32> {
+    let pieces = words.iter().flat_map(|word| table.cut(word)).map(|piece| (piece, 1.0));
+    sum(table, pieces)
+}
+
+/// The mean vector of words, in which each piece counts by how much it agrees with the rest.
 ///
-/// - `weights`: how much each piece counts, besides how much its word tells; empty for the plain mean.
-pub(super) fn mean(table: &Table, weights: &[f32], words: &[String]) -> Vec<f32> {
-    let mut sum = vec![0.0; table.columns()];
+/// - `weights`: how much each piece counts, besides how much its word tells.
+fn agreeing(table: &Table, weights: &[f32], words: &[String], agrees: f32) -> Vec<f32> {
+    let mut pieces: Vec<(u32, f32)> = Vec::new();
     for word in words {
-        let telling = if weights.is_empty() { 1.0 } else { telling(word) };
-        for piece in table.cut(word) {
-            table.add(&mut sum, piece, telling * weights.get(piece as usize).copied().unwrap_or(1.0));
-        }
+        let telling = telling(word);
+        let weight = |piece: u32| telling * weights.get(piece as usize).copied().unwrap_or(1.0);
+        pieces.extend(table.cut(word).into_iter().map(|piece| (piece, weight(piece))));
+    }
+    let whole = sum(table, pieces.iter().copied());
+    sum(table, pieces.iter().map(|(piece, weight)| (*piece, weight * (agrees * table.cosine(&whole, *piece)).exp())))
+}
+
+/// The sum of pieces, of length 1.
+fn sum(table: &Table, pieces: impl Iterator<Item = (u32, f32)>) -> Vec<f32> {
+    let mut sum = vec![0.0; table.columns()];
+    for (piece, weight) in pieces {
+        table.add(&mut sum, piece, weight);
     }
     scale(&mut sum);
     sum
@@ -174,6 +203,35 @@ mod tests {
         let near = statics.similarities(&["inn".to_owned()]);
         assert!(near[0] > 0.8 && near[0] > near[1] + 0.3, "{near:?}");
         assert_eq!(statics.similarities(&["zzz".to_owned()]), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn what_is_said_twice_in_a_step_is_no_second_wish() {
+        let table = tiny();
+        let weights = vec![1.0; table.pieces()];
+        let words = ["hotel", "inn", "car"].map(str::to_owned);
+        let car = |agrees: f32| agreeing(&table, &weights, &words, agrees)[2];
+        assert!(
+            car(STEP_AGREES) > car(0.0) && car(0.0) > car(AGENT_AGREES),
+            "the odd one out counts for more in a step"
+        );
+        assert_eq!(agreeing(&table, &weights, &words, 0.0), mean(&table, &words));
+    }
+
+    #[test]
+    fn a_text_in_another_language_is_not_known() {
+        let statics = Statics::new(Arc::new(tiny()), &[vec!["hotel".to_owned()]]);
+        let knows = |words: &[&str]| statics.knows(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        assert!(knows(&["hotel", "zzz"]) && knows(&[]));
+        assert!(!knows(&["酒", "店", "hotel"]));
+    }
+
+    #[test]
+    fn a_model_that_weighs_its_pieces_is_not_weighed_again() {
+        let documents = [vec!["hotel".to_owned()], vec!["hotel".to_owned(), "car".to_owned()]];
+        assert!(Statics::new(Arc::new(tiny()), &documents).weights.iter().any(|weight| *weight != 1.0));
+        let general = Statics::new(Table::general(), &documents);
+        assert!(general.weights.iter().all(|weight| *weight == 1.0));
     }
 
     #[test]

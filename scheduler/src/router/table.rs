@@ -2,14 +2,20 @@
 //!
 //! The file is a `safetensors` file with one matrix (`F32`, `F16`, `BF16` or `I8`; a row for each piece of the
 //! vocabulary), and optionally `weights` (a number for each piece) and `mapping` (the row of each piece), as
-//! model2vec writes them. The vocabulary is a `tokenizer.json` beside it.
+//! model2vec writes them. The vocabulary is a `tokenizer.json` beside it. One is built in.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
 use super::tokens::Tokens;
 
+/// The model that is built in: general English.
+const GENERAL: (&[u8], &[u8]) = (
+    include_bytes!("../../../config/embeddings/general/model.safetensors"),
+    include_bytes!("../../../config/embeddings/general/tokenizer.json"),
+);
 /// Bytes that a file may have at most.
 const BYTES_MAX: u64 = 1 << 30;
 /// Columns that a matrix may have at most.
@@ -33,9 +39,20 @@ pub struct Table {
     columns: usize,
     cells: Vec<i8>,
     scales: Vec<f32>,
+    /// Whether the rows are as long as their pieces count.
+    weighed: bool,
 }
 
 impl Table {
+    /// The model that is built in, read once for the whole program.
+    pub fn general() -> Arc<Self> {
+        static TABLE: LazyLock<Arc<Table>> = LazyLock::new(|| {
+            let tokens = Tokens::read(GENERAL.1).expect("a test reads the vocabulary that is built in");
+            Arc::new(Table::read(GENERAL.0, tokens).expect("a test reads the table that is built in"))
+        });
+        TABLE.clone()
+    }
+
     /// Reads a model from a `safetensors` file, or from a folder that holds one as `model.safetensors`.
     pub fn open(path: &Path, tokenizer: Option<&Path>) -> Result<Self, TableError> {
         let path = if path.is_dir() { path.join("model.safetensors") } else { path.to_owned() };
@@ -56,12 +73,11 @@ impl Table {
     pub(super) fn read(file: &[u8], tokens: Tokens) -> Result<Self, String> {
         let (header, body) = open(file)?;
         let matrix = matrix(&header)?;
-        let (_, shape) = tensor(&header[matrix.as_str()])?;
+        let (kind, shape) = tensor(&header[matrix.as_str()])?;
         let [rows, columns] = shape[..] else { return Err(format!("`{matrix}` is no matrix")) };
         if rows == 0 || columns == 0 || columns > COLUMNS_MAX {
             return Err(format!("`{matrix}` is {rows} × {columns}; it needs 1 to {COLUMNS_MAX} columns"));
         }
-        let cells = numbers(&header, body, &matrix)?;
         let weights = header.get("weights").map(|_| numbers(&header, body, "weights")).transpose()?;
         let mapping = header.get("mapping").map(|_| numbers(&header, body, "mapping")).transpose()?;
         let pieces = mapping.as_ref().map_or(rows, Vec::len);
@@ -71,12 +87,18 @@ impl Table {
                 tokens.rows()
             ));
         }
-        let mut table =
-            Self { tokens, columns, cells: Vec::with_capacity(pieces * columns), scales: Vec::with_capacity(pieces) };
+        let weighed = header.get("__metadata__").is_some_and(|told| told["weighted"] == "true");
+        let weight = |piece: usize| weights.as_ref().and_then(|w| w.get(piece)).copied().unwrap_or(1.0);
+        if let ("I8", None) = (kind, &mapping) {
+            let cells = cells(&header, body, &matrix, 1)?.iter().map(|cell| cell.cast_signed()).collect();
+            return Ok(Self { tokens, columns, cells, scales: (0..pieces).map(weight).collect(), weighed });
+        }
+        let cells = numbers(&header, body, &matrix)?;
+        let kept = (Vec::with_capacity(pieces * columns), Vec::with_capacity(pieces));
+        let mut table = Self { tokens, columns, cells: kept.0, scales: kept.1, weighed };
         for piece in 0..pieces {
             let row = mapping.as_ref().map_or(piece, |mapping| mapping[piece] as usize).min(rows - 1);
-            let weight = weights.as_ref().and_then(|w| w.get(piece)).copied().unwrap_or(1.0);
-            table.push(&cells[row * columns..(row + 1) * columns], weight);
+            table.push(&cells[row * columns..(row + 1) * columns], weight(piece));
         }
         Ok(table)
     }
@@ -95,6 +117,25 @@ impl Table {
 
     pub(super) fn pieces(&self) -> usize {
         self.scales.len()
+    }
+
+    /// Whether the rows are as long as their pieces count (`weighted: "true"` in the file's `__metadata__`): how rare
+    /// they are in a registry says no more then.
+    pub(super) fn is_weighed(&self) -> bool {
+        self.weighed
+    }
+
+    /// The cosine of a piece's vector with a vector of length 1.
+    pub(super) fn cosine(&self, whole: &[f32], piece: u32) -> f32 {
+        let at = piece as usize * self.columns;
+        let Some(row) = self.cells.get(at..at + self.columns) else { return 0.0 };
+        let (mut product, mut square) = (0.0, 0.0);
+        for (cell, whole) in row.iter().zip(whole) {
+            let cell = f32::from(*cell);
+            product += cell * whole;
+            square += cell * cell;
+        }
+        if square > 0.0 { product / square.sqrt() } else { 0.0 }
     }
 
     /// Adds the vector of a piece, times `weight`.
@@ -166,13 +207,28 @@ fn tensor(entry: &Value) -> Result<(&str, Vec<usize>), String> {
     Ok((kind, shape.ok_or("a tensor has no `shape`")?))
 }
 
-/// The cells of a tensor.
-fn numbers(header: &serde_json::Map<String, Value>, body: &[u8], name: &str) -> Result<Vec<f32>, String> {
-    let (kind, shape) = tensor(&header[name])?;
+/// The bytes of a tensor whose numbers are `width` bytes wide.
+fn cells<'a>(
+    header: &serde_json::Map<String, Value>,
+    body: &'a [u8],
+    name: &str,
+    width: usize,
+) -> Result<&'a [u8], String> {
+    let (_, shape) = tensor(&header[name])?;
     let ends = &header[name]["data_offsets"];
     let end = |at: usize| ends[at].as_u64().and_then(|end| usize::try_from(end).ok());
     let cells = end(0).zip(end(1)).and_then(|(from, to)| body.get(from..to));
     let cells = cells.ok_or_else(|| format!("`{name}` lies outside of the file"))?;
+    let expected = shape.iter().try_fold(width, |product, side| product.checked_mul(*side));
+    if expected != Some(cells.len()) {
+        return Err(format!("`{name}` has {} bytes, which its shape does not ask for", cells.len()));
+    }
+    Ok(cells)
+}
+
+/// The numbers of a tensor.
+fn numbers(header: &serde_json::Map<String, Value>, body: &[u8], name: &str) -> Result<Vec<f32>, String> {
+    let (kind, _) = tensor(&header[name])?;
     let (width, read): (usize, fn(&[u8]) -> f32) = match kind {
         "F64" => (8, |b| f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]) as f32),
         "I64" => (8, |b| i64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]) as f32),
@@ -183,11 +239,7 @@ fn numbers(header: &serde_json::Map<String, Value>, body: &[u8], name: &str) -> 
         "I8" => (1, |b| f32::from(b[0].cast_signed())),
         other => return Err(format!("`{name}` is of `{other}`; use `F32`, `F16`, `BF16` or `I8`")),
     };
-    let expected = shape.iter().try_fold(width, |product, side| product.checked_mul(*side));
-    if expected != Some(cells.len()) {
-        return Err(format!("`{name}` has {} bytes, which its shape does not ask for", cells.len()));
-    }
-    Ok(cells.chunks_exact(width).map(read).collect())
+    Ok(cells(header, body, name, width)?.chunks_exact(width).map(read).collect())
 }
 
 /// A number of 16 bits, IEEE 754 binary16.
@@ -244,6 +296,38 @@ pub(super) mod tests {
         for (cell, expected) in sum.iter().zip([1.8, 0.4, 0.2]) {
             assert!((cell - expected).abs() < 0.02, "{sum:?}");
         }
+    }
+
+    #[test]
+    fn the_model_that_is_built_in_knows_what_is_near() {
+        let table = Table::general();
+        assert!(table.is_weighed() && !tiny().is_weighed());
+        let cosine = |a: &str, b: &str| {
+            let [a, b] = [a, b].map(|word| super::super::statics::mean(&table, &[word.to_owned()]));
+            a.iter().zip(&b).map(|(a, b)| a * b).sum::<f32>()
+        };
+        assert!(cosine("hotel", "lodging") > cosine("hotel", "invoice") + 0.2);
+        assert!(cosine("tickets", "flight") > cosine("tickets", "soup"));
+        assert!(table.cut("酒店").is_empty(), "where it knows nothing, words alone decide");
+    }
+
+    #[test]
+    fn whole_numbers_are_kept_as_they_are() {
+        let header = json!({
+            "__metadata__": {"weighted": "true"},
+            "embeddings": {"dtype": "I8", "shape": [5, 1], "data_offsets": [0, 5]},
+            "weights": {"dtype": "F32", "shape": [5], "data_offsets": [5, 25]},
+        })
+        .to_string();
+        let mut file = (header.len() as u64).to_le_bytes().to_vec();
+        file.extend(header.as_bytes());
+        file.extend([0, 100, 156, 3, 4]);
+        file.extend([1.0_f32, 0.5, 2.0, 1.0, 1.0].iter().flat_map(|weight| weight.to_le_bytes()));
+        let table = Table::read(&file, vocabulary()).expect("the model is well formed");
+        let mut sum = [0.0];
+        table.add(&mut sum, 1, 1.0);
+        table.add(&mut sum, 2, 0.25);
+        assert_eq!((sum, table.is_weighed()), ([0.0], true), "100 × 0.5 − 100 × 2 × 0.25");
     }
 
     #[test]

@@ -200,7 +200,7 @@ fn nothing_is_learned_unless_it_is_switched_on() {
 
 #[test]
 fn measured_success_counts_among_near_equals() {
-    let router = Router::new(RouterSettings::default());
+    let router = Router::new(RouterSettings { local_model: String::new(), ..RouterSettings::default() });
     router.update(["east", "west"].map(|name| agent(name, "translate texts", &[], &[])).into());
     assert_eq!(router.choose("translate texts").map(|c| c.agent_type), Ok("east".into()));
     for _ in 0..10 {

@@ -109,7 +109,7 @@ fn shelf(agents: &[Agent], places: &[(usize, Option<usize>)]) -> Arc<Shelf> {
         card.description = if actions.is_empty() { agent.description.clone() } else { String::new() };
         Agent { capabilities, actions, ..card }
     };
-    let index = Router::new(RouterSettings::default());
+    let index = Router::new(RouterSettings { local_model: String::new(), ..RouterSettings::default() });
     index.update(places.iter().enumerate().map(card).collect());
     let shelf = Arc::new(Shelf { agents: agents.to_vec(), index });
     *kept = Some(shelf.clone());

@@ -90,7 +90,7 @@ fn near(case: &Case<'_>, step: &Step, tried: &BTreeSet<AgentType>) -> Option<(Ag
     if others.is_empty() {
         return None;
     }
-    let router = Router::new(RouterSettings::default());
+    let router = Router::new(RouterSettings { local_model: String::new(), ..RouterSettings::default() });
     router.update(others.clone());
     let text = format!("{} {}", step.description, step.action.replace(['_', '.', '-'], " "));
     let choice = router.choose_for(&text, &step.action).ok()?;

@@ -164,7 +164,7 @@ impl Learner {
     }
 
     fn read(&self, text: &str) -> Features {
-        let dense = self.table.as_ref().map(|table| mean(table, &[], &contents(text)));
+        let dense = self.table.as_ref().map(|table| mean(table, &contents(text)));
         Features::new(text, dense.unwrap_or_default())
     }
 
