@@ -74,11 +74,9 @@ impl Statics {
         Self { table, weights, common, vectors, crowd }
     }
 
-    /// Whether the model knows at least half of the words: of a text in a language it was not made for, what little it
-    /// knows says nothing.
+    /// As [`Table::knows`].
     pub(super) fn knows(&self, words: &[String]) -> bool {
-        let known = words.iter().filter(|word| !self.table.cut(word).is_empty()).count();
-        known * 2 >= words.len()
+        self.table.knows(words)
     }
 
     /// For each agent how near it is to the words, 0 to 1.

@@ -4,6 +4,8 @@
 //! vocabulary), and optionally `weights` (a number for each piece) and `mapping` (the row of each piece), as
 //! model2vec writes them. The vocabulary is a `tokenizer.json` beside it. One is built in.
 
+use std::borrow::Cow;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
@@ -37,7 +39,8 @@ pub enum TableError {
 pub struct Table {
     tokens: Tokens,
     columns: usize,
-    cells: Vec<i8>,
+    /// Signed numbers; of the model that is built in, the program's own bytes.
+    cells: Cow<'static, [u8]>,
     scales: Vec<f32>,
     /// Whether the rows are as long as their pieces count.
     weighed: bool,
@@ -48,7 +51,7 @@ impl Table {
     pub fn general() -> Arc<Self> {
         static TABLE: LazyLock<Arc<Table>> = LazyLock::new(|| {
             let tokens = Tokens::read(GENERAL.1).expect("a test reads the vocabulary that is built in");
-            Arc::new(Table::read(GENERAL.0, tokens).expect("a test reads the table that is built in"))
+            Arc::new(Table::read(Cow::Borrowed(GENERAL.0), tokens).expect("a test reads the table that is built in"))
         });
         TABLE.clone()
     }
@@ -62,7 +65,7 @@ impl Table {
         };
         let tokens = Tokens::read(&bytes(&vocabulary)?)
             .map_err(|why| TableError::Malformed { path: vocabulary.clone(), why })?;
-        Self::read(&bytes(&path)?, tokens).map_err(|why| TableError::Malformed { path, why })
+        Self::read(Cow::Owned(bytes(&path)?), tokens).map_err(|why| TableError::Malformed { path, why })
     }
 
     /// How long a vector is.
@@ -70,8 +73,8 @@ impl Table {
         self.columns
     }
 
-    pub(super) fn read(file: &[u8], tokens: Tokens) -> Result<Self, String> {
-        let (header, body) = open(file)?;
+    pub(super) fn read(file: Cow<'static, [u8]>, tokens: Tokens) -> Result<Self, String> {
+        let (header, body) = open(&file)?;
         let matrix = matrix(&header)?;
         let (kind, shape) = tensor(&header[matrix.as_str()])?;
         let [rows, columns] = shape[..] else { return Err(format!("`{matrix}` is no matrix")) };
@@ -90,29 +93,37 @@ impl Table {
         let weighed = header.get("__metadata__").is_some_and(|told| told["weighted"] == "true");
         let weight = |piece: usize| weights.as_ref().and_then(|w| w.get(piece)).copied().unwrap_or(1.0);
         if let ("I8", None) = (kind, &mapping) {
-            let cells = cells(&header, body, &matrix, 1)?.iter().map(|cell| cell.cast_signed()).collect();
-            return Ok(Self { tokens, columns, cells, scales: (0..pieces).map(weight).collect(), weighed });
+            let scales = (0..pieces).map(weight).collect();
+            let place = cells(&header, body.len(), &matrix, 1)?;
+            let cells = match &file {
+                Cow::Borrowed(file) => Cow::Borrowed(&open(file)?.1[place]),
+                Cow::Owned(_) => Cow::Owned(body[place].to_vec()),
+            };
+            return Ok(Self { tokens, columns, cells, scales, weighed });
         }
-        let cells = numbers(&header, body, &matrix)?;
-        let kept = (Vec::with_capacity(pieces * columns), Vec::with_capacity(pieces));
-        let mut table = Self { tokens, columns, cells: kept.0, scales: kept.1, weighed };
+        let numbers = numbers(&header, body, &matrix)?;
+        let (mut cells, mut scales) = (Vec::with_capacity(pieces * columns), Vec::with_capacity(pieces));
         for piece in 0..pieces {
             let row = mapping.as_ref().map_or(piece, |mapping| mapping[piece] as usize).min(rows - 1);
-            table.push(&cells[row * columns..(row + 1) * columns], weight(piece));
+            let row = &numbers[row * columns..(row + 1) * columns];
+            let largest = row.iter().fold(0.0_f32, |largest, cell| largest.max(cell.abs()));
+            let scale = if largest > 0.0 && largest.is_finite() { largest / 127.0 } else { 1.0 };
+            cells.extend(row.iter().map(|cell| ((cell / scale).round() as i8).cast_unsigned()));
+            scales.push(scale * weight(piece));
         }
-        Ok(table)
-    }
-
-    fn push(&mut self, row: &[f32], weight: f32) {
-        let largest = row.iter().fold(0.0_f32, |largest, cell| largest.max(cell.abs()));
-        let scale = if largest > 0.0 && largest.is_finite() { largest / 127.0 } else { 1.0 };
-        self.cells.extend(row.iter().map(|cell| (cell / scale).round() as i8));
-        self.scales.push(scale * weight);
+        Ok(Self { tokens, columns, cells: Cow::Owned(cells), scales, weighed })
     }
 
     /// The pieces of a text.
     pub(super) fn cut(&self, text: &str) -> Vec<u32> {
         self.tokens.cut(text)
+    }
+
+    /// Whether the model knows at least half of the words: of a text in a language it was not made for, what little it
+    /// knows says nothing.
+    pub(super) fn knows(&self, words: &[String]) -> bool {
+        let known = words.iter().filter(|word| !self.cut(word).is_empty()).count();
+        known * 2 >= words.len()
     }
 
     pub(super) fn pieces(&self) -> usize {
@@ -131,7 +142,7 @@ impl Table {
         let Some(row) = self.cells.get(at..at + self.columns) else { return 0.0 };
         let (mut product, mut square) = (0.0, 0.0);
         for (cell, whole) in row.iter().zip(whole) {
-            let cell = f32::from(*cell);
+            let cell = f32::from(cell.cast_signed());
             product += cell * whole;
             square += cell * cell;
         }
@@ -144,7 +155,7 @@ impl Table {
         let Some(scale) = self.scales.get(at) else { return };
         let row = &self.cells[at * self.columns..(at + 1) * self.columns];
         for (sum, cell) in sum.iter_mut().zip(row) {
-            *sum += f32::from(*cell) * scale * weight;
+            *sum += f32::from(cell.cast_signed()) * scale * weight;
         }
     }
 }
@@ -207,17 +218,18 @@ fn tensor(entry: &Value) -> Result<(&str, Vec<usize>), String> {
     Ok((kind, shape.ok_or("a tensor has no `shape`")?))
 }
 
-/// The bytes of a tensor whose numbers are `width` bytes wide.
-fn cells<'a>(
+/// Where in a body of so many bytes a tensor lies whose numbers are `width` bytes wide.
+fn cells(
     header: &serde_json::Map<String, Value>,
-    body: &'a [u8],
+    body: usize,
     name: &str,
     width: usize,
-) -> Result<&'a [u8], String> {
+) -> Result<Range<usize>, String> {
     let (_, shape) = tensor(&header[name])?;
     let ends = &header[name]["data_offsets"];
     let end = |at: usize| ends[at].as_u64().and_then(|end| usize::try_from(end).ok());
-    let cells = end(0).zip(end(1)).and_then(|(from, to)| body.get(from..to));
+    let cells =
+        end(0).zip(end(1)).map(|(from, to)| from..to).filter(|cells| cells.start <= cells.end && cells.end <= body);
     let cells = cells.ok_or_else(|| format!("`{name}` lies outside of the file"))?;
     let expected = shape.iter().try_fold(width, |product, side| product.checked_mul(*side));
     if expected != Some(cells.len()) {
@@ -239,7 +251,7 @@ fn numbers(header: &serde_json::Map<String, Value>, body: &[u8], name: &str) -> 
         "I8" => (1, |b| f32::from(b[0].cast_signed())),
         other => return Err(format!("`{name}` is of `{other}`; use `F32`, `F16`, `BF16` or `I8`")),
     };
-    Ok(cells(header, body, name, width)?.chunks_exact(width).map(read).collect())
+    Ok(body[cells(header, body.len(), name, width)?].chunks_exact(width).map(read).collect())
 }
 
 /// A number of 16 bits, IEEE 754 binary16.
@@ -264,7 +276,7 @@ pub(super) mod tests {
     /// Four words in three columns: `hotel` and `inn` are near each other.
     pub(in super::super) fn tiny() -> Table {
         let rows: [[f32; 3]; 5] = [[0.0; 3], [1.0, 0.1, 0.0], [0.9, 0.2, 0.1], [0.1, 1.0, 0.0], [0.0, 0.1, 1.0]];
-        Table::read(&file(&rows, &json!({})), vocabulary()).expect("the model is well formed")
+        Table::read(file(&rows, &json!({})).into(), vocabulary()).expect("the model is well formed")
     }
 
     fn vocabulary() -> Tokens {
@@ -323,7 +335,7 @@ pub(super) mod tests {
         file.extend(header.as_bytes());
         file.extend([0, 100, 156, 3, 4]);
         file.extend([1.0_f32, 0.5, 2.0, 1.0, 1.0].iter().flat_map(|weight| weight.to_le_bytes()));
-        let table = Table::read(&file, vocabulary()).expect("the model is well formed");
+        let table = Table::read(file.into(), vocabulary()).expect("the model is well formed");
         let mut sum = [0.0];
         table.add(&mut sum, 1, 1.0);
         table.add(&mut sum, 2, 0.25);
@@ -343,7 +355,7 @@ pub(super) mod tests {
             (file(&rows, &json!({"embeddings": {"dtype": "Q4", "shape": [5, 3], "data_offsets": [0, 60]}})), "`Q4`"),
             (file(&rows, &json!({"embeddings": 1})), "no matrix"),
         ] {
-            let refused = Table::read(&bytes, vocabulary()).expect_err("the file is damaged");
+            let refused = Table::read(bytes.into(), vocabulary()).expect_err("the file is damaged");
             assert!(refused.contains(reason), "`{refused}` does not say `{reason}`");
         }
     }

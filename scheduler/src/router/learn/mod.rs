@@ -164,7 +164,8 @@ impl Learner {
     }
 
     fn read(&self, text: &str) -> Features {
-        let dense = self.table.as_ref().map(|table| mean(table, &contents(text)));
+        let words = contents(text);
+        let dense = self.table.as_ref().filter(|table| table.knows(&words)).map(|table| mean(table, &words));
         Features::new(text, dense.unwrap_or_default())
     }
 
