@@ -7,7 +7,7 @@ use super::index::Likeness;
 
 /// Coefficients: the constant, then one for each evidence in the order of [`evidence`].
 const LEXICAL: [f64; 5] = [-2.9, 2.5, -1.6, 2.1, 2.8];
-const STATIC: [f64; 8] = [-3.6, 1.75, -2.0, 2.0, 1.35, 1.3, 1.05, 2.9];
+const STATIC: [f64; 8] = [-3.35, 1.3, -0.6, 2.1, 1.65, 1.35, 0.6, 0.85];
 
 /// The logarithm of the odds that somebody fits.
 pub(super) fn log_odds(likeness: &Likeness) -> f64 {
