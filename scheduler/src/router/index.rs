@@ -206,7 +206,8 @@ impl Index {
             }
             factors.push((embedder.name(), similarities));
         }
-        if let Some(second) = self.second.as_ref().filter(|second| second.statics.knows(&query.contents)) {
+        let is_known = factors.iter().any(|(name, _)| *name == "meaning");
+        if let Some(second) = self.second.as_ref().filter(|_| is_known) {
             let best = shortlist(&total);
             if !query.sentences.is_empty() {
                 let nearer = second.statics.nearer(&query.contents, &query.sentences, &best);

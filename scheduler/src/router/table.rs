@@ -96,7 +96,7 @@ impl Table {
             let scales = (0..pieces).map(weight).collect();
             let place = cells(&header, body.len(), &matrix, 1)?;
             let cells = match &file {
-                Cow::Borrowed(file) => Cow::Borrowed(&open(file)?.1[place]),
+                Cow::Borrowed(file) => Cow::Borrowed(&file[file.len() - body.len()..][place]),
                 Cow::Owned(_) => Cow::Owned(body[place].to_vec()),
             };
             return Ok(Self { tokens, columns, cells, scales, weighed });

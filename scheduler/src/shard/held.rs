@@ -80,14 +80,14 @@ impl Held {
     /// What is unwritten, as the next commit writes it; without events, the summary alone.
     pub(super) fn write(&mut self, retention_ms: u64) -> (PlanWrite, Vec<Record>) {
         let time_ms = self.changed_ms();
-        let is_told = self.is_told();
+        let (is_told, time) = (self.is_told(), rfc3339(time_ms));
         let mut summary = Vec::new();
         if is_told || self.shown.as_ref().is_none_or(|shown| self.state.is_elsewhere(shown)) {
             summary = self.state.summary_fields(self.shown.as_ref());
             self.shown = Some(self.state.shown());
         }
         if is_told {
-            summary.push(("updated", rfc3339(time_ms)));
+            summary.push(("updated", time.clone()));
             self.indexed_ms = self.indexed_ms.max(time_ms);
         }
         let activity = if self.state.is_final() {
@@ -105,7 +105,7 @@ impl Held {
             base_seq,
             follows: std::mem::replace(&mut self.is_ours, true),
             last_seq: self.written,
-            time: rfc3339(time_ms),
+            time,
             events: if records.is_empty() { Vec::new() } else { write_entry(&records) },
             summary,
             activity,
