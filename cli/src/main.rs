@@ -20,6 +20,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use goalmill_common::telemetry::{self, LogFormat};
+use tokio::runtime::Builder;
 
 use args::{Cli, Command, Format, LogForm};
 use exit::Outcome;
@@ -44,7 +45,16 @@ fn main() -> ExitCode {
 }
 
 fn start(cli: Cli, screen: Screen) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads()).enable_all().build()?;
+    let mut builder = match threads() {
+        // No other thread takes part: memory stays in one heap, and nothing is handed over.
+        1 => Builder::new_current_thread(),
+        several => {
+            let mut builder = Builder::new_multi_thread();
+            builder.worker_threads(several);
+            builder
+        }
+    };
+    let runtime = builder.enable_all().build()?;
     let outcome = runtime.block_on(commands::run(cli, screen));
     runtime.shutdown_background();
     outcome

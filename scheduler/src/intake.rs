@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use goalmill_broker::{BrokerError, Entry, Reader};
-use goalmill_common::command::Request;
+use goalmill_common::command::{Request, Submit};
 use goalmill_common::id::{EntryId, PlanId};
 use goalmill_common::wire::{BadSubmission, Inbox, Submission};
 use tokio::time::Instant;
@@ -95,25 +95,48 @@ async fn take(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<()
     // Nothing is taken from a foreign installation; its commits would be refused in any case.
     site.pulse.trouble()?;
     let at = Instant::now();
-    let (answered, statuses) = tokio::try_join!(site.broker.answers(&ids), site.broker.statuses(&plans))?;
-    for (((entry, submission), answer), status) in good.into_iter().zip(answered).zip(statuses) {
+    let mut good = good.into_iter();
+    let look = async { tokio::try_join!(site.broker.answers(&ids), site.broker.statuses(&plans)) };
+    // The first is read while the store is asked: on a quiet system there is no other.
+    let first = async {
+        tokio::task::yield_now().await;
+        admit_next(site, &mut good).await
+    };
+    let (looked, mut first) = tokio::join!(biased; look, first);
+    let (answered, statuses) = looked?;
+    for (answer, status) in answered.into_iter().zip(statuses) {
+        let next = match first.take() {
+            Some(first) => Some(first),
+            None => admit_next(site, &mut good).await,
+        };
+        let Some((entry, admitted)) = next else { break };
         if answer.is_some() {
             errands.push(Errand::AcknowledgeSubmission(entry));
             continue;
         }
-        let looked = Looked { at, status };
-        let id = submission.id.clone();
-        match admit::submission(site, submission).await {
+        match admitted {
             Ok(submit) => {
-                pass_on(site, loops, entry, ask::submission(site, "redis", submit), looked, &mut errands).await?;
+                let (request, looked) = (ask::submission(site, "redis", submit), Looked { at, status });
+                pass_on(site, loops, entry, request, looked, &mut errands).await?;
             }
-            Err(problem) => errands.extend(refuse(entry, BadSubmission { id: Some(id), problem })),
+            Err(bad) => errands.extend(refuse(entry, bad)),
         }
     }
     if !errands.is_empty() {
         effects::run(site.clone(), errands).await;
     }
     Ok(())
+}
+
+/// Reads and checks the next submission.
+async fn admit_next(
+    site: &Arc<Site>,
+    submissions: &mut impl Iterator<Item = (EntryId, Submission)>,
+) -> Option<(EntryId, Result<Submit, BadSubmission>)> {
+    let (entry, submission) = submissions.next()?;
+    let id = submission.id.clone();
+    let admitted = admit::submission(site, submission).await;
+    Some((entry, admitted.map_err(|problem| BadSubmission { id: Some(id), problem })))
 }
 
 /// Hands a submission to its shard: its entry is acknowledged once the plan, or the request, is recorded.

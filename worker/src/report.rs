@@ -105,6 +105,13 @@ pub(crate) async fn report(worker: Arc<Worker>, mut outgoing: UnboundedReceiver<
             _ = outgoing.recv_many(&mut batch, ENTRY_REPORTS_MAX) => {}
             () = worker.stop.cancelled() => return,
         }
+        // Lets the executions that are ready end as well: what one pull brought is then one entry, and one turn there.
+        tokio::task::yield_now().await;
+        while batch.len() < ENTRY_REPORTS_MAX
+            && let Ok(report) = outgoing.try_recv()
+        {
+            batch.push(report);
+        }
         let (reports, bytes) = (batch.len(), batch.iter().map(weight).sum());
         let sends = pack(&mut batch).into_iter().map(|(shard, entries)| send(&worker, shard, entries));
         tokio::select! {

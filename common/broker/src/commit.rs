@@ -45,7 +45,7 @@ pub struct PlanWrite {
     pub time: String,
     /// A JSON list of events, opaque to the broker; empty: no entry.
     pub events: Vec<u8>,
-    /// Fields of the summary that change, besides `seq`.
+    /// Fields of the summary that change; its `seq` is written with them.
     #[serde(deserialize_with = "crate::embedded::read_summary")]
     pub summary: Vec<(&'static str, String)>,
     pub activity: Activity,

@@ -162,7 +162,7 @@ pub trait Broker: Send + Sync + 'static {
     async fn active(&self, shard: ShardId) -> Result<Vec<PlanId>>;
     /// The log after event `after_seq`, at most `limit` entries, oldest first.
     async fn log(&self, plan: &PlanId, after_seq: u64, limit: usize) -> Result<Vec<LogEntry>>;
-    /// The plan's summary; empty when there is no such plan.
+    /// The plan's summary; empty when there is no such plan. Its `seq` is the number of the log's last event.
     async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>>;
     /// The statuses of these plans, in order; `None` for a plan that there is not.
     async fn statuses(&self, plans: &[PlanId]) -> Result<Vec<Option<PlanStatus>>> {

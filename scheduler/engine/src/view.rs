@@ -17,6 +17,7 @@ pub struct Shown {
     counts: Counts,
     usage: Usage,
     planned: bool,
+    seq: u64,
 }
 
 impl PlanState {
@@ -131,6 +132,7 @@ impl PlanState {
             counts: self.counts,
             usage: self.usage,
             planned: self.origin.created,
+            seq: self.seq,
         }
     }
 

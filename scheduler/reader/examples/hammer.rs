@@ -219,17 +219,18 @@ impl Hammer {
         Ok(())
     }
 
-    /// Of a text that needs no guess, what is cut has no step that the whole has not, if the reader is told that it is
-    /// cut: nothing else says so of a list in prose.
+    /// A text that is cut, which the reader is told, is said to be truncated; and of strict JSON it has no step that the
+    /// whole has not. Of what must be mended the rest may say that the beginning meant something else.
     fn prefix(&mut self, text: &str, whole: &Reading) -> Result<(), String> {
-        let clear = |r: &Reading| r.others.is_empty() && r.edits.iter().all(|e| e.kind.keeps_meaning());
-        if text.len() > SHORT_MAX || whole.items.is_empty() || !clear(whole) {
+        if text.len() > SHORT_MAX || whole.items.is_empty() {
             return Ok(());
         }
         let at = self.place(text);
         let cut = read_ended(&text[..at], Ended::Cut, &Catalogue::default(), &Limits::default());
-        let first = whole.items.first().map_or(0, |i| i.span.start);
-        if at > first && clear(&cut) && !whole.items.starts_with(&cut.items) && !whole.items.is_empty() {
+        if matches!(cut.verdict, Verdict::Exact | Verdict::Repaired) && at < text.len() {
+            return Err(format!("cut at {at}, it is not said to be truncated"));
+        }
+        if whole.verdict == Verdict::Exact && !whole.items.starts_with(&cut.items) {
             return Err(format!("cut at {at}, it has a step that the whole has not"));
         }
         Ok(())

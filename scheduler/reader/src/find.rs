@@ -61,6 +61,8 @@ struct Search<'a> {
     in_fence: bool,
     /// Whether the fence says that YAML stands in it.
     yaml: bool,
+    /// Whether the text ended in a string when a value was read last.
+    in_string: bool,
     /// Before here no block without brackets begins.
     blocks_from: usize,
     /// The first byte that is not blank.
@@ -98,6 +100,7 @@ pub(crate) fn find_from(
         block: 0,
         in_fence: false,
         yaml: false,
+        in_string: false,
         variables: Variables::default(),
         blocks_from: 0,
         first,
@@ -162,8 +165,9 @@ impl Search<'_> {
     fn value(&mut self, at: usize) -> Option<usize> {
         let (node, edits) = self.parse(at)?;
         let end = node.span.end;
-        // A bracket with nothing complete behind it may have been a word's; what follows is looked at all the same.
-        let bare = !node.whole && !has_substance(&node) && self.text[at..].len() > 2;
+        // A bracket with nothing complete behind it may have been a word's; what follows is looked at all the same, but
+        // not what a string holds that the text ends in.
+        let bare = !node.whole && !self.in_string && !has_substance(&node) && self.text[at..].len() > 2;
         self.keep(node, edits);
         (!bare).then_some(end)
     }
@@ -231,6 +235,7 @@ impl Search<'_> {
             }
         };
         let plainly = stop == Stop::End;
+        self.in_string = plainly && state.scanned > 0 && self.bytes.get(state.pos) == Some(&b'"');
         let (stop, state) = match stop {
             Stop::Wrong(_) => {
                 let left = self.budget.left();

@@ -5,7 +5,7 @@ use std::cell::Cell;
 /// Bounds of one reading. Whatever is over them is refused or left unread, never read in part without saying so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Longer texts are refused unread. Bytes. The default is about 128,000 tokens, more than models write at once, and
+    /// Longer texts are refused unread. Bytes. The default is about 96,000 tokens, more than models write at once, and
     /// what is read within 50 ms of processor time whatever it holds.
     pub bytes_max: usize,
     /// Deeper nesting makes a value unreadable. Levels; at most 200, so that the tree can be walked on any stack.
@@ -18,7 +18,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { bytes_max: 1 << 19, depth_max: 100, guesses_max: 100, values_max: 4096 }
+        Self { bytes_max: 3 << 17, depth_max: 100, guesses_max: 100, values_max: 4096 }
     }
 }
 
@@ -38,8 +38,8 @@ pub(crate) struct Budget {
 /// Units for each byte of a text, and for the shortest.
 const WORK_PER_BYTE: usize = 48;
 const WORK_LEAST: usize = 1 << 16;
-/// Units for the longest text: a quarter of the 50 ms that [`Limits::bytes_max`] speaks of.
-const WORK_MAX: usize = 5 << 19;
+/// Units for the longest text: a fifth of the 50 ms that [`Limits::bytes_max`] speaks of.
+const WORK_MAX: usize = 1 << 21;
 
 /// What a token costs besides its bytes, in units.
 pub(crate) const TOKEN: usize = 12;

@@ -1,5 +1,6 @@
 //! How well a step and each agent fit together, from several points of view at once.
 
+use std::cell::OnceCell;
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
 
@@ -35,6 +36,8 @@ pub(super) struct Query {
     contents: Vec<String>,
     /// The same of each sentence, when there are several.
     sentences: Vec<Vec<String>>,
+    /// Its vector by the static model, once that was asked.
+    vector: OnceCell<Vec<i16>>,
     /// Its vector from the remote embedder, if that one has answered in time.
     remote: Option<Arc<Vec<i16>>>,
 }
@@ -46,7 +49,11 @@ impl Query {
         let mut parts: Vec<Vec<String>> = sentences(&text).into_iter().map(contents).collect();
         parts.retain(|part| !part.is_empty());
         parts.truncate(if parts.len() > 1 { SENTENCES_MAX } else { 0 });
-        Self { stems: stems(&text), runs, contents: contents(&text), sentences: parts, remote }
+        Self { stems: stems(&text), runs, contents: contents(&text), sentences: parts, vector: OnceCell::new(), remote }
+    }
+
+    fn vector(&self, statics: &Statics) -> &[i16] {
+        self.vector.get_or_init(|| statics.read(&self.contents))
     }
 }
 
@@ -111,7 +118,7 @@ impl Embedder for Meaning {
     }
 
     fn similarities(&self, query: &Query) -> Option<Vec<f32>> {
-        self.0.knows(&query.contents).then(|| self.0.similarities(&query.contents))
+        self.0.knows(&query.contents).then(|| self.0.similarities(query.vector(&self.0)))
     }
 }
 
@@ -210,7 +217,7 @@ impl Index {
         if let Some(second) = self.second.as_ref().filter(|_| is_known) {
             let best = shortlist(&total);
             if !query.sentences.is_empty() {
-                let nearer = second.statics.nearer(&query.contents, &query.sentences, &best);
+                let nearer = second.statics.nearer(query.vector(&second.statics), &query.sentences, &best);
                 let meaning = factors.iter_mut().find(|(name, _)| *name == "meaning");
                 let mut told = meaning.map(|(_, values)| values);
                 for (at, nearer) in best.iter().zip(nearer) {

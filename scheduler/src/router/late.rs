@@ -3,15 +3,18 @@
 //! Averages of both directions, rare words counting for more. Source: O. Khattab, M. Zaharia, "ColBERT: Efficient and
 //! Effective Passage Search via Contextualized Late Interaction over BERT", SIGIR 2020, here over static vectors.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::statics::{dot, mean, whole};
+use super::statics::{dot, mean, scale, whole};
 use super::table::Table;
 use super::words::telling;
 
 /// Words of a step, and of an agent, that are compared.
 const WORDS_MAX: usize = 32;
+/// Columns of a word that are compared: a model's first ones say most of it.
+const COLUMNS_MAX: usize = 128;
 
 /// The words of each agent, and a vector for each of them.
 #[derive(Debug)]
@@ -69,20 +72,24 @@ impl Late {
     /// For each candidate: how well the step's words are met by the agent's, and the agent's by the step's; 0 to 1.
     pub(super) fn meet(&self, words: &[String], candidates: &[usize]) -> Vec<(f32, f32)> {
         let step = self.read(words);
+        if step.is_empty() {
+            return vec![(0.0, 0.0); candidates.len()];
+        }
         // Candidates have many words in common: each is compared once.
         let mut used: Vec<u32> = candidates.iter().flat_map(|at| &self.documents[*at]).copied().collect();
         used.sort_unstable();
         used.dedup();
-        let column: HashMap<u32, usize> = used.iter().enumerate().map(|(at, word)| (*word, at)).collect();
-        let near: Vec<Vec<f32>> = used
-            .iter()
-            .map(|word| step.iter().map(|(vector, _)| dot(vector, &self.vectors[*word as usize])).collect())
-            .collect();
+        let mut near: Vec<f32> = Vec::with_capacity(used.len() * step.len());
+        for word in &used {
+            let own = &self.vectors[*word as usize];
+            near.extend(step.iter().map(|(vector, _)| dot(vector, own)));
+        }
         let one = |at: &usize| {
             let own = &self.documents[*at];
             let (mut best, mut met, mut weights) = (vec![0.0_f32; step.len()], 0.0, 0.0);
             for word in own {
-                let row = &near[column[word]];
+                let place = used.binary_search(word).expect("every candidate's words are among them");
+                let row = &near[place * step.len()..(place + 1) * step.len()];
                 let weight = self.weights[*word as usize];
                 met += weight * row.iter().copied().fold(0.0, f32::max);
                 weights += weight;
@@ -98,7 +105,7 @@ impl Late {
     }
 
     /// The vectors of a step's words, and how much each counts.
-    fn read(&self, words: &[String]) -> Vec<(Vec<i16>, f32)> {
+    fn read(&self, words: &[String]) -> Vec<(Cow<'_, [i16]>, f32)> {
         let mut distinct: Vec<&String> = Vec::new();
         for word in words {
             if distinct.len() < WORDS_MAX && !distinct.contains(&word) {
@@ -106,15 +113,18 @@ impl Late {
             }
         }
         let read = |word: &String| match self.numbers.get(word) {
-            Some(number) => (self.vectors[*number as usize].clone(), self.weights[*number as usize]),
-            None => (vector(&self.table, word), self.unseen * telling(word)),
+            Some(number) => (Cow::Borrowed(&*self.vectors[*number as usize]), self.weights[*number as usize]),
+            None => (Cow::Owned(vector(&self.table, word)), self.unseen * telling(word)),
         };
         distinct.into_iter().map(read).collect()
     }
 }
 
 fn vector(table: &Table, word: &str) -> Vec<i16> {
-    whole(&mean(table, &[word.to_owned()]))
+    let mut vector = mean(table, &[word.to_owned()]);
+    vector.truncate(COLUMNS_MAX);
+    scale(&mut vector);
+    whole(&vector)
 }
 
 fn share(part: f32, whole: f32) -> f32 {

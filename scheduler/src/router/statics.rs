@@ -3,7 +3,8 @@
 //! A word's vector counts by the root of its inverse document frequency, unless the model says itself how much each
 //! counts, and a share of what all agents have in common is taken off. Source: S. Arora, Y. Liang, T. Ma, "A Simple but
 //! Tough-to-Beat Baseline for Sentence Embeddings", ICLR 2017. In a step, what says the same again counts less: two
-//! words for one thing are no two wishes. In an agent's description, what agrees with the rest counts more. Agents that are near to many others are near to any step too; how much nearer, is taken off. Source:
+//! words for one thing are no two wishes. In an agent's description, what agrees with the rest counts more. Agents that
+//! are near to many others are near to any step too; how much nearer, is taken off. Source:
 //! A. Conneau et al., "Word Translation Without Parallel Data" (cross-domain similarity local scaling), ICLR 2018.
 
 use std::sync::Arc;
@@ -79,31 +80,30 @@ impl Statics {
         self.table.knows(words)
     }
 
-    /// For each agent how near it is to the words, 0 to 1.
-    pub(super) fn similarities(&self, words: &[String]) -> Vec<f32> {
-        let vector = self.read(words);
+    /// For each agent how near it is to a text that was [`Statics::read`], 0 to 1.
+    pub(super) fn similarities(&self, text: &[i16]) -> Vec<f32> {
         let rows = self.vectors.chunks_exact(self.table.columns()).zip(&self.crowd);
         let near = |(row, crowd): (&[i16], &f32)| {
-            let cosine = dot(row, &vector);
+            let cosine = dot(row, text);
             if cosine > 0.0 { (cosine - crowd).clamp(0.0, 1.0) } else { 0.0 }
         };
         rows.map(near).collect()
     }
 
-    /// For each of these agents how much nearer it is to one of the sentences than to all of them together.
-    pub(super) fn nearer(&self, words: &[String], sentences: &[Vec<String>], agents: &[usize]) -> Vec<f32> {
-        let whole = self.read(words);
+    /// For each of these agents how much nearer it is to one of the sentences than to the whole text.
+    pub(super) fn nearer(&self, text: &[i16], sentences: &[Vec<String>], agents: &[usize]) -> Vec<f32> {
         let parts: Vec<Vec<i16>> = sentences.iter().map(|sentence| self.read(sentence)).collect();
         let columns = self.table.columns();
         let nearer = |at: &usize| {
             let row = &self.vectors[at * columns..(at + 1) * columns];
             let best = parts.iter().map(|part| dot(row, part)).fold(0.0, f32::max);
-            (best - dot(row, &whole).max(0.0)).max(0.0)
+            (best - dot(row, text).max(0.0)).max(0.0)
         };
         agents.iter().map(nearer).collect()
     }
 
-    fn read(&self, words: &[String]) -> Vec<i16> {
+    /// The vector of a text.
+    pub(super) fn read(&self, words: &[String]) -> Vec<i16> {
         let mut vector = agreeing(&self.table, &self.weights, words, STEP_AGREES);
         without(&mut vector, &self.common);
         whole(&vector)
@@ -198,9 +198,9 @@ mod tests {
     fn words_of_like_meaning_are_near() {
         let documents = [vec!["hotel".to_owned()], vec!["flight".to_owned()]];
         let statics = Statics::new(Arc::new(tiny()), &documents);
-        let near = statics.similarities(&["inn".to_owned()]);
+        let near = statics.similarities(&statics.read(&["inn".to_owned()]));
         assert!(near[0] > 0.8 && near[0] > near[1] + 0.3, "{near:?}");
-        assert_eq!(statics.similarities(&["zzz".to_owned()]), [0.0, 0.0]);
+        assert_eq!(statics.similarities(&statics.read(&["zzz".to_owned()])), [0.0, 0.0]);
     }
 
     #[test]
@@ -247,8 +247,8 @@ mod tests {
         let statics = Statics::new(Arc::new(tiny()), &documents);
         let [inn, car] = ["inn", "car"].map(|word| vec![word.to_owned()]);
         let both = [inn.clone(), car.clone()].concat();
-        let nearer = statics.nearer(&both, &[inn.clone(), car], &[0]);
+        let nearer = statics.nearer(&statics.read(&both), &[inn.clone(), car], &[0]);
         assert!(nearer[0] > 0.0, "{nearer:?}");
-        assert_eq!(statics.nearer(&inn, std::slice::from_ref(&inn), &[1, 0]), [0.0, 0.0]);
+        assert_eq!(statics.nearer(&statics.read(&inn), std::slice::from_ref(&inn), &[1, 0]), [0.0, 0.0]);
     }
 }

@@ -39,7 +39,8 @@ end
 -- KEYS[1] owner  [2] active  [3] index  [4] cursor  [5] reports
 -- KEYS[6…] log and summary of each plan, then one task stream for each agent type
 -- ARGV[1] token  [2] commit number  [3] cursor or ''  [4] '1' to be thorough  [5] plans  [6] tasks  [7] agent types
--- then for each plan: flags, last seq, events or '' for its summary alone, then what the flags name:
+-- then for each plan: flags, last seq, events or '' for its summary alone, then what the flags name (the summary's
+-- `seq` is written with other values only):
 --   + 16 somebody else may have written it: base seq; + 1 begins, + 2 ends: retention ms; + 4 the index: index ms;
 --   + 8 another time than the plan before: time; with 1, 2 or 4: id; + 32 for each further value: field, value, …
 -- then for each task: number of its stream counted from 1, data
@@ -63,12 +64,18 @@ local function commit(keys, args)
     local kind = flags % 32
     if kind >= 16 then
       local base = args[at + 3]
-      local seq = call('HGET', keys[5 + 2 * plan], 'seq') or '0'
-      if seq ~= base then
-        return 'GAP `' .. keys[4 + 2 * plan] .. '` is at ' .. seq .. ', not at ' .. base
-      end
-      if (thorough or seq == '0') and (call('XLEN', keys[4 + 2 * plan]) == 0) ~= (seq == '0') then
-        return 'GAP `' .. keys[4 + 2 * plan] .. '` does not end at ' .. seq
+      local log, summary = keys[4 + 2 * plan], keys[5 + 2 * plan]
+      if base == '0' then
+        if call('EXISTS', log, summary) > 0 then
+          -- A key of another kind is an error.
+          call('XLEN', log)
+          call('HLEN', summary)
+          return 'GAP `' .. log .. '` has begun'
+        end
+      else
+        local entry = call('HEXISTS', summary, 'seq') == 1 and call('XREVRANGE', log, '+', '-', 'COUNT', '1')[1]
+        local seq = entry and string.match(entry[1], '^%d+') or '0'
+        if seq ~= base then return 'GAP `' .. log .. '` is at ' .. seq .. ', not at ' .. base end
       end
     end
     at = at + 3 + EXTRAS[kind] + math.floor(flags / 32)
@@ -109,8 +116,10 @@ local function commit(keys, args)
       end
     end
     if events ~= '' then call('XADD', log, last .. '-0', 'v', '1', 'time', time, 'events', events) end
-    call('HSET', summary, 'seq', last, unpack(args, at, at + values - 1))
-    at = at + values
+    if values > 0 then
+      call('HSET', summary, 'seq', last, unpack(args, at, at + values - 1))
+      at = at + values
+    end
     if retention then
       call('PEXPIRE', log, retention)
       call('PEXPIRE', summary, retention)
@@ -391,7 +400,7 @@ local function define(name, callback, flags, version)
 end
 
 -- Memory may be short where refusing would stop running plans; `install` alone is refused then.
-define('commit', commit, { 'allow-oom' }, 3)
+define('commit', commit, { 'allow-oom' }, 4)
 define('acquire', acquire, { 'allow-oom' })
 define('renew', renew, { 'allow-oom' })
 define('release', release, { 'allow-oom' })

@@ -34,7 +34,7 @@ impl Function {
     /// The name, with the version: a new one goes beside the old while a cluster is being upgraded.
     fn name(self) -> &'static str {
         match self {
-            Self::Commit => "goalmill_commit_v3",
+            Self::Commit => "goalmill_commit_v4",
             Self::Acquire => "goalmill_acquire_v1",
             Self::Renew => "goalmill_renew_v1",
             Self::Release => "goalmill_release_v1",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use goalmill_common::id::{EntryId, PlanId, ShardId};
 use goalmill_common::keys;
 use goalmill_common::status::PlanStatus;
-use redis::{cmd, pipe};
+use redis::{Value, cmd, pipe};
 
 use super::link::Links;
 use super::{Result, reply};
@@ -37,7 +37,15 @@ impl Links {
     }
 
     pub(super) async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>> {
-        self.ask(cmd("HGETALL").arg(keys::plan(plan))).await
+        let mut read = pipe();
+        read.cmd("HGETALL").arg(keys::plan(plan));
+        read.cmd("XREVRANGE").arg(keys::events(plan)).arg("+").arg("-").arg("COUNT").arg(1);
+        let (mut summary, log): (BTreeMap<String, String>, Value) = self.ask_all(&read).await?;
+        // What is stored may be a second old.
+        if let (Some(seq), Some(last)) = (summary.get_mut("seq"), reply::entries(log)?.pop()) {
+            *seq = reply::log_entry(last).last_seq.to_string();
+        }
+        Ok(summary)
     }
 
     pub(super) async fn statuses(&self, plans: &[PlanId]) -> Result<Vec<Option<PlanStatus>>> {

@@ -101,6 +101,8 @@ async fn plans_of_every_kind_go_into_one_commit_each_with_its_own() {
     let mut changed = [(id(1), 103), (id(3), 103), (id(4), 105), (id(2), 109)];
     changed.sort_by_key(|(id, ms)| (*ms, id.clone()));
     assert_eq!(plans, changed);
+    let stored: u64 = server.raw().await.hget(keys::plan(&id(1)), "seq").await.unwrap();
+    assert_eq!(stored, 3, "no other field is written with it");
     for (write, time) in mixed.iter().zip(["10.279", "10.279", "11.000", "11.000"]) {
         let log = broker.log(&write.plan, write.base_seq, 10).await.unwrap();
         assert_eq!((log.len(), log[0].last_seq), (1, write.last_seq));
@@ -119,7 +121,7 @@ async fn a_plan_that_the_owner_wrote_last_is_looked_at_by_thorough_commits() {
     let broker = server.open().await;
     own(&*broker, "t1").await;
     broker.commit(&commit("t1", 1, &[plan(1, 0, 3, Activity::Begins)])).await.unwrap();
-    let _: () = server.raw().await.hset(keys::plan(&id(1)), "seq", "2").await.unwrap();
+    let _: () = server.raw().await.del(keys::events(&id(1))).await.unwrap();
     let mut next = plan(1, 3, 4, Activity::Continues);
     next.follows = true;
     let mut thorough = commit("t1", 2, std::slice::from_ref(&next));

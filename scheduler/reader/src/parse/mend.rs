@@ -71,15 +71,17 @@ impl Parser<'_> {
             return self.dropped(Span::new(at, at + 3));
         }
         let Some(open) = self.s.stack.last().map(|f| f.open) else { return Err(Stop::Wrong(at)) };
-        let quote = self.quote_at(at).is_some();
+        let quote = self.quote_at(at);
         let name = self.name_end(at);
         let sign = self.bytes.get(self.blank_end(name)).copied();
         let quoted = self.s.stack.last_mut().is_some_and(|f| std::mem::take(&mut f.quoted));
-        if quoted && quote && !self.last_is_text() {
-            self.s.edits.guessed(EditKind::TextDropped, Span::new(at, at + 1), &self.src[at..=at], "");
-            self.s.pos += 1;
+        if let Some(quote) = quote.filter(|_| quoted && !self.last_is_text()) {
+            let end = at + quote.len();
+            self.s.edits.guessed(EditKind::TextDropped, Span::new(at, end), &self.src[at..end], "");
+            self.s.pos = end;
             return Ok(());
         }
+        let quote = quote.is_some();
         let begins = match open {
             Open::Map => self.is_key_at(at) || name > at && sign == Some(b':'),
             Open::List(_) => {

@@ -24,6 +24,7 @@ fn a_call_is_read_in_every_notation() {
         "[\"book_room(city='Rome', nights=2)\"]",
         "['book_room(city='Rome', nights=2)']",
         "['book_room(city=Rome, nights=2)']",
+        "['book_room(city='Rome', nights=2)’]",
         "[book\\_room(city='Rome', nights=2)]",
         "functions.book_room(city='Rome', nights=2)",
         "book_room('Rome', 2)",

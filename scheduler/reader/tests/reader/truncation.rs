@@ -92,6 +92,21 @@ fn no_cut_of_a_list_in_prose_has_a_step_that_the_whole_has_not() {
     }
 }
 
+#[test]
+fn what_a_string_holds_in_which_the_text_is_cut_is_no_plan() {
+    let inside = "[{'id': 'x', 'action': 'f'}, {'id': 'y', 'action': 'g'}]; print(";
+    for before in ["[\"run ", "{\"plan\": \"do ", "{\"steps\": [{\"id\": \"a\", \"inputs\": {\"code\": \""] {
+        let text = format!("{before}{inside}");
+        for ended in [Ended::Cut, Ended::Stopped] {
+            let (items, reading) = prose(&text, ended);
+            assert!(
+                items.is_empty() && reading.verdict == Verdict::Truncated { at: text.len() },
+                "{text}: {reading:?}"
+            );
+        }
+    }
+}
+
 fn prose(text: &str, ended: Ended) -> (Vec<String>, Reading) {
     let reading = read_ended(text, ended, &Catalogue::default(), &Limits::default());
     let words = reading.items.iter().map(|i| i.value["description"].as_str().unwrap_or_default().to_owned());
