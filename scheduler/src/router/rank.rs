@@ -69,3 +69,30 @@ pub(super) fn rank(candidates: &mut [RouteCandidate], gate: Gate) {
 pub fn score(similarity: f64, success_rate: f64, cost: f64) -> f64 {
     similarity * success_rate.clamp(0.0, 1.0) * (1.0 - cost / 10.0).clamp(0.0, 1.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_are_those_that_sorting_puts_there() {
+        let values: Vec<u64> = (0..1_000).map(|n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 57).collect();
+        for most in [0, 1, 7, 128, 1_000, 2_000] {
+            let mut sorted: Vec<(usize, u64)> = values.iter().copied().enumerate().collect();
+            sorted.sort_by(|a, b| b.1.cmp(&a.1));
+            sorted.truncate(most);
+            assert_eq!(first(values.iter().copied().enumerate(), most, |a, b| a.1 > b.1), sorted, "{most}");
+        }
+    }
+
+    #[test]
+    fn the_gate_keeps_all_near_equals_in_order() {
+        let similarities = [0.2, 0.99, 0.5, 1.0, 0.97, 0.99];
+        let ranked = |most| {
+            let mut ranked: Vec<(usize, f64)> = similarities.into_iter().enumerate().collect();
+            shorten(&mut ranked, Gate::Share(0.02), most);
+            ranked.into_iter().map(|(at, _)| at).collect::<Vec<_>>()
+        };
+        assert_eq!((ranked(1), ranked(4)), (vec![3, 1, 5], vec![3, 1, 5, 4]));
+    }
+}
