@@ -79,7 +79,7 @@ mod tests {
         let values: Vec<u64> = (0..1_000).map(|n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 57).collect();
         for most in [0, 1, 7, 128, 1_000, 2_000] {
             let mut sorted: Vec<(usize, u64)> = values.iter().copied().enumerate().collect();
-            sorted.sort_by(|a, b| b.1.cmp(&a.1));
+            sorted.sort_by_key(|(_, value)| std::cmp::Reverse(*value));
             sorted.truncate(most);
             assert_eq!(first(values.iter().copied().enumerate(), most, |a, b| a.1 > b.1), sorted, "{most}");
         }
