@@ -219,9 +219,10 @@ impl Hammer {
         Ok(())
     }
 
-    /// A text that is cut, which the reader is told, is said to be truncated; and of strict JSON it has no step that the
-    /// whole has not. Of what must be mended the rest may say that the beginning meant something else.
+    /// A text that is cut, which the reader is told, is said to be truncated. If the whole needs no guess, it has no step
+    /// that the whole has not: nothing else says so of a list in prose.
     fn prefix(&mut self, text: &str, whole: &Reading) -> Result<(), String> {
+        let clear = |r: &Reading| r.others.is_empty() && r.edits.iter().all(|e| e.kind.keeps_meaning());
         if text.len() > SHORT_MAX || whole.items.is_empty() {
             return Ok(());
         }
@@ -230,7 +231,9 @@ impl Hammer {
         if matches!(cut.verdict, Verdict::Exact | Verdict::Repaired) && at < text.len() {
             return Err(format!("cut at {at}, it is not said to be truncated"));
         }
-        if whole.verdict == Verdict::Exact && !whole.items.starts_with(&cut.items) {
+        let first = whole.items.first().map_or(0, |i| i.span.start);
+        let needs_no_guess = whole.verdict == Verdict::Exact || at > first && clear(whole) && clear(&cut);
+        if needs_no_guess && !whole.items.starts_with(&cut.items) {
             return Err(format!("cut at {at}, it has a step that the whole has not"));
         }
         Ok(())

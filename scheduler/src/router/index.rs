@@ -10,7 +10,6 @@ use super::bm25::Bm25;
 use super::describe::Description;
 use super::late::Late;
 use super::ngram::{self, Ngrams};
-use super::rank;
 use super::statics::{Statics, dot, scale, whole};
 use super::table::Table;
 use super::words::{contents, sentences, stems};
@@ -258,5 +257,11 @@ impl SecondLook {
 
 /// The best by what is known so far.
 fn shortlist(total: &[f32]) -> Vec<usize> {
-    rank::first(0..total.len(), SECOND_LOOK, |a, b| total[*a] > total[*b])
+    let mut best: Vec<usize> = (0..total.len()).collect();
+    let by_total = |a: &usize, b: &usize| total[*b].total_cmp(&total[*a]).then(a.cmp(b));
+    if best.len() > SECOND_LOOK {
+        best.select_nth_unstable_by(SECOND_LOOK - 1, by_total);
+        best.truncate(SECOND_LOOK);
+    }
+    best
 }

@@ -72,9 +72,6 @@ impl Late {
     /// For each candidate: how well the step's words are met by the agent's, and the agent's by the step's; 0 to 1.
     pub(super) fn meet(&self, words: &[String], candidates: &[usize]) -> Vec<(f32, f32)> {
         let step = self.read(words);
-        if step.is_empty() {
-            return vec![(0.0, 0.0); candidates.len()];
-        }
         // Candidates have many words in common: each is compared once.
         let mut used: Vec<u32> = candidates.iter().flat_map(|at| &self.documents[*at]).copied().collect();
         used.sort_unstable();

@@ -3,34 +3,11 @@
 use goalmill_common::config::Gate;
 use goalmill_common::event::RouteCandidate;
 
-/// So many are picked out in one pass; more by sorting.
-const FEW: usize = 128;
-
-/// The `most` that come first, in order; of equals, those that were there first.
-///
-/// One pass in which hardly anything moves: of thousands, few come before all that were seen.
-pub(super) fn first<T>(items: impl Iterator<Item = T>, most: usize, comes_before: impl Fn(&T, &T) -> bool) -> Vec<T> {
-    let mut first: Vec<T> = Vec::with_capacity(most + 1);
-    for item in items {
-        if first.len() == most && !first.last().is_some_and(|last| comes_before(&item, last)) {
-            continue;
-        }
-        let place = first.partition_point(|other| !comes_before(&item, other));
-        first.insert(place, item);
-        first.truncate(most);
-    }
-    first
-}
-
 /// Leaves those inside the gate, and the best `most`, by similarity.
 pub(super) fn shorten(ranked: &mut Vec<(usize, f64)>, gate: Gate, most: usize) {
     if let Gate::Share(share) = gate {
         let edge = ranked.iter().map(|(_, similarity)| *similarity).fold(0.0, f64::max) * (1.0 - share);
         let inside = ranked.iter().filter(|(_, similarity)| *similarity >= edge).count().max(most);
-        if inside <= FEW {
-            *ranked = first(ranked.drain(..), inside, |a, b| a.1 > b.1);
-            return;
-        }
         if inside < ranked.len() {
             ranked.select_nth_unstable_by(inside, |a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
             ranked.truncate(inside);
@@ -73,17 +50,6 @@ pub fn score(similarity: f64, success_rate: f64, cost: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_first_are_those_that_sorting_puts_there() {
-        let values: Vec<u64> = (0..1_000).map(|n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 57).collect();
-        for most in [0, 1, 7, 128, 1_000, 2_000] {
-            let mut sorted: Vec<(usize, u64)> = values.iter().copied().enumerate().collect();
-            sorted.sort_by_key(|(_, value)| std::cmp::Reverse(*value));
-            sorted.truncate(most);
-            assert_eq!(first(values.iter().copied().enumerate(), most, |a, b| a.1 > b.1), sorted, "{most}");
-        }
-    }
 
     #[test]
     fn the_gate_keeps_all_near_equals_in_order() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use goalmill_common::id::{EntryId, PlanId, ShardId};
 use goalmill_common::keys;
 use goalmill_common::status::PlanStatus;
-use redis::{Value, cmd, pipe};
+use redis::{cmd, pipe};
 
 use super::link::Links;
 use super::{Result, reply};
@@ -37,12 +37,14 @@ impl Links {
     }
 
     pub(super) async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>> {
-        let mut read = pipe();
-        read.cmd("HGETALL").arg(keys::plan(plan));
-        read.cmd("XREVRANGE").arg(keys::events(plan)).arg("+").arg("-").arg("COUNT").arg(1);
-        let (mut summary, log): (BTreeMap<String, String>, Value) = self.ask_all(&read).await?;
-        // What is stored may be a second old.
-        if let (Some(seq), Some(last)) = (summary.get_mut("seq"), reply::entries(log)?.pop()) {
+        let mut summary: BTreeMap<String, String> = self.ask(cmd("HGETALL").arg(keys::plan(plan))).await?;
+        let has_ended =
+            summary.get("status").and_then(|word| PlanStatus::parse(word)).is_some_and(PlanStatus::is_final);
+        let Some(seq) = summary.get_mut("seq").filter(|_| !has_ended) else { return Ok(summary) };
+        // What is stored of a plan that goes on may be a second old.
+        let mut read = cmd("XREVRANGE");
+        read.arg(keys::events(plan)).arg("+").arg("-").arg("COUNT").arg(1);
+        if let Some(last) = reply::entries(self.ask(&read).await?)?.pop() {
             *seq = reply::log_entry(last).last_seq.to_string();
         }
         Ok(summary)
