@@ -26,6 +26,10 @@ use args::{Cli, Command, Format, LogForm};
 use exit::Outcome;
 use output::Screen;
 
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     drop(rustls::crypto::ring::default_provider().install_default());
     let cli = Cli::parse();

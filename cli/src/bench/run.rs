@@ -60,7 +60,9 @@ pub async fn measure(args: &RunArgs) -> Result<Report> {
     let plans = args.shape.plans(args.steps.unwrap_or_else(|| args.shape.steps()));
     let steps: usize = plans.iter().map(|plan| plan.steps.len()).sum();
     let run = bench.run(&plans).await?;
+    // Before the summaries and logs are read: nobody's steps need that.
     let after = (redis::probe::stats(&url).await?, usage::of(scheduler.id()), usage::of(worker.id()));
+    let seconds = bench.seconds(&run, &plans).await?;
 
     let hops = if plans.len() == 1 { bench.hops(&run.ids[0], &plans[0]).await? } else { Latency::default() };
     let submit_to_start = bench.submit_to_start(args.latency_samples).await?;
@@ -73,11 +75,11 @@ pub async fn measure(args: &RunArgs) -> Result<Report> {
         shape: args.shape.name(),
         steps,
         plans: plans.len(),
-        seconds: run.seconds,
-        steps_per_second: steps as f64 / run.seconds,
+        seconds,
+        steps_per_second: steps as f64 / seconds,
         raw_xadds_per_second: raw,
         raw_hop_us,
-        ratio: steps as f64 / run.seconds / raw,
+        ratio: steps as f64 / seconds / raw,
         submit_to_start,
         report_to_unlock: hops,
         cpu_us_per_step: per_step(cpu_us),
@@ -98,14 +100,15 @@ struct Bench {
 
 struct Run {
     ids: Vec<PlanId>,
-    seconds: f64,
+    begun_ms: u64,
 }
 
 impl Bench {
     /// Runs one plan to its end, so that everything is connected and every code path was taken once.
     async fn warm_up(&self) -> Result<()> {
         let plans = super::Shape::Small.plans(50);
-        self.run(&plans).await.map(|_| ()).context("the warm-up plans did not end")
+        let run = self.run(&plans).await.context("the warm-up plans did not end")?;
+        self.seconds(&run, &plans).await.map(|_| ())
     }
 
     /// Submits all plans and waits for their ends.
@@ -119,12 +122,16 @@ impl Bench {
         });
         stream::iter(sent).buffer_unordered(SUBMITTING).try_for_each(async |_| Ok(())).await?;
         self.await_ends(&ids).await?;
-        let mut ended_ms = begun_ms;
-        for (id, plan) in ids.iter().zip(plans) {
+        Ok(Run { ids, begun_ms })
+    }
+
+    /// From the first submission to the recorded end of the last plan.
+    async fn seconds(&self, run: &Run, plans: &[Plan]) -> Result<f64> {
+        let mut ended_ms = run.begun_ms;
+        for (id, plan) in run.ids.iter().zip(plans) {
             ended_ms = ended_ms.max(self.ended_ms(id, plan.steps.len()).await?);
         }
-        let seconds = ended_ms.saturating_sub(begun_ms).max(1) as f64 / 1_000.0;
-        Ok(Run { ids, seconds })
+        Ok(ended_ms.saturating_sub(run.begun_ms).max(1) as f64 / 1_000.0)
     }
 
     fn submission(&self, plan: &Plan) -> Submission {

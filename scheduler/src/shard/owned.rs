@@ -45,7 +45,8 @@ pub(crate) struct Owned {
     clock: Clock,
     random: Random,
     retention_ms: u64,
-    plans: HashMap<Slot, Held>,
+    /// Boxed: a map that grows moves what it holds.
+    plans: HashMap<Slot, Box<Held>>,
     slots: HashMap<PlanId, Slot>,
     last_slot: Slot,
     ready: ReadySet,
@@ -449,7 +450,7 @@ impl Owned {
         if let Some(id) = state.id() {
             self.slots.insert(id.clone(), slot);
         }
-        self.plans.insert(slot, Held::new(state));
+        self.plans.insert(slot, Box::new(Held::new(state)));
         slot
     }
 

@@ -60,7 +60,8 @@ fn call(commit: &Commit) -> redis::Cmd {
     }
     keys.extend(streams.places.keys().map(|agent_type| keys::steps(agent_type)));
 
-    let mut call = Function::Commit.on(&keys);
+    let (count, bytes) = room(commit, &keys);
+    let mut call = Function::Commit.sized(&keys, count, bytes);
     call.arg(&commit.token)
         .arg(commit.number)
         .arg(commit.cursor.as_ref().map_or("", EntryId::as_str))
@@ -108,6 +109,18 @@ fn call(commit: &Commit) -> redis::Cmd {
         }
     }
     call
+}
+
+/// About how many keys and arguments a commit has, and their bytes: a call of megabytes that grows is copied over and over.
+fn room(commit: &Commit, keys: &[String]) -> (usize, usize) {
+    let (mut count, mut bytes) = (keys.len() + 7, keys.iter().map(String::len).sum::<usize>() + 100);
+    for plan in &commit.plans {
+        count += 7 + 2 * plan.summary.len();
+        bytes += 100 + plan.events.len() + plan.summary.iter().map(|(f, value)| f.len() + value.len()).sum::<usize>();
+    }
+    count += 2 * commit.tasks.len() + 2 * commit.acknowledged.len();
+    bytes += commit.tasks.iter().map(|task| task.data.len() + 4).sum::<usize>() + 24 * commit.acknowledged.len();
+    (count, bytes)
 }
 
 /// Which arguments a plan's write has. Each argument costs the server more than the work that it asks for, and most

@@ -55,8 +55,13 @@ impl Function {
 
     /// A call with `keys`; arguments are added by the caller.
     pub(super) fn on<K: redis::ToRedisArgs>(self, keys: &[K]) -> Cmd {
-        let mut call = cmd("FCALL");
-        call.arg(self.name()).arg(keys.len());
+        self.sized(keys, keys.len(), 0)
+    }
+
+    /// The same, with room for so many keys and arguments, and for so many bytes of arguments.
+    pub(super) fn sized<K: redis::ToRedisArgs>(self, keys: &[K], count: usize, bytes: usize) -> Cmd {
+        let mut call = Cmd::with_capacity(count + 3, bytes);
+        call.arg("FCALL").arg(self.name()).arg(keys.len());
         for key in keys {
             call.arg(key);
         }

@@ -7,6 +7,9 @@ use super::graph::{self, Dependency, Origin, Place};
 use super::{policy, step};
 use crate::draft::{At, Cx, Field, Fields, Table};
 
+/// Steps that a list gets room for at once; most have fewer.
+const ROOM: usize = 1_000;
+
 const PLAN: &Table = &[
     ("steps", &["subtasks", "sub_tasks", "tasks", "nodes"]),
     ("phases", &["stages"]),
@@ -228,6 +231,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
     fn steps(&mut self, at: &At<'_>, value: &'v Value, phase: Option<&str>, depth: u32) {
         match value {
             Value::Array(items) => {
+                self.steps.reserve(items.len().min(ROOM));
                 for (i, item) in items.iter().enumerate() {
                     self.step(&at.item(i), item, None, phase, depth);
                 }
