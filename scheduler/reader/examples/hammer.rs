@@ -232,7 +232,10 @@ impl Hammer {
             return Err(format!("cut at {at}, it is not said to be truncated"));
         }
         let first = whole.items.first().map_or(0, |i| i.span.start);
-        let needs_no_guess = whole.verdict == Verdict::Exact || at > first && clear(whole) && clear(&cut);
+        // `'f'` is a text until its bracket comes: `'f'(a=1)`.
+        let may_be_name = text[at..].trim_start().starts_with('(');
+        let needs_no_guess =
+            whole.verdict == Verdict::Exact || at > first && !may_be_name && clear(whole) && clear(&cut);
         if needs_no_guess && !whole.items.starts_with(&cut.items) {
             return Err(format!("cut at {at}, it has a step that the whole has not"));
         }

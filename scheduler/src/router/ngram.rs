@@ -13,7 +13,7 @@ const LONGEST: usize = 5;
 /// Registries of so many agents and more leave out runs that too many of them have.
 const PRUNE_FROM: usize = 1_000;
 /// Share of the agents above which a run tells nothing.
-const COMMON_SHARE: f32 = 0.15;
+const COMMON_SHARE: f32 = 0.05;
 
 /// The index: for each run of letters, the documents that have it with its weight there.
 #[derive(Debug, Default)]

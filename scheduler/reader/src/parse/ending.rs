@@ -107,9 +107,9 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Whether a key with its colon stands between two quotes, so that the second belongs to another string.
+    /// Whether a key with its sign stands between two quotes, so that the second belongs to another string, or opens it.
     fn holds_key(&self, weak: usize, strong: usize) -> bool {
-        let between = &self.bytes[weak + 1..strong];
+        let between = &self.bytes[weak + 1..=strong];
         let keys = |w: &[u8]| matches!(w, [b'"' | b'\'', b':'] | [b'=', b'"' | b'\'']);
         between.windows(2).any(keys) || between.contains(&b'\n')
     }

@@ -107,6 +107,19 @@ fn what_a_string_holds_in_which_the_text_is_cut_is_no_plan() {
     }
 }
 
+#[test]
+fn a_call_of_a_quoted_name_that_is_cut_in_an_argument_is_no_text() {
+    let text = "[ 'paint'(size='30x40'), 'paint'(color='red') ]";
+    let whole = read_ended(text, Ended::Stopped, &Catalogue::default(), &Limits::default());
+    assert_eq!(whole.items.len(), 2, "{whole:?}");
+    // Before its bracket comes, the name may be a text.
+    let inside = |cut: &usize| !text[..*cut].ends_with("'paint'");
+    for cut in (1..text.len()).filter(inside) {
+        let reading = read_ended(&text[..cut], Ended::Cut, &Catalogue::default(), &Limits::default());
+        assert!(whole.items.starts_with(&reading.items), "{}: {:?}", &text[..cut], reading.items);
+    }
+}
+
 fn prose(text: &str, ended: Ended) -> (Vec<String>, Reading) {
     let reading = read_ended(text, ended, &Catalogue::default(), &Limits::default());
     let words = reading.items.iter().map(|i| i.value["description"].as_str().unwrap_or_default().to_owned());
