@@ -219,8 +219,9 @@ impl Hammer {
         Ok(())
     }
 
-    /// A text that is cut, which the reader is told, is said to be truncated. If the whole needs no guess, it has no step
-    /// that the whole has not: nothing else says so of a list in prose.
+    /// A text that is cut, which the reader is told, is said to be truncated, and has no step that the whole has not.
+    /// A whole that breaks the rules of its notation is held to that only if both are read from the same first step on
+    /// without a guess: what stands behind the cut may make another passage or notation the likelier one.
     fn prefix(&mut self, text: &str, whole: &Reading) -> Result<(), String> {
         let clear = |r: &Reading| r.others.is_empty() && r.edits.iter().all(|e| e.kind.keeps_meaning());
         if text.len() > SHORT_MAX || whole.items.is_empty() {
@@ -231,12 +232,16 @@ impl Hammer {
         if matches!(cut.verdict, Verdict::Exact | Verdict::Repaired) && at < text.len() {
             return Err(format!("cut at {at}, it is not said to be truncated"));
         }
-        let first = whole.items.first().map_or(0, |i| i.span.start);
-        // `'f'` is a text until its bracket comes: `'f'(a=1)`.
-        let may_be_name = text[at..].trim_start().starts_with('(');
-        let needs_no_guess =
-            whole.verdict == Verdict::Exact || at > first && !may_be_name && clear(whole) && clear(&cut);
-        if needs_no_guess && !whole.items.starts_with(&cut.items) {
+        let exact = whole.verdict == Verdict::Exact;
+        let held = exact || whole.items.first() == cut.items.first() && clear(whole) && clear(&cut);
+        let mut items = cut.items.as_slice();
+        if let Some((last, before)) = items.split_last() {
+            // Before it is seen what follows, a text or a word may go on behind its quote or its blank.
+            let is_closed =
+                last.span.of(text).ends_with(['}', ']', ')']) || last.span.end < text[..at].trim_end().len();
+            items = if exact || is_closed { items } else { before };
+        }
+        if held && !whole.items.starts_with(items) {
             return Err(format!("cut at {at}, it has a step that the whole has not"));
         }
         Ok(())

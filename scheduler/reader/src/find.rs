@@ -255,7 +255,7 @@ impl Search<'_> {
             }
             Stop::End => {
                 let edits = state.edits.clone();
-                let node = state.partial(self.text.len())?;
+                let node = state.partial(self.text)?;
                 (plainly || self.first == at || has_substance(&node)).then_some((node, edits))
             }
             Stop::Deep => {

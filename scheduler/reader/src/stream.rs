@@ -12,6 +12,9 @@ use crate::reading::{Ended, Item, Reading};
 use crate::shape;
 use crate::span::Span;
 
+/// How far back from a bracket an open text is looked for.
+const NEAR_CHARS: usize = 300;
+
 /// An incremental reader, fed with the bytes of an answer as they arrive.
 ///
 /// What it gives before the end is a forecast: the steps of the first list, or of the first lines, that look like a
@@ -132,6 +135,8 @@ impl Stream {
         match std::mem::replace(&mut self.phase, Phase::Closed) {
             Phase::Closed => false,
             Phase::Seeking(from) => match self.text[from..].find(['{', '[']) {
+                // What a text holds that is an argument is no plan; where it ends, the whole will tell.
+                Some(n) if is_in_argument(&self.text[..from + n]) => false,
                 Some(n) => {
                     let start = from + n;
                     let state = Box::new(State::new(start, false, &self.limits));
@@ -194,6 +199,19 @@ impl Stream {
         }
         false
     }
+}
+
+/// Whether a text that an argument or a value has begun is still open where this one ends: `run(code="x = `.
+fn is_in_argument(before: &str) -> bool {
+    let near = before.char_indices().rev().take(NEAR_CHARS).last().map_or(before, |(from, _)| &before[from..]);
+    let trimmed = near.trim_end();
+    if trimmed.ends_with("\"\"\"") || trimmed.ends_with("'''") {
+        return true;
+    }
+    let line = near.rsplit('\n').next().unwrap_or(near);
+    // The last quote is an opening one.
+    let is_open = |at: usize| line[..at].trim_end().ends_with(['=', '(']);
+    ['"', '\''].into_iter().any(|quote| line.rfind(quote).is_some_and(is_open))
 }
 
 fn items(nodes: &[&Node], text: &str) -> Vec<Item> {

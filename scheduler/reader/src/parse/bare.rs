@@ -114,17 +114,10 @@ impl Parser<'_> {
         let at = self.s.pos;
         let open = match self.s.stack.last_mut() {
             Some(top) => {
-                let pairs_last = top.pairs.last().map_or(0, |(_, v)| v.span.start);
-                let items_last = top.items.last().map_or(0, |v| v.span.start);
-                let node = if top.open == Open::Map || top.open == Open::Call && pairs_last > items_last {
-                    let Some((key, node)) = top.pairs.pop() else { return Err(Stop::Wrong(at)) };
-                    let span = node.span;
-                    top.key = Some((key, span));
-                    node
-                } else {
-                    let Some(node) = top.items.pop() else { return Err(Stop::Wrong(at)) };
-                    node
-                };
+                let Some((key, node)) = top.pop() else { return Err(Stop::Wrong(at)) };
+                if let Some(key) = key {
+                    top.key = Some((key, node.span));
+                }
                 self.s.pos = node.span.start;
                 top.open
             }

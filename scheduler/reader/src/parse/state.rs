@@ -110,7 +110,15 @@ impl State {
     }
 
     /// What was read of a value whose text ended, as a tree whose open branches are not whole.
-    pub(crate) fn partial(mut self, end: usize) -> Option<Node> {
+    pub(crate) fn partial(mut self, text: &str) -> Option<Node> {
+        let end = text.len();
+        if let Some(top) = self.stack.last_mut()
+            && top.want == Want::After
+            && matches!(text.as_bytes().get(self.pos), Some(b'"' | b'\''))
+        {
+            // `'a' 'b` in Python: the text goes on in another one, which is cut.
+            drop(top.pop());
+        }
         let mut inner: Option<Node> = None;
         while let Some(mut frame) = self.stack.pop() {
             if let Some(child) = inner.take() {
@@ -149,6 +157,17 @@ impl Frame {
     /// Whether the value being read stands under a key where plans keep their steps.
     pub(crate) fn is_at_list(&self, source: &str) -> bool {
         self.key.as_ref().is_some_and(|(key, _)| shape::is_list_key(key.of(source)))
+    }
+
+    /// Takes out what was read last, with its key.
+    pub(super) fn pop(&mut self) -> Option<(Option<Text>, Node)> {
+        let pairs_last = self.pairs.last().map_or(0, |(_, v)| v.span.start);
+        let items_last = self.items.last().map_or(0, |v| v.span.start);
+        if self.open == Open::Map || self.open == Open::Call && pairs_last > items_last {
+            self.pairs.pop().map(|(key, node)| (Some(key), node))
+        } else {
+            self.items.pop().map(|node| (None, node))
+        }
     }
 
     pub(super) fn into_kind(self) -> Kind {

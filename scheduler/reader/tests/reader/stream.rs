@@ -65,6 +65,19 @@ fn a_step_given_from_an_example_is_withdrawn() {
 }
 
 #[test]
+fn what_a_text_holds_that_is_an_argument_is_not_given() {
+    let inner = "[{'id': 'x', 'action': 'f'}, {'id': 'y', 'action': 'g'}]";
+    for before in ["run(code=\"", "run(code=\"plan = ", "run(code=\"\"\"\n", "run('"] {
+        let (given, _) = fed(&format!("{before}{inner}\")"), 5);
+        assert_eq!(given, [], "{before}");
+    }
+    for before in ["Here's the \"plan\": ", "plan = ", "It's f(a=\"b\"), then:\n"] {
+        let (given, _) = fed(&format!("{before}{inner}"), 5);
+        assert_eq!(given.len(), 2, "{before}");
+    }
+}
+
+#[test]
 fn a_broken_step_stops_the_forecast_and_the_whole_is_read_at_the_end() {
     let text = "[{'step': 'a', 'tool': 'x'}, {'step': 'at 9 o'clock', 'tool': 'y'}, {'step': 'c', 'tool': 'z'}]";
     let (given, ending) = fed(text, 4);

@@ -108,6 +108,17 @@ fn what_a_string_holds_in_which_the_text_is_cut_is_no_plan() {
 }
 
 #[test]
+fn a_text_that_goes_on_in_another_one_is_cut_with_it() {
+    let text = "[{'step': 'find ' 'a flight', 'tool': 'f'}, 'book it ' 'for two', 'pay']";
+    let whole = read_ended(text, Ended::Stopped, &Catalogue::default(), &Limits::default());
+    assert_eq!(whole.items.len(), 3, "{whole:?}");
+    for cut in (1..text.len()).filter(|cut| !text[..*cut].trim_end().ends_with("it '")) {
+        let reading = read_ended(&text[..cut], Ended::Cut, &Catalogue::default(), &Limits::default());
+        assert!(whole.items.starts_with(&reading.items), "{}: {:?}", &text[..cut], reading.items);
+    }
+}
+
+#[test]
 fn a_call_of_a_quoted_name_that_is_cut_in_an_argument_is_no_text() {
     let text = "[ 'paint'(size='30x40'), 'paint'(color='red') ]";
     let whole = read_ended(text, Ended::Stopped, &Catalogue::default(), &Limits::default());
