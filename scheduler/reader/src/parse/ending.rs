@@ -50,7 +50,10 @@ impl Parser<'_> {
                     self.note_inner(&inner, end);
                     return Ok(Close::At(end));
                 }
-                Look::Weak => weak = weak.or(Some(stop)),
+                Look::Weak => {
+                    weak = weak.or(Some(stop));
+                    inner.push(stop);
+                }
                 Look::No => {
                     if place == Place::Argument && self.bytes[..stop].ends_with(b"=") {
                         self.burn(stop - body)?;

@@ -122,11 +122,19 @@ impl<'a> Parser<'a> {
         }
         if let Some(quote) = self.quote_at(self.s.pos)
             && !self.s.mend
-            && self.last_is_text()
+            && self.joins(quote)
         {
             return self.join(quote);
         }
         self.unexpected(c)
+    }
+
+    /// Whether a text with this quote goes on what was read last: Python knows no curly quotes.
+    fn joins(&mut self, quote: quote::Quote) -> bool {
+        let bytes = self.bytes;
+        let is_typed = matches!(quote, quote::Quote::Plain(_) | quote::Quote::Triple(_));
+        let former = self.last_value().filter(|v| matches!(v.kind, Kind::Text(_)));
+        is_typed && former.is_some_and(|v| bytes[v.span.start].is_ascii())
     }
 
     /// `'a' 'b'`, which Python reads as one string.

@@ -111,3 +111,12 @@ fn value(reading: &Reading) -> Value {
 fn guesses(reading: &Reading) -> Vec<EditKind> {
     reading.edits.iter().map(|e| e.kind).filter(|k| !k.keeps_meaning()).collect()
 }
+
+#[test]
+fn a_quote_that_might_have_closed_a_text_is_said_to_be_kept() {
+    let text = "[{'step': 'x'}'}'}]";
+    let reading = read(text, &Catalogue::default(), &Limits::default());
+    assert_eq!(reading.items[0].value["step"], "x'}'}");
+    let kept = reading.edits.iter().filter(|e| e.kind == EditKind::QuoteEscaped).count();
+    assert_eq!(kept, 2, "{reading:?}");
+}
