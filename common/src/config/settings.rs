@@ -259,7 +259,7 @@ impl Default for RouterSettings {
     fn default() -> Self {
         Self {
             threshold: 0.15,
-            gate: Gate::Share(0.005),
+            gate: Gate::Share(0.003),
             refresh_ms: 300_000,
             local_model: "general".into(),
             local_tokenizer: String::new(),

@@ -485,11 +485,15 @@ async fn an_installation_stops_also_without_redis() -> Result<()> {
 async fn metrics_are_well_formed_and_name_nobody() -> Result<()> {
     let mut settings = settings();
     settings.metrics.listen = "127.0.0.1:0".into();
+    settings.planner.order = vec!["htn".into(), "rules".into()];
     let broker = goalmill_broker::embedded::open(None, goalmill_common::clock::Clock::system())?;
     let it = Installation::start(broker, settings).await?;
     let id = it.submit(&one_step("echo")).await?;
     it.await_end(&id, LIMIT).await?;
     it.http.get(it.url("/v1/nowhere")).send().await?;
+    // No domain knows it, rules do.
+    let (status, goal) = it.post("/v1/goals", &json!({"description": "water the plants"})).await?;
+    assert_eq!(status, 202, "{goal:#}");
     let metrics = it.schedulers[0].metrics().expect("the settings name an address");
     let scrape =
         async || -> Result<String> { Ok(it.http.get(format!("http://{metrics}/metrics")).send().await?.text().await?) };
@@ -498,6 +502,7 @@ async fn metrics_are_well_formed_and_name_nobody() -> Result<()> {
         "goalmill_goals_submitted_total",
         "goalmill_http_request_duration_seconds",
         "goalmill_http_requests_total",
+        "goalmill_planner_fallbacks_total",
         "goalmill_plans_ended_total",
         "goalmill_redis_up",
         "goalmill_scheduler_leader",
@@ -512,6 +517,8 @@ async fn metrics_are_well_formed_and_name_nobody() -> Result<()> {
     let text = scrape().await?;
     let edge = "goalmill_http_request_duration_seconds_bucket{route=\"/v1/plans\",method=\"POST\",le=\"0.001\"}";
     assert!(text.contains(edge), "answers of a millisecond are told apart");
+    let fallback = "goalmill_planner_fallbacks_total{from=\"htn\",to=\"rules\",reason=\"";
+    assert!(text.contains(fallback), "a planner that gives way is counted");
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let (series, value) = line.rsplit_once(' ').expect("a sample has a value");
         assert!(value.parse::<f64>().is_ok(), "`{line}` has no number");
