@@ -263,16 +263,7 @@ impl<'a> Parser<'a> {
     }
 
     fn last_value(&mut self) -> Option<&mut Node> {
-        let top = self.s.stack.last_mut()?;
-        match top.open {
-            Open::List(_) => top.items.last_mut(),
-            Open::Map => top.pairs.last_mut().map(|(_, v)| v),
-            // The later of the two.
-            Open::Call => match (top.items.last_mut(), top.pairs.last_mut()) {
-                (Some(item), Some((_, value))) => Some(if item.span.start > value.span.start { item } else { value }),
-                (item, pair) => item.or(pair.map(|(_, v)| v)),
-            },
-        }
+        self.s.stack.last_mut()?.last()
     }
 
     fn in_list(&self) -> bool {

@@ -159,11 +159,21 @@ impl Frame {
         self.key.as_ref().is_some_and(|(key, _)| shape::is_list_key(key.of(source)))
     }
 
-    /// Takes out what was read last, with its key.
-    pub(super) fn pop(&mut self) -> Option<(Option<Text>, Node)> {
+    /// Whether what was read last has a key; a call has values with and without.
+    fn last_has_key(&self) -> bool {
         let pairs_last = self.pairs.last().map_or(0, |(_, v)| v.span.start);
         let items_last = self.items.last().map_or(0, |v| v.span.start);
-        if self.open == Open::Map || self.open == Open::Call && pairs_last > items_last {
+        self.open == Open::Map || self.open == Open::Call && pairs_last > items_last
+    }
+
+    /// What was read last.
+    pub(super) fn last(&mut self) -> Option<&mut Node> {
+        if self.last_has_key() { self.pairs.last_mut().map(|(_, value)| value) } else { self.items.last_mut() }
+    }
+
+    /// Takes out what was read last, with its key.
+    pub(super) fn pop(&mut self) -> Option<(Option<Text>, Node)> {
+        if self.last_has_key() {
             self.pairs.pop().map(|(key, node)| (Some(key), node))
         } else {
             self.items.pop().map(|node| (None, node))

@@ -100,6 +100,15 @@ fn a_fence_that_ends_before_the_brackets_closes_them() {
     assert_eq!(reading.verdict, Verdict::Repaired);
 }
 
+#[test]
+fn a_quote_that_might_have_closed_a_text_is_said_to_be_kept() {
+    let text = "[{'step': 'x'}'}'}]";
+    let reading = of(text);
+    assert_eq!(reading.items[0].value["step"], "x'}'}");
+    let kept = reading.edits.iter().filter(|e| e.kind == EditKind::QuoteEscaped).count();
+    assert_eq!(kept, 2, "{reading:?}");
+}
+
 fn of(text: &str) -> Reading {
     read(text, &Catalogue::default(), &Limits::default())
 }
@@ -110,13 +119,4 @@ fn value(reading: &Reading) -> Value {
 
 fn guesses(reading: &Reading) -> Vec<EditKind> {
     reading.edits.iter().map(|e| e.kind).filter(|k| !k.keeps_meaning()).collect()
-}
-
-#[test]
-fn a_quote_that_might_have_closed_a_text_is_said_to_be_kept() {
-    let text = "[{'step': 'x'}'}'}]";
-    let reading = read(text, &Catalogue::default(), &Limits::default());
-    assert_eq!(reading.items[0].value["step"], "x'}'}");
-    let kept = reading.edits.iter().filter(|e| e.kind == EditKind::QuoteEscaped).count();
-    assert_eq!(kept, 2, "{reading:?}");
 }
