@@ -27,7 +27,7 @@ use crate::planner::{Checked, Pipeline, PlanRequest, Planner, SetupError, Valida
 use crate::pulse::{self, Pulse};
 use crate::shard::{Loops, Membership};
 use crate::site::{self, Site};
-use crate::{api, ask, intake, janitor, outcomes};
+use crate::{api, ask, intake, janitor, outcomes, spin};
 
 /// Wait between tries to reach Redis at the start.
 const RECONNECT: Duration = Duration::from_millis(500);
@@ -116,6 +116,7 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
         outcomes: Arc::new(outcomes),
         hooks,
         pulse: Pulse::default(),
+        spin: spin::length(settings.scheduler.spin_us),
         settings,
         broker,
         clock,

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::effects::{Errand, answer_json};
 use crate::shard::{Local, Looked, Loops};
 use crate::site::Site;
+use crate::spin::spin;
 use crate::{admit, ask, effects};
 
 /// Submissions read at once.
@@ -102,7 +103,8 @@ async fn take(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<()
         tokio::task::yield_now().await;
         admit_next(site, &mut good).await
     };
-    let (looked, mut first) = tokio::join!(biased; look, first);
+    let both = async { tokio::join!(biased; look, first) };
+    let (looked, mut first) = spin(at + site.spin, both).await;
     let (answered, statuses) = looked?;
     for (answer, status) in answered.into_iter().zip(statuses) {
         let next = match first.take() {

@@ -17,6 +17,7 @@ mod outcomes;
 mod pulse;
 mod shard;
 mod site;
+mod spin;
 
 pub mod hooks;
 pub mod model;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use goalmill_broker::Broker;
 use goalmill_common::clock::Clock;
@@ -29,6 +30,8 @@ pub(crate) struct Site {
     pub(crate) broker: Arc<dyn Broker>,
     pub(crate) clock: Clock,
     pub(crate) random: Random,
+    /// How long a shard goes on asking for what comes next after a commit.
+    pub(crate) spin: Duration,
     pub(crate) directory: Arc<Directory>,
     pub(crate) planners: Pipeline,
     pub(crate) outcomes: Arc<Outcomes>,

@@ -84,6 +84,9 @@ pub struct SchedulerSettings {
     pub retention_ms: u64,
     /// Entries read from a shard's inbox at once.
     pub inbox_batch: usize,
+    /// Microseconds after a commit in which a shard keeps asking for what comes next before its thread sleeps: waking
+    /// takes longer than most turns. 0, or a single core: it sleeps at once.
+    pub spin_us: u64,
     /// Plans, the last changed, whose logs are read at the start for what they teach about agents and planners.
     pub recalled_plans: usize,
 }
@@ -101,6 +104,7 @@ impl Default for SchedulerSettings {
             trim_ms: 1_000,
             retention_ms: 24 * 3_600_000,
             inbox_batch: 1_000,
+            spin_us: 300,
             recalled_plans: 500,
         }
     }

@@ -23,6 +23,7 @@ use super::{Local, Looked};
 use crate::effects;
 use crate::planner::Ledger;
 use crate::site::Site;
+use crate::spin::spin;
 
 /// Batches of inbox entries read ahead.
 const READ_AHEAD: usize = 2;
@@ -123,7 +124,8 @@ impl Loop {
         let mut opened = BTreeSet::new();
         let heartbeat = Duration::from_millis(self.site.settings.scheduler.heartbeat_ms);
         let mut shown = Instant::now();
-        let mut looked = Instant::now();
+        let mut looked = shown;
+        let mut awake = shown;
         let mut writing: Option<Writing> = None;
         let mut next = Next::Due;
         loop {
@@ -163,6 +165,7 @@ impl Loop {
                 if let Some(commit) = commit {
                     number += 1;
                     shown = Instant::now();
+                    awake = shown + self.site.spin;
                     if thorough {
                         looked = shown;
                     }
@@ -182,19 +185,21 @@ impl Loop {
                     }
                 }
             }
-            next = match self.next(inbox, writing.as_mut(), shown + heartbeat).await {
+            next = match self.next(inbox, writing.as_mut(), shown + heartbeat, awake).await {
                 Ok(next) => next,
                 Err(end) => return end,
             };
         }
     }
 
-    /// Waits for inputs, for what is on its way, for a timer, or for the time of the next sign of life.
+    /// Waits for inputs, for what is on its way, for a timer, or for the time of the next sign of life; does not sleep
+    /// before `awake`.
     async fn next(
         &mut self,
         inbox: &mut mpsc::Receiver<Batch>,
         mut writing: Option<&mut Writing>,
         beat: Instant,
+        awake: Instant,
     ) -> Result<Next, End> {
         if let Some(writing) = &mut writing {
             // Sends it off before anything else is decided.
@@ -220,17 +225,20 @@ impl Loop {
             (true, due) => due.filter(|_| !self.owned.has_events() && self.owned.room() > 0),
         };
         let takes = self.owned.room() > 0 && (!is_writing || !self.release.is_cancelled());
-        tokio::select! {
-            biased;
-            written = written, if is_writing => Ok(Next::Written(written)),
-            () = self.release.cancelled(), if !is_writing => Ok(Next::Due),
-            batch = inbox.recv(), if takes => entries(batch).map(Next::Inputs),
-            local = self.locals.recv(), if takes => {
-                Ok(Next::Inputs(local.into_iter().map(Input::Local).collect()))
+        let come = async {
+            tokio::select! {
+                biased;
+                written = written, if is_writing => Ok(Next::Written(written)),
+                () = self.release.cancelled(), if !is_writing => Ok(Next::Due),
+                batch = inbox.recv(), if takes => entries(batch).map(Next::Inputs),
+                local = self.locals.recv(), if takes => {
+                    Ok(Next::Inputs(local.into_iter().map(Input::Local).collect()))
+                }
+                () = std::future::ready(()), if self.owned.has_more() => Ok(Next::Due),
+                () = tokio::time::sleep_until(wake.unwrap_or(beat)), if wake.is_some() => Ok(Next::Due),
             }
-            () = std::future::ready(()), if self.owned.has_more() => Ok(Next::Due),
-            () = tokio::time::sleep_until(wake.unwrap_or(beat)), if wake.is_some() => Ok(Next::Due),
-        }
+        };
+        spin(awake, come).await
     }
 
     /// Takes these inputs, and everything else that is there already.

@@ -129,6 +129,8 @@ pub fn settings(dice: &Dice, shards: u16) -> Settings {
     settings.scheduler.task_lease_ms = 4_000;
     settings.scheduler.reclaim_ms = 600;
     settings.scheduler.trim_ms = 2_000;
+    // The virtual clock stands still while anything is awake.
+    settings.scheduler.spin_us = 0;
     settings.scheduler.inbox_batch = *dice.pick(&[1, 10, 1_000]);
     settings.worker.heartbeat_ms = 1_500;
     settings.worker.drain_ms = 2_000;

@@ -43,6 +43,8 @@ struct Server {
 pub async fn open(args: &DevArgs, settings: &mut Settings, clock: &Clock) -> Result<Store, Failed> {
     match args.redis.as_deref() {
         None => {
+            // Nothing to wait for outside of this process.
+            settings.scheduler.spin_us = 0;
             let broker = goalmill_broker::embedded::open(args.data_dir.as_deref(), clock.clone())?;
             let (place, promise) = match &args.data_dir {
                 Some(dir) => ("embedded".into(), format!("data is kept in {}", dir.display())),
