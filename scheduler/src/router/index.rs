@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use goalmill_common::agent::Agent;
@@ -10,8 +11,10 @@ use super::bm25::Bm25;
 use super::describe::Description;
 use super::late::Late;
 use super::ngram::{self, Ngrams};
-use super::statics::{Statics, dot, scale, whole};
+use super::pieces::Pieces;
+use super::statics::Statics;
 use super::table::Table;
+use super::wide::{dot, scale, whole};
 use super::words::{contents, sentences, stems};
 
 /// Characters of a step that are looked at.
@@ -34,9 +37,10 @@ pub(super) struct Query {
     stems: Vec<String>,
     runs: Vec<(u64, f32)>,
     contents: Vec<String>,
-    /// The same of each sentence, when there are several.
-    sentences: Vec<Vec<String>>,
-    /// Its vector by the static model, once that was asked.
+    /// Which of them each sentence has, when there are several.
+    sentences: Vec<Range<usize>>,
+    /// Their pieces and its vector by the static model, once that was asked.
+    pieces: OnceCell<Pieces>,
     vector: OnceCell<Vec<i16>>,
     /// Its vector from the remote embedder, if that one has answered in time.
     remote: Option<Arc<Vec<i16>>>,
@@ -46,14 +50,24 @@ impl Query {
     pub(super) fn new(text: &str, remote: Option<Arc<Vec<i16>>>) -> Self {
         let text: String = text.chars().take(TEXT_CHARS_MAX).collect();
         let runs = ngram::weighed(&text);
-        let mut parts: Vec<Vec<String>> = sentences(&text).into_iter().map(contents).collect();
-        parts.retain(|part| !part.is_empty());
+        let mut words: Vec<String> = Vec::new();
+        let mut parts: Vec<Range<usize>> = Vec::new();
+        for sentence in sentences(&text) {
+            let from = words.len();
+            words.extend(contents(sentence));
+            parts.extend((words.len() > from).then_some(from..words.len()));
+        }
         parts.truncate(if parts.len() > 1 { SENTENCES_MAX } else { 0 });
-        Self { stems: stems(&text), runs, contents: contents(&text), sentences: parts, vector: OnceCell::new(), remote }
+        let (pieces, vector) = (OnceCell::new(), OnceCell::new());
+        Self { stems: stems(&text), runs, contents: words, sentences: parts, pieces, vector, remote }
+    }
+
+    fn pieces(&self, statics: &Statics) -> &Pieces {
+        self.pieces.get_or_init(|| statics.cut(&self.contents))
     }
 
     fn vector(&self, statics: &Statics) -> &[i16] {
-        self.vector.get_or_init(|| statics.read(&self.contents))
+        self.vector.get_or_init(|| statics.read(self.pieces(statics).all()))
     }
 }
 
@@ -118,7 +132,7 @@ impl Embedder for Meaning {
     }
 
     fn similarities(&self, query: &Query) -> Option<Vec<f32>> {
-        self.0.knows(&query.contents).then(|| self.0.similarities(query.vector(&self.0)))
+        query.pieces(&self.0).are_known().then(|| self.0.similarities(query.vector(&self.0)))
     }
 }
 
@@ -217,7 +231,9 @@ impl Index {
         if let Some(second) = self.second.as_ref().filter(|_| is_known) {
             let best = shortlist(&total);
             if !query.sentences.is_empty() {
-                let nearer = second.statics.nearer(query.vector(&second.statics), &query.sentences, &best);
+                let pieces = query.pieces(&second.statics);
+                let parts = query.sentences.iter().map(|words| pieces.of_words(words));
+                let nearer = second.statics.nearer(query.vector(&second.statics), parts, &best);
                 let meaning = factors.iter_mut().find(|(name, _)| *name == "meaning");
                 let mut told = meaning.map(|(_, values)| values);
                 for (at, nearer) in best.iter().zip(nearer) {

@@ -7,8 +7,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::statics::{dot, mean, scale, whole};
+use super::statics::mean;
 use super::table::Table;
+use super::wide::{dot, scale, whole, wide};
 use super::words::telling;
 
 /// Words of a step, and of an agent, that are compared.
@@ -77,10 +78,12 @@ impl Late {
         used.sort_unstable();
         used.dedup();
         let mut near: Vec<f32> = Vec::with_capacity(used.len() * step.len());
-        for word in &used {
-            let own = &self.vectors[*word as usize];
-            near.extend(step.iter().map(|(vector, _)| dot(vector, own)));
-        }
+        wide(|| {
+            for word in &used {
+                let own = &self.vectors[*word as usize];
+                near.extend(step.iter().map(|(vector, _)| dot(vector, own)));
+            }
+        });
         let one = |at: &usize| {
             let own = &self.documents[*at];
             let (mut best, mut met, mut weights) = (vec![0.0_f32; step.len()], 0.0, 0.0);
@@ -118,7 +121,7 @@ impl Late {
 }
 
 fn vector(table: &Table, word: &str) -> Vec<i16> {
-    let mut vector = mean(table, &[word.to_owned()]);
+    let mut vector = mean(table, &table.cut(word));
     vector.truncate(COLUMNS_MAX);
     scale(&mut vector);
     whole(&vector)

@@ -22,6 +22,7 @@ mod index;
 mod late;
 mod learn;
 mod ngram;
+mod pieces;
 mod plan;
 mod rank;
 mod rates;
@@ -29,6 +30,7 @@ mod remote;
 mod statics;
 mod table;
 mod tokens;
+mod wide;
 mod words;
 
 pub use plan::{route_plan, text, texts};
@@ -219,11 +221,11 @@ impl Router {
             // The name counts for half; among several that have it, their words decide.
             if named.is_some() { 0.5 + fit / 2.0 } else { fit }
         };
-        let places: Vec<usize> = match named {
-            Some(places) => places.clone(),
-            None => (0..known.agents.len()).filter(|at| fits(*at) > 0.0).collect(),
+        let fitting = |at: usize| (at, fits(at).min(1.0));
+        let mut ranked: Vec<(usize, f64)> = match named {
+            Some(places) => places.iter().copied().map(fitting).collect(),
+            None => (0..known.agents.len()).map(fitting).filter(|(_, fit)| *fit > 0.0).collect(),
         };
-        let mut ranked: Vec<(usize, f64)> = places.into_iter().map(|at| (at, fits(at).min(1.0))).collect();
         let odds = advice.as_ref().map_or(before, |advice| advice.somebody(before));
         let confidence = match (named, ranked.is_empty()) {
             (Some(_), _) => 1.0,

@@ -4,10 +4,15 @@
 //! Weights: 1 + ln(count), times ln((1 + n) / (1 + having)) + 1. Source: G. Salton, C. Buckley, "Term-weighting
 //! approaches in automatic text retrieval", Information Processing & Management 24(5), 1988.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use goalmill_common::hash::HashMap;
 
 use super::words::{spelled, stands_alone, telling};
 
+/// Runs are known by a hash of their letters: FNV-1a, 64 bit.
+const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x100_0000_01b3;
 const SHORTEST: usize = 2;
 const LONGEST: usize = 5;
 /// Registries of so many agents and more leave out runs that too many of them have.
@@ -113,9 +118,13 @@ pub(super) fn counts<'a>(words: impl IntoIterator<Item = (&'a str, f32)>) -> Vec
             letters.extend((!dense).then_some(' '));
             letters.extend(part.chars().flat_map(char::to_lowercase));
             letters.extend((!dense).then_some(' '));
-            let lengths = if dense { 1..=3 } else { SHORTEST..=LONGEST };
-            for length in lengths.take_while(|length| *length <= letters.len()) {
-                runs.extend(letters.windows(length).map(|run| (hash(run), weight)));
+            let (shortest, longest) = if dense { (1, 3) } else { (SHORTEST, LONGEST) };
+            for from in 0..letters.len() {
+                let mut hash = FNV_BASIS;
+                for (length, letter) in (1..=longest).zip(&letters[from..]) {
+                    hash = (hash ^ u64::from(*letter)).wrapping_mul(FNV_PRIME);
+                    runs.extend((length >= shortest).then_some((hash, weight)));
+                }
             }
         }
     }
@@ -128,11 +137,6 @@ pub(super) fn counts<'a>(words: impl IntoIterator<Item = (&'a str, f32)>) -> Vec
         }
     }
     counts
-}
-
-/// FNV-1a, 64 bit, over the characters.
-fn hash(run: &[char]) -> u64 {
-    run.iter().fold(0xcbf2_9ce4_8422_2325, |hash, c| (hash ^ u64::from(*c)).wrapping_mul(0x100_0000_01b3))
 }
 
 fn place(at: usize) -> u32 {

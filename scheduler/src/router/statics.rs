@@ -9,8 +9,9 @@
 
 use std::sync::Arc;
 
+use super::pieces::Pieces;
 use super::table::Table;
-use super::words::telling;
+use super::wide::{dot, scale, whole, wide};
 
 /// Share of the agents' mean vector that is taken off every vector.
 const COMMON: f32 = 0.3;
@@ -24,8 +25,6 @@ const AGENT_AGREES: f32 = 0.75;
 const NEAREST: usize = 20;
 /// Others that are looked at; of larger registries, so many at even distances.
 const OTHERS_MAX: usize = 512;
-/// What 1 is as a whole number: products of two vectors of length 1 stay within an `i32`.
-const ONE: f32 = 16_384.0;
 
 /// A vector for each agent.
 #[derive(Debug)]
@@ -44,8 +43,9 @@ impl Statics {
     /// Reads each agent as its words.
     pub(super) fn new(table: Arc<Table>, documents: &[Vec<String>]) -> Self {
         let mut having = vec![0_u32; table.pieces()];
-        for words in documents {
-            let mut pieces: Vec<u32> = words.iter().flat_map(|word| table.cut(word)).collect();
+        let documents: Vec<Pieces> = documents.iter().map(|words| Pieces::of(&table, words)).collect();
+        for document in &documents {
+            let mut pieces: Vec<u32> = document.all().iter().map(|(piece, _)| *piece).collect();
             pieces.sort_unstable();
             pieces.dedup();
             for piece in pieces {
@@ -60,7 +60,7 @@ impl Statics {
         let weights: Vec<f32> = having.into_iter().map(weight).collect();
         let mut common = vec![0.0; table.columns()];
         let sums: Vec<Vec<f32>> =
-            documents.iter().map(|words| agreeing(&table, &weights, words, AGENT_AGREES)).collect();
+            documents.iter().map(|document| agreeing(&table, &weights, document.all(), AGENT_AGREES)).collect();
         for vector in &sums {
             for (sum, cell) in common.iter_mut().zip(vector) {
                 *sum += cell / total;
@@ -75,24 +75,32 @@ impl Statics {
         Self { table, weights, common, vectors, crowd }
     }
 
-    /// As [`Table::knows`].
-    pub(super) fn knows(&self, words: &[String]) -> bool {
-        self.table.knows(words)
+    /// The pieces of a step's words.
+    pub(super) fn cut(&self, words: &[String]) -> Pieces {
+        Pieces::of(&self.table, words)
     }
 
     /// For each agent how near it is to a text that was [`Statics::read`], 0 to 1.
     pub(super) fn similarities(&self, text: &[i16]) -> Vec<f32> {
-        let rows = self.vectors.chunks_exact(self.table.columns()).zip(&self.crowd);
-        let near = |(row, crowd): (&[i16], &f32)| {
-            let cosine = dot(row, text);
-            if cosine > 0.0 { (cosine - crowd).clamp(0.0, 1.0) } else { 0.0 }
-        };
-        rows.map(near).collect()
+        let mut near = vec![0.0; self.crowd.len()];
+        wide(|| {
+            let rows = self.vectors.chunks_exact(self.table.columns()).zip(&self.crowd);
+            for (near, (row, crowd)) in near.iter_mut().zip(rows) {
+                let cosine = dot(row, text);
+                *near = if cosine > 0.0 { (cosine - crowd).clamp(0.0, 1.0) } else { 0.0 };
+            }
+        });
+        near
     }
 
     /// For each of these agents how much nearer it is to one of the sentences than to the whole text.
-    pub(super) fn nearer(&self, text: &[i16], sentences: &[Vec<String>], agents: &[usize]) -> Vec<f32> {
-        let parts: Vec<Vec<i16>> = sentences.iter().map(|sentence| self.read(sentence)).collect();
+    pub(super) fn nearer<'a>(
+        &self,
+        text: &[i16],
+        sentences: impl Iterator<Item = &'a [(u32, f32)]>,
+        agents: &[usize],
+    ) -> Vec<f32> {
+        let parts: Vec<Vec<i16>> = sentences.map(|sentence| self.read(sentence)).collect();
         let columns = self.table.columns();
         let nearer = |at: &usize| {
             let row = &self.vectors[at * columns..(at + 1) * columns];
@@ -102,9 +110,9 @@ impl Statics {
         agents.iter().map(nearer).collect()
     }
 
-    /// The vector of a text.
-    pub(super) fn read(&self, words: &[String]) -> Vec<i16> {
-        let mut vector = agreeing(&self.table, &self.weights, words, STEP_AGREES);
+    /// The vector of a text, of its [`Pieces`].
+    pub(super) fn read(&self, pieces: &[(u32, f32)]) -> Vec<i16> {
+        let mut vector = agreeing(&self.table, &self.weights, pieces, STEP_AGREES);
         without(&mut vector, &self.common);
         whole(&vector)
     }
@@ -128,32 +136,28 @@ fn crowd(vectors: &[i16], columns: usize) -> Vec<f32> {
     near.into_iter().map(|near| CROWD * (near - usual)).collect()
 }
 
-/// The mean vector of words, of length 1; nothing but zeros if the model knows none of them.
-pub(super) fn mean(table: &Table, words: &[String]) -> Vec<f32> {
-    let pieces = words.iter().flat_map(|word| table.cut(word)).map(|piece| (piece, 1.0));
-    sum(table, pieces)
+/// The mean vector of pieces, of length 1; nothing but zeros if there are none.
+pub(super) fn mean(table: &Table, pieces: &[u32]) -> Vec<f32> {
+    sum(table, pieces.iter().map(|piece| (*piece, 1.0)))
 }
 
-/// The mean vector of words, in which each piece counts by how much it agrees with the rest.
+/// The mean vector of pieces, in which each counts by how much its word tells and how much it agrees with the rest.
 ///
-/// - `weights`: how much each piece counts, besides how much its word tells.
-fn agreeing(table: &Table, weights: &[f32], words: &[String], agrees: f32) -> Vec<f32> {
-    let mut pieces: Vec<(u32, f32)> = Vec::new();
-    for word in words {
-        let telling = telling(word);
-        let weight = |piece: u32| telling * weights.get(piece as usize).copied().unwrap_or(1.0);
-        pieces.extend(table.cut(word).into_iter().map(|piece| (piece, weight(piece))));
-    }
-    let whole = sum(table, pieces.iter().copied());
-    sum(table, pieces.iter().map(|(piece, weight)| (*piece, weight * (agrees * table.cosine(&whole, *piece)).exp())))
+/// - `weights`: how much each piece counts, besides that.
+fn agreeing(table: &Table, weights: &[f32], pieces: &[(u32, f32)], agrees: f32) -> Vec<f32> {
+    let weight = |piece: u32| weights.get(piece as usize).copied().unwrap_or(1.0);
+    let pieces = pieces.iter().map(|(piece, telling)| (*piece, telling * weight(*piece)));
+    let all = whole(&sum(table, pieces.clone()));
+    let mut cosines = Vec::with_capacity(pieces.len());
+    wide(|| cosines.extend(pieces.clone().map(|(piece, _)| table.cosine(&all, piece))));
+    let agreeing = |((piece, weight), cosine): ((u32, f32), f32)| (piece, weight * (agrees * cosine).exp());
+    sum(table, pieces.zip(cosines).map(agreeing))
 }
 
 /// The sum of pieces, of length 1.
 fn sum(table: &Table, pieces: impl Iterator<Item = (u32, f32)>) -> Vec<f32> {
     let mut sum = vec![0.0; table.columns()];
-    for (piece, weight) in pieces {
-        table.add(&mut sum, piece, weight);
-    }
+    wide(|| pieces.for_each(|(piece, weight)| table.add(&mut sum, piece, weight)));
     scale(&mut sum);
     sum
 }
@@ -168,27 +172,6 @@ fn without(vector: &mut [f32], common: &[f32]) {
     scale(vector);
 }
 
-/// Makes a vector's length 1.
-pub(super) fn scale(vector: &mut [f32]) {
-    let length = vector.iter().map(|cell| cell * cell).sum::<f32>().sqrt();
-    if length > 0.0 && length.is_finite() {
-        vector.iter_mut().for_each(|cell| *cell /= length);
-    } else {
-        vector.fill(0.0);
-    }
-}
-
-/// A vector of length 1 as whole numbers.
-pub(super) fn whole(vector: &[f32]) -> Vec<i16> {
-    vector.iter().map(|cell| (cell * ONE) as i16).collect()
-}
-
-/// The product of two vectors as [`whole`] makes them.
-pub(super) fn dot(a: &[i16], b: &[i16]) -> f32 {
-    let sum: i32 = a.iter().zip(b).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
-    sum as f32 / (ONE * ONE)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::table::tests::tiny;
@@ -198,30 +181,23 @@ mod tests {
     fn words_of_like_meaning_are_near() {
         let documents = [vec!["hotel".to_owned()], vec!["flight".to_owned()]];
         let statics = Statics::new(Arc::new(tiny()), &documents);
-        let near = statics.similarities(&statics.read(&["inn".to_owned()]));
-        assert!(near[0] > 0.8 && near[0] > near[1] + 0.3, "{near:?}");
-        assert_eq!(statics.similarities(&statics.read(&["zzz".to_owned()])), [0.0, 0.0]);
+        let near = |word: &str| statics.similarities(&statics.read(statics.cut(&[word.to_owned()]).all()));
+        let inn = near("inn");
+        assert!(inn[0] > 0.8 && inn[0] > inn[1] + 0.3, "{inn:?}");
+        assert_eq!(near("zzz"), [0.0, 0.0]);
     }
 
     #[test]
     fn what_is_said_twice_in_a_step_is_no_second_wish() {
         let table = tiny();
         let weights = vec![1.0; table.pieces()];
-        let words = ["hotel", "inn", "car"].map(str::to_owned);
-        let car = |agrees: f32| agreeing(&table, &weights, &words, agrees)[2];
+        let pieces = [(1, 1.0), (2, 1.0), (4, 1.0)];
+        let car = |agrees: f32| agreeing(&table, &weights, &pieces, agrees)[2];
         assert!(
             car(STEP_AGREES) > car(0.0) && car(0.0) > car(AGENT_AGREES),
             "the odd one out counts for more in a step"
         );
-        assert_eq!(agreeing(&table, &weights, &words, 0.0), mean(&table, &words));
-    }
-
-    #[test]
-    fn a_text_in_another_language_is_not_known() {
-        let statics = Statics::new(Arc::new(tiny()), &[vec!["hotel".to_owned()]]);
-        let knows = |words: &[&str]| statics.knows(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
-        assert!(knows(&["hotel", "zzz"]) && knows(&[]));
-        assert!(!knows(&["酒", "店", "hotel"]));
+        assert_eq!(agreeing(&table, &weights, &pieces, 0.0), mean(&table, &[1, 2, 4]));
     }
 
     #[test]
@@ -245,10 +221,10 @@ mod tests {
     fn a_sentence_may_be_nearer_than_all_of_them() {
         let documents = [vec!["hotel".to_owned()], vec!["flight".to_owned()]];
         let statics = Statics::new(Arc::new(tiny()), &documents);
-        let [inn, car] = ["inn", "car"].map(|word| vec![word.to_owned()]);
-        let both = [inn.clone(), car.clone()].concat();
-        let nearer = statics.nearer(&statics.read(&both), &[inn.clone(), car], &[0]);
+        let step = statics.cut(&["inn", "car"].map(str::to_owned));
+        let [inn, car] = [0..1, 1..2].map(|words| step.of_words(&words));
+        let nearer = statics.nearer(&statics.read(step.all()), [inn, car].into_iter(), &[0]);
         assert!(nearer[0] > 0.0, "{nearer:?}");
-        assert_eq!(statics.nearer(&statics.read(&inn), std::slice::from_ref(&inn), &[1, 0]), [0.0, 0.0]);
+        assert_eq!(statics.nearer(&statics.read(inn), [inn].into_iter(), &[1, 0]), [0.0, 0.0]);
     }
 }

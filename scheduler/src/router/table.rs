@@ -12,6 +12,7 @@ use std::sync::{Arc, LazyLock};
 use serde_json::Value;
 
 use super::tokens::Tokens;
+use super::wide::ONE;
 
 /// The model that is built in: general English.
 const GENERAL: (&[u8], &[u8]) = (
@@ -119,13 +120,6 @@ impl Table {
         self.tokens.cut(text)
     }
 
-    /// Whether the model knows at least half of the words: of a text in a language it was not made for, what little it
-    /// knows says nothing.
-    pub(super) fn knows(&self, words: &[String]) -> bool {
-        let known = words.iter().filter(|word| !self.cut(word).is_empty()).count();
-        known * 2 >= words.len()
-    }
-
     pub(super) fn pieces(&self) -> usize {
         self.scales.len()
     }
@@ -136,20 +130,24 @@ impl Table {
         self.weighed
     }
 
-    /// The cosine of a piece's vector with a vector of length 1.
-    pub(super) fn cosine(&self, whole: &[f32], piece: u32) -> f32 {
+    /// The cosine of a piece's vector with a vector of length 1, as [`whole`] makes it.
+    ///
+    /// [`whole`]: super::wide::whole
+    #[inline(always)]
+    pub(super) fn cosine(&self, whole: &[i16], piece: u32) -> f32 {
         let at = piece as usize * self.columns;
         let Some(row) = self.cells.get(at..at + self.columns) else { return 0.0 };
-        let (mut product, mut square) = (0.0, 0.0);
+        let (mut product, mut square) = (0_i32, 0_i32);
         for (cell, whole) in row.iter().zip(whole) {
-            let cell = f32::from(cell.cast_signed());
-            product += cell * whole;
+            let cell = i32::from(cell.cast_signed());
+            product += cell * i32::from(*whole);
             square += cell * cell;
         }
-        if square > 0.0 { product / square.sqrt() } else { 0.0 }
+        if square > 0 { product as f32 / ONE / (square as f32).sqrt() } else { 0.0 }
     }
 
     /// Adds the vector of a piece, times `weight`.
+    #[inline(always)]
     pub(super) fn add(&self, sum: &mut [f32], piece: u32, weight: f32) {
         let at = piece as usize;
         let Some(scale) = self.scales.get(at) else { return };
@@ -315,7 +313,7 @@ pub(super) mod tests {
         let table = Table::general();
         assert!(table.is_weighed() && !tiny().is_weighed());
         let cosine = |a: &str, b: &str| {
-            let [a, b] = [a, b].map(|word| super::super::statics::mean(&table, &[word.to_owned()]));
+            let [a, b] = [a, b].map(|word| super::super::statics::mean(&table, &table.cut(word)));
             a.iter().zip(&b).map(|(a, b)| a * b).sum::<f32>()
         };
         assert!(cosine("hotel", "lodging") > cosine("hotel", "invoice") + 0.2);

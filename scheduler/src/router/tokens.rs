@@ -7,8 +7,7 @@
 //! M. Schuster, K. Nakajima, "Japanese and Korean Voice Search", ICASSP 2012; T. Kudo, "Subword Regularization",
 //! ACL 2018.
 
-use std::collections::HashMap;
-
+use goalmill_common::hash::HashMap;
 use serde_json::Value;
 
 use super::words::stands_alone;
@@ -35,9 +34,9 @@ enum Model {
         ranks: Joins,
         bytes: bool,
     },
-    /// What marks a piece that goes on inside a word.
+    /// The pieces that go on inside a word, without what marks them.
     WordPiece {
-        prefix: String,
+        inner: HashMap<String, u32>,
     },
     /// The logarithm of each piece's probability.
     Unigram {
@@ -68,7 +67,11 @@ impl Tokens {
                 Model::Bpe { ranks: ranks(&model["merges"], &pieces)?, bytes }
             }
             "Unigram" => Model::Unigram { scores: scores(&model["vocab"])? },
-            _ => Model::WordPiece { prefix: model["continuing_subword_prefix"].as_str().unwrap_or("##").to_owned() },
+            _ => {
+                let mark = model["continuing_subword_prefix"].as_str().unwrap_or("##");
+                let inside = |(name, id): (&String, &u32)| Some((name.strip_prefix(mark)?.to_owned(), *id));
+                Model::WordPiece { inner: pieces.iter().filter_map(inside).collect() }
+            }
         };
         Ok(Self { model, pieces, lowercase })
     }
@@ -91,9 +94,9 @@ impl Tokens {
         for part in text.split_whitespace() {
             match &self.model {
                 Model::Bpe { ranks, bytes } => self.join(part, ranks, *bytes, &mut found),
-                Model::WordPiece { prefix } => {
+                Model::WordPiece { inner } => {
                     for word in atoms(part) {
-                        self.longest(&word, prefix, &mut found);
+                        self.longest(word, inner, &mut found);
                     }
                 }
                 Model::Unigram { scores } => self.likeliest(part, scores, &mut found),
@@ -132,21 +135,14 @@ impl Tokens {
     }
 
     /// Takes the longest piece that fits, from left to right.
-    fn longest(&self, word: &str, prefix: &str, found: &mut Vec<u32>) {
+    fn longest(&self, word: &str, inner: &HashMap<String, u32>, found: &mut Vec<u32>) {
         let before = found.len();
         let mut rest = word;
         while !rest.is_empty() {
-            let fits = |end: usize| {
-                let name = &rest[..end];
-                let id = if rest.len() == word.len() {
-                    self.pieces.get(name)
-                } else {
-                    self.pieces.get(&format!("{prefix}{name}"))
-                };
-                id.map(|id| (*id, end))
-            };
-            let ends = rest.char_indices().map(|(at, c)| at + c.len_utf8()).take(WORD_CHARS_MAX).collect::<Vec<_>>();
-            let Some((id, end)) = ends.into_iter().rev().find_map(fits) else {
+            let pieces = if rest.len() == word.len() { &self.pieces } else { inner };
+            let most = rest.char_indices().nth(WORD_CHARS_MAX).map_or(rest.len(), |(at, _)| at);
+            let mut ends = rest[..most].char_indices().rev().map(|(at, c)| at + c.len_utf8());
+            let Some((id, end)) = ends.find_map(|end| Some((*pieces.get(&rest[..end])?, end))) else {
                 found.truncate(before);
                 return;
             };
@@ -189,18 +185,16 @@ impl Tokens {
 }
 
 /// The runs of letters, and each other sign by itself, as BERT cuts them.
-fn atoms(part: &str) -> Vec<String> {
-    let mut atoms: Vec<String> = Vec::new();
-    let mut open = false;
-    for c in part.chars() {
-        let joins = c.is_alphanumeric() && !stands_alone(c);
-        match atoms.last_mut() {
-            Some(last) if open && joins => last.push(c),
-            _ => atoms.push(c.to_string()),
-        }
-        open = joins;
-    }
-    atoms
+fn atoms(part: &str) -> impl Iterator<Item = &str> {
+    let joins = |c: char| c.is_alphanumeric() && !stands_alone(c);
+    let mut rest = part;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let run = rest.find(|c| !joins(c)).unwrap_or(rest.len());
+        let (atom, behind) = rest.split_at(run.max(first.len_utf8()));
+        rest = behind;
+        Some(atom)
+    })
 }
 
 /// Whether `value`, or anything inside it, says `key: expected`.
@@ -239,7 +233,7 @@ fn scores(vocab: &Value) -> Result<Vec<f32>, String> {
 
 fn ranks(merges: &Value, pieces: &HashMap<String, u32>) -> Result<Joins, String> {
     let list = merges.as_array().ok_or("`model.merges` must list pairs of pieces")?;
-    let mut ranks = HashMap::with_capacity(list.len());
+    let mut ranks = HashMap::with_capacity_and_hasher(list.len(), Default::default());
     for (rank, merge) in (0..).zip(list) {
         let pair = match merge {
             Value::String(both) => both.split_once(' '),

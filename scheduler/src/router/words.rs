@@ -1,7 +1,8 @@
 //! Reads text as words: in lower case, with their common endings off, and letter by letter in scripts without spaces.
 
-use std::collections::BTreeSet;
 use std::sync::LazyLock;
+
+use goalmill_common::hash::HashSet;
 
 /// How much a plain word tells.
 const PLAIN_TELLS: f32 = 0.7;
@@ -189,7 +190,7 @@ const PLAIN: &str = "\
     understand up update use useful user various very via view way well while wish without wonder work world year \
     yes";
 
-static PLAIN_STEMS: LazyLock<BTreeSet<String>> = LazyLock::new(|| PLAIN.split_whitespace().map(stem).collect());
+static PLAIN_STEMS: LazyLock<HashSet<String>> = LazyLock::new(|| PLAIN.split_whitespace().map(stem).collect());
 
 /// How much a word in lower case, or its stem, tells beside others as rare, 0 to 1.
 ///

@@ -10,6 +10,7 @@ use goalmill_common::agent::Agent;
 use goalmill_common::id::AgentType;
 use goalmill_common::random::Random;
 
+use super::pieces::Pieces;
 use super::statics::mean;
 use super::table::Table;
 use super::words::contents;
@@ -164,8 +165,11 @@ impl Learner {
     }
 
     fn read(&self, text: &str) -> Features {
-        let words = contents(text);
-        let dense = self.table.as_ref().filter(|table| table.knows(&words)).map(|table| mean(table, &words));
+        let dense = self.table.as_ref().and_then(|table| {
+            let pieces = Pieces::of(table, &contents(text));
+            let all: Vec<u32> = pieces.all().iter().map(|(piece, _)| *piece).collect();
+            pieces.are_known().then(|| mean(table, &all))
+        });
         Features::new(text, dense.unwrap_or_default())
     }
 
