@@ -246,6 +246,55 @@ fn at_a_terminal_a_revision_that_widens_is_refused_or_shown_and_agreed_to() {
     watching.expect("revision refused by cli:ann: it was rejected: rather not");
 }
 
+/// A model that answers every failure of `a` with a step that costs more than the plan may.
+const SPENDS: &str = "
+answers:
+- when: [has to change, 'at step `a`']
+  json:
+    strategy: workaround
+    summary: a taxi instead
+    changes:
+    - add_step: {step: {id: taxi, agent_type: echo, estimates: {cost: 11}}, before: []}
+    - retry_step: {step: a, agent_type: echo, action: echo}
+";
+
+#[test]
+fn at_a_terminal_a_revision_that_spends_more_is_refused_or_shown_and_agreed_to() {
+    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    let script = dir.path().join("m.yaml");
+    std::fs::write(&script, SPENDS).expect("a temporary file can be written");
+    let dev = Dev::start_with(&["--model-script", script.to_str().expect("the path is text")]);
+    let failing = |widen: &str| {
+        format!(
+            "budget: {{cost: 10}}\nrevision: {{widen: {widen}}}\n\
+             steps: [{{id: a, agent_type: fail, action: fail, retry: {{max: 0}}, on_failure: replan}}]"
+        )
+    };
+    let refused = dev.submit(&failing("refuse"));
+    let mut terminal = dev.at_terminal(&["watch", &refused], "true");
+    terminal.expect("revision refused: ");
+    assert_eq!(terminal.end(), 3, "{}", terminal.text);
+    let (_, told) = dev.events(&refused, "revision_refused").remove(0);
+    assert_eq!(told["issues"][0]["code"], "BUDGET_WIDENED", "{told:#}");
+    assert_eq!(dev.events(&refused, "plan_revised"), []);
+
+    let shown = dev.submit(&failing("approve"));
+    let mut watching = dev.at_terminal(&["watch", &shown], "true");
+    watching.expect("a revision waits for approval");
+    let mut terminal = dev.at_terminal(&["plan", "approve", &shown], "true");
+    terminal.expect("a taxi instead");
+    terminal.expect("! it widens the plan:");
+    terminal.expect("0.00 dollars are used and 11.00 more estimated, 10 are allowed");
+    terminal.expect("approve? [y/N/edit/reject]");
+    terminal.enter("y");
+    terminal.expect("why?");
+    terminal.enter("it rains");
+    assert_eq!(terminal.end(), 0, "{}", terminal.text);
+    assert_eq!(watching.end(), 0, "{}", watching.text);
+    let (who, revised) = dev.events(&shown, "plan_revised").remove(0);
+    assert_eq!((who.as_str(), &revised["approved_because"]), ("cli:ann", &json!("it rains")));
+}
+
 #[test]
 fn scripts_decide_with_flags_and_are_never_asked() {
     let dev = Dev::start();
