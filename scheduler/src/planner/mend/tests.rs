@@ -251,6 +251,21 @@ fn mending_is_stable_and_no_draft_makes_it_panic() {
     }
 }
 
+#[test]
+fn a_draft_far_beyond_what_planners_may_write_is_only_validated() {
+    let draft = |steps: usize| {
+        let ids: Vec<String> = (0..steps).map(|n| format!("s{n}")).collect();
+        let given = |id: &String| json!({"id": id, "agent_type": "tools", "action": "textToSpeech"});
+        json!({"steps": ids.iter().map(given).collect::<Vec<_>>()})
+    };
+    assert_eq!(mended(&draft(STEPS_MAX)).edits.len(), STEPS_MAX);
+    let larger = draft(STEPS_MAX + 1);
+    let mended = mended(&larger);
+    assert_eq!((mended.draft, mended.edits), (larger, Vec::new()));
+    let issues = mended.outcome.unwrap_err();
+    assert_eq!((issues[0].code.as_str(), issues[0].pointer.as_str()), ("UNKNOWN_ACTION", "/steps/0/action"));
+}
+
 fn mended(draft: &Value) -> Mended {
     mend(draft, &Limits::default(), &Rules::planned(&catalogue()))
 }
