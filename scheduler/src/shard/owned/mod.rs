@@ -4,37 +4,35 @@ use std::collections::{BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use goalmill_broker::{Commit, DeadLetter};
 use goalmill_common::clock::Clock;
 use goalmill_common::command::{Request, Submit, Verb};
-use goalmill_common::event::{Event, Parent, PlanEvent, Record, StepEvent};
-use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::goal::Usage;
 use goalmill_common::hash::HashMap;
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
-use goalmill_common::json::Json;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::random::Random;
 use goalmill_common::report::{Report, What};
-use goalmill_common::revision::{RevisionStrategy, Trigger};
-use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Inbox;
-use goalmill_engine::{Closing, Command, Context, Effect, Envelope, PlanState, Rejection, StepIndex, decide, pending};
+use goalmill_engine::{Command, Context, Envelope, PlanState, Rejection, StepIndex, decide, pending};
 use tokio::time::Instant;
 
-use super::held::{Held, INDEX_MS};
+use super::held::Held;
 use super::lately::{Lately, Looked};
-use super::ready::{ReadySet, Standing};
+use super::ready::ReadySet;
 use super::timers::Timers;
 use super::turn::{After, Turn};
 use super::{Local, Slot, Verdict};
 use crate::effects::Errand;
 use crate::outcomes::Outcomes;
 
-/// Tasks that a turn sends: workers begin with the first of many while the next ones are decided, and the more there
-/// are, the more go together.
+mod absorb;
+mod dispatch;
+mod seal;
+
+use dispatch::track;
+
+/// Tasks that the first of several turns sends: workers begin with them while the next ones are decided.
 const TASKS_FIRST: usize = 50;
-const TASKS_MAX: usize = 400;
 /// A turn that waits for the one before it to be written takes inputs for so long: they all get its time.
 const TURN_MS_MAX: u64 = 100;
 
@@ -275,92 +273,6 @@ impl Owned {
         }
     }
 
-    /// Puts ready steps on their streams while those have room; `window` says how many tasks of an agent type may
-    /// be out at once.
-    pub(crate) fn dispatch(&mut self, window: impl Fn(&AgentType) -> u32) {
-        self.has_more = false;
-        for agent_type in self.ready.agent_types() {
-            let window = window(&agent_type);
-            while self.outstanding.get(&agent_type).copied().unwrap_or(0) < window {
-                if !self.turn.has_room_for_tasks(self.tasks_max) {
-                    self.has_more = true;
-                    break;
-                }
-                let Some(taken) = self.ready.pop(&agent_type) else { break };
-                let (slot, step) = (taken.place.slot, taken.place.step);
-                let Some(state) = self.plans.get(&slot).map(|held| &held.state) else { continue };
-                if state.step(step).is_none_or(|step| step.status != StepStatus::Ready) {
-                    continue;
-                }
-                if !state.admits(step) {
-                    let excluded = state.has_room();
-                    self.ready.park(&agent_type, taken, excluded);
-                    if excluded {
-                        self.ready.unpark(slot, false);
-                    }
-                    continue;
-                }
-                if let Err(rejection) = self.handle(slot, None, Command::Dispatch(step)) {
-                    tracing::error!("a step that was admitted cannot be dispatched: {rejection}");
-                    continue;
-                }
-                if self.plans.get(&slot).is_some_and(|held| held.state.has_room()) {
-                    self.ready.unpark(slot, false);
-                }
-            }
-        }
-    }
-
-    /// The agent types that the turn's tasks are for.
-    pub(crate) fn queues_used(&self) -> impl Iterator<Item = &AgentType> {
-        self.turn.tasks.iter().map(|task| &task.agent_type)
-    }
-
-    /// Ends the turn: what is to be written, if anything, and what is to be done once it is.
-    ///
-    /// Memory takes it for written from now on, since a commit that fails drops all of it.
-    pub(crate) fn seal(&mut self, token: &str, number: u64, thorough: bool) -> (Option<Commit>, Vec<After>) {
-        let mut turn = std::mem::take(&mut self.turn);
-        self.tasks_max = if self.has_more { TASKS_MAX.min(2 * self.tasks_max) } else { TASKS_FIRST };
-        if !turn.is_worth_a_commit() {
-            return (None, turn.after);
-        }
-        let mut plans = Vec::with_capacity(turn.changed.len());
-        for slot in turn.changed {
-            let held = self.plans.get_mut(&slot).expect("a changed plan is held until its events are written");
-            let (write, records) = held.write(self.retention_ms);
-            if held.is_left_behind() {
-                self.behind.push_back((self.now_ms + INDEX_MS, slot));
-            }
-            plans.push(write);
-            records.iter().for_each(|record| count(&record.event));
-            self.outcomes.iter().for_each(|outcomes| outcomes.hear(&held.state, &records));
-            if self.is_heard
-                && !records.is_empty()
-                && let Some(plan) = held.state.id().cloned()
-            {
-                turn.after.push(After::Tell { plan, records });
-            }
-            if held.state.is_final() {
-                if let Some(plan) = held.state.id().cloned() {
-                    self.lately.note(Instant::now(), plan, held.state.status());
-                }
-                self.drop_plan(slot);
-            }
-        }
-        let commit = Commit {
-            shard: self.shard,
-            token: token.to_owned(),
-            number,
-            cursor: turn.cursor,
-            plans,
-            tasks: turn.tasks,
-            acknowledged: turn.acknowledged,
-            thorough,
-        };
-        (Some(commit), turn.after)
-    }
-
     fn take_report(&mut self, report: Report) {
         let entry = (report.agent_type.clone(), report.entry.clone());
         let closes = match report.what {
@@ -479,203 +391,6 @@ impl Owned {
         }
         self.absorb(slot, decision.effects);
         Ok(())
-    }
-
-    fn absorb(&mut self, slot: Slot, effects: Vec<Effect>) {
-        for effect in effects {
-            match effect {
-                Effect::Send(task) => self.turn.send(&task),
-                Effect::Acknowledge { agent_type, entry } => self.turn.acknowledged.push((agent_type, entry)),
-                Effect::Ready(step) => {
-                    let state = &self.plans[&slot].state;
-                    let Some(agent_type) = state.queue(step) else { continue };
-                    let standing = Standing {
-                        agent_type,
-                        priority: state.priority(step).0,
-                        tenant: state.tenant(),
-                        rank: state.rank(step),
-                    };
-                    self.ready.insert(slot, step, &standing);
-                }
-                Effect::Room => self.ready.unpark(slot, true),
-                Effect::Timer(timer, due) => self.timers.set(slot, timer, due),
-                Effect::Plan { revision } => {
-                    let state = &self.plans[&slot].state;
-                    let Some(accepted) = state.accepted() else { continue };
-                    let plan = accepted.plan_id.clone();
-                    self.turn.after.push(if revision == 0 {
-                        After::Plan {
-                            plan,
-                            goal: Box::new(accepted.goal.clone()),
-                            answers: state.model_answers().to_vec(),
-                        }
-                    } else {
-                        After::Revise { plan, state: Box::new(state.clone()), revision }
-                    });
-                }
-                // Whatever wrote the plan did so in another process, or before this one lost the shard.
-                Effect::Close => {
-                    let reason = "the scheduler that wrote the plan is gone".to_owned();
-                    let closing = Box::new(Closing::Broken { reason, issues: Vec::new(), provenance: None });
-                    if let Err(rejection) = self.handle(slot, None, Command::ClosePlan(closing)) {
-                        tracing::debug!("the plan was closed already: {rejection}");
-                    }
-                }
-                Effect::LookUp { step, key } => {
-                    let Some(plan) = self.plans[&slot].state.id().cloned() else { continue };
-                    self.turn.after.push(After::LookUp { plan, step, key });
-                }
-                Effect::Keep { key, outputs, ttl_ms } => {
-                    self.turn.after.push(After::Keep { key, outputs, ttl_ms });
-                }
-                Effect::Cancel(token) => self.errand(Errand::Cancel(token)),
-                Effect::StartSubPlan { plan_id, submit } => self.start_sub_plan(plan_id, submit),
-                Effect::CancelSubPlan { plan_id } => self.cancel_sub_plan(&plan_id),
-                Effect::RollUp { parent, status, outputs, usage, failure } => {
-                    let Some(slot) = self.slots.get(&parent.plan).copied() else { continue };
-                    let (step, attempt) = (parent.step, parent.attempt);
-                    let command = Command::SubPlanEnded { step, attempt, status, outputs, usage, failure };
-                    if let Err(rejection) = self.handle(slot, None, command) {
-                        tracing::debug!("a sub-plan's end came too late: {rejection}");
-                    }
-                }
-                Effect::Bury { step, failure } => {
-                    if let Some(letter) = self.dead_letter(slot, step, failure) {
-                        self.errand(Errand::Bury(Box::new(letter)));
-                    }
-                }
-                Effect::Answer { submission } => {
-                    let state = &self.plans[&slot].state;
-                    let Some(plan) = state.id().cloned() else { continue };
-                    let status = state.status();
-                    self.errand(Errand::answer(submission, Ok((plan, status))));
-                }
-                Effect::Ended => {
-                    let state = &self.plans[&slot].state;
-                    metrics::counter!("goalmill_plans_ended_total", "status" => state.status().as_str()).increment(1);
-                }
-            }
-        }
-    }
-
-    fn errand(&mut self, errand: Errand) {
-        self.turn.after.push(After::Errand(errand));
-    }
-
-    fn dead_letter(&self, slot: Slot, index: StepIndex, failure: Failure) -> Option<DeadLetter> {
-        let state = &self.plans[&slot].state;
-        let step = state.step(index)?;
-        Some(DeadLetter {
-            agent_type: state.queue(index)?.clone(),
-            plan: state.id()?.clone(),
-            step: step.spec.id.to_string(),
-            attempt: step.attempt,
-            code: failure.code,
-            reason: failure.message,
-            task: match state.task(index, &self.context)? {
-                Ok(task) => serde_json::to_string(&task).expect("a task always has a JSON text"),
-                Err(_) => String::new(),
-            },
-        })
-    }
-
-    fn start_sub_plan(&mut self, plan: PlanId, submit: Box<Submit>) {
-        let parent = submit.parent.clone();
-        if let (Err(problem), Some(parent)) = (self.take_submission(plan, "engine".into(), submit), parent) {
-            let failure = Failure::new(FailureClass::Permanent, problem.code.as_str(), problem.detail);
-            self.absorb_roll_up(parent, failure);
-        }
-    }
-
-    fn absorb_roll_up(&mut self, parent: Parent, failure: Failure) {
-        let Some(slot) = self.slots.get(&parent.plan).copied() else { return };
-        let command = Command::SubPlanEnded {
-            step: parent.step,
-            attempt: parent.attempt,
-            status: PlanStatus::Failed,
-            outputs: Json::empty_object(),
-            usage: Usage::default(),
-            failure: Some(failure),
-        };
-        if let Err(rejection) = self.handle(slot, None, command) {
-            tracing::debug!("a sub-plan's refusal came too late: {rejection}");
-        }
-    }
-
-    fn cancel_sub_plan(&mut self, plan: &PlanId) {
-        let Some(slot) = self.slots.get(plan).copied() else { return };
-        let verb = Verb::Cancel { reason: "the step it stands for is over".into() };
-        if let Err(rejection) = self.handle(slot, None, Command::Verb(verb)) {
-            tracing::debug!(plan.id = %plan, "sub-plan {plan} cannot be cancelled: {rejection}");
-        }
-    }
-}
-
-/// Counts what becomes of revisions.
-fn count(event: &Event) {
-    match event {
-        Event::Plan(PlanEvent::Revised(revised)) => {
-            let strategy = revised.strategy.map_or("unknown", RevisionStrategy::as_str);
-            let trigger = Trigger::parse(&revised.trigger).map_or("unknown", Trigger::as_str);
-            metrics::counter!("goalmill_replans_total", "trigger" => trigger, "strategy" => strategy).increment(1);
-        }
-        Event::Plan(PlanEvent::Failed(ended)) => {
-            if ended.failure.as_ref().is_some_and(|failure| failure.code == "MAX_REVISIONS_EXCEEDED") {
-                metrics::counter!("goalmill_replan_limit_hits_total").increment(1);
-            }
-        }
-        Event::Plan(_) | Event::Step { .. } => {}
-    }
-}
-
-/// Keeps count of the steps on their way, from the events.
-fn track(
-    in_flight: &mut HashMap<(Slot, StepIndex), AgentType>,
-    outstanding: &mut HashMap<AgentType, u32>,
-    slot: Slot,
-    state: &PlanState,
-    records: &[Record],
-) {
-    for record in records {
-        let Event::Step { step, event, .. } = &record.event else { continue };
-        let Some(index) = state.step_index(step) else { continue };
-        match event {
-            StepEvent::Queued(queued) if !queued.agent_type.as_str().is_empty() => {
-                in_flight.insert((slot, index), queued.agent_type.clone());
-                match outstanding.get_mut(&queued.agent_type) {
-                    Some(count) => *count += 1,
-                    None => {
-                        outstanding.insert(queued.agent_type.clone(), 1);
-                    }
-                }
-            }
-            StepEvent::Completed(_)
-            | StepEvent::Retrying(_)
-            | StepEvent::Released(_)
-            | StepEvent::Recalled(_)
-            | StepEvent::Decomposed(_)
-            | StepEvent::Failed(_)
-            | StepEvent::Skipped(_)
-            | StepEvent::Cancelled(_) => {
-                if let Some(agent_type) = in_flight.remove(&(slot, index))
-                    && let Some(count) = outstanding.get_mut(&agent_type)
-                {
-                    *count -= 1;
-                }
-            }
-            StepEvent::Queued(_)
-            | StepEvent::Added(_)
-            | StepEvent::Modified(_)
-            | StepEvent::Removed(_)
-            | StepEvent::Ready
-            | StepEvent::Blocked(_)
-            | StepEvent::ApprovalRequested(_)
-            | StepEvent::Approved(_)
-            | StepEvent::QuestionAsked(_)
-            | StepEvent::Answered(_)
-            | StepEvent::Started(_)
-            | StepEvent::Progress(_) => {}
-        }
     }
 }
 

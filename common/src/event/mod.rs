@@ -1,0 +1,167 @@
+//! What happened to a plan: recorded once, never changed. Folding a plan's events gives its state.
+
+use serde_json::value::RawValue;
+
+use crate::id::StepId;
+
+mod line;
+mod plan;
+mod step;
+
+pub use line::{LogError, read_entry, write_entry};
+pub use plan::{
+    ApprovalRequested, GoalAccepted, ModelAnswered, ModelAsked, Parent, PhaseAdded, PhaseNamed, PlanCreated, PlanEnded,
+    PlanExtended, PlanRevised, PlanValidated, PlanningFailed, QuestionAnswered, QuestionAsked, Reason, ReplanTriggered,
+    RevisionProposed, RevisionRefused, Route, RouteCandidate,
+};
+pub use step::{
+    SkipCause, StepAdded, StepAnswered, StepCompleted, StepDecomposed, StepFailed, StepModified, StepProgress,
+    StepQuestion, StepQueued, StepReleased, StepRetrying, StepSkipped, StepStarted,
+};
+
+use line::{Head, write_record};
+
+/// One line of a plan's log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// Counted from 1, without gaps.
+    pub seq: u64,
+    /// Unix milliseconds, by the clock of the shard's owner.
+    pub time_ms: u64,
+    /// Who caused it, when it was not the engine: `api`, `cli:ann`, `timer`.
+    pub actor: Option<String>,
+    pub event: Event,
+}
+
+/// What happened, to the plan as a whole or to one attempt of one step.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    Plan(PlanEvent),
+    /// `attempt` is 0 as long as there was none.
+    Step {
+        step: StepId,
+        attempt: u32,
+        event: StepEvent,
+    },
+}
+
+macro_rules! events {
+    ($(#[$doc:meta])* $enum:ident { $($(#[$vdoc:meta])* $variant:ident $(($data:ty))? = $name:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum $enum { $($(#[$vdoc])* $variant $((Box<$data>))?,)+ }
+
+        impl $enum {
+            /// Every event type of this kind.
+            pub const TYPES: &'static [&'static str] = &[$($name,)+];
+
+            /// The event's type, as JSON and the log spell it.
+            pub fn type_name(&self) -> &'static str {
+                match self { $(events!(@pattern $variant $(($data))?) => $name,)+ }
+            }
+
+            fn write(&self, out: &mut Vec<u8>, head: &Head<'_>) {
+                match self { $(events!(@bind data $variant $(($data))?) => events!(@write out head data $(($data))?),)+ }
+            }
+
+            /// `None`: no event of this kind has that type.
+            fn read(name: &str, data: Option<&RawValue>) -> Option<Result<Self, serde_json::Error>> {
+                let text = data.map_or("{}", RawValue::get);
+                match name { $($name => Some(events!(@read text $variant $(($data))?)),)+ _ => None }
+            }
+        }
+    };
+    (@pattern $variant:ident ($data:ty)) => { Self::$variant(_) };
+    (@pattern $variant:ident) => { Self::$variant };
+    (@bind $b:ident $variant:ident ($data:ty)) => { Self::$variant($b) };
+    (@bind $b:ident $variant:ident) => { Self::$variant };
+    (@write $out:ident $head:ident $b:ident ($data:ty)) => { write_record($out, $head, Some($b.as_ref())) };
+    (@write $out:ident $head:ident $b:ident) => { write_record::<()>($out, $head, None) };
+    (@read $text:ident $variant:ident ($data:ty)) => { serde_json::from_str($text).map(|d| Self::$variant(Box::new(d))) };
+    (@read $text:ident $variant:ident) => { { let _ = $text; Ok(Self::$variant) } };
+}
+
+events! {
+    /// Something happened to a plan.
+    PlanEvent {
+        GoalAccepted(GoalAccepted) = "goal_accepted",
+        /// A language model is about to be asked; written before the call goes out.
+        ModelAsked(ModelAsked) = "model_asked",
+        /// What became of the call, and what it took.
+        ModelAnswered(ModelAnswered) = "model_answered",
+        PlanningFailed(PlanningFailed) = "planning_failed",
+        PlanCreated(PlanCreated) = "plan_created",
+        PlanValidated(PlanValidated) = "plan_validated",
+        ApprovalRequested(ApprovalRequested) = "plan_approval_requested",
+        Approved(Reason) = "plan_approved",
+        Rejected(Reason) = "plan_rejected",
+        PhaseAdded(PhaseAdded) = "phase_added",
+        PhaseStarted(PhaseNamed) = "phase_started",
+        PhaseCompleted(PhaseNamed) = "phase_completed",
+        PhaseFailed(PhaseNamed) = "phase_failed",
+        PhaseSkipped(PhaseNamed) = "phase_skipped",
+        ReplanTriggered(ReplanTriggered) = "replan_triggered",
+        /// A revision waits for a person.
+        RevisionProposed(RevisionProposed) = "revision_proposed",
+        /// A revision was not taken.
+        RevisionRefused(RevisionRefused) = "revision_refused",
+        QuestionAsked(QuestionAsked) = "question_asked",
+        QuestionAnswered(QuestionAnswered) = "question_answered",
+        /// Takes the `step_added`, `step_modified`, `step_removed` and `phase_added` before it into the plan.
+        Revised(PlanRevised) = "plan_revised",
+        /// Takes the `step_added` and `phase_added` before it into a plan that is still being written.
+        Extended(PlanExtended) = "plan_extended",
+        Paused(Reason) = "plan_paused",
+        Resumed(Reason) = "plan_resumed",
+        Completed(PlanEnded) = "plan_completed",
+        Failed(PlanEnded) = "plan_failed",
+        Cancelled(PlanEnded) = "plan_cancelled",
+    }
+}
+
+events! {
+    /// Something happened to a step.
+    StepEvent {
+        Added(StepAdded) = "step_added",
+        Modified(StepModified) = "step_modified",
+        Removed(Reason) = "step_removed",
+        Ready = "step_ready",
+        Blocked(Reason) = "step_blocked",
+        ApprovalRequested(ApprovalRequested) = "step_approval_requested",
+        Approved(Reason) = "step_approved",
+        /// A person is asked something before the step goes on.
+        QuestionAsked(StepQuestion) = "step_question_asked",
+        Answered(StepAnswered) = "step_question_answered",
+        /// The attempt in flight does not count: the step is about to be changed, or removed.
+        Recalled(Reason) = "step_recalled",
+        /// The step turned out to be a plan of its own.
+        Decomposed(StepDecomposed) = "step_decomposed",
+        Queued(StepQueued) = "step_queued",
+        Started(StepStarted) = "step_started",
+        Progress(StepProgress) = "step_progress",
+        Completed(StepCompleted) = "step_completed",
+        Retrying(StepRetrying) = "step_retrying",
+        /// Handed back untried; the attempt does not count as a failure.
+        Released(StepReleased) = "step_released",
+        Failed(StepFailed) = "step_failed",
+        Skipped(StepSkipped) = "step_skipped",
+        Cancelled(Reason) = "step_cancelled",
+    }
+}
+
+impl Event {
+    /// The event's type, as JSON and the log spell it.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Plan(event) => event.type_name(),
+            Self::Step { event, .. } => event.type_name(),
+        }
+    }
+
+    pub fn step(&self) -> Option<&StepId> {
+        match self {
+            Self::Plan(_) => None,
+            Self::Step { step, .. } => Some(step),
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! What the events of a plan as a whole say.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::goal::Goal;
+use crate::id::{AgentType, PlanId, StepId};
+use crate::json::Json;
+use crate::plan::{Plan, Question};
+use crate::problem::Issue;
+use crate::revision::{Fork, Proposal, RevisionStrategy};
+use crate::status::PlanStatus;
+
+/// The goal of a plan was taken on; always the first event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GoalAccepted {
+    pub plan_id: PlanId,
+    pub goal: Goal,
+    /// The submission's id, the caller's idempotency key.
+    pub submission: String,
+    /// Where it came from: CloudEvents `source`.
+    pub source: String,
+    /// Attempt tokens are made from this word, so that no attempt needs one stored. It stays in the journal: an
+    /// exported line has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub secret: String,
+    /// What the caller sent, as [`crate::command::fingerprint`] tells it: another body under the same key is refused.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub fingerprint: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+    /// The plan ends by then, Unix milliseconds.
+    pub deadline_ms: u64,
+}
+
+impl GoalAccepted {
+    /// Whether a body with this fingerprint is another one than began the plan. Those that came without an
+    /// idempotency key of HTTP have no fingerprint: their id alone decides.
+    pub fn is_other_body(&self, fingerprint: &str) -> bool {
+        !self.fingerprint.is_empty() && !fingerprint.is_empty() && self.fingerprint != fingerprint
+    }
+}
+
+/// The step that a sub-plan stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    pub plan: PlanId,
+    pub step: StepId,
+    pub attempt: u32,
+    /// Plans above this one: 1 for a plan inside a submitted plan.
+    pub depth: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Reason {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Located errors, where there are any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub issues: Vec<Issue>,
+}
+
+impl Reason {
+    pub fn boxed(reason: impl Into<String>) -> Box<Self> {
+        Box::new(Self { reason: reason.into(), issues: Vec::new() })
+    }
+}
+
+/// A language model is about to be asked for the plan, or for a change of it.
+///
+/// It is written before the call goes out, so that a call whose scheduler ends in the middle is known to have been made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ModelAsked {
+    /// 0 for the plan itself, else the revision that is being made.
+    pub revision: u32,
+    /// `llm`, `tools`.
+    pub planner: String,
+    /// Counted from 1 each time the planner is asked.
+    pub call: u32,
+    /// The prompt's template.
+    pub template: String,
+    /// The most that it may take: the prompt by estimate, and the longest answer, by the dearest model.
+    pub reserved: crate::goal::Usage,
+    /// The same call was begun before, by a scheduler that ended before it had written down an answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeated: bool,
+}
+
+/// What became of a call of a language model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ModelAnswered {
+    /// With `planner` and `call`: which [`ModelAsked`] it is about.
+    pub revision: u32,
+    pub planner: String,
+    pub call: u32,
+    /// What it took, tries that failed included; it belongs to what the plan has used up.
+    pub usage: crate::goal::Usage,
+    /// Some of it was counted from texts, because a server did not say or a call was cut short.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
+    /// The answer, for a scheduler that has to go on with the planning; none when it holds what looks like a secret, or
+    /// is very long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Json>,
+    /// Why there is no answer.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub error: String,
+}
+
+/// No planner has a plan, or a change of one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlanningFailed {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Located errors of the best try.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub issues: Vec<Issue>,
+    /// What the planners said, with the questions that models were asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Json>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanCreated {
+    /// Shared, because the state keeps it too.
+    pub plan: Arc<Plan>,
+    /// `submitted`, `rules`, `htn`, `llm`.
+    pub planner: String,
+    /// 0 to 1.
+    pub confidence: f64,
+    /// How the plan came about: rule or template id and version, model, prompt, repairs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Json>,
+    /// More steps are to come: the planner is still writing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub open: bool,
+    /// The plan it goes on from; steps whose results are kept are completed from the beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<Box<Fork>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanValidated {
+    /// What is odd but no error.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Issue>,
+    /// Who the router chose for steps that asked for it, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<Route>,
+    /// Estimated seconds on the longest path.
+    #[serde(default)]
+    pub critical_path_seconds: f64,
+}
+
+/// One decision of the router.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Route {
+    pub step: StepId,
+    pub agent_type: AgentType,
+    /// Best first.
+    pub candidates: Vec<RouteCandidate>,
+    /// How likely it is that anybody fits, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RouteCandidate {
+    pub agent_type: AgentType,
+    /// 0 to 1.
+    pub similarity: f64,
+    /// 0 to 1.
+    pub success_rate: f64,
+    /// US dollars a step.
+    pub cost: f64,
+    pub score: f64,
+    /// Believed duration of a step, in milliseconds; none if neither declared nor measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ms: Option<u64>,
+    /// What the similarity is made of, 0 to 1 each: `words`, `letters`, `meaning`, …
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub factors: std::collections::BTreeMap<String, f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApprovalRequested {
+    /// The default answer counts from then, Unix milliseconds.
+    pub due_ms: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhaseNamed {
+    pub phase: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PhaseAdded {
+    pub phase: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub checkpoint: bool,
+    /// Phases before it.
+    #[serde(default)]
+    pub place: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplanTriggered {
+    /// See [`crate::revision::Trigger`].
+    pub trigger: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<StepId>,
+    pub reason: String,
+    /// The planner's answer is awaited until then, Unix milliseconds.
+    pub due_ms: u64,
+    /// What a person would like.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hint: String,
+    /// What the step's report suggested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub information: Option<Json>,
+}
+
+/// A revision that a person must agree to; what it would change is in it, in the planner's words.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RevisionProposed {
+    pub revision: u32,
+    pub proposal: Proposal,
+    /// For people, a line each.
+    pub changes: Vec<String>,
+    /// What it may do that the plan could not do before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub widens: Vec<Issue>,
+    pub confidence_before: f64,
+    pub confidence_after: f64,
+    /// The policy's default counts from then, Unix milliseconds.
+    pub due_ms: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RevisionRefused {
+    pub revision: u32,
+    pub strategy: RevisionStrategy,
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub issues: Vec<Issue>,
+    /// The planners are asked once more, and their answer is awaited until then, Unix milliseconds; 0: they are not.
+    #[serde(default)]
+    pub due_ms: u64,
+    /// What it took to make it.
+    #[serde(default)]
+    pub usage: crate::goal::Usage,
+}
+
+/// A planner wants to know something before it revises the plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QuestionAsked {
+    /// Names the question in the answer.
+    pub id: String,
+    pub question: Question,
+    /// The default counts from then, Unix milliseconds.
+    pub due_ms: u64,
+    /// What it took to come up with it.
+    #[serde(default)]
+    pub usage: crate::goal::Usage,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuestionAnswered {
+    pub id: String,
+    pub answer: Json,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_default: bool,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// The planner's answer is awaited until then, Unix milliseconds.
+    pub due_ms: u64,
+}
+
+/// Steps were added to a plan that is still being written, or its end was.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlanExtended {
+    pub added: Vec<StepId>,
+    /// Whether more is to come.
+    pub open: bool,
+    /// How the whole plan came about, at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Json>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Issue>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<Route>,
+}
+
+/// A validated change of a running plan. The steps themselves are in the `step_added`, `step_modified` and
+/// `step_removed` before it, which take effect with it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlanRevised {
+    /// Counted from 1; 0 is the plan as it began.
+    pub revision: u32,
+    pub trigger: String,
+    /// For people.
+    pub changes: Vec<String>,
+    pub added: Vec<StepId>,
+    pub removed: Vec<StepId>,
+    pub modified: Vec<StepId>,
+    pub confidence_delta: f64,
+    /// Steps that count as done from now on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<StepId>,
+    /// Steps that start again: the modified ones whose attempt is void, or that were final or blocked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restarted: Vec<StepId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<RevisionStrategy>,
+    /// The step that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<StepId>,
+    /// Why it came to it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub summary: String,
+    /// Empty when a person made it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub planner: String,
+    #[serde(default)]
+    pub confidence_before: f64,
+    #[serde(default)]
+    pub confidence_after: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Json>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<Route>,
+    /// What it took to make it.
+    #[serde(default)]
+    pub usage: crate::goal::Usage,
+    /// Why the person who was asked agreed to it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub approved_because: String,
+}
+
+/// The plan is final. Steps in flight were cancelled by events of their own before; those that had not begun are
+/// cancelled by this one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlanEnded {
+    pub status: PlanStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}

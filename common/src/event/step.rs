@@ -1,0 +1,176 @@
+//! What the events of a step say.
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::id::{AgentType, WorkerId};
+use crate::json::Json;
+use crate::plan::{Plan, Step};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepAdded {
+    pub step: Step,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepModified {
+    /// As it is from now on.
+    pub step: Step,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Box<Step>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepQuestion {
+    /// Filled in.
+    pub question: String,
+    /// The default counts from then, Unix milliseconds.
+    pub due_ms: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepAnswered {
+    pub answer: Json,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_default: bool,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepDecomposed {
+    /// The plan in its place; the planners make one without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Box<Plan>>,
+    pub reason: String,
+    /// US dollars the attempt cost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cost: f64,
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub tokens: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepQueued {
+    /// The queue it went to: the step's agent type, or its fallback's. Empty for steps the engine does itself.
+    pub agent_type: AgentType,
+    /// Given up if no worker has started it by then, Unix milliseconds.
+    pub due_ms: u64,
+    /// Its outputs are kept under this word for other steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_key: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepStarted {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<WorkerId>,
+    /// When the execution began, by the worker's clock, Unix milliseconds.
+    pub started_ms: u64,
+    /// Given up if no outcome came by then, by the owner's clock, Unix milliseconds.
+    pub due_ms: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepProgress {
+    /// 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepCompleted {
+    pub outputs: Json,
+    /// By the worker's clock, Unix milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_ms: Option<u64>,
+    /// US dollars.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cost: f64,
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub tokens: u64,
+    /// Nobody did it: the outputs were kept under this word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_key: Option<String>,
+    /// New information that the report brought.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adjustments: Option<Json>,
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
+}
+fn is_none_left(value: &u64) -> bool {
+    *value == 0
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepRetrying {
+    pub failure: Failure,
+    /// The next attempt may start then, Unix milliseconds.
+    pub due_ms: u64,
+    /// Set when the next attempt is the fallback's first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fallback: bool,
+    /// US dollars the failed attempt cost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cost: f64,
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub tokens: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepReleased {
+    pub worker: WorkerId,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepFailed {
+    pub failure: Failure,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cost: f64,
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub tokens: u64,
+}
+
+/// Why a step is skipped; the reason decides whether its dependents may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SkipCause {
+    /// `when` was false. Satisfies dependents.
+    Condition,
+    /// It failed and `on_failure` is `skip`. Satisfies dependents.
+    FailurePolicy,
+    /// A person said so. Satisfies dependents.
+    Person,
+    /// A revision passes it over. Satisfies dependents.
+    Revision,
+    /// Too few of its dependencies can still be satisfied. Does not satisfy dependents.
+    DependencyFailed,
+}
+
+impl SkipCause {
+    /// Whether dependents count the step as done.
+    pub fn satisfies(self) -> bool {
+        match self {
+            Self::Condition | Self::FailurePolicy | Self::Person | Self::Revision => true,
+            Self::DependencyFailed => false,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StepSkipped {
+    pub cause: SkipCause,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+    /// US dollars the failed attempt cost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cost: f64,
+    #[serde(default, skip_serializing_if = "is_none_left")]
+    pub tokens: u64,
+}

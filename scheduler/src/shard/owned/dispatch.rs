@@ -1,0 +1,104 @@
+//! Ready steps become tasks, as many of each agent type as may be out at once.
+
+use goalmill_common::event::{Event, Record, StepEvent};
+use goalmill_common::hash::HashMap;
+use goalmill_common::id::AgentType;
+use goalmill_common::status::StepStatus;
+use goalmill_engine::{Command, PlanState, StepIndex};
+
+use super::Owned;
+use crate::shard::Slot;
+
+impl Owned {
+    /// Puts ready steps on their streams while those have room; `window` says how many tasks of an agent type may
+    /// be out at once.
+    pub(crate) fn dispatch(&mut self, window: impl Fn(&AgentType) -> u32) {
+        self.has_more = false;
+        for agent_type in self.ready.agent_types() {
+            let window = window(&agent_type);
+            while self.outstanding.get(&agent_type).copied().unwrap_or(0) < window {
+                if !self.turn.has_room_for_tasks(self.tasks_max) {
+                    self.has_more = true;
+                    break;
+                }
+                let Some(taken) = self.ready.pop(&agent_type) else { break };
+                let (slot, step) = (taken.place.slot, taken.place.step);
+                let Some(state) = self.plans.get(&slot).map(|held| &held.state) else { continue };
+                if state.step(step).is_none_or(|step| step.status != StepStatus::Ready) {
+                    continue;
+                }
+                if !state.admits(step) {
+                    let excluded = state.has_room();
+                    self.ready.park(&agent_type, taken, excluded);
+                    if excluded {
+                        self.ready.unpark(slot, false);
+                    }
+                    continue;
+                }
+                if let Err(rejection) = self.handle(slot, None, Command::Dispatch(step)) {
+                    tracing::error!("a step that was admitted cannot be dispatched: {rejection}");
+                    continue;
+                }
+                if self.plans.get(&slot).is_some_and(|held| held.state.has_room()) {
+                    self.ready.unpark(slot, false);
+                }
+            }
+        }
+    }
+
+    /// The agent types that the turn's tasks are for.
+    pub(crate) fn queues_used(&self) -> impl Iterator<Item = &AgentType> {
+        self.turn.tasks.iter().map(|task| &task.agent_type)
+    }
+}
+
+/// Keeps count of the steps on their way, from the events.
+pub(super) fn track(
+    in_flight: &mut HashMap<(Slot, StepIndex), AgentType>,
+    outstanding: &mut HashMap<AgentType, u32>,
+    slot: Slot,
+    state: &PlanState,
+    records: &[Record],
+) {
+    for record in records {
+        let Event::Step { step, event, .. } = &record.event else { continue };
+        let Some(index) = state.step_index(step) else { continue };
+        match event {
+            StepEvent::Queued(queued) if !queued.agent_type.as_str().is_empty() => {
+                in_flight.insert((slot, index), queued.agent_type.clone());
+                match outstanding.get_mut(&queued.agent_type) {
+                    Some(count) => *count += 1,
+                    None => {
+                        outstanding.insert(queued.agent_type.clone(), 1);
+                    }
+                }
+            }
+            StepEvent::Completed(_)
+            | StepEvent::Retrying(_)
+            | StepEvent::Released(_)
+            | StepEvent::Recalled(_)
+            | StepEvent::Decomposed(_)
+            | StepEvent::Failed(_)
+            | StepEvent::Skipped(_)
+            | StepEvent::Cancelled(_) => {
+                if let Some(agent_type) = in_flight.remove(&(slot, index))
+                    && let Some(count) = outstanding.get_mut(&agent_type)
+                {
+                    *count -= 1;
+                }
+            }
+            StepEvent::Queued(_)
+            | StepEvent::Added(_)
+            | StepEvent::Modified(_)
+            | StepEvent::Removed(_)
+            | StepEvent::Ready
+            | StepEvent::Blocked(_)
+            | StepEvent::ApprovalRequested(_)
+            | StepEvent::Approved(_)
+            | StepEvent::QuestionAsked(_)
+            | StepEvent::Answered(_)
+            | StepEvent::Started(_)
+            | StepEvent::Progress(_) => {}
+        }
+    }
+}
