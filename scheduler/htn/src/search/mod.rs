@@ -201,4 +201,6 @@ impl Rounds<'_> {
 }
 
 #[cfg(test)]
+mod meals;
+#[cfg(test)]
 mod tests;
