@@ -30,7 +30,7 @@ pub(crate) struct Site {
     pub(crate) broker: Arc<dyn Broker>,
     pub(crate) clock: Clock,
     pub(crate) random: Random,
-    /// How long a shard goes on asking for what comes next after a commit.
+    /// How long a shard goes on asking for what comes next after a commit, and the intake for what the store answers.
     pub(crate) spin: Duration,
     pub(crate) directory: Arc<Directory>,
     pub(crate) planners: Pipeline,

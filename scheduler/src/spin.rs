@@ -16,7 +16,8 @@ pub(crate) fn length(spin_us: u64) -> Duration {
     if alone { Duration::ZERO } else { Duration::from_micros(spin_us) }
 }
 
-/// Waits for `awaited`, asking for it again and again until then. Other tasks and other processes have their turn meanwhile.
+/// Waits for `awaited`, asking for it again and again up to `until`. Other tasks and other processes have their turn
+/// meanwhile.
 pub(crate) async fn spin<F: Future>(until: Instant, awaited: F) -> F::Output {
     let mut awaited = pin!(awaited);
     while Instant::now() < until {

@@ -14,7 +14,7 @@ use super::ngram::{self, Ngrams};
 use super::pieces::Pieces;
 use super::statics::Statics;
 use super::table::Table;
-use super::wide::{dot, scale, whole};
+use super::wide::{dot, scale, whole, wide};
 use super::words::{contents, sentences, stems};
 
 /// Characters of a step that are looked at.
@@ -164,7 +164,8 @@ impl Embedder for Remote {
     fn similarities(&self, query: &Query) -> Option<Vec<f32>> {
         let step = query.remote.as_ref()?;
         let cosine = |agent: &Vec<i16>| if agent.len() == step.len() { dot(agent, step).max(0.0) } else { 0.0 };
-        Some(self.0.get()?.iter().map(cosine).collect())
+        let agents = self.0.get()?;
+        Some(wide(|| agents.iter().map(cosine).collect()))
     }
 }
 

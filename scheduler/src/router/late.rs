@@ -121,7 +121,7 @@ impl Late {
 }
 
 fn vector(table: &Table, word: &str) -> Vec<i16> {
-    let mut vector = mean(table, &table.cut(word));
+    let mut vector = mean(table, table.cut(word));
     vector.truncate(COLUMNS_MAX);
     scale(&mut vector);
     whole(&vector)

@@ -124,7 +124,7 @@ fn crowd(vectors: &[i16], columns: usize) -> Vec<f32> {
     let stride = rows.len().div_ceil(OTHERS_MAX).max(1);
     let near = |(at, row): (usize, &&[i16])| {
         let others = rows.iter().enumerate().step_by(stride).filter(|(other, _)| *other != at);
-        let mut cosines: Vec<f32> = others.map(|(_, other)| dot(row, other)).collect();
+        let mut cosines: Vec<f32> = wide(|| others.map(|(_, other)| dot(row, other)).collect());
         if cosines.len() > NEAREST {
             cosines.select_nth_unstable_by(NEAREST - 1, |a, b| b.total_cmp(a));
             cosines.truncate(NEAREST);
@@ -137,8 +137,8 @@ fn crowd(vectors: &[i16], columns: usize) -> Vec<f32> {
 }
 
 /// The mean vector of pieces, of length 1; nothing but zeros if there are none.
-pub(super) fn mean(table: &Table, pieces: &[u32]) -> Vec<f32> {
-    sum(table, pieces.iter().map(|piece| (*piece, 1.0)))
+pub(super) fn mean(table: &Table, pieces: impl IntoIterator<Item = u32>) -> Vec<f32> {
+    sum(table, pieces.into_iter().map(|piece| (piece, 1.0)))
 }
 
 /// The mean vector of pieces, in which each counts by how much its word tells and how much it agrees with the rest.
@@ -197,7 +197,7 @@ mod tests {
             car(STEP_AGREES) > car(0.0) && car(0.0) > car(AGENT_AGREES),
             "the odd one out counts for more in a step"
         );
-        assert_eq!(agreeing(&table, &weights, &pieces, 0.0), mean(&table, &[1, 2, 4]));
+        assert_eq!(agreeing(&table, &weights, &pieces, 0.0), mean(&table, [1, 2, 4]));
     }
 
     #[test]

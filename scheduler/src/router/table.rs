@@ -313,7 +313,7 @@ pub(super) mod tests {
         let table = Table::general();
         assert!(table.is_weighed() && !tiny().is_weighed());
         let cosine = |a: &str, b: &str| {
-            let [a, b] = [a, b].map(|word| super::super::statics::mean(&table, &table.cut(word)));
+            let [a, b] = [a, b].map(|word| super::super::statics::mean(&table, table.cut(word)));
             a.iter().zip(&b).map(|(a, b)| a * b).sum::<f32>()
         };
         assert!(cosine("hotel", "lodging") > cosine("hotel", "invoice") + 0.2);

@@ -1,4 +1,5 @@
-//! Loops over numbers, compiled several times: the one for the widest registers of this processor runs.
+//! Vectors of numbers; loops over many of them are compiled several times, and the one for the widest registers of this
+//! processor runs.
 
 use fearless_simd::{Level, Simd, dispatch};
 

@@ -167,8 +167,7 @@ impl Learner {
     fn read(&self, text: &str) -> Features {
         let dense = self.table.as_ref().and_then(|table| {
             let pieces = Pieces::of(table, &contents(text));
-            let all: Vec<u32> = pieces.all().iter().map(|(piece, _)| *piece).collect();
-            pieces.are_known().then(|| mean(table, &all))
+            pieces.are_known().then(|| mean(table, pieces.all().iter().map(|(piece, _)| *piece)))
         });
         Features::new(text, dense.unwrap_or_default())
     }
