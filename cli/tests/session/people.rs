@@ -196,45 +196,60 @@ answers:
 ";
 const POLICY: &str = "[planner.policy]\napprove = [\"echo\"]\n";
 
+impl Dev {
+    /// A server whose model follows the script, and which has these settings.
+    fn scripted(script: &str, settings: &str) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory can be made");
+        let file = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, text).expect("a temporary file can be written");
+            path.to_str().expect("the path is text").to_owned()
+        };
+        Self::start_with(&["--model-script", &file("m.yaml", script), "--config", &file("c.toml", settings)])
+    }
+
+    /// The plan's revision widens it and is refused, with `said` at the terminal and `code` in the log.
+    fn refuses_to_widen(&self, plan: &str, said: &[&str], code: &str) {
+        let plan = self.submit(plan);
+        let mut terminal = self.at_terminal(&["watch", &plan], "true");
+        said.iter().for_each(|said| terminal.expect(said));
+        assert_eq!(terminal.end(), 3, "{}", terminal.text);
+        let (_, told) = self.events(&plan, "revision_refused").remove(0);
+        assert_eq!(told["issues"][0]["code"], code, "{told:#}");
+        assert_eq!(self.events(&plan, "plan_revised"), []);
+    }
+
+    /// The plan's revision widens it, is shown with `said`, and agreed to.
+    fn agrees_to_widen(&self, plan: &str, said: &[&str], reason: &str) {
+        let plan = self.submit(plan);
+        let mut watching = self.at_terminal(&["watch", &plan], "true");
+        watching.expect("a revision waits for approval");
+        let mut terminal = self.at_terminal(&["plan", "approve", &plan], "true");
+        said.iter().for_each(|said| terminal.expect(said));
+        terminal.expect("approve? [y/N/edit/reject]");
+        terminal.enter("y");
+        terminal.expect("why?");
+        terminal.enter(reason);
+        assert_eq!(terminal.end(), 0, "{}", terminal.text);
+        assert_eq!(watching.end(), 0, "{}", watching.text);
+        let (who, revised) = self.events(&plan, "plan_revised").remove(0);
+        assert_eq!((who.as_str(), &revised["approved_because"]), ("cli:ann", &json!(reason)));
+    }
+}
+
 #[test]
 fn at_a_terminal_a_revision_that_widens_is_refused_or_shown_and_agreed_to() {
-    let dir = tempfile::tempdir().expect("a temporary directory can be made");
-    let file = |name: &str, text: &str| {
-        let path = dir.path().join(name);
-        std::fs::write(&path, text).expect("a temporary file can be written");
-        path.to_str().expect("the path is text").to_owned()
-    };
-    let dev = Dev::start_with(&["--model-script", &file("m.yaml", WIDENS), "--config", &file("c.toml", POLICY)]);
+    let dev = Dev::scripted(WIDENS, POLICY);
     let failing = |widen: &str| {
         format!(
             "revision: {{widen: {widen}}}\nsteps: [{{id: a, agent_type: fail, action: fail, retry: {{max: 0}}, \
              on_failure: replan}}, {{id: b, agent_type: sleep, dependencies: [a]}}]"
         )
     };
-    let refused = dev.submit(&failing("refuse"));
-    let mut terminal = dev.at_terminal(&["watch", &refused], "true");
-    terminal.expect("revision refused: it may do more than the plan could before");
-    terminal.expect("echo");
-    assert_eq!(terminal.end(), 3, "{}", terminal.text);
-    let (_, told) = dev.events(&refused, "revision_refused").remove(0);
-    assert_eq!(told["issues"][0]["code"], "APPROVAL_REQUIRED", "{told:#}");
-    assert_eq!(dev.events(&refused, "plan_revised"), []);
-
-    let shown = dev.submit(&failing("approve"));
-    let mut watching = dev.at_terminal(&["watch", &shown], "true");
-    watching.expect("a revision waits for approval");
-    let mut terminal = dev.at_terminal(&["plan", "approve", &shown], "true");
-    terminal.expect("echo can do it");
-    terminal.expect("! it widens the plan:");
-    terminal.expect("confidence 1.00 → 0.85");
-    terminal.expect("approve? [y/N/edit/reject]");
-    terminal.enter("y");
-    terminal.expect("why?");
-    terminal.enter("echo is harmless");
-    assert_eq!(terminal.end(), 0, "{}", terminal.text);
-    assert_eq!(watching.end(), 0, "{}", watching.text);
-    let (who, revised) = dev.events(&shown, "plan_revised").remove(0);
-    assert_eq!((who.as_str(), &revised["approved_because"]), ("cli:ann", &json!("echo is harmless")));
+    let said = ["revision refused: it may do more than the plan could before", "echo"];
+    dev.refuses_to_widen(&failing("refuse"), &said, "APPROVAL_REQUIRED");
+    let said = ["echo can do it", "! it widens the plan:", "confidence 1.00 → 0.85"];
+    dev.agrees_to_widen(&failing("approve"), &said, "echo is harmless");
 
     let rejected = dev.submit(&failing("approve"));
     let mut watching = dev.at_terminal(&["watch", &rejected], "true");
@@ -260,39 +275,16 @@ answers:
 
 #[test]
 fn at_a_terminal_a_revision_that_spends_more_is_refused_or_shown_and_agreed_to() {
-    let dir = tempfile::tempdir().expect("a temporary directory can be made");
-    let script = dir.path().join("m.yaml");
-    std::fs::write(&script, SPENDS).expect("a temporary file can be written");
-    let dev = Dev::start_with(&["--model-script", script.to_str().expect("the path is text")]);
+    let dev = Dev::scripted(SPENDS, "");
     let failing = |widen: &str| {
         format!(
             "budget: {{cost: 10}}\nrevision: {{widen: {widen}}}\n\
              steps: [{{id: a, agent_type: fail, action: fail, retry: {{max: 0}}, on_failure: replan}}]"
         )
     };
-    let refused = dev.submit(&failing("refuse"));
-    let mut terminal = dev.at_terminal(&["watch", &refused], "true");
-    terminal.expect("revision refused: ");
-    assert_eq!(terminal.end(), 3, "{}", terminal.text);
-    let (_, told) = dev.events(&refused, "revision_refused").remove(0);
-    assert_eq!(told["issues"][0]["code"], "BUDGET_WIDENED", "{told:#}");
-    assert_eq!(dev.events(&refused, "plan_revised"), []);
-
-    let shown = dev.submit(&failing("approve"));
-    let mut watching = dev.at_terminal(&["watch", &shown], "true");
-    watching.expect("a revision waits for approval");
-    let mut terminal = dev.at_terminal(&["plan", "approve", &shown], "true");
-    terminal.expect("a taxi instead");
-    terminal.expect("! it widens the plan:");
-    terminal.expect("0.00 dollars are used and 11.00 more estimated, 10 are allowed");
-    terminal.expect("approve? [y/N/edit/reject]");
-    terminal.enter("y");
-    terminal.expect("why?");
-    terminal.enter("it rains");
-    assert_eq!(terminal.end(), 0, "{}", terminal.text);
-    assert_eq!(watching.end(), 0, "{}", watching.text);
-    let (who, revised) = dev.events(&shown, "plan_revised").remove(0);
-    assert_eq!((who.as_str(), &revised["approved_because"]), ("cli:ann", &json!("it rains")));
+    dev.refuses_to_widen(&failing("refuse"), &["revision refused: "], "BUDGET_WIDENED");
+    let spent = "0.00 dollars are used and 11.00 more estimated, 10 are allowed";
+    dev.agrees_to_widen(&failing("approve"), &["a taxi instead", "! it widens the plan:", spent], "it rains");
 }
 
 #[test]
