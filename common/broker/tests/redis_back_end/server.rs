@@ -111,7 +111,8 @@ impl Server {
         self.try_raw().await.unwrap()
     }
 
-    async fn try_raw(&self) -> redis::RedisResult<redis::aio::MultiplexedConnection> {
+    /// The same, while the server may be cutting its clients.
+    pub async fn try_raw(&self) -> redis::RedisResult<redis::aio::MultiplexedConnection> {
         let patient =
             AsyncConnectionConfig::new().set_connection_timeout(Some(DEADLINE)).set_response_timeout(Some(DEADLINE));
         redis::Client::open(self.settings().url)?.get_multiplexed_async_connection_with_config(&patient).await
