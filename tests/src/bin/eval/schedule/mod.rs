@@ -18,6 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use futures_util::{StreamExt, stream};
 use goalmill_broker::Broker;
+use goalmill_common::config::WorkerSettings;
 use goalmill_common::event::{Event, Record, StepEvent};
 use goalmill_tests::cluster::{Cluster, Options};
 use goalmill_tests::door::Door;
@@ -118,6 +119,8 @@ pub async fn run(dir: &Path, out: &mut Out) -> Result<Value> {
         ("GOALMILL__SCHEDULER__HEARTBEAT_MS", "1000".into()),
         ("GOALMILL__SCHEDULER__SHARD_LEASE_MS", "30000".into()),
         ("GOALMILL__SCHEDULER__TASK_LEASE_MS", "30000".into()),
+        // As often as the lanes do: a scheduler that expects them sooner counts them as gone in between.
+        ("GOALMILL__WORKER__HEARTBEAT_MS", WorkerSettings::default().heartbeat_ms.to_string()),
     ];
     let options = Options { workers: 0, environment, binary: Some(program()?), ..Options::default() };
     let cluster = Cluster::start(options).await?;
