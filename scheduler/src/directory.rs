@@ -12,7 +12,7 @@ use goalmill_common::id::AgentType;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_engine::validate::{Catalogue, Policy, permit_routed};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::router::{self, Router};
@@ -29,6 +29,8 @@ pub(crate) struct Directory {
     known: RwLock<Known>,
     /// Held while everything is read: what was read earlier must not take the place of what was read later.
     reading: Mutex<()>,
+    /// Moves when windows may have become wider or narrower.
+    windows: watch::Sender<()>,
     router: Router,
 }
 
@@ -48,6 +50,7 @@ impl Directory {
             alive_ms: settings.worker.heartbeat_ms * 4,
             known: RwLock::default(),
             reading: Mutex::default(),
+            windows: watch::Sender::new(()),
             router: Router::new(settings.router.clone()),
         }
     }
@@ -60,6 +63,11 @@ impl Directory {
             return 0;
         }
         self.window_min.max(known.slots.get(agent_type).copied().unwrap_or(0) * 2)
+    }
+
+    /// Hears when windows change: steps that waited for room may find it.
+    pub(crate) fn window_changes(&self) -> watch::Receiver<()> {
+        self.windows.subscribe()
     }
 
     pub(crate) fn agents(&self) -> Arc<Vec<Agent>> {
@@ -111,8 +119,12 @@ impl Directory {
             known.agents = Arc::new(agents);
         }
         known.workers = Arc::new(workers);
-        known.slots = slots;
-        known.paused = paused;
+        let has_changed = known.slots != slots || known.paused != paused;
+        (known.slots, known.paused) = (slots, paused);
+        drop(known);
+        if has_changed {
+            self.windows.send_replace(());
+        }
         Ok(())
     }
 

@@ -219,7 +219,9 @@ impl Begin {
         tracing::info!(%shard, plans = owned.len(), "shard {shard} is ours, with {} running plans", owned.len());
         loops.insert(shard, to_self.clone());
         let commit_seconds = metrics::histogram!("goalmill_commit_seconds");
-        let end = Loop { site, shard, token, owned, cursor, locals, to_self, release, commit_seconds }.run().await;
+        let window_changes = site.directory.window_changes();
+        let made = Loop { site, shard, token, owned, cursor, locals, window_changes, to_self, release, commit_seconds };
+        let end = made.run().await;
         loops.remove(shard);
         end
     }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use goalmill_broker::DeadLetter;
+use goalmill_broker::{DeadLetter, embedded};
+use goalmill_common::clock::Clock;
 use goalmill_common::json::Json;
 use goalmill_common::task::Task;
-use goalmill_tests::installation::{Installation, step};
+use goalmill_tests::installation::{Installation, read_log, settings, step};
 use goalmill_tests::redis_server::RedisServer;
 use goalmill_tests::wait::{SOON, until};
 use serde_json::{Value, json};
@@ -52,6 +53,23 @@ async fn a_paused_queue_gets_nothing_new_until_it_is_resumed() -> Result<()> {
 async fn a_paused_queue_gets_nothing_new_until_it_is_resumed_over_redis() -> Result<()> {
     let server = RedisServer::start().await?;
     a_paused_queue_holds_steps_back(Installation::over(&server).await?).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shard_need_not_wait_for_its_next_sign_of_life_when_a_queue_is_resumed() -> Result<()> {
+    let mut slow = settings();
+    (slow.scheduler.heartbeat_ms, slow.scheduler.shard_lease_ms) = (600_000, 1_800_000);
+    let it = Installation::start(embedded::open(None, Clock::system())?, slow).await?;
+    until(SOON, async || it.post("/v1/queues/echo:pause", &json!({})).await.is_ok_and(|(status, _)| status == 200))
+        .await;
+    let id = it.submit(&echo()).await?;
+    // Its summary is brought up to date a moment later; after that the shard has nothing left to wake for.
+    let last = read_log(it.broker.as_ref(), &id).await?.last().map_or(0, |record| record.seq).to_string();
+    until(SOON, async || it.broker.summary(&id).await.is_ok_and(|summary| summary.get("seq") == Some(&last))).await;
+    it.post("/v1/queues/echo:resume", &json!({})).await?;
+    assert_eq!(it.await_end(&id, LIMIT).await?["status"], "completed");
+    it.stop().await;
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
