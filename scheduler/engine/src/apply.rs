@@ -84,9 +84,12 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
         PlanEvent::ReplanTriggered(trigger) => replan(state, trigger),
         PlanEvent::Resumed(_) => {
             state.wait_ms = 0;
-            state.replan = None;
+            // That step's failure is dealt with; others have their turn.
+            if let Some(step) = state.replan.take().and_then(|replan| replan.step) {
+                let steps = &state.plan.steps;
+                state.revising.owed.retain(|i| steps[to_usize(*i)].id != step);
+            }
             end_replan(&mut state.revising);
-            state.revising.owed.clear();
         }
         PlanEvent::Rejected(why) => {
             let ended = PlanEnded { status: PlanStatus::Rejected, failure: None, reason: why.reason.clone() };

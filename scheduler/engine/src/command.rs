@@ -13,6 +13,7 @@ use goalmill_common::report::Report;
 use goalmill_common::status::PlanStatus;
 
 use crate::StepIndex;
+use crate::validate::Policy;
 
 /// A command with all that the engine may not find out by itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,6 +113,8 @@ pub enum Timer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Context {
     pub limits: Limits,
+    /// What steps may be, also those of plans that agents give.
+    pub policy: Policy,
     /// Sent with each task.
     pub task_lease_ms: u64,
     /// The stream that reports of this shard go to.

@@ -4,6 +4,7 @@ use goalmill_common::event::{StepDecomposed, StepEvent};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::plan::{Kind, Plan};
+use goalmill_common::problem::Issue;
 use goalmill_common::report::{Report, What};
 
 use crate::decide::Turn;
@@ -61,14 +62,16 @@ impl Turn<'_> {
         let depth = self.state.depth() + 1;
         let limits =
             goalmill_common::limits::Limits { depth_max: limits.depth_max.saturating_sub(depth), ..limits.clone() };
-        let checked = validate::plan(&json.value(), &limits).map_err(|issues| {
+        let told = |issues: &[Issue]| {
             let words: Vec<String> =
                 issues.iter().map(|i| format!("{} at {}: {}", i.code, i.pointer, i.detail)).collect();
             invalid(format!("the plan that its agent gave is not valid: {}", words.join("; ")))
-        })?;
+        };
+        let checked = validate::plan(&json.value(), &limits).map_err(|issues| told(&issues))?;
         let agent_type = &self.state.plan.steps[to_usize(i)].agent_type;
         let mut plan = checked.plan;
         open::route_to(&mut plan, agent_type);
+        validate::permit_all(&mut plan, &self.context.policy).map_err(|issues| told(&issues))?;
         Ok(Some(plan))
     }
 

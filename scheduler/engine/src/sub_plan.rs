@@ -106,8 +106,9 @@ impl PlanState {
         let plan_id = self.sub_plan_id(i)?;
         let mut metadata = Map::new();
         metadata.insert("inputs".into(), inputs.value());
-        // Who plans the whole plans its parts.
-        for name in ["planner", "planner_only", "model"] {
+        // Who plans the whole plans its parts, and they change as it may; what a person has not seen yet is shown.
+        let is_unseen = spec.plan.is_none().then_some("require_approval");
+        for name in ["planner", "planner_only", "model", "revision"].into_iter().chain(is_unseen) {
             let value = born.accepted.goal.metadata.get(name).cloned();
             metadata.extend(value.map(|value| (name.to_owned(), value)));
         }

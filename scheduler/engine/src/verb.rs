@@ -80,7 +80,10 @@ impl Turn<'_> {
             return Err(self.refuse_plan("there is nothing to approve or reject"));
         } else if agrees {
             self.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
-            self.unblock();
+            self.pay_owed();
+            if self.state.status == PlanStatus::Running {
+                self.unblock();
+            }
         } else {
             self.go_on_unrevised(reason);
         }

@@ -118,6 +118,8 @@ impl Turn<'_> {
                 return self.refuse_proposal(&proposal, "it may do more than the plan could before", wider);
             }
             (None, Widen::Approve) if !wider.is_empty() => Some(Approval::default()),
+            // What the installation wants a person to see, no plan can allow itself.
+            (None, Widen::Allow) if !proposal.widens.is_empty() => Some(Approval::default()),
             (_, Widen::Refuse | Widen::Approve | Widen::Allow) => None,
         };
         let Some(approval) = approval else { return self.take_revision(proposal, delta, "") };
@@ -303,7 +305,7 @@ impl Turn<'_> {
     }
 
     /// A step failed while another one's failure was dealt with: it is its turn.
-    fn pay_owed(&mut self) {
+    pub(crate) fn pay_owed(&mut self) {
         let Some(&i) = self.state.revising.owed.first() else { return };
         let failure = self.state.steps[to_usize(i)].failure().cloned();
         let failure = failure.unwrap_or_else(|| Failure::new(FailureClass::Permanent, "UNKNOWN", "it failed"));

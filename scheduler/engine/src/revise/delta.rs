@@ -185,16 +185,11 @@ fn written(spec: &Step) -> Value {
     value
 }
 
-/// A step that is over.
+/// A step that is over: a place in the graph. Who did it, and whether that is still allowed, is past.
 fn shown(spec: &Step, live: &BTreeSet<&StepId>) -> Value {
     let dependencies: Vec<&StepId> = spec.dependencies.iter().filter(|id| live.contains(id)).collect();
-    let mut fields = Map::from_iter([
-        ("kind".to_owned(), json!(if spec.kind == Kind::Plan { Kind::Internal } else { spec.kind })),
-        ("dependencies".to_owned(), json!(dependencies)),
-    ]);
-    if !spec.agent_type.as_str().is_empty() {
-        fields.insert("agent_type".into(), json!(spec.agent_type));
-    }
+    let mut fields =
+        Map::from_iter([("kind".to_owned(), json!(Kind::Internal)), ("dependencies".to_owned(), json!(dependencies))]);
     if let Some(phase) = &spec.phase {
         fields.insert("phase".into(), json!(phase));
     }

@@ -133,12 +133,7 @@ fn permit(cx: &Cx<'_>, rules: &Rules<'_>, step: &mut Step, origin: &Origin<'_>) 
     if step.kind.is_inline() {
         return;
     }
-    let agent = step.agent_type.as_str().to_owned();
-    let mut pairs = vec![(agent.clone(), step.action.clone())];
-    if let Some(fallback) = &step.fallback {
-        let other = fallback.agent_type.as_ref().map_or(agent, |a| a.as_str().to_owned());
-        pairs.push((other, fallback.action.clone().unwrap_or_else(|| step.action.clone())));
-    }
+    let pairs = pairs(step);
     let key = if step.action.is_empty() { origin.agent_key } else { origin.action_key };
     for (agent, action) in &pairs {
         // Whether the agent that the router chooses is among those allowed is seen then: see `permit_routed`.
@@ -158,6 +153,17 @@ fn permit(cx: &Cx<'_>, rules: &Rules<'_>, step: &mut Step, origin: &Origin<'_>) 
     }
 }
 
+/// What the step may turn out to ask for: an agent type and an action, and those of its fallback.
+fn pairs(step: &Step) -> Vec<(String, String)> {
+    let agent = step.agent_type.as_str().to_owned();
+    let mut pairs = vec![(agent.clone(), step.action.clone())];
+    if let Some(fallback) = &step.fallback {
+        let other = fallback.agent_type.as_ref().map_or(agent, |a| a.as_str().to_owned());
+        pairs.push((other, fallback.action.clone().unwrap_or_else(|| step.action.clone())));
+    }
+    pairs
+}
+
 const AUTO: &str = "auto";
 const DENIED_MEND: &str = "use another action, or change the policy";
 
@@ -175,7 +181,16 @@ pub fn permit_routed(plan: &mut Plan, routes: &[Route], policy: &Policy) -> Resu
     let (mut odd, mut wrong) = (Vec::new(), Vec::new());
     if !policy.is_empty() && !routes.is_empty() {
         let routed: BTreeSet<&StepId> = routes.iter().map(|route| &route.step).collect();
-        permit_steps(plan, "", &routed, policy, &mut odd, &mut wrong);
+        permit_steps(plan, "", &|step| routed.contains(&step.id), policy, &mut odd, &mut wrong);
+    }
+    if wrong.is_empty() { Ok(odd) } else { Err(wrong) }
+}
+
+/// Holds all steps of a plan that an agent gave against policy, as [`permit_routed`] does.
+pub(crate) fn permit_all(plan: &mut Plan, policy: &Policy) -> Result<Vec<Issue>, Vec<Issue>> {
+    let (mut odd, mut wrong) = (Vec::new(), Vec::new());
+    if !policy.is_empty() {
+        permit_steps(plan, "", &|step| !step.kind.is_inline(), policy, &mut odd, &mut wrong);
     }
     if wrong.is_empty() { Ok(odd) } else { Err(wrong) }
 }
@@ -183,7 +198,7 @@ pub fn permit_routed(plan: &mut Plan, routes: &[Route], policy: &Policy) -> Resu
 fn permit_steps(
     plan: &mut Plan,
     above: &str,
-    routed: &BTreeSet<&StepId>,
+    is_meant: &dyn Fn(&Step) -> bool,
     policy: &Policy,
     odd: &mut Vec<Issue>,
     wrong: &mut Vec<Issue>,
@@ -191,22 +206,24 @@ fn permit_steps(
     for (n, step) in plan.steps.iter_mut().enumerate() {
         let pointer = format!("{above}/steps/{n}");
         if let Some(inner) = &mut step.plan {
-            permit_steps(inner, &format!("{pointer}/plan"), routed, policy, odd, wrong);
+            permit_steps(inner, &format!("{pointer}/plan"), is_meant, policy, odd, wrong);
         }
-        if !routed.contains(&step.id) {
+        if !is_meant(step) {
             continue;
         }
-        let (agent, action) = (step.agent_type.as_str(), step.action.as_str());
         let issue = |code: &str, detail: String, mend: &str| Issue {
             code: code.into(),
             pointer: format!("{pointer}/agent_type"),
             detail,
             mend: mend.into(),
         };
-        if let Some(pattern) = policy.forbids(agent, action) {
-            let detail = format!("the router chose `{agent}`: {}", denial(agent, action, pattern));
+        let pairs = pairs(step);
+        let denied = pairs.iter().find_map(|(agent, action)| Some((agent, action, policy.forbids(agent, action)?)));
+        let asks = pairs.iter().find_map(|(agent, action)| policy.asks(agent, action));
+        if let Some((agent, action, pattern)) = denied {
+            let detail = format!("step `{}` would go to `{agent}`: {}", step.id, denial(agent, action, pattern));
             wrong.push(issue("ACTION_DENIED", detail, "name an agent type that may do it, or change the policy"));
-        } else if let (Some(pattern), None) = (policy.asks(agent, action), step.approve) {
+        } else if let (Some(pattern), None) = (asks, step.approve) {
             let detail = format!("step `{}` waits for a person, as `{}` demands", step.id, shorten(pattern));
             odd.push(issue("APPROVAL_REQUIRED", detail, "set `approve` to choose limit and default"));
             step.approve = Some(Approval::default());

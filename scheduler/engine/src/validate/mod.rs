@@ -25,6 +25,7 @@ use serde_json::Value;
 
 use crate::draft::{self, At, Cx, Format};
 
+pub(crate) use against::permit_all;
 pub use against::permit_routed;
 pub use catalogue::{Ability, Catalogue, Offer};
 pub use goal::goal;

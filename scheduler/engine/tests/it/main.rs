@@ -13,6 +13,8 @@ mod nested;
 
 mod revise;
 
+mod policy;
+
 mod extend;
 
 mod calls;

@@ -234,6 +234,27 @@ fn a_second_failure_gets_its_own_revision() {
 }
 
 #[test]
+fn going_on_without_one_failed_step_says_nothing_about_another() {
+    let mut plan = plan(&[("a", &[]), ("b", &[]), ("c", &["b"]), ("d", &["a"])]);
+    for step in &mut plan.steps {
+        (step.on_failure, step.retry.max) = (OnFailure::AskUser, 0);
+    }
+    let mut world = World::of(plan);
+    let tasks = [world.dispatch("a"), world.dispatch("b")];
+    for task in &tasks {
+        world.report(failed(task, permanent())).unwrap();
+    }
+    let approve = || Command::Verb(Verb::Approve { reason: "without it".into() });
+    world.command(approve()).unwrap();
+    assert_eq!((world.state.status(), trigger(&world).as_str()), (PlanStatus::Replanning, "ask_user"));
+    assert_eq!(world.status("c"), StepStatus::Blocked, "nobody was asked about `b` yet");
+    world.command(approve()).unwrap();
+    assert_eq!((world.status("c"), world.status("d")), (StepStatus::Skipped, StepStatus::Skipped));
+    assert_eq!(world.state.status(), PlanStatus::Partial);
+    world.restart();
+}
+
+#[test]
 fn a_whole_plan_as_an_answer_keeps_what_is_done() {
     let mut world = World::of(trip());
     world.complete("flights", json!({"kept": 1}));

@@ -13,6 +13,7 @@ use goalmill_common::plan::{Plan, Step};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
+use goalmill_engine::validate::Policy;
 use goalmill_engine::{
     Command, Context, Decision, Effect, Envelope, PlanState, Rejection, StepIndex, Timer, apply, decide, pending,
 };
@@ -39,7 +40,12 @@ impl World {
     pub fn new() -> Self {
         Self {
             state: PlanState::default(),
-            context: Context { limits: Limits::default(), task_lease_ms: 30_000, reply: "reports".into() },
+            context: Context {
+                limits: Limits::default(),
+                policy: Policy::default(),
+                task_lease_ms: 30_000,
+                reply: "reports".into(),
+            },
             now_ms: START_MS,
             random: u64::MAX,
             log: Vec::new(),

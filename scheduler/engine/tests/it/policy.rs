@@ -1,0 +1,108 @@
+//! What the installation allows holds for whatever comes into a plan later, too.
+
+use goalmill_common::agent::Agent;
+use goalmill_common::command::{Change, Proposal, RevisionStrategy};
+use goalmill_common::goal::Goal;
+use goalmill_common::json::Json;
+use goalmill_common::limits::Limits;
+use goalmill_common::plan::{Kind, OnFailure, RevisionPolicy, Step, Widen};
+use goalmill_common::problem::Issue;
+use goalmill_common::report::What;
+use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_engine::validate::{Catalogue, Policy, Rules};
+use goalmill_engine::{Command, Effect, PlanAnswer, consider};
+use serde_json::json;
+
+use crate::world::{World, permanent, plan, report, step, submission, with};
+
+fn patterns(patterns: &[&str]) -> Vec<String> {
+    patterns.iter().map(|pattern| (*pattern).to_owned()).collect()
+}
+
+/// A world in which step `a` was about to run and its agent answered with this plan.
+fn given(policy: Policy, sub_plan: &serde_json::Value) -> World {
+    let mut world = World::new();
+    world.context.policy = policy;
+    world.submit(plan(&[("a", &[])])).expect("the plan is fit");
+    let task = world.dispatch("a");
+    let mut report = report(&task, What::Completed);
+    report.sub_plan = Some(Json::of(sub_plan));
+    world.report(report).expect("it is the current attempt");
+    world
+}
+
+#[test]
+fn a_plan_that_an_agent_gives_keeps_to_the_policy() {
+    let sub_plan = json!({"steps": [
+        {"id": "x", "agent_type": "mail", "action": "send"},
+        {"id": "y", "agent_type": "w", "fallback": {"agent_type": "mail"}},
+    ]});
+    let free = given(Policy::default(), &sub_plan);
+    assert_ne!(free.status("a"), StepStatus::Failed);
+    let denied = given(Policy { deny: patterns(&["mail"]), ..Policy::default() }, &sub_plan);
+    let failure = denied.state.step(denied.index("a")).and_then(|step| step.failure.cloned()).expect("it failed");
+    assert_eq!(failure.code, "SUB_PLAN_INVALID");
+    assert!(failure.message.contains("ACTION_DENIED at /steps/1/agent_type"), "{}", failure.message);
+    let asked = given(Policy { approve: patterns(&["mail"]), ..Policy::default() }, &sub_plan);
+    let begun = asked.others.iter().find_map(|effect| match effect {
+        Effect::StartSubPlan { submit, .. } => submit.plan.clone(),
+        _ => None,
+    });
+    let steps = begun.expect("the plan begins").plan.steps;
+    assert!(steps.iter().all(|step| step.approve.is_some()), "a person is asked: {steps:?}");
+}
+
+#[test]
+fn steps_that_are_over_are_not_held_against_the_policy_again() {
+    let mut world = World::of(plan(&[("flights", &[]), ("hotels", &["flights"])]));
+    world.complete("flights", json!({}));
+    let catalogue = Catalogue::of(&[Agent::named("w".into())]);
+    let policy = Policy { allow: patterns(&["w/search"]), approve: patterns(&["w"]), ..Policy::default() };
+    let rules = Rules { policy, ..Rules::planned(&catalogue) };
+    let with = Step { action: "search".into(), ..step("hotels_2", &["flights"]) };
+    let changes = [Change::ReplaceStep { step: "hotels".into(), with: vec![with] }];
+    let odd = consider(&world.state, &changes, &Limits::default(), &rules).expect("what is new is allowed");
+    let asked: Vec<&str> =
+        odd.iter().filter(|issue| issue.code == "APPROVAL_REQUIRED").map(|issue| issue.pointer.as_str()).collect();
+    assert!(asked.iter().all(|pointer| pointer.starts_with("/steps/hotels_2")), "{asked:?}");
+}
+
+#[test]
+fn a_plan_cannot_allow_itself_what_the_installation_wants_a_person_to_see() {
+    let mut plan = with(plan(&[("a", &[])]), "a", |step| step.on_failure = OnFailure::Replan);
+    plan.revision = Some(RevisionPolicy { widen: Widen::Allow, ..RevisionPolicy::default() });
+    let mut world = World::of(plan);
+    world.fail("a", permanent());
+    let wider = Issue {
+        code: "APPROVAL_REQUIRED".into(),
+        pointer: "/steps/b".into(),
+        detail: "step `b` waits for a person".into(),
+        mend: String::new(),
+    };
+    let change = Change::ReplaceStep { step: "a".into(), with: vec![step("b", &[])] };
+    let proposal = Proposal { widens: vec![wider], ..Proposal::new(RevisionStrategy::InsertRecovery, vec![change]) };
+    let answer = PlanAnswer::Revision(Box::new(proposal));
+    world.command(Command::Planned { revision: 1, answer }).expect("it is waited for");
+    assert_eq!((world.state.revision(), world.state.status()), (0, PlanStatus::Replanning), "a person is asked");
+}
+
+#[test]
+fn a_part_that_is_planned_later_is_shown_to_whoever_must_agree_and_revised_as_the_goal_says() {
+    let mut world = World::new();
+    let mut submit = submission(Some(plan(&[("trip", &[])])));
+    let metadata = json!({"require_approval": true, "revision": {"confidence_floor": 0.5}});
+    submit.goal = Goal { metadata: metadata.as_object().cloned().expect("an object"), ..submit.goal };
+    if let Some(planned) = &mut submit.plan {
+        planned.plan.steps[0].kind = Kind::Plan;
+    }
+    world.submit_as(submit).expect("the plan is fit");
+    let approve = goalmill_common::command::Verb::Approve { reason: String::new() };
+    world.command(Command::Verb(approve)).expect("it awaits that");
+    let begun = world.others.iter().find_map(|effect| match effect {
+        Effect::StartSubPlan { submit, .. } => Some(submit.goal.metadata.clone()),
+        _ => None,
+    });
+    let metadata = begun.expect("its part begins");
+    assert_eq!(metadata.get("require_approval"), Some(&json!(true)));
+    assert_eq!(metadata.get("revision"), Some(&json!({"confidence_floor": 0.5})));
+}
