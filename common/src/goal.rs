@@ -32,6 +32,13 @@ pub struct Goal {
     pub metadata: Map<String, Value>,
 }
 
+impl Goal {
+    /// Whether a person must agree to its plan, whoever makes it: `metadata.require_approval`.
+    pub fn requires_approval(&self) -> bool {
+        self.metadata.get("require_approval") == Some(&true.into())
+    }
+}
+
 /// 1 (last) to 10 (first); 5 unless told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]

@@ -67,7 +67,7 @@ pub(crate) async fn pass_on(site: Arc<Site>, loops: Loops, mut signs: mpsc::Rece
     while let Some(Some(Trouble { plan, reason })) = site.stop.run_until_cancelled(signs.recv()).await {
         let Some(loop_) = plan.shard().and_then(|shard| loops.get(shard)) else { continue };
         let command = Box::new(Command::Circles { reason });
-        drop(loop_.send(Local::Command { plan, command, reply: None }).await);
+        drop(loop_.send(Local::Command { plan, command, asked: None, reply: None }).await);
     }
 }
 

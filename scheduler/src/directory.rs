@@ -93,9 +93,6 @@ impl Directory {
 
     /// Lets the router choose for the steps that ask for it; gives its choices, and what of them policy wants told.
     pub(crate) fn route(&self, plan: &mut Plan, policy: &Policy) -> Result<(Vec<Route>, Vec<Issue>), Vec<Issue>> {
-        if !plan.steps.iter().any(|step| step.agent_type.is_auto()) {
-            return Ok((Vec::new(), Vec::new()));
-        }
         let routes = router::route_plan(plan, &self.router)?;
         let odd = permit_routed(plan, &routes, policy)?;
         Ok((routes, odd))

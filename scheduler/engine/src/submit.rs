@@ -119,8 +119,7 @@ impl Turn<'_> {
 
     /// Whether the goal says that a person must agree to its plan, whoever makes it.
     fn wants_approval(&self) -> bool {
-        let metadata = self.state.accepted().map(|accepted| &accepted.goal.metadata);
-        metadata.and_then(|metadata| metadata.get("require_approval")) == Some(&true.into())
+        self.state.accepted().is_some_and(|accepted| accepted.goal.requires_approval())
     }
 
     pub(crate) fn approve(&mut self, reason: String) {

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::hooks::{self, Ruling};
 use crate::planner::stage::Outcome;
-use crate::planner::{Ledger, Outlet, PlanRequest, PlanningError, ReviseRequest, Written};
+use crate::planner::{Ledger, Outlet, PlanRequest, PlanningError, ReviseRequest, Written, pipeline};
 use crate::site::Site;
 
 /// What planners said when one of them panicked.
@@ -131,10 +131,31 @@ pub(crate) async fn revise(site: &Site, state: &PlanState, revision: u32, ledger
 /// Routes the steps of a proposal and holds it against the agents that are there, and against policy.
 fn hold(site: &Site, state: &PlanState, rules: &Rules<'_>, proposal: &mut Proposal) -> Result<(), Vec<Issue>> {
     route(site, state, proposal)?;
+    if state.live_plan().revision.is_some() {
+        proposal.changes.iter_mut().for_each(let_revise);
+    }
     let odd = consider(state, &proposal.changes, &site.settings.limits, rules)?;
     let wider = odd.into_iter().filter(|issue| issue.code == "APPROVAL_REQUIRED");
     proposal.widens.extend(wider);
     Ok(())
+}
+
+/// What a planner brings into a plan that may be revised asks for a revision when it fails, as the first steps do.
+fn let_revise(change: &mut Change) {
+    match change {
+        Change::AddStep { step, .. } => pipeline::let_steps_revise(std::slice::from_mut(step)),
+        Change::ReplaceStep { with, .. } => pipeline::let_steps_revise(with),
+        Change::AddPhase { steps, .. } => pipeline::let_steps_revise(steps),
+        // A step that is there has its policy, and what changes a part of it says so.
+        Change::ModifyStep { .. }
+        | Change::RetryStep { .. }
+        | Change::DecomposeStep { .. }
+        | Change::SetFields { .. }
+        | Change::RemoveStep { .. }
+        | Change::SkipStep { .. }
+        | Change::Order { .. }
+        | Change::SkipPhase { .. } => {}
+    }
 }
 
 /// Lets the router choose for every step of the changes that names no agent type.

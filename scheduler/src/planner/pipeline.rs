@@ -10,7 +10,7 @@ use goalmill_common::config::PlannerSettings;
 use goalmill_common::event::Route;
 use goalmill_common::goal::Goal;
 use goalmill_common::json::Json;
-use goalmill_common::plan::{OnFailure, Plan, RevisionPolicy};
+use goalmill_common::plan::{OnFailure, Plan, RevisionPolicy, Step};
 use goalmill_common::problem::Issue;
 use goalmill_engine::validate::{self, Catalogue, Policy, Rules};
 use serde::Deserialize;
@@ -67,10 +67,13 @@ pub fn let_revise(plan: &mut Plan, goal: &Goal) {
     }
     let told = goal.metadata.get("revision").and_then(|told| RevisionPolicy::deserialize(told).ok());
     plan.revision = Some(told.unwrap_or_default());
-    for step in &mut plan.steps {
-        if step.on_failure == OnFailure::Abort {
-            step.on_failure = OnFailure::Replan;
-        }
+    let_steps_revise(&mut plan.steps);
+}
+
+/// Steps whose failure would end the plan ask for a revision.
+pub fn let_steps_revise(steps: &mut [Step]) {
+    for step in steps.iter_mut().filter(|step| step.on_failure == OnFailure::Abort) {
+        step.on_failure = OnFailure::Replan;
     }
 }
 
@@ -380,7 +383,6 @@ mod tests {
     use goalmill_common::clock::Clock;
     use goalmill_common::goal::Goal;
     use goalmill_common::limits::Limits;
-    use goalmill_common::plan::Step;
     use goalmill_common::random::Random;
 
     use super::*;

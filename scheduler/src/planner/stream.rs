@@ -187,7 +187,8 @@ impl<'a> Writer<'a> {
         let before = self.sent.iter().map(|(_, checked)| checked.clone());
         let plan = Plan { steps: before.chain(steps.iter().cloned()).collect(), ..self.head.clone() };
         let checked = match self.pipeline.validated(self.planner, plan, self.request) {
-            Ok(checked) if checked.plan.approve.is_none() => checked,
+            Ok(checked) if checked.plan.approve.is_none() && !self.request.goal.requires_approval() => checked,
+            // A person agrees to a whole plan.
             Ok(_) => {
                 self.halted = true;
                 return Ok(false);

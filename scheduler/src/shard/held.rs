@@ -10,6 +10,8 @@ pub(super) const INDEX_MS: u64 = 1_000;
 
 pub(super) struct Held {
     pub(super) state: PlanState,
+    /// How often planners were asked for a revision: a failure may overtake a wish, and what was asked before is stale.
+    pub(super) asked: u32,
     /// Number of the last event in the journal.
     written: u64,
     /// Whether this owner wrote it.
@@ -30,6 +32,7 @@ impl Held {
         let written = state.seq();
         Self {
             state,
+            asked: 0,
             written,
             is_ours: false,
             shown: None,

@@ -43,14 +43,13 @@ pub(crate) enum Local {
         looked: Option<Looked>,
     },
     /// An effect's answer; `reply` is told whether it was taken.
-    Command { plan: PlanId, command: Box<Command>, reply: Option<oneshot::Sender<Result<(), Rejection>>> },
-}
-
-impl Local {
-    /// An effect's answer whose fate nobody waits for.
-    fn command(plan: PlanId, command: Command) -> Self {
-        Self::Command { plan, command: Box::new(command), reply: None }
-    }
+    Command {
+        plan: PlanId,
+        command: Box<Command>,
+        /// Which of the times that planners were asked for a revision it answers.
+        asked: Option<u32>,
+        reply: Option<oneshot::Sender<Result<(), Rejection>>>,
+    },
 }
 
 /// The loops that run in this process.

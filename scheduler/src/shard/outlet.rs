@@ -16,19 +16,23 @@ use crate::planner::{Books, Outlet, Stopped};
 pub(super) struct ToLoop {
     pub(super) loop_: mpsc::Sender<Local>,
     pub(super) plan: PlanId,
+    /// See [`Local::Command`].
+    pub(super) asked: Option<u32>,
 }
 
 impl ToLoop {
     /// Gives the loop a command; a loop that is gone needs none.
     pub(super) async fn tell(&self, command: Command) {
-        drop(self.loop_.send(Local::command(self.plan.clone(), command)).await);
+        drop(self.loop_.send(self.local(command, None)).await);
+    }
+
+    fn local(&self, command: Command, reply: Option<oneshot::Sender<Result<(), Rejection>>>) -> Local {
+        Local::Command { plan: self.plan.clone(), command: Box::new(command), asked: self.asked, reply }
     }
 
     async fn ask(&self, command: Command) -> Result<(), Stopped> {
         let (reply, verdict) = oneshot::channel();
-        let (plan, command) = (self.plan.clone(), Box::new(command));
-        let local = Local::Command { plan, command, reply: Some(reply) };
-        self.loop_.send(local).await.map_err(|_| Stopped::Gone)?;
+        self.loop_.send(self.local(command, Some(reply))).await.map_err(|_| Stopped::Gone)?;
         match verdict.await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(Rejection::Invalid { reason, issues })) => Err(Stopped::Refused { reason, issues }),

@@ -303,8 +303,8 @@ impl Loop {
         Ok(())
     }
 
-    fn to_loop(&self, plan: PlanId) -> ToLoop {
-        ToLoop { loop_: self.to_self.clone(), plan }
+    fn to_loop(&self, plan: PlanId, asked: Option<u32>) -> ToLoop {
+        ToLoop { loop_: self.to_self.clone(), plan, asked }
     }
 
     fn act(&mut self, after: Vec<After>) {
@@ -317,7 +317,7 @@ impl Loop {
                 After::Reply(reply, verdict) => drop(reply.send(verdict)),
                 After::Taken(reply, verdict) => drop(reply.send(verdict)),
                 After::Plan { plan, goal, answers } => {
-                    let (site, outlet) = (self.site.clone(), self.to_loop(plan));
+                    let (site, outlet) = (self.site.clone(), self.to_loop(plan, None));
                     self.site.tasks.spawn(async move {
                         let ledger = Ledger::new(0, Arc::new(outlet.clone()), &answers);
                         let asked = effects::plan(&site, outlet.plan.as_str(), *goal, ledger, &outlet);
@@ -326,8 +326,8 @@ impl Loop {
                         }
                     });
                 }
-                After::Revise { plan, state, revision } => {
-                    let (site, outlet) = (self.site.clone(), self.to_loop(plan));
+                After::Revise { plan, state, revision, asked } => {
+                    let (site, outlet) = (self.site.clone(), self.to_loop(plan, Some(asked)));
                     self.site.tasks.spawn(async move {
                         let ledger = Ledger::new(revision, Arc::new(outlet.clone()), state.model_answers());
                         let asked = effects::revise(&site, &state, revision, ledger);
@@ -337,7 +337,7 @@ impl Loop {
                     });
                 }
                 After::LookUp { plan, step, key } => {
-                    let (site, outlet) = (self.site.clone(), self.to_loop(plan));
+                    let (site, outlet) = (self.site.clone(), self.to_loop(plan, None));
                     self.site.tasks.spawn(async move {
                         let command = effects::look_up(&site, &outlet.plan, step, key).await;
                         outlet.tell(command).await;

@@ -57,6 +57,8 @@ pub(crate) enum After {
         plan: PlanId,
         state: Box<PlanState>,
         revision: u32,
+        /// How often they were asked for one before, and now.
+        asked: u32,
     },
     /// See whether a step's result is kept; the answer comes back to the loop.
     LookUp {

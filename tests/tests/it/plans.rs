@@ -7,6 +7,7 @@ use goalmill_common::plan::Plan;
 use goalmill_tests::audit::{Expect, audit};
 use goalmill_tests::installation::{Installation, step};
 use goalmill_tests::redis_server::RedisServer;
+use goalmill_tests::wait::until_some;
 use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -50,4 +51,15 @@ async fn a_plan_runs_to_its_end_on_the_embedded_back_end() -> Result<()> {
 async fn a_plan_runs_to_its_end_over_redis() -> Result<()> {
     let server = RedisServer::start().await?;
     runs_a_diamond(Installation::over(&server).await?).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_inside_a_step_is_routed_too() -> Result<()> {
+    let installation = Installation::embedded().await?;
+    let say = json!({"id": "say", "agent_type": "auto", "description": "echo the inputs", "inputs": {"x": 1}});
+    let plan = json!({"steps": [{"id": "whole", "kind": "plan", "plan": {"steps": [say]}}]});
+    let id = until_some(LIMIT, async || installation.submit(&plan).await.ok()).await.expect("an agent is there soon");
+    assert_eq!(installation.await_end(&id, LIMIT).await?["status"], "completed");
+    installation.stop().await;
+    Ok(())
 }

@@ -16,7 +16,7 @@ use futures_util::{StreamExt, stream};
 use goalmill_broker::embedded;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{Dialect, ModelSettings};
-use goalmill_common::event::{Event, StepEvent};
+use goalmill_common::event::{Event, PlanEvent, StepEvent};
 use goalmill_common::id::PlanId;
 use goalmill_tests::installation::{Installation, settings};
 use goalmill_tests::wait::{SOON, until};
@@ -65,6 +65,30 @@ async fn a_plan_that_is_cut_off_is_finished_around_what_ran() -> Result<()> {
     }
     assert!(outcomes.contains_key("s0"), "the first step ran: {outcomes:?}");
     assert!(outcomes.values().all(|times| *times == 1), "{outcomes:?}");
+    at.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_that_a_person_must_agree_to_is_put_before_them_whole() -> Result<()> {
+    let text = plan().to_string();
+    let (begin, rest) = text.split_at(text.len() / 2);
+    let model = Model::start(begin, rest, "stop").await?;
+    let at = start(&model).await?;
+    let goal = json!({"description": "say the numbers", "metadata": {"require_approval": true}});
+    let (status, answer) = at.post("/v1/goals", &goal).await?;
+    anyhow::ensure!(status == 202, "{answer:#}");
+    let id = PlanId::from(answer["plan_id"].as_str().unwrap_or_default());
+    until(SOON, async || model.calls.load(Ordering::SeqCst) == 1).await;
+    model.go_on.notify_one();
+    let awaits = async || at.get(&format!("/v1/plans/{id}")).await.is_ok_and(|p| p["status"] == "awaiting_approval");
+    until(SOON, awaits).await;
+    let log = at.log(&id).await?;
+    let shown = log.iter().find_map(|record| match &record.event {
+        Event::Plan(PlanEvent::PlanCreated(created)) => Some((created.plan.steps.len(), created.open)),
+        _ => None,
+    });
+    assert_eq!(shown, Some((STEPS, false)));
     at.stop().await;
     Ok(())
 }

@@ -348,7 +348,12 @@ fn fallback(fields: &Fields<'_, '_>) -> Option<Fallback> {
         let detail = format!("`{}` is not the name of an agent type", shorten(agent));
         fields.cx.error("INVALID_ID", &at.key(field.key), detail, id_mend(agent));
     }
-    let fallback = Fallback { agent_type: agent_type.map(AgentType::from), action: inner.text("action") };
+    let agent_type = agent_type.map(AgentType::from);
+    if agent_type.as_ref().is_some_and(AgentType::is_auto) {
+        let mend = "name the agent type that stands in, or leave `agent_type` out for another action of the same one";
+        fields.cx.error("INVALID_VALUE", &at.key("agent_type"), "nobody chooses an agent type for a fallback", mend);
+    }
+    let fallback = Fallback { agent_type, action: inner.text("action") };
     Some(fallback)
 }
 

@@ -37,7 +37,9 @@ impl Owned {
                 Effect::Room => self.ready.unpark(slot, true),
                 Effect::Timer(timer, due) => self.timers.set(slot, timer, due),
                 Effect::Plan { revision } => {
-                    let state = &self.plans[&slot].state;
+                    let held = self.plans.get_mut(&slot).expect("its effects are dealt with");
+                    held.asked += u32::from(revision > 0);
+                    let (state, asked) = (&held.state, held.asked);
                     let Some(accepted) = state.accepted() else { continue };
                     let plan = accepted.plan_id.clone();
                     self.turn.after.push(if revision == 0 {
@@ -47,7 +49,7 @@ impl Owned {
                             answers: state.model_answers().to_vec(),
                         }
                     } else {
-                        After::Revise { plan, state: Box::new(state.clone()), revision }
+                        After::Revise { plan, state: Box::new(state.clone()), revision, asked }
                     });
                 }
                 // Whatever wrote the plan did so in another process, or before this one lost the shard.

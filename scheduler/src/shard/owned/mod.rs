@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use goalmill_common::clock::Clock;
 use goalmill_common::command::{Request, Submit, Verb};
+use goalmill_common::event::ModelAnswered;
 use goalmill_common::hash::HashMap;
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
 use goalmill_common::problem::{ErrorCode, Problem};
@@ -234,9 +235,19 @@ impl Owned {
                     self.turn.after.push(After::Reply(reply, verdict));
                 }
             }
-            Local::Command { plan, command, reply } => {
+            Local::Command { plan, command, asked, reply } => {
                 let Some(slot) = self.slots.get(&plan).copied() else { return };
-                let verdict = self.handle(slot, None, *command);
+                let held = &self.plans[&slot];
+                let is_overtaken = asked.is_some_and(|asked| asked != held.asked);
+                let verdict = match *command {
+                    // It was paid for, and answers what is not asked any more.
+                    Command::ModelAnswered(answered) if is_overtaken => {
+                        let answered = ModelAnswered { answer: None, ..*answered };
+                        self.handle(slot, None, Command::ModelAnswered(Box::new(answered)))
+                    }
+                    _ if is_overtaken => Err(Rejection::StaleRevision { revision: held.state.revision() }),
+                    command => self.handle(slot, None, command),
+                };
                 if let Err(rejection) = &verdict {
                     tracing::debug!(plan.id = %plan, "an effect's answer was not taken: {rejection}");
                 }
@@ -417,3 +428,6 @@ fn problem(rejection: &Rejection) -> Problem {
     };
     Problem::new(code, rejection.to_string()).with_errors(issues)
 }
+
+#[cfg(test)]
+mod tests;

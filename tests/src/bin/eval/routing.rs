@@ -1,7 +1,8 @@
 //! Choosing the tool for a step or a query: without outcomes, with them, and when to choose nobody.
 //!
-//! Every set is measured by words alone, and again with the static model that `GOALMILL_EMBEDDINGS` names. Learning is
-//! cross-validated in five parts: outcomes of four parts train a router, the fifth is predicted.
+//! Every set is measured by words alone, and again with the static model that routers use unless told, or the one that
+//! `GOALMILL_EMBEDDINGS` names (empty for none). Learning is cross-validated in five parts: outcomes of four parts train
+//! a router, the fifth is predicted.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,10 +27,10 @@ const PARTS: usize = 5;
 const TIMED_MAX: usize = 2_000;
 
 pub fn run(dir: &Path, out: &mut Out) -> Result<Value> {
-    let settings = RouterSettings {
-        local_model: environment("GOALMILL_EMBEDDINGS").unwrap_or_default(),
-        ..RouterSettings::default()
-    };
+    let mut settings = RouterSettings::default();
+    if let Some(model) = environment("GOALMILL_EMBEDDINGS") {
+        settings.local_model = model;
+    }
     let table = open_table(&settings)?;
     let mut ways: Vec<(&str, Option<Arc<Table>>)> = vec![("words", None)];
     ways.extend(table.map(|table| ("static", Some(table))));

@@ -1,0 +1,102 @@
+use goalmill_common::command::{Planned, SUBMITTED};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::Goal;
+use goalmill_common::limits::Limits;
+use goalmill_common::plan::{OnFailure, Plan, RevisionPolicy, Step};
+use goalmill_common::revision::{Change, Proposal, RevisionStrategy};
+use goalmill_engine::PlanAnswer;
+use goalmill_engine::validate::Policy;
+use tokio::sync::oneshot;
+
+use super::*;
+
+const PLAN: &str = "p0-0123456789abcdef";
+
+/// A shard that runs a plan of the steps `a` and `b`, each of which asks for a revision when it fails.
+fn shard() -> Owned {
+    let context = Context {
+        limits: Limits::default(),
+        policy: Policy::default(),
+        task_lease_ms: 30_000,
+        reply: "reports".into(),
+    };
+    let mut owned = Owned::new(ShardId(0), context, Clock::system(), Random::seeded(1), 60_000);
+    let step = |id: &str| {
+        let mut step = Step { on_failure: OnFailure::Replan, ..Step::new(id, "w") };
+        step.retry.max = 0;
+        step
+    };
+    let plan = Plan { steps: vec![step("a"), step("b")], revision: Some(RevisionPolicy::default()), ..Plan::default() };
+    let submit = Submit {
+        goal: Goal::default(),
+        plan: Some(Planned {
+            plan,
+            planner: SUBMITTED.into(),
+            confidence: 1.0,
+            provenance: None,
+            warnings: Vec::new(),
+            routes: Vec::new(),
+        }),
+        submission: "s".into(),
+        fingerprint: String::new(),
+        source: "urn:test".into(),
+        parent: None,
+        traceparent: None,
+        fork: None,
+    };
+    ask(&mut owned, Verb::Submit(Box::new(submit)));
+    owned.dispatch(|_| 10);
+    owned
+}
+
+fn ask(owned: &mut Owned, verb: Verb) {
+    let request = Request { plan: PLAN.into(), actor: "test".into(), answer: None, verb };
+    owned.take_request(request).expect("it is allowed");
+}
+
+/// The times that planners were asked for a revision.
+fn asked(owned: &Owned) -> Vec<u32> {
+    let asked = owned.turn.after.iter().filter_map(|after| match after {
+        After::Revise { asked, .. } => Some(*asked),
+        _ => None,
+    });
+    asked.collect()
+}
+
+fn answer(owned: &mut Owned, asked: u32, answer: PlanAnswer) -> Result<(), Rejection> {
+    let (reply, mut verdict) = oneshot::channel();
+    let command = Box::new(Command::Planned { revision: 1, answer });
+    owned.take_local(Local::Command { plan: PLAN.into(), command, asked: Some(asked), reply: Some(reply) });
+    let told = owned.turn.after.drain(..).find_map(|after| match after {
+        After::Taken(reply, verdict) => Some((reply, verdict)),
+        _ => None,
+    });
+    let (reply, told) = told.expect("it is answered");
+    drop(reply.send(told));
+    verdict.try_recv().expect("it is answered")
+}
+
+#[test]
+fn what_planners_say_to_a_wish_is_no_answer_to_the_failure_that_overtook_it() {
+    let mut owned = shard();
+    ask(&mut owned, Verb::Replan { reason: "cheaper".into(), hint: String::new() });
+    assert_eq!(asked(&owned), [1]);
+    let slot = owned.slots[&PlanId::from(PLAN)];
+    let task = {
+        let state = &owned.plans[&slot].state;
+        let step = state.step_index(&"b".into()).expect("it is there");
+        state.task(step, &owned.context).expect("it is out").expect("its inputs are fine")
+    };
+    let failure = Failure::new(FailureClass::Permanent, "BROKEN", "no use");
+    let mut report = Report::on(&task, "w".into(), "1-1".into(), "w1".into(), What::Failed);
+    report.failure = Some(failure);
+    owned.take_report(report);
+    assert_eq!(asked(&owned), [1, 2]);
+    let late = PlanAnswer::Failed { reason: "nothing to change".into(), issues: Vec::new(), provenance: None };
+    assert!(matches!(answer(&mut owned, 1, late), Err(Rejection::StaleRevision { .. })));
+    assert_eq!(owned.plans[&slot].state.status(), PlanStatus::Replanning);
+    let skip = Change::SkipStep { step: "b".into(), reason: String::new() };
+    let proposal = Proposal::new(RevisionStrategy::SkipAndContinue, vec![skip]);
+    answer(&mut owned, 2, PlanAnswer::Revision(Box::new(proposal))).expect("that was asked");
+    assert_eq!((owned.plans[&slot].state.status(), owned.plans[&slot].state.revision()), (PlanStatus::Running, 1));
+}
