@@ -6,6 +6,7 @@ use std::time::Duration;
 use goalmill_broker::{BrokerError, Entry, Reader};
 use goalmill_common::command::{Request, Submit};
 use goalmill_common::id::{EntryId, PlanId};
+use goalmill_common::problem::ErrorCode;
 use goalmill_common::wire::{BadSubmission, Inbox, Submission};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -116,6 +117,14 @@ async fn take(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<()
             errands.push(Errand::AcknowledgeSubmission(entry));
             continue;
         }
+        // Whoever has a plan already is told which; new ones must not take the memory that running plans need.
+        let admitted = match site.pulse.admits() {
+            Err(problem) if status.is_none() => admitted.and_then(|submit| {
+                let id = Some(submit.submission.clone());
+                Err(BadSubmission { id, problem })
+            }),
+            Ok(()) | Err(_) => admitted,
+        };
         match admitted {
             Ok(submit) => {
                 let (request, looked) = (ask::submission(site, "redis", submit), Looked { at, status });
@@ -165,7 +174,8 @@ async fn pass_on(
 }
 
 fn refuse(entry: EntryId, bad: BadSubmission) -> Vec<Errand> {
-    metrics::counter!("goalmill_goals_rejected_total", "reason" => "schema").increment(1);
+    let reason = if bad.problem.code == ErrorCode::MemoryPressure { bad.problem.code.as_str() } else { "schema" };
+    metrics::counter!("goalmill_goals_rejected_total", "reason" => reason).increment(1);
     let answer = match bad.id {
         Some(id) => Some(Errand::Answer { id, json: answer_json(Err(bad.problem)) }),
         None => {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use goalmill_common::id::AgentType;
 use goalmill_common::plan::{Phase, Plan, Step};
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::revision::Change;
@@ -62,6 +63,7 @@ pub(super) fn after(Refusal(mut problem): Refusal, first: usize) -> Refusal {
 /// What a request asks to change of the plan as it stands.
 pub(super) fn changes(api: &Api, at: &PlanState, plan: Option<&Value>, listed: &[Value]) -> Result<Edited, Refusal> {
     let desk = Desk { live: at.live_plan(), api };
+    let live = &desk.live;
     let mut edited = match plan {
         Some(_) if !listed.is_empty() => {
             return Err(refused(vec![issue("CONFLICT", "/plan", "there are `changes` too", "give one of the two")]));
@@ -69,7 +71,7 @@ pub(super) fn changes(api: &Api, at: &PlanState, plan: Option<&Value>, listed: &
         Some(plan) => desk.towards(plan)?,
         None => desk.listed(listed)?,
     };
-    route(api, &mut edited)?;
+    route(api, live, &mut edited)?;
     Ok(edited)
 }
 
@@ -255,31 +257,53 @@ impl Desk<'_> {
 }
 
 /// Lets the router choose for steps that ask for it.
-fn route(api: &Api, edited: &mut Edited) -> Result<(), Refusal> {
+fn route(api: &Api, live: &Plan, edited: &mut Edited) -> Result<(), Refusal> {
     for (change, place) in edited.changes.iter_mut().zip(&edited.places.changes) {
+        let choose = |plan: &mut Plan| {
+            // What a person adds is that person's decision.
+            let routed = api.site.directory.route(plan, &Policy::default());
+            routed.map(drop).map_err(|issues| {
+                let problem = Problem::new(ErrorCode::Unroutable, "no agent type fits a step of the edit");
+                Refusal(problem.with_errors(under(issues, place)))
+            })
+        };
         let steps: &mut [Step] = match change {
             Change::AddStep { step, .. } | Change::ModifyStep { step } => std::slice::from_mut(step),
             Change::ReplaceStep { with: steps, .. } | Change::AddPhase { steps, .. } => steps,
-            Change::SetFields { .. }
-            | Change::RemoveStep { .. }
+            Change::DecomposeStep { plan: Some(plan), .. } => {
+                choose(plan)?;
+                continue;
+            }
+            Change::SetFields { step, fields } => {
+                if let Some(mut plan) = live.steps.iter().find(|own| own.id == *step).and_then(|own| asks(own, fields))
+                {
+                    choose(&mut plan)?;
+                    fields.insert("agent_type".into(), json!(plan.steps[0].agent_type));
+                }
+                continue;
+            }
+            Change::RemoveStep { .. }
             | Change::SkipStep { .. }
             | Change::RetryStep { .. }
-            | Change::DecomposeStep { .. }
+            | Change::DecomposeStep { plan: None, .. }
             | Change::Order { .. }
             | Change::SkipPhase { .. } => continue,
         };
         let mut plan = Plan { steps: steps.to_vec(), ..Plan::default() };
-        // What a person adds is that person's decision.
-        let routed = api.site.directory.route(&mut plan, &Policy::default());
-        routed.map_err(|issues| {
-            let problem = Problem::new(ErrorCode::Unroutable, "no agent type fits a step of the edit");
-            Refusal(problem.with_errors(under(issues, place)))
-        })?;
-        for (step, chosen) in steps.iter_mut().zip(plan.steps) {
-            step.agent_type = chosen.agent_type;
-        }
+        choose(&mut plan)?;
+        steps.clone_from_slice(&plan.steps);
     }
     Ok(())
+}
+
+/// A plan of the step alone as the fields make it, if they ask the router for its agent type.
+fn asks(own: &Step, fields: &Map<String, Value>) -> Option<Plan> {
+    let text = |name: &str| fields.get(name).and_then(Value::as_str).map(str::to_owned);
+    let agent_type = text("agent_type").map(AgentType::from).filter(AgentType::is_auto)?;
+    let action = text("action").unwrap_or_else(|| own.action.clone());
+    let description = text("description").unwrap_or_else(|| own.description.clone());
+    let step = Step { agent_type, action, description, ..own.clone() };
+    Some(Plan { steps: vec![step], ..Plan::default() })
 }
 
 /// Another step, of which nothing matters but that it is there.

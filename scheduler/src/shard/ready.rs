@@ -136,6 +136,29 @@ impl ReadySet {
         }
     }
 
+    /// Plans that have something parked which only waits for their own room.
+    pub(crate) fn parked(&self) -> Vec<Slot> {
+        self.parked.iter().filter(|(_, parked)| !parked.waiting.is_empty()).map(|(slot, _)| *slot).collect()
+    }
+
+    /// Offers the plan's best parked step whose queue is open again; says whether there is one.
+    ///
+    /// The step that was offered before may stand in a queue that is closed: those behind it need not wait for that.
+    pub(crate) fn unpark_open(&mut self, slot: Slot, is_open: impl Fn(&AgentType) -> bool) -> bool {
+        let Some(parked) = self.parked.get_mut(&slot) else { return false };
+        let Some(item) = parked.waiting.iter().find(|(_, _, agent_type)| is_open(agent_type)).cloned() else {
+            return false;
+        };
+        parked.waiting.remove(&item);
+        let tenant = parked.tenant.clone();
+        if parked.waiting.is_empty() && parked.excluded.is_empty() {
+            self.parked.remove(&slot);
+        }
+        let (priority, place, agent_type) = item;
+        self.put(&agent_type, priority, &tenant, place);
+        true
+    }
+
     /// Forgets what a plan has parked; steps still in a queue are passed over when their turn comes.
     pub(crate) fn forget(&mut self, slot: Slot) {
         self.parked.remove(&slot);
@@ -192,6 +215,24 @@ mod tests {
         add(&mut set, 2, 5_000, 5, "small", 0.0);
         let turn = drain(&mut set).iter().position(|s| *s == 5_000).expect("it is handed out");
         assert!(turn <= 1, "the small tenant waited {turn} turns");
+    }
+
+    #[test]
+    fn a_parked_step_need_not_wait_for_a_better_one_whose_queue_is_closed() {
+        let mut set = ReadySet::default();
+        for (step, agent_type, rank) in [(1, "a", 3.0), (2, "a", 2.0), (3, "b", 1.0)] {
+            let agent_type = AgentType::from(agent_type);
+            let standing = Standing { agent_type: &agent_type, priority: 5, tenant: "", rank };
+            set.insert(1, StepIndex(step), &standing);
+            let taken = set.pop(&agent_type).expect("it was just put there");
+            set.park(&agent_type, taken, false);
+        }
+        assert_eq!(set.parked(), [1]);
+        assert!(set.unpark_open(1, |agent_type| agent_type.as_str() == "b"));
+        assert_eq!(set.agent_types(), [AgentType::from("b")]);
+        assert!(!set.unpark_open(1, |agent_type| agent_type.as_str() == "b"), "the others wait");
+        assert!(set.unpark_open(1, |_| true));
+        assert_eq!(drain(&mut set), [1], "the best of them");
     }
 
     #[test]

@@ -457,6 +457,14 @@ async fn while_redis_is_short_of_memory_running_plans_go_on_and_new_ones_wait() 
             && answer.json::<Value>().await.expect("it is a problem")["code"] == "REDIS_MEMORY_PRESSURE"
     })
     .await;
+    // Those that come over the stream are refused just so.
+    let mut submission = redis::cmd("XADD");
+    submission.arg(goalmill_common::keys::GOALS).arg("*").arg(&["specversion", "1.0", "source", "urn:test"]);
+    submission.arg(&["type", "goalmill.plan.submit.v1", "id", "late", "data"]).arg(one_step("echo").to_string());
+    let _: String = submission.query_async(&mut redis).await?;
+    let answered = async || it.broker.answers(&["late".into()]).await.ok()?.into_iter().next().flatten();
+    let answer = until_some(SOON, answered).await.unwrap_or_default();
+    assert!(answer.contains("REDIS_MEMORY_PRESSURE"), "{answer}");
     let (status, done) = it.post(&format!("/v1/plans/{running}/steps/a:complete"), &json!({})).await?;
     assert_eq!(status, 200, "{done:#}");
     assert_eq!(it.await_end(&running, LIMIT).await?["status"], "completed");

@@ -100,6 +100,22 @@ async fn every_submission_is_answered_over_redis() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_submission_is_answered_again_while_its_plan_runs() -> Result<()> {
+    let server = RedisServer::start().await?;
+    let it = Installation::over(&server).await?;
+    let mut waits = plan();
+    waits["approve"] = json!(true);
+    it.broker.submit(&entry("req-1", PLAN_TYPE, &waits.to_string())).await?;
+    let first = answer(&it, "req-1").await;
+    let mut redis = server.connection().await?;
+    let _: u64 = redis::cmd("DEL").arg(goalmill_common::keys::answer("req-1")).query_async(&mut redis).await?;
+    it.broker.submit(&entry("req-1", PLAN_TYPE, &waits.to_string())).await?;
+    assert_eq!(answer(&it, "req-1").await, json!({"plan_id": first["plan_id"], "status": "awaiting_approval"}));
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_submission_whose_answer_is_gone_does_not_shake_the_shard() -> Result<()> {
     let server = RedisServer::start().await?;
     let it = Installation::over(&server).await?;

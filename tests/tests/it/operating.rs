@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use goalmill_broker::{DeadLetter, embedded};
 use goalmill_common::clock::Clock;
+use goalmill_common::event::{Event, StepEvent};
 use goalmill_common::json::Json;
 use goalmill_common::task::Task;
 use goalmill_tests::installation::{Installation, read_log, settings, step};
@@ -67,6 +68,33 @@ async fn a_shard_need_not_wait_for_its_next_sign_of_life_when_a_queue_is_resumed
     let last = read_log(it.broker.as_ref(), &id).await?.last().map_or(0, |record| record.seq).to_string();
     until(SOON, async || it.broker.summary(&id).await.is_ok_and(|summary| summary.get("seq") == Some(&last))).await;
     it.post("/v1/queues/echo:resume", &json!({})).await?;
+    assert_eq!(it.await_end(&id, LIMIT).await?["status"], "completed");
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_whose_queue_is_paused_does_not_hold_back_those_of_other_queues() -> Result<()> {
+    let it = Installation::embedded().await?;
+    let slow = |id: &str, ms: u64, seconds: u64| {
+        let mut step = step(id, "sleep", &[], json!({"ms": ms}));
+        step["estimates"] = json!({"seconds": seconds});
+        step
+    };
+    let quick = |id: &str| step(id, "echo", &[], json!({}));
+    let steps = [quick("a"), quick("b"), slow("first", 60_000, 200), slow("second", 1, 100)];
+    let id = it.submit(&json!({"max_parallel": 1, "steps": steps})).await?;
+    let count = async |is_it: fn(&StepEvent) -> bool| {
+        let log = it.log(&id).await.unwrap_or_default();
+        log.iter().filter(|r| matches!(&r.event, Event::Step { event, .. } if is_it(event))).count()
+    };
+    // One of the quick ones, and `first`; `second` is the best of what waits for the plan's room.
+    until(SOON, async || count(|event| matches!(event, StepEvent::Started(_))).await == 2).await;
+    until(SOON, async || it.post("/v1/queues/sleep:pause", &json!({})).await.is_ok_and(|(status, _)| status == 200))
+        .await;
+    it.post(&format!("/v1/plans/{id}/steps/first:complete"), &json!({})).await?;
+    until(SOON, async || count(|event| matches!(event, StepEvent::Completed(_))).await == 3).await;
+    it.post("/v1/queues/sleep:resume", &json!({})).await?;
     assert_eq!(it.await_end(&id, LIMIT).await?["status"], "completed");
     it.stop().await;
     Ok(())

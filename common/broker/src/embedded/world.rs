@@ -15,8 +15,9 @@ use super::signals::{Signals, Topic};
 use super::stream::{Group, Id, Stream};
 use crate::{Claim, DeadLetter, Delivery, Entry, Install, LogEntry, Message, Meta, Ownership, QueueState};
 
-const HOUR_MS: u64 = 3_600_000;
-const DAY_MS: u64 = 24 * HOUR_MS;
+const DAY_MS: u64 = 24 * 3_600_000;
+/// Cancelled attempts are remembered for so long: longer than a task may wait for a worker.
+const CANCELLED_MS: u64 = 25 * 3_600_000;
 /// Dead letters kept of an agent type.
 const DEAD_LETTERS_MAX: usize = 10_000;
 /// To whom a task belongs that was taken from a lost worker.
@@ -356,7 +357,7 @@ impl World {
         }
         for token in tokens {
             self.cancelled.insert(token.clone(), now);
-            self.deadlines.set(Expiring::Cancelled(token.clone()), now + HOUR_MS);
+            self.deadlines.set(Expiring::Cancelled(token.clone()), now + CANCELLED_MS);
         }
         self.signals.publish(&Message::Cancel(tokens.to_vec()));
     }

@@ -14,6 +14,27 @@ impl Owned {
     /// be out at once.
     pub(crate) fn dispatch(&mut self, window: impl Fn(&AgentType) -> u32) {
         self.has_more = false;
+        loop {
+            self.dispatch_offered(&window);
+            if self.has_more || !self.offer_parked(&window) {
+                return;
+            }
+        }
+    }
+
+    /// Offers steps of plans that have room again, where a queue that is closed holds back what was offered first.
+    fn offer_parked(&mut self, window: &impl Fn(&AgentType) -> u32) -> bool {
+        let mut is_any = false;
+        for slot in self.ready.parked() {
+            if self.plans.get(&slot).is_some_and(|held| held.state.has_room()) {
+                let out = |agent_type: &AgentType| self.outstanding.get(agent_type).copied().unwrap_or(0);
+                is_any |= self.ready.unpark_open(slot, |agent_type| out(agent_type) < window(agent_type));
+            }
+        }
+        is_any
+    }
+
+    fn dispatch_offered(&mut self, window: &impl Fn(&AgentType) -> u32) {
         for agent_type in self.ready.agent_types() {
             let window = window(&agent_type);
             while self.outstanding.get(&agent_type).copied().unwrap_or(0) < window {

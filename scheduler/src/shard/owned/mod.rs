@@ -327,7 +327,10 @@ impl Owned {
                     format!("the key was used for plan `{plan}`, which was sent with another body; use a new key");
                 return Err(Problem::new(ErrorCode::IdempotencyKeyReused, detail));
             }
-            return Ok((plan, state.status()));
+            // The answer that was given once may be gone.
+            let verdict = Ok((plan, state.status()));
+            self.errand(Errand::answer(submit.submission, verdict.clone()));
+            return verdict;
         }
         if self.aside.contains(&plan) {
             let verdict = Err(self.absent(&plan));
