@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use crate::executor::Outcome;
 use crate::worker::Worker;
 
-/// How long a blob is kept: a day, in milliseconds.
-const BLOB_TTL_MS: u64 = 24 * 3_600_000;
+/// Smaller fields are not put aside: their references would be no shorter.
+const FIELD_BYTES_MIN: usize = 512;
 
 /// The task with its references replaced; `None` when it has none.
 pub(crate) async fn resolve(worker: &Worker, task: &Task) -> Result<Option<Task>, Failure> {
@@ -65,7 +65,8 @@ async fn read(worker: &Worker, place: &Value) -> Result<Vec<u8>, Failure> {
 
 /// Puts large outputs aside, and refuses those that are too large.
 ///
-/// Tries for as long as the attempt may take: the work is done, only its result is still in the way.
+/// Of an object the largest fields, until the rest is small enough to carry: conditions and other steps see what is
+/// left. Anything else as a whole.
 pub(crate) async fn pack(worker: &Worker, task: &Task, mut outcome: Outcome) -> Result<Outcome, Failure> {
     let bytes = outcome.outputs.text().len();
     if bytes <= worker.limits.inline_bytes_max {
@@ -75,14 +76,42 @@ pub(crate) async fn pack(worker: &Worker, task: &Task, mut outcome: Outcome) -> 
         let message = format!("the outputs have {bytes} bytes, at most {} are taken", worker.limits.payload_bytes_max);
         return Err(Failure::new(FailureClass::Permanent, "OUTPUT_TOO_LARGE", message));
     }
+    let mut outputs = outcome.outputs.value();
+    if let Value::Object(fields) = &mut outputs {
+        let mut sizes: Vec<(usize, String)> =
+            fields.iter().map(|(name, value)| (Json::of(value).text().len(), name.clone())).collect();
+        sizes.sort_by(|a, b| b.cmp(a));
+        let mut left = bytes;
+        let large = sizes.into_iter().take_while(|(size, _)| *size >= FIELD_BYTES_MIN);
+        for (n, (size, name)) in large.enumerate() {
+            if left <= worker.limits.inline_bytes_max {
+                break;
+            }
+            let field = fields.get_mut(&name).expect("it was just seen");
+            let reference = put_aside(worker, task, &format!("-{n}"), &Json::of(field)).await;
+            left = left - size + reference.text().len();
+            *field = reference.value();
+        }
+        outcome.outputs = Json::of(&outputs);
+    }
+    if outcome.outputs.text().len() > worker.limits.inline_bytes_max {
+        outcome.outputs = put_aside(worker, task, "", &outcome.outputs).await;
+    }
+    Ok(outcome)
+}
+
+/// Keeps a value for as long as plans may take; gives the reference.
+///
+/// Tries for as long as the attempt may take: the work is done, only its result is still in the way.
+async fn put_aside(worker: &Worker, task: &Task, part: &str, value: &Json) -> Json {
     let shard = task.plan.shard().expect("tasks without a shard are buried on arrival");
-    let key = keys::blob(shard, task.token.as_str());
+    let key = keys::blob(shard, &format!("{}{part}", task.token));
+    let (text, kept_ms) = (value.text(), worker.limits.plan_ms_max);
     let mut failures = 0;
-    while let Err(e) = worker.broker.put_blob(&key, outcome.outputs.text().as_bytes(), BLOB_TTL_MS).await {
+    while let Err(e) = worker.broker.put_blob(&key, text.as_bytes(), kept_ms).await {
         failures += 1;
         worker.link.lost(&e.to_string());
         tokio::time::sleep(worker.backoff(failures)).await;
     }
-    outcome.outputs = Json::of(&json!({"$blob": key, "bytes": bytes}));
-    Ok(outcome)
+    Json::of(&json!({"$blob": key, "bytes": text.len()}))
 }

@@ -7,6 +7,7 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::Step;
+use serde_json::Value;
 
 /// Longest message about a mismatch, in characters: it may quote the payload.
 const MESSAGE_CHARS_MAX: usize = 300;
@@ -57,6 +58,10 @@ pub(crate) fn outputs(schemas: &mut Schemas, step: &Step, outputs: &Json, limits
         return None;
     }
     let value = outputs.value();
+    if is_elsewhere(&value) {
+        // Put aside as a whole: nobody here sees it.
+        return None;
+    }
     let missing = step.expected_outputs.iter().find(|name| value.get(name.as_str()).is_none());
     if let Some(name) = missing {
         return Some(unexpected(&format!("the outputs have no `{name}`")));
@@ -72,10 +77,15 @@ pub(crate) fn mismatch(schemas: &mut Schemas, schema: &Json, value: &Json) -> Op
         Err(e) => return Some(format!("it is no usable schema: {e}")),
     };
     let value = value.value();
-    let error = validator.validate(&value).err()?;
+    let error = validator.iter_errors(&value).find(|error| !is_elsewhere(error.instance()))?;
     let place = error.instance_path().to_string();
     let place = if place.is_empty() { "/" } else { &place };
     Some(format!("at `{place}`: {error}").chars().take(MESSAGE_CHARS_MAX).collect())
+}
+
+/// Whether a value was too large to carry, and this is the reference to it.
+fn is_elsewhere(value: &Value) -> bool {
+    value.get("$blob").is_some_and(Value::is_string)
 }
 
 fn unexpected(message: &str) -> Failure {
@@ -88,6 +98,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_was_put_aside_is_there_though_nobody_sees_it() {
+        let schema = json!({"type": "object", "properties": {"text": {"type": "string"}, "n": {"type": "number"}}});
+        let expected_outputs = vec!["text".into(), "n".into()];
+        let step = Step { expected_outputs, output_schema: Some(schema.into()), ..Step::new("a", "w") };
+        let aside = json!({"$blob": "goalmill:blob:{s0}:t", "bytes": 300_000});
+        assert_eq!(refusal(&step, aside.clone()), None);
+        assert_eq!(refusal(&step, json!({"text": aside, "n": 1})), None);
+        assert!(refusal(&step, json!({"text": aside, "n": "1"})).is_some());
+        assert!(refusal(&step, json!({"text": aside})).is_some());
+    }
 
     #[test]
     fn outputs_must_have_the_expected_fields() {

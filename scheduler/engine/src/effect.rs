@@ -1,6 +1,6 @@
 //! What a decision makes the shell do.
 
-use goalmill_common::command::Submit;
+use goalmill_common::command::{Submit, Verb};
 use goalmill_common::event::{Parent, Record};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Usage;
@@ -44,8 +44,8 @@ pub enum Effect {
     Cancel(AttemptToken),
     /// Begin the plan that a step stands for.
     StartSubPlan { plan_id: PlanId, submit: Box<Submit> },
-    /// End a sub-plan because its parent's step is over.
-    CancelSubPlan { plan_id: PlanId },
+    /// Ask a sub-plan to end because its parent's step is over, or to pause and go on with its parent.
+    AskSubPlan { plan_id: PlanId, verb: Verb },
     /// Tell the parent's step that its sub-plan is final.
     RollUp { parent: Parent, status: PlanStatus, outputs: Json, usage: Usage, failure: Option<Failure> },
     /// The step was given up on.

@@ -1,5 +1,6 @@
 //! What follows when an attempt, a step or a plan fails: backoff, fallback, policy, the end.
 
+use goalmill_common::command::Verb;
 use goalmill_common::event::{
     PlanEnded, PlanEvent, Reason, ReplanTriggered, SkipCause, StepEvent, StepFailed, StepRetrying, StepSkipped,
 };
@@ -139,8 +140,7 @@ impl Turn<'_> {
             return;
         }
         if self.state.plan.steps[to_usize(i)].kind == Kind::Plan {
-            let plan_id = self.state.sub_plan_id(i);
-            self.effects.extend(plan_id.map(|plan_id| Effect::CancelSubPlan { plan_id }));
+            self.ask_sub_plan(i, Verb::Cancel { reason: "the step it stands for is over".into() });
         } else {
             self.effects.extend(self.state.token(StepIndex(i)).map(Effect::Cancel));
         }

@@ -1,6 +1,6 @@
 //! Plans inside plans: a `plan` step begins one and waits for its end.
 
-use goalmill_common::command::{Planned, Submit};
+use goalmill_common::command::{Planned, Submit, Verb};
 use goalmill_common::event::{Parent, StepCompleted, StepEvent, StepQueued, StepStarted};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Goal, Usage};
@@ -33,6 +33,23 @@ impl Turn<'_> {
         let started = StepStarted { worker: None, started_ms: self.now_ms, due_ms };
         self.emit_step(i, StepEvent::Started(Box::new(started)));
         self.effects.extend(self.state.sub_plan(i, &inputs));
+    }
+
+    /// Asks the plan that a step stands for what is asked of its parent.
+    pub(crate) fn ask_sub_plan(&mut self, i: u32, verb: Verb) {
+        let plan_id = self.state.sub_plan_id(i);
+        self.effects.extend(plan_id.map(|plan_id| Effect::AskSubPlan { plan_id, verb }));
+    }
+
+    /// The same of all plans that steps in flight stand for.
+    pub(crate) fn ask_sub_plans(&mut self, verb: &Verb) {
+        for i in 0..to_u32(self.state.steps.len()) {
+            if self.state.plan.steps[to_usize(i)].kind == Kind::Plan
+                && self.state.steps[to_usize(i)].status.is_in_flight()
+            {
+                self.ask_sub_plan(i, verb.clone());
+            }
+        }
     }
 
     /// A plan inside the plan has no limit of its own but the plan's, unless the step names one.

@@ -56,6 +56,7 @@ impl Turn<'_> {
         if self.state.status != PlanStatus::Running {
             return Err(self.refuse_plan("only a running plan can be paused"));
         }
+        self.ask_sub_plans(&Verb::Pause { reason: "the plan it is part of is paused".into() });
         self.emit_plan(PlanEvent::Paused(Reason::boxed(reason)));
         Ok(())
     }
@@ -64,6 +65,7 @@ impl Turn<'_> {
         if self.state.status != PlanStatus::Paused {
             return Err(self.refuse_plan("only a paused plan can be resumed"));
         }
+        self.ask_sub_plans(&Verb::Resume { reason: "the plan it is part of goes on".into() });
         self.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
         self.settle();
         Ok(())

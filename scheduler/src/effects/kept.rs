@@ -30,7 +30,8 @@ pub(crate) async fn look_up(site: &Site, plan: &PlanId, step: StepIndex, key: St
 
 /// Keeps outputs under `key` for `ttl_ms`.
 pub(crate) async fn keep(site: &Site, key: String, outputs: Json, ttl_ms: u64) {
-    if outputs.text().len() > site.settings.limits.payload_bytes_max {
+    // What was put aside goes with its plan, and would be missed by whoever finds the reference later.
+    if outputs.text().len() > site.settings.limits.payload_bytes_max || outputs.text().contains("\"$blob\"") {
         return;
     }
     if let Err(error) = site.broker.keep(&key, outputs.text(), ttl_ms).await {

@@ -10,7 +10,7 @@ use crate::world::{SHARD, Scripted, World, task};
 #[tokio::test(start_paused = true)]
 async fn large_outputs_go_by_reference_and_come_back_as_inputs() {
     let world = World::new().await;
-    let big = Scripted::new(|_, _, _| async { Ok(Outcome::of(json!({"text": "x".repeat(300_000)}))) });
+    let big = Scripted::new(|_, _, _| async { Ok(Outcome::of(json!({"text": "x".repeat(300_000), "pages": 3}))) });
     let measure = Scripted::new(|task, _, _| async move {
         let inputs = task.inputs.value();
         Ok(Outcome::of(json!({"length": inputs["doc"]["text"].as_str().map(str::len), "kept": inputs["kept"]})))
@@ -19,10 +19,26 @@ async fn large_outputs_go_by_reference_and_come_back_as_inputs() {
     let _worker = world.start(world.settings(), vec![("big", big), ("measure", measure)]).await;
     let outputs = world.wait_final("a").await.outputs.expect("it has outputs").value();
     let key = keys::blob(SHARD, "token-a");
-    assert_eq!(outputs, json!({"$blob": key, "bytes": 300_011}));
+    assert_eq!(outputs, json!({"text": {"$blob": format!("{key}-0"), "bytes": 300_002}, "pages": 3}));
     world.queue(&[task("b", "measure", json!({"doc": outputs, "kept": 1}))]).await;
     let measured = world.wait_final("b").await.outputs.expect("it has outputs").value();
     assert_eq!(measured, json!({"length": 300_000, "kept": 1}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_outputs_that_are_no_object_or_have_small_fields_only_go_as_a_whole() {
+    let world = World::new().await;
+    let list = Scripted::new(|_, _, _| async { Ok(Outcome::of(json!(["x".repeat(300_000)]))) });
+    let many = Scripted::new(|_, _, _| async {
+        let fields: serde_json::Map<_, _> = (0..30_000).map(|n| (format!("f{n}"), json!(n))).collect();
+        Ok(Outcome::of(serde_json::Value::Object(fields)))
+    });
+    world.queue(&[task("a", "list", json!({})), task("b", "many", json!({}))]).await;
+    let _worker = world.start(world.settings(), vec![("list", list), ("many", many)]).await;
+    for step in ["a", "b"] {
+        let outputs = world.wait_final(step).await.outputs.expect("it has outputs").value();
+        assert_eq!(outputs["$blob"], json!(keys::blob(SHARD, &format!("token-{step}"))));
+    }
 }
 
 #[tokio::test(start_paused = true)]

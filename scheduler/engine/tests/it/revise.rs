@@ -595,7 +595,7 @@ fn a_sub_plan_is_stopped_when_its_step_is_replaced() {
     let mut world = World::of(plan);
     assert_eq!(world.status("a"), StepStatus::Running);
     edit(&mut world, vec![Change::RemoveStep { step: "a".into() }]).unwrap();
-    assert!(world.others.iter().any(|effect| matches!(effect, Effect::CancelSubPlan { .. })));
+    assert!(world.others.iter().any(|effect| matches!(effect, Effect::AskSubPlan { verb: Verb::Cancel { .. }, .. })));
     world.finish();
     assert_eq!(world.state.status(), PlanStatus::Completed);
 }

@@ -119,7 +119,7 @@ impl World {
             | Effect::LookUp { .. }
             | Effect::Keep { .. }
             | Effect::StartSubPlan { .. }
-            | Effect::CancelSubPlan { .. }
+            | Effect::AskSubPlan { .. }
             | Effect::RollUp { .. }
             | Effect::Bury { .. }
             | Effect::Answer { .. }

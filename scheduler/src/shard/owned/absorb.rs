@@ -69,7 +69,7 @@ impl Owned {
                 }
                 Effect::Cancel(token) => self.errand(Errand::Cancel(token)),
                 Effect::StartSubPlan { plan_id, submit } => self.start_sub_plan(plan_id, submit),
-                Effect::CancelSubPlan { plan_id } => self.cancel_sub_plan(&plan_id),
+                Effect::AskSubPlan { plan_id, verb } => self.ask_sub_plan(&plan_id, verb),
                 Effect::RollUp { parent, status, outputs, usage, failure } => {
                     let Some(slot) = self.slots.get(&parent.plan).copied() else { continue };
                     let (step, attempt) = (parent.step, parent.attempt);
@@ -141,11 +141,10 @@ impl Owned {
         }
     }
 
-    fn cancel_sub_plan(&mut self, plan: &PlanId) {
+    fn ask_sub_plan(&mut self, plan: &PlanId, verb: Verb) {
         let Some(slot) = self.slots.get(plan).copied() else { return };
-        let verb = Verb::Cancel { reason: "the step it stands for is over".into() };
         if let Err(rejection) = self.handle(slot, None, Command::Verb(verb)) {
-            tracing::debug!(plan.id = %plan, "sub-plan {plan} cannot be cancelled: {rejection}");
+            tracing::debug!(plan.id = %plan, "sub-plan {plan} does not do as its parent: {rejection}");
         }
     }
 }
