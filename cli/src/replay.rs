@@ -47,7 +47,12 @@ pub fn run(screen: &Screen, args: &ReplayArgs) -> Outcome {
     };
     screen.show(&replayed, &replayed.plan_id, |paint| {
         let counts = replayed.counts;
-        let agrees = if args.expect.is_some() { "\n  agrees with the expected state" } else { "" };
+        let agrees = match &args.expect {
+            Some(_) => "\n  agrees with the expected state",
+            // Nothing in the log tells a plan that runs from one whose last events are missing.
+            None if !replayed.status.is_final() => "\n  the log does not end the plan: it is running still, or its end is missing",
+            None => "",
+        };
         format!(
             "{}  {} · {} events · revision {}\n  steps   {} total · {} completed · {} failed · {} skipped · {} in progress · \
              {} pending\n  digest  {}{agrees}",

@@ -4,7 +4,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use goalmill_broker::Broker;
+use goalmill_broker::{Broker, BrokerError};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{Settings, hide_password};
 use tempfile::TempDir;
@@ -45,7 +45,12 @@ pub async fn open(args: &DevArgs, settings: &mut Settings, clock: &Clock) -> Res
         None => {
             // Nothing to wait for outside of this process.
             settings.scheduler.spin_us = 0;
-            let broker = goalmill_broker::embedded::open(args.data_dir.as_deref(), clock.clone())?;
+            let opened = goalmill_broker::embedded::open(args.data_dir.as_deref(), clock.clone());
+            let broker = opened.map_err(|error| match error {
+                BrokerError::Unavailable(why) => Failed::new(Exit::InvalidInput, format!("no data can be kept: {why}"))
+                    .help("name a directory that can be written to with --data-dir, or leave it out"),
+                other => other.into(),
+            })?;
             let (place, promise) = match &args.data_dir {
                 Some(dir) => ("embedded".into(), format!("data is kept in {}", dir.display())),
                 None => ("embedded".into(), "data is kept in memory only".into()),
