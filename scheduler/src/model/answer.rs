@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::error::ModelError;
+use super::error::{ModelError, TIMEOUT};
 use super::ladder::Rung;
 use super::purse::Usd;
 
@@ -50,6 +50,12 @@ impl Answer {
     /// Whether the model had to stop before it was done. A cut answer is never made whole.
     pub fn is_truncated(&self) -> bool {
         matches!(self.finish, Finish::Length | Finish::BrokenOff)
+    }
+
+    /// Models that were asked before this one answered, and ran out of time.
+    pub fn too_slow(&self) -> impl Iterator<Item = &str> {
+        let is_late = |made: &&Try| made.error.as_deref() == Some(TIMEOUT) && made.model != self.model;
+        self.tries.iter().filter(is_late).map(|made| made.model.as_str())
     }
 }
 

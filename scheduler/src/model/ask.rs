@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::answer::ToolCall;
@@ -30,6 +31,8 @@ pub struct Ask {
     pub stream: bool,
     /// Milliseconds for everything, other models included; every call has its model's limit besides.
     pub timeout_ms: Option<u64>,
+    /// When whoever asks stops waiting. Ends nothing by itself: models share the time until then.
+    pub until: Option<Instant>,
     /// Pays for it.
     pub purse: Purse,
     /// Ends it at once.
@@ -51,6 +54,7 @@ impl Ask {
             output_tokens_max: None,
             stream: false,
             timeout_ms: None,
+            until: None,
             purse: Purse::unlimited(),
             cancel: CancellationToken::new(),
         }

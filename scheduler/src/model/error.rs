@@ -3,6 +3,9 @@
 use super::answer::Answer;
 use super::purse::Refused;
 
+/// The code of a call that took too long.
+pub const TIMEOUT: &str = "LLM_TIMEOUT";
+
 /// Why a model gave no answer; messages hold no prompt and no key.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ModelError {
@@ -42,6 +45,7 @@ pub enum ModelError {
 /// What was waited for in vain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
+    Slot,
     Connection,
     FirstByte,
     NextByte,
@@ -51,6 +55,7 @@ pub enum Wait {
 impl std::fmt::Display for Wait {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
+            Self::Slot => "no free slot",
             Self::Connection => "no connection",
             Self::FirstByte => "no first byte",
             Self::NextByte => "nothing more came",
@@ -66,7 +71,7 @@ impl ModelError {
             Self::NoModel { .. } => "LLM_NONE",
             Self::OverBudget { .. } => "LLM_OVER_BUDGET",
             Self::Cancelled => "LLM_CANCELLED",
-            Self::OutOfTime { .. } | Self::Timeout { .. } => "LLM_TIMEOUT",
+            Self::OutOfTime { .. } | Self::Timeout { .. } => TIMEOUT,
             Self::Unreachable { .. } => "LLM_UNREACHABLE",
             Self::RateLimited { .. } => "LLM_RATE_LIMITED",
             Self::Refused { .. } => "LLM_REFUSED",

@@ -1,11 +1,13 @@
 //! One model: its settings, the way to it, and what is known of it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use goalmill_common::clock::Clock;
 use goalmill_common::config::ModelSettings;
 use serde::Serialize;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use super::breaker::{Admission, Breaker, Closed};
 use super::error::ModelError;
@@ -104,7 +106,7 @@ impl Model {
     /// Asks for leave to call; the verdict is told to the leave.
     pub fn admit(&self, now_ms: u64) -> Result<Leave<'_>, Closed> {
         let admission = self.known().breaker.admit(now_ms)?;
-        Ok(Leave { model: self, is_trial: admission == Admission::Trial })
+        Ok(Leave { model: self, is_trial: admission == Admission::Trial, sent: None })
     }
 
     /// The error for a model that may not be called.
@@ -137,15 +139,27 @@ impl Model {
     }
 }
 
-/// Leave for one call. Dropped without a verdict, it leaves no trace.
+/// A call that is given up so shortly before its time is over, or later, was too slow.
+const SLACK: Duration = Duration::from_secs(1);
+
+/// Leave for one call. Dropped without a verdict, it leaves no trace, unless its time was over.
 pub struct Leave<'a> {
     model: &'a Model,
     is_trial: bool,
+    /// Until when whoever asks waits for the call that was sent.
+    sent: Option<(&'a Clock, Instant)>,
 }
 
-impl Leave<'_> {
+impl<'a> Leave<'a> {
+    /// The call is on its way.
+    ///
+    /// - `until`: when whoever asks stops waiting.
+    pub fn sent(&mut self, clock: &'a Clock, until: Option<Instant>) {
+        self.sent = until.map(|until| (clock, until));
+    }
+
     /// The model answered.
-    pub fn answered(self, latency_ms: u64, now_ms: u64) {
+    pub fn answered(mut self, latency_ms: u64, now_ms: u64) {
         self.settle(|known| {
             known.breaker.succeed();
             known.record.answered(latency_ms, now_ms);
@@ -153,12 +167,16 @@ impl Leave<'_> {
     }
 
     /// The model is there, and refuses this request.
-    pub fn refused(self) {
+    pub fn refused(mut self) {
         self.settle(|known| known.breaker.succeed());
     }
 
     /// The model failed, or cannot be used at all.
-    pub fn failed(self, now_ms: u64) {
+    pub fn failed(mut self, now_ms: u64) {
+        self.fail(now_ms);
+    }
+
+    fn fail(&mut self, now_ms: u64) {
         let settings = &self.model.settings;
         let (failures, open_ms) = (settings.breaker_failures, settings.breaker_open_ms);
         self.settle(|known| {
@@ -168,7 +186,7 @@ impl Leave<'_> {
     }
 
     /// The model asks for silence until then.
-    pub fn throttled(self, until_ms: Option<u64>) {
+    pub fn throttled(mut self, until_ms: Option<u64>) {
         meter::throttled(&self.model.settings);
         self.settle(|known| {
             known.breaker.let_go();
@@ -178,8 +196,8 @@ impl Leave<'_> {
         });
     }
 
-    fn settle(mut self, tell: impl FnOnce(&mut Known)) {
-        self.is_trial = false;
+    fn settle(&mut self, tell: impl FnOnce(&mut Known)) {
+        (self.is_trial, self.sent) = (false, None);
         let mut known = self.model.known();
         let was_open = known.breaker.is_open();
         tell(&mut known);
@@ -198,7 +216,12 @@ impl Leave<'_> {
 
 impl Drop for Leave<'_> {
     fn drop(&mut self) {
-        if self.is_trial {
+        // A model that is silent for that long would be asked first again otherwise.
+        if let Some((clock, until)) = self.sent
+            && Instant::now() + SLACK >= until
+        {
+            self.fail(clock.now_ms());
+        } else if self.is_trial {
             self.model.known().breaker.let_go();
         }
     }

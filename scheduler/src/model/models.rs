@@ -127,8 +127,9 @@ impl Models {
         let mut run = Run::new(ask, sink, &self.clock, &self.random);
         let answered = async {
             let mut last = None;
-            for model in self.choose(ask)? {
-                match run.ask_model(model).await {
+            let mut chosen = self.choose(ask)?.into_iter().peekable();
+            while let Some(model) = chosen.next() {
+                match run.ask_model(model, chosen.peek().is_some()).await {
                     Err(error) if error.is_of_one_model() && !run.has_written() => {
                         tracing::debug!(model = model.settings.name, "model `{}`: {error}", model.settings.name);
                         // What a later model lacks says less than why the first one failed.

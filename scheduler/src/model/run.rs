@@ -5,13 +5,14 @@ use std::time::Duration;
 use goalmill_common::clock::Clock;
 use goalmill_common::plan::{Jitter, Retry};
 use goalmill_common::random::Random;
-use tokio::time::Instant;
+use tokio::sync::SemaphorePermit;
+use tokio::time::{Instant, timeout};
 
 use super::answer::{Answer, Delta, Finish, Raw, Try, Usage};
 use super::ask::Ask;
 use super::breaker::Closed;
 use super::dialect::Request;
-use super::error::ModelError;
+use super::error::{ModelError, Wait};
 use super::ladder::{Rung, may_be_about_form};
 use super::meter;
 use super::model::{Leave, Model};
@@ -27,6 +28,9 @@ const SILENCE_MS_MAX: u64 = 3_600_000;
 /// Characters of something unreadable that an error shows.
 const SHOWN_CHARS: usize = 4_096;
 
+/// One model gets this part of the time that is left, as long as there is another one to go to: one half.
+const SHARE: u32 = 2;
+
 /// A question under way.
 pub struct Run<'a> {
     ask: &'a Ask,
@@ -34,13 +38,15 @@ pub struct Run<'a> {
     clock: &'a Clock,
     random: &'a Random,
     begun: Instant,
+    /// Another model may be asked after this one.
+    has_next: bool,
     tries: Vec<Try>,
     has_written: bool,
 }
 
 impl<'a> Run<'a> {
     pub fn new(ask: &'a Ask, sink: Option<&'a Sink>, clock: &'a Clock, random: &'a Random) -> Self {
-        Self { ask, sink, clock, random, begun: Instant::now(), tries: Vec::new(), has_written: false }
+        Self { ask, sink, clock, random, begun: Instant::now(), has_next: false, tries: Vec::new(), has_written: false }
     }
 
     /// Whether a part of an answer was passed on: then nothing may be tried again.
@@ -49,7 +55,10 @@ impl<'a> Run<'a> {
     }
 
     /// Asks one model, from the rung that it is known to take downwards.
-    pub async fn ask_model(&mut self, model: &Model) -> Result<Answer, ModelError> {
+    ///
+    /// - `has_next`: another one may be asked after it.
+    pub async fn ask_model(&mut self, model: &Model, has_next: bool) -> Result<Answer, ModelError> {
+        self.has_next = has_next;
         let dialect = model.settings.dialect;
         let rungs = model.known().ladder.rungs(&self.ask.want, dialect, self.clock.now_ms());
         let mut first_refusal = None;
@@ -89,7 +98,8 @@ impl<'a> Run<'a> {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let is_last = attempt > model.settings.retries || !error.is_retryable() || self.has_written;
+            let goes_on = self.has_next && matches!(error, ModelError::Timeout { .. });
+            let is_last = attempt > model.settings.retries || !error.is_retryable() || self.has_written || goes_on;
             let Some(wait_ms) = (!is_last).then(|| self.wait_ms(model, &error, attempt)).flatten() else {
                 return Err(error);
             };
@@ -111,18 +121,35 @@ impl<'a> Run<'a> {
             }
             _ => backoff,
         };
-        let spent_ms = millis(self.begun.elapsed());
-        let left_ms = self.ask.timeout_ms.map_or(u64::MAX, |limit| limit.saturating_sub(spent_ms));
         let is_asked = matches!(error, ModelError::RateLimited { retry_after_ms: Some(asked), .. }
             if *asked > model.settings.retry_after_ms_max);
-        (!is_asked && wait_ms < left_ms).then_some(wait_ms)
+        (!is_asked && self.has_time(wait_ms)).then_some(wait_ms)
+    }
+
+    /// When the time for everything is over.
+    fn end(&self) -> Option<Instant> {
+        let limit = self.ask.timeout_ms.and_then(|ms| self.begun.checked_add(Duration::from_millis(ms)));
+        limit.into_iter().chain(self.ask.until).min()
+    }
+
+    /// What is left of it.
+    fn left(&self) -> Option<Duration> {
+        self.end().map(|end| end.saturating_duration_since(Instant::now()))
+    }
+
+    /// How long the model may take, so that something is left for the next one; the last one may take everything.
+    fn share(&self) -> Option<Duration> {
+        self.left().filter(|_| self.has_next).map(|left| left / SHARE)
+    }
+
+    fn has_time(&self, wait_ms: u64) -> bool {
+        self.share().or_else(|| self.left()).is_none_or(|time| wait_ms < millis(time))
     }
 
     async fn ask_once(&mut self, model: &Model, rung: Rung) -> Result<Answer, ModelError> {
         let name = &model.settings.name;
-        // The semaphore is never closed.
-        let _slot = model.slots.acquire().await.map_err(|_| ModelError::Cancelled)?;
-        let leave = self.leave(model).await?;
+        let _slot = self.slot(model).await?;
+        let mut leave = self.leave(model).await?;
         let output_max = self.ask.output_tokens_max.unwrap_or(model.settings.output_tokens_max);
         let most = tokens::most(self.ask, output_max);
         let reservation = self.ask.purse.reserve(&most, model.price.of(&most));
@@ -135,7 +162,8 @@ impl<'a> Run<'a> {
         }
         let mut came = Came::default();
         let begun = Instant::now();
-        let result = model.wire.call(&request, &mut came, &mut tally, self.sink).await;
+        leave.sent(self.clock, self.end());
+        let result = model.wire.call(&request, self.share(), &mut came, &mut tally, self.sink).await;
         let latency = begun.elapsed();
         let has_content = came.collected.has_content();
         self.has_written |= self.sink.is_some() && has_content;
@@ -168,12 +196,27 @@ impl<'a> Run<'a> {
         }
     }
 
+    async fn slot<'m>(&self, model: &'m Model) -> Result<SemaphorePermit<'m>, ModelError> {
+        let acquired = match self.share() {
+            Some(share) => timeout(share, model.slots.acquire()).await.map_err(|_| ModelError::Timeout {
+                model: model.settings.name.clone(),
+                wait: Wait::Slot,
+                limit_ms: millis(share),
+            })?,
+            None => model.slots.acquire().await,
+        };
+        // The semaphore is never closed.
+        acquired.map_err(|_| ModelError::Cancelled)
+    }
+
     /// Leave to call; waits for a model that asked for a short silence.
     async fn leave<'m>(&self, model: &'m Model) -> Result<Leave<'m>, ModelError> {
         loop {
             match model.admit(self.clock.now_ms()) {
                 Ok(leave) => return Ok(leave),
-                Err(Closed::Asked { for_ms }) if for_ms <= model.settings.retry_after_ms_max => {
+                Err(Closed::Asked { for_ms })
+                    if for_ms <= model.settings.retry_after_ms_max && self.has_time(for_ms) =>
+                {
                     tokio::time::sleep(Duration::from_millis(for_ms)).await;
                 }
                 Err(closed) => return Err(model.resting(closed)),

@@ -86,20 +86,25 @@ impl Wire {
     }
 
     /// Sends the question and reads the answer.
+    ///
+    /// - `share`: how long the model may take; a stream only until it begins, others wait for what is being written.
     pub async fn call(
         &self,
         request: &Request<'_>,
+        share: Option<Duration>,
         came: &mut Came,
         tally: &mut Tally,
         sink: Option<&Sink>,
     ) -> Result<(), Fault> {
         let model = request.model;
         let begun = Instant::now();
-        let end = begun + Duration::from_millis(model.call_ms);
+        let call = Duration::from_millis(model.call_ms);
+        let mut most = share.map_or(call, |share| share.min(call));
+        let mut end = begun + most;
         let first = if request.stream { begun + Duration::from_millis(model.first_byte_ms) } else { end };
         // By the limit that was waited for: on a busy machine others may be over as well once this one is seen.
-        let late = |at: Instant, wait: Wait| match (at >= end, wait) {
-            (true, _) => Fault::Timeout { wait: Wait::End, limit_ms: model.call_ms },
+        let late = |at: Instant, wait: Wait, most: Duration| match (at >= begun + most, wait) {
+            (true, _) => Fault::Timeout { wait: Wait::End, limit_ms: most.as_millis() as u64 },
             (false, Wait::FirstByte) => Fault::Timeout { wait, limit_ms: model.first_byte_ms },
             (false, _) => Fault::Timeout { wait, limit_ms: model.idle_ms },
         };
@@ -107,7 +112,7 @@ impl Wire {
         let sending = self.client.post(self.url.clone()).header("content-type", "application/json").body(body).send();
         tally.sent();
         let head = timeout_at(first.min(end), sending).await;
-        let mut response = head.map_err(|_| late(first, Wait::FirstByte))?.map_err(|e| unsent(&e, model))?;
+        let mut response = head.map_err(|_| late(first, Wait::FirstByte, most))?.map_err(|e| unsent(&e, model))?;
         if !response.status().is_success() {
             return Err(self.refusal(response, end).await);
         }
@@ -120,7 +125,7 @@ impl Wire {
                 // The answer is there; what is missing is a server's farewell.
                 Ok(Err(_)) | Err(_) if came.collected.finish.is_some() => break,
                 Ok(Err(error)) => return Err(Fault::Cut(reason(&error))),
-                Err(_) => return Err(late(limit.0, limit.1)),
+                Err(_) => return Err(late(limit.0, limit.1, most)),
             };
             limit = (Instant::now() + Duration::from_millis(model.idle_ms), Wait::NextByte);
             came.raw.push(&bytes);
@@ -131,6 +136,9 @@ impl Wire {
             let fed = reader.feed(&bytes, &mut deltas);
             take(deltas, came, tally, sink).await?;
             fed.map_err(|e| Fault::Garbage(e.to_string()))?;
+            if request.stream && came.collected.has_content() {
+                (most, end) = (call, begun + call);
+            }
         }
         let mut deltas = Vec::new();
         let ended = reader.end(&mut deltas);

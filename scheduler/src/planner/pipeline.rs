@@ -169,7 +169,8 @@ impl Pipeline {
     ) -> Result<Self, SetupError> {
         let failed = |name: &str, reason: String| SetupError { name: name.into(), reason };
         let validate = recalling(validate);
-        let desk = Desk::from_settings(&settings.llm, models).map_err(|e| failed("llm", e.to_string()))?;
+        let timeout = Duration::from_millis(settings.timeout_ms);
+        let desk = Desk::from_settings(&settings.llm, timeout, models).map_err(|e| failed("llm", e.to_string()))?;
         let desk = Arc::new(desk);
         let make = |name: &str| -> Result<Arc<dyn Planner>, SetupError> {
             Ok(match name {
@@ -194,7 +195,6 @@ impl Pipeline {
         let spare = of_models.iter().chain(&["htn", "rules"]).filter(|name| !settings.order.iter().any(|o| o == *name));
         // What nobody relies on need not be in order.
         let spare = spare.filter_map(|name| make(name).ok()).collect();
-        let timeout = Duration::from_millis(settings.timeout_ms);
         let mut pipeline = Self::new(planners, timeout, validate.clone());
         pipeline.offer(spare, models.names().into_iter().map(Into::into).collect());
         Ok(pipeline)

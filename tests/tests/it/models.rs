@@ -1,6 +1,7 @@
 //! Language models over a scripted server: what the wire may do, and what a caller gets of it.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::StreamExt;
@@ -13,6 +14,7 @@ use goalmill_scheduler::model::{
 use goalmill_tests::model_server::{ModelServer, ask, models, quirks};
 use goalmill_tests::wait::{SOON, until};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 #[tokio::test]
 async fn twelve_quirks_of_twelve_are_read_and_no_call_is_lost() -> Result<()> {
@@ -371,6 +373,64 @@ async fn the_next_model_answers_when_the_first_one_cannot() -> Result<()> {
     let unknown = Ask { model: Some("none".into()), ..ask("hello", Want::Text) };
     let error = models.complete(&unknown).await.expect_err("there is no such model").to_string();
     assert!(error.contains("there are: bad, good"), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_model_without_an_answer_leaves_half_of_the_time_to_the_next_one() -> Result<()> {
+    let hung = ModelServer::says([Scripted { times: Some(9), hang: true, ..Scripted::default() }]).await?;
+    let good = ModelServer::says([Scripted { times: Some(9), ..Scripted::text("yes") }]).await?;
+    let hangs = ModelSettings { retries: 2, concurrency: 2, ..hung.settings("hung", Dialect::Openai) };
+    let models = models(&[hangs, good.settings("good", Dialect::Openai)])?;
+    let question = |stream| Ask { stream, timeout_ms: Some(4_000), ..ask("hello", Want::Text) };
+    let (whole, streamed) = (question(false), question(true));
+    let (whole, streamed) = tokio::join!(models.complete(&whole), models.complete(&streamed));
+    assert_eq!((whole?.model, streamed?.model), ("good".into(), "good".into()));
+    assert_eq!(hung.calls(), 2, "a time-out is not tried again on the same model");
+    assert!(models.standings()[0].rates.success < 1.0);
+    // Those that have no other model take all of the time, and both slots.
+    let pinned = Ask { model: Some("hung".into()), timeout_ms: None, ..question(false) };
+    let waiting = question(false);
+    tokio::select! {
+        _ = models.complete(&pinned) => panic!("it never ends"),
+        _ = models.complete(&pinned) => panic!("it never ends"),
+        answer = async {
+            until(SOON, async || hung.calls() == 4).await;
+            models.complete(&Ask { first: Some("hung".into()), ..waiting }).await
+        } => assert_eq!(answer?.model, "good"),
+    }
+    assert_eq!(hung.calls(), 4, "there was no slot");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stream_that_has_begun_is_not_bound_to_its_share_of_the_time() -> Result<()> {
+    let slow = Scripted { chunk: Some(1), chunk_delay_ms: 250, ..Scripted::text("abcdefghij") };
+    let (slow, other) = (ModelServer::says([slow]).await?, ModelServer::says([Scripted::text("other")]).await?);
+    let models = models(&[slow.settings("slow", Dialect::Openai), other.settings("other", Dialect::Openai)])?;
+    let question = Ask { stream: true, timeout_ms: Some(4_000), ..ask("hello", Want::Text) };
+    assert_eq!(models.complete(&question).await?.text, "abcdefghij");
+    Ok(())
+}
+
+#[tokio::test]
+async fn calls_that_are_given_up_when_their_time_is_over_count_against_their_model() -> Result<()> {
+    let hung = ModelServer::says([Scripted { times: Some(9), hang: true, ..Scripted::default() }]).await?;
+    let one = ModelSettings { breaker_failures: 2, breaker_open_ms: 60_000, ..hung.settings("one", Dialect::Openai) };
+    let models = models(&[one])?;
+    let poor = Ask { purse: Purse::new(Allowance { tokens: Some(1), cost: None }), ..ask("hello", Want::Text) };
+    models.complete(&poor).await.expect_err("nothing is sent");
+    assert_eq!(models.standings()[0].weight, 0.0, "what was not sent does not count");
+    let dropped = tokio::time::timeout(Duration::ZERO, models.complete(&ask("hello", Want::Text))).await;
+    assert!(dropped.is_err());
+    assert_eq!(models.standings()[0].weight, 0.0, "whoever asked has changed his mind");
+    let over = Ask { until: Some(Instant::now()), ..ask("hello", Want::Text) };
+    let dropped = tokio::time::timeout(Duration::ZERO, models.complete(&over)).await;
+    assert!(dropped.is_err() && !models.standings()[0].is_resting);
+    let late = Ask { timeout_ms: Some(0), ..ask("hello", Want::Text) };
+    assert_eq!(models.complete(&late).await, Err(ModelError::OutOfTime { limit_ms: 0 }));
+    let standing = &models.standings()[0];
+    assert!(standing.is_resting && standing.rates.success < 0.6, "{standing:?}");
     Ok(())
 }
 

@@ -12,6 +12,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use goalmill_common::clock::rfc3339;
@@ -60,17 +61,20 @@ pub struct Desk {
     pub models: Arc<Models>,
     pub prompts: Prompts,
     pub settings: LlmSettings,
+    /// For one plan or revision, all rounds and all models.
+    pub timeout: Duration,
     pub memory: Memory,
 }
 
 impl Desk {
-    pub fn from_settings(settings: &LlmSettings, models: &Arc<Models>) -> Result<Self, PromptError> {
+    /// - `timeout`: for one plan or revision; the pipeline ends it, models share it.
+    pub fn from_settings(settings: &LlmSettings, timeout: Duration, models: &Arc<Models>) -> Result<Self, PromptError> {
         let prompts = match settings.prompts_dir.as_str() {
             "" => Prompts::built_in(),
             dir => Prompts::from_dir(Path::new(dir))?,
         };
         let memory = Memory::new(settings.memory_plans);
-        Ok(Self { models: models.clone(), prompts, settings: settings.clone(), memory })
+        Ok(Self { models: models.clone(), prompts, settings: settings.clone(), timeout, memory })
     }
 }
 

@@ -10,6 +10,7 @@ use goalmill_common::config::LlmSettings;
 use goalmill_common::goal::{Budget, Goal, Usage};
 use goalmill_common::problem::Issue;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::Desk;
 use super::account::{Account, Round};
@@ -71,6 +72,8 @@ pub struct Talk<'a> {
     pub account: Account,
     tab: Tab,
     purpose: Purpose,
+    /// When the pipeline stops waiting.
+    until: Option<Instant>,
     without: BTreeSet<String>,
     /// Asked before all others.
     first: Option<String>,
@@ -127,6 +130,7 @@ impl<'a> Talk<'a> {
             purse,
             account,
             purpose,
+            until: Instant::now().checked_add(desk.timeout),
             without: BTreeSet::new(),
             first: None,
             stage: Stage::Cheap,
@@ -160,6 +164,7 @@ impl<'a> Talk<'a> {
             first: self.first.clone(),
             temperature: self.settings.temperature,
             output_tokens_max: Some(self.settings.output_tokens_max),
+            until: self.until,
             purse: self.purse.clone(),
             ..Ask::new(prompt.messages.clone(), want)
         }
@@ -305,6 +310,8 @@ impl<'a> Talk<'a> {
             }
         };
         self.models.learn(answer, outcome);
+        // A model that hangs would take its share of every round.
+        self.without.extend(answer.too_slow().map(Into::into));
         self.account.answered(prompt, self.stage(), self.settings.temperature, answer, &round);
     }
 }

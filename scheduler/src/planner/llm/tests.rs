@@ -32,6 +32,10 @@ struct World {
 }
 
 async fn world(settings: LlmSettings, scripts: Vec<Vec<Scripted>>) -> World {
+    hurried_world(settings, Duration::MAX, scripts).await
+}
+
+async fn hurried_world(settings: LlmSettings, timeout: Duration, scripts: Vec<Vec<Scripted>>) -> World {
     let mut servers = Vec::new();
     let mut models = Vec::new();
     for (at, answers) in scripts.into_iter().enumerate() {
@@ -42,7 +46,8 @@ async fn world(settings: LlmSettings, scripts: Vec<Vec<Scripted>>) -> World {
         servers.push(server);
     }
     let models = Models::from_settings(&models, Clock::system(), Random::seeded(1)).expect("the models are valid");
-    let desk = Arc::new(Desk::from_settings(&settings, &Arc::new(models)).expect("the shipped prompts are valid"));
+    let desk =
+        Arc::new(Desk::from_settings(&settings, timeout, &Arc::new(models)).expect("the shipped prompts are valid"));
     let check: Validate = Arc::new(|plan, request| {
         let checked = pipeline::check(&plan, request, &[], &Policy::default())?;
         Ok(Checked { plan: checked.plan, warnings: checked.warnings, routes: Vec::new() })
@@ -459,6 +464,48 @@ async fn tools_build_a_plan_and_each_call_is_checked_at_once() {
     ];
     assert_eq!(calls, expected.map(|(name, ok)| (name.to_owned(), ok)));
     assert!(prompt_of(&world, 1).contains("INPUT") || prompt_of(&world, 1).contains("city"));
+}
+
+/// The time of a planner whose first model takes half of it.
+const HURRY: Duration = Duration::from_secs(4);
+
+async fn world_with_one_that_hangs(settings: LlmSettings, answers: Vec<Scripted>) -> World {
+    let hangs = Scripted { times: Some(99), hang: true, ..Scripted::default() };
+    hurried_world(settings, HURRY, vec![vec![hangs], answers]).await
+}
+
+async fn in_time(world: &World, planning: impl Future<Output = Result<Planned, PlanningError>>) {
+    let planned = tokio::time::timeout(HURRY, planning).await.expect("the other model is asked in time");
+    assert_eq!(ids(&planned.expect("the other model's plan is valid")), ["flight", "room"]);
+    let standings = world.llm.desk.models.standings();
+    assert!(standings[0].rates.success < 1.0 && standings[1].rates.success == 1.0, "{standings:?}");
+}
+
+#[tokio::test]
+async fn a_model_that_hangs_leaves_time_for_the_next_one() {
+    let steps = [("add_step", flight()), ("add_step", room())];
+    let turns = vec![calls(&steps[..1]), calls(&steps[1..]), calls(&[("finalize_plan", json!({}))])];
+    let twice = LlmSettings { candidates: 2, ..LlmSettings::default() };
+    let once = LlmSettings::default;
+    let ((whole, streamed), (several, tools)) = tokio::join!(
+        futures_util::future::join(
+            world_with_one_that_hangs(once(), vec![says(&good())]),
+            world_with_one_that_hangs(once(), vec![says(&good())]),
+        ),
+        futures_util::future::join(
+            world_with_one_that_hangs(twice, vec![says(&good()), says(&good())]),
+            world_with_one_that_hangs(once(), turns),
+        ),
+    );
+    let (request, (parts, _taken)) = (request(), mpsc::channel(100));
+    tokio::join!(
+        in_time(&whole, whole.llm.plan(&request)),
+        in_time(&streamed, streamed.llm.stream(&request, parts)),
+        in_time(&several, several.llm.plan(&request)),
+        in_time(&tools, tools.tools.plan(&request)),
+    );
+    let asked = [&whole, &streamed, &several, &tools].map(|world| world.servers[0].calls());
+    assert_eq!(asked, [1, 1, 2, 1], "it is not asked again for the same plan");
 }
 
 #[tokio::test]
