@@ -33,13 +33,13 @@ fn fares(inputs: &Value, airlines: [&str; 3], more: u16) -> Value {
     let offer = |airline: &str, stops: u32, extra: u16| {
         let price = fare(extra);
         json!({"airline": airline, "from": from, "to": to, "return": true, "stops": stops,
-               "travellers": travellers, "price": price.dollars(), "currency": "USD"})
+               "travellers": travellers, "price": price.dollars(), "currency": currency(inputs)})
     };
     let [first, second, third] = airlines;
     let offers = [offer(first, 0, 0), offer(second, 0, 58), offer(third, 1, 87)];
     let total = fare(0);
     json!({
-        "best": offers[0], "flights": offers, "total": total.dollars(), "currency": "USD",
+        "best": offers[0], "flights": offers, "total": total.dollars(), "currency": currency(inputs),
         "summary": format!("{from} → {to}, return"),
     })
 }
@@ -58,12 +58,12 @@ pub(super) fn hotels(inputs: &Value, attempt: u32) -> Worked {
         .into_iter()
         .map(|(name, area, night)| {
             json!({"name": name, "area": area, "nights": nights, "rooms": rooms, "per_night": night.dollars(),
-                   "price": night.times(nights).times(rooms).dollars(), "currency": "USD"})
+                   "price": night.times(nights).times(rooms).dollars(), "currency": currency(inputs)})
         })
         .collect();
     let best = offers[0].clone();
     Ok(json!({
-        "total": best["price"], "currency": "USD", "nights": nights,
+        "total": best["price"], "currency": currency(inputs), "nights": nights,
         "summary": format!("{nights} nights, {}", best["area"].as_str().unwrap_or_default()),
         "best": best, "hotels": offers,
     }))
@@ -82,7 +82,7 @@ pub(super) fn activities(inputs: &Value, _: u32) -> Worked {
     let total: Cents = chosen.iter().map(|(_, price)| *price).sum();
     let list: Vec<Value> = chosen.iter().map(|(name, price)| json!({"name": name, "price": price.dollars()})).collect();
     Ok(json!({
-        "activities": list, "count": wanted, "total": total.dollars(), "currency": "USD",
+        "activities": list, "count": wanted, "total": total.dollars(), "currency": currency(inputs),
         "summary": format!("{wanted} activities"),
     }))
 }
@@ -101,21 +101,31 @@ pub(super) fn validate(inputs: &Value, _: u32) -> Worked {
     }
     let total: Cents = items.iter().map(|(_, amount)| *amount).sum();
     let list: Vec<Value> = items.iter().map(|(name, a)| json!({"name": name, "amount": a.dollars()})).collect();
-    let mut outputs = json!({"items": list, "total": total.dollars(), "currency": "USD", "valid": true});
+    let currency = currency(inputs);
+    let mut outputs = json!({"items": list, "total": total.dollars(), "currency": currency, "valid": true});
     let Some(budget) = budget(inputs) else {
-        outputs["summary"] = format!("{total} USD").into();
+        outputs["summary"] = format!("{total} {currency}").into();
         return Ok(outputs);
     };
     let left = budget.minus(total);
     if left < Cents(0) {
-        let message = format!("the total of {total} USD is {} USD over the budget of {budget} USD", Cents(-left.0));
+        let message = format!(
+            "the total of {total} {currency} is {} {currency} over the budget of {budget} {currency}",
+            Cents(-left.0)
+        );
         return Err(Failure::new(FailureClass::ConstraintViolation, "OVER_BUDGET", message));
     }
     outputs["budget"] = budget.dollars();
     outputs["remaining"] = left.dollars();
     outputs["within_budget"] = true.into();
-    outputs["summary"] = format!("within budget, {left} USD left").into();
+    outputs["summary"] = format!("within budget, {left} {currency} left").into();
     Ok(outputs)
+}
+
+/// What prices are in: they are made up, so they are in whatever the budget is in; dollars unless told.
+fn currency(inputs: &Value) -> &str {
+    let told = [&inputs["currency"], &inputs["budget"]["currency"]].into_iter().find_map(Value::as_str);
+    told.filter(|code| code.len() == 3).unwrap_or("USD")
 }
 
 const PARIS: [(&str, Cents); 8] = [
@@ -319,6 +329,15 @@ mod tests {
         let failure = validate(&inputs, 1).expect_err("it is over the budget");
         assert_eq!((failure.class, failure.code.as_str()), (FailureClass::ConstraintViolation, "OVER_BUDGET"));
         assert!(failure.message.contains("207.00 USD over"), "{}", failure.message);
+    }
+
+    #[test]
+    fn prices_are_in_what_the_budget_is_in() {
+        let inputs = json!({"flights": 612, "budget": 500, "currency": "EUR", "days": 1});
+        let failure = validate(&inputs, 1).expect_err("it is over the budget");
+        assert!(failure.message.ends_with("over the budget of 500.00 EUR"), "{}", failure.message);
+        let flights = flights(&json!({"destination": "Paris", "currency": "GBP"}), 1).expect("there are flights");
+        assert_eq!((&flights["currency"], &flights["best"]["currency"]), (&json!("GBP"), &json!("GBP")));
     }
 
     #[test]
