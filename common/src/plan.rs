@@ -399,3 +399,10 @@ pub struct Plan {
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
+
+impl Plan {
+    /// Whether it is written part by part, as `metadata.planning` says: a checkpoint at its end asks for the next part.
+    pub fn is_iterative(&self) -> bool {
+        self.metadata.get("planning").is_some_and(|word| word == "iterative")
+    }
+}

@@ -264,6 +264,13 @@ pub struct Situation {
     pub answers: Vec<Answered>,
 }
 
+impl Situation {
+    /// Whether the next part of a plan is wanted that is written part by part: no changes mean that it is whole.
+    pub fn wants_part(&self) -> bool {
+        self.trigger == Trigger::PhaseCheckpoint.as_str() && self.plan.is_iterative()
+    }
+}
+
 /// Where one step stands, for a planner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepSituation {

@@ -41,6 +41,9 @@ impl Turn<'_> {
         self.notice();
         let may_end = matches!(self.state.status, PlanStatus::Running | PlanStatus::Paused);
         if may_end && self.state.is_done() && !self.state.is_open() {
+            if self.state.is_part_due() {
+                return self.go_on_with_parts();
+            }
             self.complete();
         }
     }
@@ -169,7 +172,7 @@ impl Turn<'_> {
         self.fail_plan(Failure::new(FailureClass::ConstraintViolation, "BUDGET_EXCEEDED", message));
     }
 
-    fn complete(&mut self) {
+    pub(crate) fn complete(&mut self) {
         let status = if self.state.counts.failed > 0 { PlanStatus::Partial } else { PlanStatus::Completed };
         self.emit_plan(PlanEvent::Completed(Box::new(PlanEnded { status, failure: None, reason: String::new() })));
     }

@@ -39,7 +39,9 @@ impl Pipeline {
                 usage.cost += proposal.usage.cost;
                 let begun = Instant::now();
                 let mut proposal = Proposal { usage, ..proposal };
-                match holds(&mut proposal, consider) {
+                let is_whole = proposal.changes.is_empty() && request.situation.wants_part();
+                let held = if is_whole { Ok(()) } else { holds(&mut proposal, consider) };
+                match held {
                     Ok(()) => {
                         stages.note(planner.name(), Stage::Validate, Outcome::Ok, begun);
                         proposal.planner = planner.name().into();

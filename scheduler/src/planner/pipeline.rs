@@ -60,13 +60,14 @@ pub fn check(
 
 /// A planned goal changes when the world does: a step that would end the plan by its failure asks for a revision.
 ///
-/// The goal's `metadata.revision` says how, as a plan's `revision` does. A planner that has set one knows better.
+/// The goal's `metadata.revision` says how, as a plan's `revision` does. A planner that has set one knows better; that
+/// of an iterative plan only stands in for the fields that the goal does not name.
 pub fn let_revise(plan: &mut Plan, goal: &Goal) {
-    if plan.revision.is_some() {
+    if plan.revision.is_some() && !plan.is_iterative() {
         return;
     }
-    let told = goal.metadata.get("revision").and_then(|told| RevisionPolicy::deserialize(told).ok());
-    plan.revision = Some(told.unwrap_or_default());
+    let own = plan.revision.unwrap_or_default();
+    plan.revision = Some(goal.metadata.get("revision").and_then(|told| policy_over(own, told)).unwrap_or(own));
     let_steps_revise(&mut plan.steps);
 }
 
@@ -75,6 +76,15 @@ pub fn let_steps_revise(steps: &mut [Step]) {
     for step in steps.iter_mut().filter(|step| step.on_failure == OnFailure::Abort) {
         step.on_failure = OnFailure::Replan;
     }
+}
+
+/// The policy with the fields that were told in place of its own; none when those make no policy.
+fn policy_over(own: RevisionPolicy, told: &Value) -> Option<RevisionPolicy> {
+    let mut policy = serde_json::to_value(own).ok()?;
+    for (key, value) in told.as_object()? {
+        policy[key.as_str()] = value.clone();
+    }
+    RevisionPolicy::deserialize(policy).ok()
 }
 
 /// Says whether a planner's plan may run: the engine's validation, then the router.
@@ -384,6 +394,7 @@ mod tests {
     use goalmill_common::goal::Goal;
     use goalmill_common::limits::Limits;
     use goalmill_common::random::Random;
+    use serde_json::Map;
 
     use super::*;
 
@@ -410,6 +421,21 @@ mod tests {
         async fn plan(&self, _: &PlanRequest) -> Result<Planned, PlanningError> {
             std::future::pending().await
         }
+    }
+
+    #[test]
+    fn the_goal_s_own_fields_win_over_the_policy_of_an_iterative_plan_only() {
+        let told = json!({"approve": {}, "max": 2});
+        let goal = Goal { metadata: Map::from_iter([("revision".to_owned(), told)]), ..Goal::default() };
+        let set = RevisionPolicy { confidence_floor: 0.0, ..RevisionPolicy::default() };
+        let iterative = Map::from_iter([("planning".to_owned(), json!("iterative"))]);
+        let mut plan = Plan { revision: Some(set), metadata: iterative, ..Plan::default() };
+        let_revise(&mut plan, &goal);
+        let policy = plan.revision.expect("it has one");
+        assert!(policy.approve.is_some() && policy.max == Some(2) && policy.confidence_floor == 0.0, "{policy:?}");
+        let mut plan = Plan { revision: Some(set), ..Plan::default() };
+        let_revise(&mut plan, &goal);
+        assert_eq!(plan.revision, Some(set), "a rule or domain decides for itself");
     }
 
     #[tokio::test(start_paused = true)]

@@ -14,6 +14,7 @@ mod models;
 mod operating;
 mod outcomes;
 mod own_executor;
+mod parts;
 mod people;
 mod plans;
 mod replay;

@@ -101,6 +101,13 @@ impl Turn<'_> {
 
     /// Holds a proposal against the plan and its policies.
     fn propose(&mut self, proposal: Proposal) {
+        if proposal.changes.is_empty() && self.state.is_at_part() {
+            return self.be_whole(&proposal.summary);
+        }
+        if self.state.wants_part() && self.state.revisions_left(self.context.limits.revisions_max) == 0 {
+            let reason = self.state.replan.as_ref().map(|replan| replan.reason.clone()).unwrap_or_default();
+            return self.end_revisions(&reason);
+        }
         let delta = match resolve(self.state, &proposal.changes, &self.context.limits) {
             Ok(delta) => delta,
             Err(issues) => return self.refuse_proposal(&proposal, "the revised plan would not be valid", issues),
@@ -138,7 +145,9 @@ impl Turn<'_> {
 
     fn confidences(&self, strategy: RevisionStrategy) -> (f64, f64) {
         let before = self.state.origin.confidence;
-        (before, if strategy == RevisionStrategy::Edit { before } else { self.state.confidence_after(strategy) })
+        // The next part of an iterative plan is what was planned: nothing went wrong.
+        let is_free = strategy == RevisionStrategy::Edit || self.state.wants_part();
+        (before, if is_free { before } else { self.state.confidence_after(strategy) })
     }
 
     fn lose_confidence(&mut self, after: f64) {

@@ -1,6 +1,6 @@
 //! What makes a plan ask for a revision.
 
-use goalmill_common::event::{PlanEvent, ReplanTriggered};
+use goalmill_common::event::{PlanEvent, Reason, ReplanTriggered};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::plan::OnFailure;
@@ -28,7 +28,9 @@ impl Turn<'_> {
         information: Option<Json>,
     ) {
         let by_person = trigger == Trigger::AskUser;
-        if !by_person && self.state.revisions_left(self.context.limits.revisions_max) == 0 {
+        let is_part = trigger == Trigger::PhaseCheckpoint && self.state.is_part_due();
+        // Only the planner knows whether an iterative plan is whole: it is asked at the limit too.
+        if !by_person && !is_part && self.state.revisions_left(self.context.limits.revisions_max) == 0 {
             if !trigger.is_optional() {
                 self.end_revisions(&reason);
             }
@@ -45,7 +47,7 @@ impl Turn<'_> {
         })));
     }
 
-    fn end_revisions(&mut self, reason: &str) {
+    pub(crate) fn end_revisions(&mut self, reason: &str) {
         let made = self.state.revising.by_planners;
         let message = format!("max_revisions_exceeded: after {made} revisions another one is needed: {reason}");
         self.fail_plan(Failure::new(FailureClass::Permanent, "MAX_REVISIONS_EXCEEDED", message));
@@ -104,9 +106,44 @@ impl Turn<'_> {
         let reason = format!("phase `{}` is over", spec.id);
         self.replan(Trigger::PhaseCheckpoint, None, reason);
     }
+
+    /// Asks for the next part of a plan that is written part by part. A paused plan asks when it is resumed.
+    pub(crate) fn go_on_with_parts(&mut self) {
+        let Some(last) = self.state.plan.phases.last() else { return };
+        if self.state.status == PlanStatus::Running {
+            let reason = format!("phase `{}` is over", last.id);
+            self.replan(Trigger::PhaseCheckpoint, None, reason);
+        }
+    }
+
+    /// The planner has nothing to add to a plan that is written part by part.
+    pub(crate) fn be_whole(&mut self, summary: &str) {
+        let said = if summary.is_empty() { String::new() } else { format!(": {summary}") };
+        let wants_part = self.state.wants_part();
+        self.emit_plan(PlanEvent::Resumed(Reason::boxed(format!("nothing is left to plan{said}"))));
+        // Not by way of `settle`, which would ask again.
+        if wants_part && !self.state.is_open() { self.complete() } else { self.unblock() }
+    }
 }
 
 impl PlanState {
+    /// Whether all is done of a plan that is written part by part, and its last phase ends in a checkpoint.
+    pub(crate) fn is_part_due(&self) -> bool {
+        let last = self.plan.phases.last().is_some_and(|phase| phase.checkpoint);
+        last && self.phase == self.plan.phases.len() && self.is_done() && self.plan.is_iterative()
+    }
+
+    /// Whether planners are asked at a checkpoint of a plan that is written part by part.
+    pub(crate) fn is_at_part(&self) -> bool {
+        let at = |replan: &ReplanTriggered| replan.trigger == Trigger::PhaseCheckpoint.as_str();
+        self.replan.as_deref().is_some_and(at) && self.plan.is_iterative()
+    }
+
+    /// Whether the plan is over but for its next part: without one it is not whole.
+    pub(crate) fn wants_part(&self) -> bool {
+        self.is_at_part() && self.is_done()
+    }
+
     /// What a step's failure means for the plan.
     pub(crate) fn on_failure(&self, i: u32, class: FailureClass) -> OnFailure {
         let own = self.plan.steps[to_usize(i)].on_failure;

@@ -2,8 +2,9 @@
 
 use goalmill_common::command::Proposal;
 use goalmill_common::json::Json;
+use goalmill_common::plan::{OnFailure, Step};
 use goalmill_common::problem::Issue;
-use goalmill_common::revision::{RevisionStrategy, Situation, StepSituation, Trigger};
+use goalmill_common::revision::{Change, RevisionStrategy, Situation, StepSituation};
 use goalmill_common::status::StepStatus;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -35,10 +36,23 @@ pub async fn propose(desk: &Desk, request: &ReviseRequest) -> Result<Proposal, P
     let head = json!({"planner": "llm", "actions_left_out": matter.offer.left_out});
     proposal.provenance = Some(Json::of(&talk.account.close(head, &spent)));
     proposal.planner = "llm".into();
-    if proposal.changes.is_empty() && needs_changes(proposal.strategy) {
+    if matter.is_iterative {
+        keep_going(&mut proposal);
+    } else if proposal.changes.is_empty() && needs_changes(proposal.strategy) {
         return Err(PlanningError::new("the model sees nothing to change"));
     }
     Ok(proposal)
+}
+
+/// The next part of an iterative plan ends as the first one does: in a checkpoint. Only the model's word that nothing
+/// is missing ends the plan, not a flag that it forgot.
+fn keep_going(proposal: &mut Proposal) {
+    let is_phase = |change: &&mut Change| matches!(change, Change::AddPhase { .. });
+    if let Some(Change::AddPhase { phase, steps, .. }) = proposal.changes.iter_mut().rev().find(is_phase) {
+        phase.checkpoint = true;
+        let aborts = |step: &&mut Step| step.on_failure == OnFailure::Abort;
+        steps.iter_mut().filter(aborts).for_each(|step| step.on_failure = OnFailure::Replan);
+    }
 }
 
 /// Whether a proposal of this kind does nothing without changes.
@@ -61,9 +75,7 @@ impl<'a> ReviseMatter<'a> {
         let situation = &request.situation;
         let words = format!("{} {}", situation.goal.description, situation.reason);
         let offer = Offer::choose(&request.agents, &words, desk.settings.actions_max);
-        let is_checkpoint = situation.trigger == Trigger::PhaseCheckpoint.as_str();
-        let is_iterative =
-            is_checkpoint && situation.plan.metadata.get("planning").is_some_and(|word| word == "iterative");
+        let is_iterative = situation.wants_part();
         Self { desk, request, actions: offer.catalogue(), offer, ground: Ground::new(request), is_iterative }
     }
 }

@@ -1,0 +1,80 @@
+//! Plans that a model writes part by part, each from the results of those before.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use goalmill_broker::embedded;
+use goalmill_common::clock::Clock;
+use goalmill_common::config::{Dialect, PlanningStrategy};
+use goalmill_common::id::PlanId;
+use goalmill_scheduler::model::scripted::{Script, Scripted};
+use goalmill_tests::installation::{Installation, settings};
+use goalmill_tests::model_server::ModelServer;
+use goalmill_tests::wait::{SOON, until};
+use serde_json::{Value, json};
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// What only the prompt of an iterative plan's checkpoint says.
+const AT_CHECKPOINT: &str = "This plan is written part by part";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_of_three_parts_runs_all_three_and_completes() -> Result<()> {
+    let whole = json!({"strategy": "replan_remaining", "summary": "all is said", "changes": []});
+    let server = server([part("two"), part("three"), whole]).await?;
+    let ended = run(&server, &json!({})).await?;
+    assert_eq!(ended["status"], "completed", "{ended:#}");
+    assert_eq!(done(&ended), ["one", "two", "three"], "{ended:#}");
+    assert_eq!(server.calls(), 4, "the first part, two more, and the word that nothing is missing");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_that_needs_more_parts_than_it_may_have_keeps_those_it_had() -> Result<()> {
+    let server = server([part("two"), part("three")]).await?;
+    let ended = run(&server, &json!({"revision": {"max": 1}})).await?;
+    assert_eq!(ended["status"], "failed", "{ended:#}");
+    assert_eq!(ended["failure"]["code"], "MAX_REVISIONS_EXCEEDED", "{ended:#}");
+    assert_eq!(done(&ended), ["one", "two"], "{ended:#}");
+    Ok(())
+}
+
+fn step(id: &str) -> Value {
+    json!({"id": id, "description": "say a part", "agent_type": "echo", "inputs": {"part": id}})
+}
+
+/// The next part; that it ends in a checkpoint is forgotten, as models do.
+fn part(id: &str) -> Value {
+    let phase = json!({"id": format!("part_{id}")});
+    json!({"strategy": "replan_remaining", "summary": "the next part",
+           "changes": [{"add_phase": {"phase": phase, "steps": [step(id)]}}]})
+}
+
+/// A model that plans the step `one`, and answers so at the checkpoints.
+async fn server(answers: impl IntoIterator<Item = Value>) -> Result<ModelServer> {
+    let once = |json: Value| Scripted { json: Some(json), times: Some(1), ..Scripted::default() };
+    let at_checkpoint = |json: Value| Scripted { when: vec![AT_CHECKPOINT.into()], ..once(json) };
+    let mut script: Vec<Scripted> = answers.into_iter().map(at_checkpoint).collect();
+    script.push(once(json!({"steps": [step("one")]})));
+    ModelServer::start(Script { answers: script, ..Script::default() }).await
+}
+
+async fn run(server: &ModelServer, metadata: &Value) -> Result<Value> {
+    let mut settings = settings();
+    settings.models = vec![server.settings("m0", Dialect::Openai)];
+    settings.planner.order = vec!["llm".into(), "rules".into()];
+    settings.planner.llm.strategy = PlanningStrategy::Iterative;
+    let at = Installation::start(embedded::open(None, Clock::system())?, settings).await?;
+    until(SOON, async || at.get("/v1/agents").await.is_ok_and(|agents| agents.to_string().contains("\"echo\""))).await;
+    let goal = json!({"description": "say it in parts", "metadata": metadata});
+    let (status, answer) = at.post("/v1/goals", &goal).await?;
+    anyhow::ensure!(status == 202, "{answer:#}");
+    let id = PlanId::from(answer["plan_id"].as_str().context("a plan has an id")?);
+    let ended = at.await_end(&id, LIMIT).await?;
+    at.stop().await;
+    Ok(ended)
+}
+
+fn done(ended: &Value) -> Vec<&str> {
+    let steps = ended["steps"].as_array().into_iter().flatten();
+    steps.filter(|step| step["status"] == "completed").filter_map(|step| step["id"].as_str()).collect()
+}
