@@ -1,7 +1,7 @@
 //! Who is there: a snapshot of the registry and of the live workers, refreshed in the background.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use goalmill_broker::{Broker, BrokerError};
@@ -12,7 +12,7 @@ use goalmill_common::id::AgentType;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_engine::validate::{Catalogue, Policy, permit_routed};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, Notify};
 use tokio_util::sync::CancellationToken;
 
 use crate::router::{self, Router};
@@ -29,8 +29,8 @@ pub(crate) struct Directory {
     known: RwLock<Known>,
     /// Held while everything is read: what was read earlier must not take the place of what was read later.
     reading: Mutex<()>,
-    /// Moves when windows may have become wider or narrower.
-    windows: watch::Sender<()>,
+    /// Those who want to know when windows have become wider or narrower.
+    heard_by: std::sync::Mutex<Vec<Weak<Notify>>>,
     router: Router,
 }
 
@@ -50,7 +50,7 @@ impl Directory {
             alive_ms: settings.worker.heartbeat_ms * 4,
             known: RwLock::default(),
             reading: Mutex::default(),
-            windows: watch::Sender::new(()),
+            heard_by: std::sync::Mutex::default(),
             router: Router::new(settings.router.clone()),
         }
     }
@@ -65,9 +65,21 @@ impl Directory {
         self.window_min.max(known.slots.get(agent_type).copied().unwrap_or(0) * 2)
     }
 
-    /// Hears when windows change: steps that waited for room may find it.
-    pub(crate) fn window_changes(&self) -> watch::Receiver<()> {
-        self.windows.subscribe()
+    /// Is notified when windows change: steps that waited for room may find it.
+    ///
+    /// One for each that waits, in the order in which they came: a simulation must see the same order twice.
+    pub(crate) fn window_changes(&self) -> Arc<Notify> {
+        let notify = Arc::new(Notify::new());
+        self.heard_by.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&notify));
+        notify
+    }
+
+    fn tell_window_changes(&self) {
+        self.heard_by.lock().unwrap_or_else(PoisonError::into_inner).retain(|notify| {
+            let notify = notify.upgrade();
+            notify.iter().for_each(|notify| notify.notify_one());
+            notify.is_some()
+        });
     }
 
     pub(crate) fn agents(&self) -> Arc<Vec<Agent>> {
@@ -120,7 +132,7 @@ impl Directory {
         (known.slots, known.paused) = (slots, paused);
         drop(known);
         if has_changed {
-            self.windows.send_replace(());
+            self.tell_window_changes();
         }
         Ok(())
     }

@@ -119,10 +119,12 @@ async fn take(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<()
         }
         // Whoever has a plan already is told which; new ones must not take the memory that running plans need.
         let admitted = match site.pulse.admits() {
-            Err(problem) if status.is_none() => admitted.and_then(|submit| {
-                let id = Some(submit.submission.clone());
-                Err(BadSubmission { id, problem })
-            }),
+            Err(problem) if problem.code == ErrorCode::MemoryPressure && status.is_none() => {
+                admitted.and_then(|submit| {
+                    let id = Some(submit.submission.clone());
+                    Err(BadSubmission { id, problem })
+                })
+            }
             Ok(()) | Err(_) => admitted,
         };
         match admitted {

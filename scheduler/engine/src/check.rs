@@ -104,7 +104,7 @@ mod tests {
         let schema = json!({"type": "object", "properties": {"text": {"type": "string"}, "n": {"type": "number"}}});
         let expected_outputs = vec!["text".into(), "n".into()];
         let step = Step { expected_outputs, output_schema: Some(schema.into()), ..Step::new("a", "w") };
-        let aside = json!({"$blob": "goalmill:blob:{s0}:t", "bytes": 300_000});
+        let aside = json!({"$blob": "its key", "bytes": 300_000});
         assert_eq!(refusal(&step, aside.clone()), None);
         assert_eq!(refusal(&step, json!({"text": aside, "n": 1})), None);
         assert!(refusal(&step, json!({"text": aside, "n": "1"})).is_some());

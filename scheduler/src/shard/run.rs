@@ -12,7 +12,7 @@ use goalmill_broker::{BrokerError, Commit, Committed, Entry};
 use goalmill_common::command::Verb;
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
 use goalmill_common::wire::Inbox;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -47,7 +47,7 @@ pub(crate) struct Loop {
     pub(crate) owned: Owned,
     pub(crate) cursor: EntryId,
     pub(crate) locals: mpsc::Receiver<Local>,
-    pub(crate) window_changes: watch::Receiver<()>,
+    pub(crate) window_changes: Arc<Notify>,
     /// For answers of effects.
     pub(crate) to_self: mpsc::Sender<Local>,
     /// Gives the shard up.
@@ -236,7 +236,7 @@ impl Loop {
                     Ok(Next::Inputs(local.into_iter().map(Input::Local).collect()))
                 }
                 () = std::future::ready(()), if self.owned.has_more() => Ok(Next::Due),
-                Ok(()) = self.window_changes.changed(), if !is_writing => Ok(Next::Due),
+                () = self.window_changes.notified(), if !is_writing => Ok(Next::Due),
                 () = tokio::time::sleep_until(wake.unwrap_or(beat)), if wake.is_some() => Ok(Next::Due),
             }
         };
