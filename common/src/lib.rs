@@ -4,6 +4,7 @@
 //! reports, events), where they live (keys), and the small pure functions both sides must agree on.
 
 pub mod agent;
+pub mod aside;
 pub mod backoff;
 pub mod clock;
 pub mod command;

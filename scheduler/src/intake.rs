@@ -107,6 +107,7 @@ async fn take(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<()
     let both = async { tokio::join!(biased; look, first) };
     let (looked, mut first) = spin(at + site.spin, both).await;
     let (answered, statuses) = looked?;
+    let short = site.pulse.admits().err().filter(|problem| problem.code == ErrorCode::MemoryPressure);
     for (answer, status) in answered.into_iter().zip(statuses) {
         let next = match first.take() {
             Some(first) => Some(first),
@@ -118,14 +119,11 @@ async fn take(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<()
             continue;
         }
         // Whoever has a plan already is told which; new ones must not take the memory that running plans need.
-        let admitted = match site.pulse.admits() {
-            Err(problem) if problem.code == ErrorCode::MemoryPressure && status.is_none() => {
-                admitted.and_then(|submit| {
-                    let id = Some(submit.submission.clone());
-                    Err(BadSubmission { id, problem })
-                })
+        let admitted = match &short {
+            Some(problem) if status.is_none() => {
+                admitted.and_then(|submit| Err(BadSubmission { id: Some(submit.submission), problem: problem.clone() }))
             }
-            Ok(()) | Err(_) => admitted,
+            Some(_) | None => admitted,
         };
         match admitted {
             Ok(submit) => {

@@ -1,12 +1,11 @@
 //! Payloads too large to carry: outputs go by reference, references in inputs are read before the execution.
-//!
-//! A reference is `{"$blob": "<key>", "bytes": <n>}`, anywhere in the JSON.
 
+use goalmill_common::aside;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::keys;
 use goalmill_common::task::Task;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::executor::Outcome;
 use crate::worker::Worker;
@@ -16,7 +15,7 @@ const FIELD_BYTES_MIN: usize = 512;
 
 /// The task with its references replaced; `None` when it has none.
 pub(crate) async fn resolve(worker: &Worker, task: &Task) -> Result<Option<Task>, Failure> {
-    if !task.inputs.text().contains("\"$blob\"") {
+    if !aside::may_be_in(&task.inputs) {
         return Ok(None);
     }
     let mut inputs = task.inputs.value();
@@ -37,7 +36,7 @@ pub(crate) async fn resolve(worker: &Worker, task: &Task) -> Result<Option<Task>
 
 /// The first reference in a value.
 fn reference(value: &mut Value) -> Option<&mut Value> {
-    if value.get("$blob").is_some_and(Value::is_string) {
+    if aside::key(value).is_some() {
         return Some(value);
     }
     match value {
@@ -48,7 +47,7 @@ fn reference(value: &mut Value) -> Option<&mut Value> {
 }
 
 async fn read(worker: &Worker, place: &Value) -> Result<Vec<u8>, Failure> {
-    let key = place["$blob"].as_str().unwrap_or_default();
+    let key = aside::key(place).unwrap_or_default();
     if !key.starts_with(keys::BLOBS) {
         let message = format!("`{key}` is not the key of a blob");
         return Err(Failure::new(FailureClass::Permanent, "BLOB_INVALID", message));
@@ -113,5 +112,5 @@ async fn put_aside(worker: &Worker, task: &Task, part: &str, value: &Json) -> Js
         worker.link.lost(&e.to_string());
         tokio::time::sleep(worker.backoff(failures)).await;
     }
-    Json::of(&json!({"$blob": key, "bytes": text.len()}))
+    aside::reference(&key, text.len())
 }

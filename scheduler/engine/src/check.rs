@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use goalmill_common::aside;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::Step;
-use serde_json::Value;
 
 /// Longest message about a mismatch, in characters: it may quote the payload.
 const MESSAGE_CHARS_MAX: usize = 300;
@@ -58,8 +58,8 @@ pub(crate) fn outputs(schemas: &mut Schemas, step: &Step, outputs: &Json, limits
         return None;
     }
     let value = outputs.value();
-    if is_elsewhere(&value) {
-        // Put aside as a whole: nobody here sees it.
+    if aside::key(&value).is_some() {
+        // As a whole: nobody here sees it.
         return None;
     }
     let missing = step.expected_outputs.iter().find(|name| value.get(name.as_str()).is_none());
@@ -77,15 +77,10 @@ pub(crate) fn mismatch(schemas: &mut Schemas, schema: &Json, value: &Json) -> Op
         Err(e) => return Some(format!("it is no usable schema: {e}")),
     };
     let value = value.value();
-    let error = validator.iter_errors(&value).find(|error| !is_elsewhere(error.instance()))?;
+    let error = validator.iter_errors(&value).find(|error| aside::key(error.instance()).is_none())?;
     let place = error.instance_path().to_string();
     let place = if place.is_empty() { "/" } else { &place };
     Some(format!("at `{place}`: {error}").chars().take(MESSAGE_CHARS_MAX).collect())
-}
-
-/// Whether a value was too large to carry, and this is the reference to it.
-fn is_elsewhere(value: &Value) -> bool {
-    value.get("$blob").is_some_and(Value::is_string)
 }
 
 fn unexpected(message: &str) -> Failure {

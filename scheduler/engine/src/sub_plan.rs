@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::decide::Turn;
 use crate::graph::{to_u32, to_usize};
 use crate::token::Key;
-use crate::{Effect, PlanState, Rejection, render};
+use crate::{Effect, PlanState, Rejection, StepIndex, render};
 
 impl Turn<'_> {
     /// Begins the plan that a ready step stands for.
@@ -43,12 +43,10 @@ impl Turn<'_> {
 
     /// The same of all plans that steps in flight stand for.
     pub(crate) fn ask_sub_plans(&mut self, verb: &Verb) {
-        for i in 0..to_u32(self.state.steps.len()) {
-            if self.state.plan.steps[to_usize(i)].kind == Kind::Plan
-                && self.state.steps[to_usize(i)].status.is_in_flight()
-            {
-                self.ask_sub_plan(i, verb.clone());
-            }
+        let is_plan = |step: &StepIndex| self.state.plan.steps[to_usize(step.0)].kind == Kind::Plan;
+        let flying: Vec<StepIndex> = self.state.flights().filter(is_plan).collect();
+        for step in flying {
+            self.ask_sub_plan(step.0, verb.clone());
         }
     }
 
@@ -135,7 +133,7 @@ impl PlanState {
             description,
             constraints: born.accepted.goal.constraints.clone(),
             deadline_ms: Some(step.due_ms.min(born.accepted.deadline_ms)),
-            priority: self.priority(crate::StepIndex(i)),
+            priority: self.priority(StepIndex(i)),
             budget: self.rest_of_budget(),
             tenant: born.accepted.goal.tenant.clone(),
             metadata,

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use goalmill_common::aside;
 use goalmill_common::id::PlanId;
 use goalmill_common::json::Json;
 use goalmill_engine::{Command, StepIndex};
@@ -31,7 +32,7 @@ pub(crate) async fn look_up(site: &Site, plan: &PlanId, step: StepIndex, key: St
 /// Keeps outputs under `key` for `ttl_ms`.
 pub(crate) async fn keep(site: &Site, key: String, outputs: Json, ttl_ms: u64) {
     // What was put aside goes with its plan, and would be missed by whoever finds the reference later.
-    if outputs.text().len() > site.settings.limits.payload_bytes_max || outputs.text().contains("\"$blob\"") {
+    if outputs.text().len() > site.settings.limits.payload_bytes_max || aside::may_be_in(&outputs) {
         return;
     }
     if let Err(error) = site.broker.keep(&key, outputs.text(), ttl_ms).await {

@@ -130,8 +130,9 @@ pub(crate) async fn revise(site: &Site, state: &PlanState, revision: u32, ledger
 
 /// Routes the steps of a proposal and holds it against the agents that are there, and against policy.
 fn hold(site: &Site, state: &PlanState, rules: &Rules<'_>, proposal: &mut Proposal) -> Result<(), Vec<Issue>> {
-    route(site, state, proposal)?;
-    if state.live_plan().revision.is_some() {
+    let live = state.live_plan();
+    route(site, &live, proposal)?;
+    if live.revision.is_some() {
         proposal.changes.iter_mut().for_each(let_revise);
     }
     let odd = consider(state, &proposal.changes, &site.settings.limits, rules)?;
@@ -159,11 +160,10 @@ fn let_revise(change: &mut Change) {
 }
 
 /// Lets the router choose for every step of the changes that names no agent type.
-fn route(site: &Site, state: &PlanState, proposal: &mut Proposal) -> Result<(), Vec<Issue>> {
-    let live = state.live_plan();
+fn route(site: &Site, live: &Plan, proposal: &mut Proposal) -> Result<(), Vec<Issue>> {
     let mut steps = Vec::new();
     for change in &proposal.changes {
-        gather(change, &live, &mut steps);
+        gather(change, live, &mut steps);
     }
     let mut plan = Plan { steps, ..Plan::default() };
     // Policy is held against the whole proposal afterwards.

@@ -141,7 +141,9 @@ struct Writer<'a> {
 impl<'a> Writer<'a> {
     fn new(pipeline: &'a Pipeline, planner: &'static str, request: &'a PlanRequest, outlet: &'a dyn Outlet) -> Self {
         let (head, sent, routes) = (Plan::default(), Vec::new(), Vec::new());
-        Self { pipeline, planner, request, outlet, head, sent, routes, halted: false }
+        // A person agrees to a whole plan.
+        let halted = request.goal.requires_approval();
+        Self { pipeline, planner, request, outlet, head, sent, routes, halted }
     }
 
     fn has_begun(&self) -> bool {
@@ -187,8 +189,7 @@ impl<'a> Writer<'a> {
         let before = self.sent.iter().map(|(_, checked)| checked.clone());
         let plan = Plan { steps: before.chain(steps.iter().cloned()).collect(), ..self.head.clone() };
         let checked = match self.pipeline.validated(self.planner, plan, self.request) {
-            Ok(checked) if checked.plan.approve.is_none() && !self.request.goal.requires_approval() => checked,
-            // A person agrees to a whole plan.
+            Ok(checked) if checked.plan.approve.is_none() => checked,
             Ok(_) => {
                 self.halted = true;
                 return Ok(false);

@@ -18,9 +18,10 @@ pub fn route_plan(plan: &mut Plan, router: &Router) -> Result<Vec<Route>, Vec<Is
 
 fn route_steps(plan: &mut Plan, above: &str, router: &Router, routes: &mut Vec<Route>, issues: &mut Vec<Issue>) {
     for (index, step) in plan.steps.iter_mut().enumerate() {
-        let pointer = format!("{above}/steps/{index}");
+        // Only for those that need it: most plans have nothing to route.
+        let pointer = || format!("{above}/steps/{index}");
         if let Some(inner) = &mut step.plan {
-            route_steps(inner, &format!("{pointer}/plan"), router, routes, issues);
+            route_steps(inner, &format!("{}/plan", pointer()), router, routes, issues);
         }
         if !step.agent_type.is_auto() || step.kind.is_inline() {
             continue;
@@ -35,7 +36,7 @@ fn route_steps(plan: &mut Plan, above: &str, router: &Router, routes: &mut Vec<R
                     confidence: Some(choice.confidence),
                 });
             }
-            Err(unroutable) => issues.push(issue(step, &pointer, &unroutable)),
+            Err(unroutable) => issues.push(issue(step, &pointer(), &unroutable)),
         }
     }
 }

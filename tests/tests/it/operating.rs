@@ -25,9 +25,14 @@ async fn refused(it: &Installation, path: &str, status: u16, code: &str) -> Resu
     Ok(problem)
 }
 
+/// Pauses a queue, as soon as there is one.
+async fn pause(it: &Installation, queue: &str) {
+    let path = format!("/v1/queues/{queue}:pause");
+    until(SOON, async || it.post(&path, &json!({})).await.is_ok_and(|(status, _)| status == 200)).await;
+}
+
 async fn a_paused_queue_holds_steps_back(it: Installation) -> Result<()> {
-    until(SOON, async || it.post("/v1/queues/echo:pause", &json!({})).await.is_ok_and(|(status, _)| status == 200))
-        .await;
+    pause(&it, "echo").await;
     let id = it.submit(&echo()).await?;
     let explained = it.get(&format!("/v1/plans/{id}/explain")).await?;
     let step = &explained["steps"][0];
@@ -61,8 +66,7 @@ async fn a_shard_need_not_wait_for_its_next_sign_of_life_when_a_queue_is_resumed
     let mut slow = settings();
     (slow.scheduler.heartbeat_ms, slow.scheduler.shard_lease_ms) = (600_000, 1_800_000);
     let it = Installation::start(embedded::open(None, Clock::system())?, slow).await?;
-    until(SOON, async || it.post("/v1/queues/echo:pause", &json!({})).await.is_ok_and(|(status, _)| status == 200))
-        .await;
+    pause(&it, "echo").await;
     let id = it.submit(&echo()).await?;
     // Its summary is brought up to date a moment later; after that the shard has nothing left to wake for.
     let last = read_log(it.broker.as_ref(), &id).await?.last().map_or(0, |record| record.seq).to_string();
@@ -90,8 +94,7 @@ async fn a_step_whose_queue_is_paused_does_not_hold_back_those_of_other_queues()
     };
     // One of the quick ones, and `first`; `second` is the best of what waits for the plan's room.
     until(SOON, async || count(|event| matches!(event, StepEvent::Started(_))).await == 2).await;
-    until(SOON, async || it.post("/v1/queues/sleep:pause", &json!({})).await.is_ok_and(|(status, _)| status == 200))
-        .await;
+    pause(&it, "sleep").await;
     it.post(&format!("/v1/plans/{id}/steps/first:complete"), &json!({})).await?;
     until(SOON, async || count(|event| matches!(event, StepEvent::Completed(_))).await == 3).await;
     it.post("/v1/queues/sleep:resume", &json!({})).await?;

@@ -35,7 +35,7 @@ async fn the_first_step_goes_out_before_a_quarter_of_the_plan_has_arrived() -> R
     let (quarter, rest) = text.split_at(text.len() / 4);
     let model = Model::start(quarter, rest, "stop").await?;
     let at = start(&model).await?;
-    let id = submit(&at).await?;
+    let id = submit(&at, json!({})).await?;
     until(SOON, async || happened(&at, &id, |event| matches!(event, StepEvent::Queued(_))).await > 0).await;
     model.go_on.notify_one();
     let ended = at.await_end(&id, LIMIT).await?;
@@ -51,7 +51,7 @@ async fn a_plan_that_is_cut_off_is_finished_around_what_ran() -> Result<()> {
     let text = plan().to_string();
     let model = Model::start(&text[..text.len() / 2], "", "length").await?;
     let at = start(&model).await?;
-    let id = submit(&at).await?;
+    let id = submit(&at, json!({})).await?;
     until(SOON, async || happened(&at, &id, |event| matches!(event, StepEvent::Completed(_))).await > 0).await;
     model.go_on.notify_one();
     let ended = at.await_end(&id, LIMIT).await?;
@@ -75,10 +75,7 @@ async fn a_plan_that_a_person_must_agree_to_is_put_before_them_whole() -> Result
     let (begin, rest) = text.split_at(text.len() / 2);
     let model = Model::start(begin, rest, "stop").await?;
     let at = start(&model).await?;
-    let goal = json!({"description": "say the numbers", "metadata": {"require_approval": true}});
-    let (status, answer) = at.post("/v1/goals", &goal).await?;
-    anyhow::ensure!(status == 202, "{answer:#}");
-    let id = PlanId::from(answer["plan_id"].as_str().unwrap_or_default());
+    let id = submit(&at, json!({"require_approval": true})).await?;
     until(SOON, async || model.calls.load(Ordering::SeqCst) == 1).await;
     model.go_on.notify_one();
     let awaits = async || at.get(&format!("/v1/plans/{id}")).await.is_ok_and(|p| p["status"] == "awaiting_approval");
@@ -175,8 +172,9 @@ async fn start(model: &Model) -> Result<Installation> {
     Ok(at)
 }
 
-async fn submit(at: &Installation) -> Result<PlanId> {
-    let (status, answer) = at.post("/v1/goals", &json!({"description": "say the numbers"})).await?;
+async fn submit(at: &Installation, metadata: Value) -> Result<PlanId> {
+    let goal = json!({"description": "say the numbers", "metadata": metadata});
+    let (status, answer) = at.post("/v1/goals", &goal).await?;
     anyhow::ensure!(status == 202, "{answer:#}");
     Ok(PlanId::from(answer["plan_id"].as_str().unwrap_or_default()))
 }

@@ -103,17 +103,19 @@ impl Turn<'_> {
         if !spec.checkpoint || self.state.status != PlanStatus::Running || self.state.is_done() {
             return;
         }
-        let reason = format!("phase `{}` is over", spec.id);
-        self.replan(Trigger::PhaseCheckpoint, None, reason);
+        self.ask_after(phase);
     }
 
     /// Asks for the next part of a plan that is written part by part. A paused plan asks when it is resumed.
     pub(crate) fn go_on_with_parts(&mut self) {
-        let Some(last) = self.state.plan.phases.last() else { return };
-        if self.state.status == PlanStatus::Running {
-            let reason = format!("phase `{}` is over", last.id);
-            self.replan(Trigger::PhaseCheckpoint, None, reason);
+        if let (PlanStatus::Running, Some(last)) = (self.state.status, self.state.plan.phases.len().checked_sub(1)) {
+            self.ask_after(last);
         }
+    }
+
+    fn ask_after(&mut self, phase: usize) {
+        let reason = format!("phase `{}` is over", self.state.plan.phases[phase].id);
+        self.replan(Trigger::PhaseCheckpoint, None, reason);
     }
 
     /// The planner has nothing to add to a plan that is written part by part.

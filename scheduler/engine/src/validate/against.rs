@@ -178,19 +178,19 @@ fn denial(agent: &str, action: &str, pattern: &str) -> String {
 /// Holds the steps that the router has just given away against policy, in plans inside the plan too: refuses what it
 /// forbids, and has a person asked where it says so. Gives what is odd.
 pub fn permit_routed(plan: &mut Plan, routes: &[Route], policy: &Policy) -> Result<Vec<Issue>, Vec<Issue>> {
-    let (mut odd, mut wrong) = (Vec::new(), Vec::new());
-    if !policy.is_empty() && !routes.is_empty() {
-        let routed: BTreeSet<&StepId> = routes.iter().map(|route| &route.step).collect();
-        permit_steps(plan, "", &|step| routed.contains(&step.id), policy, &mut odd, &mut wrong);
-    }
-    if wrong.is_empty() { Ok(odd) } else { Err(wrong) }
+    let routed: BTreeSet<&StepId> = routes.iter().map(|route| &route.step).collect();
+    if routed.is_empty() { Ok(Vec::new()) } else { permit_those(plan, policy, &|step| routed.contains(&step.id)) }
 }
 
 /// Holds all steps of a plan that an agent gave against policy, as [`permit_routed`] does.
 pub(crate) fn permit_all(plan: &mut Plan, policy: &Policy) -> Result<Vec<Issue>, Vec<Issue>> {
+    permit_those(plan, policy, &|step| !step.kind.is_inline())
+}
+
+fn permit_those(plan: &mut Plan, policy: &Policy, is_meant: &dyn Fn(&Step) -> bool) -> Result<Vec<Issue>, Vec<Issue>> {
     let (mut odd, mut wrong) = (Vec::new(), Vec::new());
     if !policy.is_empty() {
-        permit_steps(plan, "", &|step| !step.kind.is_inline(), policy, &mut odd, &mut wrong);
+        permit_steps(plan, "", is_meant, policy, &mut odd, &mut wrong);
     }
     if wrong.is_empty() { Ok(odd) } else { Err(wrong) }
 }

@@ -13,6 +13,8 @@ mod nested;
 
 mod revise;
 
+mod parts;
+
 mod policy;
 
 mod extend;

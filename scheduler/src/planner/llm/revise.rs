@@ -2,7 +2,6 @@
 
 use goalmill_common::command::Proposal;
 use goalmill_common::json::Json;
-use goalmill_common::plan::{OnFailure, Step};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Change, RevisionStrategy, Situation, StepSituation};
 use goalmill_common::status::StepStatus;
@@ -48,10 +47,8 @@ pub async fn propose(desk: &Desk, request: &ReviseRequest) -> Result<Proposal, P
 /// is missing ends the plan, not a flag that it forgot.
 fn keep_going(proposal: &mut Proposal) {
     let is_phase = |change: &&mut Change| matches!(change, Change::AddPhase { .. });
-    if let Some(Change::AddPhase { phase, steps, .. }) = proposal.changes.iter_mut().rev().find(is_phase) {
+    if let Some(Change::AddPhase { phase, .. }) = proposal.changes.iter_mut().rev().find(is_phase) {
         phase.checkpoint = true;
-        let aborts = |step: &&mut Step| step.on_failure == OnFailure::Abort;
-        steps.iter_mut().filter(aborts).for_each(|step| step.on_failure = OnFailure::Replan);
     }
 }
 
