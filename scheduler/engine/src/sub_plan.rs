@@ -113,8 +113,8 @@ impl PlanState {
         Some(Key::sub_plan(&born.accepted.plan_id, &spec.id, step.attempt))
     }
 
-    /// What begins the plan of a running `plan` step. The step's inputs are in the new goal's
-    /// `metadata.inputs`; what is left of the budget is the new goal's.
+    /// What begins the plan of a running `plan` step. The step's inputs are in the new goal's `metadata.inputs`. Its
+    /// deadline is a millisecond before its step's: it ends first, and the step knows what it has cost.
     pub(crate) fn sub_plan(&self, i: u32, inputs: &Json) -> Option<Effect> {
         let born = self.born.as_ref()?;
         let (spec, step) = (&self.plan.steps[to_usize(i)], &self.steps[to_usize(i)]);
@@ -132,9 +132,9 @@ impl PlanState {
         let goal = Goal {
             description,
             constraints: born.accepted.goal.constraints.clone(),
-            deadline_ms: Some(step.due_ms.min(born.accepted.deadline_ms)),
+            deadline_ms: Some(step.due_ms.min(born.accepted.deadline_ms).saturating_sub(1)),
             priority: self.priority(StepIndex(i)),
-            budget: self.rest_of_budget(),
+            budget: self.share_of_budget(i),
             tenant: born.accepted.goal.tenant.clone(),
             metadata,
             ..Goal::default()
@@ -163,13 +163,38 @@ impl PlanState {
         Some(Effect::StartSubPlan { plan_id, submit: Box::new(submit) })
     }
 
-    fn rest_of_budget(&self) -> Budget {
+    /// What the plan that a step stands for may use up: an equal share of what is left, for each plan that may run
+    /// beside it. So plans side by side cannot use up more than there is, and plans one after the other get it all.
+    fn share_of_budget(&self, i: u32) -> Budget {
         let all = self.budget();
+        if all.tokens.is_none() && all.cost.is_none() {
+            return Budget::default();
+        }
+        let shares = 1 + self.sub_plans_beside(i);
         Budget {
-            tokens: all.tokens.map(|tokens| tokens.saturating_sub(self.usage.tokens)),
-            cost: all.cost.map(|cost| (cost - self.usage.cost).max(0.0)),
+            tokens: all.tokens.map(|tokens| tokens.saturating_sub(self.usage.tokens) / u64::from(shares)),
+            cost: all.cost.map(|cost| (cost - self.usage.cost).max(0.0) / f64::from(shares)),
             seconds: None,
         }
+    }
+
+    /// Unfinished `plan` steps that neither come after step `i` nor belong to another phase.
+    fn sub_plans_beside(&self, i: u32) -> u32 {
+        let mut after = vec![false; self.steps.len()];
+        let mut open = vec![i];
+        while let Some(at) = open.pop() {
+            if !std::mem::replace(&mut after[to_usize(at)], true) {
+                open.extend(self.graph.dependents(at));
+            }
+        }
+        let is_beside = |j: &u32| {
+            let at = to_usize(*j);
+            !after[at]
+                && self.plan.steps[at].kind == Kind::Plan
+                && !self.steps[at].status.is_final()
+                && self.graph.phase(*j) == self.graph.phase(i)
+        };
+        to_u32((0..to_u32(self.steps.len())).filter(is_beside).count())
     }
 
     /// What a final plan gives to the step it stands for: the outputs of its last completed `finish` step, or else

@@ -2,14 +2,14 @@
 
 use goalmill_common::command::{Submit, Verb};
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::goal::Usage;
-use goalmill_common::id::PlanId;
+use goalmill_common::goal::{Budget, Usage};
+use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::plan::{Kind, Plan};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{Command, Effect, Rejection};
 use serde_json::json;
 
-use crate::world::{World, plan, with};
+use crate::world::{World, plan, submission, with};
 
 fn nested() -> Plan {
     with(plan(&[("a", &[]), ("p", &["a"]), ("z", &["p"])]), "p", |step| {
@@ -53,6 +53,52 @@ fn a_plan_step_begins_a_plan_and_takes_what_it_gives() {
     assert_eq!(world.status("z"), StepStatus::Ready);
     let again = world.command(ended(PlanStatus::Completed, None));
     assert_eq!(again, Err(Rejection::StaleAttempt { step: "p".into(), attempt: 1 }));
+}
+
+#[test]
+fn sub_plans_side_by_side_share_what_is_left_of_the_budget() {
+    let inner = |id| {
+        move |step: &mut goalmill_common::plan::Step| {
+            step.id = id;
+            step.kind = Kind::Plan;
+            step.plan = Some(Box::new(plan(&[("inner", &[])])));
+        }
+    };
+    let whole = plan(&[("a", &[]), ("p", &[]), ("q", &[]), ("after", &["p", "q"])]);
+    let whole = ["p", "q", "after"].into_iter().fold(whole, |whole, id| with(whole, id, inner(id.into())));
+    let mut submit = submission(Some(whole));
+    submit.goal.budget = Budget { tokens: Some(100), cost: Some(4.0), seconds: None };
+    let mut world = World::new();
+    world.submit_as(submit).unwrap();
+    assert_eq!(budgets(&world), [("p".into(), 50, 2.0), ("q".into(), 50, 2.0)]);
+    world.others.clear();
+    for step in ["p", "q"] {
+        let (outputs, usage) = (json!({}).into(), Usage { tokens: 7, cost: 0.5 });
+        let (step, status) = (step.into(), PlanStatus::Completed);
+        world.command(Command::SubPlanEnded { step, attempt: 1, status, outputs, usage, failure: None }).unwrap();
+    }
+    assert_eq!(budgets(&world), [("after".into(), 86, 3.0)], "one after the others gets all that is left");
+}
+
+/// The tokens and the cost that each plan which was begun may use up.
+fn budgets(world: &World) -> Vec<(StepId, u64, f64)> {
+    let begun = world.others.iter().filter_map(|effect| match effect {
+        Effect::StartSubPlan { submit, .. } => Some(submit.as_ref()),
+        _ => None,
+    });
+    let budget = |submit: &Submit| {
+        let (parent, budget) = (submit.parent.as_ref()?, submit.goal.budget);
+        Some((parent.step.clone(), budget.tokens?, budget.cost?))
+    };
+    begun.filter_map(budget).collect()
+}
+
+#[test]
+fn a_sub_plan_is_out_of_time_before_its_step_is() {
+    let mut world = World::of(with(nested(), "p", |step| step.timeout_ms = 5_000));
+    world.complete("a", json!({"x": 5}));
+    let (_, submit) = child_of(&world);
+    assert_eq!(submit.goal.deadline_ms, Some(world.now_ms + 4_999), "so the step hears what it has cost");
 }
 
 #[test]
