@@ -17,6 +17,7 @@ test:
 
 lint:
     cargo fmt --all --check && cargo clippy --workspace --all-targets -- -D warnings
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
 # The simulation from a seed.
 sim seed:

@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::exit::{Exit, Failed};
 
 /// A request that got no answer by then is given up.
-const ANSWER: Duration = Duration::from_secs(60);
+const ANSWER: Duration = Duration::from_mins(1);
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long an open connection is kept for the next request: less than a server keeps it, so that none is sent while
 /// the server closes it.

@@ -146,7 +146,7 @@ async fn check_redis(loaded: &Loaded, has_scheduler: bool, checks: &mut Checks) 
             }
         }
         Err(error) if !is_asked_for && has_scheduler => {
-            checks.ok("redis", format!("none at the default address {url} ({error}); `goalmill dev` needs none"))
+            checks.ok("redis", format!("none at the default address {url} ({error}); `goalmill dev` needs none"));
         }
         Err(error) => {
             let failed = Failed::from(error);

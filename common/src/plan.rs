@@ -315,6 +315,7 @@ pub const TIMEOUT_MS: u64 = 60_000;
 fn default_timeout_ms() -> u64 {
     TIMEOUT_MS
 }
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the serializer asks so")]
 fn is_default_timeout_ms(ms: &u64) -> bool {
     *ms == TIMEOUT_MS
 }

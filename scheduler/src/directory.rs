@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::router::{self, Router};
 
 /// How often workers are looked at; their slots decide how many tasks may be out.
-const REFRESH: Duration = Duration::from_millis(1_000);
+const REFRESH: Duration = Duration::from_secs(1);
 
 /// What is known of agents and workers.
 pub(crate) struct Directory {

@@ -2,6 +2,8 @@
 //!
 //! `cargo run --release -p goalmill-tests --example deep -- [GUESTS …]`; five actions a guest.
 
+#![expect(clippy::print_stdout, reason = "figures for whoever runs it")]
+
 use anyhow::{Result, anyhow, bail};
 use goalmill_htn::{Limits, Outcome, check, parse_domain, parse_problem, solve};
 use tokio::time::Instant;

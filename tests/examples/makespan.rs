@@ -24,7 +24,7 @@ use goalmill_tests::list_schedule::Graph;
 use goalmill_tests::process::binary;
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_secs(600);
+const LIMIT: Duration = Duration::from_mins(10);
 
 struct Arguments {
     files: Vec<PathBuf>,
@@ -81,10 +81,7 @@ async fn run() -> Result<String> {
     let arguments = arguments()?;
     let binary = environment("GOALMILL_BIN").map_or_else(binary, Into::into);
     let slots = arguments.workers * arguments.slots as usize;
-    let cluster = match arguments.ideal {
-        true => None,
-        false => Some(start(&arguments, binary.clone()).await?),
-    };
+    let cluster = if arguments.ideal { None } else { Some(start(&arguments, binary.clone()).await?) };
     let mut table = format!("| {} |\n|{}\n", HEAD.join(" | "), "---|".repeat(HEAD.len()));
     for file in &arguments.files {
         let plan = import(&binary, file, arguments.time_scale)?;

@@ -23,9 +23,9 @@ use crate::redis_server::{self, RedisServer};
 use crate::wait::{SOON, until_some};
 
 /// Until a process that was just started works.
-const START_LIMIT: Duration = Duration::from_secs(120);
+const START_LIMIT: Duration = Duration::from_mins(2);
 /// Until one call of the API has answered.
-const CALL_LIMIT: Duration = Duration::from_secs(60);
+const CALL_LIMIT: Duration = Duration::from_mins(1);
 
 /// Shards of a new installation.
 const SHARDS: u16 = 4;

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::process::{Process, binary};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// A running `goalmill dev` with a directory of its own.
 pub struct Dev {

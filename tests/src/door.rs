@@ -13,7 +13,7 @@ use crate::cluster::Cluster;
 use crate::wait::until_some;
 
 /// Until one call of the API has answered.
-const CALL_LIMIT: Duration = Duration::from_secs(60);
+const CALL_LIMIT: Duration = Duration::from_mins(1);
 /// How long an accepted plan may show no end before it is submitted again.
 const PATIENCE: Duration = Duration::from_secs(5);
 

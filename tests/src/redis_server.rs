@@ -17,9 +17,9 @@ use tempfile::TempDir;
 use crate::process::signal;
 use crate::wait::{SOON, until_some};
 
-const START_LIMIT: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_mins(1);
 /// Until a plain connection is made, and until one command has answered.
-const PLAIN_LIMIT: Duration = Duration::from_secs(60);
+const PLAIN_LIMIT: Duration = Duration::from_mins(1);
 /// Two tests may be given the same free port; the second one to use it tries another.
 const PORT_ATTEMPTS: u32 = 5;
 /// Below the ports that systems hand out by themselves: what connects to a server that is away for a moment must

@@ -14,7 +14,7 @@ use crate::wait::until_some;
 
 /// What the primary is called.
 const SERVICE: &str = "plans";
-const START_LIMIT: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_mins(1);
 
 /// A running Sentinel.
 pub struct Sentinel {

@@ -37,7 +37,7 @@ pub fn workflow(shape: Shape, seed: u64) -> Workflow {
             if joins {
                 chosen.extend(before.clone());
             } else if !before.is_empty() {
-                for _ in 0..1 + below(shape.parents_max) {
+                for _ in 0..=below(shape.parents_max) {
                     // Mostly the layer before, at times any step before.
                     let parent = if below(5) == 0 { below(start) } else { before.start + below(before.len()) };
                     if !chosen.contains(&parent) {

@@ -108,7 +108,7 @@ fn next_end(worker: &Worker) -> Instant {
     let running = |held: &&Held| held.assignment.stopped().is_none();
     let table = worker.table.lock();
     let next = table.values().filter(running).map(|held| trusted_until(worker, held)).min();
-    next.unwrap_or_else(|| Instant::now() + Duration::from_secs(3_600))
+    next.unwrap_or_else(|| Instant::now() + Duration::from_hours(1))
 }
 
 fn stop_untrusted(worker: &Worker) {

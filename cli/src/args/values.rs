@@ -64,7 +64,7 @@ mod tests {
     fn durations_have_units() {
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1_500)));
-        assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
+        assert_eq!(duration("5m"), Ok(Duration::from_mins(5)));
         assert_eq!(duration("2"), Ok(Duration::from_secs(2)));
         for bad in ["", "m", "-1s", "5d", "1e400", "NaN"] {
             assert!(duration(bad).is_err(), "{bad}");

@@ -28,7 +28,7 @@ const RAW_HOPS: usize = 1_000;
 /// Submissions under way at once.
 const SUBMITTING: usize = 200;
 /// How long anything may take.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_mins(5);
 /// Plans looked at in one read.
 const LOOK_AT_ONCE: usize = 64;
 /// How often the end is looked for.

@@ -64,7 +64,7 @@ pub async fn run(context: &Context, command: PlanCommand) -> Outcome {
             match screen.format {
                 Format::Table | Format::Wide | Format::Name => screen.text(&yaml(&plan))?,
                 Format::Json | Format::Jsonl | Format::Yaml | Format::None => {
-                    screen.show(&plan, "", |_| String::new())?
+                    screen.show(&plan, "", |_| String::new())?;
                 }
             }
         }

@@ -17,7 +17,7 @@ use crate::exit::{Exit, Failed};
 use crate::sse::Parser;
 
 /// A stream that is silent for so long is opened again; the server sends comments more often.
-const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_mins(1);
 /// Between two tries to open the stream again.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Tries in a row before the server counts as gone.

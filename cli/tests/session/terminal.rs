@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Until the program says what is awaited.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// A running program and what it has said.
 pub(crate) struct Terminal {

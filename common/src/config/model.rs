@@ -172,12 +172,13 @@ fn is_variable(name: &str) -> bool {
 mod tests {
     use super::*;
 
+    type Spoil = fn(&mut ModelSettings);
+
     #[test]
     fn what_does_not_hold_is_named_with_its_place() {
         let good =
             ModelSettings { name: "a".into(), base_url: "http://127.0.0.1:1/v1".into(), ..ModelSettings::default() };
         assert_eq!(violations(std::slice::from_ref(&good)), Vec::<String>::new());
-        type Spoil = fn(&mut ModelSettings);
         let cases: [(Spoil, &str); 6] = [
             (|m| m.name = String::new(), "`name`"),
             (|m| m.base_url = "ftp://x".into(), "`base_url` must begin"),

@@ -99,9 +99,11 @@ pub struct StepCompleted {
     pub adjustments: Option<Json>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the serializer asks so")]
 fn is_zero(value: &f64) -> bool {
     *value == 0.0
 }
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the serializer asks so")]
 fn is_none_left(value: &u64) -> bool {
     *value == 0
 }

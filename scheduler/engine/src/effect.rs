@@ -32,7 +32,7 @@ pub enum Effect {
     Room,
     /// The timer shall come due then; `None` clears it.
     Timer(Timer, Option<u64>),
-    /// Ask the planners, for this revision: for 0 a plan, for any other a change of what [`crate::situation`] shows.
+    /// Ask the planners, for this revision: for 0 a plan, for any other a change of what [`crate::situation()`] shows.
     Plan { revision: u32 },
     /// Whoever wrote the plan may be gone: unless it is still at work here, say so by [`crate::Command::ClosePlan`].
     Close,

@@ -1,8 +1,8 @@
 //! The pure half of the scheduler: validate, decide, apply, react. No I/O, no clock, no randomness.
 //!
-//! A shell keeps one [`PlanState`] per plan and gives it one [`Command`] after another. [`decide`] folds the events it
+//! A shell keeps one [`PlanState`] per plan and gives it one [`Command`] after another. [`decide()`] folds the events it
 //! makes into the state as it goes, so the shell must commit them before it runs the effects; when a commit fails it
-//! drops the state and folds the log again with [`apply`]. [`pending`] then names the effects that may not have run.
+//! drops the state and folds the log again with [`apply()`]. [`pending`] then names the effects that may not have run.
 //!
 //! The shell owes the state: every [`Timer`] at its time, with reports that arrived before it given first; every
 //! [`Effect::Ready`] step dispatched once [`PlanState::admits`] it, looked at again after [`Effect::Room`]; and an

@@ -22,7 +22,7 @@ use crate::token::Key;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StepIndex(pub u32);
 
-/// Everything known about one plan. Only [`crate::apply`] changes it.
+/// Everything known about one plan. Only [`crate::apply()`] changes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanState {
     pub(crate) seq: u64,

@@ -215,7 +215,7 @@ impl Join {
         view.method.checks.iter().any(|c| match c.condition {
             Condition::Equal(a, b) => {
                 (a == Arg::Variable(variable) || b == Arg::Variable(variable))
-                    && (c.mask & !self.bound).count_ones() == 1
+                    && (c.mask & !self.bound).is_power_of_two()
             }
             _ => false,
         })

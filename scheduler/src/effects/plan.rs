@@ -223,7 +223,7 @@ fn give<'p>(change: &mut Change, chosen: &impl Fn(&StepId) -> Option<&'p Step>) 
         }
         Change::DecomposeStep { step, plan: Some(plan) } => {
             if let Some(routed) = chosen(step).and_then(|other| other.plan.as_ref()) {
-                *plan = routed.clone();
+                plan.clone_from(routed);
             }
         }
         Change::RetryStep { .. }

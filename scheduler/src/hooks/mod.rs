@@ -225,7 +225,7 @@ fn body_of(point: Point, plan: &str, record: &Record) -> Value {
 
 /// Makes a hook's calls, one after the other.
 async fn deliver(hook: Arc<dyn Hook>, mut calls: mpsc::Receiver<Call>, stop: CancellationToken) {
-    let limit = hook.veto().map_or(Duration::from_secs(60), |veto| veto.limit);
+    let limit = hook.veto().map_or(Duration::from_mins(1), |veto| veto.limit);
     loop {
         let call = tokio::select! {
             biased;

@@ -206,9 +206,10 @@ impl<'a> Leave<'a> {
         if was_open != is_open {
             let name = &self.model.settings.name;
             meter::circuit(&self.model.settings, is_open);
-            match is_open {
-                true => tracing::warn!(model = name, "model `{name}` failed several times in a row and is left alone"),
-                false => tracing::info!(model = name, "model `{name}` answers again"),
+            if is_open {
+                tracing::warn!(model = name, "model `{name}` failed several times in a row and is left alone");
+            } else {
+                tracing::info!(model = name, "model `{name}` answers again");
             }
         }
     }

@@ -32,6 +32,7 @@ impl Usd {
     }
 
     /// Never below nothing.
+    #[must_use]
     pub fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }

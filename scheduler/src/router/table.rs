@@ -133,6 +133,7 @@ impl Table {
     /// The cosine of a piece's vector with a vector of length 1, as [`whole`] makes it.
     ///
     /// [`whole`]: super::wide::whole
+    #[expect(clippy::inline_always, reason = "else it is not compiled for the registers of `wide`")]
     #[inline(always)]
     pub(super) fn cosine(&self, whole: &[i16], piece: u32) -> f32 {
         let at = piece as usize * self.columns;
@@ -147,6 +148,7 @@ impl Table {
     }
 
     /// Adds the vector of a piece, times `weight`.
+    #[expect(clippy::inline_always, reason = "else it is not compiled for the registers of `wide`")]
     #[inline(always)]
     pub(super) fn add(&self, sum: &mut [f32], piece: u32, weight: f32) {
         let at = piece as usize;

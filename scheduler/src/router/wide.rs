@@ -27,6 +27,7 @@ pub(super) fn whole(vector: &[f32]) -> Vec<i16> {
 }
 
 /// The product of two vectors as [`whole`] makes them.
+#[expect(clippy::inline_always, reason = "else it is not compiled for the registers of `wide`")]
 #[inline(always)]
 pub(super) fn dot(a: &[i16], b: &[i16]) -> f32 {
     let sum: i32 = a.iter().zip(b).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::machine;
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_mins(2);
 const STEPS: usize = 8;
 
 /// Two workers with long steps that may fail not even once, and the place of the one that runs more of them; the

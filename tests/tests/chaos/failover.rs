@@ -14,7 +14,7 @@ use goalmill_tests::workload::{Shape, sleeps, workflow};
 use crate::machine;
 
 /// A Sentinel that was held up by a busy machine does nothing for half a minute ("tilt").
-const LIMIT: Duration = Duration::from_secs(240);
+const LIMIT: Duration = Duration::from_mins(4);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn plans_end_on_the_replica_when_the_primary_dies() -> Result<()> {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::machine;
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_mins(2);
 
 /// Waits for a line of a plan's log, and returns it.
 async fn event(cluster: &Cluster, plan: &PlanId, wanted: impl Fn(&Value) -> bool) -> Result<Value> {

@@ -9,7 +9,7 @@ use goalmill_tests::workload::{Shape, sleeps, workflow};
 
 use crate::machine;
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_mins(2);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_data_is_said_and_nothing_is_made_anew() -> Result<()> {

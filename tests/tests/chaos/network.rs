@@ -12,7 +12,7 @@ use goalmill_tests::workload::{Shape, sleeps, workflow};
 
 use crate::machine;
 
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_mins(3);
 
 async fn behind_a_proxy() -> Result<(Cluster, Proxy)> {
     let redis = RedisServer::start().await?;

@@ -359,6 +359,7 @@ impl Run {
         self.answer(verb).await.map_err(|e| TestCaseError::fail(format!("{verb:?}: {e}")))
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each verb")]
     async fn answer(&mut self, verb: &Verb) -> Result<String, BrokerError> {
         let broker = self.stage.broker.clone();
         Ok(match verb {

@@ -9,7 +9,7 @@ use goalmill_tests::wait::{SOON, until, until_some};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 /// Fills a Redis of 64 MB to about 92 %: well above the 80 % from which on nothing new is taken.
 const JUNK_MB: usize = 57;
 

@@ -8,7 +8,7 @@ use goalmill_tests::installation::{Installation, step};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 /// Bad input must not take longer than this to be refused; unoptimised code gets more time.
 const AT_ONCE: Duration = Duration::from_secs(if cfg!(debug_assertions) { 300 } else { 1 });
 
@@ -229,7 +229,7 @@ async fn every_bad_plan_is_refused_at_once_with_its_place() -> Result<()> {
         assert!(problem.to_string().len() < 20_000, "{}: a refusal does not repeat the input", case.name);
     }
     assert!(wrong.is_empty(), "{wrong}");
-    println!("the slowest refusal, {}: {} ms", slowest.1, slowest.0.as_millis());
+    eprintln!("the slowest refusal, {}: {} ms", slowest.1, slowest.0.as_millis());
     let good = it.submit(&json!({"steps": [step("a", "echo", &[], json!({"x": 1}))]})).await?;
     assert_eq!(it.await_end(&good, LIMIT).await?["status"], "completed");
     assert_eq!(it.get("/v1/plans").await?["items"].as_array().map(Vec::len), Some(1), "nothing bad was begun");

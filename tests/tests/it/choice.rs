@@ -14,7 +14,7 @@ use goalmill_tests::model_server::ModelServer;
 use goalmill_tests::wait::{SOON, until};
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 /// With another town behind it, both a rule and a domain know what to do.
 const TRIP: &str = "Plan a 3-day trip to Paris in May with a $20000 budget";
 

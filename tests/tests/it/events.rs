@@ -9,7 +9,7 @@ use goalmill_tests::redis_server::RedisServer;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 fn chain() -> Value {
     let inputs = json!({"ms": 20});

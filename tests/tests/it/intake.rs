@@ -9,7 +9,7 @@ use goalmill_tests::redis_server::RedisServer;
 use goalmill_tests::wait::{SOON, until, until_some};
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 fn entry(id: &str, kind: &str, data: &str) -> Fields {
     [("specversion", "1.0"), ("id", id), ("source", "urn:test"), ("type", kind), ("data", data)]

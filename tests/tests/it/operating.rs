@@ -13,7 +13,7 @@ use goalmill_tests::redis_server::RedisServer;
 use goalmill_tests::wait::{SOON, until};
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 fn echo() -> Value {
     json!({"steps": [step("a", "echo", &[], json!({"x": 1}))]})

@@ -19,7 +19,7 @@ use goalmill_tests::installation::{Installation, http_client, settings};
 use goalmill_tests::wait::{SOON, until, until_some};
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 /// What the planner of these tests says of each of its plans.
 const SAID: f64 = 0.9;
 

@@ -43,7 +43,7 @@ async fn an_executor_of_ones_own_serves_its_agent_type() -> Result<()> {
     mute["on_failure"] = "continue".into();
     let plan = json!({"steps": [step("a", "shout", &[], json!({"text": "hi"})), mute]});
     let id = installation.submit(&plan).await?;
-    installation.await_end(&id, Duration::from_secs(60)).await?;
+    installation.await_end(&id, Duration::from_mins(1)).await?;
     let answer = installation.get(&format!("/v1/plans/{id}/results")).await?;
     assert_eq!(answer["results"]["a"], json!({"shout": "HI"}), "{answer:#}");
     assert_eq!(answer["failures"]["b"]["code"], "NO_TEXT", "{answer:#}");

@@ -13,7 +13,7 @@ use goalmill_tests::model_server::ModelServer;
 use goalmill_tests::wait::{SOON, until};
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 /// What only the prompt of an iterative plan's checkpoint says.
 const AT_CHECKPOINT: &str = "This plan is written part by part";
 

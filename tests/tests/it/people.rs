@@ -8,7 +8,7 @@ use goalmill_tests::installation::{Installation, step};
 use goalmill_tests::wait::until_some;
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiting_plan_is_edited_and_approved_in_one_request() -> Result<()> {

@@ -10,7 +10,7 @@ use goalmill_tests::redis_server::RedisServer;
 use goalmill_tests::wait::until_some;
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 fn diamond() -> Value {
     json!({

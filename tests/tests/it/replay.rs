@@ -11,7 +11,7 @@ use goalmill_tests::installation::{Installation, step};
 use goalmill_tests::process::binary;
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// Retries, a skipped step, a condition that is false, and outputs that flow.
 fn eventful() -> Value {

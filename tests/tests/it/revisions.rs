@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// An agent whose answer is a function of the inputs.
 struct Fake {
@@ -230,7 +230,7 @@ struct Ear {
 
 #[async_trait]
 impl Hook for Ear {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "ear"
     }
 

@@ -18,7 +18,7 @@ use crate::docs::root;
 
 const SCRIPT: &str = "config/stories/paris.yaml";
 const GOAL: &str = "Plan a 3-day trip to Paris in May with a $1500 budget";
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 #[test]
 fn one_command_tells_a_stranger_the_whole_story() -> Result<()> {

@@ -25,7 +25,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 const STEPS: usize = 20;
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 /// Characters of one piece of the stream.
 const PIECE: usize = 16;
 

@@ -26,7 +26,7 @@ async fn run(command: &Command) -> Result<Outcome, Failure> {
     let task = task("a", "x", json!({"q": "it's; $HOME"}));
     let (progress, cancelled) = (Progress::default(), CancellationToken::new());
     let run = command.execute(&task, &progress, &cancelled);
-    timeout(Duration::from_secs(60), run).await.expect("it ends")
+    timeout(Duration::from_mins(1), run).await.expect("it ends")
 }
 
 #[tokio::test]
@@ -129,5 +129,5 @@ async fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(Duration::from_secs(60), waiting).await.expect("it happens in time")
+    timeout(Duration::from_mins(1), waiting).await.expect("it happens in time")
 }

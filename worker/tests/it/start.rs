@@ -114,7 +114,7 @@ async fn health_and_metrics_are_served() {
     assert!(metrics.contains(r#"goalmill_task_run_seconds_count{agent_type="echo"} 1"#), "{metrics}");
     world.faults.away(true);
     world.until("the loss", async || get("/readyz").await.0 == 503).await;
-    tokio::time::timeout(Duration::from_secs(60), worker.hand_back()).await.expect("it ends");
+    tokio::time::timeout(Duration::from_mins(1), worker.hand_back()).await.expect("it ends");
 }
 
 fn install_tls() {

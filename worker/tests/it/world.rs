@@ -56,6 +56,7 @@ impl World {
         &self.broker.inner
     }
 
+    #[expect(clippy::unused_self, reason = "reads as the settings of a worker of this world")]
     pub fn settings(&self) -> WorkerSettings {
         WorkerSettings { id: "w1".into(), slots: 4, lease_margin_ms: 500, ..WorkerSettings::default() }
     }

@@ -100,11 +100,12 @@ fn step(agents: &[Agent], names: &[String], n: usize, random: &Random) -> Value 
     let mut inputs = Map::new();
     match verb {
         "find" => {
-            inputs.extend([("query".to_owned(), source.into()), ("limit".to_owned(), (1 + random.below(100)).into())])
+            inputs.extend([("query".to_owned(), source.into()), ("limit".to_owned(), (1 + random.below(100)).into())]);
         }
         "prepare" => inputs.extend([("source".to_owned(), source.into()), ("style".to_owned(), "short".into())]),
         _ => {
-            inputs.extend([("subject".to_owned(), source.into()), ("strict".to_owned(), (random.below(2) == 0).into())])
+            inputs
+                .extend([("subject".to_owned(), source.into()), ("strict".to_owned(), (random.below(2) == 0).into())]);
         }
     }
     let mut step = json!({

@@ -35,7 +35,7 @@ pub struct Store {
 
 /// A private server and its directory.
 struct Server {
-    _child: Child,
+    child: Child,
     _dir: TempDir,
 }
 
@@ -86,7 +86,7 @@ async fn start() -> Result<(Server, String), Failed> {
         match command.spawn() {
             Ok(child) => {
                 let url = format!("redis+unix://{}", socket.display());
-                let mut server = Server { _child: child, _dir: dir };
+                let mut server = Server { child, _dir: dir };
                 ready(&mut server, &socket, name).await?;
                 return Ok((server, url));
             }
@@ -103,7 +103,7 @@ async fn start() -> Result<(Server, String), Failed> {
 async fn ready(server: &mut Server, socket: &std::path::Path, name: &str) -> Result<(), Failed> {
     let deadline = Instant::now() + STARTUP;
     while UnixStream::connect(socket).await.is_err() {
-        if let Ok(Some(status)) = server._child.try_wait() {
+        if let Ok(Some(status)) = server.child.try_wait() {
             return Err(Failed::other(format!("`{name}` has ended: {status}")));
         }
         if Instant::now() > deadline {

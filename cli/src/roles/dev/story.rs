@@ -57,9 +57,10 @@ pub async fn run(screen: &Screen, args: &DevArgs, client: &Client) -> Outcome {
         let watched = watch(screen, args, client, &chapter.goal()).await?;
         let Some(board) = watched.board else { return Ok(watched.exit) };
         let results = client.results(&board.plan).await?;
-        match screen.is_for_people() {
-            true => people(screen, &results)?,
-            false => show_results(screen, &results)?,
+        if screen.is_for_people() {
+            people(screen, &results)?;
+        } else {
+            show_results(screen, &results)?;
         }
         if screen.is_for_people() {
             screen.line("")?;

@@ -267,7 +267,7 @@ mod tests {
         }
         let seen = look(&before).await;
         drop(before);
-        let length = |_| std::fs::metadata(dir.path().join(NAME)).unwrap().len();
+        let length = |()| std::fs::metadata(dir.path().join(NAME)).unwrap().len();
         assert!(length(()) > COMPACT_BYTES as u64);
         let compacted = open(Some(dir.path()), Clock::system()).unwrap();
         assert!(length(()) < 2 << 20, "{}", length(()));

@@ -41,6 +41,7 @@ type Result<T> = std::result::Result<T, BrokerError>;
 /// Prepares connections; nothing is sent before the first verb.
 ///
 /// For `rediss://` and `rediss+sentinel://` the process-wide TLS provider is set when there is none yet.
+#[expect(clippy::unused_async, reason = "back ends are opened alike, and others wait for what they read")]
 pub async fn connect(settings: &RedisSettings) -> Result<Arc<dyn Broker>> {
     Ok(Arc::new(RedisBroker(Arc::new(Links::new(settings)?))))
 }

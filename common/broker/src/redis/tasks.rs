@@ -27,7 +27,7 @@ const CLAIM_PORTION: usize = 100;
 const CLAIM_ROUNDS: usize = 20;
 /// Consumers that hold nothing are forgotten after so long, in milliseconds.
 const CONSUMER_IDLE_MS: u64 = 3_600_000;
-const PRUNE_EVERY: Duration = Duration::from_secs(60);
+const PRUNE_EVERY: Duration = Duration::from_mins(1);
 const PRUNE_PORTION: usize = 100;
 
 /// Entries that changed hands.

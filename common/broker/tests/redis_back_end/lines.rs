@@ -71,7 +71,7 @@ async fn a_password_is_never_shown() {
     for url in ["redis://user:hunter2@", "rediss://:hunter2@127.0.0.1:1", "hunter2://x", "redis://:hunter2@127.0.0.1:x"]
     {
         let mut settings = server.settings();
-        settings.url = url.replace("@", &format!("@{}", server.settings().url.trim_start_matches("redis://")));
+        settings.url = url.replace('@', &format!("@{}", server.settings().url.trim_start_matches("redis://")));
         if url.contains(":1") {
             settings.url = url.into();
         }

@@ -12,7 +12,7 @@ pub(super) fn utf8(bytes: &[u8]) -> Result<&str, Issue> {
     }
     std::str::from_utf8(bytes).map_err(|e| {
         let good = &bytes[..e.valid_up_to()];
-        let line = 1 + good.iter().filter(|b| **b == b'\n').count();
+        let line = good.split(|b| *b == b'\n').count();
         let column = 1 + good.iter().rev().take_while(|b| **b != b'\n').count();
         refusal(format!(
             "byte 0x{:02X} at line {line} column {column} is not UTF-8; the text may be Latin-1 or Windows-1252",

@@ -169,10 +169,11 @@ impl<'de> Visitor<'de> for Tree<'_, '_> {
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
         self.reading.spend(1)?;
-        Ok(Number::from_f64(value).map(Value::Number).unwrap_or_else(|| {
-            self.reading.note("INVALID_NUMBER", format!("`{value}` is not a number of JSON"), NUMBER_MEND);
-            Value::Null
-        }))
+        if let Some(number) = Number::from_f64(value) {
+            return Ok(Value::Number(number));
+        }
+        self.reading.note("INVALID_NUMBER", format!("`{value}` is not a number of JSON"), NUMBER_MEND);
+        Ok(Value::Null)
     }
 
     fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {

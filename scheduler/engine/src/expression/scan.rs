@@ -218,9 +218,9 @@ impl Blocks {
             "endif" | "endfor" => self.open = self.open.saturating_sub(1),
             "if" | "elif" => {
                 if word == "if" {
-                    self.open += 1
+                    self.open += 1;
                 } else {
-                    self.elifs += 1
+                    self.elifs += 1;
                 }
                 check(rest, scan)?;
             }

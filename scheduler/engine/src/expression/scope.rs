@@ -33,6 +33,7 @@ impl<'a> Scope<'a> {
     }
 
     /// The same, with a step's own inputs, for the key of its cache.
+    #[must_use]
     pub fn with_inputs(self, inputs: Option<&'a Json>) -> Self {
         Self { inputs, ..self }
     }

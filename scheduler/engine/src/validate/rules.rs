@@ -64,6 +64,7 @@ impl<'r> Rules<'r> {
     }
 
     /// The same, weighed as the settings say.
+    #[must_use]
     pub fn weighed(self, weights: &WeightSettings) -> Self {
         let WeightSettings { unknown_agent, unknown_action, no_worker, inputs, outputs, kinds } = *weights;
         Self { unknown_agent, unknown_action, no_worker, inputs, outputs, kinds, ..self }

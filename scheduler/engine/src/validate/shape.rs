@@ -133,7 +133,7 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>, depth: u32) -> Opt
     };
     if let Some(field) = fields.get("metadata") {
         match field.value {
-            Value::Object(map) => plan.metadata = map.clone(),
+            Value::Object(map) => plan.metadata.clone_from(map),
             other => crate::draft::wrong_type(cx, &at.key(field.key), other, "an object"),
         }
     }

@@ -23,7 +23,7 @@ pub(super) fn imply(cx: &Cx<'_>, plan: &Plan, origins: &mut [Origin<'_>], index:
                 for r in expression::references(text).unwrap_or_default() {
                     seen.push((r.step, at.pointer()));
                 }
-            })
+            });
         });
         for (id, pointer) in seen {
             let id = StepId::from(id);

@@ -222,9 +222,9 @@ fn describe(fields: &Fields<'_, '_>, step: &mut Step) {
     let mut spare = Vec::new();
     if let Some(task) = fields.text("task") {
         if step.action.is_empty() && !task.contains(char::is_whitespace) {
-            step.action = task
+            step.action = task;
         } else {
-            spare.push(task)
+            spare.push(task);
         }
     }
     if let Some(field) = fields.get("name")

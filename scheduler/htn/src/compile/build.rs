@@ -360,7 +360,7 @@ impl<'a> Build<'a> {
 fn names(objects: &BTreeMap<&str, Object>) -> Vec<String> {
     let mut names = vec![String::new(); objects.len()];
     for (name, id) in objects {
-        names[*id as usize] = (*name).to_owned();
+        (*name).clone_into(&mut names[*id as usize]);
     }
     names
 }

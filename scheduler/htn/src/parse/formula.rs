@@ -31,7 +31,7 @@ impl Names<'_> {
                     return Err(at.wrong(format!("`{word}` takes a list of variables and a condition")));
                 };
                 let variables = parameters(self.spellings, variables.expect_list("a list of variables")?)?;
-                let body = self.within(scope, &variables, |scope| self.formula(body, scope))?;
+                let body = within(scope, &variables, |scope| self.formula(body, scope))?;
                 Ok(match word.as_str() {
                     "forall" => Formula::Forall(variables, Box::new(body)),
                     _ => Formula::Exists(variables, Box::new(body)),
@@ -89,7 +89,7 @@ impl Names<'_> {
             }
             ("forall", [variables, body]) => {
                 let variables = parameters(self.spellings, variables.expect_list("a list of variables")?)?;
-                let body = self.within(scope, &variables, |scope| self.effect(body, scope))?;
+                let body = within(scope, &variables, |scope| self.effect(body, scope))?;
                 Ok(Effect::Forall(variables, Box::new(body)))
             }
             ("increase" | "decrease" | "assign" | "scale-up" | "scale-down", [_, _]) => Ok(Effect::And(Vec::new())),
@@ -97,17 +97,17 @@ impl Names<'_> {
             _ => Ok(Effect::Add(self.atom(at, scope)?)),
         }
     }
+}
 
-    fn within<T>(
-        &self,
-        scope: &mut Scope,
-        variables: &[crate::model::Typed],
-        read: impl FnOnce(&mut Scope) -> Result<T, ParseError>,
-    ) -> Result<T, ParseError> {
-        let before = scope.len();
-        scope.extend_from_slice(variables);
-        let read = read(scope);
-        scope.truncate(before);
-        read
-    }
+/// Reads something within which more variables are known.
+fn within<T>(
+    scope: &mut Scope,
+    variables: &[crate::model::Typed],
+    read: impl FnOnce(&mut Scope) -> Result<T, ParseError>,
+) -> Result<T, ParseError> {
+    let before = scope.len();
+    scope.extend_from_slice(variables);
+    let read = read(scope);
+    scope.truncate(before);
+    read
 }

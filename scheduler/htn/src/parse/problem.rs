@@ -44,7 +44,7 @@ pub fn parse_problem(domain: &Domain, text: &str) -> Result<Problem, ParseError>
         match section.head().as_deref() {
             Some(":domain") => {
                 if let Some(name) = items.get(1).and_then(Sexpr::word) {
-                    problem.domain = name.to_owned();
+                    name.clone_into(&mut problem.domain);
                 }
             }
             Some(":objects" | ":requirements" | ":metric" | ":length") => {}

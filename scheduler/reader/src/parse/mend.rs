@@ -228,7 +228,7 @@ impl Parser<'_> {
         self.mending()?;
         let start = self.s.pos;
         let rest = &self.bytes[start..];
-        let first = rest.first().map_or(1, |b| if *b < 0x80 { 1 } else { 0 });
+        let first = rest.first().map_or(1, |b| usize::from(*b < 0x80));
         let end = rest
             .iter()
             .skip(first)

@@ -166,7 +166,7 @@ mod tests {
         assert!(!is_strict(&open, DEPTH_MAX));
         let optional = json!({"type": "object", "properties": {"a": {}}, "additionalProperties": false});
         assert!(!is_strict(&optional, DEPTH_MAX));
-        let deep = (0..DEPTH_MAX + 1).fold(json!({"type": "string"}), |inner, _| json!({"anyOf": [inner]}));
+        let deep = (0..=DEPTH_MAX).fold(json!({"type": "string"}), |inner, _| json!({"anyOf": [inner]}));
         assert!(!is_strict(&deep, DEPTH_MAX));
     }
 }

@@ -180,12 +180,11 @@ fn with_defaults(domain: &GoalDomain, said: &Values) -> Result<(Values, Values),
             });
         }
     }
-    match issues.is_empty() {
-        true => Ok((facts, assumed)),
-        false => {
-            let error = PlanningError::new(format!("domain `{}` wants to know more", domain.id));
-            Err(PlanningError { issues, ..error })
-        }
+    if issues.is_empty() {
+        Ok((facts, assumed))
+    } else {
+        let error = PlanningError::new(format!("domain `{}` wants to know more", domain.id));
+        Err(PlanningError { issues, ..error })
     }
 }
 

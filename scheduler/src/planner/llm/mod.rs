@@ -180,9 +180,8 @@ fn finish(plan: Plan, request: &PlanRequest, strategy: PlanningStrategy) -> Plan
 
 /// A goal as templates see it.
 pub(super) fn goal_context(goal: &Goal) -> Value {
-    let text = |map: &serde_json::Map<String, Value>| match map.is_empty() {
-        true => Value::Null,
-        false => Value::Object(map.clone()).to_string().into(),
+    let text = |map: &serde_json::Map<String, Value>| {
+        if map.is_empty() { Value::Null } else { Value::Object(map.clone()).to_string().into() }
     };
     let budget = if goal.budget.is_unlimited() { Value::Null } else { json!(goal.budget).to_string().into() };
     let inputs = goal.metadata.get("inputs").filter(|inputs| !inputs.is_null()).map(Value::to_string);

@@ -359,7 +359,7 @@ async fn what_a_planner_spent_in_vain_is_written_down_and_told() {
     let notes = Arc::new(Notes::default());
     let ledger = Ledger::new(0, notes.clone(), &[]);
     let check: Validate = Arc::new(|plan, _: &PlanRequest| Ok(Checked { plan, warnings: vec![], routes: vec![] }));
-    let limit = std::time::Duration::from_secs(60);
+    let limit = std::time::Duration::from_mins(1);
     let pipeline = pipeline::Pipeline::new(vec![Arc::new(llm)], limit, check);
     let error = pipeline.plan(&PlanRequest { ledger, ..request() }).await.expect_err("the model writes no plan");
     let told = error.provenance.expect("there is one").value();

@@ -101,5 +101,5 @@ fn spell(work: &mut Work<'_>) {
 }
 
 fn free(taken: &BTreeSet<String>, name: impl Fn(usize) -> String) -> String {
-    (0..).map(name).find(|name| !taken.contains(name)).expect("the numbers do not end")
+    (0..usize::MAX).map(name).find(|name| !taken.contains(name)).expect("the numbers do not end")
 }

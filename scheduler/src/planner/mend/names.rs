@@ -138,7 +138,7 @@ impl Query<'_> {
         let parts = parts(self.action);
         let named: BTreeSet<&str> = parts.iter().filter_map(|part| same(part)).collect();
         if let (Some(name), 1) = (named.first(), named.len()) {
-            return Some((name, "ACTION_NORMAL_FORM", format!("`{}` is one of the names in it", name)));
+            return Some((name, "ACTION_NORMAL_FORM", format!("`{name}` is one of the names in it")));
         }
         if named.len() > 1 {
             let fitting = only(named.into_iter().filter(|name| self.kinds.allow(candidates[name])));

@@ -33,8 +33,7 @@ impl TryFrom<String> for Phrase {
             Part::Word(word) | Part::Beginning(word) => !word.is_empty() && word.chars().all(char::is_alphanumeric),
             Part::Gap => true,
         };
-        let ends_in_gap =
-            matches!((parts.first(), parts.last()), (Some(Part::Gap), _) | (_, Some(Part::Gap)) | (None, _));
+        let ends_in_gap = matches!((parts.first(), parts.last()), (Some(Part::Gap) | None, _) | (_, Some(Part::Gap)));
         if ends_in_gap || !parts.iter().all(word) {
             return Err(format!("`{text}` is no phrase; use words, `word*` for a beginning and `...` between words"));
         }

@@ -50,9 +50,10 @@ impl<'a> PlanBench<'a> {
     }
 
     fn draft(&self) -> Value {
-        match self.phases.is_empty() {
-            true => json!({"steps": self.steps}),
-            false => json!({"steps": self.steps, "phases": self.phases}),
+        if self.phases.is_empty() {
+            json!({"steps": self.steps})
+        } else {
+            json!({"steps": self.steps, "phases": self.phases})
         }
     }
 
@@ -62,10 +63,7 @@ impl<'a> PlanBench<'a> {
 
     /// The answer after a change: what is wrong with the plan as far as it goes.
     fn looked_over(&self, what: &str) -> Value {
-        let issues = match self.steps.is_empty() {
-            true => Vec::new(),
-            false => self.hold().err().unwrap_or_default(),
-        };
+        let issues = if self.steps.is_empty() { Vec::new() } else { self.hold().err().unwrap_or_default() };
         answer(what, &issues)
     }
 

@@ -130,9 +130,10 @@ async fn turns<B: Bench + Send>(
         let written = written(&answer, &known);
         let outcome = if written.is_empty() { Outcome::Error } else { Outcome::Ok };
         stage::count("tools", Stage::Read, outcome, begun.elapsed());
-        let judged: Judged<()> = match written.is_empty() {
-            true => Judged::Unreadable { reason: "it calls no tool".into() },
-            false => Judged::Good(()),
+        let judged: Judged<()> = if written.is_empty() {
+            Judged::Unreadable { reason: "it calls no tool".into() }
+        } else {
+            Judged::Good(())
         };
         talk.told(&fresh, &answer, &judged, Round::default());
         let before = messages.len();

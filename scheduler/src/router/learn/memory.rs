@@ -104,7 +104,7 @@ impl Memory {
             let dense = &self.examples[*at].features.dense;
             if !dense.is_empty() && !features.dense.is_empty() {
                 let cosine: f32 = dense.iter().zip(&features.dense).map(|(a, b)| a * b).sum();
-                *likeness = (*likeness + cosine.max(0.0)) / 2.0;
+                *likeness = f32::midpoint(*likeness, cosine.max(0.0));
             }
         }
         near.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));

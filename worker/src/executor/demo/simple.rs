@@ -66,7 +66,7 @@ async fn doze(whole: Duration, progress: &Progress) {
             drop(tokio::task::spawn_blocking(move || std::thread::sleep(left)).await);
             return;
         }
-        tokio::time::sleep((left - FINE).min(Duration::from_millis(TELL_MS))).await;
+        tokio::time::sleep(left.saturating_sub(FINE).min(Duration::from_millis(TELL_MS))).await;
         let share = begun.elapsed().as_secs_f64() / whole.as_secs_f64();
         progress.tell(share.min(1.0), format!("slept {} ms", begun.elapsed().as_millis()));
     }

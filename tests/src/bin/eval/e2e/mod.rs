@@ -34,7 +34,7 @@ use office::Office;
 use tools::{Arguments, Desk};
 
 /// Until a plan must have ended, whatever is killed.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_mins(5);
 /// Tasks under way at once.
 const TOGETHER: usize = 16;
 /// The same while something is killed all the time: fewer, so that more kills fall into the run.

@@ -177,7 +177,7 @@ impl Desk {
         let table = self.table(name);
         let Some(row) = table.find(key, given.of(key)) else { return format!("{noun} not found.") };
         let Some(column) = table.column(given.of("field")) else { return "Field not valid.".into() };
-        table.rows[row][column] = value.to_owned();
+        value.clone_into(&mut table.rows[row][column]);
         format!("{noun} updated successfully.")
     }
 

@@ -35,7 +35,7 @@ mod lanes;
 
 use lanes::{Lane, Lanes};
 
-const LIMIT: Duration = Duration::from_secs(600);
+const LIMIT: Duration = Duration::from_mins(10);
 /// Between two looks at whether a plan has ended.
 const LOOK: Duration = Duration::from_millis(250);
 
