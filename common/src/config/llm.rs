@@ -12,9 +12,9 @@ pub struct LlmSettings {
     pub strategy: PlanningStrategy,
     /// First answers that are asked for; the one with the fewest issues is worked on.
     pub candidates: u32,
-    /// Corrections that one model is asked for.
+    /// Corrections of one model's draft.
     pub rounds_max: u32,
-    /// Answers in a row without fewer issues, after which another model is asked.
+    /// Answers in a row without fewer issues, after which another model writes the plan anew.
     pub stalled_max: u32,
     /// Tokens of all calls for one plan, or one revision; the goal's budget counts too.
     pub tokens_max: u64,

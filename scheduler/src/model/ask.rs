@@ -109,6 +109,15 @@ pub enum Stage {
     Strong,
 }
 
+impl Stage {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cheap => "cheap",
+            Self::Strong => "strong",
+        }
+    }
+}
+
 /// What the answer is for; a label of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::prompts::Prompt;
 use super::redact::redact;
-use crate::model::{Answer, ModelError, Spent};
+use crate::model::{Answer, ModelError, Spent, Stage};
 use crate::planner::mend::Edit;
 
 /// Bytes of texts that one account keeps in all.
@@ -51,7 +51,7 @@ impl Account {
     }
 
     /// Notes an answer and what became of it.
-    pub fn answered(&self, prompt: &Prompt, stage: &str, temperature: Option<f64>, answer: &Answer, round: &Round) {
+    pub fn answered(&self, prompt: &Prompt, stage: Stage, temperature: Option<f64>, answer: &Answer, round: &Round) {
         let mut entry = self.asked(prompt, stage, temperature);
         let calls: Vec<Value> = answer
             .tool_calls
@@ -80,7 +80,7 @@ impl Account {
     }
 
     /// Notes a question without an answer.
-    pub fn failed(&self, prompt: &Prompt, stage: &str, error: &ModelError) {
+    pub fn failed(&self, prompt: &Prompt, stage: Stage, error: &ModelError) {
         let mut entry = self.asked(prompt, stage, None);
         entry.insert("error".into(), json!({"code": error.code(), "detail": error.to_string()}));
         self.inner().rounds.push(Value::Object(entry));
@@ -132,12 +132,12 @@ impl Account {
         json!({"rounds": rounds, "usage": usage(spent)})
     }
 
-    fn asked(&self, prompt: &Prompt, stage: &str, temperature: Option<f64>) -> Map<String, Value> {
+    fn asked(&self, prompt: &Prompt, stage: Stage, temperature: Option<f64>) -> Map<String, Value> {
         let texts: Vec<Value> = prompt.messages.iter().map(|message| json!(self.keep(message.text()))).collect();
         let mut entry = Map::new();
         entry.insert("template".into(), json!({"id": prompt.template, "version": prompt.version}));
         entry.insert("prompt".into(), Value::Array(texts));
-        entry.insert("stage".into(), stage.into());
+        entry.insert("stage".into(), stage.as_str().into());
         if let Some(temperature) = temperature {
             entry.insert("temperature".into(), temperature.into());
         }

@@ -4,7 +4,7 @@
 //! prompt ─▶ model ─▶ read ─▶ mend ─▶ validate ─▶ plan
 //!    ▲                 │       │        │
 //!    │       unreadable, cut   │      issues ─▶ critique (issues and their steps only) ─▶ model ─▶ …
-//!    └── another model ◀───────┴── two answers without fewer issues
+//!    └── another author ◀──────┴── two answers without fewer issues
 //! ```
 //!
 //! What a model writes is never trusted: nothing is invented for it, no cut answer counts as a whole one, and every

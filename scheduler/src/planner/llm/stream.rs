@@ -26,6 +26,7 @@ pub async fn first_answer(
 ) -> Result<Option<(Judged<Good>, String)>, PlanningError> {
     let prompt = matter.first(None).map_err(|error| PlanningError::new(error.to_string()))?;
     let question = talk.question(&prompt, matter.want(), Purpose::Plan);
+    let stage = question.stage;
     let mut arriving = Arriving::new(parts);
     let ended = match talk.begin(&prompt, &question).await {
         Begun::Kept(answer) => Some(Ok(*answer)),
@@ -50,14 +51,14 @@ pub async fn first_answer(
         Some(Ok(answer)) => answer,
         Some(Err(ModelError::BrokenOff { partial, .. })) => *partial,
         Some(Err(error)) => {
-            talk.account.failed(&prompt, talk.stage(), &error);
+            talk.account.failed(&prompt, stage, &error);
             return Err(PlanningError::new(error.to_string()));
         }
         None => return Err(PlanningError::new("the model's answer never ended")),
     };
     matter.arrived = arriving.arrived(&answer);
     let (judged, round) = arriving.finish(matter, &answer);
-    talk.told(&prompt, &answer, &judged, round);
+    talk.told(&prompt, stage, &answer, &judged, round);
     match judged {
         Judged::Unreadable { reason } if !matter.frozen.is_empty() => {
             Err(PlanningError::new(format!("the rest of the plan did not come: {reason}")))

@@ -1,7 +1,8 @@
 //! Asking, and asking again: a model's answer is read, judged, and criticised until it holds or nothing gets better.
 //!
 //! A critique holds the located issues and the steps that they are about, never the conversation so far: its length
-//! does not grow with the rounds.
+//! does not grow with the rounds, and another model than the draft's can answer it. So a cheap model writes, and a
+//! strong one corrects.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -77,11 +78,14 @@ pub struct Talk<'a> {
     without: BTreeSet<String>,
     /// Asked before all others.
     first: Option<String>,
+    /// Of questions that are no repair.
     stage: Stage,
 }
 
-/// Where the talk with one model stands.
+/// Where the talk about one model's draft stands.
 struct Progress {
+    /// Who wrote the draft; as long as there is none, who answered last.
+    author: String,
     draft: Option<(Value, Vec<Issue>)>,
     note: Option<String>,
     fewest: usize,
@@ -91,7 +95,14 @@ struct Progress {
 
 impl Progress {
     fn new() -> Self {
-        Self { draft: None, note: None, fewest: usize::MAX, stalled: 0, rounds: 0 }
+        Self { author: String::new(), draft: None, note: None, fewest: usize::MAX, stalled: 0, rounds: 0 }
+    }
+
+    /// Notes who answered.
+    fn by(&mut self, model: String) {
+        if self.draft.is_none() {
+            self.author = model;
+        }
     }
 
     fn bad(&mut self, draft: Value, issues: Vec<Issue>) {
@@ -148,17 +159,18 @@ impl<'a> Talk<'a> {
         Usage { tokens: spent.tokens(), cost: spent.cost.dollars() }
     }
 
-    pub fn stage(&self) -> &'static str {
-        match self.stage {
-            Stage::Cheap => "cheap",
-            Stage::Strong => "strong",
+    /// Repairs and revisions ask strong models, whoever wrote what they are about.
+    fn stage(&self, purpose: Purpose) -> Stage {
+        match purpose {
+            Purpose::Repair | Purpose::Replan => Stage::Strong,
+            Purpose::Plan | Purpose::Embed | Purpose::Step => self.stage,
         }
     }
 
     /// The question as it is sent.
     pub fn question(&self, prompt: &Prompt, want: Want, purpose: Purpose) -> Ask {
         Ask {
-            stage: self.stage,
+            stage: self.stage(purpose),
             purpose,
             without: self.without.clone(),
             first: self.first.clone(),
@@ -206,9 +218,8 @@ impl<'a> Talk<'a> {
         let mut begun = begun;
         loop {
             let mut progress = Progress::new();
-            let mut model = String::new();
             if let Some((judged, by)) = begun.take() {
-                model = by;
+                progress.by(by);
                 match judged {
                     Judged::Good(good) => return Ok(good),
                     Judged::Bad { draft, issues } => progress.bad(draft, issues),
@@ -218,8 +229,8 @@ impl<'a> Talk<'a> {
             }
             while !progress.is_over(self.settings) {
                 match self.round(matter, &mut progress).await {
-                    Ok((Some(good), _)) => return Ok(good),
-                    Ok((None, by)) => model = by,
+                    Ok(Some(good)) => return Ok(good),
+                    Ok(None) => {}
                     Err(error) => {
                         keep_best(&mut best, progress.draft);
                         return Err(failure(&error, best, progress.note.or(last_note)));
@@ -233,17 +244,14 @@ impl<'a> Talk<'a> {
                 let error = PlanningError::new(reason);
                 return Err(PlanningError { issues: best.unwrap_or_default(), ..error });
             }
-            self.without.insert(model);
+            // Whoever corrected it in vain may still write a better one.
+            self.without.insert(progress.author);
             self.stage = Stage::Strong;
         }
     }
 
     /// One question and its answer; the first question may be put several times at once.
-    async fn round<M: Matter>(
-        &mut self,
-        matter: &M,
-        progress: &mut Progress,
-    ) -> Result<(Option<M::Good>, String), Error> {
+    async fn round<M: Matter>(&mut self, matter: &M, progress: &mut Progress) -> Result<Option<M::Good>, Error> {
         let before = progress.draft.as_ref();
         let note = progress.note.as_deref();
         let prompt = match before {
@@ -260,12 +268,12 @@ impl<'a> Talk<'a> {
         let mut failed = None;
         for answer in answers {
             match answer {
-                Ok(answer) => judged.push(self.judge(matter, &prompt, &answer, before.as_ref())),
+                Ok(answer) => judged.push(self.judge(matter, &prompt, question.stage, &answer, before.as_ref())),
                 Err(ModelError::BrokenOff { partial, .. }) => {
-                    judged.push(self.judge(matter, &prompt, &partial, before.as_ref()));
+                    judged.push(self.judge(matter, &prompt, question.stage, &partial, before.as_ref()));
                 }
                 Err(error) => {
-                    self.account.failed(&prompt, self.stage(), &error);
+                    self.account.failed(&prompt, question.stage, &error);
                     failed = Some(error);
                 }
             }
@@ -274,12 +282,13 @@ impl<'a> Talk<'a> {
         let Some((judged, model)) = best else {
             return Err(Error::Model(failed.unwrap_or(ModelError::Cancelled)));
         };
+        progress.by(model);
         match judged {
-            Judged::Good(good) => return Ok((Some(good), model)),
+            Judged::Good(good) => return Ok(Some(good)),
             Judged::Bad { draft, issues } => progress.bad(draft, issues),
             Judged::Unreadable { reason } => progress.unreadable(reason),
         }
-        Ok((None, model))
+        Ok(None)
     }
 
     /// Judges an answer, and tells the account and the choice of models.
@@ -287,17 +296,20 @@ impl<'a> Talk<'a> {
         &mut self,
         matter: &M,
         prompt: &Prompt,
+        stage: Stage,
         answer: &Answer,
         before: Option<&Value>,
     ) -> (Judged<M::Good>, String) {
         let mut round = Round::default();
         let judged = matter.judge(answer.written(), answer.is_truncated(), before, &mut round);
-        self.told(prompt, answer, &judged, round);
+        self.told(prompt, stage, answer, &judged, round);
         (judged, answer.model.clone())
     }
 
     /// Notes what became of an answer.
-    pub fn told<T>(&mut self, prompt: &Prompt, answer: &Answer, judged: &Judged<T>, mut round: Round) {
+    ///
+    /// - `stage`: of the question.
+    pub fn told<T>(&mut self, prompt: &Prompt, stage: Stage, answer: &Answer, judged: &Judged<T>, mut round: Round) {
         let outcome = match judged {
             Judged::Good(_) => Outcome::Valid,
             Judged::Bad { issues, .. } => {
@@ -312,7 +324,7 @@ impl<'a> Talk<'a> {
         self.models.learn(answer, outcome);
         // A model that hangs would take its share of every round.
         self.without.extend(answer.too_slow().map(Into::into));
-        self.account.answered(prompt, self.stage(), self.settings.temperature, answer, &round);
+        self.account.answered(prompt, stage, self.settings.temperature, answer, &round);
     }
 }
 

@@ -174,14 +174,54 @@ async fn a_critique_holds_the_issues_and_the_wrong_steps_only() {
     assert_eq!(account["rounds"][1]["template"]["id"], "critique");
 }
 
+/// The rounds of an account: template, stage, and the model that answered.
+fn rounds(account: &Value) -> Vec<[String; 3]> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let rounds = account["rounds"].as_array().into_iter().flatten();
+    rounds.map(|round| [text(&round["template"]["id"]), text(&round["stage"]), text(&round["model"])]).collect()
+}
+
 #[tokio::test]
-async fn after_two_answers_that_are_no_better_a_strong_model_is_asked() {
+async fn a_cheap_model_writes_and_a_strong_one_corrects() {
+    let first = says(&json!({"steps": [flight(), bad_room()]}));
+    let answers = vec![says(&json!({"steps": [bad_room()]})), says(&json!({"steps": [room()]}))];
+    let world = world(LlmSettings::default(), vec![vec![first], answers]).await;
+    let planned = world.llm.plan(&request()).await.expect("the strong model corrects the plan");
+    assert_eq!(ids(&planned), ["flight", "room"]);
+    let repair = ["critique", "strong", "m1"];
+    assert_eq!(rounds(&account(&planned)), [["plan", "cheap", "m0"], repair, repair]);
+    let critique = world.servers[1].seen()[0].body.to_string();
+    assert!(critique.contains("step `room`") && !critique.contains("Find a flight"), "{critique}");
+}
+
+#[tokio::test]
+async fn a_streamed_draft_is_corrected_by_a_strong_model_as_well() {
+    let first = Scripted { chunk: Some(16), ..says(&json!({"steps": [flight(), bad_room()]})) };
+    let world = world(LlmSettings::default(), vec![vec![first], vec![says(&json!({"steps": [room()]}))]]).await;
+    let (sender, _parts) = mpsc::channel(100);
+    let planned = world.llm.stream(&request(), sender).await.expect("the strong model corrects the plan");
+    assert_eq!(rounds(&account(&planned)), [["plan", "cheap", "m0"], ["critique", "strong", "m1"]]);
+}
+
+#[tokio::test]
+async fn after_two_corrections_that_are_no_better_the_strong_model_writes_anew() {
     let first = says(&json!({"steps": [flight(), bad_room()]}));
     let same = says(&json!({"steps": [bad_room()]}));
-    let world = world(LlmSettings::default(), vec![vec![first, same.clone(), same], vec![says(&good())]]).await;
+    let world = world(LlmSettings::default(), vec![vec![first], vec![same.clone(), same, says(&good())]]).await;
     let planned = world.llm.plan(&request()).await.expect("the strong model plans well");
-    assert_eq!((world.servers[0].calls(), world.servers[1].calls()), (3, 1));
-    assert_eq!(account(&planned)["rounds"][3]["stage"], "strong");
+    let repair = ["critique", "strong", "m1"];
+    assert_eq!(rounds(&account(&planned)), [["plan", "cheap", "m0"], repair, repair, ["plan", "strong", "m1"]]);
+}
+
+#[tokio::test]
+async fn without_a_strong_model_that_answers_the_others_correct() {
+    let first = says(&json!({"steps": [flight(), bad_room()]}));
+    let fix = says(&json!({"steps": [room()]}));
+    let down = Scripted { times: Some(9), status: Some(500), error: Some("down".into()), ..Scripted::default() };
+    let world = world(LlmSettings::default(), vec![vec![first, fix], vec![down]]).await;
+    let planned = world.llm.plan(&request()).await.expect("the author corrects its own plan");
+    assert_eq!(rounds(&account(&planned)), [["plan", "cheap", "m0"], ["critique", "strong", "m0"]]);
+    assert_eq!((world.servers[0].calls(), world.servers[1].calls()), (2, 1));
 }
 
 #[tokio::test]
@@ -411,6 +451,22 @@ fn revise_request() -> ReviseRequest {
         now_ms: 1_750_000_000_000,
         ledger: Ledger::default(),
     }
+}
+
+#[tokio::test]
+async fn a_revision_asks_a_strong_model_first() {
+    let skip = json!({"strategy": "skip_and_continue", "summary": "no room",
+                      "changes": [{"skip_step": {"step": "room", "reason": "fully booked"}}]});
+    let turns = vec![
+        says(&skip),
+        calls(&[("skip_step", json!({"step": "room", "reason": "fully booked"}))]),
+        calls(&[("finalize_plan", json!({"strategy": "skip_and_continue", "summary": "no room"}))]),
+    ];
+    let world = world(LlmSettings::default(), vec![vec![], turns]).await;
+    for proposal in [world.llm.revise(&revise_request()).await, world.tools.revise(&revise_request()).await] {
+        assert_eq!(proposal.expect("the strong model has one").strategy, RevisionStrategy::SkipAndContinue);
+    }
+    assert_eq!((world.servers[0].calls(), world.servers[1].calls()), (0, 3));
 }
 
 #[tokio::test]

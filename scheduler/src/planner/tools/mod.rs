@@ -122,7 +122,7 @@ async fn turns<B: Bench + Send>(
             Ok(answer) => answer,
             Err(ModelError::BrokenOff { partial, .. }) => *partial,
             Err(error) => {
-                talk.account.failed(&fresh, talk.stage(), &error);
+                talk.account.failed(&fresh, ask.stage, &error);
                 return Err(PlanningError::new(error.to_string()));
             }
         };
@@ -135,7 +135,7 @@ async fn turns<B: Bench + Send>(
         } else {
             Judged::Good(())
         };
-        talk.told(&fresh, &answer, &judged, Round::default());
+        talk.told(&fresh, ask.stage, &answer, &judged, Round::default());
         let before = messages.len();
         messages.push(Message::Assistant { text: answer.text.clone(), tool_calls: answer.tool_calls.clone() });
         if written.is_empty() {
