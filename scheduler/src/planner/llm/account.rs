@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use goalmill_common::id::StepId;
+use goalmill_common::plan::Step;
 use goalmill_common::problem::Issue;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::prompts::Prompt;
@@ -14,8 +17,8 @@ use crate::planner::mend::Edit;
 const TEXT_BYTES_MAX: usize = 96 << 10;
 /// Bytes of one text.
 const ONE_TEXT_BYTES_MAX: usize = 24 << 10;
-/// Edits and issues of one round that are kept.
-const ENTRIES_MAX: usize = 50;
+/// Bytes of edits and issues that one account keeps in all; how many did not fit is told.
+const ENTRY_BYTES_MAX: usize = 256 << 10;
 
 /// An account under way. Clones are the same account: it outlives the talk that it is about.
 #[derive(Clone, Debug)]
@@ -24,7 +27,16 @@ pub struct Account(Arc<Mutex<Inner>>);
 #[derive(Debug)]
 struct Inner {
     rounds: Vec<Value>,
+    /// Of an answer that is being written: the steps that have begun, and what was changed in them.
+    begun: Option<Value>,
     left: usize,
+    entries_left: usize,
+}
+
+impl Inner {
+    fn entries(&self) -> Vec<Value> {
+        self.rounds.iter().chain(&self.begun).cloned().collect()
+    }
 }
 
 /// What became of one answer.
@@ -38,7 +50,12 @@ pub struct Round {
 
 impl Account {
     pub fn new() -> Self {
-        Self(Arc::new(Mutex::new(Inner { rounds: Vec::new(), left: TEXT_BYTES_MAX })))
+        Self(Arc::new(Mutex::new(Inner {
+            rounds: Vec::new(),
+            begun: None,
+            left: TEXT_BYTES_MAX,
+            entries_left: ENTRY_BYTES_MAX,
+        })))
     }
 
     /// Questions so far.
@@ -66,9 +83,6 @@ impl Account {
             ("raw_calls", Value::Array(calls)),
             ("finish", json!(answer.finish)),
             ("verdict", json!(round.verdict)),
-            ("repairs", some(&round.repairs)),
-            ("mends", some(&round.mends)),
-            ("issues", some(&round.issues)),
             ("usage", json!(answer.usage)),
             ("cost", json!(answer.cost)),
             ("latency_ms", json!(answer.latency_ms)),
@@ -76,7 +90,26 @@ impl Account {
         ];
         let is_empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty) || *value == json!("");
         entry.extend(fields.into_iter().filter(|(_, value)| !is_empty(value)).map(|(k, v)| (k.to_owned(), v)));
-        self.inner().rounds.push(Value::Object(entry));
+        self.list("repairs", &round.repairs, &mut entry);
+        self.list("mends", &round.mends, &mut entry);
+        self.list("issues", &round.issues, &mut entry);
+        let mut inner = self.inner();
+        inner.begun = None;
+        inner.rounds.push(Value::Object(entry));
+    }
+
+    /// Adds a list to an entry, as far as there is room, and to `left_out` how much of it there was no room for.
+    pub fn list<T: Serialize>(&self, name: &str, list: &[T], entry: &mut Map<String, Value>) {
+        within(&mut self.inner().entries_left, name, list, entry);
+    }
+
+    /// Notes what was changed in the steps that begin while the rest of the answer is written: it may never come to
+    /// its end. Takes the place of the last such note; the whole answer takes the place of all.
+    pub fn begun(&self, steps: &[Step], mends: &[Edit]) {
+        let ids: Vec<&StepId> = steps.iter().map(|step| &step.id).collect();
+        let mut entry = Map::from_iter([("begun".to_owned(), json!(ids))]);
+        within(&mut { ENTRY_BYTES_MAX }, "mends", mends, &mut entry);
+        self.inner().begun = Some(Value::Object(entry));
     }
 
     /// Notes a question without an answer.
@@ -115,14 +148,14 @@ impl Account {
             Value::Object(map) => map,
             other => Map::from_iter([("head".to_owned(), other)]),
         };
-        account.insert("rounds".into(), Value::Array(self.inner().rounds.clone()));
+        account.insert("rounds".into(), Value::Array(self.inner().entries()));
         account.insert("usage".into(), usage(spent));
         Value::Object(account)
     }
 
     /// What was answered so far, without what was asked; null when nothing was asked and nothing spent.
     pub fn told(&self, spent: &Spent) -> Value {
-        let mut rounds = self.inner().rounds.clone();
+        let mut rounds = self.inner().entries();
         if rounds.is_empty() && *spent == Spent::default() {
             return Value::Null;
         }
@@ -150,8 +183,24 @@ fn usage(spent: &Spent) -> Value {
            "output_tokens": spent.output_tokens, "cost": spent.cost, "estimated": spent.estimated})
 }
 
-fn some<T: serde::Serialize>(entries: &[T]) -> Value {
-    json!(&entries[..entries.len().min(ENTRIES_MAX)])
+/// Adds a list to an entry, as far as there is room for it.
+fn within<T: Serialize>(room: &mut usize, name: &str, list: &[T], entry: &mut Map<String, Value>) {
+    if list.is_empty() {
+        return;
+    }
+    let mut kept = Vec::new();
+    for item in list.iter().map(|item| json!(item)) {
+        let bytes = item.to_string().len();
+        if bytes <= *room {
+            *room -= bytes;
+            kept.push(item);
+        }
+    }
+    if kept.len() < list.len() {
+        let left_out = entry.entry("left_out").or_insert_with(|| json!({}));
+        left_out[name] = (list.len() - kept.len()).into();
+    }
+    entry.insert(name.to_owned(), Value::Array(kept));
 }
 
 #[cfg(test)]
@@ -168,5 +217,20 @@ mod tests {
         }
         assert!(account.keep(&long).len() < 100);
         assert_eq!(account.inner().left, 0);
+    }
+
+    #[test]
+    fn every_edit_is_kept_and_what_does_not_fit_is_counted() {
+        let account = Account::new();
+        let listed = |texts: &[String]| {
+            let mut entry = Map::new();
+            account.list("mends", texts, &mut entry);
+            Value::Object(entry)
+        };
+        let many: Vec<String> = (0..500).map(|n| format!("edit {n}")).collect();
+        assert_eq!(listed(&many), json!({ "mends": many }));
+        let large = ["x".repeat(ENTRY_BYTES_MAX), "small".into()];
+        assert_eq!(listed(&large), json!({"mends": ["small"], "left_out": {"mends": 1}}));
+        assert_eq!(listed(&[]), json!({}));
     }
 }

@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::account::Round;
+use super::account::{Account, Round};
 use super::draft;
 use super::head;
 use super::plan::{Arrived, ArrivedStep, Good, PlanMatter};
 use super::talk::{Judged, Matter, Talk};
 use crate::model::{Answer, Delta, ModelError, Purpose};
 use crate::planner::ledger::Begun;
+use crate::planner::mend::Edit;
 use crate::planner::{Part, PlanRequest, PlanningError};
 
 /// Asks the first question and hands over what is complete; gives what became of the whole answer. None when there
@@ -27,6 +28,7 @@ pub async fn first_answer(
     let prompt = matter.first(None).map_err(|error| PlanningError::new(error.to_string()))?;
     let question = talk.question(&prompt, matter.want(), Purpose::Plan);
     let stage = question.stage;
+    let account = talk.account.clone();
     let mut arriving = Arriving::new(parts);
     let ended = match talk.begin(&prompt, &question).await {
         Begun::Kept(answer) => Some(Ok(*answer)),
@@ -41,7 +43,7 @@ pub async fn first_answer(
                         talk.end(call, &result).await;
                         ended = Some(*result);
                     }
-                    other => arriving.take(other.written(), matter, request).await,
+                    other => arriving.take(other.written(), matter, request, &account).await,
                 }
             }
             ended
@@ -72,45 +74,62 @@ struct Arriving {
     parts: Option<mpsc::Sender<Part>>,
     stream: Stream,
     steps: Vec<Value>,
+    /// What was changed to see steps in it.
+    tidied: Vec<Edit>,
+    /// The same, and what was mended, in the steps that were handed over.
+    mends: Vec<Edit>,
     handed: Vec<ArrivedStep>,
 }
 
 impl Arriving {
     fn new(parts: mpsc::Sender<Part>) -> Self {
-        Self { parts: Some(parts), stream: Stream::new(Limits::default()), steps: Vec::new(), handed: Vec::new() }
+        Self {
+            parts: Some(parts),
+            stream: Stream::new(Limits::default()),
+            steps: Vec::new(),
+            tidied: Vec::new(),
+            mends: Vec::new(),
+            handed: Vec::new(),
+        }
     }
 
     /// A call begins; nothing was written before.
     fn begin(&mut self) {
         self.stream = Stream::new(Limits::default());
         self.steps.clear();
+        self.tidied.clear();
     }
 
-    async fn take(&mut self, written: &str, matter: &mut PlanMatter<'_>, request: &PlanRequest) {
+    async fn take(&mut self, written: &str, matter: &mut PlanMatter<'_>, request: &PlanRequest, account: &Account) {
         if written.is_empty() {
             return;
         }
         for item in self.stream.push(written.as_bytes()) {
             let mut step = item.value;
-            draft::tidy_step(&mut step, "", &matter.actions, &mut Vec::new());
+            let at = format!("/steps/{}", self.steps.len());
+            draft::tidy_step(&mut step, &at, &matter.actions, &mut self.tidied);
             self.steps.push(step);
-            self.hand_over(matter, request).await;
+            self.hand_over(matter, request, account).await;
         }
     }
 
     /// Hands over what holds of the steps so far: those behind the steps that were handed over already, if these
     /// are still the same.
-    async fn hand_over(&mut self, matter: &mut PlanMatter<'_>, request: &PlanRequest) {
+    async fn hand_over(&mut self, matter: &mut PlanMatter<'_>, request: &PlanRequest, account: &Account) {
         if self.parts.is_none() {
             return;
         }
-        let (_, outcome) = matter.hold(&json!({"steps": self.steps}), &mut Round::default());
+        let mut round = Round::default();
+        let (_, outcome) = matter.hold(&json!({"steps": self.steps}), &mut round);
         let Ok(checked) = outcome else { return };
         let steps = checked.plan.steps;
         let begun = matter.frozen.len();
         if steps.len() != self.steps.len() || steps.get(..begun) != Some(&matter.frozen[..]) {
             return;
         }
+        self.mends = self.tidied.iter().cloned().chain(round.mends).collect();
+        // Before they are out: from then on they may run, whatever becomes of the rest.
+        account.begun(&steps, &self.mends);
         if begun == 0 {
             self.send(Part::Head(Box::new(head(request)))).await;
         }
@@ -139,7 +158,17 @@ impl Arriving {
     }
 
     /// Judges the whole answer.
-    fn finish(self, matter: &PlanMatter<'_>, answer: &Answer) -> (Judged<Good>, Round) {
+    fn finish(mut self, matter: &PlanMatter<'_>, answer: &Answer) -> (Judged<Good>, Round) {
+        let mends = std::mem::take(&mut self.mends);
+        let (judged, mut round) = self.judge(matter, answer);
+        if matches!(judged, Judged::Unreadable { .. }) {
+            // Nothing is made of the answer, but the steps that were handed over run as they were mended.
+            round.mends.extend(mends);
+        }
+        (judged, round)
+    }
+
+    fn judge(self, matter: &PlanMatter<'_>, answer: &Answer) -> (Judged<Good>, Round) {
         let mut round = Round::default();
         let is_same = self.stream.text() == answer.written();
         if !is_same {

@@ -288,6 +288,53 @@ async fn steps_are_handed_over_before_the_rest_is_written() {
     assert!(matches!(&got[1], Part::Step(step) if step.id.as_str() == "flight"), "{got:?}");
 }
 
+/// A streamed answer of twenty steps, the first of which has to be mended.
+fn to_mend() -> (Scripted, String) {
+    let mut first = flight();
+    first["action"] = "Find Flight".into();
+    first["thought"] = "hm".into();
+    let rooms = (0..19).map(|n| {
+        let mut step = room();
+        step["id"] = format!("room{n}").into();
+        step
+    });
+    let steps: Vec<Value> = std::iter::once(first).chain(rooms).collect();
+    let plan = json!({ "steps": steps });
+    (Scripted { chunk: Some(64), ..says(&plan) }, plan.to_string())
+}
+
+fn mends(entry: &Value) -> Vec<&str> {
+    entry["mends"].as_array().into_iter().flatten().filter_map(|edit| edit["code"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn what_was_mended_in_steps_that_run_is_told_though_the_stream_breaks() {
+    let (script, text) = to_mend();
+    let cut = Scripted { cut_after: Some(text.len() / 2 / 64), ..script };
+    let world = world(LlmSettings::default(), vec![vec![cut]]).await;
+    let (request, (sender, _parts)) = (request(), mpsc::channel(100));
+    world.llm.stream(&request, sender).await.expect_err("the rest never came");
+    let told = request.ledger.told().expect("something was asked");
+    assert_eq!(mends(&told["rounds"][0]), ["REMARK_DROPPED", "ACTION_NORMAL_FORM"], "{told:#}");
+}
+
+#[tokio::test]
+async fn what_was_mended_in_steps_that_run_is_told_though_nobody_waits_for_the_rest() {
+    let (script, text) = to_mend();
+    let hangs = Scripted { hang_after: Some(text.len() / 2 / 64), ..script };
+    let world = world(LlmSettings::default(), vec![vec![hangs]]).await;
+    let (request, (sender, mut parts)) = (request(), mpsc::channel(100));
+    let two_steps =
+        async { while !matches!(parts.recv().await, Some(Part::Step(step)) if step.id.as_str() == "room0") {} };
+    tokio::select! {
+        ended = world.llm.stream(&request, sender) => panic!("the model is silent: {ended:?}"),
+        () = two_steps => {}
+    }
+    let told = request.ledger.told().expect("something was asked");
+    let begun = &told["rounds"][0];
+    assert_eq!((&begun["begun"][0], mends(begun)), (&json!("flight"), vec!["REMARK_DROPPED", "ACTION_NORMAL_FORM"]));
+}
+
 #[tokio::test]
 async fn a_streamed_plan_is_the_plan_that_was_handed_over_and_its_bad_end_is_criticised() {
     let first = Scripted { chunk: Some(16), ..says(&json!({"steps": [flight(), bad_room()]})) };
@@ -562,6 +609,37 @@ async fn a_model_that_hangs_leaves_time_for_the_next_one() {
     );
     let asked = [&whole, &streamed, &several, &tools].map(|world| world.servers[0].calls());
     assert_eq!(asked, [1, 1, 2, 1], "it is not asked again for the same plan");
+}
+
+#[tokio::test]
+async fn calls_beyond_those_of_one_turn_are_answered_and_not_run() {
+    let status = ("get_plan_status", json!({}));
+    let mut many = vec![status; 51];
+    many[0] = ("add_step", flight());
+    many[50] = ("remove_step", json!({"id": "flight"}));
+    let world = world(LlmSettings::default(), vec![vec![calls(&many), calls(&[("finalize_plan", json!({}))])]]).await;
+    let planned = world.tools.plan(&request()).await.expect("the calls give a plan");
+    assert_eq!(ids(&planned), ["flight"], "the last call was not run");
+    let account = account(&planned);
+    assert_eq!(account["rounds"].as_array().map(Vec::len), Some(2 + 51 + 1));
+    assert!(prompt_of(&world, 1).contains("one turn may have 50 calls"));
+}
+
+#[tokio::test]
+async fn what_is_mended_in_a_revision_by_tools_is_told() {
+    let turns = vec![
+        calls(&[("retry_step", json!({"step": "room", "agent_type": "inns"}))]),
+        calls(&[(
+            "add_step",
+            json!({"id": "back", "description": "Fly back", "agent_type": "air", "action": "Find Flight",
+                                    "inputs": {"to": "Oslo"}, "dependencies": []}),
+        )]),
+        calls(&[("finalize_plan", json!({"strategy": "workaround", "summary": "an inn"}))]),
+    ];
+    let world = world(LlmSettings::default(), vec![turns]).await;
+    let proposal = world.tools.revise(&revise_request()).await.expect("the calls give a proposal");
+    let account = proposal.provenance.expect("there is one").value();
+    assert!(mends(&account).contains(&"ACTION_NORMAL_FORM"), "{account:#}");
 }
 
 #[tokio::test]

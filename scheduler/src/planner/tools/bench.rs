@@ -199,9 +199,12 @@ impl<'a> ReviseBench<'a> {
         answer("taken", &issues)
     }
 
-    fn held(&self, strategy: &str, summary: &str) -> Result<Proposal, Vec<Issue>> {
+    /// The proposal, and what was mended in it.
+    fn held(&self, strategy: &str, summary: &str) -> Result<(Proposal, Vec<Edit>), Vec<Issue>> {
         let proposal = json!({"strategy": strategy, "summary": summary, "changes": self.changes});
-        hold(&proposal, &self.ground, &self.actions, &mut Vec::new()).map_err(|(_, issues)| issues)
+        let mut mends = Vec::new();
+        let held = hold(&proposal, &self.ground, &self.actions, &mut mends).map_err(|(_, issues)| issues)?;
+        Ok((held, mends))
     }
 
     fn results(&self, phase: &str) -> Value {
@@ -228,9 +231,9 @@ impl<'a> ReviseBench<'a> {
 }
 
 impl Bench for ReviseBench<'_> {
-    type Done = Proposal;
+    type Done = (Proposal, Vec<Edit>);
 
-    fn call(&mut self, name: &str, arguments: &Map<String, Value>) -> Called<Proposal> {
+    fn call(&mut self, name: &str, arguments: &Map<String, Value>) -> Called<Self::Done> {
         let body = || Value::Object(arguments.clone());
         let phase = || {
             let mut phase = arguments.clone();
@@ -243,13 +246,13 @@ impl Bench for ReviseBench<'_> {
             "abort_plan" => {
                 let mut proposal = Proposal::new(RevisionStrategy::Abort, Vec::new());
                 proposal.summary = text(arguments, "reason");
-                return Called::Done(proposal);
+                return Called::Done((proposal, Vec::new()));
             }
             "finalize_plan" if self.changes.is_empty() => {
                 return Called::GivenUp("the model sees nothing to change".into());
             }
             "finalize_plan" => match self.held(&text(arguments, "strategy"), &text(arguments, "summary")) {
-                Ok(proposal) => return Called::Done(proposal),
+                Ok(done) => return Called::Done(done),
                 Err(issues) => answer("checked", &issues),
             },
             "retry_step" | "skip_step" | "replace_step" | "skip_phase" => self.take(json!({ name: body() })),

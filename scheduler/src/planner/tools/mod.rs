@@ -66,12 +66,13 @@ impl Planner for ToolsPlanner {
         let plan = Plan { steps: good.plan.steps, phases: good.plan.phases, ..head(request) };
         self.desk.memory.keep(&request.goal.description, &plan);
         let spent = talk.purse.spent();
-        let account = json!({"actions_left_out": matter.offer.left_out, "mends": mends});
+        let mut account = Map::from_iter([("actions_left_out".to_owned(), matter.offer.left_out.into())]);
+        talk.account.list("mends", &mends, &mut account);
         Ok(Planned {
             plan,
             planner: "tools".into(),
             confidence: CONFIDENCE,
-            provenance: Some(Json::of(&talk.account.close(account, &spent))),
+            provenance: Some(Json::of(&talk.account.close(Value::Object(account), &spent))),
             warnings: good.warnings,
             routes: Vec::new(),
         })
@@ -90,13 +91,15 @@ impl Planner for ToolsPlanner {
         let prompt = self.prompt(context, &offer, request.now_ms)?;
         let mut talk = Talk::new(&self.desk, &request.ledger, self.name(), &situation.left, Purpose::Replan)
             .preferring(&situation.goal);
-        let mut proposal = turns(&mut talk, prompt, Task::Revise, &mut bench).await?;
+        let (mut proposal, mends) = turns(&mut talk, prompt, Task::Revise, &mut bench).await?;
         proposal.planner = "tools".into();
         if !request.ledger.is_written() {
             proposal.usage = talk.usage();
         }
         let spent = talk.purse.spent();
-        proposal.provenance = Some(Json::of(&talk.account.close(json!({"planner": "tools"}), &spent)));
+        let mut account = Map::from_iter([("planner".to_owned(), "tools".into())]);
+        talk.account.list("mends", &mends, &mut account);
+        proposal.provenance = Some(Json::of(&talk.account.close(Value::Object(account), &spent)));
         Ok(proposal)
     }
 }
@@ -145,14 +148,16 @@ async fn turns<B: Bench + Send>(
             is_reminded = true;
             messages.push(Message::user(GO_ON));
         }
-        for (call, arguments) in written {
+        for (at, (call, arguments)) in written.into_iter().enumerate() {
             let reply = match arguments {
+                Ok(_) if at >= CALLS_MAX => not_run(),
                 Ok(arguments) => match bench.call(&call.name, &arguments) {
                     Called::Done(done) => {
                         talk.account.note(json!({"call": call.name, "arguments": arguments, "ok": true}));
                         return Ok(done);
                     }
                     Called::GivenUp(reason) => {
+                        talk.account.note(json!({"call": call.name, "arguments": arguments, "ok": true}));
                         return Err(PlanningError::new(format!("the model gave up: {reason}")));
                     }
                     Called::Answer(reply) => reply,
@@ -172,6 +177,12 @@ async fn turns<B: Bench + Send>(
     Err(PlanningError::new(format!("no plan within {} turns; raise `planner.llm.turns_max`", talk.settings.turns_max)))
 }
 
+/// The answer to a call of a turn that has too many. Servers want one for every call.
+fn not_run() -> Value {
+    let detail = format!("it was not run: one turn may have {CALLS_MAX} calls");
+    json!({"ok": false, "issues": [{"detail": detail, "mend": "call it again"}]})
+}
+
 /// A call, and its arguments or why they cannot be used.
 type Written = (ToolCall, Result<Map<String, Value>, String>);
 
@@ -181,10 +192,10 @@ fn written(answer: &Answer, known: &Catalogue) -> Vec<Written> {
         let reading = calls(&answer.text, known, &Limits::default());
         let call =
             |call: goalmill_reader::Call| (ToolCall { name: call.name, ..ToolCall::default() }, Ok(call.arguments));
-        return reading.calls.into_iter().filter(|call| call.known).take(CALLS_MAX).map(call).collect();
+        return reading.calls.into_iter().filter(|call| call.known).map(call).collect();
     }
     let last = answer.tool_calls.len().saturating_sub(1);
-    let each = answer.tool_calls.iter().take(CALLS_MAX).enumerate();
+    let each = answer.tool_calls.iter().enumerate();
     each.map(|(at, call)| {
         let is_cut = answer.is_truncated() && at == last;
         let arguments = if is_cut { Err("the call is cut".to_owned()) } else { arguments(&call.arguments) };
