@@ -28,8 +28,10 @@ const SILENCE_MS_MAX: u64 = 3_600_000;
 /// Characters of something unreadable that an error shows.
 const SHOWN_CHARS: usize = 4_096;
 
-/// One model gets this part of the time that is left, as long as there is another one to go to: one half.
+/// One model gets this part of the time that is left, as long as there is another one to go to: one half …
 const SHARE: u32 = 2;
+/// … or so many times what its answers usually take, if that is more.
+const PATIENCE: u32 = 2;
 
 /// A question under way.
 pub struct Run<'a> {
@@ -123,7 +125,7 @@ impl<'a> Run<'a> {
         };
         let is_asked = matches!(error, ModelError::RateLimited { retry_after_ms: Some(asked), .. }
             if *asked > model.settings.retry_after_ms_max);
-        (!is_asked && self.has_time(wait_ms)).then_some(wait_ms)
+        (!is_asked && self.has_time(model, wait_ms)).then_some(wait_ms)
     }
 
     /// When the time for everything is over.
@@ -138,12 +140,14 @@ impl<'a> Run<'a> {
     }
 
     /// How long the model may take, so that something is left for the next one; the last one may take everything.
-    fn share(&self) -> Option<Duration> {
-        self.left().filter(|_| self.has_next).map(|left| left / SHARE)
+    fn share(&self, model: &Model) -> Option<Duration> {
+        let left = self.left().filter(|_| self.has_next)?;
+        let (rates, _) = model.rates(self.clock.now_ms());
+        Some(share(left, Duration::from_millis(rates.latency_ms as u64)))
     }
 
-    fn has_time(&self, wait_ms: u64) -> bool {
-        self.share().or_else(|| self.left()).is_none_or(|time| wait_ms < millis(time))
+    fn has_time(&self, model: &Model, wait_ms: u64) -> bool {
+        self.share(model).or_else(|| self.left()).is_none_or(|time| wait_ms < millis(time))
     }
 
     async fn ask_once(&mut self, model: &Model, rung: Rung) -> Result<Answer, ModelError> {
@@ -163,7 +167,7 @@ impl<'a> Run<'a> {
         let mut came = Came::default();
         let begun = Instant::now();
         leave.sent(self.clock, self.end());
-        let result = model.wire.call(&request, self.share(), &mut came, &mut tally, self.sink).await;
+        let result = model.wire.call(&request, self.share(model), &mut came, &mut tally, self.sink).await;
         let latency = begun.elapsed();
         let has_content = came.collected.has_content();
         self.has_written |= self.sink.is_some() && has_content;
@@ -197,7 +201,7 @@ impl<'a> Run<'a> {
     }
 
     async fn slot<'m>(&self, model: &'m Model) -> Result<SemaphorePermit<'m>, ModelError> {
-        let acquired = match self.share() {
+        let acquired = match self.share(model) {
             Some(share) => timeout(share, model.slots.acquire()).await.map_err(|_| ModelError::Timeout {
                 model: model.settings.name.clone(),
                 wait: Wait::Slot,
@@ -215,7 +219,7 @@ impl<'a> Run<'a> {
             match model.admit(self.clock.now_ms()) {
                 Ok(leave) => return Ok(leave),
                 Err(Closed::Asked { for_ms })
-                    if for_ms <= model.settings.retry_after_ms_max && self.has_time(for_ms) =>
+                    if for_ms <= model.settings.retry_after_ms_max && self.has_time(model, for_ms) =>
                 {
                     tokio::time::sleep(Duration::from_millis(for_ms)).await;
                 }
@@ -243,6 +247,16 @@ impl<'a> Run<'a> {
             tries: Vec::new(),
         }
     }
+}
+
+/// How long a model may take of the time that is left, as long as there is another one to go to.
+///
+/// One that hangs must leave time for the next one; one that is merely slow, and is known to answer, would be cut each
+/// time by a fixed part.
+///
+/// - `usual`: what its answers take on average; zero when it has not answered yet.
+fn share(left: Duration, usual: Duration) -> Duration {
+    (left / SHARE).max(usual.saturating_mul(PATIENCE)).min(left)
 }
 
 /// The error that a fault is, seen from outside.
@@ -302,4 +316,37 @@ fn judge(leave: Leave<'_>, error: Option<&ModelError>, latency: Duration, now_ms
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use goalmill_common::config::ModelSettings;
+
+    use super::*;
+    use crate::model::ask::Want;
+
+    #[test]
+    fn a_model_gets_half_of_the_time_or_what_it_is_known_to_need() {
+        let share = |left, usual| share(Duration::from_secs(left), Duration::from_secs(usual)).as_secs();
+        assert_eq!(share(30, 0), 15, "nothing is known");
+        assert_eq!(share(30, 2), 15, "a quick one that takes longer hangs");
+        assert_eq!(share(30, 10), 20);
+        assert_eq!(share(30, 20), 30, "never more than is left");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_answers_of_a_model_took_counts_for_the_next_call() {
+        let (clock, random) = (Clock::system(), Random::seeded(1));
+        let base_url = "http://127.0.0.1:1".into();
+        let settings = ModelSettings { name: "slow".into(), base_url, ..ModelSettings::default() };
+        let model = Model::new(settings, clock.clone()).expect("the settings are valid");
+        let until = Instant::now().checked_add(Duration::from_secs(30));
+        let ask = Ask { until, ..Ask::new(Vec::new(), Want::Text) };
+        let mut run = Run::new(&ask, None, &clock, &random);
+        assert_eq!(run.share(&model), None, "the last model may take everything");
+        run.has_next = true;
+        assert_eq!(run.share(&model), Some(Duration::from_secs(15)));
+        model.admit(clock.now_ms()).expect("it is well").answered(20_000, clock.now_ms());
+        assert_eq!(run.share(&model), Some(Duration::from_secs(30)));
+    }
 }
