@@ -10,8 +10,12 @@ pub struct LlmSettings {
     pub prompts_dir: String,
     /// How far a plan is worked out at once.
     pub strategy: PlanningStrategy,
-    /// First answers that are asked for; the one with the fewest issues is worked on.
+    /// First answers that are asked for; the one with the fewest issues is worked on. Of several without any, the one in
+    /// which a review finds the fewest errors.
     pub candidates: u32,
+    /// Asks a model whether a plan that holds can reach the goal; what it objects to is corrected once, and told. Plans
+    /// begin as a whole then.
+    pub review: bool,
     /// Corrections of one model's draft.
     pub rounds_max: u32,
     /// Answers in a row without fewer issues, after which another model writes the plan anew.
@@ -62,6 +66,7 @@ impl Default for LlmSettings {
             prompts_dir: String::new(),
             strategy: PlanningStrategy::Flat,
             candidates: 1,
+            review: false,
             rounds_max: 6,
             stalled_max: 2,
             tokens_max: 200_000,

@@ -125,6 +125,7 @@ pub enum Purpose {
     Plan,
     Repair,
     Replan,
+    Review,
     Embed,
     Step,
 }
@@ -135,6 +136,7 @@ impl Purpose {
             Self::Plan => "plan",
             Self::Repair => "repair",
             Self::Replan => "replan",
+            Self::Review => "review",
             Self::Embed => "embed",
             Self::Step => "step",
         }

@@ -7,6 +7,8 @@
 //!    └── another author ◀──────┴── two answers without fewer issues
 //! ```
 //!
+//! A plan that holds may be reviewed before it is taken: what a model objects to is criticised once.
+//!
 //! What a model writes is never trusted: nothing is invented for it, no cut answer counts as a whole one, and every
 //! change to what it wrote is in the plan's provenance.
 
@@ -35,6 +37,7 @@ pub mod overhead;
 pub(super) mod plan;
 mod prompts;
 pub(super) mod redact;
+pub(super) mod review;
 mod revise;
 mod stream;
 pub(super) mod talk;
@@ -46,8 +49,9 @@ pub(super) use plan::step_schema;
 pub use prompts::{Prompt, PromptError, Prompts};
 pub(super) use revise::situation_context;
 
-use plan::PlanMatter;
-use talk::Talk;
+use plan::{Good, PlanMatter};
+use review::reviewed;
+use talk::{Settled, Talk};
 
 /// Confidence of a plan that a model made, by how it came about.
 const CONFIDENCE_AT_ONCE: f64 = 0.75;
@@ -100,8 +104,16 @@ impl LlmPlanner {
     }
 
     /// The plan with what the planner itself has to say.
-    fn planned(&self, request: &PlanRequest, matter: &PlanMatter<'_>, talk: Talk<'_>, good: plan::Good) -> Planned {
+    async fn planned(
+        &self,
+        request: &PlanRequest,
+        mut matter: PlanMatter<'_>,
+        mut talk: Talk<'_>,
+        settled: Settled<Good>,
+    ) -> Planned {
         let rounds = talk.account.len();
+        let (good, is_corrected) = reviewed(&mut talk, &mut matter, settled).await;
+        let is_at_once = rounds <= 1 && !is_corrected;
         let spent = talk.purse.spent();
         let strategy = self.desk.settings.strategy;
         let mut head = json!({"strategy": strategy.as_str(), "actions_left_out": matter.offer.left_out,
@@ -109,13 +121,13 @@ impl LlmPlanner {
         if let Some(arrived) = &matter.arrived {
             head["arrived"] = json!(arrived);
         }
-        let plan::Good { plan, warnings } = good;
+        let Good { plan, warnings } = good;
         let plan = finish(plan, request, strategy);
         self.desk.memory.keep(&request.goal.description, &plan);
         Planned {
             plan,
             planner: "llm".into(),
-            confidence: if rounds <= 1 { CONFIDENCE_AT_ONCE } else { CONFIDENCE_AFTER_CRITIQUE },
+            confidence: if is_at_once { CONFIDENCE_AT_ONCE } else { CONFIDENCE_AFTER_CRITIQUE },
             provenance: Some(Json::of(&talk.account.close(head, &spent))),
             warnings,
             routes: Vec::new(),
@@ -132,19 +144,21 @@ impl Planner for LlmPlanner {
     async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
         let matter = self.matter(request);
         let mut talk = self.talk(request);
-        let good = talk.settle(&matter, None).await?;
-        Ok(self.planned(request, &matter, talk, good))
+        let settled = talk.settle(&matter, None).await?;
+        Ok(self.planned(request, matter, talk, settled).await)
     }
 
     async fn stream(&self, request: &PlanRequest, parts: mpsc::Sender<Part>) -> Result<Planned, PlanningError> {
-        if self.desk.settings.candidates > 1 || self.desk.settings.strategy == PlanningStrategy::Iterative {
+        let settings = &self.desk.settings;
+        let is_whole = settings.candidates > 1 || settings.strategy == PlanningStrategy::Iterative;
+        if is_whole || plan::is_reviewed(settings) {
             return self.plan(request).await;
         }
         let mut matter = self.matter(request);
         let mut talk = self.talk(request);
         let begun = stream::first_answer(&mut matter, &mut talk, request, parts).await?;
-        let good = talk.settle(&matter, begun).await?;
-        Ok(self.planned(request, &matter, talk, good))
+        let settled = talk.settle(&matter, begun).await?;
+        Ok(self.planned(request, matter, talk, settled).await)
     }
 
     async fn revise(&self, request: &ReviseRequest) -> Result<Proposal, PlanningError> {

@@ -1,5 +1,6 @@
 //! A plan as the matter of a talk with models.
 
+use goalmill_common::config::{LlmSettings, PlanningStrategy};
 use goalmill_common::id::StepId;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
@@ -45,6 +46,8 @@ pub struct PlanMatter<'a> {
     pub frozen: Vec<Step>,
     /// How far the answer had come each time, and its whole length, in bytes; none when it came in one piece.
     pub arrived: Option<Arrived>,
+    /// There is a plan that holds already: a better one is wanted of the same author's draft, or none.
+    pub holds: bool,
 }
 
 /// When the steps of an answer came.
@@ -69,7 +72,19 @@ impl<'a> PlanMatter<'a> {
         let actions = offer.catalogue();
         let catalogue = Catalogue::of(&request.agents);
         let examples = desk.memory.near(&request.goal.description, desk.settings.examples_max);
-        Self { planner, desk, request, check, offer, catalogue, actions, examples, frozen: Vec::new(), arrived: None }
+        Self {
+            planner,
+            desk,
+            request,
+            check,
+            offer,
+            catalogue,
+            actions,
+            examples,
+            frozen: Vec::new(),
+            arrived: None,
+            holds: false,
+        }
     }
 
     pub fn examples_shown(&self) -> usize {
@@ -197,11 +212,24 @@ impl Matter for PlanMatter<'_> {
     }
 
     fn may_begin_anew(&self) -> bool {
-        self.frozen.is_empty()
+        self.frozen.is_empty() && !self.holds
     }
 }
 
 impl PlanMatter<'_> {
+    /// Whether a plan that holds is looked at once more. A part of a plan cannot reach the goal.
+    pub fn is_reviewed(&self) -> bool {
+        is_reviewed(&self.desk.settings)
+    }
+
+    /// The question whether a plan can reach the goal.
+    pub fn review(&self, plan: &Plan) -> Result<Prompt, PromptError> {
+        let steps: Vec<Value> = plan.steps.iter().map(|step| json!(step)).collect();
+        let all: Vec<usize> = (0..steps.len()).collect();
+        let texts: Vec<String> = steps.iter().map(|step| cut(&step.to_string())).collect();
+        self.render("review", json!({"agents": self.agents_for(&all, &steps), "steps": texts}), None)
+    }
+
     /// Counts the stage of reading.
     pub fn was_read(&self, written: &Written, begun: Instant) {
         stage::count(self.planner, Stage::Read, written.outcome(), begun.elapsed());
@@ -244,6 +272,11 @@ impl PlanMatter<'_> {
         let agents = self.offer.agents.iter().filter(|agent| named.contains(&agent.agent_type.as_str())).cloned();
         Offer { agents: agents.collect(), left_out: 0 }.context()
     }
+}
+
+/// Whether plans that hold are looked at once more.
+pub fn is_reviewed(settings: &LlmSettings) -> bool {
+    settings.review && settings.strategy != PlanningStrategy::Iterative
 }
 
 /// How a reading is told in the account.

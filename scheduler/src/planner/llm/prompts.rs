@@ -13,9 +13,10 @@ use serde_json::Value;
 use crate::model::Message;
 
 /// The templates that are shipped, by name.
-const BUILT_IN: [(&str, &str); 4] = [
+const BUILT_IN: [(&str, &str); 5] = [
     ("critique", include_str!("../../../../config/prompts/critique.md")),
     ("plan", include_str!("../../../../config/prompts/plan.md")),
+    ("review", include_str!("../../../../config/prompts/review.md")),
     ("revise", include_str!("../../../../config/prompts/revise.md")),
     ("tools", include_str!("../../../../config/prompts/tools.md")),
 ];

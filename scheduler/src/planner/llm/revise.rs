@@ -27,7 +27,7 @@ pub async fn propose(desk: &Desk, request: &ReviseRequest) -> Result<Proposal, P
     let matter = ReviseMatter::new(desk, request);
     let mut talk = Talk::new(desk, &request.ledger, "llm", &request.situation.left, Purpose::Replan)
         .preferring(&request.situation.goal);
-    let mut proposal = talk.settle(&matter, None).await?;
+    let mut proposal = talk.settle(&matter, None).await?.good;
     if !request.ledger.is_written() {
         proposal.usage = talk.usage();
     }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use goalmill_common::config::LlmSettings;
 use goalmill_common::goal::{Budget, Goal, Usage};
@@ -37,6 +38,22 @@ pub enum Judged<T> {
     Unreadable {
         reason: String,
     },
+}
+
+/// What holds.
+#[derive(Debug)]
+pub struct Settled<T> {
+    pub good: T,
+    /// The model that wrote it.
+    pub by: String,
+    /// What holds as well, of first answers that were asked for at once.
+    pub others: Vec<(T, String)>,
+}
+
+impl<T> Settled<T> {
+    pub fn one(good: T, by: String) -> Self {
+        Self { good, by, others: Vec::new() }
+    }
 }
 
 /// Something that a model is to write.
@@ -153,16 +170,24 @@ impl<'a> Talk<'a> {
         Self { first: model_of(goal).map(Into::into), ..self }
     }
 
+    /// From now on half of the time that is left is all; gives it.
+    pub fn halve(&mut self) -> Duration {
+        let now = Instant::now();
+        let half = self.until.map_or(Duration::MAX, |until| until.saturating_duration_since(now) / 2);
+        self.until = now.checked_add(half);
+        half
+    }
+
     /// What was spent, as plans count it.
     pub fn usage(&self) -> Usage {
         let spent = self.purse.spent();
         Usage { tokens: spent.tokens(), cost: spent.cost.dollars() }
     }
 
-    /// Repairs and revisions ask strong models, whoever wrote what they are about.
+    /// Repairs, revisions and reviews ask strong models, whoever wrote what they are about.
     fn stage(&self, purpose: Purpose) -> Stage {
         match purpose {
-            Purpose::Repair | Purpose::Replan => Stage::Strong,
+            Purpose::Repair | Purpose::Replan | Purpose::Review => Stage::Strong,
             Purpose::Plan | Purpose::Embed | Purpose::Step => self.stage,
         }
     }
@@ -212,16 +237,16 @@ impl<'a> Talk<'a> {
         &mut self,
         matter: &M,
         begun: Option<(Judged<M::Good>, String)>,
-    ) -> Result<M::Good, PlanningError> {
+    ) -> Result<Settled<M::Good>, PlanningError> {
         let mut best: Option<Vec<Issue>> = None;
         let mut last_note = None;
         let mut begun = begun;
         loop {
             let mut progress = Progress::new();
             if let Some((judged, by)) = begun.take() {
-                progress.by(by);
+                progress.by(by.clone());
                 match judged {
-                    Judged::Good(good) => return Ok(good),
+                    Judged::Good(good) => return Ok(Settled::one(good, by)),
                     Judged::Bad { draft, issues } => progress.bad(draft, issues),
                     Judged::Unreadable { reason } => progress.unreadable(reason),
                 }
@@ -229,7 +254,7 @@ impl<'a> Talk<'a> {
             }
             while !progress.is_over(self.settings) {
                 match self.round(matter, &mut progress).await {
-                    Ok(Some(good)) => return Ok(good),
+                    Ok(Some(settled)) => return Ok(settled),
                     Ok(None) => {}
                     Err(error) => {
                         keep_best(&mut best, progress.draft);
@@ -251,7 +276,11 @@ impl<'a> Talk<'a> {
     }
 
     /// One question and its answer; the first question may be put several times at once.
-    async fn round<M: Matter>(&mut self, matter: &M, progress: &mut Progress) -> Result<Option<M::Good>, Error> {
+    async fn round<M: Matter>(
+        &mut self,
+        matter: &M,
+        progress: &mut Progress,
+    ) -> Result<Option<Settled<M::Good>>, Error> {
         let before = progress.draft.as_ref();
         let note = progress.note.as_deref();
         let prompt = match before {
@@ -278,13 +307,14 @@ impl<'a> Talk<'a> {
                 }
             }
         }
-        let best = judged.into_iter().min_by_key(|(judged, _)| rank(judged));
-        let Some((judged, model)) = best else {
+        judged.sort_by_key(|(judged, _)| rank(judged));
+        let mut judged = judged.into_iter();
+        let Some((best, by)) = judged.next() else {
             return Err(Error::Model(failed.unwrap_or(ModelError::Cancelled)));
         };
-        progress.by(model);
-        match judged {
-            Judged::Good(good) => return Ok(Some(good)),
+        progress.by(by.clone());
+        match best {
+            Judged::Good(good) => return Ok(Some(Settled { good, by, others: judged.filter_map(good_one).collect() })),
             Judged::Bad { draft, issues } => progress.bad(draft, issues),
             Judged::Unreadable { reason } => progress.unreadable(reason),
         }
@@ -337,6 +367,13 @@ enum Error {
 impl From<PromptError> for Error {
     fn from(error: PromptError) -> Self {
         Self::Prompt(error)
+    }
+}
+
+fn good_one<T>((judged, by): (Judged<T>, String)) -> Option<(T, String)> {
+    match judged {
+        Judged::Good(good) => Some((good, by)),
+        Judged::Bad { .. } | Judged::Unreadable { .. } => None,
     }
 }
 

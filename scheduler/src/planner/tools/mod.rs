@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use super::llm::account::Round;
 use super::llm::plan::PlanMatter;
-use super::llm::talk::{Judged, Talk};
+use super::llm::review::reviewed;
+use super::llm::talk::{Judged, Settled, Talk};
 use super::llm::{Desk, Offer, Prompt, day, goal_context, head, situation_context};
 use super::stage::{self, Outcome, Stage};
 use super::{PlanRequest, Planner, PlanningError, ReviseRequest, Validate};
@@ -55,7 +56,7 @@ impl Planner for ToolsPlanner {
     }
 
     async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
-        let matter = PlanMatter::new(self.name(), &self.desk, request, &self.check);
+        let mut matter = PlanMatter::new(self.name(), &self.desk, request, &self.check);
         let steps = request.limits.planned_steps_max;
         let context = json!({"goal": goal_context(&request.goal), "revising": false, "limits": {"steps": steps}});
         let prompt = self.prompt(context, &matter.offer, request.now_ms)?;
@@ -63,6 +64,7 @@ impl Planner for ToolsPlanner {
             .preferring(&request.goal);
         let mut bench = PlanBench::new(&matter);
         let (good, mends) = turns(&mut talk, prompt, Task::Plan, &mut bench).await?;
+        let (good, _) = reviewed(&mut talk, &mut matter, Settled::one(good, String::new())).await;
         let plan = Plan { steps: good.plan.steps, phases: good.plan.phases, ..head(request) };
         self.desk.memory.keep(&request.goal.description, &plan);
         let spent = talk.purse.spent();
