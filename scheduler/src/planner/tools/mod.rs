@@ -10,7 +10,7 @@ use goalmill_reader::{Catalogue, Limits, Verdict, calls, read};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::llm::account::Round;
+use super::llm::account::{Account, Round};
 use super::llm::plan::PlanMatter;
 use super::llm::review::reviewed;
 use super::llm::talk::{Judged, Settled, Talk};
@@ -150,6 +150,9 @@ async fn turns<B: Bench + Send>(
             is_reminded = true;
             messages.push(Message::user(GO_ON));
         }
+        if written.len() > CALLS_MAX {
+            talk.account.note(json!({"calls_not_run": written.len() - CALLS_MAX}));
+        }
         for (at, (call, arguments)) in written.into_iter().enumerate() {
             let reply = match arguments {
                 Ok(_) if at >= CALLS_MAX => not_run(),
@@ -166,7 +169,9 @@ async fn turns<B: Bench + Send>(
                 },
                 Err(reason) => json!({"ok": false, "issues": [{"detail": reason, "mend": "call it again"}]}),
             };
-            talk.account.note(json!({"call": call.name, "ok": reply.get("ok"), "issues": reply.get("issues")}));
+            if at < CALLS_MAX {
+                note(&talk.account, &call.name, &reply);
+            }
             messages.push(match answer.rung {
                 Rung::Text => Message::user(format!("`{}` answers: {reply}", call.name)),
                 Rung::JsonSchema | Rung::ForcedTool | Rung::JsonObject | Rung::Tools => {
@@ -177,6 +182,15 @@ async fn turns<B: Bench + Send>(
         fresh = Prompt { messages: messages[before + 1..].to_vec(), ..fresh };
     }
     Err(PlanningError::new(format!("no plan within {} turns; raise `planner.llm.turns_max`", talk.settings.turns_max)))
+}
+
+/// Notes a call and what came of it.
+fn note(account: &Account, call: &str, reply: &Value) {
+    let ok = reply.get("ok").cloned().unwrap_or_default();
+    let mut entry = Map::from_iter([("call".to_owned(), call.into()), ("ok".to_owned(), ok)]);
+    let issues = reply.get("issues").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    account.list("issues", issues, &mut entry);
+    account.note(Value::Object(entry));
 }
 
 /// The answer to a call of a turn that has too many. Servers want one for every call.
