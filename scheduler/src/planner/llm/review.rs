@@ -32,9 +32,10 @@ struct Finding {
 
 impl Finding {
     fn issue(&self, at: Option<usize>) -> Issue {
-        let (code, mend) = match self.is_error {
-            true => ("REVIEW_ERROR", "change it, or what it builds on, so that the goal can be reached"),
-            false => ("REVIEW_WARNING", ""),
+        let (code, mend) = if self.is_error {
+            ("REVIEW_ERROR", "change it, or what it builds on, so that the goal can be reached")
+        } else {
+            ("REVIEW_WARNING", "")
         };
         let pointer = at.map(|at| format!("/steps/{at}")).unwrap_or_default();
         Issue { code: code.into(), pointer, detail: self.reason.clone(), mend: mend.into() }
