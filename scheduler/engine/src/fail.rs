@@ -90,7 +90,7 @@ impl Turn<'_> {
     }
 
     /// Whether it is being decided how to go on, and the plan cannot without that.
-    fn must_replan(&self) -> bool {
+    pub(crate) fn must_replan(&self) -> bool {
         self.state.replan.as_ref().is_some_and(|replan| !is_optional(replan))
     }
 

@@ -153,6 +153,9 @@ impl Turn<'_> {
     fn lose_confidence(&mut self, after: f64) {
         let floor = self.state.policy().confidence_floor;
         let message = format!("low_confidence: the revision would leave {after:.2}, and {floor:.2} is the least");
+        if !self.must_replan() && !self.state.wants_part() {
+            return self.go_on_unrevised(message);
+        }
         self.fail_plan(Failure::new(FailureClass::Permanent, "LOW_CONFIDENCE", message));
     }
 

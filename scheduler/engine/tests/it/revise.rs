@@ -300,6 +300,21 @@ fn too_many_failures_are_a_trigger_once() {
 }
 
 #[test]
+fn a_revision_that_nothing_needs_is_left_out_for_want_of_confidence() {
+    let mut plan = plan(&[("a", &[]), ("b", &["a"])]);
+    plan.revision = Some(RevisionPolicy { confidence_floor: 0.9, ..RevisionPolicy::default() });
+    plan.budget = Budget { tokens: Some(100), ..Budget::default() };
+    let mut world = World::of(plan);
+    let task = world.dispatch("a");
+    world.report(Report { tokens: Some(85), ..completed(&task, json!({})) }).unwrap();
+    assert_eq!(trigger(&world), "budget_low");
+    propose(&mut world, RevisionStrategy::Workaround, vec![retry("b", Some("cheap"))]).unwrap();
+    assert_eq!(world.state.revisions().len(), 0);
+    world.complete("b", json!({}));
+    assert_eq!(world.state.status(), PlanStatus::Completed);
+}
+
+#[test]
 fn a_budget_that_runs_low_is_a_trigger_once() {
     let mut plan = plan(&[("a", &[]), ("b", &["a"]), ("c", &["b"])]);
     plan.revision = Some(RevisionPolicy::default());
