@@ -249,13 +249,30 @@ pub struct Preview {
     pub confidence: f64,
     /// Estimated seconds on the longest path.
     pub critical_path_seconds: f64,
+    /// Where the seconds of the steps come from.
+    #[serde(default)]
+    pub seconds_from: SecondsFrom,
     /// Estimated US dollars of all steps.
     pub cost: f64,
 }
 
+/// How many steps of a plan, those inside steps too, have their expected duration from where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct SecondsFrom {
+    /// From how long the action took of late.
+    pub measured: u64,
+    /// From the step's own `estimates`.
+    pub estimated: u64,
+    /// From the `latency_ms` that the agent type declares.
+    pub declared: u64,
+    /// From nowhere: they count nothing.
+    pub unknown: u64,
+}
+
 impl Preview {
     /// Of a plan that is in order, and what it would take: see the fields.
-    pub fn of(planned: Planned, critical_path_seconds: f64, cost: f64) -> Self {
+    pub fn of(planned: Planned, critical_path_seconds: f64, seconds_from: SecondsFrom, cost: f64) -> Self {
         Self {
             valid: true,
             issues: Vec::new(),
@@ -265,6 +282,7 @@ impl Preview {
             confidence: planned.confidence,
             plan: Some(planned.plan),
             critical_path_seconds,
+            seconds_from,
             cost,
         }
     }
@@ -280,6 +298,7 @@ impl Preview {
             planner: SUBMITTED.into(),
             confidence: 0.0,
             critical_path_seconds: 0.0,
+            seconds_from: SecondsFrom::default(),
             cost: 0.0,
         }
     }

@@ -90,12 +90,12 @@ impl Directory {
         self.known.read().unwrap_or_else(PoisonError::into_inner).workers.clone()
     }
 
-    /// Agents, their actions and their live workers, to hold plans against.
+    /// Agents, their actions, how long these take, and the live workers, to hold plans against.
     pub(crate) fn catalogue(&self) -> Catalogue {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let (agents, workers) = (known.agents.clone(), known.workers.clone());
         drop(known);
-        Catalogue::of(&agents).with_workers(&workers)
+        Catalogue::of(&agents).with_workers(&workers).with_durations(self.router.durations())
     }
 
     /// The router, which knows the registered agents.

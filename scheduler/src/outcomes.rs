@@ -266,9 +266,11 @@ impl Outcomes {
             Ended::GivenToFallback => Some(&step.spec.agent_type),
             Ended::Unwanted => None,
         };
+        let action =
+            if ended == Ended::GivenToFallback { &step.spec.action } else { state.action(i).unwrap_or_default() };
         let succeeded = matches!(ended, Ended::Completed | Ended::Unwanted);
         if let Some(agent) = agent {
-            self.directory.router().record_at(agent, succeeded, ran_ms(&step), time_ms);
+            self.directory.router().record_at(agent, action, succeeded, ran_ms(&step), time_ms);
         }
         if is_routed {
             teach(Lesson { text: router::text(step.spec), agent: agent.cloned(), succeeded });

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use goalmill_common::clock::{Clock, parse_rfc3339};
 use goalmill_common::problem::Issue;
-use goalmill_common::view::{Page, PlanSummary, PlanView, Preview, StepView};
+use goalmill_common::view::{Page, PlanSummary, PlanView, Preview, SecondsFrom, StepView};
 
 use serde_json::json;
 
@@ -247,6 +247,7 @@ fn preview_text(preview: &Preview, paint: Paint) -> String {
         // Without estimates there is nothing to say about time.
         if preview.critical_path_seconds > 0.0 {
             text.push_str(&format!(" · longest path {:.1} s", preview.critical_path_seconds));
+            text.push_str(&sources(preview.seconds_from));
         }
         // Minus zero, the sum of nothing, is shown as zero.
         text.push_str(&format!(" · {:.2} USD\n", preview.cost + 0.0));
@@ -267,6 +268,14 @@ fn preview_text(preview: &Preview, paint: Paint) -> String {
         text.push_str(&graph::tree(&nodes, paint));
     }
     text
+}
+
+/// Where the steps' seconds come from, as `(2 steps measured, 1 unknown)`; nothing if nobody said.
+fn sources(from: SecondsFrom) -> String {
+    let SecondsFrom { measured, estimated, declared, unknown } = from;
+    let all = [(measured, "measured"), (estimated, "estimated"), (declared, "declared"), (unknown, "unknown")];
+    let told: Vec<String> = all.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
+    if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) }
 }
 
 fn issue_text(issue: &Issue, tone: Tone, paint: Paint) -> String {

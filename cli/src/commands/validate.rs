@@ -32,8 +32,8 @@ pub async fn run(context: &Context, file: &str) -> Outcome {
 fn check(text: &[u8], limits: &Limits) -> Preview {
     match planned(text, limits) {
         Ok(planned) => {
-            let Forecast { cost, seconds, .. } = validate::forecast(&planned.plan, None);
-            Preview::of(planned, seconds, cost)
+            let Forecast { cost, seconds, seconds_from, .. } = validate::forecast(&planned.plan, None);
+            Preview::of(planned, seconds, seconds_from, cost)
         }
         Err(issues) => Preview::refused(issues),
     }
@@ -61,6 +61,7 @@ mod tests {
         let preview = checked("steps:\n- {id: a, agent_type: echo, estimates: {seconds: 2, cost: 0.5}}\n");
         assert!(preview.valid && preview.issues.is_empty(), "{preview:?}");
         assert_eq!((preview.critical_path_seconds, preview.cost), (2.0, 0.5));
+        assert_eq!((preview.seconds_from.estimated, preview.seconds_from.unknown), (1, 0));
     }
 
     #[test]

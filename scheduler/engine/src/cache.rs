@@ -21,7 +21,7 @@ impl Turn<'_> {
         };
         let own = render::key(self.state, i, &cache.key, &self.context.limits)?;
         let queue = self.state.queue(StepIndex(i)).expect("the step exists");
-        let action = self.state.action(i);
+        let action = self.state.action(StepIndex(i)).unwrap_or_default();
         let words = serde_json::json!([self.state.tenant(), queue, action, own]);
         Ok(Some(fingerprint("step", words.to_string().as_bytes())))
     }

@@ -245,10 +245,11 @@ impl PlanState {
     }
 
     /// What the step's next task is to do, or its current one does: its fallback's once that is at work.
-    pub(crate) fn action(&self, i: u32) -> &str {
-        let (spec, step) = (&self.plan.steps[to_usize(i)], &self.steps[to_usize(i)]);
-        let other = spec.fallback.as_ref().filter(|_| step.fallback).and_then(|fallback| fallback.action.as_ref());
-        other.unwrap_or(&spec.action)
+    pub fn action(&self, i: StepIndex) -> Option<&str> {
+        let spec = self.plan.steps.get(to_usize(i.0))?;
+        let fallen = self.steps.get(to_usize(i.0)).is_some_and(|step| step.fallback);
+        let other = spec.fallback.as_ref().filter(|_| fallen).and_then(|fallback| fallback.action.as_ref());
+        Some(other.unwrap_or(&spec.action))
     }
 
     /// Whether every step is final.

@@ -7,7 +7,8 @@ use goalmill_common::event::Route;
 use goalmill_common::goal::Budget;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
-use goalmill_engine::validate::{self, Ability, Catalogue, Checked, Offer, Policy, Rules, Weight, forecast};
+use goalmill_common::view::SecondsFrom;
+use goalmill_engine::validate::{self, Ability, Catalogue, Checked, Measured, Offer, Policy, Rules, Weight, forecast};
 use serde_json::{Value, json};
 
 #[test]
@@ -166,6 +167,27 @@ fn what_a_plan_would_take_is_held_against_budgets() {
     let total = forecast(&checked.plan, Some(&catalogue));
     assert!((total.cost - 2.5).abs() < 1e-9 && (total.seconds - 5.5).abs() < 1e-9, "{total:?}");
     assert!(total.success > 0.9 && total.success < 1.0, "{total:?}");
+}
+
+#[test]
+fn what_was_measured_comes_before_estimates_unless_it_differs_each_time() {
+    let measured = |ms, is_steady| Measured { ms, is_steady };
+    let durations = [("steady".into(), measured(9_000, true)), ("uneven".into(), measured(7_000, false))];
+    let catalogue = Catalogue::of(&agents()).with_durations([("travel".into(), durations.into())].into());
+    let take = |action: &str, estimates: serde_json::Value| {
+        let plan = json!({"steps": [{"id": "a", "agent": "travel", "action": action, "estimates": estimates}]});
+        let total = forecast(&validate::plan(&plan, &Limits::default()).unwrap().plan, Some(&catalogue));
+        (total.seconds, total.seconds_from)
+    };
+    let none = SecondsFrom::default();
+    let measured = SecondsFrom { measured: 1, ..none };
+    assert_eq!(take("steady", json!({"seconds": 2})), (9.0, measured));
+    assert_eq!(take("uneven", json!({"seconds": 2})), (2.0, SecondsFrom { estimated: 1, ..none }));
+    assert_eq!(take("uneven", json!({})), (7.0, measured));
+    assert_eq!(take("other", json!({})), (1.5, SecondsFrom { declared: 1, ..none }));
+    let plan = json!({"steps": [{"id": "a", "agent": "nobody"}, {"id": "b", "kind": "internal", "ask": "well?"}]});
+    let total = forecast(&validate::plan(&plan, &Limits::default()).unwrap().plan, Some(&catalogue));
+    assert_eq!((total.seconds, total.seconds_from), (0.0, SecondsFrom { unknown: 1, ..none }));
 }
 
 #[test]

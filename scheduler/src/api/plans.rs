@@ -119,10 +119,11 @@ pub(crate) async fn preview(State(api): State<Api>, body: Body) -> Answer<Previe
     Ok(Json(preview_of(&api, planned)))
 }
 
-/// What a plan would take; where a step has no estimate, what its agent declares counts.
+/// What a plan would take, by what was measured, estimated or declared.
 fn preview_of(api: &Api, planned: Planned) -> Preview {
-    let Forecast { cost, seconds, .. } = validate::forecast(&planned.plan, Some(&api.site.directory.catalogue()));
-    Preview::of(planned, seconds, cost)
+    let catalogue = api.site.directory.catalogue();
+    let Forecast { cost, seconds, seconds_from, .. } = validate::forecast(&planned.plan, Some(&catalogue));
+    Preview::of(planned, seconds, seconds_from, cost)
 }
 
 pub(crate) async fn get(State(api): State<Api>, Path(id): Path<String>) -> Answer<PlanView> {

@@ -13,6 +13,7 @@ use goalmill_common::config::RouterSettings;
 use goalmill_common::event::RouteCandidate;
 use goalmill_common::id::AgentType;
 use goalmill_common::random::Random;
+use goalmill_engine::validate::Durations;
 
 mod bm25;
 mod cache;
@@ -240,13 +241,18 @@ impl Router {
     }
 
     /// Counts how a step of an agent ended just now, and how long it ran.
-    pub fn record(&self, agent: &AgentType, ok: bool, latency_ms: u64) {
-        self.record_at(agent, ok, latency_ms, self.clock.now_ms());
+    pub fn record(&self, agent: &AgentType, action: &str, ok: bool, latency_ms: u64) {
+        self.record_at(agent, action, ok, latency_ms, self.clock.now_ms());
     }
 
     /// The same of a step that ended at `time_ms`, Unix milliseconds; what is older counts less, in any order.
-    pub fn record_at(&self, agent: &AgentType, ok: bool, latency_ms: u64, time_ms: u64) {
-        write(&self.rates).record(agent, ok, latency_ms, time_ms);
+    pub fn record_at(&self, agent: &AgentType, action: &str, ok: bool, latency_ms: u64, time_ms: u64) {
+        write(&self.rates).record(agent, action, ok, latency_ms, time_ms);
+    }
+
+    /// How long actions took of late, those that ran often enough.
+    pub fn durations(&self) -> Durations {
+        read(&self.rates).durations(self.clock.now_ms())
     }
 
     /// Learns from an outcome who does steps like this one; does nothing while `router.learn` is off.

@@ -204,8 +204,8 @@ fn measured_success_counts_among_near_equals() {
     router.update(["east", "west"].map(|name| agent(name, "translate texts", &[], &[])).into());
     assert_eq!(router.choose("translate texts").map(|c| c.agent_type), Ok("east".into()));
     for _ in 0..10 {
-        router.record(&"east".into(), false, 5);
-        router.record(&"west".into(), true, 7);
+        router.record(&"east".into(), "", false, 5);
+        router.record(&"west".into(), "", true, 7);
     }
     let choice = router.choose("translate texts").expect("both fit");
     assert_eq!((choice.agent_type.as_str(), choice.candidates[0].latency_ms), ("west", Some(7)));

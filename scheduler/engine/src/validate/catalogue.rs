@@ -18,6 +18,19 @@ pub struct Catalogue {
     /// Slots of live workers by agent type.
     slots: BTreeMap<String, u32>,
     knows_workers: bool,
+    durations: Durations,
+}
+
+/// How long actions took of late, by agent type and name of the action.
+pub type Durations = BTreeMap<AgentType, BTreeMap<String, Measured>>;
+
+/// How long an action took of late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// On average, in milliseconds.
+    pub ms: u64,
+    /// Whether it takes about as long each time, so that the average tells more of a step than the step's estimate.
+    pub is_steady: bool,
 }
 
 /// Agents whose declarations are kept read.
@@ -35,9 +48,9 @@ pub struct Offer {
     pub actions: BTreeMap<String, Ability>,
     /// Declared cost of one step, US dollars.
     pub cost: f64,
-    /// Declared or measured duration of one step, in milliseconds.
+    /// Declared duration of one step, in milliseconds.
     pub latency_ms: Option<u64>,
-    /// Declared or measured share of attempts that succeed, 0 to 1.
+    /// Declared share of attempts that succeed, 0 to 1.
     pub success_rate: f64,
 }
 
@@ -108,6 +121,18 @@ impl Catalogue {
             }
         }
         self
+    }
+
+    /// Adds how long actions took of late.
+    #[must_use]
+    pub fn with_durations(mut self, durations: Durations) -> Self {
+        self.durations = durations;
+        self
+    }
+
+    /// How long an action of an agent type took of late, if it ran often enough.
+    pub(super) fn measured(&self, agent_type: &AgentType, action: &str) -> Option<Measured> {
+        self.durations.get(agent_type)?.get(action).copied()
     }
 
     /// Adds or replaces one agent type.

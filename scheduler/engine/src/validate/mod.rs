@@ -27,7 +27,7 @@ use crate::draft::{self, At, Cx, Format};
 
 pub(crate) use against::permit_all;
 pub use against::permit_routed;
-pub use catalogue::{Ability, Catalogue, Offer};
+pub use catalogue::{Ability, Catalogue, Durations, Measured, Offer};
 pub use goal::goal;
 pub use graph::critical_path;
 pub use rules::{Policy, Rules, Weight};

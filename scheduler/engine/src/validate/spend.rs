@@ -1,9 +1,10 @@
 //! What a plan would take, against what goal and plan allow.
 
 use goalmill_common::goal::Budget;
-use goalmill_common::plan::{Plan, Step};
+use goalmill_common::plan::{Kind, Plan, Step};
+use goalmill_common::view::SecondsFrom;
 
-use super::catalogue::Catalogue;
+use super::catalogue::{Catalogue, Measured};
 use super::graph::critical_path_by;
 use crate::draft::{At, Cx};
 
@@ -15,15 +16,26 @@ pub struct Forecast {
     pub tokens: u64,
     /// Seconds on the longest path, with free workers.
     pub seconds: f64,
+    /// Where the seconds of the steps come from.
+    pub seconds_from: SecondsFrom,
     /// The product of the success rates of all steps, retries counted: 1 where none is known.
     pub success: f64,
 }
 
-/// Adds up estimates; where a step has none, what its agent declared or was measured at counts.
+/// Where the expected duration of a step comes from.
+#[derive(Clone, Copy)]
+enum Source {
+    Measured,
+    Estimated,
+    Declared,
+}
+
+/// Adds up estimates; where a step has none, what its agent declared counts. What was measured of a step's action comes
+/// before its estimate if the action takes about as long each time, and else before what its agent declared.
 pub fn forecast(plan: &Plan, catalogue: Option<&Catalogue>) -> Forecast {
     let mut total = Forecast { success: 1.0, ..Forecast::default() };
     add(plan, catalogue, &mut total);
-    total.seconds = critical_path_by(plan, &|step| seconds(step, catalogue));
+    total.seconds = critical_path_by(plan, &|step| seconds(step, catalogue).map(|(seconds, _)| seconds));
     total
 }
 
@@ -32,6 +44,7 @@ fn add(plan: &Plan, catalogue: Option<&Catalogue>, total: &mut Forecast) {
         if let Some(inner) = &step.plan {
             add(inner, catalogue, total);
         }
+        count(step, catalogue, &mut total.seconds_from);
         let offer = offer(step, catalogue);
         total.cost += step.estimates.cost.or(offer.map(|o| o.cost)).unwrap_or(0.0);
         total.tokens = total.tokens.saturating_add(step.estimates.tokens.unwrap_or(0));
@@ -47,9 +60,32 @@ fn offer<'c>(step: &Step, catalogue: Option<&'c Catalogue>) -> Option<&'c super:
     catalogue.filter(|_| !step.kind.is_inline()).and_then(|c| c.offer(step.agent_type.as_str()))
 }
 
-fn seconds(step: &Step, catalogue: Option<&Catalogue>) -> Option<f64> {
-    let latency = || offer(step, catalogue).and_then(|o| o.latency_ms).map(|ms| ms as f64 / 1_000.0);
-    step.estimates.seconds.or_else(latency)
+fn seconds(step: &Step, catalogue: Option<&Catalogue>) -> Option<(f64, Source)> {
+    let measured = catalogue.filter(|_| runs_as_task(step)).and_then(|c| c.measured(&step.agent_type, &step.action));
+    let seconds = |measured: Measured| (measured.ms as f64 / 1_000.0, Source::Measured);
+    let estimated = || step.estimates.seconds.map(|seconds| (seconds, Source::Estimated));
+    let declared = || {
+        let ms = offer(step, catalogue)?.latency_ms?;
+        Some((ms as f64 / 1_000.0, Source::Declared))
+    };
+    let steady = measured.filter(|measured| measured.is_steady).map(seconds);
+    steady.or_else(estimated).or_else(|| measured.map(seconds)).or_else(declared)
+}
+
+fn count(step: &Step, catalogue: Option<&Catalogue>, from: &mut SecondsFrom) {
+    let count = match seconds(step, catalogue) {
+        Some((_, Source::Measured)) => &mut from.measured,
+        Some((_, Source::Estimated)) => &mut from.estimated,
+        Some((_, Source::Declared)) => &mut from.declared,
+        // What a step takes is what the steps inside it take, and those were counted.
+        None if step.plan.is_some() || step.kind.is_inline() => return,
+        None => &mut from.unknown,
+    };
+    *count += 1;
+}
+
+fn runs_as_task(step: &Step) -> bool {
+    step.plan.is_none() && step.kind != Kind::Plan && !step.kind.is_inline()
 }
 
 /// - `allowed`: what the goal allows.
