@@ -37,6 +37,16 @@ impl Goal {
     pub fn requires_approval(&self) -> bool {
         self.metadata.get("require_approval") == Some(&true.into())
     }
+
+    /// The planner that it wants: `metadata.planner`.
+    pub fn planner(&self) -> Option<&str> {
+        self.metadata.get("planner").and_then(serde_json::Value::as_str)
+    }
+
+    /// Whether no other planner is to be asked: `metadata.planner_only`.
+    pub fn is_planner_only(&self) -> bool {
+        self.metadata.get("planner_only") == Some(&true.into())
+    }
 }
 
 /// 1 (last) to 10 (first); 5 unless told.

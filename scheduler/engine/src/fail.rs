@@ -96,7 +96,9 @@ impl Turn<'_> {
 
     /// Without a revision a plan ends as its failed step says; one that could do without it goes on.
     pub(crate) fn go_on_unrevised(&mut self, reason: String) {
-        let is_needed = |replan: &&ReplanTriggered| !is_optional(replan) || self.state.wants_part();
+        let is_needed = |replan: &&ReplanTriggered| {
+            !is_optional(replan) || self.state.wants_part() || self.state.is_for_one_planner(replan)
+        };
         let Some(replan) = self.state.replan.as_deref().filter(is_needed).cloned() else {
             self.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
             return self.unblock();

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use goalmill_common::command::{Planned, Submit};
+use goalmill_common::event::ReplanTriggered;
 use goalmill_common::goal::Goal;
 use goalmill_common::id::StepId;
-use goalmill_common::revision::Fork;
+use goalmill_common::revision::{Fork, Trigger};
 use goalmill_common::status::StepStatus;
 
 use crate::graph::{to_u32, to_usize};
@@ -61,6 +62,14 @@ pub fn fork(state: &PlanState, step: Option<&StepId>, submission: String, source
 }
 
 impl PlanState {
+    /// Whether it is the replan that a fork begins with, and one planner only may plan what remains: without its answer
+    /// there is nothing to run.
+    pub(crate) fn is_for_one_planner(&self, replan: &ReplanTriggered) -> bool {
+        let fork = self.origin.fork.as_ref().and_then(|fork| fork.replan.as_ref());
+        let is_own = replan.trigger == Trigger::UserRequest.as_str() && fork == Some(&replan.reason);
+        is_own && self.accepted().is_some_and(|accepted| accepted.goal.is_planner_only())
+    }
+
     /// A step, and all that depend on it at any remove.
     fn following(&self, i: u32) -> BTreeSet<u32> {
         let (mut all, mut next) = (BTreeSet::from([i]), vec![i]);

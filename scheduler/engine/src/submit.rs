@@ -131,7 +131,11 @@ impl Turn<'_> {
     fn set_off(&mut self) {
         let anew = self.state.origin.fork.as_ref().and_then(|fork| fork.replan.clone());
         if let Some(reason) = anew {
-            self.replan(Trigger::UserRequest, None, reason);
+            self.replan(Trigger::UserRequest, None, reason.clone());
+            let is_only = self.state.accepted().is_some_and(|accepted| accepted.goal.is_planner_only());
+            if is_only && self.state.status != PlanStatus::Replanning {
+                return self.end_revisions(&reason);
+            }
         }
         self.begin_steps();
     }

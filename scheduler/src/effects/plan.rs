@@ -116,7 +116,7 @@ pub(crate) async fn revise(site: &Site, state: &PlanState, revision: u32, ledger
     let hold = |proposal: &mut Proposal| hold(site, state, &rules, proposal);
     let asked = async {
         match site.planners.plan_anew(&request, site.settings.planner.weights).await {
-            Some(planned) => Ok(PlanAnswer::Plan(Box::new(planned))),
+            Some(planned) => planned.map(|planned| PlanAnswer::Plan(Box::new(planned))),
             None => site.planners.revise(request, &hold).await.map(|proposal| PlanAnswer::Revision(Box::new(proposal))),
         }
     };

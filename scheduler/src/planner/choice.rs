@@ -11,19 +11,9 @@ use goalmill_common::problem::Issue;
 use goalmill_common::revision::Trigger;
 use serde_json::Value;
 
-use super::pipeline::Pipeline;
+use super::pipeline::{Pipeline, failure};
 use super::stage::Stages;
-use super::{PlanRequest, Planner, ReviseRequest};
-
-/// The planner that the goal wants.
-pub fn planner_of(goal: &Goal) -> Option<&str> {
-    goal.metadata.get("planner").and_then(Value::as_str)
-}
-
-/// Whether no other planner is to be asked.
-pub fn is_only(goal: &Goal) -> bool {
-    goal.metadata.get("planner_only") == Some(&Value::Bool(true))
-}
+use super::{PlanRequest, Planner, PlanningError, ReviseRequest};
 
 /// The model that the goal wants to be asked first.
 pub fn model_of(goal: &Goal) -> Option<&str> {
@@ -33,18 +23,22 @@ pub fn model_of(goal: &Goal) -> Option<&str> {
 impl Pipeline {
     /// The planners for a goal, in the order in which they are asked.
     pub(super) fn chosen(&self, goal: &Goal) -> Vec<&Arc<dyn Planner>> {
-        let Some(name) = planner_of(goal) else { return self.planners().iter().collect() };
+        let Some(name) = goal.planner() else { return self.planners().iter().collect() };
         let wanted = self.known().find(|planner| planner.name() == name);
-        let others = self.planners().iter().filter(|planner| planner.name() != name && !is_only(goal));
+        let others = self.planners().iter().filter(|planner| planner.name() != name && !goal.is_planner_only());
         wanted.into_iter().chain(others).collect()
     }
 
     /// The whole plan anew, for a person who wants what remains planned and said no more than by whom: by the planner
-    /// that the goal names, if it makes nothing but whole plans.
-    pub async fn plan_anew(&self, request: &ReviseRequest, weights: WeightSettings) -> Option<Planned> {
+    /// that the goal names, if it makes nothing but whole plans. `None` when others are to be asked for a revision.
+    pub async fn plan_anew(
+        &self,
+        request: &ReviseRequest,
+        weights: WeightSettings,
+    ) -> Option<Result<Planned, PlanningError>> {
         let situation = &request.situation;
         let says_no_more = situation.hint.is_empty() && situation.refused.is_empty();
-        let name = planner_of(&situation.goal).filter(|_| says_no_more)?;
+        let name = situation.goal.planner().filter(|_| says_no_more)?;
         if Trigger::parse(&situation.trigger) != Some(Trigger::UserRequest) {
             return None;
         }
@@ -60,10 +54,10 @@ impl Pipeline {
         };
         let stages = Stages::default();
         match self.ask(planner.as_ref(), &request, &stages).await {
-            Ok(planned) => Some(self.account(planned, &[], &stages)),
+            Ok(planned) => Some(Ok(self.account(planned, &[], &stages))),
             Err(refusal) => {
                 tracing::debug!(planner = name, "planner `{name}` gave no plan for what remains: {}", refusal.reason);
-                None
+                request.goal.is_planner_only().then(|| Err(failure(vec![refusal], &stages)))
             }
         }
     }
@@ -121,7 +115,7 @@ mod tests {
     use async_trait::async_trait;
     use serde_json::json;
 
-    use super::super::{Checked, PlanningError};
+    use super::super::Checked;
     use super::*;
 
     struct Named(&'static str);

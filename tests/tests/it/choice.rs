@@ -102,6 +102,31 @@ async fn a_fork_is_planned_anew_by_another_planner_before_any_step_goes_out() ->
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_for_one_planner_only_fails_when_that_has_no_plan() -> Result<()> {
+    let server = server().await?;
+    let at = start(&[&server]).await?;
+    let ended = run_goal(&at, &json!({"description": "water the plants"})).await?;
+    assert_eq!(ended["status"], "completed", "{ended:#}");
+    let again = ended["steps"].as_array().and_then(|steps| steps.last()).context("it has steps")?["id"].clone();
+    let path = format!("/v1/plans/{}:fork", ended["plan_id"].as_str().unwrap_or_default());
+    for (only, status) in [(false, "completed"), (true, "failed")] {
+        let asked = json!({"step": again, "planner": "htn", "only": only});
+        let (code, answer) = at.post(&path, &asked).await?;
+        assert_eq!(code, 202, "{answer:#}");
+        let forked = at.await_end(&PlanId::from(answer["plan_id"].as_str().unwrap_or_default()), LIMIT).await?;
+        assert_eq!(forked["status"], status, "{forked:#}");
+        if only {
+            let message = forked["failure"]["message"].as_str().unwrap_or_default();
+            assert_eq!(forked["failure"]["code"], "PLANNING_FAILED", "{forked:#}");
+            assert!(message.contains("`htn`: "), "{message}");
+            assert!(!message.contains("makes no revisions"), "why there is no plan is told: {message}");
+        }
+    }
+    at.stop().await;
+    Ok(())
+}
+
 /// A model that plans the trip with one step, and revises plans by one more.
 async fn server() -> Result<ModelServer> {
     let step = |id: &str| json!({"id": id, "description": "say the plan", "agent_type": "echo", "inputs": {"n": 1}});

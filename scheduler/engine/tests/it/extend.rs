@@ -4,7 +4,7 @@
 use goalmill_common::command::{Change, Planned, Proposal, RevisionStrategy, Verb};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Approval, Cache, Kind, OnFailure, Plan, Question};
+use goalmill_common::plan::{Approval, Cache, Kind, OnFailure, Plan, Question, RevisionPolicy};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{Closing, Command, Effect, PlanAnswer, Rejection, fork, situation};
@@ -250,6 +250,37 @@ fn a_plan_goes_on_from_another_ones_results() {
     assert_eq!(second.tasks.len(), 2);
     let unknown = fork(&first.state, Some(&"zz".into()), "x".into(), "cli".into());
     assert!(matches!(unknown, Err(Rejection::UnknownStep { .. })));
+}
+
+#[test]
+fn a_fork_that_one_planner_is_to_plan_does_not_run_without_it() {
+    let mut first = World::of(plan(&[("a", &[]), ("b", &["a"])]));
+    first.finish();
+    let forked = |only: bool, max: Option<u32>| {
+        let mut submit = fork(&first.state, Some(&"b".into()), "fork".into(), "cli".into()).unwrap();
+        submit.goal.metadata.insert("planner_only".into(), only.into());
+        submit.fork.as_mut().unwrap().replan = Some("the fork is to be planned anew".into());
+        submit.plan.as_mut().unwrap().plan.revision = Some(RevisionPolicy { max, ..RevisionPolicy::default() });
+        let mut second = World::new();
+        second.submit_as(submit).unwrap();
+        second
+    };
+    let unanswered = |only: bool| {
+        let mut second = forked(only, None);
+        second.restart();
+        let answer = PlanAnswer::Failed { reason: "no domain fits".into(), issues: vec![], provenance: None };
+        second.command(Command::Planned { revision: 1, answer }).unwrap();
+        second
+    };
+    assert_eq!(unanswered(false).state.status(), PlanStatus::Running, "it goes on with the plan there is");
+    let failed = unanswered(true);
+    assert_eq!(failed.state.status(), PlanStatus::Failed);
+    let failure = failed.state.view(true).failure.unwrap();
+    assert_eq!(failure.code, "PLANNING_FAILED");
+    assert_eq!(failure.message, "the fork is to be planned anew: no domain fits");
+    let unasked = forked(true, Some(0));
+    assert_eq!(unasked.state.view(true).failure.unwrap().code, "MAX_REVISIONS_EXCEEDED");
+    assert!(failed.tasks.is_empty() && unasked.tasks.is_empty());
 }
 
 #[test]
