@@ -46,6 +46,14 @@ pub struct Limits {
     pub revisions_max: u32,
 }
 
+impl Limits {
+    /// What is left of them for a plan that is inside `depth` others.
+    #[must_use]
+    pub fn inside(&self, depth: u32) -> Self {
+        Self { depth_max: self.depth_max.saturating_sub(depth), ..self.clone() }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

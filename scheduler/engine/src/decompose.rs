@@ -59,9 +59,7 @@ impl Turn<'_> {
         if json.text().len() > limits.plan_bytes_max {
             return Err(invalid(format!("the plan has {} bytes, more than `plan_bytes_max`", json.text().len())));
         }
-        let depth = self.state.depth() + 1;
-        let limits =
-            goalmill_common::limits::Limits { depth_max: limits.depth_max.saturating_sub(depth), ..limits.clone() };
+        let limits = limits.inside(self.state.depth() + 1);
         let told = |issues: &[Issue]| {
             let words: Vec<String> =
                 issues.iter().map(|i| format!("{} at {}: {}", i.code, i.pointer, i.detail)).collect();

@@ -102,7 +102,7 @@ impl Turn<'_> {
 
 impl PlanState {
     /// Plans above this one.
-    pub(crate) fn depth(&self) -> u32 {
+    pub fn depth(&self) -> u32 {
         self.parent().map_or(0, |parent| parent.depth)
     }
 

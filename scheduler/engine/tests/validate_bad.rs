@@ -166,6 +166,9 @@ fn limits_on_steps_paths_and_depth_hold() {
     }
     let issues = validate::plan(&deep, &Limits::default()).unwrap_err();
     assert_eq!(issues[0].code, "PLAN_TOO_DEEP", "{issues:#?}");
+    let later = json!([{"id": "a"}, {"id": "b", "kind": "plan", "description": "planned when it is reached"}]);
+    assert_eq!(code(&later, &Limits::default().inside(3)), named("PLAN_TOO_DEEP", "/1/kind"));
+    assert!(validate::plan(&later, &Limits::default().inside(2)).is_ok());
 }
 
 #[test]

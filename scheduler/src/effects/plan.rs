@@ -23,12 +23,21 @@ const PANICKED: &str = "a planner panicked: please report this bug";
 
 /// Asks the planners for a plan; their answer is a command like any other, and none when nobody waits for it.
 ///
-/// - `outlet`: where steps go that may run while the rest is written.
+/// - `depth`: how many plans it is inside of.
 /// - `ledger`: where calls of models are written down.
-pub(crate) async fn plan(site: &Site, plan: &str, goal: Goal, ledger: Ledger, outlet: &dyn Outlet) -> Option<Command> {
+/// - `outlet`: where steps go that may run while the rest is written.
+pub(crate) async fn plan(
+    site: &Site,
+    plan: &str,
+    goal: Goal,
+    depth: u32,
+    ledger: Ledger,
+    outlet: &dyn Outlet,
+) -> Option<Command> {
     let begun = Instant::now();
     let may_begin = site.settings.planner.stream && !site.hooks.may_veto(hooks::Point::OnPlanGenerated);
-    let request = PlanRequest { ledger, ..request(site, goal, 0) };
+    let limits = site.settings.limits.inside(depth);
+    let request = PlanRequest { ledger, limits, ..request(site, goal, 0) };
     let asked = async {
         if may_begin {
             site.planners.stream(&request, outlet).await
@@ -102,7 +111,7 @@ pub(crate) async fn revise(site: &Site, state: &PlanState, revision: u32, ledger
     let request = ReviseRequest {
         situation,
         agents: agents.as_ref().clone(),
-        limits: limits.clone(),
+        limits: limits.inside(state.depth()),
         now_ms: site.clock.now_ms(),
         ledger,
     };

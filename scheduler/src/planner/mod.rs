@@ -97,6 +97,7 @@ pub struct PlanRequest {
     pub goal: Goal,
     /// The agents that are registered.
     pub agents: Vec<Agent>,
+    /// What is left of them where the plan is nested.
     pub limits: Limits,
     /// Unix milliseconds; `in May` is the next May from then.
     pub now_ms: u64,

@@ -316,11 +316,11 @@ impl Loop {
             match item {
                 After::Reply(reply, verdict) => drop(reply.send(verdict)),
                 After::Taken(reply, verdict) => drop(reply.send(verdict)),
-                After::Plan { plan, goal, answers } => {
+                After::Plan { plan, goal, depth, answers } => {
                     let (site, outlet) = (self.site.clone(), self.to_loop(plan, None));
                     self.site.tasks.spawn(async move {
                         let ledger = Ledger::new(0, Arc::new(outlet.clone()), &answers);
-                        let asked = effects::plan(&site, outlet.plan.as_str(), *goal, ledger, &outlet);
+                        let asked = effects::plan(&site, outlet.plan.as_str(), *goal, depth, ledger, &outlet);
                         if let Some(Some(command)) = site.stop.run_until_cancelled(asked).await {
                             outlet.tell(command).await;
                         }

@@ -49,6 +49,8 @@ pub(crate) enum After {
     Plan {
         plan: PlanId,
         goal: Box<Goal>,
+        /// How many plans it is inside of.
+        depth: u32,
         /// What models answered before another scheduler ended.
         answers: Vec<ModelAnswered>,
     },

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use goalmill_broker::embedded;
 use goalmill_common::clock::Clock;
-use goalmill_common::config::{Dialect, PlanningStrategy};
+use goalmill_common::config::{Dialect, PlanningStrategy, Settings};
 use goalmill_common::id::PlanId;
 use goalmill_scheduler::model::scripted::{Script, Scripted};
 use goalmill_tests::installation::{Installation, settings};
@@ -38,6 +38,23 @@ async fn a_plan_that_needs_more_parts_than_it_may_have_keeps_those_it_had() -> R
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_plan_of_a_part_knows_how_deep_it_is() -> Result<()> {
+    let once = |json: Value| Scripted { json: Some(json), times: Some(1), ..Scripted::default() };
+    let deepest =
+        Scripted { when: vec!["nested as deep as plans may be".into()], ..once(json!({"steps": [step("one")]})) };
+    let part = json!({"id": "part", "kind": "plan", "description": "say the part"});
+    let answers = vec![deepest, once(json!({"steps": [part]}))];
+    let server = ModelServer::start(Script { answers, ..Script::default() }).await?;
+    let mut settings = settings();
+    settings.limits.depth_max = 1;
+    settings.planner.llm.strategy = PlanningStrategy::Hierarchical;
+    let ended = run_with(&server, settings, &json!({})).await?;
+    assert_eq!((ended["status"].as_str(), done(&ended)), (Some("completed"), vec!["part"]), "{ended:#}");
+    assert_eq!(server.calls(), 2, "the part's plan is told at once that it is the deepest");
+    Ok(())
+}
+
 fn step(id: &str) -> Value {
     json!({"id": id, "description": "say a part", "agent_type": "echo", "inputs": {"part": id}})
 }
@@ -60,9 +77,13 @@ async fn server(answers: impl IntoIterator<Item = Value>) -> Result<ModelServer>
 
 async fn run(server: &ModelServer, metadata: &Value) -> Result<Value> {
     let mut settings = settings();
+    settings.planner.llm.strategy = PlanningStrategy::Iterative;
+    run_with(server, settings, metadata).await
+}
+
+async fn run_with(server: &ModelServer, mut settings: Settings, metadata: &Value) -> Result<Value> {
     settings.models = vec![server.settings("m0", Dialect::Openai)];
     settings.planner.order = vec!["llm".into(), "rules".into()];
-    settings.planner.llm.strategy = PlanningStrategy::Iterative;
     let at = Installation::start(embedded::open(None, Clock::system())?, settings).await?;
     until(SOON, async || at.get("/v1/agents").await.is_ok_and(|agents| agents.to_string().contains("\"echo\""))).await;
     let goal = json!({"description": "say it in parts", "metadata": metadata});

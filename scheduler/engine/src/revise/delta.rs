@@ -122,7 +122,7 @@ impl Delta {
 /// depended on are looked at again.
 fn check(state: &PlanState, delta: &Delta, limits: &Limits) -> Result<(), Vec<Issue>> {
     let (document, unrouted) = document(state, delta);
-    let issues = validate::plan(&document, limits).err().unwrap_or_default();
+    let issues = validate::plan(&document, &limits.inside(state.depth())).err().unwrap_or_default();
     let issues: Vec<Issue> = issues.into_iter().chain(unrouted).collect();
     if issues.is_empty() { Ok(()) } else { Err(issues) }
 }
@@ -134,7 +134,8 @@ pub(super) fn hold_against(
     limits: &Limits,
     rules: &validate::Rules<'_>,
 ) -> Result<Vec<Issue>, Vec<Issue>> {
-    validate::plan_by(&document(state, delta).0, limits, rules).map(|checked| checked.warnings)
+    let limits = limits.inside(state.depth());
+    validate::plan_by(&document(state, delta).0, &limits, rules).map(|checked| checked.warnings)
 }
 
 /// The plan that the changes make, and the steps of it for which nobody has chosen an agent type.

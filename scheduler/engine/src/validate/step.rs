@@ -389,6 +389,10 @@ fn sub_plan(fields: &Fields<'_, '_>, step: &mut Step, depth: u32) {
         if step.kind == Kind::Plan && step.description.is_empty() {
             let mend = "give the inner plan, or a description to plan from";
             fields.cx.error("MISSING_FIELD", &fields.at.key("plan"), "a `plan` step needs `plan`", mend);
+        } else if step.kind == Kind::Plan && depth >= fields.cx.limits.depth_max {
+            let at = fields.at.key(fields.get("kind").map_or("kind", |f| f.key));
+            let detail = format!("the plan of step `{}` would be nested deeper than `depth_max` allows", step.id);
+            fields.cx.error("PLAN_TOO_DEEP", &at, detail, "write its steps in place of it, each with an agent");
         }
         return;
     };

@@ -1,10 +1,10 @@
 //! Plans inside plans.
 
-use goalmill_common::command::{Submit, Verb};
+use goalmill_common::command::{Change, Submit, Verb};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::id::{PlanId, StepId};
-use goalmill_common::plan::{Kind, Plan};
+use goalmill_common::plan::{Kind, Plan, Step};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{Command, Effect, Rejection};
 use serde_json::json;
@@ -173,6 +173,22 @@ fn a_sub_plan_that_cannot_run_still_tells_its_parent() {
     child.submit_as(submit).unwrap();
     assert_eq!(child.plan_code(), "PLANNING_FAILED");
     assert!(child.others.iter().any(|effect| matches!(effect, Effect::RollUp { .. })));
+}
+
+#[test]
+fn an_edit_of_a_nested_plan_may_go_no_deeper_than_what_is_left() {
+    let (_, submit) = child_of(&begun());
+    let deeper = |depth_max: u32| {
+        let mut child = World::new();
+        child.context.limits.depth_max = depth_max;
+        child.submit_as(submit.clone()).unwrap();
+        let step = Step { kind: Kind::Plan, description: "the rest".into(), ..Step::new("more", "") };
+        let changes = vec![Change::AddStep { step: Box::new(step), before: Vec::new() }];
+        child.verb(Verb::Edit { changes, revision: None, reason: String::new() })
+    };
+    deeper(2).unwrap();
+    let Err(Rejection::Invalid { issues, .. }) = deeper(1) else { panic!("it is refused") };
+    assert_eq!((issues[0].code.as_str(), issues[0].pointer.as_str()), ("PLAN_TOO_DEEP", "/steps/more/kind"));
 }
 
 #[test]

@@ -22,6 +22,7 @@ use goalmill_common::command::{Planned, Proposal};
 use goalmill_common::config::{LlmSettings, PlanningStrategy};
 use goalmill_common::goal::Goal;
 use goalmill_common::json::Json;
+use goalmill_common::limits::Limits;
 use goalmill_common::plan::{OnFailure, Phase, Plan, RevisionPolicy};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -47,7 +48,7 @@ mod tests;
 pub use offer::Offer;
 pub(super) use plan::step_schema;
 pub use prompts::{Prompt, PromptError, Prompts};
-pub(super) use revise::situation_context;
+pub(super) use revise::{keep_going, situation_context};
 
 use plan::{Good, PlanMatter};
 use review::reviewed;
@@ -167,13 +168,13 @@ impl Planner for LlmPlanner {
 }
 
 /// The plan without its steps, as the planner makes it whatever the model wrote.
-pub(super) fn head(request: &PlanRequest) -> Plan {
+fn head(request: &PlanRequest) -> Plan {
     let name: String = request.goal.description.split_whitespace().collect::<Vec<_>>().join(" ");
     Plan { name: name.chars().take(NAME_CHARS_MAX).collect(), budget: request.goal.budget, ..Plan::default() }
 }
 
 /// Gives the plan its head, and, when it is written part by part, its checkpoint.
-fn finish(plan: Plan, request: &PlanRequest, strategy: PlanningStrategy) -> Plan {
+pub(super) fn finish(plan: Plan, request: &PlanRequest, strategy: PlanningStrategy) -> Plan {
     let mut plan = Plan { steps: plan.steps, phases: plan.phases, ..head(request) };
     if strategy == PlanningStrategy::Iterative {
         if plan.phases.is_empty() {
@@ -201,6 +202,11 @@ pub(super) fn goal_context(goal: &Goal) -> Value {
     let inputs = goal.metadata.get("inputs").filter(|inputs| !inputs.is_null()).map(Value::to_string);
     json!({"description": goal.description, "constraints": text(&goal.constraints), "criteria": goal.success_criteria,
            "inputs": inputs, "budget": budget})
+}
+
+/// Limits as templates see them: how many steps, and in how many levels of plans they may be nested.
+pub(super) fn limits_context(limits: &Limits) -> Value {
+    json!({"steps": limits.planned_steps_max, "levels": limits.depth_max})
 }
 
 /// The day, for a prompt.

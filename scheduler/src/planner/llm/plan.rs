@@ -149,7 +149,7 @@ impl<'a> PlanMatter<'a> {
         context["note"] = note.into();
         context["today"] = day(self.request.now_ms).into();
         context["strategy"] = self.desk.settings.strategy.as_str().into();
-        context["limits"] = json!({"steps": self.request.limits.planned_steps_max});
+        context["limits"] = super::limits_context(&self.request.limits);
         self.desk.prompts.render(template, &context)
     }
 }

@@ -45,7 +45,7 @@ pub async fn propose(desk: &Desk, request: &ReviseRequest) -> Result<Proposal, P
 
 /// The next part of an iterative plan ends as the first one does: in a checkpoint. Only the model's word that nothing
 /// is missing ends the plan, not a flag that it forgot.
-fn keep_going(proposal: &mut Proposal) {
+pub fn keep_going(proposal: &mut Proposal) {
     let is_phase = |change: &&mut Change| matches!(change, Change::AddPhase { .. });
     if let Some(Change::AddPhase { phase, .. }) = proposal.changes.iter_mut().rev().find(is_phase) {
         phase.checkpoint = true;
@@ -84,6 +84,7 @@ impl Matter for ReviseMatter<'_> {
         let mut context = situation_context(&self.request.situation);
         context["agents"] = self.offer.context();
         context["iterative"] = self.is_iterative.into();
+        context["limits"] = super::limits_context(&self.request.limits);
         context["note"] = note.into();
         context["today"] = day(self.request.now_ms).into();
         self.desk.prompts.render("revise", &context)

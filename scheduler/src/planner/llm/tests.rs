@@ -12,7 +12,7 @@ use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::random::Random;
-use goalmill_common::revision::{Situation, StepSituation};
+use goalmill_common::revision::{Situation, StepSituation, Trigger};
 use goalmill_common::status::StepStatus;
 use goalmill_engine::validate::Policy;
 use serde_json::{Value, json};
@@ -135,7 +135,7 @@ async fn a_plan_comes_with_its_whole_provenance() {
     assert_eq!(planned.plan.name, GOAL);
     let account = account(&planned);
     let round = &account["rounds"][0];
-    assert_eq!(round["template"], json!({"id": "plan", "version": "1"}));
+    assert_eq!(round["template"], json!({"id": "plan", "version": "2"}));
     assert_eq!((&round["model"], &round["verdict"]), (&json!("m0"), &json!("exact")));
     assert!(round["raw"].as_str().is_some_and(|raw| raw.contains("find_flight")) || round["raw_calls"].is_array());
     let prompt = round["prompt"].to_string();
@@ -466,6 +466,21 @@ async fn a_hierarchical_plan_may_leave_parts_to_be_planned() {
     let planned = world.llm.plan(&request()).await.expect("the answer is valid");
     assert_eq!(planned.plan.steps[1].kind, goalmill_common::plan::Kind::Plan);
     assert!(prompt_of(&world, 0).contains("It is planned when it is reached"));
+    assert!(prompt_of(&world, 0).contains("3 more levels of plans at most"));
+}
+
+#[tokio::test]
+async fn a_plan_as_deep_as_it_may_be_is_told_so_and_has_its_parts_mended() {
+    let settings = LlmSettings { strategy: PlanningStrategy::Hierarchical, ..LlmSettings::default() };
+    let part = json!({"id": "room", "kind": "plan", "description": "Find and book a room in Rome", "dependencies": ["flight"]});
+    let answers = vec![says(&json!({"steps": [flight(), part]})), says(&json!({"steps": [room()]}))];
+    let world = world(settings, vec![answers]).await;
+    let deep = PlanRequest { limits: Limits::default().inside(3), ..request() };
+    let planned = world.llm.plan(&deep).await.expect("the correction is valid");
+    assert_eq!(ids(&planned), ["flight", "room"]);
+    assert!(planned.plan.steps.iter().all(|step| step.kind == goalmill_common::plan::Kind::Tool));
+    assert!(prompt_of(&world, 0).contains("nested as deep as plans may be"));
+    assert!(prompt_of(&world, 1).contains("write its steps in place of it, each with an agent"));
 }
 
 #[tokio::test]
@@ -739,6 +754,34 @@ async fn what_is_mended_in_a_revision_by_tools_is_told() {
     let proposal = world.tools.revise(&revise_request()).await.expect("the calls give a proposal");
     let account = proposal.provenance.expect("there is one").value();
     assert!(mends(&account).contains(&"ACTION_NORMAL_FORM"), "{account:#}");
+}
+
+#[tokio::test]
+async fn tools_plan_by_the_strategy_and_go_on_until_nothing_is_missing() {
+    let strategy = |strategy| LlmSettings { strategy, ..LlmSettings::default() };
+    let end = || ("finalize_plan", json!({"strategy": "replan_remaining", "summary": "all is done"}));
+    let part =
+        [("add_phase", json!({"id": "part_2"})), ("retry_step", json!({"step": "room", "agent_type": "inns"})), end()];
+    let turns = vec![calls(&[("add_step", flight()), end()]), calls(&part), calls(&[end()])];
+    let world = world(strategy(PlanningStrategy::Iterative), vec![turns]).await;
+    let planned = world.tools.plan(&request()).await.expect("the calls give a plan");
+    assert!(planned.plan.is_iterative() && planned.plan.phases[0].checkpoint, "{:?}", planned.plan);
+    assert!(prompt_of(&world, 0).contains("You are asked again with their results"));
+    let mut checkpoint = revise_request();
+    checkpoint.situation.trigger = Trigger::PhaseCheckpoint.as_str().into();
+    checkpoint.situation.plan.metadata.insert("planning".into(), "iterative".into());
+    let next = world.tools.revise(&checkpoint).await.expect("the calls give a part");
+    let is_kept_up = |change: &Change| matches!(change, Change::AddPhase { phase, .. } if phase.checkpoint);
+    assert!(next.changes.iter().any(is_kept_up), "{next:?}");
+    assert!(prompt_of(&world, 1).contains("This plan is written part by part"));
+    let whole = world.tools.revise(&checkpoint).await.expect("no changes mean that it is whole");
+    assert_eq!((whole.changes.len(), whole.summary.as_str()), (0, "all is done"));
+
+    let hierarchical =
+        self::world(strategy(PlanningStrategy::Hierarchical), vec![vec![calls(&[("add_step", flight()), end()])]])
+            .await;
+    hierarchical.tools.plan(&request()).await.expect("the calls give a plan");
+    assert!(prompt_of(&hierarchical, 0).contains("3 more levels of plans at most"));
 }
 
 #[tokio::test]

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use goalmill_common::command::{Planned, Proposal};
 use goalmill_common::json::Json;
-use goalmill_common::plan::Plan;
 use goalmill_reader::{Catalogue, Limits, Verdict, calls, read};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -14,7 +13,7 @@ use super::llm::account::{Account, Round};
 use super::llm::plan::PlanMatter;
 use super::llm::review::reviewed;
 use super::llm::talk::{Judged, Settled, Talk};
-use super::llm::{Desk, Offer, Prompt, day, goal_context, head, situation_context};
+use super::llm::{Desk, Offer, Prompt, day, finish, goal_context, keep_going, limits_context, situation_context};
 use super::stage::{self, Outcome, Stage};
 use super::{PlanRequest, Planner, PlanningError, ReviseRequest, Validate};
 use crate::model::{Answer, Message, ModelError, Purpose, Rung, Tool, ToolCall, ToolChoice, Want};
@@ -45,6 +44,7 @@ impl ToolsPlanner {
     fn prompt(&self, mut context: Value, offer: &Offer, now_ms: u64) -> Result<Prompt, PlanningError> {
         context["agents"] = offer.context();
         context["today"] = day(now_ms).into();
+        context["strategy"] = self.desk.settings.strategy.as_str().into();
         self.desk.prompts.render("tools", &context).map_err(|error| PlanningError::new(error.to_string()))
     }
 }
@@ -57,18 +57,22 @@ impl Planner for ToolsPlanner {
 
     async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
         let mut matter = PlanMatter::new(self.name(), &self.desk, request, &self.check);
-        let steps = request.limits.planned_steps_max;
-        let context = json!({"goal": goal_context(&request.goal), "revising": false, "limits": {"steps": steps}});
+        let limits = limits_context(&request.limits);
+        let context = json!({"goal": goal_context(&request.goal), "revising": false, "limits": limits});
         let prompt = self.prompt(context, &matter.offer, request.now_ms)?;
         let mut talk = Talk::new(&self.desk, &request.ledger, self.name(), &request.goal.budget, Purpose::Plan)
             .preferring(&request.goal);
         let mut bench = PlanBench::new(&matter);
         let (good, mends) = turns(&mut talk, prompt, Task::Plan, &mut bench).await?;
         let (good, _) = reviewed(&mut talk, &mut matter, Settled::one(good, String::new())).await;
-        let plan = Plan { steps: good.plan.steps, phases: good.plan.phases, ..head(request) };
+        let strategy = self.desk.settings.strategy;
+        let plan = finish(good.plan, request, strategy);
         self.desk.memory.keep(&request.goal.description, &plan);
         let spent = talk.purse.spent();
-        let mut account = Map::from_iter([("actions_left_out".to_owned(), matter.offer.left_out.into())]);
+        let mut account = Map::from_iter([
+            ("strategy".to_owned(), strategy.as_str().into()),
+            ("actions_left_out".to_owned(), matter.offer.left_out.into()),
+        ]);
         talk.account.list("mends", &mends, &mut account);
         Ok(Planned {
             plan,
@@ -87,6 +91,8 @@ impl Planner for ToolsPlanner {
         let mut bench = ReviseBench::new(request, offer.catalogue());
         let mut context = situation_context(situation);
         context["revising"] = true.into();
+        context["iterative"] = situation.wants_part().into();
+        context["limits"] = limits_context(&request.limits);
         if let Called::Answer(status) = bench.call("get_plan_status", &Map::new()) {
             context["status"] = status.to_string().into();
         }
@@ -94,6 +100,9 @@ impl Planner for ToolsPlanner {
         let mut talk = Talk::new(&self.desk, &request.ledger, self.name(), &situation.left, Purpose::Replan)
             .preferring(&situation.goal);
         let (mut proposal, mends) = turns(&mut talk, prompt, Task::Revise, &mut bench).await?;
+        if situation.wants_part() {
+            keep_going(&mut proposal);
+        }
         proposal.planner = "tools".into();
         if !request.ledger.is_written() {
             proposal.usage = talk.usage();

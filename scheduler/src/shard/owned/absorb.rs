@@ -46,6 +46,7 @@ impl Owned {
                         After::Plan {
                             plan,
                             goal: Box::new(accepted.goal.clone()),
+                            depth: state.depth(),
                             answers: state.model_answers().to_vec(),
                         }
                     } else {
