@@ -1,10 +1,14 @@
 //! Who is there: a snapshot of the registry and of the live workers, refreshed in the background.
+//!
+//! Workers are looked at each second. The registry, which may be large, is read when somebody says that it has changed,
+//! and now and then in any case: messages may be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use goalmill_broker::{Broker, BrokerError};
+use goalmill_broker::{Broker, BrokerError, Message};
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::config::Settings;
 use goalmill_common::event::Route;
@@ -13,12 +17,15 @@ use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_engine::validate::{Catalogue, Policy, permit_routed};
 use tokio::sync::{Mutex, Notify};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::router::{self, Router};
 
 /// How often workers are looked at; their slots decide how many tasks may be out.
 const REFRESH: Duration = Duration::from_secs(1);
+/// Longest wait for news of the registry at once, in milliseconds.
+const BLOCK_MS: u64 = 30_000;
 
 /// What is known of agents and workers.
 pub(crate) struct Directory {
@@ -26,8 +33,10 @@ pub(crate) struct Directory {
     window_min: u32,
     /// A worker that was silent for so long counts as gone.
     alive_ms: u64,
+    /// The registry is read at least this often.
+    registry: Duration,
     known: RwLock<Known>,
-    /// Held while everything is read: what was read earlier must not take the place of what was read later.
+    /// Held while anything is read: what was read earlier must not take the place of what was read later.
     reading: Mutex<()>,
     /// Those who want to know when windows have become wider or narrower.
     heard_by: std::sync::Mutex<Vec<Weak<Notify>>>,
@@ -48,6 +57,7 @@ impl Directory {
             broker,
             window_min: settings.scheduler.window_min,
             alive_ms: settings.worker.heartbeat_ms * 4,
+            registry: Duration::from_millis(settings.router.refresh_ms),
             known: RwLock::default(),
             reading: Mutex::default(),
             heard_by: std::sync::Mutex::default(),
@@ -112,8 +122,23 @@ impl Directory {
 
     /// Reads registry and workers anew.
     pub(crate) async fn refresh(&self) -> Result<(), BrokerError> {
+        self.refresh_registry().await?;
+        self.refresh_workers().await
+    }
+
+    async fn refresh_registry(&self) -> Result<(), BrokerError> {
         let _reading = self.reading.lock().await;
         let agents = self.broker.agents().await?;
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if *known.agents != agents {
+            self.router.update(agents.clone());
+            known.agents = Arc::new(agents);
+        }
+        Ok(())
+    }
+
+    async fn refresh_workers(&self) -> Result<(), BrokerError> {
+        let _reading = self.reading.lock().await;
         let workers = self.broker.workers(self.alive_ms).await?;
         let paused = self.broker.paused_queues().await?;
         let mut slots = BTreeMap::<AgentType, u32>::new();
@@ -123,10 +148,6 @@ impl Directory {
             }
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if *known.agents != agents {
-            self.router.update(agents.clone());
-            known.agents = Arc::new(agents);
-        }
         known.workers = Arc::new(workers);
         let has_changed = known.slots != slots || known.paused != paused;
         (known.slots, known.paused) = (slots, paused);
@@ -139,9 +160,19 @@ impl Directory {
 
     /// Refreshes until stopped.
     pub(crate) async fn keep_fresh(&self, stop: &CancellationToken) {
+        tokio::join!(self.look_around(stop), self.hear_changes(stop));
+    }
+
+    /// Looks at the workers again and again, and at the registry when it was not for long.
+    async fn look_around(&self, stop: &CancellationToken) {
         let mut silent = false;
+        let mut read_at = Instant::now();
         while !stop.is_cancelled() {
-            let refreshed = self.refresh().await;
+            let is_due = read_at.elapsed() >= self.registry;
+            let refreshed = if is_due { self.refresh().await } else { self.refresh_workers().await };
+            if is_due && refreshed.is_ok() {
+                read_at = Instant::now();
+            }
             self.router.prepare(&[]).await;
             match refreshed {
                 Ok(()) => silent = false,
@@ -156,6 +187,78 @@ impl Directory {
                 () = stop.cancelled() => {}
                 () = tokio::time::sleep(REFRESH) => {}
             }
+        }
+    }
+
+    /// Reads the registry whenever somebody says that it has changed.
+    async fn hear_changes(&self, stop: &CancellationToken) {
+        while let Some(Err(error)) = stop.run_until_cancelled(self.hear_while_connected()).await {
+            tracing::debug!("news of the registry cannot be heard: {error}");
+            stop.run_until_cancelled(tokio::time::sleep(REFRESH)).await;
+        }
+    }
+
+    async fn hear_while_connected(&self) -> Result<Infallible, BrokerError> {
+        let mut reader = self.broker.reader().await?;
+        // Subscribes first, so that nothing falls between what is read and what is said from here on.
+        reader.messages(0).await?;
+        self.refresh_registry().await?;
+        loop {
+            let said = reader.messages(BLOCK_MS).await?;
+            if said.iter().any(|message| matches!(message, Message::AgentsChanged(_))) {
+                self.refresh_registry().await?;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use goalmill_broker::embedded;
+    use goalmill_common::clock::Clock;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_changed_registry_is_read_when_that_is_said() {
+        let (directory, broker) = directory();
+        let stop = CancellationToken::new();
+        let heard = async {
+            until_known(&directory, "first").await;
+            broker.register(&Agent::named("second".into())).await.expect("it is registered");
+            until_known(&directory, "second").await;
+            stop.cancel();
+        };
+        broker.register(&Agent::named("first".into())).await.expect("it is registered");
+        let begun = Instant::now();
+        tokio::join!(directory.hear_changes(&stop), heard);
+        assert!(begun.elapsed() < directory.registry, "nobody waits for the next look around");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unheard_change_is_seen_within_the_time_that_is_set() {
+        let (directory, broker) = directory();
+        broker.register(&Agent::named("quiet".into())).await.expect("it is registered");
+        let stop = CancellationToken::new();
+        let begun = Instant::now();
+        let seen = async {
+            until_known(&directory, "quiet").await;
+            stop.cancel();
+        };
+        tokio::join!(directory.look_around(&stop), seen);
+        let (took, limit) = (begun.elapsed(), directory.registry);
+        assert!(took >= limit && took <= limit + 2 * REFRESH, "{took:?}");
+        assert_eq!(directory.router().route("quiet").len(), 1, "the router knows it too");
+    }
+
+    fn directory() -> (Directory, Arc<dyn Broker>) {
+        let broker = embedded::open(None, Clock::system()).expect("it opens");
+        (Directory::new(broker.clone(), &Settings::default()), broker)
+    }
+
+    async fn until_known(directory: &Directory, agent: &str) {
+        while !directory.agents().iter().any(|known| known.agent_type.as_str() == agent) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 }

@@ -232,7 +232,7 @@ pub struct RouterSettings {
     /// Candidates within this share of the best similarity (0 to 1) are near-equals, among which success and cost
     /// choose; `off` lets them choose among all.
     pub gate: Gate,
-    /// The registry is read again at least this often.
+    /// The registry is read again at least this often, besides whenever `goalmill:agents:changed` says so.
     pub refresh_ms: u64,
     /// A static model of words: `general` for the one that is built in (English), or a `safetensors` file, or a folder
     /// with a `model.safetensors`; empty for none.
