@@ -112,7 +112,7 @@ fn cases() -> Vec<Case> {
         ("nothing to do inside", step(json!({"plan": []})), &[("EMPTY_PLAN", "/steps/0/plan"), ("SUB_PLAN_INVALID", "/steps/0/plan")]),
         ("a plan inside another kind", step(json!({"kind": "llm", "plan": {"steps": [{"id": "x"}]}})), &[("INVALID_VALUE", "/steps/0/plan")]),
         ("inputs that look at inputs", step(json!({"inputs": {"x": 1, "y": "{{ inputs.x }}"}})), &[("INVALID_EXPRESSION", "/steps/0/inputs/y")]),
-        ("a cache without key", step(json!({"cache": {"ttl": "1h"}})), &[("MISSING_FIELD", "/steps/0/cache/key")]),
+        ("a cache whose key is no text", step(json!({"cache": {"key": ["k"]}})), &[("WRONG_TYPE", "/steps/0/cache/key")]),
         ("an approval of the wrong type", step(json!({"approve": "yes"})), &[("WRONG_TYPE", "/steps/0/approve")]),
         ("everything at once", json!({"steps": [{"id": "a b", "timeout": 0}, {"id": "b", "needs": ["nope"], "retry": -1, "x": 1}], "strategy": 1}), &[
             ("WRONG_TYPE", "/strategy"), ("INVALID_ID", "/steps/0/id"), ("OUT_OF_RANGE", "/steps/0/timeout"), ("UNKNOWN_FIELD", "/steps/1/x"), ("OUT_OF_RANGE", "/steps/1/retry"), ("UNKNOWN_DEPENDENCY", "/steps/1/needs/0"),

@@ -338,18 +338,22 @@ fn seconds(fields: &Fields<'_, '_>, name: &str) -> Option<f64> {
 
 const CACHE: &Table = &[("key", &[]), ("ttl_ms", &[]), ("ttl", &["ttl_seconds", "max_age"])];
 
+/// The key of a cache that names none: all of the step's inputs, as they will be sent.
+const CACHE_KEY: &str = "{{ inputs | tojson }}";
+
+/// Reads `true` (by all inputs), a key, or an object; without a `key`, that goes by all inputs too.
 pub(super) fn cache(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Option<Cache> {
-    let Value::Object(map) = value else {
-        return text(cx, at, value).map(|key| Cache { key, ttl_ms: CACHE_TTL_MS });
+    let map = match value {
+        Value::Object(map) => map,
+        Value::Bool(false) => return None,
+        Value::Bool(true) => return Some(Cache { key: CACHE_KEY.into(), ttl_ms: CACHE_TTL_MS }),
+        other => return text(cx, at, other).map(|key| Cache { key, ttl_ms: CACHE_TTL_MS }),
     };
     let fields = Fields::read(cx, at, map, CACHE);
     let ttl = |name, unit| fields.duration(name, unit, 1, CACHE_TTL_MS_MAX, "INVALID_VALUE");
     let ttl_ms = ttl("ttl_ms", Unit::Milliseconds).or_else(|| ttl("ttl", Unit::Seconds)).unwrap_or(CACHE_TTL_MS);
-    if fields.get("key").is_none() {
-        let mend = "give a template over the inputs, as in `{{ inputs.city }}`";
-        cx.error("MISSING_FIELD", &at.key("key"), "a cache needs a `key`", mend);
-    }
-    fields.text("key").map(|key| Cache { key, ttl_ms })
+    let key = if fields.get("key").is_some() { fields.text("key")? } else { CACHE_KEY.to_owned() };
+    Some(Cache { key, ttl_ms })
 }
 
 /// Reads 1 to 10, or a word.

@@ -4,10 +4,11 @@
 use goalmill_common::command::{Change, Planned, Proposal, RevisionStrategy, Verb};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
+use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Approval, Cache, Kind, OnFailure, Plan, Question, RevisionPolicy};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Closing, Command, Effect, PlanAnswer, Rejection, fork, situation};
+use goalmill_engine::{Closing, Command, Effect, PlanAnswer, Rejection, fork, situation, validate};
 use serde_json::json;
 
 use crate::world::{World, completed, failed, permanent, plan, planned, report, step, submission, with};
@@ -139,6 +140,21 @@ fn a_result_that_is_kept_is_not_made_again() {
     let again = world.command(Command::LookedUp { step: i, key, outputs });
     assert_eq!(again, Err(Rejection::NotDue));
     world.restart();
+}
+
+#[test]
+fn a_cache_without_a_key_goes_by_agent_action_and_all_inputs() {
+    let word = |action: &str, city: &str| {
+        let document = json!({"steps": [{"id": "a", "agent_type": "w", "action": action, "cache": {"ttl": "1m"},
+                                         "inputs": {"city": city, "nights": "{{ 1 + 1 }}"}}]});
+        let mut world = World::of(validate::plan(&document, &Limits::default()).unwrap().plan);
+        let i = world.index("a");
+        world.command(Command::Dispatch(i)).unwrap();
+        looked_up(&world)
+    };
+    assert_eq!(word("book", "Rome"), word("book", "Rome"));
+    assert_ne!(word("book", "Rome"), word("book", "Oslo"));
+    assert_ne!(word("book", "Rome"), word("find", "Rome"));
 }
 
 #[test]
