@@ -200,8 +200,26 @@ impl Turn<'_> {
         let Some(proposed) = self.state.revising.proposed.clone() else { return };
         let proposal = proposed.proposal;
         match resolve(self.state, &proposal.changes, &self.context.limits) {
-            Ok(delta) => self.take_revision(proposal, delta, reason),
+            Ok(delta) => {
+                let wider = self.unseen(&delta, &proposed.widens);
+                if wider.is_empty() {
+                    self.take_revision(proposal, delta, reason);
+                } else {
+                    self.refuse_proposal(&proposal, "it may do more than was shown", wider);
+                }
+            }
             Err(issues) => self.refuse_proposal(&proposal, "the plan has gone on meanwhile", issues),
+        }
+    }
+
+    /// What a revision widens beyond what was shown of it, unless its plan may be widened.
+    fn unseen(&self, delta: &Delta, shown: &[Issue]) -> Vec<Issue> {
+        match self.state.policy().widen {
+            Widen::Allow => Vec::new(),
+            Widen::Refuse | Widen::Approve => {
+                let is_shown = |issue: &Issue| shown.iter().any(|s| s.code == issue.code && s.pointer == issue.pointer);
+                widens(self.state, delta).into_iter().filter(|issue| !is_shown(issue)).collect()
+            }
         }
     }
 
@@ -228,7 +246,8 @@ impl Turn<'_> {
         }
     }
 
-    /// A person changes the plan.
+    /// A person changes the plan: as they like, but where they take a planner's proposal into it, that may do no more
+    /// than was shown of it.
     pub(crate) fn edit(
         &mut self,
         changes: Vec<Change>,
@@ -243,6 +262,14 @@ impl Turn<'_> {
         }
         let delta = resolve(self.state, &changes, &self.context.limits)
             .map_err(|issues| Rejection::Invalid { reason: "the edited plan would not be valid".into(), issues })?;
+        let proposed = self.state.revising.proposed.as_deref();
+        if let Some(proposed) = proposed.filter(|proposed| changes.starts_with(&proposed.proposal.changes)) {
+            let issues = self.unseen(&delta, &proposed.widens);
+            if !issues.is_empty() {
+                let reason = "the proposed revision may do more, with these changes, than was shown".into();
+                return Err(Rejection::Invalid { reason, issues });
+            }
+        }
         let summary = reason.chars().take(TEXT_CHARS_MAX).collect();
         self.take_revision(Proposal { summary, ..Proposal::new(RevisionStrategy::Edit, changes) }, delta, "");
         Ok(())

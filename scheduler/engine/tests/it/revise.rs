@@ -442,6 +442,44 @@ fn a_revision_that_widens_is_refused_or_put_before_a_person() {
 }
 
 #[test]
+fn what_a_person_agrees_to_may_do_no_more_than_was_shown() {
+    let waiting = |widen| {
+        let mut plan = with(trip(), "budget", |step| step.approve = Some(Approval::default()));
+        plan.budget.cost = Some(10.0);
+        plan.revision = Some(RevisionPolicy { widen, approve: Some(Approval::default()), ..RevisionPolicy::default() });
+        let mut world = World::of(plan);
+        let tours = world.dispatch("tours");
+        world.fail("flights", permanent());
+        let estimates = Estimates { cost: Some(8.0), ..Estimates::default() };
+        let dear = Step { estimates, ..step("dear", &[]) };
+        let changes = vec![retry("flights", None), Change::AddStep { step: Box::new(dear), before: Vec::new() }];
+        propose(&mut world, RevisionStrategy::Workaround, changes).unwrap();
+        assert!(world.state.proposed().unwrap().widens.is_empty(), "eight of ten dollars fit");
+        (world, tours)
+    };
+    let spent = |widen| {
+        let (mut world, tours) = waiting(widen);
+        world.report(Report { cost: Some(5.0), ..completed(&tours, json!({})) }).unwrap();
+        world.verb(Verb::Approve { reason: String::new() }).unwrap();
+        world
+    };
+    for widen in [Widen::Refuse, Widen::Approve] {
+        let refused = situation(&spent(widen).state, &World::new().context.limits).unwrap().refused;
+        assert_eq!(refused[0].issues[0].code, "BUDGET_WIDENED", "it no longer fits what is left");
+    }
+    assert_eq!(spent(Widen::Allow).state.revision(), 1);
+
+    let (mut world, _) = waiting(Widen::Refuse);
+    let free = Change::ModifyStep { step: Box::new(step("budget", &["tours"])) };
+    let mut changes = world.state.proposed().unwrap().proposal.changes.clone();
+    changes.push(free.clone());
+    let Err(Rejection::Invalid { issues, .. }) = edit(&mut world, changes) else { panic!("it is refused") };
+    assert_eq!(issues[0].code, "APPROVAL_DROPPED", "the person's change takes the approval away");
+    edit(&mut world, vec![free]).unwrap();
+    assert_eq!(world.state.revision(), 1, "a person's own edit is theirs");
+}
+
+#[test]
 fn what_the_catalogue_says_of_a_proposal_counts_too() {
     let mut world = World::of(trip());
     world.fail("flights", permanent());
