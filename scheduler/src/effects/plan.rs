@@ -37,7 +37,7 @@ pub(crate) async fn plan(
     let begun = Instant::now();
     let may_begin = site.settings.planner.stream && !site.hooks.may_veto(hooks::Point::OnPlanGenerated);
     let limits = site.settings.limits.inside(depth);
-    let request = PlanRequest { ledger, limits, ..request(site, goal, 0) };
+    let request = PlanRequest { limits, ledger, ..request(site, goal, 0) };
     let asked = async {
         if may_begin {
             site.planners.stream(&request, outlet).await

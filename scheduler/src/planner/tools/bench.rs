@@ -251,7 +251,7 @@ impl Bench for ReviseBench<'_> {
             "finalize_plan" if self.changes.is_empty() && self.request.situation.wants_part() => {
                 let mut proposal = Proposal::new(RevisionStrategy::ReplanRemaining, Vec::new());
                 proposal.summary = text(arguments, "summary");
-                return Called::Done(proposal);
+                return Called::Done((proposal, Vec::new()));
             }
             "finalize_plan" if self.changes.is_empty() => {
                 return Called::GivenUp("the model sees nothing to change".into());
