@@ -11,7 +11,7 @@ use goalmill_common::problem::Problem;
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::view::{
-    Explanation, Page, PlanSummary, PlanView, Preview, QuestionView, QueueView, Results, StepView,
+    Accepted, Explanation, Page, PlanSummary, PlanView, Preview, QuestionView, QueueView, Results, StepView,
 };
 use reqwest::{Method, RequestBuilder, Response};
 use serde::de::DeserializeOwned;
@@ -32,13 +32,6 @@ const IDLE: Duration = Duration::from_secs(4);
 pub struct Document {
     pub text: String,
     pub media: &'static str,
-}
-
-/// What became of a submission.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Accepted {
-    pub plan_id: PlanId,
-    pub status: PlanStatus,
 }
 
 /// One page of a plan's log; the events are kept as the text they came as.

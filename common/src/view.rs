@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::command::{Planned, SUBMITTED};
 use crate::failure::Failure;
 use crate::goal::{Goal, Usage};
-use crate::id::{AgentType, PlanId, StepId, WorkerId};
+use crate::id::{AgentType, EntryId, PlanId, StepId, WorkerId};
 use crate::json::Json;
 use crate::plan::{Kind, Plan, Strategy};
 use crate::revision::RevisionStrategy;
@@ -231,6 +231,56 @@ pub struct QueueView {
     /// Nothing new is put on it.
     #[serde(default)]
     pub paused: bool,
+}
+
+/// A task that was given up on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct LetterView {
+    /// Names the letter among those of its agent type.
+    pub entry: EntryId,
+    pub agent_type: AgentType,
+    pub plan_id: PlanId,
+    pub step_id: String,
+    pub attempt: u32,
+    /// Upper case: `STEP_POISONED`.
+    pub code: String,
+    pub reason: String,
+    /// The task as an object; what was no task, as the text it was.
+    pub task: serde_json::Value,
+}
+
+/// An event as logs are given: exported, in pages, or live.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EventView {
+    /// Whose event it is, where events of several plans are listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_id: Option<PlanId>,
+    /// Counts from 1 in each plan, without gaps.
+    pub seq: u64,
+    /// `step_completed`.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// RFC 3339.
+    pub time: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_id: Option<StepId>,
+    /// 0, or not there, for what concerns no attempt.
+    #[serde(default)]
+    pub attempt: u32,
+    /// Who did it, where somebody did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
+    /// What belongs to the type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Json>,
+}
+
+/// What became of a submission.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Accepted {
+    pub plan_id: PlanId,
+    pub status: PlanStatus,
 }
 
 /// The answer to a validation or a preview.

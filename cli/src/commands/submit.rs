@@ -6,7 +6,7 @@ use std::time::Duration;
 use goalmill_broker::Broker;
 use goalmill_common::config::RedisSettings;
 use goalmill_common::random::Random;
-use goalmill_common::view::Preview;
+use goalmill_common::view::{Accepted, Preview};
 use goalmill_common::wire::{Answer, Submission, SubmissionKind};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
@@ -15,7 +15,7 @@ use super::plan::show_preview;
 use super::{Context, checked_id, input, place, show_results};
 use crate::args::{Format, RunArgs, SubmitArgs, WaitArgs};
 use crate::budget::lacks_amount;
-use crate::client::{Accepted, Document};
+use crate::client::Document;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::watch::{Patience, Source, Waited, left_alone, wait};
 

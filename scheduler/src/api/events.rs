@@ -33,11 +33,11 @@ const LOOK_MIN: Duration = Duration::from_millis(30);
 /// … and at least so often, because commits are made by other processes too.
 const LOOK_MAX: Duration = Duration::from_millis(250);
 
-#[derive(Deserialize)]
+#[derive(Deserialize, schemars::JsonSchema)]
 pub(crate) struct EventsQuery {
     /// Only events after this number.
     after: Option<u64>,
-    /// Log entries; an entry holds the events of one commit.
+    /// Log entries of a page, at most 1000; 200 unless told. An entry holds the events of one commit.
     limit: Option<usize>,
 }
 

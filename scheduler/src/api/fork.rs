@@ -21,9 +21,10 @@ use super::{Api, past};
 use crate::{admit, ask};
 
 /// What is to be different.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-struct Asked {
+#[schemars(rename = "Fork")]
+pub(super) struct Asked {
     /// The plan as it was then; as it stands without one.
     revision: Option<u32>,
     /// Done again, with all that follows from it.

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use goalmill_common::problem::{ErrorCode, Problem};
-use serde_json::json;
+use serde::Serialize;
 
 use super::Api;
 use super::answer::Refusal;
@@ -14,20 +14,33 @@ pub(crate) async fn livez() -> &'static str {
     "ok\n"
 }
 
+/// What a scheduler that can work says of itself.
+#[derive(Serialize, schemars::JsonSchema)]
+pub(super) struct Ready {
+    scheduler: String,
+    /// The store and its version.
+    store: String,
+    /// Share of the memory that the store may take, 0 to 1.
+    memory_used: f64,
+    warnings: Vec<String>,
+    /// Those that this scheduler owns.
+    shards: Vec<u16>,
+    shards_total: u16,
+}
+
 /// True while Redis answers with the installation we know, and every shard that is ours runs.
 pub(crate) async fn readyz(State(api): State<Api>) -> Result<Response, Refusal> {
     let health = api.site.broker.check().await?;
     if api.site.stop.is_cancelled() {
         return Err(Problem::new(ErrorCode::NotReady, "the scheduler is stopping").into());
     }
-    let shards: Vec<u16> = api.loops.owned().iter().map(|shard| shard.0).collect();
-    let answer = json!({
-        "scheduler": api.site.id,
-        "store": health.version,
-        "memory_used": health.memory_used,
-        "warnings": health.warnings,
-        "shards": shards,
-        "shards_total": api.site.shards,
-    });
+    let answer = Ready {
+        scheduler: api.site.id.clone(),
+        store: health.version,
+        memory_used: health.memory_used,
+        warnings: health.warnings,
+        shards: api.loops.owned().iter().map(|shard| shard.0).collect(),
+        shards_total: api.site.shards,
+    };
     Ok(Json(answer).into_response())
 }

@@ -10,9 +10,9 @@ use goalmill_common::id::{AgentType, EntryId};
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::task::Task;
-use goalmill_common::view::Page;
+use goalmill_common::view::{LetterView, Page};
 use goalmill_engine::validate;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Api;
 use super::answer::{self, Refusal};
@@ -26,25 +26,35 @@ const LETTERS: usize = 100;
 /// Dead letters looked through for one: more than are kept.
 const LOOKED_AT: usize = 20_000;
 
-pub(crate) async fn list(State(api): State<Api>, Path(agent_type): Path<String>) -> Result<Json<Page<Value>>, Refusal> {
-    let letters = api.site.broker.dead_letters(&known_form(agent_type)?, LETTERS).await?;
-    let items = letters.into_iter().map(|(entry, letter)| view(&entry, &letter)).collect();
+pub(crate) async fn list(
+    State(api): State<Api>,
+    Path(agent_type): Path<String>,
+) -> Result<Json<Page<LetterView>>, Refusal> {
+    let items = views(&api, &known_form(agent_type)?, LETTERS).await?;
     Ok(Json(Page { items, next: None }))
 }
 
-/// The task as an object; what was no task, as the text it was.
-fn view(entry: &EntryId, letter: &DeadLetter) -> Value {
-    let task = serde_json::from_str(&letter.task).unwrap_or_else(|_| json!(letter.task));
-    json!({
-        "entry": entry,
-        "agent_type": letter.agent_type,
-        "plan_id": letter.plan,
-        "step_id": letter.step,
-        "attempt": letter.attempt,
-        "code": letter.code,
-        "reason": letter.reason,
-        "task": task,
-    })
+/// The dead letters of all agent types, by agent type.
+pub(crate) async fn list_all(State(api): State<Api>) -> Result<Json<Page<LetterView>>, Refusal> {
+    let mut items = Vec::new();
+    for queue in api.site.broker.queues().await?.into_iter().filter(|queue| queue.dead_letters > 0) {
+        items.extend(views(&api, &queue.agent_type, LETTERS - items.len()).await?);
+        if items.len() >= LETTERS {
+            break;
+        }
+    }
+    Ok(Json(Page { items, next: None }))
+}
+
+async fn views(api: &Api, agent_type: &AgentType, limit: usize) -> Result<Vec<LetterView>, Refusal> {
+    let letters = api.site.broker.dead_letters(agent_type, limit).await?;
+    Ok(letters.into_iter().map(|(entry, letter)| view(entry, letter)).collect())
+}
+
+fn view(entry: EntryId, letter: DeadLetter) -> LetterView {
+    let DeadLetter { agent_type, plan, step, attempt, code, reason, task } = letter;
+    let task = serde_json::from_str(&task).unwrap_or_else(|_| Value::String(task));
+    LetterView { entry, agent_type, plan_id: plan, step_id: step, attempt, code, reason, task }
 }
 
 /// `POST /v1/dead-letters/{agent_type}/{entry}:retry` and `:discard`.
@@ -63,7 +73,7 @@ pub(crate) async fn act(
         let (plan_id, status) = ask::ask(&api.site, &api.loops, again(&api, &entry, &letter)?).await?;
         accepted(plan_id, status)
     } else {
-        Json(view(&entry, &letter)).into_response()
+        Json(view(entry.clone(), letter)).into_response()
     };
     api.site.broker.discard_dead_letter(&agent_type, &entry).await?;
     Ok(answer)

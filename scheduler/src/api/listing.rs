@@ -22,10 +22,13 @@ const LOOKED_AT_MAX: usize = 5_000;
 /// Summaries read at once.
 const AT_ONCE: usize = 16;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, schemars::JsonSchema)]
 pub(crate) struct ListQuery {
+    /// Plans of a page, at most 500; 50 unless told.
     limit: Option<usize>,
+    /// The `next` of the page before.
     cursor: Option<String>,
+    /// Only plans with this status.
     status: Option<PlanStatus>,
 }
 

@@ -28,7 +28,7 @@ const PORTION: u64 = 500;
 /// Logs read at once.
 const AT_ONCE: usize = 16;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, schemars::JsonSchema)]
 pub(crate) struct LogsQuery {
     /// Only of this plan.
     plan: Option<String>,
@@ -36,8 +36,9 @@ pub(crate) struct LogsQuery {
     step: Option<String>,
     /// Only of these types, separated by commas.
     types: Option<String>,
-    /// Only events since then, Unix milliseconds.
+    /// Only events since then, Unix milliseconds; of the last hour unless told.
     since_ms: Option<u64>,
+    /// Events, at most 1000; 200 unless told.
     limit: Option<usize>,
 }
 

@@ -11,6 +11,7 @@ mod letters;
 mod listen;
 mod listing;
 mod logs;
+mod openapi;
 mod past;
 mod people;
 mod plans;
@@ -25,7 +26,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use goalmill_common::problem::{ErrorCode, Problem};
 use tokio::net::TcpListener;
 
@@ -70,37 +71,47 @@ pub(crate) async fn serve_metrics(site: Arc<Site>, listener: TcpListener) {
 }
 
 fn routes() -> Router<Api> {
-    Router::new()
-        .route("/v1/goals", post(plans::submit_goal))
-        .route("/v1/plans", post(plans::submit_plan).get(listing::list))
-        .route("/v1/plans:validate", post(plans::validate))
-        .route("/v1/plans:preview", post(plans::preview))
-        .route("/v1/plans/{id}", get(plans::get).post(plans::act))
-        .route("/v1/plans/{id}/graph", get(plans::graph))
-        .route("/v1/plans/{id}/results", get(plans::results))
-        .route("/v1/plans/{id}/explain", get(plans::explain))
-        .route("/v1/plans/{id}/events", get(events::list))
-        .route("/v1/plans/{id}/revisions", get(people::revisions))
-        .route("/v1/plans/{id}/questions", get(people::questions))
-        .route("/v1/plans/{id}/questions/{question}", post(people::answer_question))
-        .route("/v1/plans/{id}/steps/{step}", get(steps::get).post(steps::act))
-        .route("/v1/agents", get(registry::agents).post(registry::register))
-        .route("/v1/agents:route", post(registry::route))
-        .route("/v1/workers", get(registry::workers))
-        .route("/v1/workers/{id}", post(registry::act_on_worker))
-        .route("/v1/queues", get(registry::queues))
-        .route("/v1/queues/{agent_type}", post(registry::act_on_queue))
-        .route("/v1/dead-letters/{agent_type}", get(letters::list))
-        .route("/v1/dead-letters/{agent_type}/{entry}", post(letters::act))
-        .route("/v1/logs", get(logs::list))
-        .route("/v1/scaling/{agent_type}", get(registry::scaling))
-        .route("/v1/schemas/{name}", get(registry::schema))
-        .route("/livez", get(health::livez))
-        .route("/readyz", get(health::readyz))
+    let router = addresses().into_iter().fold(Router::new(), |router, (path, takes)| router.route(path, takes));
+    router
         .fallback(async || Refusal(Problem::new(ErrorCode::NotFound, "there is nothing at this address")))
         .method_not_allowed_fallback(async || {
             Refusal(Problem::new(ErrorCode::MethodNotAllowed, "this address does not take this method"))
         })
+}
+
+/// What there is; [`openapi`] describes it.
+fn addresses() -> Vec<(&'static str, MethodRouter<Api>)> {
+    vec![
+        ("/v1/goals", post(plans::submit_goal)),
+        ("/v1/plans", post(plans::submit_plan).get(listing::list)),
+        ("/v1/plans:validate", post(plans::validate)),
+        ("/v1/plans:preview", post(plans::preview)),
+        ("/v1/plans/{id}", get(plans::get).post(plans::act)),
+        ("/v1/plans/{id}/graph", get(plans::graph)),
+        ("/v1/plans/{id}/results", get(plans::results)),
+        ("/v1/plans/{id}/explain", get(plans::explain)),
+        ("/v1/plans/{id}/events", get(events::list)),
+        ("/v1/plans/{id}/revisions", get(people::revisions)),
+        ("/v1/plans/{id}/questions", get(people::questions)),
+        ("/v1/plans/{id}/questions/{question}", post(people::answer_question)),
+        ("/v1/plans/{id}/steps/{step}", get(steps::get).post(steps::act)),
+        ("/v1/agents", get(registry::agents).post(registry::register)),
+        ("/v1/agents:route", post(registry::route)),
+        ("/v1/workers", get(registry::workers)),
+        ("/v1/workers/{id}", post(registry::act_on_worker)),
+        ("/v1/queues", get(registry::queues)),
+        ("/v1/queues/{agent_type}", post(registry::act_on_queue)),
+        ("/v1/dead-letters", get(letters::list_all)),
+        ("/v1/dead-letters/{agent_type}", get(letters::list)),
+        ("/v1/dead-letters/{agent_type}/{entry}", post(letters::act)),
+        ("/v1/events", get(logs::list)),
+        ("/v1/logs", get(logs::list)),
+        ("/v1/scaling/{agent_type}", get(registry::scaling)),
+        ("/v1/schemas/{name}", get(registry::schema)),
+        ("/livez", get(health::livez)),
+        ("/readyz", get(health::readyz)),
+        ("/openapi.json", get(openapi::serve)),
+    ]
 }
 
 /// Folds histogram samples until stopped; without it they pile up between scrapes.

@@ -5,6 +5,7 @@ use axum::body::Bytes;
 use axum::extract::{Path, State};
 use goalmill_common::command::Verb;
 use goalmill_common::json::Json as Payload;
+use goalmill_common::plan::Plan;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::revision::{Change, RevisionRecord};
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -20,14 +21,22 @@ use super::{Api, edit};
 pub(super) const REASON_BYTES_MAX: usize = 64 << 10;
 
 /// What comes with an approval, an edit or a wish.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
-struct Said {
+#[schemars(rename = "Edit")]
+pub(super) struct Said {
     reason: String,
+    /// An id, such as `cli:ann`; `api` unless told.
     actor: String,
+    /// For `replan`: what the planners are to make of it.
     hint: String,
+    /// What is to change; steps may be spelled as in a plan.
+    #[schemars(with = "Vec<Change>")]
     changes: Vec<Value>,
+    /// Instead of changes: the whole plan as it is to be.
+    #[schemars(with = "Option<Plan>")]
     plan: Option<Value>,
+    /// Refused if the plan stands at another revision.
     revision: Option<u32>,
 }
 
@@ -109,13 +118,17 @@ pub(crate) async fn questions(State(api): State<Api>, Path(id): Path<String>) ->
     Ok(Json(Page { items, next: None }))
 }
 
-#[derive(Default, Deserialize)]
+/// The answer to a question.
+#[derive(Default, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
-struct Answered {
-    /// `Some(None)` is an answer too: `null`.
+#[schemars(rename = "QuestionAnswer")]
+pub(super) struct Answered {
+    /// Any JSON; `null` is an answer too.
     #[serde(deserialize_with = "given")]
+    #[schemars(with = "Payload")]
     answer: Option<Payload>,
     reason: String,
+    /// An id, such as `cli:ann`; `api` unless told.
     actor: String,
 }
 

@@ -12,8 +12,7 @@ use goalmill_common::id::{PlanId, is_id};
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::PlanStatus;
-use goalmill_common::view::{Explanation, PlanView, Preview, Results};
-use goalmill_common::wire::Answer as Accepted;
+use goalmill_common::view::{Accepted, Explanation, PlanView, Preview, Results};
 use goalmill_engine::PlanState;
 use goalmill_engine::validate::{self, Forecast};
 use serde::Deserialize;
@@ -100,7 +99,7 @@ async fn submit(api: &Api, sent: Sent, goal: Goal, plan: Option<Planned>) -> Res
 
 pub(super) fn accepted(plan_id: PlanId, status: PlanStatus) -> Response {
     let location = format!("/v1/plans/{plan_id}");
-    let body = Json(Accepted::Accepted { plan_id, status });
+    let body = Json(Accepted { plan_id, status });
     (StatusCode::ACCEPTED, [(header::LOCATION, location)], body).into_response()
 }
 
@@ -130,8 +129,9 @@ pub(crate) async fn get(State(api): State<Api>, Path(id): Path<String>) -> Answe
     Ok(Json(state(&api, &id).await?.view(true)))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, schemars::JsonSchema)]
 pub(crate) struct At {
+    /// As it was at this revision.
     revision: Option<u32>,
 }
 
@@ -164,10 +164,12 @@ pub(crate) async fn explain(State(api): State<Api>, Path(id): Path<String>) -> A
     Ok(Json(explanation))
 }
 
-#[derive(Default, Deserialize)]
+/// Why it is done, and who does it.
+#[derive(Default, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
-struct Because {
+pub(super) struct Because {
     reason: String,
+    /// An id, such as `cli:ann`; `api` unless told.
     actor: String,
 }
 

@@ -47,13 +47,17 @@ pub(crate) async fn register(
     Ok((StatusCode::CREATED, Json(agent)))
 }
 
-#[derive(Deserialize)]
+/// What an agent type is sought for.
+#[derive(Deserialize, schemars::JsonSchema)]
 pub(crate) struct RouteRequest {
+    /// What the step is to do, in words.
     text: String,
 }
 
-#[derive(Serialize)]
+/// Whom the router would choose.
+#[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct RouteAnswer {
+    /// Best first.
     candidates: Vec<RouteCandidate>,
     /// How likely it is that anybody fits, 0 to 1.
     confidence: f64,
@@ -167,7 +171,7 @@ pub(super) async fn surroundings(api: &Api) -> Result<Surroundings, BrokerError>
 }
 
 /// What an autoscaler reads: numbers in any case, zeros for an agent type that has no queue.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct Scaling {
     agent_type: AgentType,
     waiting: u64,

@@ -22,11 +22,15 @@ pub(crate) async fn get(State(api): State<Api>, Path((id, step)): Path<(String, 
     view(&api, &id, &step).await
 }
 
-#[derive(Default, Deserialize)]
+/// Why it is done, who does it, and what the step gave.
+#[derive(Default, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
-struct Because {
+#[schemars(rename = "StepResult")]
+pub(super) struct Because {
     reason: String,
+    /// An id, such as `cli:ann`; `api` unless told.
     actor: String,
+    /// For `complete`: any JSON.
     outputs: Option<Payload>,
 }
 

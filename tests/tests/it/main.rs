@@ -11,6 +11,7 @@ mod layering;
 mod lifecycle;
 mod listing;
 mod models;
+mod openapi;
 mod operating;
 mod outcomes;
 mod own_executor;

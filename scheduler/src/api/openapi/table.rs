@@ -1,0 +1,246 @@
+//! What each address takes, gives and refuses.
+
+use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::goal::Goal;
+use goalmill_common::plan::Plan;
+use goalmill_common::problem::ErrorCode::{
+    self, BodyTooLarge, DataLost, DeadLetterNotFound, EventsTrimmed, ForeignOrigin, IdempotencyKeyReused, Internal,
+    InvalidEventId, InvalidGoal, InvalidIdempotencyKey, InvalidJson, InvalidPlan, InvalidRequest, MemoryPressure,
+    MisdirectedRequest, NotAllowed, NotFound, NotReady, PlanFinal, PlanNotFound, PlanningFailed, QueueNotFound,
+    RequestTimeout, StepNotFound, StoreUnavailable, Unroutable, UnsupportedMediaType, WorkerNotFound,
+};
+use goalmill_common::revision::RevisionRecord;
+use goalmill_common::view::{
+    Accepted, EventView, Explanation, LetterView, Page, PlanSummary, PlanView, Preview, QuestionView, QueueView,
+    Results, StepView,
+};
+use serde_json::{Map, Value, json};
+
+use super::{EVENT_STREAM, JSON, Operation, TEXT, YAML, get, post};
+use crate::api::{events, fork, health, listing, logs, people, plans, registry, steps};
+
+/// What any request may be refused for.
+pub(super) const ANY: [ErrorCode; 9] = [
+    InvalidRequest,
+    MisdirectedRequest,
+    ForeignOrigin,
+    RequestTimeout,
+    UnsupportedMediaType,
+    Internal,
+    StoreUnavailable,
+    DataLost,
+    NotReady,
+];
+/// What a request with a body may be refused for.
+pub(super) const BODY: [ErrorCode; 1] = [BodyTooLarge];
+
+/// What a submission may be refused for.
+const GOAL: &[ErrorCode] = &[InvalidJson, InvalidGoal, InvalidIdempotencyKey, IdempotencyKeyReused, MemoryPressure];
+const PLAN: &[ErrorCode] =
+    &[InvalidJson, InvalidPlan, Unroutable, InvalidIdempotencyKey, IdempotencyKeyReused, MemoryPressure];
+const FORK: &[ErrorCode] = &[
+    PlanNotFound,
+    StepNotFound,
+    NotAllowed,
+    InvalidGoal,
+    InvalidPlan,
+    InvalidIdempotencyKey,
+    IdempotencyKeyReused,
+    MemoryPressure,
+];
+/// What steering a plan may be refused for.
+const STEER: &[ErrorCode] = &[PlanNotFound, PlanFinal, NotAllowed];
+const EDIT: &[ErrorCode] = &[PlanNotFound, PlanFinal, NotAllowed, InvalidPlan, Unroutable];
+const STEER_STEP: &[ErrorCode] = &[PlanNotFound, StepNotFound, PlanFinal, NotAllowed];
+
+/// All that the API can do.
+pub(super) fn operations() -> Vec<Operation> {
+    let mut all = submissions();
+    all.extend(looks());
+    all.extend(steering());
+    all.extend(step_steering());
+    all.extend(installation());
+    all
+}
+
+fn submissions() -> Vec<Operation> {
+    vec![
+        post("/v1/goals", "submitGoal", "Submits a goal")
+            .headers(&["Idempotency-Key", "traceparent"])
+            .takes::<Goal>()
+            .gives::<Accepted>()
+            .status(202)
+            .refuses(GOAL),
+        post("/v1/plans", "submitPlan", "Submits a plan")
+            .headers(&["Idempotency-Key", "traceparent"])
+            .takes_as::<Plan>(&[JSON, YAML])
+            .gives::<Accepted>()
+            .status(202)
+            .refuses(PLAN),
+        post("/v1/plans:validate", "validatePlan", "Checks and prices a plan, and runs nothing")
+            .takes_as::<Plan>(&[JSON, YAML])
+            .gives::<Preview>()
+            .refuses(&[InvalidJson]),
+        post("/v1/plans:preview", "previewPlan", "Plans a goal, and runs nothing")
+            .takes::<Goal>()
+            .gives::<Preview>()
+            .refuses(&[InvalidJson, InvalidGoal, PlanningFailed]),
+        post("/v1/plans/{id}:fork", "forkPlan", "Begins a plan that goes on from where this one stood")
+            .headers(&["Idempotency-Key", "traceparent"])
+            .takes::<fork::Asked>()
+            .gives::<Accepted>()
+            .status(202)
+            .refuses(FORK),
+    ]
+}
+
+fn looks() -> Vec<Operation> {
+    const PLAN: &[ErrorCode] = &[PlanNotFound];
+    vec![
+        get("/v1/plans", "listPlans", "Lists plans, last changed first")
+            .query::<listing::ListQuery>()
+            .gives::<Page<PlanSummary>>(),
+        get("/v1/plans/{id}", "getPlan", "The plan with its steps").gives::<PlanView>().refuses(PLAN),
+        get("/v1/plans/{id}/graph", "getGraph", "The plan as a document that can be submitted")
+            .query::<plans::At>()
+            .gives::<Plan>()
+            .refuses(&[PlanNotFound, NotFound]),
+        get("/v1/plans/{id}/results", "getResults", "What the steps gave").gives::<Results>().refuses(PLAN),
+        get("/v1/plans/{id}/explain", "explainPlan", "Why the plan is not moving").gives::<Explanation>().refuses(PLAN),
+        get("/v1/plans/{id}/events", "listEvents", "The plan's log: in pages, or live as server-sent events")
+            .query::<events::EventsQuery>()
+            .headers(&["Last-Event-ID"])
+            .gives::<Page<EventView>>()
+            .gives_as::<String>(EVENT_STREAM)
+            .refuses(&[PlanNotFound, InvalidEventId, EventsTrimmed]),
+        get("/v1/plans/{id}/revisions", "listRevisions", "What was changed, by whom and why")
+            .gives::<Page<RevisionRecord>>()
+            .refuses(PLAN),
+        get("/v1/plans/{id}/questions", "listQuestions", "What waits for an answer")
+            .gives::<Page<QuestionView>>()
+            .refuses(PLAN),
+        get("/v1/plans/{id}/steps/{step}", "getStep", "One step")
+            .gives::<StepView>()
+            .refuses(&[PlanNotFound, StepNotFound]),
+        get("/v1/events", "listAllEvents", "The newest events of all plans, oldest first; as `/v1/logs`")
+            .query::<logs::LogsQuery>()
+            .gives::<Page<EventView>>()
+            .refuses(PLAN),
+        get("/v1/logs", "listLogs", "The newest events of all plans, or of one, oldest first")
+            .query::<logs::LogsQuery>()
+            .gives::<Page<EventView>>()
+            .refuses(PLAN),
+    ]
+}
+
+fn steering() -> Vec<Operation> {
+    let because =
+        |path, id, summary| post(path, id, summary).takes::<plans::Because>().gives::<PlanSummary>().refuses(STEER);
+    let said = |path, id, summary| post(path, id, summary).takes::<people::Said>().gives::<PlanSummary>().refuses(EDIT);
+    vec![
+        because("/v1/plans/{id}:pause", "pausePlan", "Starts no further steps"),
+        because("/v1/plans/{id}:resume", "resumePlan", "Goes on"),
+        because("/v1/plans/{id}:cancel", "cancelPlan", "Ends the plan"),
+        because("/v1/plans/{id}:reject", "rejectPlan", "Refuses the plan, or the revision that is proposed"),
+        said(
+            "/v1/plans/{id}:approve",
+            "approvePlan",
+            "Agrees to the plan or the revision that is proposed, as it is or with changes",
+        ),
+        said("/v1/plans/{id}:edit", "editPlan", "Changes the plan"),
+        said("/v1/plans/{id}:replan", "replanPlan", "Asks the planners for another way to do what remains"),
+        post("/v1/plans/{id}/questions/{question}:answer", "answerQuestion", "Answers what the plan asks")
+            .takes::<people::Answered>()
+            .gives::<PlanSummary>()
+            .refuses(STEER),
+    ]
+}
+
+fn step_steering() -> Vec<Operation> {
+    let told =
+        |path, id, summary| post(path, id, summary).takes::<steps::Because>().gives::<StepView>().refuses(STEER_STEP);
+    vec![
+        told("/v1/plans/{id}/steps/{step}:retry", "retryStep", "Makes the next attempt at once"),
+        told("/v1/plans/{id}/steps/{step}:skip", "skipStep", "Does without the step"),
+        told("/v1/plans/{id}/steps/{step}:complete", "completeStep", "Records what the step gave, by hand"),
+        told("/v1/plans/{id}/steps/{step}:approve", "approveStep", "Lets the step start"),
+        told("/v1/plans/{id}/steps/{step}:reject", "rejectStep", "Lets the step fail before it starts"),
+        post("/v1/plans/{id}/steps/{step}:answer", "answerStep", "Answers what the step asks")
+            .takes::<people::Answered>()
+            .gives::<StepView>()
+            .refuses(STEER_STEP),
+    ]
+}
+
+fn installation() -> Vec<Operation> {
+    const LETTER: &[ErrorCode] = &[NotFound, DeadLetterNotFound];
+    vec![
+        get("/v1/agents", "listAgents", "The agent types that are known").gives::<Page<Agent>>(),
+        post("/v1/agents", "registerAgent", "Declares what an agent type can do")
+            .takes::<Agent>()
+            .gives::<Agent>()
+            .status(201),
+        post("/v1/agents:route", "routeText", "Whom the router would choose for a text")
+            .takes::<registry::RouteRequest>()
+            .gives::<registry::RouteAnswer>(),
+        get("/v1/workers", "listWorkers", "The workers that live").gives::<Page<WorkerBeat>>(),
+        post("/v1/workers/{id}:drain", "drainWorker", "Lets a worker finish what it has, and end")
+            .gives::<WorkerBeat>()
+            .refuses(&[WorkerNotFound]),
+        get("/v1/queues", "listQueues", "What waits and what runs, by agent type").gives::<Page<QueueView>>(),
+        post("/v1/queues/{agent_type}:pause", "pauseQueue", "Puts nothing new on a queue")
+            .gives::<QueueView>()
+            .refuses(&[NotFound, QueueNotFound]),
+        post("/v1/queues/{agent_type}:resume", "resumeQueue", "Puts tasks on a queue again")
+            .gives::<QueueView>()
+            .refuses(&[NotFound, QueueNotFound]),
+        get("/v1/dead-letters", "listAllDeadLetters", "Tasks that were given up on, of all agent types; 100 at most")
+            .gives::<Page<LetterView>>(),
+        get("/v1/dead-letters/{agent_type}", "listDeadLetters", "The same of one agent type")
+            .gives::<Page<LetterView>>()
+            .refuses(&[NotFound]),
+        post(
+            "/v1/dead-letters/{agent_type}/{entry}:retry",
+            "retryDeadLetter",
+            "Does the task once more, as a plan of its own",
+        )
+        .gives::<Accepted>()
+        .status(202)
+        .refuses(&[NotFound, DeadLetterNotFound, NotAllowed]),
+        post("/v1/dead-letters/{agent_type}/{entry}:discard", "discardDeadLetter", "Drops the letter")
+            .gives::<LetterView>()
+            .refuses(LETTER),
+        get("/v1/scaling/{agent_type}", "getScaling", "What an autoscaler reads: always numbers")
+            .gives::<registry::Scaling>()
+            .refuses(&[NotFound]),
+        get("/v1/schemas/{name}", "getSchema", "One of the JSON Schemas")
+            .gives::<Map<String, Value>>()
+            .refuses(&[NotFound]),
+        get("/livez", "isAlive", "Whether the process answers").gives_as::<String>(TEXT),
+        get("/readyz", "isReady", "Whether it can work").gives::<health::Ready>(),
+        get("/openapi.json", "getDescription", "This document").gives::<Map<String, Value>>(),
+    ]
+}
+
+/// What a part of an address means; empty for one that is not known.
+pub(super) fn path_parameter(name: &str) -> &'static str {
+    match name {
+        "id" => "Of the plan, or of the worker",
+        "step" => "Of the step",
+        "question" => "Of the question: a step's, or its own",
+        "agent_type" => "A name such as `hotel_agent`",
+        "entry" => "Of the dead letter",
+        "name" => "`goal`, `plan`, `task`, `report`, `agent`, `problem`, `proposal`, `settings`",
+        _ => "",
+    }
+}
+
+/// Headers that operations name.
+pub(super) fn headers() -> Value {
+    let header = |name: &str, description: &str| json!({"name": name, "in": "header", "required": false, "description": description, "schema": {"type": "string"}});
+    json!({
+        "Idempotency-Key": header("Idempotency-Key", "The same key with the same body gives the same plan"),
+        "traceparent": header("traceparent", "W3C Trace Context; handed on to agents"),
+        "Last-Event-ID": header("Last-Event-ID", "The number of the last event that is known; goes before `after`"),
+    })
+}
