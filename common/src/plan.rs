@@ -280,9 +280,9 @@ pub struct Step {
     pub when: Option<String>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub join: Join,
-    /// Limit of one attempt, from its start, in milliseconds.
-    #[serde(default = "default_timeout_ms", skip_serializing_if = "is_default_timeout_ms")]
-    pub timeout_ms: u64,
+    /// Limit of one attempt, from its start, in milliseconds. 60,000 unless told; a `plan` step has as long as its plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "is_default")]
     pub retry: Retry,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -312,13 +312,6 @@ pub struct Step {
 /// Limit of one attempt unless the step says otherwise, in milliseconds.
 pub const TIMEOUT_MS: u64 = 60_000;
 
-fn default_timeout_ms() -> u64 {
-    TIMEOUT_MS
-}
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the serializer asks so")]
-fn is_default_timeout_ms(ms: &u64) -> bool {
-    *ms == TIMEOUT_MS
-}
 fn no_agent() -> AgentType {
     "".into()
 }
@@ -345,7 +338,7 @@ impl Step {
             output_schema: None,
             when: None,
             join: Join::All,
-            timeout_ms: TIMEOUT_MS,
+            timeout_ms: None,
             retry: Retry::default(),
             fallback: None,
             on_failure: OnFailure::Abort,
@@ -357,6 +350,11 @@ impl Step {
             cache: None,
             plan: None,
         }
+    }
+
+    /// Limit of one attempt that a worker makes, from its start, in milliseconds.
+    pub fn run_limit_ms(&self) -> u64 {
+        self.timeout_ms.unwrap_or(TIMEOUT_MS)
     }
 }
 

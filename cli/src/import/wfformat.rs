@@ -135,7 +135,7 @@ pub fn plan(text: &str, options: &Options) -> Result<Plan, ImportError> {
         step.description = if task.name == task.id { String::new() } else { task.name.clone() };
         step.inputs = Json::of(&json!({ "seconds": seconds }));
         step.dependencies = parents.iter().map(|place| StepId::from(tasks[*place].id.as_str())).collect();
-        step.timeout_ms = timeout_ms(seconds);
+        step.timeout_ms = Some(timeout_ms(seconds));
         step.estimates = Estimates { seconds: Some(seconds), ..Estimates::default() };
         step
     });
@@ -261,8 +261,8 @@ mod tests {
         assert_eq!(of("merge").dependencies, ["left.1".into(), "right_2".into()]);
         assert_eq!(of("split_ID01").inputs.text(), r#"{"seconds":26.75}"#);
         assert_eq!(of("split_ID01").estimates.seconds, Some(26.75));
-        assert_eq!(of("left.1").timeout_ms, 2_000_000);
-        assert_eq!(of("merge").timeout_ms, TIMEOUT_MS);
+        assert_eq!(of("left.1").timeout_ms, Some(2_000_000));
+        assert_eq!(of("merge").timeout_ms, Some(TIMEOUT_MS));
         assert!(plan.steps.iter().all(|step| step.agent_type.as_str() == "sleep"));
     }
 

@@ -37,7 +37,7 @@ impl PlanState {
             agent_type,
             action: other.unwrap_or(&spec.action).clone(),
             inputs,
-            timeout_ms: spec.timeout_ms.min(context.limits.timeout_ms_max),
+            timeout_ms: spec.run_limit_ms().min(context.limits.timeout_ms_max),
             lease_ms: context.task_lease_ms,
             reply: context.reply.clone(),
             idempotency_key: format!("{}:{}", accepted.plan_id, spec.id),
@@ -160,7 +160,7 @@ impl Turn<'_> {
     }
 
     fn started(&mut self, i: u32, report: &Report) {
-        let timeout_ms = self.state.plan.steps[to_usize(i)].timeout_ms.min(self.context.limits.timeout_ms_max);
+        let timeout_ms = self.state.plan.steps[to_usize(i)].run_limit_ms().min(self.context.limits.timeout_ms_max);
         self.emit_step(
             i,
             StepEvent::Started(Box::new(StepStarted {

@@ -6,7 +6,7 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Goal, Usage};
 use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Kind, TIMEOUT_MS};
+use goalmill_common::plan::Kind;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use serde_json::{Map, Value};
 
@@ -54,7 +54,7 @@ impl Turn<'_> {
     fn sub_plan_due(&self, i: u32) -> u64 {
         let timeout_ms = self.state.plan.steps[to_usize(i)].timeout_ms;
         let most = self.state.accepted().map_or(u64::MAX, |accepted| accepted.deadline_ms);
-        let due_ms = if timeout_ms == TIMEOUT_MS { most } else { self.after(timeout_ms).min(most) };
+        let due_ms = timeout_ms.map_or(most, |timeout_ms| self.after(timeout_ms).min(most));
         due_ms.max(1)
     }
 

@@ -96,6 +96,7 @@ metadata:
 fn every_policy_spelling_gives_the_same_policy() {
     for (spelling, canonical) in [
         (json!({"timeout": 30}), json!({"timeout_ms": 30_000})),
+        (json!({"timeout": "60s"}), json!({"timeout_ms": 60_000})),
         (json!({"timeout": "5m"}), json!({"timeout_ms": 300_000})),
         (json!({"timeout": "500ms"}), json!({"timeout_ms": 500})),
         (json!({"timeout_seconds": 1.5}), json!({"timeout_ms": 1_500})),

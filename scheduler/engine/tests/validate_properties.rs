@@ -223,7 +223,7 @@ fn plan() -> impl Strategy<Value = Plan> {
 fn step() -> impl Strategy<Value = Step> {
     let what = ("[A-Za-z ]{0,20}", kind(), "[a-z_]{0,9}", option::of("[a-z]{1,9}"), vec("[a-z_]{1,9}", 0..3));
     let policy = (
-        1..9_999_999_u64,
+        option::of(1..9_999_999_u64),
         retry(),
         on_failure(),
         option::of(approval()),

@@ -102,7 +102,7 @@ fn again(api: &Api, entry: &EntryId, letter: &DeadLetter) -> Result<goalmill_com
         action: task.action,
         // They are rendered: what looks like an expression in them is data.
         inputs: literal(task.inputs.value()).into(),
-        timeout_ms: task.timeout_ms,
+        timeout_ms: Some(task.timeout_ms),
         ..Step::new(task.step.clone(), task.agent_type)
     };
     let name = format!("{} of {}, once more", task.step, task.plan);

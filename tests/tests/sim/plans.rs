@@ -69,7 +69,7 @@ fn step(dice: &Dice, n: u64, before: &[Step], depth: u32) -> Step {
             step.when = Some(format!("(steps.{first}.outputs.n | default(0)) > 4"));
         }
     }
-    step.timeout_ms = dice.between(1_000, 5_000);
+    step.timeout_ms = Some(dice.between(1_000, 5_000));
     step.retry = Retry { max: dice.between(0, 3) as u32, initial_ms: 200, max_ms: 1_500, ..Retry::default() };
     if dice.permille(200) {
         step.retry.jitter = Jitter::None;
@@ -106,7 +106,7 @@ fn step(dice: &Dice, n: u64, before: &[Step], depth: u32) -> Step {
         inline(&mut step);
         step.kind = Kind::Plan;
         step.plan = Some(Box::new(random(dice, depth - 1)));
-        step.timeout_ms = 30_000;
+        step.timeout_ms = Some(30_000);
     }
     step
 }

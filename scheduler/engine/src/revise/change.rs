@@ -6,7 +6,7 @@ use goalmill_common::event::PhaseAdded;
 use goalmill_common::id::{AgentType, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
-use goalmill_common::plan::{Kind, Phase, Plan, Step, TIMEOUT_MS};
+use goalmill_common::plan::{Kind, Phase, Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Change;
 use goalmill_common::status::StepStatus;
@@ -362,7 +362,7 @@ pub(crate) fn into_plan(step: &mut Step, plan: Option<Plan>) {
     step.action = String::new();
     step.plan = plan.map(Box::new);
     (step.fallback, step.cache) = (None, None);
-    step.timeout_ms = TIMEOUT_MS;
+    step.timeout_ms = None;
 }
 
 /// Lets a step depend on other steps in place of one.

@@ -2,7 +2,7 @@
 
 use goalmill_common::id::{AUTO, AgentType, is_id};
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Fallback, Join, Kind, OnFailure, Step, TIMEOUT_MS};
+use goalmill_common::plan::{Fallback, Join, Kind, OnFailure, Step};
 use serde_json::{Map, Value};
 
 use super::graph::{Dependency, Origin, Place};
@@ -314,7 +314,7 @@ fn join(fields: &Fields<'_, '_>) -> Join {
     }
 }
 
-fn timeout(fields: &Fields<'_, '_>) -> u64 {
+fn timeout(fields: &Fields<'_, '_>) -> Option<u64> {
     let max = fields.cx.limits.timeout_ms_max;
     let forms = [("timeout", Unit::Seconds), ("timeout_ms", Unit::Milliseconds), ("timeout_seconds", Unit::Seconds)];
     let mut given = None;
@@ -327,7 +327,7 @@ fn timeout(fields: &Fields<'_, '_>) -> u64 {
         }
         given = Some(ms);
     }
-    given.unwrap_or(TIMEOUT_MS)
+    given
 }
 
 fn fallback(fields: &Fields<'_, '_>) -> Option<Fallback> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use goalmill_common::event::{Event, PlanEvent, PlanRevised, Record, StepEvent};
 use goalmill_common::failure::FailureClass;
 use goalmill_common::id::StepId;
-use goalmill_common::plan::{Join, Kind, Phase, Plan, Step, Strategy, TIMEOUT_MS};
+use goalmill_common::plan::{Join, Kind, Phase, Plan, Step, Strategy};
 
 #[derive(Default)]
 struct Line {
@@ -166,7 +166,7 @@ impl Audit {
                 let spec = self.plan.steps.iter_mut().find(|step| step.id == *id).expect("it was found before");
                 (spec.kind, spec.plan) = (Kind::Plan, decomposed.plan.clone());
                 (spec.agent_type, spec.action) = ("".into(), String::new());
-                (spec.fallback, spec.cache, spec.timeout_ms) = (None, None, TIMEOUT_MS);
+                (spec.fallback, spec.cache, spec.timeout_ms) = (None, None, None);
                 let line = self.line(id);
                 assert!(line.in_flight && line.attempt == attempt);
                 (line.in_flight, line.ready) = (false, true);

@@ -166,7 +166,7 @@ fn a_released_attempt_goes_out_again_and_costs_nothing() {
 fn an_attempt_that_runs_too_long_is_cancelled_and_tried_again() {
     let mut world = World::of(with(plan(&[("a", &[])]), "a", |step| {
         step.retry = retry(1);
-        step.timeout_ms = 5_000;
+        step.timeout_ms = Some(5_000);
     }));
     let task = world.dispatch("a");
     world.report(report(&task, What::Started)).unwrap();

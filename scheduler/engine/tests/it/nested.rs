@@ -7,7 +7,7 @@ use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::plan::{Kind, Plan, Step};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{Command, Effect, Rejection};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::{World, plan, submission, with};
 
@@ -95,10 +95,25 @@ fn budgets(world: &World) -> Vec<(StepId, u64, f64)> {
 
 #[test]
 fn a_sub_plan_is_out_of_time_before_its_step_is() {
-    let mut world = World::of(with(nested(), "p", |step| step.timeout_ms = 5_000));
+    let mut world = World::of(with(nested(), "p", |step| step.timeout_ms = Some(5_000)));
     world.complete("a", json!({"x": 5}));
     let (_, submit) = child_of(&world);
     assert_eq!(submit.goal.deadline_ms, Some(world.now_ms + 4_999), "so the step hears what it has cost");
+}
+
+#[test]
+fn a_minute_that_a_plan_step_names_is_not_taken_for_none() {
+    let deadline = |step: Value| {
+        let step = serde_json::from_value::<Step>(step).unwrap();
+        assert_eq!(serde_json::from_str::<Step>(&serde_json::to_string(&step).unwrap()).unwrap(), step);
+        let mut world = World::of(with(nested(), "p", |p| p.timeout_ms = step.timeout_ms));
+        world.complete("a", json!({"x": 5}));
+        (child_of(&world).1.goal.deadline_ms.unwrap(), world.now_ms)
+    };
+    let (told, now_ms) = deadline(json!({"id": "p", "kind": "plan", "timeout_ms": 60_000}));
+    assert_eq!(told, now_ms + 59_999);
+    let (untold, now_ms) = deadline(json!({"id": "p", "kind": "plan"}));
+    assert!(untold > now_ms + 60_000, "as long as the plan has, as in plans stored before");
 }
 
 #[test]

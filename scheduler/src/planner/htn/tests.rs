@@ -104,7 +104,7 @@ fn a_directory_of_domains_is_read_and_its_faults_are_located() {
     let mut request = tour();
     request.goal.description = "Make tea".into();
     let planned = planner.make(&request, &mut || false).expect("the domain fits");
-    assert_eq!((planned.plan.steps[0].agent_type.as_str(), planned.plan.steps[0].timeout_ms), ("kettle", 5));
+    assert_eq!((planned.plan.steps[0].agent_type.as_str(), planned.plan.steps[0].timeout_ms), ("kettle", Some(5)));
 }
 
 #[tokio::test]
