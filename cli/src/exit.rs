@@ -155,6 +155,9 @@ impl From<BrokerError> for Failed {
             BrokerError::Unsafe(_) => {
                 (Exit::Other, "set `maxmemory-policy noeviction`, or `redis.allow_unsafe = true` for a trial")
             }
+            BrokerError::InvalidAddress(_) => {
+                (Exit::InvalidInput, "see the address in use, and where it is set: goalmill config redis")
+            }
             BrokerError::Unsupported(_) => {
                 (Exit::Other, "name another in `redis.url`; see: goalmill explain REDIS_UNSAFE")
             }
@@ -201,7 +204,8 @@ mod tests {
     }
 
     #[test]
-    fn an_unreachable_redis_is_69() {
+    fn an_unreachable_redis_is_69_and_an_address_that_is_none_is_8() {
+        assert_eq!(Failed::from(BrokerError::InvalidAddress("it has no scheme".into())).exit.code(), 8);
         assert_eq!(Failed::from(BrokerError::Unavailable("refused".into())).exit.code(), 69);
     }
 

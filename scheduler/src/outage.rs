@@ -10,7 +10,7 @@ pub(crate) fn problem(error: &BrokerError) -> Problem {
         E::Unavailable(_) => ErrorCode::StoreUnavailable,
         E::OutOfMemory => ErrorCode::MemoryPressure,
         E::DataLost(_) => ErrorCode::DataLost,
-        E::Unsafe(_) | E::Unsupported(_) => ErrorCode::UnsafeStore,
+        E::Unsafe(_) | E::Unsupported(_) | E::InvalidAddress(_) => ErrorCode::UnsafeStore,
         E::Corrupt(_) => ErrorCode::Internal,
     };
     Problem::new(code, error.to_string())

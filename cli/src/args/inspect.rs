@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::duration;
+use super::{at_least_one, duration, event_types};
 
 /// Shows a plan live until it ends.
 #[derive(Args, Debug)]
@@ -48,7 +48,7 @@ pub struct LogsArgs {
     #[arg(long, value_name = "STEP")]
     pub step: Option<String>,
     /// Only these types.
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = event_types(), hide_possible_values = true)]
     pub types: Vec<String>,
     /// How far back.
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1h")]
@@ -76,13 +76,13 @@ pub struct EventsArgs {
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     pub after: u64,
     /// Prints at most so many.
-    #[arg(long, value_name = "N", conflicts_with = "follow")]
+    #[arg(long, value_name = "N", conflicts_with = "follow", value_parser = at_least_one)]
     pub limit: Option<usize>,
     /// Only events of this step.
     #[arg(long, value_name = "STEP")]
     pub step: Option<String>,
     /// Only these types.
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = event_types(), hide_possible_values = true)]
     pub types: Vec<String>,
     /// Goes on until the plan ends.
     #[arg(short, long)]

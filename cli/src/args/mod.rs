@@ -19,7 +19,7 @@ pub use tools::{
     CompletionsArgs, ConfigArgs, DoctorArgs, ImportCommand, ManArgs, ReplayArgs, RunArgs, SchemaArgs, SubmitArgs,
     WaitArgs, WfformatArgs,
 };
-pub use values::{ColorWhen, Format, TimeFormat, duration};
+pub use values::{ColorWhen, Format, TimeFormat, at_least_one, duration, event_types};
 
 /// Where the API is unless told.
 pub const SERVER: &str = "http://127.0.0.1:8080";

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
+use clap::builder::PossibleValuesParser;
+use goalmill_common::event::{PlanEvent, StepEvent};
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -54,6 +56,20 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     };
     let number: f64 = digits.parse().map_err(|_| format!("`{text}` is no duration such as `30s` or `5m`"))?;
     Duration::try_from_secs_f64(number * seconds).map_err(|_| format!("`{text}` is out of range"))
+}
+
+/// Reads how many of something are wanted.
+pub fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("it must be 1 at least".into()),
+        Ok(number) => Ok(number),
+        Err(_) => Err(format!("`{text}` is no whole number")),
+    }
+}
+
+/// The types of events that there are.
+pub fn event_types() -> PossibleValuesParser {
+    PossibleValuesParser::new(PlanEvent::TYPES.iter().chain(StepEvent::TYPES))
 }
 
 #[cfg(test)]

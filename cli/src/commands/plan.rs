@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use goalmill_common::clock::{Clock, parse_rfc3339};
 use goalmill_common::problem::Issue;
+use goalmill_common::status::PlanStatus;
 use goalmill_common::view::{Page, PlanSummary, PlanView, Preview, SecondsFrom, StepView};
 
 use serde_json::json;
@@ -119,7 +120,7 @@ fn list(page: &Page<PlanSummary>, clock: &Clock, screen: &Screen) -> String {
         let mut row = vec![
             plan.plan_id.to_string(),
             paint.tone(plan_tone(plan.status), plan.status.as_str()),
-            format!("{}/{}", counts.completed + counts.skipped, counts.total),
+            format!("{}/{}", done(plan), counts.total),
             counts.failed.to_string(),
             plan.revision.to_string(),
             time(&plan.created_at, form, clock),
@@ -141,6 +142,20 @@ fn list(page: &Page<PlanSummary>, clock: &Clock, screen: &Screen) -> String {
         text.push_str(&format!("more: goalmill plan list --cursor {next}\n"));
     }
     text
+}
+
+/// Steps that are done with. Of a plan that was ended before it was through, those that were cut off are not.
+fn done(plan: &PlanSummary) -> u32 {
+    match plan.status {
+        PlanStatus::Failed | PlanStatus::Cancelled | PlanStatus::Rejected => plan.counts.completed,
+        PlanStatus::Planning
+        | PlanStatus::AwaitingApproval
+        | PlanStatus::Running
+        | PlanStatus::Replanning
+        | PlanStatus::Paused
+        | PlanStatus::Completed
+        | PlanStatus::Partial => plan.counts.completed + plan.counts.skipped,
+    }
 }
 
 fn view_text(view: &PlanView, clock: &Clock, screen: &Screen) -> String {

@@ -24,7 +24,8 @@ fn people(results: &Results, paint: Paint) -> String {
     }
     if out.is_empty() {
         let status = paint.tone(plan_tone(results.status), results.status.as_str());
-        out = format!("no step has given anything yet; the plan is {status}\n");
+        let none = if results.status.is_final() { "no step gave anything" } else { "no step has given anything yet" };
+        out = format!("{none}; the plan is {status}\n");
     }
     out
 }
@@ -48,6 +49,21 @@ mod tests {
     use goalmill_common::status::{Counts, PlanStatus};
 
     use super::*;
+
+    #[test]
+    fn a_plan_that_is_over_gives_nothing_more() {
+        let of = |status| Results {
+            plan_id: "p0-1".into(),
+            status,
+            counts: Counts::default(),
+            usage: Usage::default(),
+            results: serde_json::Map::new(),
+            failures: serde_json::Map::new(),
+        };
+        let text = |status| people(&of(status), Paint::plain());
+        assert_eq!(text(PlanStatus::Failed), "no step gave anything; the plan is failed\n");
+        assert_eq!(text(PlanStatus::Running), "no step has given anything yet; the plan is running\n");
+    }
 
     #[test]
     fn people_read_outputs_under_their_step() {

@@ -290,3 +290,63 @@ fn people_choose_how_much_they_see_and_how_times_look() {
     assert_eq!(out(&dev.run(&["plan", "list", "--since", "1h", "-o", "name"])).trim(), id);
     assert_eq!(code(&dev.run(&["dead", "get", "echo", "1-0"])), 5);
 }
+
+#[test]
+fn what_cannot_be_meant_is_refused_before_anything_is_asked() {
+    let address = run(&["scheduler", "--redis", "http://127.0.0.1:1"]);
+    assert_eq!(code(&address), 8, "{}", err(&address));
+    assert!(err(&address).contains("`redis.url` is not valid"), "{}", err(&address));
+    assert_eq!(code(&run(&["submit", "x", "--redis", "http://127.0.0.1:1"])), 8);
+    for command in ["events", "logs"] {
+        let unknown = run(&[command, "--types", "plan_created,step_fail"]);
+        assert_eq!(code(&unknown), 2);
+        assert!(err(&unknown).contains("'step_fail'") && err(&unknown).contains("'step_failed'"), "{}", err(&unknown));
+    }
+    let none = run(&["plan", "list", "--limit", "0"]);
+    assert_eq!(code(&none), 2);
+    assert!(err(&none).contains("it must be 1 at least"), "{}", err(&none));
+}
+
+#[test]
+fn a_directory_that_is_a_file_is_named() {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file can be made");
+    let path = file.path().to_str().expect("the path is text");
+    let dev = run(&["dev", "--data-dir", path, "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
+    assert_ne!(code(&dev), 0);
+    assert!(err(&dev).contains(path) && err(&dev).contains("--data-dir"), "{}", err(&dev));
+}
+
+#[test]
+fn plans_that_gave_nothing_say_so() {
+    let dev = Dev::start();
+    let plan = "name: waits\nsteps: [{id: a, agent_type: nobody}]";
+    let sent = dev.run_with(&["run", "-", "-o", "name"], plan);
+    let id = out(&sent).trim().to_owned();
+    assert_eq!(code(&dev.run(&["plan", "cancel", &id])), 0);
+    assert_eq!(code(&dev.run(&["plan", "wait", &id])), 3);
+    let listed = out(&dev.run(&["plan", "list"]));
+    assert!(listed.contains(" 0/1 "), "{listed}");
+    let results = out(&dev.run(&["plan", "results", &id]));
+    assert_eq!(results, "no step gave anything; the plan is cancelled\n");
+
+    let failed = dev.run(&["submit", "Do the unheard-of", "--planner", "htn", "--only", "--wait", "-o", "json"]);
+    assert_eq!(code(&failed), 3, "{}", err(&failed));
+    let unplanned = dev.json(&["plan", "list"])["items"][0]["plan_id"].as_str().expect("it has an id").to_owned();
+    for looked_at in [vec!["plan", "export", &unplanned], vec!["plan", "diff", &unplanned, &id]] {
+        let refused = dev.run(&looked_at);
+        assert_eq!(code(&refused), 1, "{}", err(&refused));
+        assert!(err(&refused).contains("never got any steps: it is failed"), "{}", err(&refused));
+    }
+}
+
+#[test]
+fn a_log_without_its_end_says_so() {
+    let dev = Dev::start();
+    let sent = dev.run_with(&["run", "-", "--wait", "-o", "name"], "steps: [{id: a, agent_type: echo}]");
+    assert_eq!(code(&sent), 0, "{}", err(&sent));
+    let whole = out(&dev.run(&["events", "@latest", "-o", "jsonl"]));
+    let end = whole.trim_end().rfind('\n').expect("there are several events");
+    let said = |log: &str| out(&dev.run_with(&["replay", "-", "-o", "table"], log));
+    assert!(!said(&whole).contains("does not end"), "{}", said(&whole));
+    assert!(said(&whole[..=end]).contains("the log does not end the plan"), "{}", said(&whole[..=end]));
+}

@@ -18,6 +18,9 @@ pub enum BrokerError {
     /// The server lacks what is needed, or is of a kind that cannot be used.
     #[error("this redis cannot be used: {0}")]
     Unsupported(String),
+    /// `redis.url` is no address.
+    #[error("`redis.url` is not valid: {0}")]
+    InvalidAddress(String),
     /// A key holds something else than it should; nothing was written.
     #[error("redis holds something unexpected: {0}")]
     Corrupt(String),

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Query, State};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use goalmill_common::event::Record;
+use goalmill_common::event::{PlanEvent, Record, StepEvent};
 use goalmill_common::id::{PlanId, ShardId};
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::view::Page;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::Api;
-use super::answer::Refusal;
+use super::answer::{self, Refusal};
 use crate::{ask, journal};
 
 /// Events given at once, unless asked for fewer.
@@ -65,7 +65,7 @@ pub(crate) async fn list(
 ) -> Result<Json<Page<Map<String, Value>>>, Refusal> {
     let filter = Filter {
         step: query.step,
-        types: query.types.iter().flat_map(|types| types.split(',')).map(|name| name.trim().to_owned()).collect(),
+        types: types(query.types.as_deref().unwrap_or_default())?,
         since_ms: query.since_ms.unwrap_or_else(|| api.site.clock.now_ms().saturating_sub(SINCE_MS)),
         limit: query.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX),
     };
@@ -89,6 +89,22 @@ pub(crate) async fn list(
     events.drain(..events.len().saturating_sub(filter.limit));
     let items = events.iter().map(|(plan, record)| line(plan, record)).collect();
     Ok(Json(Page { items, next: None }))
+}
+
+/// The types of a list with commas; each must be one that there is.
+fn types(listed: &str) -> Result<Vec<String>, Refusal> {
+    let names = listed.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let known = |name: &str| PlanEvent::TYPES.iter().chain(StepEvent::TYPES).any(|known| *known == name);
+    let one = |name: &str| match known(name) {
+        true => Ok(name.to_owned()),
+        false => {
+            let all: Vec<&str> = PlanEvent::TYPES.iter().chain(StepEvent::TYPES).copied().collect();
+            let detail =
+                format!("there are no events of the type `{}`; there are {}", answer::shown(name), all.join(", "));
+            Err(Problem::new(ErrorCode::InvalidRequest, detail).into())
+        }
+    };
+    names.map(one).collect()
 }
 
 async fn changed_since(api: &Api, since_ms: u64) -> Result<Vec<PlanId>, Refusal> {

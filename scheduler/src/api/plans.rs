@@ -143,7 +143,12 @@ pub(crate) async fn graph(
 ) -> Answer<Plan> {
     let state = past::at(&api, &id, revision).await?;
     if state.is_empty() {
-        return Err(Problem::new(ErrorCode::NotFound, format!("plan `{id}` is not planned yet")).into());
+        let status = state.status();
+        let detail = match status.is_final() {
+            true => format!("plan `{id}` never got any steps: it is {status}; `goalmill explain {id}` says why"),
+            false => format!("plan `{id}` has no steps yet: it is {status}"),
+        };
+        return Err(Problem::new(ErrorCode::NotAllowed, detail).into());
     }
     Ok(Json(state.live_plan()))
 }

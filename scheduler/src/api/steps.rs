@@ -8,6 +8,8 @@ use goalmill_common::command::Verb;
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json as Payload;
 use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::revision::Change;
+use goalmill_common::status::StepStatus;
 use goalmill_common::view::StepView;
 use serde::Deserialize;
 
@@ -50,25 +52,39 @@ pub(crate) async fn act(
     check(&because, api.site.settings.limits.payload_bytes_max)?;
     let (step, reason) = (StepId::from(name), because.reason);
     let verb = match verb {
-        "retry" => Verb::RetryStep { step, reason },
+        "retry" => retry(&api, &id, step, reason).await?,
         "skip" => Verb::SkipStep { step, reason },
         "complete" => Verb::CompleteStep { step, outputs: because.outputs.unwrap_or_default(), reason },
         "approve" => Verb::ApproveStep { step, reason },
         "reject" => Verb::RejectStep { step, reason },
         other => return Err(unknown_verb(other, "retry, skip, complete, approve, reject, answer")),
     };
-    let retries = matches!(verb, Verb::RetryStep { .. });
+    let retries = address.ends_with(":retry");
     tell(&api, &id, because.actor, verb)
         .await
         .map_err(|refusal| if retries { how_to_retry(refusal, &id) } else { refusal })?;
     view(&api, &id, name).await
 }
 
+/// A step that waits for its next attempt makes it at once. One that failed or was skipped starts again by an edit,
+/// as long as the plan goes on.
+async fn retry(api: &Api, id: &str, step: StepId, reason: String) -> Result<Verb, Refusal> {
+    let at = state(api, id).await?;
+    let steps = at.view(false).steps;
+    let status = steps.iter().find(|own| own.id == step).map(|own| own.status);
+    if at.status().is_final() || !matches!(status, Some(StepStatus::Failed | StepStatus::Skipped)) {
+        return Ok(Verb::RetryStep { step, reason });
+    }
+    let change = Change::RetryStep { step, agent_type: None, action: None, inputs: None };
+    Ok(Verb::Edit { changes: vec![change], revision: Some(at.revision()), reason })
+}
+
 /// What is final stays as it is, so that a plan has one outcome; but all of it can be run once more.
 fn how_to_retry(Refusal(mut problem): Refusal, plan: &str) -> Refusal {
     if matches!(problem.code, ErrorCode::PlanFinal | ErrorCode::NotAllowed) {
         problem.detail.push_str(&format!(
-            "; a step can be retried while it waits for its next attempt. To run the whole plan again as a new one: \
+            "; a step can be retried while it waits for its next attempt, or once it has failed or was skipped and the \
+             plan goes on. To run the whole plan again as a new one: \
              goalmill plan export {plan} | goalmill run -"
         ));
     }

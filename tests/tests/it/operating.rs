@@ -10,7 +10,7 @@ use goalmill_common::json::Json;
 use goalmill_common::task::Task;
 use goalmill_tests::installation::{Installation, read_log, settings, step};
 use goalmill_tests::redis_server::RedisServer;
-use goalmill_tests::wait::{SOON, until};
+use goalmill_tests::wait::{SOON, until, until_some};
 use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_mins(1);
@@ -201,6 +201,10 @@ async fn the_logs_hold_the_newest_events_of_all_plans_in_order() -> Result<()> {
     let later = goalmill_common::clock::Clock::system().now_ms() + 60_000;
     assert_eq!(logs(&format!("?since_ms={later}")).await?, Vec::<Value>::new());
     assert_eq!(it.http.get(it.url("/v1/logs?plan=nonsense")).send().await?.status(), 404);
+    let unknown = it.get("/v1/logs?types=step_failed,nope").await?;
+    assert_eq!(unknown["code"], "INVALID_REQUEST");
+    let detail = unknown["detail"].as_str().unwrap_or_default();
+    assert!(detail.contains("`nope`") && detail.contains("step_failed"), "{detail}");
     it.stop().await;
     Ok(())
 }
@@ -213,6 +217,29 @@ async fn a_step_of_a_plan_that_has_ended_says_how_to_run_it_again() -> Result<()
     let problem = refused(&it, &format!("/v1/plans/{id}/steps/b:retry"), 409, "PLAN_FINAL").await?;
     let detail = problem["detail"].as_str().unwrap_or_default();
     assert!(detail.contains(&format!("goalmill plan export {id} | goalmill run -")), "{detail}");
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_step_of_a_plan_that_goes_on_can_be_tried_again() -> Result<()> {
+    let it = Installation::embedded().await?;
+    let mut fails = step("b", "fail", &[], json!({}));
+    fails["on_failure"] = json!("continue");
+    let id = it.submit(&json!({"steps": [fails, step("w", "nobody", &[], json!({}))]})).await?;
+    let attempt = async |status: &str, least: u64| {
+        until_some(LIMIT, async || {
+            let b = it.get(&format!("/v1/plans/{id}/steps/b")).await.ok()?;
+            (b["status"] == status && b["attempt"].as_u64()? >= least).then_some(b["attempt"].as_u64()?)
+        })
+        .await
+    };
+    let failed = attempt("failed", 1).await.expect("it fails");
+    let (status, answer) = it.post(&format!("/v1/plans/{id}/steps/b:retry"), &json!({"reason": "once more"})).await?;
+    assert_eq!(status, 200, "{answer:#}");
+    assert!(attempt("failed", failed + 1).await.is_some(), "it is tried again, under a new number");
+    let revisions = it.get(&format!("/v1/plans/{id}/revisions")).await?;
+    assert_eq!(revisions["items"][0]["strategy"], "edit", "{revisions:#}");
     it.stop().await;
     Ok(())
 }

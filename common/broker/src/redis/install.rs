@@ -133,7 +133,8 @@ impl Links {
         }
         if info.text("cluster_enabled") == "1" {
             return Err(BrokerError::Unsupported(
-                "the server is a node of a Redis Cluster, and Goalmill's keys are not spread over nodes;                  use one primary with replicas, found by Sentinel: `redis+sentinel://HOST:PORT,HOST:PORT/SERVICE`"
+                "the server is a node of a Redis Cluster, and Goalmill's keys are not spread over nodes; \
+                 use one primary with replicas, found by Sentinel: `redis+sentinel://HOST:PORT,HOST:PORT/SERVICE`"
                     .into(),
             ));
         }

@@ -93,7 +93,7 @@ fn service(scheme: &str, rest: &str) -> Result<Sentinels> {
 }
 
 fn invalid(why: impl Into<String>) -> BrokerError {
-    BrokerError::Unavailable(format!("`redis.url` is not valid: {}; {MEND}", why.into()))
+    BrokerError::InvalidAddress(format!("{}; {MEND}", why.into()))
 }
 
 /// Small writes go out at once, and a peer that went silent is noticed in about 10 s.

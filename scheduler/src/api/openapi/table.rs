@@ -104,7 +104,7 @@ fn looks() -> Vec<Operation> {
         get("/v1/plans/{id}/graph", "getGraph", "The plan as a document that can be submitted")
             .query::<plans::At>()
             .gives::<Plan>()
-            .refuses(&[PlanNotFound, NotFound]),
+            .refuses(&[PlanNotFound, NotFound, NotAllowed]),
         get("/v1/plans/{id}/results", "getResults", "What the steps gave").gives::<Results>().refuses(PLAN),
         get("/v1/plans/{id}/explain", "explainPlan", "Why the plan is not moving").gives::<Explanation>().refuses(PLAN),
         get("/v1/plans/{id}/events", "listEvents", "The plan's log: in pages, or live as server-sent events")
@@ -160,7 +160,11 @@ fn step_steering() -> Vec<Operation> {
     let told =
         |path, id, summary| post(path, id, summary).takes::<steps::Because>().gives::<StepView>().refuses(STEER_STEP);
     vec![
-        told("/v1/plans/{id}/steps/{step}:retry", "retryStep", "Makes the next attempt at once"),
+        told(
+            "/v1/plans/{id}/steps/{step}:retry",
+            "retryStep",
+            "Makes the next attempt at once, or starts a failed or skipped step again",
+        ),
         told("/v1/plans/{id}/steps/{step}:skip", "skipStep", "Does without the step"),
         told("/v1/plans/{id}/steps/{step}:complete", "completeStep", "Records what the step gave, by hand"),
         told("/v1/plans/{id}/steps/{step}:approve", "approveStep", "Lets the step start"),
