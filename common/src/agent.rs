@@ -77,4 +77,22 @@ pub struct WorkerBeat {
     /// When the beat was sent, Unix milliseconds by the broker's clock; set by the broker.
     #[serde(default)]
     pub seen_ms: u64,
+    /// How often it beats, in milliseconds; a worker that does not say counts as one set like the scheduler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heartbeat_ms: Option<u64>,
+}
+
+/// A worker that misses so many heartbeats counts as gone.
+pub const HEARTBEATS_MISSED_MAX: u64 = 4;
+/// A worker that is silent for so long counts as gone whatever it says of itself, in milliseconds.
+pub const SILENCE_MS_MAX: u64 = 600_000;
+
+impl WorkerBeat {
+    /// How long the worker counts as live after this heartbeat, in milliseconds.
+    ///
+    /// - `unless_told_ms`: for a worker that does not say how often it beats.
+    pub fn live_ms(&self, unless_told_ms: u64) -> u64 {
+        let own_ms = |ms: u64| ms.saturating_mul(HEARTBEATS_MISSED_MAX).min(SILENCE_MS_MAX);
+        self.heartbeat_ms.map_or(unless_told_ms, own_ms)
+    }
 }

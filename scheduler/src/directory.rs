@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use goalmill_broker::{Broker, BrokerError, Message};
-use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::agent::{Agent, HEARTBEATS_MISSED_MAX, WorkerBeat};
 use goalmill_common::config::Settings;
 use goalmill_common::event::Route;
 use goalmill_common::id::AgentType;
@@ -56,7 +56,7 @@ impl Directory {
         Self {
             broker,
             window_min: settings.scheduler.window_min,
-            alive_ms: settings.worker.heartbeat_ms * 4,
+            alive_ms: settings.worker.heartbeat_ms * HEARTBEATS_MISSED_MAX,
             registry: Duration::from_millis(settings.router.refresh_ms),
             known: RwLock::default(),
             reading: Mutex::default(),

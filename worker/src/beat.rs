@@ -113,6 +113,7 @@ impl Worker {
             host: self.host.clone(),
             started_ms: self.started_ms,
             seen_ms: 0,
+            heartbeat_ms: Some(self.settings.heartbeat_ms),
         }
     }
 }

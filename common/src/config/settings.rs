@@ -8,6 +8,7 @@ use super::hook::{self, HookSettings};
 use super::llm::{self, LlmSettings};
 use super::model::{self, ModelSettings};
 use super::weight::WeightSettings;
+use crate::agent::{HEARTBEATS_MISSED_MAX, SILENCE_MS_MAX};
 use crate::id::AgentType;
 use crate::limits::Limits;
 
@@ -333,6 +334,7 @@ pub struct WorkerSettings {
     pub slots: u32,
     /// Address and port of `/livez`, `/readyz` and `/metrics`; empty for none.
     pub listen: String,
+    /// How often a worker shows life, 150,000 at most. Schedulers count it as gone after four of these without one.
     pub heartbeat_ms: u64,
     /// Executions that outlive this report their start and progress.
     pub flush_ms: u64,
@@ -374,6 +376,7 @@ impl Settings {
             (self.api.head_ms > 0, "api.head_ms > 0"),
             (self.api.body_ms > 0, "api.body_ms > 0"),
             (w.heartbeat_ms > 0, "worker.heartbeat_ms > 0"),
+            (w.heartbeat_ms <= SILENCE_MS_MAX / HEARTBEATS_MISSED_MAX, "worker.heartbeat_ms <= 150000"),
             (s.task_lease_ms > 2 * w.lease_margin_ms, "scheduler.task_lease_ms > 2 * worker.lease_margin_ms"),
             (self.redis.pool_size > 0, "redis.pool_size > 0"),
             (

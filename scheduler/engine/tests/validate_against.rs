@@ -276,6 +276,7 @@ fn worker(agent: &str, draining: bool) -> WorkerBeat {
         host: String::new(),
         started_ms: 0,
         seen_ms: 0,
+        heartbeat_ms: None,
     }
 }
 

@@ -398,5 +398,6 @@ fn beat(worker: &str) -> WorkerBeat {
         host: "h".into(),
         started_ms: 5,
         seen_ms: 0,
+        heartbeat_ms: None,
     }
 }

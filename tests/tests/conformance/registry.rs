@@ -11,6 +11,7 @@ use crate::stage::Stage;
 on_both_back_ends! {
     an_agent_type_is_registered_changed_and_announced,
     a_worker_is_seen_until_it_is_silent_or_says_good_bye,
+    a_worker_is_live_for_four_of_its_own_heartbeats,
     schedulers_see_one_another,
     a_cancellation_is_said_to_all_and_remembered_for_a_day,
     a_worker_is_asked_to_drain_until_it_says_good_bye,
@@ -61,6 +62,28 @@ async fn a_worker_is_seen_until_it_is_silent_or_says_good_bye(mut stage: Stage) 
     stage.broker.forget_worker(&"w9".into()).await.unwrap();
     stage.assert_changed(&before, &["worker w2"], &[keys::WORKERS, keys::WORKER_BEATS]).await;
     assert_eq!(busy(&stage, 60_000).await, [("w1".into(), 0)]);
+}
+
+async fn a_worker_is_live_for_four_of_its_own_heartbeats(mut stage: Stage) {
+    let slow = WorkerBeat { heartbeat_ms: Some(120_000), ..beat("slow", 0) };
+    let quick = WorkerBeat { heartbeat_ms: Some(15_000), ..beat("quick", 0) };
+    let silent = WorkerBeat { heartbeat_ms: Some(u64::MAX), ..beat("silent", 0) };
+    for beat in [&slow, &quick, &silent, &beat("untold", 0)] {
+        stage.broker.beat_worker(beat).await.unwrap();
+    }
+    let live = async |stage: &Stage| -> Vec<String> {
+        let seen = stage.broker.workers(240_000).await.unwrap();
+        seen.into_iter().map(|beat| beat.worker.to_string()).collect()
+    };
+    assert_eq!(live(&stage).await, ["quick", "silent", "slow", "untold"]);
+    stage.later(100_000).await;
+    assert_eq!(live(&stage).await, ["silent", "slow", "untold"]);
+    stage.later(200_000).await;
+    assert_eq!(live(&stage).await, ["silent", "slow"]);
+    stage.later(220_000).await;
+    assert_eq!(live(&stage).await, ["silent"]);
+    stage.later(100_000).await;
+    assert_eq!(live(&stage).await, [""; 0], "whatever it says of itself");
 }
 
 async fn schedulers_see_one_another(mut stage: Stage) {
@@ -197,5 +220,6 @@ fn beat(worker: &str, busy: u32) -> WorkerBeat {
         host: "häuschen".into(),
         started_ms: 5,
         seen_ms: 1,
+        heartbeat_ms: None,
     }
 }

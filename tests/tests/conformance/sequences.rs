@@ -638,5 +638,6 @@ fn beat(worker: u8, busy: u32) -> WorkerBeat {
         host: "h".into(),
         started_ms: 5,
         seen_ms: 0,
+        heartbeat_ms: None,
     }
 }

@@ -53,6 +53,7 @@ pub fn workers(agents: &[Agent]) -> Vec<WorkerBeat> {
         host: String::new(),
         started_ms: 0,
         seen_ms: 0,
+        heartbeat_ms: None,
     }]
 }
 

@@ -37,7 +37,7 @@ pub(super) enum Write<'a> {
     Cancel(Cow<'a, [AttemptToken]>),
     /// As JSON: the type leaves fields out, which only a format with names can read.
     Register(String),
-    BeatWorker(Cow<'a, WorkerBeat>),
+    BeatWorker(#[serde(with = "worker")] Cow<'a, WorkerBeat>),
     ForgetWorker(WorkerId),
     BeatScheduler(Cow<'a, str>),
     ForgetScheduler(Cow<'a, str>),
@@ -133,5 +133,95 @@ pub(super) mod agents {
         from: D,
     ) -> Result<BTreeMap<AgentType, Agent>, D::Error> {
         serde_json::from_str(&String::deserialize(from)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// A heartbeat as the file has it: without how often the worker beats, which it says again before anybody needs it.
+///
+/// The file has no names, and the field came later (`docs/decisions/0012-journals-keep-their-readers.md`).
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    worker: WorkerId,
+    agents: Vec<AgentType>,
+    slots: u32,
+    busy: u32,
+    draining: bool,
+    version: String,
+    host: String,
+    started_ms: u64,
+    seen_ms: u64,
+}
+
+impl From<WorkerBeat> for Kept {
+    fn from(beat: WorkerBeat) -> Self {
+        let WorkerBeat { worker, agents, slots, busy, draining, version, host, started_ms, seen_ms, heartbeat_ms: _ } =
+            beat;
+        Self { worker, agents, slots, busy, draining, version, host, started_ms, seen_ms }
+    }
+}
+
+impl From<Kept> for WorkerBeat {
+    fn from(kept: Kept) -> Self {
+        let Kept { worker, agents, slots, busy, draining, version, host, started_ms, seen_ms } = kept;
+        Self { worker, agents, slots, busy, draining, version, host, started_ms, seen_ms, heartbeat_ms: None }
+    }
+}
+
+/// Keeps one heartbeat as [`Kept`].
+mod worker {
+    use super::{Cow, Deserialize, Deserializer, Kept, Serialize, Serializer, WorkerBeat};
+
+    pub(super) fn serialize<S: Serializer>(beat: &WorkerBeat, to: S) -> Result<S::Ok, S::Error> {
+        Kept::from(beat.clone()).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, 'a, D: Deserializer<'de>>(from: D) -> Result<Cow<'a, WorkerBeat>, D::Error> {
+        Ok(Cow::Owned(Kept::deserialize(from)?.into()))
+    }
+}
+
+/// Keeps the workers' heartbeats as [`Kept`].
+pub(super) mod workers {
+    use super::{BTreeMap, Deserialize, Deserializer, Kept, Serialize, Serializer, WorkerBeat, WorkerId};
+
+    pub(in super::super) fn serialize<S: Serializer>(
+        beats: &BTreeMap<WorkerId, WorkerBeat>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let kept: BTreeMap<&WorkerId, Kept> = beats.iter().map(|(id, beat)| (id, beat.clone().into())).collect();
+        kept.serialize(to)
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<BTreeMap<WorkerId, WorkerBeat>, D::Error> {
+        let kept = BTreeMap::<WorkerId, Kept>::deserialize(from)?;
+        Ok(kept.into_iter().map(|(id, kept)| (id, kept.into())).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_heartbeat_is_kept_in_the_form_that_older_files_have() {
+        let beat = WorkerBeat {
+            worker: "w".into(),
+            agents: vec!["build".into()],
+            slots: 4,
+            busy: 1,
+            draining: false,
+            version: "0.1.0".into(),
+            host: "h".into(),
+            started_ms: 5,
+            seen_ms: 0,
+            heartbeat_ms: Some(2_000),
+        };
+        let bytes = postcard::to_extend(&Write::BeatWorker(Cow::Borrowed(&beat)), Vec::new()).unwrap();
+        let older = ("w", vec!["build"], 4_u32, 1_u32, false, "0.1.0", "h", 5_u64, 0_u64);
+        assert_eq!(bytes[1..], postcard::to_extend(&older, Vec::new()).unwrap(), "behind the number of its kind");
+        let Write::BeatWorker(read) = postcard::from_bytes(&bytes).unwrap() else { panic!("it is a heartbeat") };
+        assert_eq!(*read, WorkerBeat { heartbeat_ms: None, ..beat });
     }
 }

@@ -36,6 +36,7 @@ pub(super) struct World {
     cancelled: BTreeMap<AttemptToken, u64>,
     #[serde(with = "super::record::agents")]
     agents: BTreeMap<AgentType, Agent>,
+    #[serde(with = "super::record::workers")]
     workers: BTreeMap<WorkerId, WorkerBeat>,
     schedulers: BTreeMap<String, u64>,
     blobs: BTreeMap<String, Vec<u8>>,
@@ -403,8 +404,8 @@ impl World {
     }
 
     pub(super) fn workers(&self, within_ms: u64, now: u64) -> Vec<WorkerBeat> {
-        let since = now.saturating_sub(within_ms);
-        self.workers.values().filter(|beat| beat.seen_ms >= since).cloned().collect()
+        let is_live = |beat: &&WorkerBeat| now.saturating_sub(beat.seen_ms) <= beat.live_ms(within_ms);
+        self.workers.values().filter(is_live).cloned().collect()
     }
 
     pub(super) fn beat_scheduler(&mut self, id: &str, now: u64) {

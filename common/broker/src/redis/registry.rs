@@ -1,6 +1,6 @@
 //! Who is there: agent types, workers, schedulers; and which attempts shall stop.
 
-use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::agent::{Agent, SILENCE_MS_MAX, WorkerBeat};
 use goalmill_common::id::{AttemptToken, WorkerId};
 use goalmill_common::keys;
 use redis::{Value, cmd, pipe};
@@ -76,19 +76,21 @@ impl Links {
     }
 
     pub(super) async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>> {
-        let seen = self.recent(keys::WORKERS, within_ms).await?;
+        let seen = self.recent(keys::WORKERS, within_ms.max(SILENCE_MS_MAX)).await?;
         if seen.is_empty() {
             return Ok(Vec::new());
         }
-        let mut read_beats = cmd("HMGET");
-        read_beats.arg(keys::WORKER_BEATS);
+        let mut pipe = pipe();
+        pipe.cmd("TIME").cmd("HMGET").arg(keys::WORKER_BEATS);
         for (worker, _) in &seen {
-            read_beats.arg(worker);
+            pipe.arg(worker);
         }
-        let texts: Vec<Option<Vec<u8>>> = self.ask(&read_beats).await?;
+        let (time, texts): ((u64, u64), Vec<Option<Vec<u8>>>) = self.ask_all(&pipe).await?;
+        let now_ms = time.0 * 1_000 + time.1 / 1_000;
         let beats = seen.into_iter().zip(texts).filter_map(|((_, seen_ms), text)| {
             let beat: WorkerBeat = read(keys::WORKER_BEATS, &text?)?;
-            Some(WorkerBeat { seen_ms, ..beat })
+            let is_live = now_ms.saturating_sub(seen_ms) < beat.live_ms(within_ms);
+            is_live.then_some(WorkerBeat { seen_ms, ..beat })
         });
         let mut beats: Vec<_> = beats.collect();
         beats.sort_by(|a, b| a.worker.cmp(&b.worker));

@@ -102,6 +102,7 @@ async fn workers_and_schedulers_are_seen_by_the_servers_time() {
         host: "h".into(),
         started_ms: 1,
         seen_ms: 0,
+        heartbeat_ms: None,
     };
     broker.beat_worker(&beat).await.unwrap();
     let time_ms = broker.check().await.unwrap().time_ms;
