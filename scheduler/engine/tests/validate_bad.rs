@@ -71,6 +71,8 @@ fn cases() -> Vec<Case> {
         ("an unknown kind", step(json!({"type": "tool_cal"})), &[("INVALID_VALUE", "/steps/0/type")]),
         ("an agent type with blanks", step(json!({"agent": "Flight Agent"})), &[("INVALID_ID", "/steps/0/agent")]),
         ("an agent type of the wrong type", step(json!({"assigned_agent": ["x"]})), &[("WRONG_TYPE", "/steps/0/assigned_agent")]),
+        ("a fallback to anybody", step(json!({"fallback": {"agent_type": "auto"}})), &[("INVALID_VALUE", "/steps/0/fallback/agent_type")]),
+        ("a fallback to anybody, in other words", step(json!({"fallback": {"agent": "auto"}})), &[("INVALID_VALUE", "/steps/0/fallback/agent")]),
         ("far too many retries", step(json!({"retry": {"max_attempts": 1_000_000_000}})), &[("OUT_OF_RANGE", "/steps/0/retry/max_attempts")]),
         ("negative retries", step(json!({"retry": -1})), &[("OUT_OF_RANGE", "/steps/0/retry")]),
         ("half a retry", step(json!({"retry": {"max": 2.5}})), &[("WRONG_TYPE", "/steps/0/retry/max")]),

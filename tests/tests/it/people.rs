@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use goalmill_common::id::PlanId;
 use goalmill_tests::installation::{Installation, step};
-use goalmill_tests::wait::until_some;
+use goalmill_tests::wait::{SOON, until, until_some};
 use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_mins(1);
@@ -68,6 +68,22 @@ async fn an_edit_that_breaks_the_plan_is_refused_with_its_places() -> Result<()>
     assert_eq!((status, pointers(&answer)), (400, vec!["/changes".to_owned()]), "{answer:#}");
     let view = installation.get(&format!("/v1/plans/{id}")).await?;
     assert_eq!((&view["status"], &view["revision"]), (&json!("awaiting_approval"), &json!(0)));
+    installation.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_that_asks_for_anybody_is_routed() -> Result<()> {
+    let installation = Installation::embedded().await?;
+    let sleeps = json!({"approve": {}, "steps": [step("a", "sleep", &[], json!({}))]});
+    let id = installation.submit(&sleeps).await?;
+    let fields = json!({"agent_type": "auto", "description": "echo the inputs", "inputs": {"x": 1}});
+    let change = json!({"set_fields": {"step": "a", "fields": fields}});
+    let (path, body) = (format!("/v1/plans/{id}:edit"), json!({"changes": [change]}));
+    let taken = async || installation.post(&path, &body).await.is_ok_and(|(status, _)| status == 200);
+    until(SOON, taken).await;
+    let edited = installation.get(&format!("/v1/plans/{id}/steps/a")).await?;
+    assert_eq!(edited["agent_type"], "echo", "{edited:#}");
     installation.stop().await;
     Ok(())
 }

@@ -188,6 +188,10 @@ async fn a_plan_whose_rest_never_comes_is_planned_anew_around_what_ran() -> Resu
     assert_eq!(ended["status"], "completed", "{ended:#}");
     assert!(town.is_completed(&id, "last").await, "{ended:#}");
     assert_eq!(calls.load(Ordering::SeqCst), 2, "what ran is not run again");
+    let graph = town.at.get(&format!("/v1/plans/{id}/graph")).await?;
+    let policies = graph["steps"].as_array().into_iter().flatten().map(|step| (&step["id"], &step["on_failure"]));
+    let last = policies.into_iter().find(|(id, _)| *id == "last").map(|(_, policy)| policy);
+    assert_eq!(last, Some(&json!("replan")), "what a revision brings is revised when it fails: {graph:#}");
     town.at.stop().await;
     Ok(())
 }

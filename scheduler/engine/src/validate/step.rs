@@ -351,7 +351,8 @@ fn fallback(fields: &Fields<'_, '_>) -> Option<Fallback> {
     let agent_type = agent_type.map(AgentType::from);
     if agent_type.as_ref().is_some_and(AgentType::is_auto) {
         let mend = "name the agent type that stands in, or leave `agent_type` out for another action of the same one";
-        fields.cx.error("INVALID_VALUE", &at.key("agent_type"), "nobody chooses an agent type for a fallback", mend);
+        let key = inner.get("agent_type").map_or("agent_type", |field| field.key);
+        fields.cx.error("INVALID_VALUE", &at.key(key), "nobody chooses an agent type for a fallback", mend);
     }
     let fallback = Fallback { agent_type, action: inner.text("action") };
     Some(fallback)
