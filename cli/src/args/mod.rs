@@ -222,7 +222,7 @@ mod tests {
         };
         assert_eq!((one.agent_type.as_str(), one.entry.len(), one.all), ("a", 2, false));
         assert!(parse("dead discard a --all -y").is_ok());
-        assert!(parse("logs --plan p0-1 --step a --types step_failed,step_lost --since 10m -f").is_ok());
+        assert!(parse("logs --plan p0-1 --step a --types step_failed,step_retrying --since 10m -f").is_ok());
         assert!(parse("submit g --demo-fault hotel_agent=fully_booked --watch").is_ok());
     }
 
