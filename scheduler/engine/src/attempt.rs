@@ -229,9 +229,12 @@ impl Turn<'_> {
             return Err(Rejection::NotDue);
         }
         match self.status_of(i) {
-            StepStatus::Queued => self.time_out(i, "QUEUE_TIMEOUT", "no worker took it in time"),
+            StepStatus::Queued => {
+                let failure = Failure::new(FailureClass::Timeout, "QUEUE_TIMEOUT", "no worker took it in time");
+                self.time_out(i, failure);
+            }
             StepStatus::Running if is_on(Mutant::NoRunDeadline) => return Err(Rejection::NotDue),
-            StepStatus::Running => self.time_out(i, "STEP_TIMEOUT", "it took longer than its limit"),
+            StepStatus::Running => self.time_out(i, step_timeout()),
             StepStatus::Retrying => self.emit_step(i, StepEvent::Ready),
             StepStatus::AwaitingApproval if self.awaits_answer(i) => self.answer_step_by_default(i),
             StepStatus::AwaitingApproval => self.decide_by_default(i),
@@ -248,9 +251,8 @@ impl Turn<'_> {
         Ok(())
     }
 
-    fn time_out(&mut self, i: u32, code: &str, message: &str) {
+    fn time_out(&mut self, i: u32, failure: Failure) {
         self.stop_attempt(i);
-        let failure = Failure::new(FailureClass::Timeout, code, message);
         if self.state.is_own(i) { self.give_up(i, failure, 0.0, 0) } else { self.fail_attempt(i, failure, 0.0, 0) }
     }
 
@@ -288,4 +290,9 @@ fn bounded(mut failure: Failure) -> Failure {
 fn spent(report: &Report) -> (f64, u64) {
     let cost = report.cost.filter(|cost| cost.is_finite() && *cost > 0.0).unwrap_or(0.0);
     (cost, report.tokens.unwrap_or(0))
+}
+
+/// Why an attempt fails that ran for as long as its step allows.
+pub(crate) fn step_timeout() -> Failure {
+    Failure::new(FailureClass::Timeout, "STEP_TIMEOUT", "it took longer than its limit")
 }

@@ -66,7 +66,8 @@ impl PlanState {
     /// there is nothing to run.
     pub(crate) fn is_for_one_planner(&self, replan: &ReplanTriggered) -> bool {
         let fork = self.origin.fork.as_ref().and_then(|fork| fork.replan.as_ref());
-        let is_own = replan.trigger == Trigger::UserRequest.as_str() && fork == Some(&replan.reason);
+        let is_own =
+            self.revision == 0 && replan.trigger == Trigger::UserRequest.as_str() && fork == Some(&replan.reason);
         is_own && self.accepted().is_some_and(|accepted| accepted.goal.is_planner_only())
     }
 

@@ -6,13 +6,15 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Goal, Usage};
 use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::json::Json;
-use goalmill_common::plan::Kind;
+use goalmill_common::plan::{Kind, Strategy};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use serde_json::{Map, Value};
 
+use crate::attempt::step_timeout;
 use crate::decide::Turn;
 use crate::graph::{to_u32, to_usize};
 use crate::token::Key;
+use crate::verb::PLAN_TIMEOUT;
 use crate::{Effect, PlanState, Rejection, StepIndex, render};
 
 impl Turn<'_> {
@@ -58,6 +60,12 @@ impl Turn<'_> {
         due_ms.max(1)
     }
 
+    /// Whether a plan had all the time that its step names.
+    fn is_out_of_time(&self, i: u32) -> bool {
+        let (spec, step) = (&self.state.plan.steps[to_usize(i)], &self.state.steps[to_usize(i)]);
+        spec.timeout_ms.is_some() && self.now_ms + 1 >= step.due_ms
+    }
+
     pub(crate) fn sub_plan_ended(
         &mut self,
         step: &StepId,
@@ -83,9 +91,11 @@ impl Turn<'_> {
             | PlanStatus::Paused
             | PlanStatus::Failed
             | PlanStatus::Cancelled
-            | PlanStatus::Rejected => Some(failure.unwrap_or_else(|| {
-                Failure::new(FailureClass::Permanent, "SUB_PLAN_FAILED", format!("its plan was {status}"))
-            })),
+            | PlanStatus::Rejected => Some(match failure {
+                Some(failure) if failure.code == PLAN_TIMEOUT && self.is_out_of_time(i) => step_timeout(),
+                Some(failure) => failure,
+                None => Failure::new(FailureClass::Permanent, "SUB_PLAN_FAILED", format!("its plan was {status}")),
+            }),
         };
         match failure {
             // The sub-plan has retried what could be retried: doing all of it again is not tried.
@@ -170,7 +180,8 @@ impl PlanState {
         if all.tokens.is_none() && all.cost.is_none() {
             return Budget::default();
         }
-        let shares = 1 + self.sub_plans_beside(i);
+        let is_alone = self.plan.strategy == Strategy::Sequential || self.plan.max_parallel == Some(1);
+        let shares = if is_alone { 1 } else { 1 + self.sub_plans_beside(i) };
         Budget {
             tokens: all.tokens.map(|tokens| tokens.saturating_sub(self.usage.tokens) / u64::from(shares)),
             cost: all.cost.map(|cost| (cost - self.usage.cost).max(0.0) / f64::from(shares)),

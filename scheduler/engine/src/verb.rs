@@ -14,6 +14,9 @@ use crate::decide::{Turn, not_allowed};
 use crate::fail::ASK_USER;
 use crate::revise::trigger_of;
 
+/// A plan ends with this code when its deadline has passed.
+pub(crate) const PLAN_TIMEOUT: &str = "PLAN_TIMEOUT";
+
 impl Turn<'_> {
     pub(crate) fn verb(&mut self, verb: Verb) -> Result<(), Rejection> {
         match verb {
@@ -149,7 +152,7 @@ impl Turn<'_> {
             let message = "the budgeted time is used up";
             self.fail_plan(Failure::new(FailureClass::ConstraintViolation, "BUDGET_EXCEEDED", message));
         } else if self.now_ms >= deadline {
-            self.fail_plan(Failure::new(FailureClass::Timeout, "PLAN_TIMEOUT", "the plan's deadline has passed"));
+            self.fail_plan(Failure::new(FailureClass::Timeout, PLAN_TIMEOUT, "the plan's deadline has passed"));
         } else if self.state.wait_ms > 0 && self.now_ms >= self.state.wait_ms {
             self.wait_is_over();
         } else if self.state.is_open() && self.now_ms >= self.state.origin.open_until_ms {

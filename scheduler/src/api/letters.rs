@@ -34,14 +34,14 @@ pub(crate) async fn list(
     Ok(Json(Page { items, next: None }))
 }
 
-/// The dead letters of all agent types, by agent type.
+/// Dead letters of all agent types, by agent type: of each an equal share of what is shown at once.
 pub(crate) async fn list_all(State(api): State<Api>) -> Result<Json<Page<LetterView>>, Refusal> {
+    let mut queues = api.site.broker.queues().await?;
+    queues.retain(|queue| queue.dead_letters > 0);
+    let each = (LETTERS / queues.len().max(1)).max(1);
     let mut items = Vec::new();
-    for queue in api.site.broker.queues().await?.into_iter().filter(|queue| queue.dead_letters > 0) {
-        items.extend(views(&api, &queue.agent_type, LETTERS - items.len()).await?);
-        if items.len() >= LETTERS {
-            break;
-        }
+    for queue in queues {
+        items.extend(views(&api, &queue.agent_type, each).await?);
     }
     Ok(Json(Page { items, next: None }))
 }

@@ -4,7 +4,7 @@ use goalmill_common::command::{Change, Submit, Verb};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::id::{PlanId, StepId};
-use goalmill_common::plan::{Kind, Plan, Step};
+use goalmill_common::plan::{Kind, Plan, Step, Strategy};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{Command, Effect, Rejection};
 use serde_json::{Value, json};
@@ -80,6 +80,21 @@ fn sub_plans_side_by_side_share_what_is_left_of_the_budget() {
     assert_eq!(budgets(&world), [("after".into(), 86, 3.0)], "one after the others gets all that is left");
 }
 
+#[test]
+fn sub_plans_of_a_sequential_plan_get_all_that_is_left() {
+    let mut whole = plan(&[("p", &[]), ("q", &[])]);
+    whole.strategy = Strategy::Sequential;
+    let inner = |step: &mut goalmill_common::plan::Step| {
+        step.kind = Kind::Plan;
+        step.plan = Some(Box::new(plan(&[("inner", &[])])));
+    };
+    let mut submit = submission(Some(["p", "q"].into_iter().fold(whole, |whole, id| with(whole, id, inner))));
+    submit.goal.budget = Budget { tokens: Some(100), cost: Some(4.0), seconds: None };
+    let mut world = World::new();
+    world.submit_as(submit).unwrap();
+    assert_eq!(budgets(&world), [("p".into(), 100, 4.0)]);
+}
+
 /// The tokens and the cost that each plan which was begun may use up.
 fn budgets(world: &World) -> Vec<(StepId, u64, f64)> {
     let begun = world.others.iter().filter_map(|effect| match effect {
@@ -99,6 +114,10 @@ fn a_sub_plan_is_out_of_time_before_its_step_is() {
     world.complete("a", json!({"x": 5}));
     let (_, submit) = child_of(&world);
     assert_eq!(submit.goal.deadline_ms, Some(world.now_ms + 4_999), "so the step hears what it has cost");
+    world.now_ms += 4_999;
+    let late = Failure::new(FailureClass::Timeout, "PLAN_TIMEOUT", "the plan's deadline has passed");
+    world.command(ended(PlanStatus::Failed, Some(late))).unwrap();
+    assert_eq!((world.code("p").as_str(), world.state.usage().tokens), ("STEP_TIMEOUT", 7), "its own time is over");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use goalmill_common::problem::ErrorCode::{
     self, BodyTooLarge, DataLost, DeadLetterNotFound, EventsTrimmed, ForeignOrigin, IdempotencyKeyReused, Internal,
     InvalidEventId, InvalidGoal, InvalidIdempotencyKey, InvalidJson, InvalidPlan, InvalidRequest, MemoryPressure,
     MisdirectedRequest, NotAllowed, NotFound, NotReady, PlanFinal, PlanNotFound, PlanningFailed, QueueNotFound,
-    RequestTimeout, StepNotFound, StoreUnavailable, Unroutable, UnsupportedMediaType, WorkerNotFound,
+    RequestTimeout, StepNotFound, StoreUnavailable, Unroutable, UnsafeStore, UnsupportedMediaType, WorkerNotFound,
 };
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::view::{
@@ -20,7 +20,7 @@ use super::{EVENT_STREAM, JSON, Operation, TEXT, YAML, get, post};
 use crate::api::{events, fork, health, listing, logs, people, plans, registry, steps};
 
 /// What any request may be refused for.
-pub(super) const ANY: [ErrorCode; 9] = [
+pub(super) const ANY: [ErrorCode; 11] = [
     InvalidRequest,
     MisdirectedRequest,
     ForeignOrigin,
@@ -28,6 +28,8 @@ pub(super) const ANY: [ErrorCode; 9] = [
     UnsupportedMediaType,
     Internal,
     StoreUnavailable,
+    MemoryPressure,
+    UnsafeStore,
     DataLost,
     NotReady,
 ];
@@ -35,10 +37,10 @@ pub(super) const ANY: [ErrorCode; 9] = [
 pub(super) const BODY: [ErrorCode; 1] = [BodyTooLarge];
 
 /// What a submission may be refused for.
-const GOAL: &[ErrorCode] = &[InvalidJson, InvalidGoal, InvalidIdempotencyKey, IdempotencyKeyReused, MemoryPressure];
-const PLAN: &[ErrorCode] =
-    &[InvalidJson, InvalidPlan, Unroutable, InvalidIdempotencyKey, IdempotencyKeyReused, MemoryPressure];
+const GOAL: &[ErrorCode] = &[InvalidJson, InvalidGoal, InvalidIdempotencyKey, IdempotencyKeyReused];
+const PLAN: &[ErrorCode] = &[InvalidJson, InvalidPlan, Unroutable, InvalidIdempotencyKey, IdempotencyKeyReused];
 const FORK: &[ErrorCode] = &[
+    NotFound,
     PlanNotFound,
     StepNotFound,
     NotAllowed,
@@ -46,12 +48,11 @@ const FORK: &[ErrorCode] = &[
     InvalidPlan,
     InvalidIdempotencyKey,
     IdempotencyKeyReused,
-    MemoryPressure,
 ];
 /// What steering a plan may be refused for.
 const STEER: &[ErrorCode] = &[PlanNotFound, PlanFinal, NotAllowed];
 const EDIT: &[ErrorCode] = &[PlanNotFound, PlanFinal, NotAllowed, InvalidPlan, Unroutable];
-const STEER_STEP: &[ErrorCode] = &[PlanNotFound, StepNotFound, PlanFinal, NotAllowed];
+const STEER_STEP: &[ErrorCode] = &[PlanNotFound, StepNotFound, PlanFinal, NotAllowed, InvalidPlan];
 
 /// All that the API can do.
 pub(super) fn operations() -> Vec<Operation> {
@@ -152,7 +153,7 @@ fn steering() -> Vec<Operation> {
         post("/v1/plans/{id}/questions/{question}:answer", "answerQuestion", "Answers what the plan asks")
             .takes::<people::Answered>()
             .gives::<PlanSummary>()
-            .refuses(STEER),
+            .refuses(&[PlanNotFound, PlanFinal, NotAllowed, InvalidPlan]),
     ]
 }
 
