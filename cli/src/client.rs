@@ -11,7 +11,7 @@ use goalmill_common::problem::Problem;
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::view::{
-    Accepted, Explanation, Page, PlanSummary, PlanView, Preview, QuestionView, QueueView, Results, StepView,
+    Accepted, Explanation, LetterView, Page, PlanSummary, PlanView, Preview, QuestionView, QueueView, Results, StepView,
 };
 use reqwest::{Method, RequestBuilder, Response};
 use serde::de::DeserializeOwned;
@@ -253,7 +253,7 @@ impl Client {
         self.get("/v1/queues").await
     }
 
-    pub async fn dead_letters(&self, agent_type: &str) -> Result<Page<Value>, Failed> {
+    pub async fn dead_letters(&self, agent_type: &str) -> Result<Page<LetterView>, Failed> {
         self.get(&format!("/v1/dead-letters/{agent_type}")).await
     }
 

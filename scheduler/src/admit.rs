@@ -6,6 +6,7 @@ use axum::body::Bytes;
 use goalmill_common::command::{Planned, Submit};
 use goalmill_common::goal::Goal;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
+use goalmill_common::view::Preview;
 use goalmill_common::wire::{Submission, SubmissionKind};
 use goalmill_engine::draft::{self, Format};
 use goalmill_engine::validate::{self, Checked, Rules};
@@ -32,12 +33,15 @@ pub(crate) async fn plan_aside(site: &Arc<Site>, text: Bytes, format: Format) ->
     heavy(text.len(), move || plan(&site, &text, format)).await
 }
 
-/// The same, and says besides what does not fit the agents that are there; for looking, not for running.
-pub(crate) async fn plan_looked_at(site: &Arc<Site>, text: Bytes, format: Format) -> Result<Admitted, Problem> {
+/// The same for looking, not for running: says besides what does not fit the agents that are there, and what the plan
+/// would take.
+pub(crate) async fn plan_looked_at(site: &Arc<Site>, text: Bytes, format: Format) -> Result<Preview, Problem> {
     let site = site.clone();
     heavy(text.len(), move || {
         let catalogue = site.directory.catalogue();
-        plan_by(&site, &text, format, &Rules { policy: site.policy(), ..Rules::submitted(&catalogue) })
+        let rules = Rules { policy: site.policy(), ..Rules::submitted(&catalogue) };
+        let admitted = plan_by(&site, &text, format, &rules)?;
+        Ok(validate::preview(admitted.planned, Some(&catalogue)))
     })
     .await
 }

@@ -129,10 +129,10 @@ impl Directory {
     async fn refresh_registry(&self) -> Result<(), BrokerError> {
         let _reading = self.reading.lock().await;
         let agents = self.broker.agents().await?;
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if *known.agents != agents {
+        if *self.agents() != agents {
+            // Who dispatches reads what is known, and should not wait for an index.
             self.router.update(agents.clone());
-            known.agents = Arc::new(agents);
+            self.known.write().unwrap_or_else(PoisonError::into_inner).agents = Arc::new(agents);
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
-use goalmill_common::event::{PlanEvent, StepEvent};
+use goalmill_common::event;
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -69,7 +69,7 @@ pub fn at_least_one(text: &str) -> Result<usize, String> {
 
 /// The types of events that there are.
 pub fn event_types() -> PossibleValuesParser {
-    PossibleValuesParser::new(PlanEvent::TYPES.iter().chain(StepEvent::TYPES))
+    PossibleValuesParser::new(event::types())
 }
 
 #[cfg(test)]

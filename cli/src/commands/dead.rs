@@ -3,9 +3,8 @@
 use std::io::{IsTerminal, Write};
 
 use goalmill_common::id::PlanId;
-use goalmill_common::view::Page;
+use goalmill_common::view::{LetterView, Page};
 use serde::Serialize;
-use serde_json::Value;
 
 use super::{Context, cell, checked_id};
 use crate::args::{DeadCommand, Letters};
@@ -42,7 +41,7 @@ async fn list(context: &Context, agent_type: Option<String>) -> Outcome {
         items.extend(client.dead_letters(agent_type).await?.items);
     }
     let page = Page { items, next: None };
-    screen.list(&page, &page.items, |letter| text(letter, "entry"), |_| people(&page, screen))?;
+    screen.list(&page, &page.items, |letter| letter.entry.to_string(), |_| people(&page, screen))?;
     Ok(Exit::Done)
 }
 
@@ -50,7 +49,7 @@ async fn get(context: &Context, agent_type: &str, entry: &str) -> Outcome {
     let Context { screen, client, .. } = context;
     checked_id("agent type", agent_type)?;
     let letters = client.dead_letters(agent_type).await?.items;
-    let letter = letters.iter().find(|letter| text(letter, "entry") == entry).ok_or_else(|| {
+    let letter = letters.iter().find(|letter| letter.entry.as_str() == entry).ok_or_else(|| {
         let missing = format!("{agent_type} has no dead letter `{entry}` among its newest");
         with_help(agent_type)(Failed::new(Exit::NotFound, missing))
     })?;
@@ -74,7 +73,7 @@ async fn each(context: &Context, letters: &Letters, verb: &str) -> Outcome {
     checked_id("agent type", agent_type)?;
     let entries = if letters.all {
         let listed = client.dead_letters(agent_type).await?.items;
-        let entries: Vec<String> = listed.iter().map(|letter| text(letter, "entry")).collect();
+        let entries: Vec<String> = listed.iter().map(|letter| letter.entry.to_string()).collect();
         if !entries.is_empty() && !letters.yes {
             confirm(&format!("{verb} {} dead letters of {agent_type}", entries.len()))?;
         }
@@ -128,27 +127,18 @@ fn confirm(what: &str) -> Result<(), Failed> {
     if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { Err(refused()) }
 }
 
-fn people(page: &Page<Value>, screen: &Screen) -> String {
+fn people(page: &Page<LetterView>, screen: &Screen) -> String {
     let mut table = Table::new(&["AGENT", "LETTER", "PLAN", "STEP", "ATTEMPT", "CODE", "REASON"]).right(&[4]);
     for letter in &page.items {
         table.row([
-            text(letter, "agent_type"),
-            text(letter, "entry"),
-            text(letter, "plan"),
-            text(letter, "step"),
-            text(letter, "attempt"),
-            text(letter, "code"),
-            cell(screen, &text(letter, "reason")),
+            letter.agent_type.to_string(),
+            letter.entry.to_string(),
+            letter.plan_id.to_string(),
+            letter.step_id.clone(),
+            letter.attempt.to_string(),
+            letter.code.clone(),
+            cell(screen, &letter.reason),
         ]);
     }
     table.render(screen.paint, "no dead letters")
-}
-
-/// A field of a letter as text; plan and step may be called `plan_id` and `step_id`.
-fn text(letter: &Value, name: &str) -> String {
-    match letter.get(name).or_else(|| letter.get(format!("{name}_id"))) {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-    }
 }

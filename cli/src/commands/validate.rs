@@ -5,7 +5,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_common::view::Preview;
 use goalmill_engine::draft::{self, Format};
-use goalmill_engine::validate::{self, Forecast};
+use goalmill_engine::validate;
 
 use super::plan::show_preview;
 use super::{Context, input, place, settings};
@@ -31,10 +31,7 @@ pub async fn run(context: &Context, file: &str) -> Outcome {
 
 fn check(text: &[u8], limits: &Limits) -> Preview {
     match planned(text, limits) {
-        Ok(planned) => {
-            let Forecast { cost, seconds, seconds_from, .. } = validate::forecast(&planned.plan, None);
-            Preview::of(planned, seconds, seconds_from, cost)
-        }
+        Ok(planned) => validate::preview(planned, None),
         Err(issues) => Preview::refused(issues),
     }
 }

@@ -45,6 +45,11 @@ pub enum Event {
     },
 }
 
+/// Every type of event, those of plans first.
+pub fn types() -> impl Iterator<Item = &'static str> {
+    PlanEvent::TYPES.iter().chain(StepEvent::TYPES).copied()
+}
+
 macro_rules! events {
     ($(#[$doc:meta])* $enum:ident { $($(#[$vdoc:meta])* $variant:ident $(($data:ty))? = $name:literal,)+ }) => {
         $(#[$doc])*

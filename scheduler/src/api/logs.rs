@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Query, State};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use goalmill_common::event::{PlanEvent, Record, StepEvent};
+use goalmill_common::event::{self, Record};
 use goalmill_common::id::{PlanId, ShardId};
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::view::Page;
@@ -94,15 +94,13 @@ pub(crate) async fn list(
 /// The types of a list with commas; each must be one that there is.
 fn types(listed: &str) -> Result<Vec<String>, Refusal> {
     let names = listed.split(',').map(str::trim).filter(|name| !name.is_empty());
-    let known = |name: &str| PlanEvent::TYPES.iter().chain(StepEvent::TYPES).any(|known| *known == name);
-    let one = |name: &str| match known(name) {
-        true => Ok(name.to_owned()),
-        false => {
-            let all: Vec<&str> = PlanEvent::TYPES.iter().chain(StepEvent::TYPES).copied().collect();
-            let detail =
-                format!("there are no events of the type `{}`; there are {}", answer::shown(name), all.join(", "));
-            Err(Problem::new(ErrorCode::InvalidRequest, detail).into())
+    let one = |name: &str| {
+        if event::types().any(|known| known == name) {
+            return Ok(name.to_owned());
         }
+        let all: Vec<&str> = event::types().collect();
+        let detail = format!("there are no events of the type `{}`; there are {}", answer::shown(name), all.join(", "));
+        Err(Problem::new(ErrorCode::InvalidRequest, detail).into())
     };
     names.map(one).collect()
 }

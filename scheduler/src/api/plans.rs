@@ -14,7 +14,7 @@ use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::view::{Accepted, Explanation, PlanView, Preview, Results};
 use goalmill_engine::PlanState;
-use goalmill_engine::validate::{self, Forecast};
+use goalmill_engine::validate;
 use serde::Deserialize;
 
 use super::answer::{self, Refusal};
@@ -106,7 +106,7 @@ pub(super) fn accepted(plan_id: PlanId, status: PlanStatus) -> Response {
 pub(crate) async fn validate(State(api): State<Api>, headers: HeaderMap, body: Body) -> Answer<Preview> {
     let text = answer::body(body)?;
     match admit::plan_looked_at(&api.site, text, answer::format(&headers)?).await {
-        Ok(admitted) => Ok(Json(preview_of(&api, admitted.planned))),
+        Ok(preview) => Ok(Json(preview)),
         Err(problem) if problem.errors.is_empty() => Err(problem.into()),
         Err(problem) => Ok(Json(Preview::refused(problem.errors))),
     }
@@ -115,14 +115,7 @@ pub(crate) async fn validate(State(api): State<Api>, headers: HeaderMap, body: B
 pub(crate) async fn preview(State(api): State<Api>, body: Body) -> Answer<Preview> {
     let goal = admit::goal_aside(&api.site, answer::body(body)?).await?;
     let planned = effects::propose(&api.site, goal, 0).await?;
-    Ok(Json(preview_of(&api, planned)))
-}
-
-/// What a plan would take, by what was measured, estimated or declared.
-fn preview_of(api: &Api, planned: Planned) -> Preview {
-    let catalogue = api.site.directory.catalogue();
-    let Forecast { cost, seconds, seconds_from, .. } = validate::forecast(&planned.plan, Some(&catalogue));
-    Preview::of(planned, seconds, seconds_from, cost)
+    Ok(Json(validate::preview(planned, Some(&api.site.directory.catalogue()))))
 }
 
 pub(crate) async fn get(State(api): State<Api>, Path(id): Path<String>) -> Answer<PlanView> {

@@ -71,9 +71,7 @@ impl Rates {
             return seen.count(ok, latency_ms, time_ms, half_life_ms);
         }
         if self.seen.len() < AGENTS_MAX {
-            let mut seen = Seen { at_ms: time_ms, ..Seen::default() };
-            seen.count(ok, latency_ms, time_ms, half_life_ms);
-            self.seen.insert(agent.clone(), seen);
+            self.seen.insert(agent.clone(), Seen::first(ok, latency_ms, time_ms, half_life_ms));
         }
     }
 
@@ -83,8 +81,7 @@ impl Rates {
             return seen.count(true, latency_ms, time_ms, half_life_ms);
         }
         if self.actions_count < ACTIONS_MAX {
-            let mut seen = Seen { at_ms: time_ms, ..Seen::default() };
-            seen.count(true, latency_ms, time_ms, half_life_ms);
+            let seen = Seen::first(true, latency_ms, time_ms, half_life_ms);
             self.actions.entry(agent.clone()).or_default().insert(action.to_owned(), seen);
             self.actions_count += 1;
         }
@@ -131,6 +128,13 @@ impl Rates {
 }
 
 impl Seen {
+    /// Of one outcome.
+    fn first(ok: bool, latency_ms: u64, time_ms: u64, half_life_ms: f64) -> Self {
+        let mut seen = Self { at_ms: time_ms, ..Self::default() };
+        seen.count(ok, latency_ms, time_ms, half_life_ms);
+        seen
+    }
+
     fn count(&mut self, ok: bool, latency_ms: u64, time_ms: u64, half_life_ms: f64) {
         let worth = left(self.at_ms.saturating_sub(time_ms), half_life_ms);
         *self = self.faded(time_ms, half_life_ms);

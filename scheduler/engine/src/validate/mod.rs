@@ -32,7 +32,7 @@ pub use goal::goal;
 pub use graph::critical_path;
 pub use rules::{Policy, Rules, Weight};
 pub use shape::plan_field;
-pub use spend::{Forecast, forecast};
+pub use spend::{Forecast, forecast, preview};
 pub use step::step_field;
 
 /// A plan that may run.

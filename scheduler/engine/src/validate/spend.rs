@@ -1,8 +1,9 @@
 //! What a plan would take, against what goal and plan allow.
 
+use goalmill_common::command::Planned;
 use goalmill_common::goal::Budget;
 use goalmill_common::plan::{Kind, Plan, Step};
-use goalmill_common::view::SecondsFrom;
+use goalmill_common::view::{Preview, SecondsFrom};
 
 use super::catalogue::{Catalogue, Measured};
 use super::graph::critical_path_by;
@@ -37,6 +38,12 @@ pub fn forecast(plan: &Plan, catalogue: Option<&Catalogue>) -> Forecast {
     add(plan, catalogue, &mut total);
     total.seconds = critical_path_by(plan, &|step| seconds(step, catalogue).map(|(seconds, _)| seconds));
     total
+}
+
+/// A plan that is in order, with what it would take.
+pub fn preview(planned: Planned, catalogue: Option<&Catalogue>) -> Preview {
+    let Forecast { cost, seconds, seconds_from, .. } = forecast(&planned.plan, catalogue);
+    Preview::of(planned, seconds, seconds_from, cost)
 }
 
 fn add(plan: &Plan, catalogue: Option<&Catalogue>, total: &mut Forecast) {

@@ -217,11 +217,6 @@ impl Matter for PlanMatter<'_> {
 }
 
 impl PlanMatter<'_> {
-    /// Whether a plan that holds is looked at once more. A part of a plan cannot reach the goal.
-    pub fn is_reviewed(&self) -> bool {
-        is_reviewed(&self.desk.settings)
-    }
-
     /// The question whether a plan can reach the goal.
     pub fn review(&self, plan: &Plan) -> Result<Prompt, PromptError> {
         let steps: Vec<Value> = plan.steps.iter().map(|step| json!(step)).collect();
@@ -274,7 +269,7 @@ impl PlanMatter<'_> {
     }
 }
 
-/// Whether plans that hold are looked at once more.
+/// Whether plans that hold are looked at once more. A part of a plan cannot reach the goal.
 pub fn is_reviewed(settings: &LlmSettings) -> bool {
     settings.review && settings.strategy != PlanningStrategy::Iterative
 }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 
 use super::account::Round;
 use super::draft::{self, Written};
-use super::plan::{Good, PlanMatter, verdict};
+use super::plan::{Good, PlanMatter, is_reviewed, verdict};
 use super::prompts::PromptError;
 use super::talk::{Judged, Settled, Talk};
 use crate::model::{Answer, ModelError, Purpose, Want};
@@ -47,7 +47,7 @@ impl Finding {
 /// Of several plans the one with the fewest errors found is taken. Looking takes half of the time that is left at most, and
 /// so does correcting.
 pub async fn reviewed(talk: &mut Talk<'_>, matter: &mut PlanMatter<'_>, settled: Settled<Good>) -> (Good, bool) {
-    if !matter.is_reviewed() {
+    if !is_reviewed(talk.settings) {
         return (settled.good, false);
     }
     let mut plans = vec![(settled.good, settled.by)];
