@@ -1,0 +1,115 @@
+//! Plans that are built and revised by calls of tools.
+
+use super::*;
+
+#[tokio::test]
+async fn tools_build_a_plan_and_each_call_is_checked_at_once() {
+    let turns = vec![
+        calls(&[("create_plan", json!({"name": "trip"})), ("add_step", flight()), ("add_step", bad_room())]),
+        calls(&[("finalize_plan", json!({}))]),
+        calls(&[("modify_step", json!({"id": "room", "inputs": room()["inputs"]})), ("finalize_plan", json!({}))]),
+    ];
+    let world = world(LlmSettings::default(), vec![turns]).await;
+    let planned = world.tools.plan(&request()).await.expect("the calls give a plan");
+    assert_eq!((ids(&planned), planned.planner.as_str()), (vec!["flight", "room"], "tools"));
+    let account = account(&planned);
+    let calls: Vec<(String, bool)> = account["rounds"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some((entry.get("call")?.as_str()?.to_owned(), entry["ok"] == json!(true))))
+        .collect();
+    let expected = [
+        ("create_plan", true),
+        ("add_step", true),
+        ("add_step", false),
+        ("finalize_plan", false),
+        ("modify_step", true),
+        ("finalize_plan", true),
+    ];
+    assert_eq!(calls, expected.map(|(name, ok)| (name.to_owned(), ok)));
+    assert!(prompt_of(&world, 1).contains("INPUT") || prompt_of(&world, 1).contains("city"));
+}
+
+#[tokio::test]
+async fn calls_beyond_those_of_one_turn_are_answered_and_not_run() {
+    let status = ("get_plan_status", json!({}));
+    let mut many = vec![status; 51];
+    many[0] = ("add_step", flight());
+    many[50] = ("remove_step", json!({"id": "flight"}));
+    let world = world(LlmSettings::default(), vec![vec![calls(&many), calls(&[("finalize_plan", json!({}))])]]).await;
+    let planned = world.tools.plan(&request()).await.expect("the calls give a plan");
+    assert_eq!(ids(&planned), ["flight"], "the last call was not run");
+    let account = account(&planned);
+    let rounds = account["rounds"].as_array().expect("there are some");
+    assert_eq!(rounds.iter().filter(|entry| entry.get("call").is_some()).count(), 50 + 1);
+    assert!(rounds.contains(&json!({"calls_not_run": 1})), "{account:#}");
+    assert!(prompt_of(&world, 1).contains("one turn may have 50 calls"));
+}
+
+#[tokio::test]
+async fn what_is_mended_in_a_revision_by_tools_is_told() {
+    let turns = vec![
+        calls(&[("retry_step", json!({"step": "room", "agent_type": "inns"}))]),
+        calls(&[(
+            "add_step",
+            json!({"id": "back", "description": "Fly back", "agent_type": "air", "action": "Find Flight",
+                                    "inputs": {"to": "Oslo"}, "dependencies": []}),
+        )]),
+        calls(&[("finalize_plan", json!({"strategy": "workaround", "summary": "an inn"}))]),
+    ];
+    let world = world(LlmSettings::default(), vec![turns]).await;
+    let proposal = world.tools.revise(&revise_request()).await.expect("the calls give a proposal");
+    let account = proposal.provenance.expect("there is one").value();
+    assert!(mends(&account).contains(&"ACTION_NORMAL_FORM"), "{account:#}");
+}
+
+#[tokio::test]
+async fn tools_plan_by_the_strategy_and_go_on_until_nothing_is_missing() {
+    let strategy = |strategy| LlmSettings { strategy, ..LlmSettings::default() };
+    let end = || ("finalize_plan", json!({"strategy": "replan_remaining", "summary": "all is done"}));
+    let part =
+        [("add_phase", json!({"id": "part_2"})), ("retry_step", json!({"step": "room", "agent_type": "inns"})), end()];
+    let turns = vec![calls(&[("add_step", flight()), end()]), calls(&part), calls(&[end()])];
+    let world = world(strategy(PlanningStrategy::Iterative), vec![turns]).await;
+    let planned = world.tools.plan(&request()).await.expect("the calls give a plan");
+    assert!(planned.plan.is_iterative() && planned.plan.phases[0].checkpoint, "{:?}", planned.plan);
+    assert!(prompt_of(&world, 0).contains("You are asked again with their results"));
+    let mut checkpoint = revise_request();
+    checkpoint.situation.trigger = Trigger::PhaseCheckpoint.as_str().into();
+    checkpoint.situation.plan.metadata.insert("planning".into(), "iterative".into());
+    let next = world.tools.revise(&checkpoint).await.expect("the calls give a part");
+    let is_kept_up = |change: &Change| matches!(change, Change::AddPhase { phase, .. } if phase.checkpoint);
+    assert!(next.changes.iter().any(is_kept_up), "{next:?}");
+    assert!(prompt_of(&world, 1).contains("This plan is written part by part"));
+    let whole = world.tools.revise(&checkpoint).await.expect("no changes mean that it is whole");
+    assert_eq!((whole.changes.len(), whole.summary.as_str()), (0, "all is done"));
+
+    let hierarchical =
+        self::world(strategy(PlanningStrategy::Hierarchical), vec![vec![calls(&[("add_step", flight()), end()])]])
+            .await;
+    hierarchical.tools.plan(&request()).await.expect("the calls give a plan");
+    assert!(prompt_of(&hierarchical, 0).contains("3 more levels of plans at most"));
+}
+
+#[tokio::test]
+async fn tools_revise_a_plan_and_refuse_what_does_not_hold() {
+    let turns = vec![
+        calls(&[("skip_step", json!({"step": "flight", "reason": "why not"}))]),
+        calls(&[("retry_step", json!({"step": "room", "agent_type": "inns"}))]),
+        calls(&[("finalize_plan", json!({"strategy": "retry_with_agent", "summary": "an inn"}))]),
+    ];
+    let world = world(LlmSettings::default(), vec![turns]).await;
+    let proposal = world.tools.revise(&revise_request()).await.expect("the calls give a proposal");
+    assert_eq!((proposal.strategy, proposal.changes.len()), (RevisionStrategy::RetryWithAgent, 1));
+    assert!(matches!(&proposal.changes[0], Change::RetryStep { step, .. } if step.as_str() == "room"));
+    let endless = World {
+        ..self::world(
+            LlmSettings { turns_max: 2, ..LlmSettings::default() },
+            vec![vec![calls(&[("get_plan_status", json!({}))]), calls(&[("get_plan_status", json!({}))])]],
+        )
+        .await
+    };
+    let error = endless.tools.revise(&revise_request()).await.expect_err("it never ends");
+    assert!(error.reason.contains("turns_max"), "{error}");
+}
