@@ -192,22 +192,28 @@ impl Directory {
 
     /// Reads the registry whenever somebody says that it has changed.
     async fn hear_changes(&self, stop: &CancellationToken) {
-        while let Some(Err(error)) = stop.run_until_cancelled(self.hear_while_connected()).await {
-            tracing::debug!("news of the registry cannot be heard: {error}");
+        let mut deaf = false;
+        while let Some(Err(error)) = stop.run_until_cancelled(self.hear_while_connected(&mut deaf)).await {
+            if !deaf {
+                let every_s = self.registry.as_secs();
+                tracing::warn!("news of the registry cannot be heard, it is read every {every_s} s instead: {error}");
+                deaf = true;
+            }
             stop.run_until_cancelled(tokio::time::sleep(REFRESH)).await;
         }
     }
 
-    async fn hear_while_connected(&self) -> Result<Infallible, BrokerError> {
+    /// - `deaf`: whether it was told that nothing can be heard; false from here on when something can.
+    async fn hear_while_connected(&self, deaf: &mut bool) -> Result<Infallible, BrokerError> {
         let mut reader = self.broker.reader().await?;
         // Subscribes first, so that nothing falls between what is read and what is said from here on.
         reader.messages(0).await?;
-        self.refresh_registry().await?;
+        *deaf = false;
         loop {
-            let said = reader.messages(BLOCK_MS).await?;
-            if said.iter().any(|message| matches!(message, Message::AgentsChanged(_))) {
-                self.refresh_registry().await?;
-            }
+            self.refresh_registry().await?;
+            // Of many changes in a row the last ones are read together.
+            tokio::time::sleep(REFRESH).await;
+            while !reader.messages(BLOCK_MS).await?.iter().any(|said| matches!(said, Message::AgentsChanged(_))) {}
         }
     }
 }
@@ -233,6 +239,22 @@ mod tests {
         let begun = Instant::now();
         tokio::join!(directory.hear_changes(&stop), heard);
         assert!(begun.elapsed() < directory.registry, "nobody waits for the next look around");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_changes_in_a_row_are_read_together() {
+        let (directory, broker) = directory();
+        let stop = CancellationToken::new();
+        let begun = Instant::now();
+        let heard = async {
+            for n in 0..3 {
+                broker.register(&Agent::named(format!("agent_{n}").into())).await.expect("it is registered");
+                until_known(&directory, &format!("agent_{n}")).await;
+            }
+            stop.cancel();
+        };
+        tokio::join!(directory.hear_changes(&stop), heard);
+        assert!(begun.elapsed() >= 2 * REFRESH, "each reading is of the whole registry, and builds an index");
     }
 
     #[tokio::test(start_paused = true)]

@@ -270,7 +270,7 @@ impl Outcomes {
             if ended == Ended::GivenToFallback { &step.spec.action } else { state.action(i).unwrap_or_default() };
         let succeeded = matches!(ended, Ended::Completed | Ended::Unwanted);
         if let Some(agent) = agent {
-            self.directory.router().record_at(agent, action, succeeded, ran_ms(&step), time_ms);
+            self.directory.router().record(agent, action, succeeded, ran_ms(&step), time_ms);
         }
         if is_routed {
             teach(Lesson { text: router::text(step.spec), agent: agent.cloned(), succeeded });
@@ -314,9 +314,10 @@ impl Ended {
     }
 }
 
-fn ran_ms(step: &StepAt<'_>) -> u64 {
-    let started = step.started_ms.unwrap_or(u64::MAX);
-    step.finished_ms.unwrap_or_default().saturating_sub(started)
+/// How long a step ran, by what its worker said; none when that is less than a millisecond: so it looks as well when the
+/// worker did not say.
+fn ran_ms(step: &StepAt<'_>) -> Option<u64> {
+    step.finished_ms?.checked_sub(step.started_ms?).filter(|ms| *ms > 0)
 }
 
 /// What a planner said of its own plan; clients, forks and parts of plans say nothing.

@@ -5,10 +5,13 @@
 use goalmill_common::agent::{Action, Agent, WorkerBeat};
 use goalmill_common::event::Route;
 use goalmill_common::goal::Budget;
+use goalmill_common::id::AgentType;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_common::view::SecondsFrom;
-use goalmill_engine::validate::{self, Ability, Catalogue, Checked, Measured, Offer, Policy, Rules, Weight, forecast};
+use goalmill_engine::validate::{
+    self, Ability, Catalogue, Checked, Durations, Measured, Offer, Policy, Rules, Weight, forecast,
+};
 use serde_json::{Value, json};
 
 #[test]
@@ -169,11 +172,23 @@ fn what_a_plan_would_take_is_held_against_budgets() {
     assert!(total.success > 0.9 && total.success < 1.0, "{total:?}");
 }
 
+/// What two actions of the agent `travel` took.
+#[derive(Debug)]
+struct Travelled;
+
+impl Durations for Travelled {
+    fn measured(&self, agent_type: &AgentType, action: &str) -> Option<Measured> {
+        match (agent_type.as_str(), action) {
+            ("travel", "steady") => Some(Measured { ms: 9_000, is_steady: true }),
+            ("travel", "uneven") => Some(Measured { ms: 7_000, is_steady: false }),
+            _ => None,
+        }
+    }
+}
+
 #[test]
 fn what_was_measured_comes_before_estimates_unless_it_differs_each_time() {
-    let measured = |ms, is_steady| Measured { ms, is_steady };
-    let durations = [("steady".into(), measured(9_000, true)), ("uneven".into(), measured(7_000, false))];
-    let catalogue = Catalogue::of(&agents()).with_durations([("travel".into(), durations.into())].into());
+    let catalogue = Catalogue::of(&agents()).with_durations(Travelled);
     let take = |action: &str, estimates: serde_json::Value| {
         let plan = json!({"steps": [{"id": "a", "agent": "travel", "action": action, "estimates": estimates}]});
         let total = forecast(&validate::plan(&plan, &Limits::default()).unwrap().plan, Some(&catalogue));

@@ -28,9 +28,11 @@ const SILENCE_MS_MAX: u64 = 3_600_000;
 /// Characters of something unreadable that an error shows.
 const SHOWN_CHARS: usize = 4_096;
 
-/// One model gets this part of the time that is left, as long as there is another one to go to: one half …
-const SHARE: u32 = 2;
-/// … or so many times what its answers usually take, if that is more.
+/// As long as there is another one to go to, one model gets so many quarters of the time that is left at least …
+const QUARTERS_MIN: u32 = 2;
+/// … and so many at most …
+const QUARTERS_MAX: u32 = 3;
+/// … within these, so many times what its answers usually take.
 const PATIENCE: u32 = 2;
 
 /// A question under way.
@@ -256,7 +258,10 @@ impl<'a> Run<'a> {
 ///
 /// - `usual`: what its answers take on average; zero when it has not answered yet.
 fn share(left: Duration, usual: Duration) -> Duration {
-    (left / SHARE).max(usual.saturating_mul(PATIENCE)).min(left)
+    let quarters = |count| left / 4 * count;
+    let (least, most) = (quarters(QUARTERS_MIN), quarters(QUARTERS_MAX));
+    // What cannot come in time is not waited for longer than what is not known.
+    if usual > most { least } else { usual.saturating_mul(PATIENCE).clamp(least, most) }
 }
 
 /// The error that a fault is, seen from outside.
@@ -330,8 +335,9 @@ mod tests {
         let share = |left, usual| share(Duration::from_secs(left), Duration::from_secs(usual)).as_secs();
         assert_eq!(share(30, 0), 15, "nothing is known");
         assert_eq!(share(30, 2), 15, "a quick one that takes longer hangs");
-        assert_eq!(share(30, 10), 20);
-        assert_eq!(share(30, 20), 30, "never more than is left");
+        assert_eq!(share(40, 12), 24);
+        assert_eq!(share(40, 29), 30, "a quarter is left for the next one, should it hang");
+        assert_eq!(share(40, 31), 20, "it would be cut in any case");
     }
 
     #[tokio::test(start_paused = true)]
@@ -340,12 +346,12 @@ mod tests {
         let base_url = "http://127.0.0.1:1".into();
         let settings = ModelSettings { name: "slow".into(), base_url, ..ModelSettings::default() };
         let model = Model::new(settings, clock.clone()).expect("the settings are valid");
-        let until = Instant::now().checked_add(Duration::from_secs(30));
+        let until = Instant::now().checked_add(Duration::from_secs(40));
         let ask = Ask { until, ..Ask::new(Vec::new(), Want::Text) };
         let mut run = Run::new(&ask, None, &clock, &random);
         assert_eq!(run.share(&model), None, "the last model may take everything");
         run.has_next = true;
-        assert_eq!(run.share(&model), Some(Duration::from_secs(15)));
+        assert_eq!(run.share(&model), Some(Duration::from_secs(20)));
         model.admit(clock.now_ms()).expect("it is well").answered(20_000, clock.now_ms());
         assert_eq!(run.share(&model), Some(Duration::from_secs(30)));
     }

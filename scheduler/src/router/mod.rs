@@ -13,7 +13,7 @@ use goalmill_common::config::RouterSettings;
 use goalmill_common::event::RouteCandidate;
 use goalmill_common::id::AgentType;
 use goalmill_common::random::Random;
-use goalmill_engine::validate::Durations;
+use goalmill_engine::validate::{Durations, Measured};
 
 mod bm25;
 mod cache;
@@ -59,10 +59,24 @@ pub struct Router {
     clock: Clock,
     table: Option<Arc<Table>>,
     known: RwLock<Arc<Known>>,
-    rates: RwLock<Rates>,
+    rates: Arc<RwLock<Rates>>,
     learner: Option<RwLock<Learner>>,
     endpoint: Option<Endpoint>,
     remote: Mutex<RemoteState>,
+}
+
+/// The rates as they are seen at one time. Each question holds the lock for itself: who counts outcomes never waits for
+/// more than one answer.
+#[derive(Debug)]
+struct RatesAt {
+    rates: Arc<RwLock<Rates>>,
+    now_ms: u64,
+}
+
+impl Durations for RatesAt {
+    fn measured(&self, agent_type: &AgentType, action: &str) -> Option<Measured> {
+        read(&self.rates).measured(agent_type, action, self.now_ms)
+    }
 }
 
 /// The registered agents, and the index over their words.
@@ -128,7 +142,7 @@ impl Router {
         let learner = settings.learn.then(|| Learner::new(table.clone(), settings.learn_examples_max, random));
         Self {
             known: RwLock::default(),
-            rates: RwLock::new(Rates::new(settings.half_life_ms)),
+            rates: Arc::new(RwLock::new(Rates::new(settings.half_life_ms))),
             learner: learner.map(RwLock::new),
             endpoint: Endpoint::from_settings(&settings),
             remote: Mutex::new(RemoteState {
@@ -240,19 +254,17 @@ impl Router {
         Ranking { candidates, confidence }
     }
 
-    /// Counts how a step of an agent ended just now, and how long it ran.
-    pub fn record(&self, agent: &AgentType, action: &str, ok: bool, latency_ms: u64) {
-        self.record_at(agent, action, ok, latency_ms, self.clock.now_ms());
+    /// Counts how a step of an agent ended; what is older counts less, told in any order.
+    ///
+    /// - `took_ms`: how long it ran, if that is known.
+    /// - `time_ms`: when it ended, Unix milliseconds.
+    pub fn record(&self, agent: &AgentType, action: &str, ok: bool, took_ms: Option<u64>, time_ms: u64) {
+        write(&self.rates).record(agent, action, ok, took_ms, time_ms);
     }
 
-    /// The same of a step that ended at `time_ms`, Unix milliseconds; what is older counts less, in any order.
-    pub fn record_at(&self, agent: &AgentType, action: &str, ok: bool, latency_ms: u64, time_ms: u64) {
-        write(&self.rates).record(agent, action, ok, latency_ms, time_ms);
-    }
-
-    /// How long actions took of late, those that ran often enough.
-    pub fn durations(&self) -> Durations {
-        read(&self.rates).durations(self.clock.now_ms())
+    /// How long actions took of late, seen from now.
+    pub fn durations(&self) -> impl Durations + use<> {
+        RatesAt { rates: self.rates.clone(), now_ms: self.clock.now_ms() }
     }
 
     /// Learns from an outcome who does steps like this one; does nothing while `router.learn` is off.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use goalmill_common::agent::Agent;
 use goalmill_common::id::AgentType;
-use goalmill_engine::validate::{Durations, Measured};
+use goalmill_engine::validate::Measured;
 
 /// How many outcomes the declared values are worth.
 const DECLARED: f64 = 10.0;
@@ -14,6 +14,8 @@ const AGENTS_MAX: usize = 20_000;
 const ACTIONS_MAX: usize = 50_000;
 /// What must be left of an action's successes for their average to count: three that have just ended, many old ones.
 const TIMED_MIN: f64 = 2.0;
+/// An action of whose successes less than this is left may make room for another.
+const FADED: f64 = 0.5;
 /// An action whose durations deviate from their average by more than this share of it is not steady.
 const DEVIATION_MAX: f64 = 0.5;
 
@@ -25,6 +27,8 @@ pub(super) struct Rates {
     actions: BTreeMap<AgentType, BTreeMap<String, Seen>>,
     /// How many actions there are.
     actions_count: usize,
+    /// When there were too many and none could be let go, it is not tried again before, Unix milliseconds.
+    full_until_ms: u64,
 }
 
 /// Sums in which each outcome counts by half for each half-life that passed.
@@ -33,10 +37,21 @@ struct Seen {
     at_ms: u64,
     outcomes: f64,
     successes: f64,
+    /// Successes of which it is known how long they took.
     timed: f64,
     latency_ms: f64,
     /// Of the squares of the latencies.
     squares: f64,
+}
+
+/// How something ended.
+#[derive(Clone, Copy, Debug)]
+struct Outcome {
+    ok: bool,
+    /// Of a success, if that is known.
+    took_ms: Option<u64>,
+    /// Unix milliseconds.
+    time_ms: u64,
 }
 
 /// What is believed of an agent now.
@@ -57,46 +72,57 @@ impl Rates {
             seen: BTreeMap::new(),
             actions: BTreeMap::new(),
             actions_count: 0,
+            full_until_ms: 0,
         }
     }
 
     /// Counts an outcome; only successes tell how long the work takes. One that is older than what was counted before
     /// counts as much less as it would have faded by then.
-    pub(super) fn record(&mut self, agent: &AgentType, action: &str, ok: bool, latency_ms: u64, time_ms: u64) {
+    ///
+    /// - `took_ms`: none when nobody said how long it took; then nothing is learnt of durations.
+    pub(super) fn record(&mut self, agent: &AgentType, action: &str, ok: bool, took_ms: Option<u64>, time_ms: u64) {
+        let outcome = Outcome { ok, took_ms: took_ms.filter(|_| ok), time_ms };
         let half_life_ms = self.half_life_ms;
-        if ok {
-            self.time(agent, action, latency_ms, time_ms);
+        if outcome.took_ms.is_some() {
+            self.time(agent, action, &outcome);
         }
         if let Some(seen) = self.seen.get_mut(agent) {
-            return seen.count(ok, latency_ms, time_ms, half_life_ms);
+            return seen.count(&outcome, half_life_ms);
         }
         if self.seen.len() < AGENTS_MAX {
-            self.seen.insert(agent.clone(), Seen::first(ok, latency_ms, time_ms, half_life_ms));
+            self.seen.insert(agent.clone(), Seen::first(&outcome, half_life_ms));
         }
     }
 
-    fn time(&mut self, agent: &AgentType, action: &str, latency_ms: u64, time_ms: u64) {
+    fn time(&mut self, agent: &AgentType, action: &str, outcome: &Outcome) {
         let half_life_ms = self.half_life_ms;
         if let Some(seen) = self.actions.get_mut(agent).and_then(|actions| actions.get_mut(action)) {
-            return seen.count(true, latency_ms, time_ms, half_life_ms);
+            return seen.count(outcome, half_life_ms);
+        }
+        if self.actions_count >= ACTIONS_MAX && outcome.time_ms >= self.full_until_ms {
+            self.let_go(outcome.time_ms);
         }
         if self.actions_count < ACTIONS_MAX {
-            let seen = Seen::first(true, latency_ms, time_ms, half_life_ms);
+            let seen = Seen::first(outcome, half_life_ms);
             self.actions.entry(agent.clone()).or_default().insert(action.to_owned(), seen);
             self.actions_count += 1;
         }
     }
 
-    /// How long actions took, those of which enough is left.
-    pub(super) fn durations(&self, now_ms: u64) -> Durations {
-        let of = |actions: &BTreeMap<String, Seen>| -> BTreeMap<String, Measured> {
-            let measured = |(action, seen): (&String, &Seen)| {
-                Some((action.clone(), seen.faded(now_ms, self.half_life_ms).measured()?))
-            };
-            actions.iter().filter_map(measured).collect()
-        };
-        let all = self.actions.iter().map(|(agent, actions)| (agent.clone(), of(actions)));
-        all.filter(|(_, actions)| !actions.is_empty()).collect()
+    /// Forgets the actions of which less than half of a success is left.
+    fn let_go(&mut self, now_ms: u64) {
+        for actions in self.actions.values_mut() {
+            actions.retain(|_, seen| seen.faded(now_ms, self.half_life_ms).timed >= FADED);
+        }
+        self.actions.retain(|_, actions| !actions.is_empty());
+        self.actions_count = self.actions.values().map(BTreeMap::len).sum();
+        // Looking through all of them at each new one would be dear: what is left now fades slowly.
+        self.full_until_ms = now_ms.saturating_add((self.half_life_ms / 8.0) as u64);
+    }
+
+    /// How long an action took, if enough of its successes is left.
+    pub(super) fn measured(&self, agent: &AgentType, action: &str, now_ms: u64) -> Option<Measured> {
+        self.actions.get(agent)?.get(action)?.faded(now_ms, self.half_life_ms).measured()
     }
 
     /// The measured values, blended with the declared ones.
@@ -129,21 +155,23 @@ impl Rates {
 
 impl Seen {
     /// Of one outcome.
-    fn first(ok: bool, latency_ms: u64, time_ms: u64, half_life_ms: f64) -> Self {
-        let mut seen = Self { at_ms: time_ms, ..Self::default() };
-        seen.count(ok, latency_ms, time_ms, half_life_ms);
+    fn first(outcome: &Outcome, half_life_ms: f64) -> Self {
+        let mut seen = Self { at_ms: outcome.time_ms, ..Self::default() };
+        seen.count(outcome, half_life_ms);
         seen
     }
 
-    fn count(&mut self, ok: bool, latency_ms: u64, time_ms: u64, half_life_ms: f64) {
-        let worth = left(self.at_ms.saturating_sub(time_ms), half_life_ms);
-        *self = self.faded(time_ms, half_life_ms);
+    fn count(&mut self, outcome: &Outcome, half_life_ms: f64) {
+        let worth = left(self.at_ms.saturating_sub(outcome.time_ms), half_life_ms);
+        *self = self.faded(outcome.time_ms, half_life_ms);
         self.outcomes += worth;
-        if ok {
+        if outcome.ok {
             self.successes += worth;
+        }
+        if let Some(took_ms) = outcome.took_ms {
             self.timed += worth;
-            self.latency_ms += latency_ms as f64 * worth;
-            self.squares += (latency_ms as f64).powi(2) * worth;
+            self.latency_ms += took_ms as f64 * worth;
+            self.squares += (took_ms as f64).powi(2) * worth;
         }
     }
 
@@ -187,12 +215,12 @@ mod tests {
         let declared = rates.of(&agent, 0);
         assert_eq!((declared.success, declared.latency_ms, declared.outcomes), (0.9, Some(100.0), 0.0));
         for _ in 0..10 {
-            rates.record(&agent.agent_type, "", false, 5, 0);
+            rates.record(&agent.agent_type, "", false, Some(5), 0);
         }
         assert!((rates.of(&agent, 0).success - 0.45).abs() < 1e-9);
         assert!((rates.of(&agent, 1_000).success - 0.6).abs() < 1e-9, "after one half-life, five outcomes are left");
         assert!((rates.of(&agent, 60_000).success - 0.9).abs() < 1e-6);
-        rates.record(&agent.agent_type, "", true, 1_000, 60_000);
+        rates.record(&agent.agent_type, "", true, Some(1_000), 60_000);
         assert!(rates.of(&agent, 60_000).latency_ms > Some(150.0));
     }
 
@@ -202,7 +230,7 @@ mod tests {
         let told = [(false, 0), (true, 1_500), (true, 4_000), (false, 4_500)];
         let rate = |told: &mut dyn Iterator<Item = &(bool, u64)>| {
             let mut rates = Rates::new(1_000);
-            told.for_each(|(ok, at_ms)| rates.record(&agent.agent_type, "", *ok, 10 + at_ms, *at_ms));
+            told.for_each(|(ok, at_ms)| rates.record(&agent.agent_type, "", *ok, Some(10 + at_ms), *at_ms));
             rates.of(&agent, 5_000)
         };
         let (forth, back) = (rate(&mut told.iter()), rate(&mut told.iter().rev()));
@@ -216,8 +244,8 @@ mod tests {
         let mut rates = Rates::new(1_000);
         let agent = Agent::named("a".into());
         assert_eq!(rates.of(&agent, 0).latency_ms, None);
-        rates.record(&agent.agent_type, "", true, 40, 0);
-        rates.record(&agent.agent_type, "", true, 60, 0);
+        rates.record(&agent.agent_type, "", true, Some(40), 0);
+        rates.record(&agent.agent_type, "", true, Some(60), 0);
         assert_eq!(rates.of(&agent, 0).latency_ms, Some(50.0));
         rates.keep(&[]);
         assert_eq!(rates.of(&agent, 0).outcomes, 0.0);
@@ -228,15 +256,41 @@ mod tests {
         let mut rates = Rates::new(1_000);
         let agent = AgentType::from("a");
         for (action, times) in [("steady", [100, 110, 120]), ("uneven", [1, 10, 1_000])] {
-            times.into_iter().for_each(|ms| rates.record(&agent, action, true, ms, 0));
+            times.into_iter().for_each(|ms| rates.record(&agent, action, true, Some(ms), 0));
         }
-        rates.record(&agent, "once", true, 7, 0);
-        (0..9).for_each(|_| rates.record(&agent, "failing", false, 7, 0));
-        let measured = |ms, is_steady| Measured { ms, is_steady };
-        let of = BTreeMap::from([("steady".into(), measured(110, true)), ("uneven".into(), measured(337, false))]);
-        assert_eq!(rates.durations(0), BTreeMap::from([(agent, of)]));
-        assert!(rates.durations(1_000).is_empty(), "three that are half forgotten are too few");
+        rates.record(&agent, "once", true, Some(7), 0);
+        (0..9).for_each(|_| rates.record(&agent, "silent", true, None, 0));
+        (0..9).for_each(|_| rates.record(&agent, "failing", false, Some(7), 0));
+        let at = |now_ms| {
+            let took = |action| rates.measured(&agent, action, now_ms).map(|took| (took.ms, took.is_steady));
+            ["steady", "uneven", "once", "silent", "failing"].map(took)
+        };
+        assert_eq!(at(0), [Some((110, true)), Some((337, false)), None, None, None]);
+        assert_eq!(at(1_000), [None; 5], "three that are half forgotten are too few");
         rates.keep(&[]);
-        assert!(rates.durations(0).is_empty());
+        assert_eq!(rates.measured(&agent, "steady", 0), None);
+    }
+
+    #[test]
+    fn who_does_not_say_how_long_it_took_changes_no_duration() {
+        let mut rates = Rates::new(1_000);
+        let agent = Agent { latency_ms: Some(100), ..Agent::named("a".into()) };
+        (0..9).for_each(|_| rates.record(&agent.agent_type, "", true, None, 0));
+        let rate = rates.of(&agent, 0);
+        assert_eq!((rate.latency_ms, rate.outcomes), (Some(100.0), 9.0));
+    }
+
+    #[test]
+    fn faded_actions_make_room_for_new_ones() {
+        let mut rates = Rates::new(1_000);
+        let (agent, other) = (AgentType::from("a"), AgentType::from("b"));
+        (0..ACTIONS_MAX).for_each(|n| rates.record(&agent, &n.to_string(), true, Some(5), 0));
+        let new = |rates: &mut Rates, action: &str, now_ms| {
+            (0..3).for_each(|_| rates.record(&other, action, true, Some(5), now_ms));
+            rates.measured(&other, action, now_ms)
+        };
+        assert_eq!(new(&mut rates, "too soon", 500), None);
+        assert!(new(&mut rates, "new", 5_000).is_some());
+        assert_eq!(rates.actions_count, 1);
     }
 }

@@ -203,9 +203,10 @@ fn measured_success_counts_among_near_equals() {
     let router = Router::new(RouterSettings { local_model: String::new(), ..RouterSettings::default() });
     router.update(["east", "west"].map(|name| agent(name, "translate texts", &[], &[])).into());
     assert_eq!(router.choose("translate texts").map(|c| c.agent_type), Ok("east".into()));
+    let now_ms = Clock::system().now_ms();
     for _ in 0..10 {
-        router.record(&"east".into(), "", false, 5);
-        router.record(&"west".into(), "", true, 7);
+        router.record(&"east".into(), "", false, Some(5), now_ms);
+        router.record(&"west".into(), "", true, Some(7), now_ms);
     }
     let choice = router.choose("translate texts").expect("both fit");
     assert_eq!((choice.agent_type.as_str(), choice.candidates[0].latency_ms), ("west", Some(7)));

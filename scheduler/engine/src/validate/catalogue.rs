@@ -18,11 +18,14 @@ pub struct Catalogue {
     /// Slots of live workers by agent type.
     slots: BTreeMap<String, u32>,
     knows_workers: bool,
-    durations: Durations,
+    durations: Option<Box<dyn Durations>>,
 }
 
-/// How long actions took of late, by agent type and name of the action.
-pub type Durations = BTreeMap<AgentType, BTreeMap<String, Measured>>;
+/// Knows how long actions took of late.
+pub trait Durations: std::fmt::Debug + Send + Sync {
+    /// None when the action did not run often enough of late.
+    fn measured(&self, agent_type: &AgentType, action: &str) -> Option<Measured>;
+}
 
 /// How long an action took of late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,16 +126,16 @@ impl Catalogue {
         self
     }
 
-    /// Adds how long actions took of late.
+    /// Adds who knows how long actions took of late.
     #[must_use]
-    pub fn with_durations(mut self, durations: Durations) -> Self {
-        self.durations = durations;
+    pub fn with_durations(mut self, durations: impl Durations + 'static) -> Self {
+        self.durations = Some(Box::new(durations));
         self
     }
 
     /// How long an action of an agent type took of late, if it ran often enough.
     pub(super) fn measured(&self, agent_type: &AgentType, action: &str) -> Option<Measured> {
-        self.durations.get(agent_type)?.get(action).copied()
+        self.durations.as_ref()?.measured(agent_type, action)
     }
 
     /// Adds or replaces one agent type.

@@ -28,15 +28,28 @@ pub struct Account(Arc<Mutex<Inner>>);
 struct Inner {
     rounds: Vec<Value>,
     /// Of an answer that is being written: the steps that have begun, and what was changed in them.
-    begun: Option<Value>,
+    begun: Option<Begun>,
     left: usize,
     entries_left: usize,
 }
 
 impl Inner {
     fn entries(&self) -> Vec<Value> {
-        self.rounds.iter().chain(&self.begun).cloned().collect()
+        self.rounds.iter().chain(self.begun.as_ref().map(|begun| &begun.entry)).cloned().collect()
     }
+
+    /// Forgets the steps that have begun, as their answer is told anew, and gives back the room that they took.
+    fn end_begun(&mut self) {
+        self.entries_left += self.begun.take().map_or(0, |begun| begun.bytes);
+    }
+}
+
+/// Steps that have begun.
+#[derive(Debug)]
+struct Begun {
+    entry: Value,
+    /// What it took of the room for entries.
+    bytes: usize,
 }
 
 /// What became of one answer.
@@ -69,6 +82,7 @@ impl Account {
 
     /// Notes an answer and what became of it.
     pub fn answered(&self, prompt: &Prompt, stage: Stage, temperature: Option<f64>, answer: &Answer, round: &Round) {
+        self.inner().end_begun();
         let mut entry = self.asked(prompt, stage, temperature);
         let calls: Vec<Value> = answer
             .tool_calls
@@ -93,9 +107,7 @@ impl Account {
         self.list("repairs", &round.repairs, &mut entry);
         self.list("mends", &round.mends, &mut entry);
         self.list("issues", &round.issues, &mut entry);
-        let mut inner = self.inner();
-        inner.begun = None;
-        inner.rounds.push(Value::Object(entry));
+        self.inner().rounds.push(Value::Object(entry));
     }
 
     /// Adds a list to an entry, as far as there is room, and to `left_out` how much of it there was no room for.
@@ -108,8 +120,12 @@ impl Account {
     pub fn begun(&self, steps: &[Step], mends: &[Edit]) {
         let ids: Vec<&StepId> = steps.iter().map(|step| &step.id).collect();
         let mut entry = Map::from_iter([("begun".to_owned(), json!(ids))]);
-        within(&mut { ENTRY_BYTES_MAX }, "mends", mends, &mut entry);
-        self.inner().begun = Some(Value::Object(entry));
+        let mut inner = self.inner();
+        inner.end_begun();
+        let left = inner.entries_left;
+        within(&mut inner.entries_left, "mends", mends, &mut entry);
+        let bytes = left - inner.entries_left;
+        inner.begun = Some(Begun { entry: Value::Object(entry), bytes });
     }
 
     /// Notes a question without an answer.
@@ -232,5 +248,23 @@ mod tests {
         let large = ["x".repeat(ENTRY_BYTES_MAX), "small".into()];
         assert_eq!(listed(&large), json!({"mends": ["small"], "left_out": {"mends": 1}}));
         assert_eq!(listed(&[]), json!({}));
+    }
+
+    #[test]
+    fn what_has_begun_takes_of_the_same_room_until_it_is_told_anew() {
+        let account = Account::new();
+        let edit = |length| Edit {
+            code: "X".into(),
+            pointer: String::new(),
+            was: Value::Null,
+            became: Value::Null,
+            why: "x".repeat(length),
+        };
+        let left = || account.inner().entries_left;
+        account.begun(&[], &[edit(ENTRY_BYTES_MAX / 2)]);
+        account.begun(&[], &[edit(100)]);
+        assert!(left() < ENTRY_BYTES_MAX && left() > ENTRY_BYTES_MAX - 400, "the second took the place of the first");
+        account.inner().end_begun();
+        assert_eq!(left(), ENTRY_BYTES_MAX);
     }
 }

@@ -57,6 +57,7 @@ pub async fn reviewed(talk: &mut Talk<'_>, matter: &mut PlanMatter<'_>, settled:
         }
     }
     let begun = Instant::now();
+    let until = talk.until;
     let limit = talk.halve();
     let found = timeout(limit, look(talk, matter, &plans)).await.unwrap_or_else(|_| {
         let limit_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -65,6 +66,8 @@ pub async fn reviewed(talk: &mut Talk<'_>, matter: &mut PlanMatter<'_>, settled:
             .note(json!({"template": {"id": "review"}, "error": {"code": error.code(), "detail": error.to_string()}}));
         Vec::new()
     });
+    // What looking left of its half is there for correcting.
+    talk.until = until;
     let found = found.into_iter().chain(std::iter::repeat(None));
     let best = plans.into_iter().zip(found).min_by_key(|(_, findings)| rank(findings.as_deref()));
     let ((good, by), findings) = best.expect("there is a plan");
@@ -92,7 +95,8 @@ async fn correct(
         let limit = talk.halve();
         if let Ok(Ok(Settled { good: mut better, .. })) = timeout(limit, talk.settle(matter, Some(begun))).await {
             better.warnings.extend(standing(&findings, &good.plan, &better.plan));
-            return (better, true);
+            let is_changed = better.plan != good.plan;
+            return (better, is_changed);
         }
     }
     good.warnings.extend(standing(&findings, &good.plan, &good.plan));

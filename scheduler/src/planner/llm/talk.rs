@@ -91,7 +91,7 @@ pub struct Talk<'a> {
     tab: Tab,
     purpose: Purpose,
     /// When the pipeline stops waiting.
-    until: Option<Instant>,
+    pub until: Option<Instant>,
     without: BTreeSet<String>,
     /// Asked before all others.
     first: Option<String>,

@@ -79,6 +79,23 @@ async fn a_review_that_hangs_leaves_the_plan_its_time() {
 }
 
 #[tokio::test]
+async fn correcting_has_the_time_that_looking_left() {
+    let late = |delay_ms, answer: Scripted| Scripted { delay_ms, ..answer };
+    let strong = vec![late(1_500, finds("room", "error")), late(1_300, says(&json!({"steps": [inn()]})))];
+    let world = hurried_world(reviewing(), Duration::from_secs(10), vec![vec![says(&good())], strong]).await;
+    let planned = world.llm.plan(&request()).await.expect("the plan is valid");
+    assert_eq!((planned.plan.steps[1].agent_type.as_str(), told(&planned)), ("inns", vec![]));
+}
+
+#[tokio::test]
+async fn a_correction_that_changes_nothing_is_none() {
+    let strong = vec![finds("room", "error"), says(&good())];
+    let world = world(reviewing(), vec![vec![says(&good())], strong]).await;
+    let planned = world.llm.plan(&request()).await.expect("the plan is valid");
+    assert_eq!((told(&planned), planned.confidence), (vec![("REVIEW_ERROR", "/steps/1")], CONFIDENCE_AT_ONCE));
+}
+
+#[tokio::test]
 async fn of_several_plans_that_hold_the_one_with_the_fewest_errors_is_taken() {
     let settings = LlmSettings { candidates: 2, ..reviewing() };
     let when = |word: &str, answer: Scripted| Scripted { when: vec![word.into()], times: Some(1), ..answer };
