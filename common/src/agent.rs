@@ -88,11 +88,37 @@ pub const HEARTBEATS_MISSED_MAX: u64 = 4;
 pub const SILENCE_MS_MAX: u64 = 600_000;
 
 impl WorkerBeat {
-    /// How long the worker counts as live after this heartbeat, in milliseconds.
+    /// Whether the worker counts as live, as long as this is its last heartbeat.
     ///
-    /// - `unless_told_ms`: for a worker that does not say how often it beats.
-    pub fn live_ms(&self, unless_told_ms: u64) -> u64 {
+    /// - `unless_told_ms`: how long a worker lives that does not say how often it beats.
+    pub fn is_live(&self, unless_told_ms: u64, now_ms: u64) -> bool {
         let own_ms = |ms: u64| ms.saturating_mul(HEARTBEATS_MISSED_MAX).min(SILENCE_MS_MAX);
-        self.heartbeat_ms.map_or(unless_told_ms, own_ms)
+        now_ms.saturating_sub(self.seen_ms) <= self.heartbeat_ms.map_or(unless_told_ms, own_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_lives_by_its_own_heartbeats() {
+        let beat = |heartbeat_ms| WorkerBeat {
+            worker: "w".into(),
+            agents: Vec::new(),
+            slots: 1,
+            busy: 0,
+            draining: false,
+            version: String::new(),
+            host: String::new(),
+            started_ms: 0,
+            seen_ms: 1_000,
+            heartbeat_ms,
+        };
+        for (heartbeat_ms, last_ms) in [(None, 6_000), (Some(2_000), 9_000), (Some(u64::MAX), 601_000)] {
+            let beat = beat(heartbeat_ms);
+            assert_eq!((beat.is_live(5_000, last_ms), beat.is_live(5_000, last_ms + 1)), (true, false), "{beat:?}");
+        }
+        assert!(beat(Some(1)).is_live(5_000, 0), "a clock that was put back does not end it");
     }
 }

@@ -232,8 +232,7 @@ pub trait Broker: Send + Sync + 'static {
     /// Asks a worker to drain; it looks with each heartbeat. Forgotten after 24 h.
     async fn request_drain(&self, worker: &WorkerId) -> Result<()>;
     async fn drain_requested(&self, worker: &WorkerId) -> Result<bool>;
-    /// Workers that live: seen within [`WorkerBeat::live_ms`], which for one that does not say how often it beats is
-    /// `within_ms`.
+    /// Workers that live by [`WorkerBeat::is_live`]; one that does not say how often it beats lives for `within_ms`.
     async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>>;
     /// Records a scheduler's heartbeat and returns those seen in the last `within_ms`, sorted.
     async fn beat_scheduler(&self, id: &str, within_ms: u64) -> Result<Vec<String>>;

@@ -4,6 +4,7 @@ mod api;
 mod bad_plans;
 mod choice;
 mod docs;
+mod evaluation;
 mod events;
 mod guard;
 mod intake;

@@ -404,8 +404,7 @@ impl World {
     }
 
     pub(super) fn workers(&self, within_ms: u64, now: u64) -> Vec<WorkerBeat> {
-        let is_live = |beat: &&WorkerBeat| now.saturating_sub(beat.seen_ms) <= beat.live_ms(within_ms);
-        self.workers.values().filter(is_live).cloned().collect()
+        self.workers.values().filter(|beat| beat.is_live(within_ms, now)).cloned().collect()
     }
 
     pub(super) fn beat_scheduler(&mut self, id: &str, now: u64) {

@@ -88,9 +88,8 @@ impl Links {
         let (time, texts): ((u64, u64), Vec<Option<Vec<u8>>>) = self.ask_all(&pipe).await?;
         let now_ms = time.0 * 1_000 + time.1 / 1_000;
         let beats = seen.into_iter().zip(texts).filter_map(|((_, seen_ms), text)| {
-            let beat: WorkerBeat = read(keys::WORKER_BEATS, &text?)?;
-            let is_live = now_ms.saturating_sub(seen_ms) < beat.live_ms(within_ms);
-            is_live.then_some(WorkerBeat { seen_ms, ..beat })
+            let beat = WorkerBeat { seen_ms, ..read(keys::WORKER_BEATS, &text?)? };
+            beat.is_live(within_ms, now_ms).then_some(beat)
         });
         let mut beats: Vec<_> = beats.collect();
         beats.sort_by(|a, b| a.worker.cmp(&b.worker));

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::{Parser, ValueEnum};
 
 mod calibration;
@@ -84,5 +84,10 @@ async fn main() -> Result<()> {
         }
     };
     out.finish()?;
+    ensure!(
+        out.rows > 0,
+        "`{}` has no rows for this: name a folder laid out as the data sets are, such as one that holds `parse/ultratool.jsonl`",
+        dir.display()
+    );
     rows::say(&figures)
 }
