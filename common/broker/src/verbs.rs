@@ -15,6 +15,9 @@ use crate::{BrokerError, Commit, Committed};
 
 type Result<T> = std::result::Result<T, BrokerError>;
 
+/// Cancelled attempts are remembered for so long, in milliseconds: longer than a task may wait for a worker.
+pub(crate) const CANCELLED_MS: u64 = 25 * 3_600_000;
+
 /// What a new installation is made with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Install {

@@ -18,7 +18,7 @@ words! {
     }
 }
 
-/// What of a planner's plan is refused, and what is merely told.
+/// What is refused when a plan does not fit the agents, and what is merely told. The defaults are for planners' plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WeightSettings {
@@ -34,6 +34,20 @@ pub struct WeightSettings {
     pub outputs: Weight,
     /// A reference to data of a kind (`image`, `text`) that the action does not take.
     pub kinds: Weight,
+}
+
+impl WeightSettings {
+    /// Everything weighs the same.
+    pub fn all(weight: Weight) -> Self {
+        Self {
+            unknown_agent: weight,
+            unknown_action: weight,
+            no_worker: weight,
+            inputs: weight,
+            outputs: weight,
+            kinds: weight,
+        }
+    }
 }
 
 impl Default for WeightSettings {

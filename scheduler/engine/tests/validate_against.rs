@@ -10,7 +10,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_common::view::SecondsFrom;
 use goalmill_engine::validate::{
-    self, Ability, Catalogue, Checked, Durations, Measured, Offer, Policy, Rules, Weight, forecast,
+    self, Ability, Catalogue, Checked, Durations, Measured, Offer, Policy, Rules, Weight, WeightSettings, forecast,
 };
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ fn an_agent_that_nobody_serves_is_told_by_the_setting() {
     let plan = json!([{"id": "a", "agent": "mail"}, {"id": "b", "agent": "mail"}, {"id": "c", "agent": "travel"}]);
     let checked = validate::plan_by(&plan, &Limits::default(), &Rules::submitted(&catalogue)).unwrap();
     assert_eq!(found(&checked.warnings), [("NO_LIVE_WORKER", "/0/agent")]);
-    let strict = Rules { no_worker: Weight::Error, ..Rules::submitted(&catalogue) };
+    let strict = Rules { weights: WeightSettings::all(Weight::Error), ..Rules::submitted(&catalogue) };
     let issues = validate::plan_by(&plan, &Limits::default(), &strict).unwrap_err();
     assert_eq!(found(&issues), [("NO_LIVE_WORKER", "/0/agent")]);
     assert!(issues[0].mend.contains("goalmill worker --agents mail"));
@@ -149,7 +149,8 @@ fn kinds_of_data_that_do_not_meet_are_told() {
     let mut catalogue = Catalogue::default();
     catalogue.insert("tools", offer);
     let plan = |first: &str, second: &str| json!([{"id": "a", "action": first}, {"id": "b", "action": second, "args": ["{{ steps.a.outputs }}"], "needs": ["a"]}]);
-    let rules = Rules { kinds: Weight::Error, ..Rules::planned(&catalogue) };
+    let weights = WeightSettings { kinds: Weight::Error, ..WeightSettings::default() };
+    let rules = Rules { weights, ..Rules::planned(&catalogue) };
     assert!(validate::plan_by(&plan("paint", "see"), &Limits::default(), &rules).is_ok());
     let issues = validate::plan_by(&plan("see", "see"), &Limits::default(), &rules).unwrap_err();
     assert_eq!(found(&issues), [("KIND_MISMATCH", "/1/args/0")]);

@@ -9,7 +9,7 @@ use goalmill_common::id::StepId;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::revision::Change;
-use goalmill_engine::validate::{Catalogue, Policy, Rules, Weight};
+use goalmill_engine::validate::{Catalogue, Policy, Rules, Weight, WeightSettings};
 use goalmill_engine::{Command, PlanAnswer, PlanState, consider, situation};
 use tokio::time::Instant;
 
@@ -118,9 +118,9 @@ pub(crate) async fn revise(site: &Site, state: &PlanState, revision: u32, ledger
     let catalogue = Catalogue::of(&agents).with_workers(&site.directory.workers());
     let rules = Rules {
         in_order: false,
-        outputs: Weight::Warning,
+        weights: WeightSettings { outputs: Weight::Warning, ..site.settings.planner.weights },
         policy: site.policy(),
-        ..Rules::planned(&catalogue).weighed(&site.settings.planner.weights)
+        ..Rules::planned(&catalogue)
     };
     let hold = |proposal: &mut Proposal| hold(site, state, &rules, proposal);
     let asked = async {

@@ -6,7 +6,7 @@ use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Situation;
 use goalmill_common::status::StepStatus;
-use goalmill_engine::validate::{Catalogue, Rules, Weight};
+use goalmill_engine::validate::{Catalogue, Rules, Weight, WeightSettings};
 use goalmill_reader::Catalogue as Actions;
 use serde_json::{Map, Value, json};
 
@@ -81,7 +81,7 @@ pub fn hold(
     let unknown_agent = if ground.request.agents.is_empty() { Weight::Warning } else { Weight::Error };
     let steps_max = ground.request.limits.planned_steps_max.max(ground.situation().plan.steps.len() * 2);
     let rules = Rules {
-        unknown_agent,
+        weights: WeightSettings { unknown_agent, ..WeightSettings::default() },
         in_order: false,
         imply: true,
         steps_max: Some(steps_max),

@@ -41,7 +41,8 @@ pub fn rules<'c>(catalogue: &'c Catalogue, request: &PlanRequest) -> Rules<'c> {
         in_order: false,
         steps_max: Some(request.limits.planned_steps_max),
         budget: request.goal.budget,
-        ..Rules::planned(catalogue).weighed(&request.weights)
+        weights: request.weights,
+        ..Rules::planned(catalogue)
     }
 }
 

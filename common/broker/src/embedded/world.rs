@@ -13,11 +13,10 @@ use serde::{Deserialize, Serialize};
 use super::deadlines::{Deadlines, Expiring};
 use super::signals::{Signals, Topic};
 use super::stream::{Group, Id, Stream};
+use crate::verbs::CANCELLED_MS;
 use crate::{Claim, DeadLetter, Delivery, Entry, Install, LogEntry, Message, Meta, Ownership, QueueState};
 
 const DAY_MS: u64 = 24 * 3_600_000;
-/// Cancelled attempts are remembered for so long: longer than a task may wait for a worker.
-const CANCELLED_MS: u64 = 25 * 3_600_000;
 /// Dead letters kept of an agent type.
 const DEAD_LETTERS_MAX: usize = 10_000;
 /// To whom a task belongs that was taken from a lost worker.

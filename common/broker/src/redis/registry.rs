@@ -10,9 +10,8 @@ use super::Result;
 use super::functions::Function;
 use super::journal::whole;
 use super::link::Links;
+use crate::verbs::CANCELLED_MS;
 
-/// Cancelled attempts are remembered for so long, in milliseconds: longer than a task may wait for a worker.
-const CANCELLED_MS: u64 = 25 * 3_600_000;
 /// Workers and schedulers that were not seen for so long are forgotten, in milliseconds.
 const REMEMBER_MS: u64 = 24 * 3_600_000;
 

@@ -68,7 +68,7 @@ impl Check<'_, '_> {
         let offer = self.catalogue.offer(agent_type.as_str());
         let slots = self.catalogue.slots(agent_type.as_str());
         let is_idle = offer.is_some() && slots == 0 && self.catalogue.knows_workers();
-        let is_unknown_error = offer.is_none() && self.rules.unknown_agent == Weight::Error;
+        let is_unknown_error = offer.is_none() && self.rules.weights.unknown_agent == Weight::Error;
         if offer.is_some() && !is_idle {
             return;
         }
@@ -79,13 +79,13 @@ impl Check<'_, '_> {
         if is_idle {
             let detail = format!("no live worker serves `{agent_type}`");
             let mend = format!("start one: goalmill worker --agents {agent_type}");
-            self.cx.weigh(self.rules.no_worker, "NO_LIVE_WORKER", at, detail, mend);
+            self.cx.weigh(self.rules.weights.no_worker, "NO_LIVE_WORKER", at, detail, mend);
             return;
         }
         let near = if self.cx.may_guess() { self.catalogue.near_agents(agent_type.as_str()) } else { Vec::new() };
         let mend = proposal(&near, || "register it, start a worker for it, or write `auto`".to_owned());
         let detail = format!("there is no agent type `{}`", shorten(agent_type.as_str()));
-        self.cx.weigh(self.rules.unknown_agent, "UNKNOWN_AGENT", at, detail, mend);
+        self.cx.weigh(self.rules.weights.unknown_agent, "UNKNOWN_AGENT", at, detail, mend);
     }
 
     fn action(&self, agent_type: &AgentType, action: &str, at: &At<'_>) {
@@ -100,7 +100,7 @@ impl Check<'_, '_> {
         let near =
             if self.cx.may_guess() { self.catalogue.near_actions(agent_type.as_str(), action) } else { Vec::new() };
         let mend = proposal(&near, || self.offered(agent_type));
-        self.cx.weigh(self.rules.unknown_action, "UNKNOWN_ACTION", at, detail, mend);
+        self.cx.weigh(self.rules.weights.unknown_action, "UNKNOWN_ACTION", at, detail, mend);
     }
 
     fn offered(&self, agent_type: &AgentType) -> String {

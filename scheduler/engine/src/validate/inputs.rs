@@ -75,7 +75,7 @@ impl Check<'_, '_> {
             collect(inputs, &mut String::new(), &mut places);
         }
         let ability = self.ability(step);
-        if let Some(ability) = ability.filter(|_| self.rules.inputs != Weight::Ignore) {
+        if let Some(ability) = ability.filter(|_| self.rules.weights.inputs != Weight::Ignore) {
             self.against_schema(ability, step, origin, inputs, &places);
         }
         for place in &places {
@@ -113,7 +113,7 @@ impl Check<'_, '_> {
         let weigh = |code: &str, below: &str, detail: String, mend: String| {
             origin.with_key(origin.inputs_key, |at| {
                 let place = format!("{}{pointer}{below}", at.pointer());
-                self.cx.weigh(self.rules.inputs, code, &At::Pointer(&place), detail, mend);
+                self.cx.weigh(self.rules.weights.inputs, code, &At::Pointer(&place), detail, mend);
             });
         };
         match error.kind() {
@@ -178,7 +178,8 @@ impl Check<'_, '_> {
                 let detail = format!("step `{}` does not give `{}`", mention.step, shorten(name));
                 let near = nearest(name, known.iter().copied());
                 let mend = near.map_or("use an output that it declares".to_owned(), |n| format!("did you mean `{n}`?"));
-                let weight = if *is_certain { self.rules.outputs } else { min_warning(self.rules.outputs) };
+                let weight =
+                    if *is_certain { self.rules.weights.outputs } else { min_warning(self.rules.weights.outputs) };
                 self.cx.weigh(weight, "OUTPUT_UNKNOWN", at, detail, mend);
             }
             Look::Types(schema) => {
@@ -195,7 +196,7 @@ impl Check<'_, '_> {
                     takes.join(" or ")
                 );
                 self.cx.weigh(
-                    self.rules.outputs,
+                    self.rules.weights.outputs,
                     "TYPE_MISMATCH",
                     at,
                     detail,
@@ -207,7 +208,7 @@ impl Check<'_, '_> {
 
     /// Where data has kinds instead of schemas.
     fn kinds(&self, source: &Step, ability: &Ability, origin: &Origin<'_>, place: &Place, mention: &Mention) {
-        if self.rules.kinds == Weight::Ignore {
+        if self.rules.weights.kinds == Weight::Ignore {
             return;
         }
         let Some(giver) = self.ability(source) else { return };
@@ -223,7 +224,7 @@ impl Check<'_, '_> {
         origin.with_key(origin.inputs_key, |at| {
             let pointer = format!("{}{}", at.pointer(), place.pointer);
             let mend = "put a step between that converts it";
-            self.cx.weigh(self.rules.kinds, "KIND_MISMATCH", &At::Pointer(&pointer), detail, mend);
+            self.cx.weigh(self.rules.weights.kinds, "KIND_MISMATCH", &At::Pointer(&pointer), detail, mend);
         });
     }
 }

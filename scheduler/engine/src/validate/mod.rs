@@ -30,7 +30,7 @@ pub use against::permit_routed;
 pub use catalogue::{Ability, Catalogue, Durations, Measured, Offer};
 pub use goal::goal;
 pub use graph::critical_path;
-pub use rules::{Policy, Rules, Weight};
+pub use rules::{Policy, Rules, Weight, WeightSettings};
 pub use shape::plan_field;
 pub use spend::{Forecast, forecast, preview};
 pub use step::step_field;

@@ -1,7 +1,6 @@
 //! What a plan must keep to beyond its own form: who is there, what is allowed, what it may take.
 
-pub use goalmill_common::config::Weight;
-use goalmill_common::config::WeightSettings;
+pub use goalmill_common::config::{Weight, WeightSettings};
 use goalmill_common::goal::Budget;
 use serde::{Deserialize, Serialize};
 
@@ -20,18 +19,8 @@ pub(super) fn min_warning(weight: Weight) -> Weight {
 pub struct Rules<'r> {
     /// Agents and actions to check against; none: neither names, inputs nor outputs are looked at.
     pub catalogue: Option<&'r Catalogue>,
-    /// An agent type that nobody registered or serves.
-    pub unknown_agent: Weight,
-    /// An action that its agent type does not offer.
-    pub unknown_action: Weight,
-    /// An agent type without a live worker.
-    pub no_worker: Weight,
-    /// Inputs that the action's schema does not take.
-    pub inputs: Weight,
-    /// A reference to outputs that are not declared, or of a type that does not fit where it stands.
-    pub outputs: Weight,
-    /// A reference to data of a kind (`image`, `text`) that the action does not take.
-    pub kinds: Weight,
+    /// How much it weighs when a plan does not fit them.
+    pub weights: WeightSettings,
     /// Whether a step may only see steps written before it. Models write plans in order: when they look ahead, they
     /// have mistaken a number.
     pub in_order: bool,
@@ -47,27 +36,17 @@ pub struct Rules<'r> {
 impl<'r> Rules<'r> {
     /// For plans that a client submits: agents may come later and change, so what does not fit is a warning.
     pub fn submitted(catalogue: &'r Catalogue) -> Self {
-        Self { catalogue: Some(catalogue), ..Self::default() }
+        Self { catalogue: Some(catalogue), weights: WeightSettings::all(Weight::Warning), ..Self::default() }
     }
 
     /// For plans that a planner made: only what is there may be used.
     pub fn planned(catalogue: &'r Catalogue) -> Self {
         Self {
             catalogue: Some(catalogue),
-            unknown_agent: Weight::Error,
-            unknown_action: Weight::Error,
-            inputs: Weight::Error,
-            outputs: Weight::Error,
+            weights: WeightSettings { unknown_agent: Weight::Error, ..WeightSettings::default() },
             in_order: true,
             ..Self::default()
         }
-    }
-
-    /// The same, weighed as the settings say.
-    #[must_use]
-    pub fn weighed(self, weights: &WeightSettings) -> Self {
-        let WeightSettings { unknown_agent, unknown_action, no_worker, inputs, outputs, kinds } = *weights;
-        Self { unknown_agent, unknown_action, no_worker, inputs, outputs, kinds, ..self }
     }
 }
 

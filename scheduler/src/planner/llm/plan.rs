@@ -4,7 +4,7 @@ use goalmill_common::config::{LlmSettings, PlanningStrategy};
 use goalmill_common::id::StepId;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
-use goalmill_engine::validate::{Catalogue, Checked, Rules, Weight};
+use goalmill_engine::validate::{Catalogue, Checked, Rules, Weight, WeightSettings};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -94,7 +94,8 @@ impl<'a> PlanMatter<'a> {
     /// What is checked: who is there, and that steps look at earlier ones only.
     fn rules(&self) -> Rules<'_> {
         let unknown_agent = if self.request.agents.is_empty() { Weight::Warning } else { Weight::Error };
-        Rules { unknown_agent, in_order: true, ..pipeline::rules(&self.catalogue, self.request) }
+        let rules = pipeline::rules(&self.catalogue, self.request);
+        Rules { weights: WeightSettings { unknown_agent, ..rules.weights }, in_order: true, ..rules }
     }
 
     /// Mends and validates a draft.

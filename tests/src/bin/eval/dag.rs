@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::Result;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
-use goalmill_engine::validate::{self, Ability, Catalogue, Offer, Rules, Weight};
+use goalmill_engine::validate::{self, Ability, Catalogue, Offer, Rules};
 use goalmill_scheduler::planner::mend;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -131,7 +131,7 @@ fn predictions(dir: &Path, limits: &Limits, out: &mut Out) -> Result<Value> {
 
 /// In this format an argument that names a node makes it a dependency, and nodes are written in order.
 fn rules(catalogue: &Catalogue) -> Rules<'_> {
-    Rules { imply: true, kinds: Weight::Warning, ..Rules::planned(catalogue) }
+    Rules { imply: true, ..Rules::planned(catalogue) }
 }
 
 /// A row as a draft: nodes are steps, `<node-1>` is what step `node-1` gives, links name their ends by tool.
