@@ -167,10 +167,15 @@ pub fn read_entry(events: &str, time_ms: u64) -> Result<Vec<Record>, LogError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{PlanningFailed, Reason, StepCompleted};
+    use std::collections::BTreeSet;
+
+    use serde_json::{Map, Value};
+
+    use super::super::{PlanningFailed, Reason, StepCompleted, types};
     use super::*;
     use crate::goal::Goal;
     use crate::json::Json;
+    use crate::view::EventView;
 
     fn sample() -> Vec<Record> {
         let step = |seq, attempt, event| Record {
@@ -216,6 +221,78 @@ mod tests {
         for record in sample() {
             assert_eq!(Record::from_line(&record.to_line()).expect("own line reads back"), record);
         }
+    }
+
+    /// A record of each type, with everything that may stand before `data`; each type needs its least data here.
+    fn every_type() -> Vec<Record> {
+        types()
+            .zip(1..)
+            .map(|(type_name, seq)| {
+                let is_step = StepEvent::TYPES.contains(&type_name);
+                let about = if is_step { r#","step_id":"a","attempt":2"# } else { "" };
+                let time = r#""time":"2026-11-22T05:00:00Z","actor":"cli:ann""#;
+                let data = least_data(type_name);
+                let line = format!(r#"{{"seq":{seq},"type":"{type_name}",{time}{about},"data":{data}}}"#);
+                Record::from_line(&line).unwrap_or_else(|error| panic!("give `least_data` a mend: {error}"))
+            })
+            .collect()
+    }
+
+    fn least_data(type_name: &str) -> &'static str {
+        match type_name {
+            "goal_accepted" => r#"{"plan_id":"p0-1","goal":{},"submission":"s","source":"test","deadline_ms":1}"#,
+            "model_asked" => r#"{"revision":0,"planner":"llm","call":1,"template":"plan","reserved":{}}"#,
+            "model_answered" => r#"{"revision":0,"planner":"llm","call":1,"usage":{}}"#,
+            "plan_created" => r#"{"plan":{"steps":[]},"planner":"rules","confidence":0.5}"#,
+            "plan_approval_requested" | "step_approval_requested" => r#"{"due_ms":1}"#,
+            "phase_added" | "phase_started" | "phase_completed" | "phase_failed" | "phase_skipped" => {
+                r#"{"phase":"one"}"#
+            }
+            "replan_triggered" => r#"{"trigger":"person","reason":"rain","due_ms":1}"#,
+            "revision_proposed" => {
+                r#"{"revision":1,"proposal":{"strategy":"adjust"},"changes":[],
+                "confidence_before":0.5,"confidence_after":0.4,"due_ms":1}"#
+            }
+            "revision_refused" => r#"{"revision":1,"strategy":"adjust","reason":"too dear"}"#,
+            "question_asked" => r#"{"id":"q","question":{"question":"Which?"},"due_ms":1}"#,
+            "question_answered" => r#"{"id":"q","answer":"this","due_ms":1}"#,
+            "plan_revised" => {
+                r#"{"revision":1,"trigger":"person","changes":[],"added":[],"removed":[],"modified":[],
+                "confidence_delta":0}"#
+            }
+            "plan_extended" => r#"{"added":["a"],"open":true}"#,
+            "plan_completed" => r#"{"status":"completed"}"#,
+            "plan_failed" => r#"{"status":"failed"}"#,
+            "plan_cancelled" => r#"{"status":"cancelled"}"#,
+            "step_added" | "step_modified" => r#"{"step":{"id":"a","agent_type":"echo"}}"#,
+            "step_question_asked" => r#"{"question":"Which?","due_ms":1}"#,
+            "step_question_answered" => r#"{"answer":"this"}"#,
+            "step_decomposed" => r#"{"reason":"too much at once"}"#,
+            "step_queued" => r#"{"agent_type":"echo","due_ms":1}"#,
+            "step_started" => r#"{"started_ms":1,"due_ms":2}"#,
+            "step_completed" => r#"{"outputs":{"x":1.10}}"#,
+            "step_retrying" => r#"{"failure":{"class":"transient","code":"SLOW","message":"m"},"due_ms":1}"#,
+            "step_failed" => r#"{"failure":{"class":"transient","code":"SLOW","message":"m"}}"#,
+            "step_released" => r#"{"worker":"w"}"#,
+            "step_skipped" => r#"{"cause":"condition"}"#,
+            _ => "{}",
+        }
+    }
+
+    #[test]
+    fn a_line_of_every_type_is_an_event_view_with_nothing_lost() {
+        let mut names = BTreeSet::from(["plan_id".to_owned()]);
+        for record in every_type() {
+            let line = record.to_line();
+            let mut written: Map<String, Value> = serde_json::from_str(&line).expect("a line is an object");
+            names.extend(written.keys().cloned());
+            written.entry("attempt").or_insert(0.into());
+            let view: EventView = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            assert_eq!(serde_json::to_value(&view).unwrap(), Value::Object(written), "{line}");
+        }
+        let schema = schemars::schema_for!(EventView);
+        let shown = schema.get("properties").and_then(Value::as_object).expect("a view has fields");
+        assert_eq!(names, shown.keys().cloned().collect(), "an event view has what lines have, and whose they are");
     }
 
     #[test]
