@@ -401,7 +401,27 @@ fn failure(error: &Error, best: Option<Vec<Issue>>, note: Option<String>) -> Pla
     let reason = match (issues.len(), note) {
         (0, None) => stopped,
         (0, Some(note)) => format!("no answer could be used ({note}), and then: {stopped}"),
+        (1, _) => format!("the best answer still has one issue, and then: {stopped}"),
         (n, _) => format!("the best answer still has {n} issues, and then: {stopped}"),
     };
     PlanningError { issues, ..PlanningError::new(reason) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_issue_is_not_called_issues() {
+        let told = |count| {
+            let text = |word: &str| word.to_owned();
+            let issue =
+                Issue { code: text("MISSING_FIELD"), pointer: text("/steps"), detail: text("d"), mend: text("m") };
+            let issues = vec![issue; count];
+            failure(&Error::Model(ModelError::Cancelled), Some(issues), None).reason
+        };
+        assert_eq!(told(0), "asking was cancelled");
+        assert_eq!(told(1), "the best answer still has one issue, and then: asking was cancelled");
+        assert_eq!(told(2), "the best answer still has 2 issues, and then: asking was cancelled");
+    }
 }
