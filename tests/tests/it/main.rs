@@ -3,6 +3,7 @@
 mod api;
 mod bad_plans;
 mod choice;
+mod dependencies;
 mod docs;
 mod evaluation;
 mod events;
