@@ -69,6 +69,7 @@ impl Proxy {
             connections: AtomicU64::new(0),
             open: AtomicU64::new(0),
         });
+        #[expect(clippy::disallowed_methods, reason = "the handle is kept, and aborted with the proxy")]
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Ok(Self { port, shared, accepting })
     }
@@ -171,6 +172,10 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     while let Ok((client, _)) = listener.accept().await {
         shared.connections.fetch_add(1, Ordering::Relaxed);
         let shared = Arc::clone(&shared);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it ends when either end closes, or with the cut that the proxy ends with"
+        )]
         tokio::spawn(async move {
             shared.open.fetch_add(1, Ordering::SeqCst);
             serve(client, Arc::clone(&shared)).await;

@@ -126,6 +126,7 @@ impl Watch {
     fn start(broker: Arc<dyn Broker>, plans: Vec<PlanId>) -> Self {
         let stop = CancellationToken::new();
         let stopped = stop.clone();
+        #[expect(clippy::disallowed_methods, reason = "the handle is kept, and awaited at the end")]
         let task = tokio::spawn(async move {
             let mut seen = BTreeMap::new();
             while !stopped.is_cancelled() {

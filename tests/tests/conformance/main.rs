@@ -1,6 +1,7 @@
 //! The same answers from both back ends: one verb at a time, then random sequences, then with lost messages.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+#![expect(clippy::disallowed_methods, reason = "each wait that is begun keeps its handle, and is awaited")]
 
 /// Makes a test of each scenario for each back end.
 macro_rules! on_both_back_ends {

@@ -125,6 +125,7 @@ impl Model {
             })
         };
         let router = Router::new().route("/v1/chat/completions", post(answer));
+        #[expect(clippy::disallowed_methods, reason = "it serves until the test's runtime ends")]
         tokio::spawn(async move { axum::serve(listener, router).await });
         Ok(Self { base_url, go_on, calls })
     }

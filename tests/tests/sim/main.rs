@@ -3,6 +3,8 @@
 //! `GOALMILL_SIM_SEED=42` runs one seed, `GOALMILL_SIM_SEEDS=10000` so many; `GOALMILL_SIM_TRACE=1` prints what
 //! happens. See `docs/simulation.md`.
 
+#![expect(clippy::disallowed_methods, reason = "a world has a runtime of its own, and its tasks end with it")]
+
 mod actor;
 mod cluster;
 mod dice;

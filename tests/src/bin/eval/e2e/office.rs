@@ -64,6 +64,7 @@ impl Office {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let router = Router::new().route("/tools", post(answer)).with_state(self.clone());
+        #[expect(clippy::disallowed_methods, reason = "it serves until the program ends")]
         tokio::spawn(async move { axum::serve(listener, router).await });
         Ok(format!("http://{address}/tools"))
     }
