@@ -8,12 +8,15 @@ use crate::json::Json;
 /// What an agent type can do, declared at registration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Agent {
+    /// Its name: what steps ask for, and the name of its queue.
     pub agent_type: AgentType,
+    /// What it is for, in words; the router reads it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// What it is good at, in words; the router reads them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
+    /// What it can be asked to do; empty when it does not say, so that anything may be asked of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<Action>,
     /// Declared share of attempts that succeed, 0 to 1.
@@ -49,7 +52,9 @@ impl Agent {
 /// One thing an agent does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Action {
+    /// What steps call it.
     pub name: String,
+    /// What it does, in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// JSON Schema of its inputs.
@@ -63,16 +68,22 @@ pub struct Action {
 /// A worker's heartbeat.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct WorkerBeat {
+    /// Its name, unlike that of any other worker.
     pub worker: WorkerId,
+    /// The agent types that it serves.
     pub agents: Vec<AgentType>,
     /// Tasks it can run at once.
     pub slots: u32,
+    /// Tasks that it runs now.
     pub busy: u32,
     /// Whether it is finishing and takes nothing new.
     #[serde(default)]
     pub draining: bool,
+    /// The release that it runs.
     pub version: String,
+    /// The machine that it runs on.
     pub host: String,
+    /// When it began, Unix milliseconds by its own clock.
     pub started_ms: u64,
     /// When the beat was sent, Unix milliseconds by the broker's clock; set by the broker.
     #[serde(default)]

@@ -12,12 +12,14 @@ pub use crate::revision::{Change, Fork, Proposal, RevisionStrategy, Situation};
 /// A request to a plan's shard, from whichever process took it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
+    /// The plan that it is about.
     pub plan: PlanId,
     /// Who asks: `api`, `cli:ann`.
     pub actor: String,
     /// Where the answer is awaited: `goalmill:answers:<id>`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
+    /// What is asked.
     pub verb: Verb,
 }
 
@@ -25,24 +27,36 @@ pub struct Request {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verb {
+    /// Takes on a goal, or a plan that is ready to run.
     Submit(Box<Submit>),
+    /// Lets nothing new start until the plan is resumed.
     Pause {
+        /// Why, for the log.
         reason: String,
     },
+    /// Goes on with a paused plan.
     Resume {
+        /// Why, for the log.
         reason: String,
     },
+    /// Ends the plan, and stops what is running.
     Cancel {
+        /// Why, for the log.
         reason: String,
     },
+    /// Agrees to the plan, or to the revision that is proposed.
     Approve {
+        /// Why, for the log.
         reason: String,
     },
+    /// Refuses the plan, or the revision that is proposed.
     Reject {
+        /// Why, for the log.
         reason: String,
     },
     /// Asks a planner for another way to do what remains.
     Replan {
+        /// What happened, for the planner and the log.
         reason: String,
         /// What the person would like instead.
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -50,39 +64,58 @@ pub enum Verb {
     },
     /// Changes the plan by hand, before or while it runs.
     Edit {
+        /// What changes, in this order.
         changes: Vec<Change>,
         /// The revision that the changes were made for; refused if the plan has moved on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         revision: Option<u32>,
+        /// Why, for the log.
         reason: String,
     },
     /// Answers what a step (by its id) or a revision (by the question's id) waits for.
     AnswerQuestion {
+        /// The step's id, or that of the question.
         question: String,
+        /// The answer, of the shape that was asked for.
         answer: Json,
+        /// Why, for the log.
         reason: String,
     },
     /// Tries a waiting step again at once.
     RetryStep {
+        /// The step.
         step: StepId,
+        /// Why, for the log.
         reason: String,
     },
+    /// Passes a step over; it counts as done for the steps that depend on it.
     SkipStep {
+        /// The step.
         step: StepId,
+        /// Why, for the log.
         reason: String,
     },
     /// Records outputs by hand.
     CompleteStep {
+        /// The step.
         step: StepId,
+        /// What the step is said to have given.
         outputs: Json,
+        /// Why, for the log.
         reason: String,
     },
+    /// Agrees to a step that waits for a person.
     ApproveStep {
+        /// The step.
         step: StepId,
+        /// Why, for the log.
         reason: String,
     },
+    /// Refuses a step that waits for a person.
     RejectStep {
+        /// The step.
         step: StepId,
+        /// Why, for the log.
         reason: String,
     },
 }
@@ -90,7 +123,9 @@ pub enum Verb {
 /// A goal to plan, or a plan to run; already validated and routed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Submit {
+    /// What is to be reached; of a plan that came ready-made, what it says of itself.
     pub goal: Goal,
+    /// The plan, when it came ready-made; otherwise the planners make one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Planned>,
     /// The submission's id: the idempotency key.
@@ -98,9 +133,12 @@ pub struct Submit {
     /// What the caller sent, when it came with an idempotency key; see [`fingerprint`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub fingerprint: String,
+    /// Where it came from: CloudEvents `source`.
     pub source: String,
+    /// The step that the plan stands for, when it is a plan inside another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
+    /// W3C trace context, when the caller gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
     /// The plan that this one goes on from.
@@ -129,15 +167,19 @@ impl Planned {
 /// A checked plan, as a planner or a caller gave it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Planned {
+    /// The plan.
     pub plan: Plan,
     /// `submitted`, `rules`, `htn`, `llm`.
     pub planner: String,
     /// 0 to 1.
     pub confidence: f64,
+    /// How it came about: template, model, prompts, repairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Json>,
+    /// What is odd but no error.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<crate::problem::Issue>,
+    /// Who the router chose for steps that asked for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<crate::event::Route>,
 }

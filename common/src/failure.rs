@@ -21,6 +21,7 @@ pub enum FailureClass {
 }
 
 impl FailureClass {
+    /// The word used in messages and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Transient => "transient",
@@ -44,6 +45,7 @@ impl FailureClass {
 /// One failed attempt, as a worker or the scheduler tells it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Failure {
+    /// Whether it is worth trying again.
     pub class: FailureClass,
     /// Stable, upper case: `HTTP_503`, `STEP_TIMEOUT`, `REF_UNRESOLVED`.
     pub code: String,
@@ -55,6 +57,7 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// A failure that says nothing of when to try again.
     pub fn new(class: FailureClass, code: impl Into<String>, message: impl Into<String>) -> Self {
         Self { class, code: code.into(), message: message.into(), retry_after_ms: None }
     }

@@ -16,6 +16,7 @@ pub struct Goal {
     /// Limits by name: `{"budget": {"amount": 2000, "currency": "USD"}, "duration_days": 3}`.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub constraints: Map<String, Value>,
+    /// What must be true at the end, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub success_criteria: Vec<String>,
     /// Unix milliseconds; the plan ends by then.
@@ -23,11 +24,13 @@ pub struct Goal {
     pub deadline_ms: Option<u64>,
     /// 1 (last) to 10 (first).
     pub priority: Priority,
+    /// What the plan may use up.
     #[serde(skip_serializing_if = "Budget::is_unlimited")]
     pub budget: Budget,
     /// Who pays: plans of one tenant do not push back those of another.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tenant: String,
+    /// Wishes such as `planner` and `model`, and anything the caller wants to find again.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
@@ -64,6 +67,7 @@ impl Default for Priority {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Budget {
+    /// Tokens of language models, prompts and answers together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
     /// US dollars.
@@ -75,6 +79,7 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// Whether there is no limit at all.
     pub fn is_unlimited(&self) -> bool {
         *self == Self::default()
     }
@@ -84,6 +89,7 @@ impl Budget {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Usage {
+    /// Tokens of language models, prompts and answers together.
     pub tokens: u64,
     /// US dollars.
     pub cost: f64,

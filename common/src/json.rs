@@ -19,14 +19,17 @@ impl Json {
         Self(serde_json::value::to_raw_value(value).expect("plain data always has a JSON text"))
     }
 
+    /// `null`.
     pub fn null() -> Self {
         Self(RawValue::NULL.to_owned())
     }
 
+    /// `{}`.
     pub fn empty_object() -> Self {
         Self::from_text("{}".into()).expect("an empty object is JSON")
     }
 
+    /// The JSON text, as it came in.
     pub fn text(&self) -> &str {
         self.0.get()
     }
@@ -36,10 +39,12 @@ impl Json {
         serde_json::from_str(self.text()).unwrap_or_default()
     }
 
+    /// Whether it is `null`.
     pub fn is_null(&self) -> bool {
         self.text() == "null"
     }
 
+    /// Whether it is `{}`, written without spaces.
     pub fn is_empty_object(&self) -> bool {
         self.text() == "{}"
     }

@@ -3,6 +3,8 @@
 //! No I/O and no async here: words (ids, goals, plans, steps, statuses), messages (submissions, tasks,
 //! reports, events), where they live (keys), and the small pure functions both sides must agree on.
 
+#![warn(missing_docs)]
+
 pub mod agent;
 pub mod aside;
 pub mod backoff;

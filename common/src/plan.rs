@@ -103,11 +103,14 @@ impl Default for Retry {
     }
 }
 
+/// How waits between attempts are spread, so that what failed together does not come back together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Jitter {
+    /// Anything between nothing and the whole wait, each as likely.
     #[default]
     Full,
+    /// The whole wait.
     None,
 }
 
@@ -115,8 +118,10 @@ pub enum Jitter {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Fallback {
+    /// Another agent type; the step's own when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_type: Option<AgentType>,
+    /// Another action; the step's own when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
 }
@@ -137,10 +142,13 @@ impl Default for Approval {
     }
 }
 
+/// What counts as the answer when a person gives none in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalDefault {
+    /// They agreed.
     Approve,
+    /// They refused.
     #[default]
     Reject,
 }
@@ -179,6 +187,7 @@ pub enum Widen {
     Refuse,
     /// A person is asked.
     Approve,
+    /// It is taken like any other.
     Allow,
 }
 
@@ -201,6 +210,7 @@ pub struct RevisionPolicy {
     /// Asks a person before a revision is taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approve: Option<Approval>,
+    /// What becomes of a revision that would widen the plan.
     pub widen: Widen,
 }
 
@@ -224,6 +234,7 @@ impl Default for RevisionPolicy {
 pub struct Cache {
     /// A text with expressions, which see the step's `inputs` besides `goal` and `steps`: `{{ inputs.city }}`.
     pub key: String,
+    /// How long the outputs are kept, in milliseconds.
     pub ttl_ms: u64,
 }
 
@@ -231,8 +242,10 @@ pub struct Cache {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Estimates {
+    /// How long one attempt takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
+    /// Tokens of language models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
     /// US dollars.
@@ -250,9 +263,12 @@ impl Estimates {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
+    /// Unlike that of any other step of the plan.
     pub id: StepId,
+    /// What is to be done, in words; the router reads it for `auto`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
+    /// What sort of step it is: done by an agent, by the engine, by a plan inside.
     #[serde(default, skip_serializing_if = "is_default")]
     pub kind: Kind,
     /// Who does it; `auto` only until the router has chosen. Empty for kinds that need no worker.
@@ -264,6 +280,7 @@ pub struct Step {
     /// Any JSON; strings may hold expressions (`{{ steps.a.outputs.x }}`).
     #[serde(default, skip_serializing_if = "Json::is_empty_object")]
     pub inputs: Json,
+    /// Steps that come before it; how many of them it waits for says `join`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<StepId>,
     /// The phase it belongs to.
@@ -278,17 +295,22 @@ pub struct Step {
     /// An expression; when false the step is skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
+    /// How many of its dependencies it waits for.
     #[serde(default, skip_serializing_if = "is_default")]
     pub join: Join,
     /// Limit of one attempt, from its start, in milliseconds. 60,000 unless told; a `plan` step has as long as its plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// When, and how often, it is tried again.
     #[serde(default, skip_serializing_if = "is_default")]
     pub retry: Retry,
+    /// Who else may do it once its attempts are used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<Fallback>,
+    /// What becomes of the plan when it fails for good.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_failure: OnFailure,
+    /// Asks a person before it starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approve: Option<Approval>,
     /// The plan's, unless told.
@@ -297,11 +319,13 @@ pub struct Step {
     /// Steps of a plan that name the same resource exclude each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
+    /// What it is expected to take.
     #[serde(default, skip_serializing_if = "Estimates::is_none")]
     pub estimates: Estimates,
     /// Something to ask a person first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask: Option<Question>,
+    /// Keeps its outputs for other steps, when there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
     /// The plan of a `plan` step.
@@ -362,7 +386,9 @@ impl Step {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
+    /// Unlike that of any other phase of the plan.
     pub id: String,
+    /// What the phase is for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// Whether the planner may revise the rest when this phase ends.
@@ -374,13 +400,16 @@ pub struct Phase {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
+    /// For people; the goal's description when empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
+    /// How its steps are run.
     #[serde(skip_serializing_if = "is_default")]
     pub strategy: Strategy,
     /// Steps in flight at once; no limit when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<u32>,
+    /// What it may use up, besides what the goal allows.
     #[serde(skip_serializing_if = "Budget::is_unlimited")]
     pub budget: Budget,
     /// Asks a person before the plan runs.
@@ -392,9 +421,12 @@ pub struct Plan {
     /// Steps whose `on_failure` is `abort` go on as if it were `continue`.
     #[serde(skip_serializing_if = "is_default")]
     pub continue_on_failure: bool,
+    /// In their order; empty when the graph alone decides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
+    /// In any order: `dependencies` say what comes first.
     pub steps: Vec<Step>,
+    /// Anything the caller wants to find again; `planning` says whether it is written part by part.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }

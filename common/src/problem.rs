@@ -11,10 +11,13 @@ pub struct Problem {
     /// `https://goalmill.dev/errors/<code>`.
     #[serde(rename = "type")]
     pub kind: String,
+    /// The same for every problem with this code.
     pub title: String,
     /// HTTP status.
     pub status: u16,
+    /// What programs go by.
     pub code: ErrorCode,
+    /// What happened in this case, for people.
     pub detail: String,
     /// Every place that is wrong, at most [`ERRORS_MAX`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -36,6 +39,7 @@ pub struct Issue {
 }
 
 impl Problem {
+    /// A problem with the title and status of its code, and no places yet.
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
         Self {
             kind: format!("https://goalmill.dev/errors/{}", code.as_str()),
@@ -75,11 +79,14 @@ macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $text:literal, $status:literal, $retry:literal, $title:literal;)+) => {
         /// Every error a client can meet; the words are API.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+        #[expect(missing_docs, reason = "the titles say it, and a list of plain words stays one in the schema")]
         pub enum ErrorCode { $($(#[$doc])* #[serde(rename = $text)] $variant,)+ }
 
         impl ErrorCode {
+            /// Every code.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
+            /// The word that programs go by: `PLAN_NOT_FOUND`.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)+ }
             }

@@ -10,8 +10,11 @@ use crate::task::Task;
 /// What a worker says about one attempt. Anything stale, duplicate, unknown or forged changes only a counter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Report {
+    /// The task's, echoed.
     pub plan: PlanId,
+    /// The task's, echoed.
     pub step: StepId,
+    /// The task's, echoed.
     pub attempt: u32,
     /// The task's, echoed.
     pub token: AttemptToken,
@@ -19,7 +22,9 @@ pub struct Report {
     pub agent_type: AgentType,
     /// The task's entry on that queue: it is acknowledged when the outcome is recorded.
     pub entry: EntryId,
+    /// Who reports.
     pub worker: WorkerId,
+    /// What happened to the attempt.
     pub what: What,
     /// When the execution began, Unix milliseconds by the worker's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,8 +32,10 @@ pub struct Report {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_ms: Option<u64>,
+    /// With `completed`: what the step gave, up to 2 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Json>,
+    /// With `failed`: what went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
     /// For `progress`: 0 to 1.
@@ -40,6 +47,7 @@ pub struct Report {
     /// US dollars.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
+    /// Tokens of language models that the attempt took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
     /// New information that may call for a revision.
@@ -91,9 +99,13 @@ impl Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
+    /// It runs.
     Started,
+    /// It still runs, and says how far it is.
     Progress,
+    /// It is done, with `outputs`.
     Completed,
+    /// It failed, with `failure`.
     Failed,
     /// The lease ran out: said by whoever noticed, not by the worker.
     Lost,

@@ -111,7 +111,9 @@ pub const CONFIDENCE_PER_REVISION: f64 = 0.1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Change {
+    /// A new step.
     AddStep {
+        /// The step, as a plan has it.
         step: Box<Step>,
         /// Steps that are to wait for it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -119,59 +121,80 @@ pub enum Change {
     },
     /// The step as it is to be, under its id. One that failed or was skipped starts again.
     ModifyStep {
+        /// The step.
         step: Box<Step>,
     },
     /// Some fields of a step, spelled as in a plan; `null` takes one away. As `modify_step` otherwise.
     SetFields {
+        /// The step's id.
         step: StepId,
+        /// Fields by name.
         fields: Map<String, Value>,
     },
+    /// Takes a step away.
     RemoveStep {
+        /// The step's id.
         step: StepId,
     },
     /// Counts as done for the steps that depend on it.
     SkipStep {
+        /// The step's id.
         step: StepId,
+        /// Why, for the log.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reason: String,
     },
     /// The step once more, with what is given in place of its own.
     RetryStep {
+        /// The step's id.
         step: StepId,
+        /// Another agent type.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agent_type: Option<AgentType>,
+        /// Another action.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         action: Option<String>,
+        /// Other inputs, all of them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         inputs: Option<Json>,
     },
     /// Other steps in place of one. What depended on it depends on those of them that nothing else of them depends on;
     /// when that is one, expressions are rewritten to see it.
     ReplaceStep {
+        /// The step's id.
         step: StepId,
+        /// What comes in its place, as a plan has it.
         with: Vec<Step>,
     },
     /// A plan of its own in place of the step; without one the planners make it from the step's description.
     DecomposeStep {
+        /// The step's id.
         step: StepId,
+        /// The plan in its place.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         plan: Option<Box<Plan>>,
     },
     /// The steps one after the other, in this order.
     Order {
+        /// All of the steps that are put in order, by their ids.
         steps: Vec<StepId>,
     },
+    /// A new phase.
     AddPhase {
+        /// The phase.
         phase: Phase,
         /// The phase before it; at the end without one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<String>,
+        /// Its steps, as a plan has them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         steps: Vec<Step>,
     },
     /// All steps of the phase that are not final count as done.
     SkipPhase {
+        /// The phase's id.
         phase: String,
+        /// Why, for the log.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reason: String,
     },
@@ -180,7 +203,9 @@ pub enum Change {
 /// A planner's answer to a [`Situation`]. Untrusted: validated like a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Proposal {
+    /// How the planner goes about it; decides what it costs in confidence.
     pub strategy: RevisionStrategy,
+    /// What changes, in this order; none when it merely goes on.
     #[serde(default)]
     pub changes: Vec<Change>,
     /// For people: one line.
@@ -195,8 +220,10 @@ pub struct Proposal {
     /// What the planner itself thinks of it, 0 to 1; recorded only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
+    /// How it came about: model, prompts, repairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Json>,
+    /// Who the router chose for new steps that asked for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<Route>,
     /// What it may do that the plan could not do before, as far as the catalogue of actions tells: permissions,
@@ -209,6 +236,7 @@ pub struct Proposal {
 }
 
 impl Proposal {
+    /// A proposal that says nothing of itself.
     pub fn new(strategy: RevisionStrategy, changes: Vec<Change>) -> Self {
         Self {
             strategy,
@@ -228,18 +256,22 @@ impl Proposal {
 /// What a planner is told when it is asked for a revision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Situation {
+    /// The plan's id.
     pub plan_id: PlanId,
     /// The one that is asked for: an answer for any other is refused.
     pub revision: u32,
+    /// What is to be reached.
     pub goal: Goal,
     /// As it stands, without the steps that were replaced.
     pub plan: Plan,
+    /// Where each step stands, by its id.
     pub steps: BTreeMap<StepId, StepSituation>,
     /// See [`Trigger`].
     pub trigger: String,
     /// The step that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<StepId>,
+    /// Why it came to it, in words.
     pub reason: String,
     /// What a person would like.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -247,10 +279,15 @@ pub struct Situation {
     /// What the step's report suggested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub information: Option<Json>,
+    /// The plan's confidence, 0 to 1.
     pub confidence: f64,
+    /// A revision that would leave less than this is not taken, 0 to 1.
     pub confidence_floor: f64,
+    /// What was revised before, oldest first.
     pub revisions: Vec<RevisionRecord>,
+    /// How many more revisions by planners there may be.
     pub revisions_left: u32,
+    /// What the plan has used up.
     pub usage: Usage,
     /// What is left of the budgets; `seconds` from acceptance, as the budget counts them.
     pub left: Budget,
@@ -274,8 +311,11 @@ impl Situation {
 /// Where one step stands, for a planner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepSituation {
+    /// Where it stands.
     pub status: StepStatus,
+    /// The last attempt; 0 as long as there was none.
     pub attempt: u32,
+    /// What it gave, once it is completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Json>,
     /// Of the last failed attempt.
@@ -289,8 +329,11 @@ pub struct StepSituation {
 /// A proposal that was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
+    /// How the planner wanted to go about it.
     pub strategy: RevisionStrategy,
+    /// Why it was not taken.
     pub reason: String,
+    /// Located errors, where there are any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub issues: Vec<Issue>,
 }
@@ -298,7 +341,9 @@ pub struct Refusal {
 /// A question with its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answered {
+    /// What was asked.
     pub question: String,
+    /// The answer.
     pub answer: Json,
     /// Nobody answered in time: it is the question's default.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -315,35 +360,50 @@ pub struct RevisionRecord {
     /// Who decided it, when it was not a planner alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
+    /// See [`Trigger`]; `edit` when a person made it.
     pub trigger: String,
     /// The step that it was about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<StepId>,
+    /// Why it came to it, in words.
     pub reason: String,
+    /// How the planner went about it.
     pub strategy: RevisionStrategy,
+    /// The planner's, in one line.
     pub summary: String,
+    /// Who made it; empty when a person did.
     pub planner: String,
     /// For people, a line each.
     pub changes: Vec<String>,
+    /// Steps that are new.
     pub added: Vec<Step>,
+    /// Steps that are gone, as they were.
     pub removed: Vec<Step>,
+    /// Steps that are no longer what they were.
     pub modified: Vec<Modified>,
+    /// Steps that count as done since then.
     pub skipped: Vec<StepId>,
+    /// Phases that are new, by their ids.
     pub phases: Vec<String>,
+    /// The plan's confidence before, 0 to 1.
     pub confidence_before: f64,
+    /// The plan's confidence after it, 0 to 1.
     pub confidence_after: f64,
 }
 
 /// A step before and after a revision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Modified {
+    /// As it was.
     pub before: Step,
+    /// As it is since then.
     pub after: Step,
 }
 
 /// A plan that goes on from another one's results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fork {
+    /// The other plan.
     pub plan: PlanId,
     /// The other plan's revision.
     pub revision: u32,

@@ -11,15 +11,19 @@ words! {
         Planning = "planning",
         /// A person must agree before it runs.
         AwaitingApproval = "awaiting_approval",
+        /// Steps go out and come back.
         Running = "running",
         /// A planner is at work on what remains.
         Replanning = "replanning",
         /// Nothing new starts; what runs may finish.
         Paused = "paused",
+        /// All that had to be done is done.
         Completed = "completed",
         /// Ended with failures that its policy allows.
         Partial = "partial",
+        /// Ended with a failure that its policy does not allow, or without a plan.
         Failed = "failed",
+        /// Ended because somebody said so, or with the plan that it belongs to.
         Cancelled = "cancelled",
         /// A person said no.
         Rejected = "rejected",
@@ -41,10 +45,15 @@ words! {
         Running = "running",
         /// Waits out a backoff.
         Retrying = "retrying",
+        /// A person must agree, or answer, before it goes on.
         AwaitingApproval = "awaiting_approval",
+        /// Done, with outputs.
         Completed = "completed",
+        /// Its attempts and those of its fallback are used up.
         Failed = "failed",
+        /// Passed over; why decides whether its dependents may go on.
         Skipped = "skipped",
+        /// Ended with its plan, or before it began.
         Cancelled = "cancelled",
         /// Replaced by a revision.
         Revised = "revised",
@@ -85,12 +94,15 @@ impl StepStatus {
 /// How many steps stand where; the six numbers plan-action formats ask for, and the progress made of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Counts {
+    /// All of the plan's steps.
     pub total: u32,
     /// Not started: pending, blocked, ready, awaiting approval.
     pub pending: u32,
     /// Queued, running or waiting out a backoff.
     pub in_progress: u32,
+    /// Done, with outputs.
     pub completed: u32,
+    /// Failed for good.
     pub failed: u32,
     /// Skipped, cancelled or revised.
     pub skipped: u32,

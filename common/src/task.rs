@@ -8,13 +8,17 @@ use crate::json::Json;
 /// What a worker gets: one attempt of one step, complete in itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Task {
+    /// The plan that the step belongs to.
     pub plan: PlanId,
+    /// The step.
     pub step: StepId,
     /// Counted from 1 over the step's whole life.
     pub attempt: u32,
     /// To be echoed in every report.
     pub token: AttemptToken,
+    /// The agent type that is to do it.
     pub agent_type: AgentType,
+    /// What it is to do; empty when it does one thing only.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub action: String,
     /// Rendered: expressions are already replaced. May be `{"$blob": "<key>"}` when too large to carry.

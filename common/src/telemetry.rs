@@ -9,7 +9,9 @@ use tracing_subscriber::EnvFilter;
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
+    /// For people: a line an event.
     Text,
+    /// For programs: a JSON object an event.
     Json,
 }
 

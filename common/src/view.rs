@@ -14,17 +14,25 @@ use crate::status::{Counts, PlanStatus, StepStatus};
 /// A plan in one line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PlanSummary {
+    /// The plan's id.
     pub plan_id: PlanId,
+    /// Where the plan stands.
     pub status: PlanStatus,
     /// The plan's name, or the goal's description.
     pub name: String,
+    /// Counted from 1; 0 is the plan as it began.
     pub revision: u32,
+    /// How many of its steps stand where.
     pub counts: Counts,
     /// 0 to 1.
     pub progress: f64,
+    /// What it has used up.
     pub usage: Usage,
+    /// When it was accepted, RFC 3339.
     pub created_at: String,
+    /// When its last event was, RFC 3339.
     pub updated_at: String,
+    /// When it ended, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<String>,
     /// Events so far.
@@ -54,14 +62,21 @@ impl PlanSummary {
 /// A plan with its steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PlanView {
+    /// The plan in one line.
     #[serde(flatten)]
     pub summary: PlanSummary,
+    /// What is to be reached.
     pub goal: Goal,
+    /// Who made the plan: `submitted`, `rules`, `htn`, `llm`, `tools`.
     pub planner: String,
+    /// How much the plan is trusted, 0 to 1; revisions take some of it away.
     pub confidence: f64,
+    /// How its steps are run.
     pub strategy: Strategy,
+    /// What it failed with, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
+    /// Why it ended, in words; empty when it simply completed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// The step that this plan stands for, when it is a sub-plan.
@@ -79,6 +94,7 @@ pub struct PlanView {
     /// Calls of language models that planning took; none without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_calls: Option<ModelCalls>,
+    /// In the plan's order.
     pub steps: Vec<StepView>,
 }
 
@@ -101,15 +117,20 @@ pub struct ModelCalls {
 /// A revision that a person must agree to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ProposalView {
+    /// The revision that it would be.
     pub revision: u32,
+    /// How the planner wants to go about it.
     pub strategy: RevisionStrategy,
+    /// The planner's, in one line.
     pub summary: String,
     /// A line each.
     pub changes: Vec<String>,
     /// What it may do that the plan could not do before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub widens: Vec<crate::problem::Issue>,
+    /// The plan's confidence, 0 to 1.
     pub confidence_before: f64,
+    /// What would be left of it with this revision, 0 to 1.
     pub confidence_after: f64,
     /// The default answer counts from then.
     pub due_at: String,
@@ -120,6 +141,7 @@ pub struct ProposalView {
 pub struct QuestionView {
     /// Names the question in the answer: a step's id, or the question's own.
     pub id: String,
+    /// What is asked, filled in.
     pub question: String,
     /// JSON Schema of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -127,40 +149,56 @@ pub struct QuestionView {
     /// What counts as the answer when nobody gives one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<Json>,
+    /// The default counts from then, RFC 3339; without one the step, or the revision, fails.
     pub due_at: String,
 }
 
 /// A step with where it stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StepView {
+    /// The step's id.
     pub id: StepId,
+    /// What is to be done, in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
+    /// What sort of step it is.
     pub kind: Kind,
+    /// Who does it; empty for kinds that need no worker.
     pub agent_type: AgentType,
+    /// What the agent is to do.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub action: String,
+    /// Where the step stands.
     pub status: StepStatus,
     /// The last one; 0 as long as there was none.
     pub attempt: u32,
+    /// Steps that come before it.
     pub dependencies: Vec<StepId>,
+    /// The phase it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
+    /// Who runs, or ran, the last attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<WorkerId>,
+    /// When the last attempt went out to the workers, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_at: Option<String>,
+    /// When the last attempt began, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
+    /// When the step became final, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<String>,
     /// When it wakes up by itself: end of the backoff, of the attempt, of the wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<String>,
+    /// How far the attempt says it is, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<f64>,
+    /// What the attempt says of itself, one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// What the step gave, once it is completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Json>,
     /// Of the last failed attempt.
@@ -177,7 +215,9 @@ pub struct StepView {
 /// A page of a list; `next` continues it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Page<T> {
+    /// In the order of the list.
     pub items: Vec<T>,
+    /// Pass it as `cursor` for the next page; none on the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
@@ -185,9 +225,13 @@ pub struct Page<T> {
 /// What a plan's steps gave.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Results {
+    /// The plan's id.
     pub plan_id: PlanId,
+    /// Where the plan stands: results of a running plan are those so far.
     pub status: PlanStatus,
+    /// How many of its steps stand where.
     pub counts: Counts,
+    /// What it has used up.
     pub usage: Usage,
     /// Outputs by step id, of the completed steps, in the plan's order.
     pub results: serde_json::Map<String, serde_json::Value>,
@@ -198,16 +242,22 @@ pub struct Results {
 /// Why a plan, or a step, is not moving: causes from the nearest to the root.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Explanation {
+    /// The plan's id.
     pub plan_id: PlanId,
+    /// Where the plan stands.
     pub status: PlanStatus,
     /// One sentence.
     pub summary: String,
+    /// Those that something can be said of.
     pub steps: Vec<StepExplanation>,
 }
 
+/// Why one step is where it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StepExplanation {
+    /// The step's id.
     pub step_id: StepId,
+    /// Where the step stands.
     pub status: StepStatus,
     /// Each line is the cause of the one before.
     pub because: Vec<String>,
@@ -219,14 +269,17 @@ pub struct StepExplanation {
 /// One agent type's queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct QueueView {
+    /// The agent type whose tasks are in it.
     pub agent_type: AgentType,
     /// Tasks on the stream that no worker has taken.
     pub waiting: u64,
     /// Tasks with workers.
     pub running: u64,
+    /// Live workers that serve it.
     pub workers: u32,
     /// Slots of the live workers.
     pub slots: u32,
+    /// Tasks that were given up on.
     pub dead_letters: u64,
     /// Nothing new is put on it.
     #[serde(default)]
@@ -238,12 +291,17 @@ pub struct QueueView {
 pub struct LetterView {
     /// Names the letter among those of its agent type.
     pub entry: EntryId,
+    /// The agent type whose queue it was in.
     pub agent_type: AgentType,
+    /// The plan that the task belongs to.
     pub plan_id: PlanId,
+    /// The step that the task belongs to; as it was written, which may be no step.
     pub step_id: String,
+    /// The attempt that the task was for.
     pub attempt: u32,
     /// Upper case: `STEP_POISONED`.
     pub code: String,
+    /// Why it was given up on, in words.
     pub reason: String,
     /// The task as an object; what was no task, as the text it was.
     pub task: serde_json::Value,
@@ -263,6 +321,7 @@ pub struct EventView {
     pub type_name: String,
     /// RFC 3339.
     pub time: String,
+    /// The step that it happened to, where it happened to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_id: Option<StepId>,
     /// 0, or not there, for what concerns no attempt.
@@ -279,23 +338,32 @@ pub struct EventView {
 /// What became of a submission.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Accepted {
+    /// The plan's id.
     pub plan_id: PlanId,
+    /// Where the plan stands.
     pub status: PlanStatus,
 }
 
 /// The answer to a validation or a preview.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Preview {
+    /// Whether the plan would be taken.
     pub valid: bool,
+    /// The plan as it would run; none when it is not valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
+    /// What is wrong with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub issues: Vec<crate::problem::Issue>,
+    /// What is odd but no error.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<crate::problem::Issue>,
+    /// Who the router would choose for steps that ask for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<crate::event::Route>,
+    /// Who made the plan: `submitted`, `rules`, `htn`, `llm`, `tools`.
     pub planner: String,
+    /// How much the plan is trusted, 0 to 1.
     pub confidence: f64,
     /// Estimated seconds on the longest path.
     pub critical_path_seconds: f64,

@@ -23,24 +23,32 @@ pub type Fields = Vec<(String, Vec<u8>)>;
 pub struct Submission {
     /// The idempotency key.
     pub id: String,
+    /// Where it came from: CloudEvents `source`.
     pub source: String,
+    /// Whether the data is a goal or a plan.
     pub kind: SubmissionKind,
     /// JSON (or YAML, for a plan): the goal or the plan.
     pub data: String,
+    /// W3C trace context, when the caller gave one.
     pub traceparent: Option<String>,
 }
 
+/// What is submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SubmissionKind {
+    /// A goal, for the planners.
     Goal,
+    /// A plan that is ready to run.
     Plan,
 }
 
 /// A submission that cannot be taken: why, and the id to answer under, where one could be read.
 #[derive(Debug)]
 pub struct BadSubmission {
+    /// The submission's id, where one could be read.
     pub id: Option<String>,
+    /// Why it cannot be taken.
     pub problem: Problem,
 }
 
@@ -133,7 +141,14 @@ impl Submission {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Answer {
-    Accepted { plan_id: crate::id::PlanId, status: crate::status::PlanStatus },
+    /// It was taken.
+    Accepted {
+        /// The plan that it became, or that it is about.
+        plan_id: crate::id::PlanId,
+        /// Where that plan stood then.
+        status: crate::status::PlanStatus,
+    },
+    /// It was not taken, for this reason.
     Refused(Problem),
 }
 

@@ -21,6 +21,7 @@ pub enum HookPoint {
 }
 
 impl HookPoint {
+    /// Every point.
     pub const ALL: [Self; 5] =
         [Self::OnPlanGenerated, Self::OnPlanApproved, Self::OnStepStart, Self::OnStepComplete, Self::OnRevisionNeeded];
 
@@ -48,8 +49,10 @@ impl HookPoint {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HookDefault {
+    /// It goes on as if there were no hook.
     #[default]
     Allow,
+    /// It counts as refused.
     Refuse,
 }
 

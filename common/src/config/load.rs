@@ -19,9 +19,13 @@ pub type Override = (&'static str, String);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
+    /// Built in.
     Default,
+    /// The settings file at this path.
     File(PathBuf),
+    /// The environment variable of this name.
     Environment(String),
+    /// The command line.
     Flag,
 }
 
@@ -39,6 +43,7 @@ impl std::fmt::Display for Origin {
 /// Settings, and the origin of each that is not a default.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
+    /// The settings, checked.
     pub settings: Settings,
     /// Path of the setting (`redis.url`) → where it came from.
     pub origins: BTreeMap<String, Origin>,
@@ -47,13 +52,16 @@ pub struct Loaded {
 /// Why settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
+    /// A file is missing or no TOML, or a value is not of its type.
     #[error("the settings cannot be read: {0}")]
     Read(#[from] config::ConfigError),
+    /// Values that do not go together; a line for each.
     #[error("the settings contradict each other: {}", .0.join("; "))]
     Contradiction(Vec<String>),
 }
 
 impl Loaded {
+    /// Where the setting at a path such as `redis.url` came from.
     pub fn origin(&self, path: &str) -> Origin {
         self.origins.get(path).cloned().unwrap_or(Origin::Default)
     }

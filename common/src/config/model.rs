@@ -70,6 +70,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
+    /// The word used in settings and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Openai => "openai",

@@ -16,17 +16,25 @@ use crate::limits::Limits;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
+    /// The store.
     pub redis: RedisSettings,
+    /// Shards, leases, retention.
     pub scheduler: SchedulerSettings,
+    /// The HTTP interface.
     pub api: ApiSettings,
+    /// Where Prometheus reads.
     pub metrics: MetricsSettings,
+    /// Goals to plans.
     pub planner: PlannerSettings,
     /// Language models that planners may ask.
     pub models: Vec<ModelSettings>,
+    /// Who does a step that asks for `auto`.
     pub router: RouterSettings,
+    /// Workers and the agents that they serve.
     pub worker: WorkerSettings,
     /// Who is told, or asked, when plans change.
     pub hooks: Vec<HookSettings>,
+    /// What is refused because it is too much.
     pub limits: Limits,
 }
 

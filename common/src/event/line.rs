@@ -71,6 +71,7 @@ struct LineIn<'a> {
 
 /// Why a log cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum LogError {
     #[error("the text is not a list of events: {0}")]
     Syntax(#[from] serde_json::Error),

@@ -30,17 +30,22 @@ pub struct Record {
     pub time_ms: u64,
     /// Who caused it, when it was not the engine: `api`, `cli:ann`, `timer`.
     pub actor: Option<String>,
+    /// What happened.
     pub event: Event,
 }
 
 /// What happened, to the plan as a whole or to one attempt of one step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
+    /// To the plan as a whole.
     Plan(PlanEvent),
     /// `attempt` is 0 as long as there was none.
     Step {
+        /// The step.
         step: StepId,
+        /// The attempt, counted from 1.
         attempt: u32,
+        /// What happened to it.
         event: StepEvent,
     },
 }
@@ -89,37 +94,57 @@ macro_rules! events {
 events! {
     /// Something happened to a plan.
     PlanEvent {
+        /// The goal was taken on; always the first event.
         GoalAccepted(GoalAccepted) = "goal_accepted",
         /// A language model is about to be asked; written before the call goes out.
         ModelAsked(ModelAsked) = "model_asked",
         /// What became of the call, and what it took.
         ModelAnswered(ModelAnswered) = "model_answered",
+        /// No planner has a plan, or a change of one.
         PlanningFailed(PlanningFailed) = "planning_failed",
+        /// The plan is there.
         PlanCreated(PlanCreated) = "plan_created",
+        /// The plan is in order.
         PlanValidated(PlanValidated) = "plan_validated",
+        /// A person must agree before it runs.
         ApprovalRequested(ApprovalRequested) = "plan_approval_requested",
+        /// Somebody agreed to it.
         Approved(Reason) = "plan_approved",
+        /// Somebody refused it; the plan ends.
         Rejected(Reason) = "plan_rejected",
+        /// A revision adds a phase.
         PhaseAdded(PhaseAdded) = "phase_added",
+        /// The steps of a phase may start.
         PhaseStarted(PhaseNamed) = "phase_started",
+        /// All steps of a phase are final, and none failed.
         PhaseCompleted(PhaseNamed) = "phase_completed",
+        /// All steps of a phase are final, and some failed.
         PhaseFailed(PhaseNamed) = "phase_failed",
+        /// A phase was passed over.
         PhaseSkipped(PhaseNamed) = "phase_skipped",
+        /// The planners are asked to change it.
         ReplanTriggered(ReplanTriggered) = "replan_triggered",
         /// A revision waits for a person.
         RevisionProposed(RevisionProposed) = "revision_proposed",
         /// A revision was not taken.
         RevisionRefused(RevisionRefused) = "revision_refused",
+        /// A person is asked something before it is changed.
         QuestionAsked(QuestionAsked) = "question_asked",
+        /// The question has an answer.
         QuestionAnswered(QuestionAnswered) = "question_answered",
         /// Takes the `step_added`, `step_modified`, `step_removed` and `phase_added` before it into the plan.
         Revised(PlanRevised) = "plan_revised",
         /// Takes the `step_added` and `phase_added` before it into a plan that is still being written.
         Extended(PlanExtended) = "plan_extended",
+        /// Nothing new starts until it is resumed.
         Paused(Reason) = "plan_paused",
+        /// It goes on.
         Resumed(Reason) = "plan_resumed",
+        /// All that had to be done is done, or as much as its policy asks for.
         Completed(PlanEnded) = "plan_completed",
+        /// It ended with a failure.
         Failed(PlanEnded) = "plan_failed",
+        /// It was ended.
         Cancelled(PlanEnded) = "plan_cancelled",
     }
 }
@@ -127,29 +152,45 @@ events! {
 events! {
     /// Something happened to a step.
     StepEvent {
+        /// A revision adds it.
         Added(StepAdded) = "step_added",
+        /// A revision changes it.
         Modified(StepModified) = "step_modified",
+        /// A revision takes it away.
         Removed(Reason) = "step_removed",
+        /// It may be handed out.
         Ready = "step_ready",
+        /// A dependency failed, and a decision is awaited.
         Blocked(Reason) = "step_blocked",
+        /// A person must agree before it starts.
         ApprovalRequested(ApprovalRequested) = "step_approval_requested",
+        /// Somebody agreed to it.
         Approved(Reason) = "step_approved",
         /// A person is asked something before the step goes on.
         QuestionAsked(StepQuestion) = "step_question_asked",
+        /// The question has an answer.
         Answered(StepAnswered) = "step_question_answered",
         /// The attempt in flight does not count: the step is about to be changed, or removed.
         Recalled(Reason) = "step_recalled",
         /// The step turned out to be a plan of its own.
         Decomposed(StepDecomposed) = "step_decomposed",
+        /// An attempt went out to the workers.
         Queued(StepQueued) = "step_queued",
+        /// The attempt began.
         Started(StepStarted) = "step_started",
+        /// The attempt says how far it is.
         Progress(StepProgress) = "step_progress",
+        /// It is done.
         Completed(StepCompleted) = "step_completed",
+        /// The attempt failed, and there will be another one.
         Retrying(StepRetrying) = "step_retrying",
         /// Handed back untried; the attempt does not count as a failure.
         Released(StepReleased) = "step_released",
+        /// It failed for good.
         Failed(StepFailed) = "step_failed",
+        /// It is passed over.
         Skipped(StepSkipped) = "step_skipped",
+        /// It will not be done.
         Cancelled(Reason) = "step_cancelled",
     }
 }
@@ -163,6 +204,7 @@ impl Event {
         }
     }
 
+    /// The step that it happened to.
     pub fn step(&self) -> Option<&StepId> {
         match self {
             Self::Plan(_) => None,

@@ -16,7 +16,9 @@ use crate::status::PlanStatus;
 /// The goal of a plan was taken on; always the first event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GoalAccepted {
+    /// The plan's id.
     pub plan_id: PlanId,
+    /// What is to be reached.
     pub goal: Goal,
     /// The submission's id, the caller's idempotency key.
     pub submission: String,
@@ -29,8 +31,10 @@ pub struct GoalAccepted {
     /// What the caller sent, as [`crate::command::fingerprint`] tells it: another body under the same key is refused.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub fingerprint: String,
+    /// The step that the plan stands for, when it is a plan inside another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
+    /// W3C trace context, when the caller gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
     /// The plan ends by then, Unix milliseconds.
@@ -48,15 +52,20 @@ impl GoalAccepted {
 /// The step that a sub-plan stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
+    /// The plan that the step belongs to.
     pub plan: PlanId,
+    /// The step.
     pub step: StepId,
+    /// The step's attempt that became the plan.
     pub attempt: u32,
     /// Plans above this one: 1 for a plan inside a submitted plan.
     pub depth: u32,
 }
 
+/// Why something was done, in words.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Reason {
+    /// In one line; empty when nobody said.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Located errors, where there are any.
@@ -65,6 +74,7 @@ pub struct Reason {
 }
 
 impl Reason {
+    /// A reason without located errors.
     pub fn boxed(reason: impl Into<String>) -> Box<Self> {
         Box::new(Self { reason: reason.into(), issues: Vec::new() })
     }
@@ -95,7 +105,9 @@ pub struct ModelAsked {
 pub struct ModelAnswered {
     /// With `planner` and `call`: which [`ModelAsked`] it is about.
     pub revision: u32,
+    /// `llm`, `tools`.
     pub planner: String,
+    /// Counted from 1 each time the planner is asked.
     pub call: u32,
     /// What it took, tries that failed included; it belongs to what the plan has used up.
     pub usage: crate::goal::Usage,
@@ -114,6 +126,7 @@ pub struct ModelAnswered {
 /// No planner has a plan, or a change of one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlanningFailed {
+    /// Why there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Located errors of the best try.
@@ -124,6 +137,7 @@ pub struct PlanningFailed {
     pub provenance: Option<Json>,
 }
 
+/// The plan is there, made by a planner or given by whoever submitted it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanCreated {
     /// Shared, because the state keeps it too.
@@ -143,6 +157,7 @@ pub struct PlanCreated {
     pub fork: Option<Box<Fork>>,
 }
 
+/// The plan was held against agents, schemas, budgets and policy, and is in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanValidated {
     /// What is odd but no error.
@@ -159,7 +174,9 @@ pub struct PlanValidated {
 /// One decision of the router.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Route {
+    /// The step that asked for `auto`.
     pub step: StepId,
+    /// Who was chosen.
     pub agent_type: AgentType,
     /// Best first.
     pub candidates: Vec<RouteCandidate>,
@@ -168,8 +185,10 @@ pub struct Route {
     pub confidence: Option<f64>,
 }
 
+/// An agent type that the router weighed for a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RouteCandidate {
+    /// The agent type.
     pub agent_type: AgentType,
     /// 0 to 1.
     pub similarity: f64,
@@ -177,6 +196,7 @@ pub struct RouteCandidate {
     pub success_rate: f64,
     /// US dollars a step.
     pub cost: f64,
+    /// What the candidates are ordered by, among near equals.
     pub score: f64,
     /// Believed duration of a step, in milliseconds; none if neither declared nor measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -186,22 +206,29 @@ pub struct RouteCandidate {
     pub factors: std::collections::BTreeMap<String, f64>,
 }
 
+/// The plan waits for a person's approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalRequested {
     /// The default answer counts from then, Unix milliseconds.
     pub due_ms: u64,
 }
 
+/// The phase that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseNamed {
+    /// The phase's id.
     pub phase: String,
 }
 
+/// A revision added a phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseAdded {
+    /// The phase's id.
     pub phase: String,
+    /// What the phase is for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
+    /// Whether the planner may revise the rest when the phase ends.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub checkpoint: bool,
     /// Phases before it.
@@ -209,12 +236,15 @@ pub struct PhaseAdded {
     pub place: u32,
 }
 
+/// The planners are asked to change the plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplanTriggered {
     /// See [`crate::revision::Trigger`].
     pub trigger: String,
+    /// The step that it is about; none when it is about the whole plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<StepId>,
+    /// Why it came to it.
     pub reason: String,
     /// The planner's answer is awaited until then, Unix milliseconds.
     pub due_ms: u64,
@@ -229,24 +259,33 @@ pub struct ReplanTriggered {
 /// A revision that a person must agree to; what it would change is in it, in the planner's words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RevisionProposed {
+    /// The revision that it would be.
     pub revision: u32,
+    /// The planner's answer.
     pub proposal: Proposal,
     /// For people, a line each.
     pub changes: Vec<String>,
     /// What it may do that the plan could not do before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub widens: Vec<Issue>,
+    /// The plan's confidence, 0 to 1.
     pub confidence_before: f64,
+    /// What would be left of it with this revision, 0 to 1.
     pub confidence_after: f64,
     /// The policy's default counts from then, Unix milliseconds.
     pub due_ms: u64,
 }
 
+/// A revision was not taken: it is not valid, not allowed, or a person refused it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RevisionRefused {
+    /// The revision that it would have been.
     pub revision: u32,
+    /// How the planner wanted to go about it.
     pub strategy: RevisionStrategy,
+    /// Why it was not taken.
     pub reason: String,
+    /// Located errors, where there are any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub issues: Vec<Issue>,
     /// The planners are asked once more, and their answer is awaited until then, Unix milliseconds; 0: they are not.
@@ -262,6 +301,7 @@ pub struct RevisionRefused {
 pub struct QuestionAsked {
     /// Names the question in the answer.
     pub id: String,
+    /// What is asked, and the shape of the answer.
     pub question: Question,
     /// The default counts from then, Unix milliseconds.
     pub due_ms: u64,
@@ -270,12 +310,17 @@ pub struct QuestionAsked {
     pub usage: crate::goal::Usage,
 }
 
+/// A planner's question has an answer; the planners are asked again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuestionAnswered {
+    /// The question's id.
     pub id: String,
+    /// The answer.
     pub answer: Json,
+    /// Nobody answered in time: it is the question's default.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_default: bool,
+    /// Why, in the person's words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// The planner's answer is awaited until then, Unix milliseconds.
@@ -285,16 +330,20 @@ pub struct QuestionAnswered {
 /// Steps were added to a plan that is still being written, or its end was.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlanExtended {
+    /// The steps that came with this part.
     pub added: Vec<StepId>,
     /// Whether more is to come.
     pub open: bool,
     /// How the whole plan came about, at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
+    /// How the plan came about: template, model, prompts, repairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Json>,
+    /// What is odd but no error.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Issue>,
+    /// Who the router chose for steps that asked for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<Route>,
 }
@@ -305,12 +354,17 @@ pub struct PlanExtended {
 pub struct PlanRevised {
     /// Counted from 1; 0 is the plan as it began.
     pub revision: u32,
+    /// See [`crate::revision::Trigger`].
     pub trigger: String,
     /// For people.
     pub changes: Vec<String>,
+    /// Steps that are new.
     pub added: Vec<StepId>,
+    /// Steps that are gone.
     pub removed: Vec<StepId>,
+    /// Steps that are no longer what they were.
     pub modified: Vec<StepId>,
+    /// `confidence_after` less `confidence_before`.
     pub confidence_delta: f64,
     /// Steps that count as done from now on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -318,6 +372,7 @@ pub struct PlanRevised {
     /// Steps that start again: the modified ones whose attempt is void, or that were final or blocked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub restarted: Vec<StepId>,
+    /// How the planner went about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<RevisionStrategy>,
     /// The step that it is about.
@@ -326,17 +381,22 @@ pub struct PlanRevised {
     /// Why it came to it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// The planner's, in one line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub summary: String,
     /// Empty when a person made it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub planner: String,
+    /// The plan's confidence before, 0 to 1.
     #[serde(default)]
     pub confidence_before: f64,
+    /// The plan's confidence from now on, 0 to 1.
     #[serde(default)]
     pub confidence_after: f64,
+    /// How the revision came about: model, prompts, repairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Json>,
+    /// Who the router chose for new steps that asked for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<Route>,
     /// What it took to make it.
@@ -351,9 +411,12 @@ pub struct PlanRevised {
 /// cancelled by this one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanEnded {
+    /// What it ended as.
     pub status: PlanStatus,
+    /// What it failed with, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
+    /// Why, in words; empty when it simply completed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }

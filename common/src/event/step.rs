@@ -7,19 +7,24 @@ use crate::id::{AgentType, WorkerId};
 use crate::json::Json;
 use crate::plan::{Plan, Step};
 
+/// A revision adds a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepAdded {
+    /// The step, as a plan has it.
     pub step: Step,
 }
 
+/// A revision changes a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepModified {
     /// As it is from now on.
     pub step: Step,
+    /// As it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Box<Step>>,
 }
 
+/// A person is asked something before the step goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepQuestion {
     /// Filled in.
@@ -28,28 +33,36 @@ pub struct StepQuestion {
     pub due_ms: u64,
 }
 
+/// A step's question has an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepAnswered {
+    /// The answer.
     pub answer: Json,
+    /// Nobody answered in time: it is the question's default.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_default: bool,
+    /// Why, in the person's words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
 
+/// The attempt ended with a plan to run in the step's place, or with the wish for one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepDecomposed {
     /// The plan in its place; the planners make one without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Box<Plan>>,
+    /// Why, as the agent said it.
     pub reason: String,
     /// US dollars the attempt cost.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cost: f64,
+    /// Tokens that the attempt took.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub tokens: u64,
 }
 
+/// An attempt went out to the workers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepQueued {
     /// The queue it went to: the step's agent type, or its fallback's. Empty for steps the engine does itself.
@@ -61,8 +74,10 @@ pub struct StepQueued {
     pub cache_key: Option<String>,
 }
 
+/// An attempt began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepStarted {
+    /// Who runs it; none for what the engine does itself, and for plans inside the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<WorkerId>,
     /// When the execution began, by the worker's clock, Unix milliseconds.
@@ -71,17 +86,21 @@ pub struct StepStarted {
     pub due_ms: u64,
 }
 
+/// An attempt tells how far it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepProgress {
     /// 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<f64>,
+    /// One line for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
+/// A step is done.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepCompleted {
+    /// What it gave; dependents see it in expressions.
     pub outputs: Json,
     /// By the worker's clock, Unix milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,6 +108,7 @@ pub struct StepCompleted {
     /// US dollars.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cost: f64,
+    /// Tokens that the attempt took.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub tokens: u64,
     /// Nobody did it: the outputs were kept under this word.
@@ -108,8 +128,10 @@ fn is_none_left(value: &u64) -> bool {
     *value == 0
 }
 
+/// An attempt failed, and there will be another one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepRetrying {
+    /// What it failed with.
     pub failure: Failure,
     /// The next attempt may start then, Unix milliseconds.
     pub due_ms: u64,
@@ -119,20 +141,27 @@ pub struct StepRetrying {
     /// US dollars the failed attempt cost.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cost: f64,
+    /// Tokens that the failed attempt took.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub tokens: u64,
 }
 
+/// A worker handed the task back without trying it: the attempt is not used up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepReleased {
+    /// Who handed it back.
     pub worker: WorkerId,
 }
 
+/// A step failed for good.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepFailed {
+    /// What the last attempt failed with.
     pub failure: Failure,
+    /// US dollars the failed attempt cost.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cost: f64,
+    /// Tokens that the failed attempt took.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub tokens: u64,
 }
@@ -163,16 +192,21 @@ impl SkipCause {
     }
 }
 
+/// A step is passed over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepSkipped {
+    /// Why; decides whether its dependents may go on.
     pub cause: SkipCause,
+    /// The same in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// What it failed with, when it is skipped for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
     /// US dollars the failed attempt cost.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cost: f64,
+    /// Tokens that the failed attempt took.
     #[serde(default, skip_serializing_if = "is_none_left")]
     pub tokens: u64,
 }
