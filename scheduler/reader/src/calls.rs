@@ -5,6 +5,7 @@ use crate::find::find;
 use crate::gather::Way;
 use crate::group::{Group, groups};
 use crate::limits::{Budget, Limits};
+use crate::read::note_odd_blanks;
 use crate::reading::{CallReading, Other, Reason, Verdict};
 
 /// Reads `text` as calls of the catalogue's actions.
@@ -40,7 +41,7 @@ pub(crate) fn within(
     // Of equals, the one that stands first.
     groups.sort_by_key(|g| (std::cmp::Reverse(g.score), g.span.start));
     let mut ranked = groups.into_iter().filter(|g| !g.calls.is_empty() || g.cut);
-    let Some(best) = ranked.next() else {
+    let Some(mut best) = ranked.next() else {
         return if cut {
             truncated(text, Group::default())
         } else {
@@ -51,6 +52,7 @@ pub(crate) fn within(
         .take(8)
         .map(|g| Other { span: g.span, score: g.score, items: g.calls.len(), guesses: g.edits.guesses })
         .collect();
+    note_odd_blanks(text, best.span, &mut best.edits);
     let mut reading = if cut || best.cut || finds.unread.is_some() || gathering.left() == 0 {
         truncated(text, best)
     } else if best.edits.list.is_empty() && text.trim().len() == best.span.len() {

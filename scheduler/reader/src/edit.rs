@@ -39,6 +39,7 @@ pub enum EditKind {
     /// `(1, 2)` or `{1, 2}`.
     ListRespelled,
     TrailingCommaDropped,
+    /// A comment, or a blank that JSON does not have.
     CommentDropped,
     /// A key without quotes.
     KeyQuoted,

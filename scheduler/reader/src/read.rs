@@ -102,6 +102,7 @@ pub(crate) fn unreadable(reason: Reason) -> Reading {
 
 /// The reading of a text that is one value and nothing else.
 fn whole(text: &str, node: &Node, mut edits: Edits) -> Reading {
+    note_odd_blanks(text, node.span, &mut edits);
     let value = node.value(text, &mut edits);
     let items = items(node, text, &value);
     let verdict = if edits.list.is_empty() { Verdict::Exact } else { Verdict::Repaired };
@@ -257,6 +258,17 @@ fn surroundings(text: &str, finds: &Finds, chosen: &[Found], edits: &mut Edits) 
         let inside = fences[before..].partition_point(|f| f.end <= gap.end);
         note_gap(text, gap, &fences[before..before + inside], edits);
         fences = &fences[before + inside..];
+    }
+}
+
+/// Notes blanks around a value that JSON does not have, so that no text that holds them is exact.
+pub(crate) fn note_odd_blanks(text: &str, value: Span, edits: &mut Edits) {
+    for gap in [Span::new(0, value.start), Span::new(value.end, text.len())] {
+        let odd = gap.of(text).trim_matches(['\t', '\n', '\r', ' ']);
+        if !odd.is_empty() && odd.trim().is_empty() {
+            let start = gap.start + gap.of(text).len() - gap.of(text).trim_start_matches(['\t', '\n', '\r', ' ']).len();
+            edits.respelled(EditKind::ProseDropped, Span::new(start, start + odd.len()), odd, "");
+        }
     }
 }
 

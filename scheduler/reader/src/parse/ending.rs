@@ -98,8 +98,10 @@ impl Parser<'_> {
         None
     }
 
+    /// Notes the quotes inside a string, as far as it matters: one guess too many, and the value is not read.
     fn note_inner(&mut self, inner: &[usize], end: usize) {
-        for at in inner.iter().filter(|i| **i < end) {
+        let most = (self.s.guesses_max + 1).saturating_sub(self.s.edits.guesses);
+        for at in inner.iter().filter(|i| **i < end).take(most) {
             let was = self.src[*at..].chars().next().map(String::from).unwrap_or_default();
             self.s.edits.guessed(EditKind::QuoteEscaped, Span::new(*at, *at + was.len()), &was, &format!("\\{was}"));
         }

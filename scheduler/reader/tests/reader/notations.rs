@@ -1,4 +1,4 @@
-use goalmill_reader::{Catalogue, EditKind, Limits, Reading, Reason, Span, Verdict, read};
+use goalmill_reader::{Catalogue, EditKind, Limits, Reading, Reason, Span, Verdict, calls, read};
 use serde_json::{Value, json};
 
 #[test]
@@ -134,6 +134,21 @@ fn a_key_that_stands_twice_is_said() {
 fn a_number_that_cannot_be_held_is_said() {
     assert_eq!(of("[12345678901234567890123]").edits[0].kind, EditKind::NumberRounded);
     assert_eq!(of("[0.1, 1e22, 18446744073709551615]").verdict, Verdict::Exact);
+}
+
+#[test]
+fn blanks_that_json_does_not_have_are_said() {
+    let around = ["\u{a0}[1]", "[1]\u{2003}\n", " \u{a0}\n[1] \u{3000}", "\u{feff}[1]"]
+        .map(|text| (text, EditKind::ProseDropped));
+    for (text, kind) in around.into_iter().chain([("[1,\u{a0}2]", EditKind::CommentDropped)]) {
+        let reading = of(text);
+        assert_eq!((reading.verdict, kinds(&reading)), (Verdict::Repaired, vec![kind]), "{text:?}");
+        assert!(serde_json::from_str::<Value>(text).is_err(), "{text:?}");
+    }
+    assert_eq!(of("\r\n\t [1] \n").verdict, Verdict::Exact);
+    let call = r#"[{"name": "f", "arguments": {"a": 1}}]"#;
+    let verdict = |text: &str| calls(text, &Catalogue::default(), &Limits::default()).verdict;
+    assert_eq!((verdict(call), verdict(&format!("{call}\u{2003}"))), (Verdict::Exact, Verdict::Repaired));
 }
 
 #[test]
