@@ -59,7 +59,8 @@ fn an_agent_that_nobody_serves_is_told_by_the_setting() {
     let plan = json!([{"id": "a", "agent": "mail"}, {"id": "b", "agent": "mail"}, {"id": "c", "agent": "travel"}]);
     let checked = validate::plan_by(&plan, &Limits::default(), &Rules::submitted(&catalogue)).unwrap();
     assert_eq!(found(&checked.warnings), [("NO_LIVE_WORKER", "/0/agent")]);
-    let strict = Rules { weights: WeightSettings::all(Weight::Error), ..Rules::submitted(&catalogue) };
+    let weights = WeightSettings { no_worker: Weight::Error, ..WeightSettings::all(Weight::Warning) };
+    let strict = Rules { weights, ..Rules::submitted(&catalogue) };
     let issues = validate::plan_by(&plan, &Limits::default(), &strict).unwrap_err();
     assert_eq!(found(&issues), [("NO_LIVE_WORKER", "/0/agent")]);
     assert!(issues[0].mend.contains("goalmill worker --agents mail"));

@@ -264,12 +264,18 @@ fn surroundings(text: &str, finds: &Finds, chosen: &[Found], edits: &mut Edits) 
 /// Notes blanks around a value that JSON does not have, so that no text that holds them is exact.
 pub(crate) fn note_odd_blanks(text: &str, value: Span, edits: &mut Edits) {
     for gap in [Span::new(0, value.start), Span::new(value.end, text.len())] {
-        let odd = gap.of(text).trim_matches(['\t', '\n', '\r', ' ']);
-        if !odd.is_empty() && odd.trim().is_empty() {
-            let start = gap.start + gap.of(text).len() - gap.of(text).trim_start_matches(['\t', '\n', '\r', ' ']).len();
-            edits.respelled(EditKind::ProseDropped, Span::new(start, start + odd.len()), odd, "");
+        let odd = trimmed(text, gap, |c| matches!(c, '\t' | '\n' | '\r' | ' '));
+        if !odd.is_empty() && odd.of(text).trim().is_empty() {
+            edits.respelled(EditKind::ProseDropped, odd, odd.of(text), "");
         }
     }
+}
+
+/// The gap without the blanks at its ends.
+fn trimmed(text: &str, gap: Span, is_blank: impl Fn(char) -> bool) -> Span {
+    let rest = gap.of(text).trim_start_matches(&is_blank);
+    let start = gap.end - rest.len();
+    Span::new(start, start + rest.trim_end_matches(&is_blank).len())
 }
 
 fn note_gap(text: &str, gap: Span, fences: &[Span], edits: &mut Edits) {
@@ -283,12 +289,11 @@ fn note_gap(text: &str, gap: Span, fences: &[Span], edits: &mut Edits) {
 }
 
 fn note_prose(text: &str, gap: Span, edits: &mut Edits) {
-    let words = gap.of(text).trim();
+    let span = trimmed(text, gap, char::is_whitespace);
+    let words = span.of(text);
     if words.is_empty() {
         return;
     }
-    let start = gap.start + gap.of(text).len() - gap.of(text).trim_start().len();
-    let span = Span::new(start, start + words.len());
     let kind = if words.bytes().all(|b| matches!(b, b'}' | b']' | b')')) {
         edits.guessed(EditKind::BracketDropped, span, words, "");
         return;

@@ -115,9 +115,13 @@ impl Rates {
             actions.retain(|_, seen| seen.faded(now_ms, self.half_life_ms).timed >= FADED);
         }
         self.actions.retain(|_, actions| !actions.is_empty());
-        self.actions_count = self.actions.values().map(BTreeMap::len).sum();
+        self.count_actions();
         // Looking through all of them at each new one would be dear: what is left now fades slowly.
         self.full_until_ms = now_ms.saturating_add((self.half_life_ms / 8.0) as u64);
+    }
+
+    fn count_actions(&mut self) {
+        self.actions_count = self.actions.values().map(BTreeMap::len).sum();
     }
 
     /// How long an action took, if enough of its successes is left.
@@ -145,7 +149,7 @@ impl Rates {
         let known: std::collections::BTreeSet<&AgentType> = agents.iter().map(|agent| &agent.agent_type).collect();
         self.seen.retain(|agent, _| known.contains(agent));
         self.actions.retain(|agent, _| known.contains(agent));
-        self.actions_count = self.actions.values().map(BTreeMap::len).sum();
+        self.count_actions();
     }
 
     fn faded(&self, agent: &AgentType, now_ms: u64) -> Seen {
