@@ -39,7 +39,7 @@ pub(crate) async fn plan_looked_at(site: &Arc<Site>, text: Bytes, format: Format
     let site = site.clone();
     heavy(text.len(), move || {
         let catalogue = site.directory.catalogue();
-        let rules = Rules { policy: site.policy(), ..Rules::submitted(&catalogue) };
+        let rules = Rules { policy: &site.policy, ..Rules::submitted(&catalogue) };
         let admitted = plan_by(&site, &text, format, &rules)?;
         Ok(validate::preview(admitted.planned, Some(&catalogue)))
     })
@@ -72,7 +72,7 @@ fn goal(site: &Site, text: &[u8]) -> Result<Goal, Problem> {
 
 /// Reads, checks and routes a plan.
 fn plan(site: &Site, text: &[u8], format: Format) -> Result<Admitted, Problem> {
-    plan_by(site, text, format, &Rules { policy: site.policy(), ..Rules::default() })
+    plan_by(site, text, format, &Rules { policy: &site.policy, ..Rules::default() })
 }
 
 fn plan_by(site: &Site, text: &[u8], format: Format, rules: &Rules<'_>) -> Result<Admitted, Problem> {
@@ -84,7 +84,7 @@ fn plan_by(site: &Site, text: &[u8], format: Format, rules: &Rules<'_>) -> Resul
     let checked = validate::plan_by(&draft, &site.settings.limits, rules)
         .map_err(|issues| refused(ErrorCode::InvalidPlan, issues))?;
     let Checked { mut plan, mut warnings, .. } = checked;
-    let (routes, odd) = site.directory.route(&mut plan, &rules.policy).map_err(|issues| {
+    let (routes, odd) = site.directory.route(&mut plan, rules.policy).map_err(|issues| {
         let denied = issues.iter().any(|issue| issue.code == "ACTION_DENIED");
         refused(if denied { ErrorCode::InvalidPlan } else { ErrorCode::Unroutable }, issues)
     })?;

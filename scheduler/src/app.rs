@@ -7,10 +7,9 @@ use std::time::Duration;
 use goalmill_broker::{Broker, BrokerError, Install};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::Settings;
-use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_common::random::Random;
-use goalmill_engine::validate::{self, Policy};
+use goalmill_engine::validate;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -23,7 +22,7 @@ use crate::model::{ModelSetupError, Models};
 use crate::outcomes::Outcomes;
 use crate::planner::calibrate::Confidences;
 use crate::planner::stage::{self, Outcome, Stage};
-use crate::planner::{Checked, Pipeline, PlanRequest, Planner, SetupError, Validate, pipeline};
+use crate::planner::{Candidate, Checked, Pipeline, PlanRequest, Planner, SetupError, Validate, pipeline};
 use crate::pulse::{self, Pulse};
 use crate::shard::{Loops, Membership};
 use crate::site::{self, Site};
@@ -95,8 +94,7 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
     let directory = Arc::new(Directory::new(broker.clone(), &settings));
     let check: Validate = {
         let directory = directory.clone();
-        let policy = site::policy(&settings);
-        Arc::new(move |plan, request| check(&directory, &policy, &plan, request))
+        Arc::new(move |candidate, request| check(&directory, candidate, request))
     };
     let models = Arc::new(Models::from_settings(&settings.models, clock.clone(), random.clone())?);
     let mut planners = Pipeline::from_settings(&settings.planner, &models, check)?;
@@ -110,6 +108,7 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
     let hooks = Hooks::start(&settings.hooks, extras.hooks, random.clone(), &tasks, &stop).map_err(StartError::Hook)?;
     let site = Arc::new(Site {
         id,
+        policy: Arc::new(site::policy(&settings)),
         shards: meta.shards,
         directory,
         planners,
@@ -171,12 +170,11 @@ impl Running {
 }
 
 /// What a planner made is checked and routed like what a client sends, with the limits for planned goals.
-fn check(directory: &Directory, policy: &Policy, plan: &Plan, request: &PlanRequest) -> Result<Checked, Vec<Issue>> {
-    let checked = pipeline::check(plan, request, &directory.workers(), policy)?;
-    let validate::Checked { mut plan, mut warnings, .. } = checked;
+fn check(directory: &Directory, candidate: Candidate, request: &PlanRequest) -> Result<Checked, Vec<Issue>> {
+    let validate::Checked { mut plan, mut warnings, .. } = candidate.check(request)?;
     pipeline::let_revise(&mut plan, &request.goal);
     let begun = Instant::now();
-    let routed = directory.route(&mut plan, policy);
+    let routed = directory.route(&mut plan, &request.terms.policy);
     let outcome = if routed.is_ok() { Outcome::Ok } else { Outcome::Invalid };
     stage::count("router", Stage::Route, outcome, begun.elapsed());
     let (routes, odd) = routed?;

@@ -25,6 +25,8 @@ pub(crate) struct Site {
     /// Unique among schedulers.
     pub(crate) id: String,
     pub(crate) settings: Settings,
+    /// Which actions plans may use, by the settings.
+    pub(crate) policy: Arc<Policy>,
     /// The installation's, not the setting's.
     pub(crate) shards: u16,
     pub(crate) broker: Arc<dyn Broker>,
@@ -47,11 +49,6 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Which actions plans may use.
-    pub(crate) fn policy(&self) -> Policy {
-        policy(&self.settings)
-    }
-
     /// Leaves a plan alone from now on, so that the others of its shard go on.
     pub(crate) fn set_aside(&self, plan: PlanId, why: &str) {
         tracing::error!(plan.id = %plan, "plan {plan} is left alone until this scheduler is started again: it {why}");

@@ -211,7 +211,7 @@ fn what_was_measured_comes_before_estimates_unless_it_differs_each_time() {
 fn policy_holds_for_whom_the_router_chooses() {
     let catalogue = Catalogue::of(&agents());
     let policy = Policy { allow: vec!["mail".into()], approve: vec!["mail/send*".into()], ..Policy::default() };
-    let rules = Rules { policy: policy.clone(), ..Rules::submitted(&catalogue) };
+    let rules = Rules { policy: &policy, ..Rules::submitted(&catalogue) };
     let open = json!({"steps": [{"id": "a", "agent_type": "auto", "description": "write to Ann"}]});
     let plan = validate::plan_by(&open, &Limits::default(), &rules).expect("the router has not chosen yet").plan;
     let chosen = |agent: &str| {
@@ -233,7 +233,7 @@ fn policy_holds_for_whom_the_router_chooses() {
 fn policy_forbids_and_asks() {
     let catalogue = Catalogue::of(&agents());
     let policy = Policy { deny: vec!["*/book".into()], approve: vec!["mail/*".into()], ..Policy::default() };
-    let rules = Rules { policy, ..Rules::submitted(&catalogue) };
+    let rules = Rules { policy: &policy, ..Rules::submitted(&catalogue) };
     let denied = json!([{"id": "a", "agent": "travel", "action": "book", "args": {"flight": "x"}}]);
     let issues = validate::plan_by(&denied, &Limits::default(), &rules).unwrap_err();
     assert_eq!(found(&issues), [("ACTION_DENIED", "/0/action")]);

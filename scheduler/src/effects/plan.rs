@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::hooks::{self, Ruling};
 use crate::planner::stage::Outcome;
-use crate::planner::{Ledger, Outlet, PlanRequest, PlanningError, ReviseRequest, Written, pipeline};
+use crate::planner::{Ledger, Outlet, PlanRequest, PlanningError, ReviseRequest, Terms, Written, pipeline};
 use crate::site::Site;
 
 /// What planners said when one of them panicked.
@@ -78,8 +78,13 @@ fn request(site: &Site, goal: Goal, revision: u32) -> PlanRequest {
         now_ms: site.clock.now_ms(),
         revision,
         ledger: Ledger::default(),
-        weights: site.settings.planner.weights,
+        terms: terms(site),
     }
+}
+
+fn terms(site: &Site) -> Terms {
+    let weights = site.settings.planner.weights;
+    Terms { workers: site.directory.workers(), policy: site.policy.clone(), weights }
 }
 
 fn note_planning(written: Option<&Written>, begun: Instant) {
@@ -119,12 +124,12 @@ pub(crate) async fn revise(site: &Site, state: &PlanState, revision: u32, ledger
     let rules = Rules {
         in_order: false,
         weights: WeightSettings { outputs: Weight::Warning, ..site.settings.planner.weights },
-        policy: site.policy(),
+        policy: &site.policy,
         ..Rules::planned(&catalogue)
     };
     let hold = |proposal: &mut Proposal| hold(site, state, &rules, proposal);
     let asked = async {
-        match site.planners.plan_anew(&request, site.settings.planner.weights).await {
+        match site.planners.plan_anew(&request, terms(site)).await {
             Some(planned) => planned.map(|planned| PlanAnswer::Plan(Box::new(planned))),
             None => site.planners.revise(request, &hold).await.map(|proposal| PlanAnswer::Revision(Box::new(proposal))),
         }

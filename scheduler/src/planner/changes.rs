@@ -87,7 +87,7 @@ pub fn hold(
         steps_max: Some(steps_max),
         ..Rules::planned(&ground.catalogue)
     };
-    let mended = mend(&after, &ground.request.limits, &rules);
+    let mended = mend(after, &ground.request.limits, &rules);
     mends.extend(mended.edits);
     match mended.outcome {
         Ok(checked) => canonical(&mut changes, &checked.plan),

@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use goalmill_common::command::Planned;
-use goalmill_common::config::WeightSettings;
 use goalmill_common::goal::Goal;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Trigger;
@@ -13,7 +12,7 @@ use serde_json::Value;
 
 use super::pipeline::{Pipeline, failure};
 use super::stage::Stages;
-use super::{PlanRequest, Planner, PlanningError, ReviseRequest};
+use super::{PlanRequest, Planner, PlanningError, ReviseRequest, Terms};
 
 /// The model that the goal wants to be asked first.
 pub fn model_of(goal: &Goal) -> Option<&str> {
@@ -31,11 +30,7 @@ impl Pipeline {
 
     /// The whole plan anew, for a person who wants what remains planned and said no more than by whom: by the planner
     /// that the goal names, if it makes nothing but whole plans. `None` when others are to be asked for a revision.
-    pub async fn plan_anew(
-        &self,
-        request: &ReviseRequest,
-        weights: WeightSettings,
-    ) -> Option<Result<Planned, PlanningError>> {
+    pub async fn plan_anew(&self, request: &ReviseRequest, terms: Terms) -> Option<Result<Planned, PlanningError>> {
         let situation = &request.situation;
         let says_no_more = situation.hint.is_empty() && situation.refused.is_empty();
         let name = situation.goal.planner().filter(|_| says_no_more)?;
@@ -49,7 +44,7 @@ impl Pipeline {
             limits: request.limits.clone(),
             now_ms: request.now_ms,
             revision: 0,
-            weights,
+            terms,
             ledger: request.ledger.clone(),
         };
         let stages = Stages::default();
@@ -115,7 +110,7 @@ mod tests {
     use async_trait::async_trait;
     use serde_json::json;
 
-    use super::super::Checked;
+    use super::super::{Candidate, Checked};
     use super::*;
 
     struct Named(&'static str);
@@ -162,7 +157,9 @@ mod tests {
 
     fn pipeline() -> Pipeline {
         let planner = |name| Arc::new(Named(name)) as Arc<dyn Planner>;
-        let validate = Arc::new(|plan, _: &PlanRequest| Ok(Checked { plan, warnings: Vec::new(), routes: Vec::new() }));
+        let validate = Arc::new(|plan: Candidate, _: &PlanRequest| {
+            Ok(Checked { plan: plan.plan().clone(), warnings: Vec::new(), routes: Vec::new() })
+        });
         let mut pipeline = Pipeline::new(vec![planner("a"), planner("b")], Duration::from_secs(1), validate);
         pipeline.offer(vec![planner("spare")], vec!["m".into()]);
         pipeline

@@ -1,7 +1,9 @@
 //! How goals become plans: planners are tried in order, the first valid plan is taken.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use goalmill_common::agent::Agent;
+use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::command::{Planned, Proposal, Situation};
 use goalmill_common::config::WeightSettings;
 use goalmill_common::goal::Goal;
@@ -9,6 +11,7 @@ use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
+use goalmill_engine::validate::Policy;
 use tokio::sync::mpsc;
 
 mod amend;
@@ -35,7 +38,7 @@ pub use htn::HtnPlanner;
 pub use ledger::{Books, Ledger};
 pub use llm::LlmPlanner;
 pub use load::LoadError;
-pub use pipeline::{Checked, Pipeline, SetupError, Validate};
+pub use pipeline::{Candidate, Checked, Pipeline, SetupError, Validate};
 pub use rules::RulesPlanner;
 pub use stream::{Outlet, Stopped, Written};
 pub use tools::ToolsPlanner;
@@ -105,6 +108,15 @@ pub struct PlanRequest {
     pub revision: u32,
     /// Where calls of models are written down.
     pub ledger: Ledger,
+    pub terms: Terms,
+}
+
+/// What plans are held to besides the limits.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// Who is there to run them.
+    pub workers: Arc<Vec<WorkerBeat>>,
+    pub policy: Arc<Policy>,
     /// What of a plan that does not fit the agents is refused.
     pub weights: WeightSettings,
 }

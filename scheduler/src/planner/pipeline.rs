@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use goalmill_common::agent::WorkerBeat;
 use goalmill_common::command::Planned;
 use goalmill_common::config::PlannerSettings;
 use goalmill_common::event::Route;
@@ -12,7 +11,7 @@ use goalmill_common::goal::Goal;
 use goalmill_common::json::Json;
 use goalmill_common::plan::{OnFailure, Plan, RevisionPolicy, Step};
 use goalmill_common::problem::Issue;
-use goalmill_engine::validate::{self, Catalogue, Policy, Rules};
+use goalmill_engine::validate::{self, Catalogue, Rules};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -36,27 +35,26 @@ pub struct Checked {
 /// What is checked of plans that planners make. Unless the settings weigh it otherwise, an agent type without workers, or
 /// that nobody knows yet, is told; an action that a known agent does not have, or inputs that it does not take, would
 /// certainly fail.
-pub fn rules<'c>(catalogue: &'c Catalogue, request: &PlanRequest) -> Rules<'c> {
+pub fn rules<'c>(catalogue: &'c Catalogue, request: &'c PlanRequest) -> Rules<'c> {
     Rules {
         in_order: false,
         steps_max: Some(request.limits.planned_steps_max),
         budget: request.goal.budget,
-        weights: request.weights,
+        weights: request.terms.weights,
+        policy: &request.terms.policy,
         ..Rules::planned(catalogue)
     }
 }
 
+/// The agents and workers that plans are held against.
+pub fn catalogue(request: &PlanRequest) -> Catalogue {
+    Catalogue::of(&request.agents).with_workers(&request.terms.workers)
+}
+
 /// Checks a planner's plan against the agents and workers that are there, and against policy.
-pub fn check(
-    plan: &Plan,
-    request: &PlanRequest,
-    workers: &[WorkerBeat],
-    policy: &Policy,
-) -> Result<validate::Checked, Vec<Issue>> {
-    let catalogue = Catalogue::of(&request.agents).with_workers(workers);
+pub fn check(plan: &Plan, request: &PlanRequest) -> Result<validate::Checked, Vec<Issue>> {
     let draft = serde_json::to_value(plan).expect("a plan always has a JSON form");
-    let rules = Rules { policy: policy.clone(), ..rules(&catalogue, request) };
-    validate::plan_by(&draft, &request.limits, &rules)
+    validate::plan_by(&draft, &request.limits, &rules(&catalogue(request), request))
 }
 
 /// A planned goal changes when the world does: a step that would end the plan by its failure asks for a revision.
@@ -89,7 +87,33 @@ fn policy_over(own: RevisionPolicy, told: &Value) -> Option<RevisionPolicy> {
 }
 
 /// Says whether a planner's plan may run: the engine's validation, then the router.
-pub type Validate = Arc<dyn Fn(Plan, &PlanRequest) -> Result<Checked, Vec<Issue>> + Send + Sync>;
+pub type Validate = Arc<dyn Fn(Candidate, &PlanRequest) -> Result<Checked, Vec<Issue>> + Send + Sync>;
+
+/// A planner's plan before it is known whether it may run.
+#[derive(Clone, Debug)]
+pub enum Candidate {
+    /// Nobody has checked it.
+    Plan(Plan),
+    /// It holds by [`rules`] for this request, or by stricter ones.
+    Checked(validate::Checked),
+}
+
+impl Candidate {
+    pub fn plan(&self) -> &Plan {
+        match self {
+            Self::Plan(plan) => plan,
+            Self::Checked(checked) => &checked.plan,
+        }
+    }
+
+    /// The plan, once it holds.
+    pub fn check(self, request: &PlanRequest) -> Result<validate::Checked, Vec<Issue>> {
+        match self {
+            Self::Plan(plan) => check(&plan, request),
+            Self::Checked(checked) => Ok(checked),
+        }
+    }
+}
 
 /// Why planners cannot be set up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -308,7 +332,7 @@ impl Pipeline {
         let begun = Instant::now();
         let account = planned.provenance.as_ref().map(Json::value);
         let Planned { plan, mut warnings, mut routes, .. } = planned.clone();
-        let checked = (self.validate)(plan, request);
+        let checked = (self.validate)(Candidate::Plan(plan), request);
         let outcome = if checked.is_ok() { Outcome::Ok } else { Outcome::Invalid };
         stages.note(planner.name(), Stage::Validate, outcome, begun);
         let checked = checked.map_err(|issues| Refusal {
@@ -326,7 +350,7 @@ impl Pipeline {
     /// Checks and routes a part of a plan.
     pub(super) fn validated(&self, planner: &str, plan: Plan, request: &PlanRequest) -> Result<Checked, Vec<Issue>> {
         let begun = Instant::now();
-        let checked = (self.validate)(plan, request);
+        let checked = (self.validate)(Candidate::Plan(plan), request);
         let outcome = if checked.is_ok() { Outcome::Ok } else { Outcome::Invalid };
         stage::count(planner, Stage::Validate, outcome, begun.elapsed());
         checked
@@ -488,19 +512,14 @@ mod tests {
             Plan { steps: vec![step], ..Plan::default() }
         };
         let codes = |issues: &[Issue]| issues.iter().map(|i| i.code.clone()).collect::<Vec<_>>();
-        let issues =
-            check(&plan("travel", "buy"), &request, &[], &Policy::default()).expect_err("there is no such action");
+        let issues = check(&plan("travel", "buy"), &request).expect_err("there is no such action");
         assert_eq!(codes(&issues), ["UNKNOWN_ACTION"]);
-        let issues =
-            check(&plan("travel", "book"), &request, &[], &Policy::default()).expect_err("an input is missing");
+        let issues = check(&plan("travel", "book"), &request).expect_err("an input is missing");
         assert_eq!(codes(&issues), ["INPUT_MISSING"]);
-        let checked = check(&plan("stranger", "x"), &request, &[], &Policy::default()).expect("it may come later");
+        let checked = check(&plan("stranger", "x"), &request).expect("it may come later");
         assert_eq!(codes(&checked.warnings), ["UNKNOWN_AGENT"]);
         let long = Plan { steps: (0..21).map(|i| Step::new(format!("s{i}"), "stranger")).collect(), ..Plan::default() };
-        assert_eq!(
-            codes(&check(&long, &request, &[], &Policy::default()).expect_err("it is too long")),
-            ["TOO_MANY_STEPS"]
-        );
+        assert_eq!(codes(&check(&long, &request).expect_err("it is too long")), ["TOO_MANY_STEPS"]);
     }
 
     #[tokio::test]
@@ -518,8 +537,7 @@ mod tests {
             let goal = Goal { description: description.into(), ..Goal::default() };
             let request = PlanRequest { goal, agents: agents.clone(), ..request() };
             let planned = rules.plan(&request).await.expect("there is always a generic plan");
-            let checked = check(&planned.plan, &request, &[], &Policy::default())
-                .unwrap_or_else(|issues| panic!("{description}: {issues:?}"));
+            let checked = check(&planned.plan, &request).unwrap_or_else(|issues| panic!("{description}: {issues:?}"));
             assert!(
                 checked.warnings.iter().all(|w| w.code == "NO_LIVE_WORKER"),
                 "{description}: {:?}",
@@ -545,9 +563,9 @@ mod tests {
             detail: "a detail".into(),
             mend: String::new(),
         };
-        Arc::new(move |plan: Plan, _: &PlanRequest| match plan.steps[0].id.as_str() {
-            "bad" => Err(vec![issue("BAD")]),
-            _ => Ok(Checked { plan, warnings: vec![issue("ODD")], routes: Vec::new() }),
+        Arc::new(move |candidate: Candidate, _: &PlanRequest| match candidate.plan() {
+            plan if plan.steps[0].id.as_str() == "bad" => Err(vec![issue("BAD")]),
+            plan => Ok(Checked { plan: plan.clone(), warnings: vec![issue("ODD")], routes: Vec::new() }),
         })
     }
 
@@ -570,7 +588,7 @@ mod tests {
             now_ms: 0,
             revision: 0,
             ledger: Ledger::default(),
-            weights: Default::default(),
+            terms: Default::default(),
         }
     }
 }

@@ -8,7 +8,7 @@ use goalmill_common::plan::Plan;
 use tokio::time::Instant;
 
 use super::PlanRequest;
-use super::pipeline::{Checked, Validate};
+use super::pipeline::{Candidate, Checked, Validate};
 
 /// Agents and workers change: what is older is checked anew.
 const AGE_MAX: Duration = Duration::from_secs(1);
@@ -35,13 +35,13 @@ impl Recalled {
 /// The same checks, which answer at once when the very same is asked a second time.
 pub fn recalling(validate: Validate) -> Validate {
     let last: Mutex<Option<Recalled>> = Mutex::new(None);
-    Arc::new(move |plan, request| {
+    Arc::new(move |candidate: Candidate, request| {
         let recalled = last.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(recalled) = recalled.filter(|recalled| recalled.is_for(&plan, request)) {
+        if let Some(recalled) = recalled.filter(|recalled| recalled.is_for(candidate.plan(), request)) {
             return Ok(recalled.checked);
         }
-        let asked = plan.clone();
-        let checked = validate(plan, request)?;
+        let asked = candidate.plan().clone();
+        let checked = validate(candidate, request)?;
         *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Recalled {
             at: Instant::now(),
             plan: asked,
@@ -67,9 +67,9 @@ mod tests {
     async fn only_the_very_same_is_recalled_once_and_for_a_moment() {
         let asked = Arc::new(AtomicUsize::new(0));
         let count = asked.clone();
-        let validate = recalling(Arc::new(move |plan, _: &PlanRequest| {
+        let validate = recalling(Arc::new(move |candidate: Candidate, _: &PlanRequest| {
             count.fetch_add(1, Ordering::Relaxed);
-            Ok(Checked { plan, warnings: Vec::new(), routes: Vec::new() })
+            Ok(Checked { plan: candidate.plan().clone(), warnings: Vec::new(), routes: Vec::new() })
         }));
         let plan = |id: &str| Plan { steps: vec![Step::new(id, "echo")], ..Plan::default() };
         let mut request = PlanRequest {
@@ -79,10 +79,10 @@ mod tests {
             now_ms: 1,
             revision: 0,
             ledger: Default::default(),
-            weights: Default::default(),
+            terms: Default::default(),
         };
         let check = |id: &str, request: &PlanRequest| {
-            let checked = validate(plan(id), request).expect("all is well");
+            let checked = validate(Candidate::Plan(plan(id)), request).expect("all is well");
             assert_eq!(checked.plan, plan(id));
             asked.swap(0, Ordering::Relaxed)
         };

@@ -34,36 +34,53 @@ const AGENT_MET: f32 = 3.0;
 /// A step, read once for all embedders.
 #[derive(Debug)]
 pub(super) struct Query {
+    text: String,
     stems: Vec<String>,
     runs: Vec<(u64, f32)>,
-    contents: Vec<String>,
-    /// Which of them each sentence has, when there are several.
-    sentences: Vec<Range<usize>>,
-    /// Their pieces and its vector by the static model, once that was asked.
+    /// Its words, their pieces and its vector by the static model, once that was asked.
+    contents: OnceCell<Contents>,
     pieces: OnceCell<Pieces>,
     vector: OnceCell<Vec<i16>>,
     /// Its vector from the remote embedder, if that one has answered in time.
     remote: Option<Arc<Vec<i16>>>,
 }
 
-impl Query {
-    pub(super) fn new(text: &str, remote: Option<Arc<Vec<i16>>>) -> Self {
-        let text: String = text.chars().take(TEXT_CHARS_MAX).collect();
-        let runs = ngram::weighed(&text);
+/// The words of a step.
+#[derive(Debug)]
+struct Contents {
+    words: Vec<String>,
+    /// Which of them each sentence has, when there are several.
+    sentences: Vec<Range<usize>>,
+}
+
+impl Contents {
+    fn of(text: &str) -> Self {
         let mut words: Vec<String> = Vec::new();
         let mut parts: Vec<Range<usize>> = Vec::new();
-        for sentence in sentences(&text) {
+        for sentence in sentences(text) {
             let from = words.len();
             words.extend(contents(sentence));
             parts.extend((words.len() > from).then_some(from..words.len()));
         }
         parts.truncate(if parts.len() > 1 { SENTENCES_MAX } else { 0 });
-        let (pieces, vector) = (OnceCell::new(), OnceCell::new());
-        Self { stems: stems(&text), runs, contents: words, sentences: parts, pieces, vector, remote }
+        Self { words, sentences: parts }
+    }
+}
+
+impl Query {
+    pub(super) fn new(text: &str, remote: Option<Arc<Vec<i16>>>) -> Self {
+        let text: String = text.chars().take(TEXT_CHARS_MAX).collect();
+        let (stems, runs) = (stems(&text), ngram::weighed(&text));
+        let (contents, pieces, vector) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+        Self { text, stems, runs, contents, pieces, vector, remote }
+    }
+
+    fn contents(&self) -> &Contents {
+        self.contents.get_or_init(|| Contents::of(&self.text))
     }
 
     fn pieces(&self, statics: &Statics) -> &Pieces {
-        self.pieces.get_or_init(|| statics.cut(&self.contents))
+        self.pieces.get_or_init(|| statics.cut(&self.contents().words))
     }
 
     fn vector(&self, statics: &Statics) -> &[i16] {
@@ -231,9 +248,10 @@ impl Index {
         let is_known = factors.iter().any(|(name, _)| *name == "meaning");
         if let Some(second) = self.second.as_ref().filter(|_| is_known) {
             let best = shortlist(&total);
-            if !query.sentences.is_empty() {
+            let sentences = &query.contents().sentences;
+            if !sentences.is_empty() {
                 let pieces = query.pieces(&second.statics);
-                let parts = query.sentences.iter().map(|words| pieces.of_words(words));
+                let parts = sentences.iter().map(|words| pieces.of_words(words));
                 let nearer = second.statics.nearer(query.vector(&second.statics), parts, &best);
                 let meaning = factors.iter_mut().find(|(name, _)| *name == "meaning");
                 let mut told = meaning.map(|(_, values)| values);
@@ -260,7 +278,7 @@ impl Index {
 impl SecondLook {
     /// How well words meet; the rest counts as the worst of those that are looked at again: it stays behind them.
     fn met(&self, query: &Query, total: &[f32], best: Vec<usize>) -> Vec<(f32, f32)> {
-        let seen = self.late.meet(&query.contents, &best);
+        let seen = self.late.meet(&query.contents().words, &best);
         let least = |least: (f32, f32), met: &(f32, f32)| (least.0.min(met.0), least.1.min(met.1));
         let rest = if best.len() < total.len() { seen.iter().fold((1.0, 1.0), least) } else { (0.0, 0.0) };
         // What has nothing in common with the step stays at nothing.

@@ -204,7 +204,7 @@ impl Begin {
         };
         let context = Context {
             limits: site.settings.limits.clone(),
-            policy: site.policy(),
+            policy: site.policy.as_ref().clone(),
             task_lease_ms: site.settings.scheduler.task_lease_ms,
             reply: keys::reports(shard),
         };

@@ -23,7 +23,6 @@ pub struct Spread {
 pub struct Stages<T> {
     pub offer: T,
     pub read: T,
-    pub mend: T,
     pub validate: T,
     pub route: T,
     pub all: T,
@@ -85,10 +84,9 @@ impl Size {
         let stages = Stages {
             offer: spread(|took| took.offer),
             read: spread(|took| took.read),
-            mend: spread(|took| took.mend),
             validate: spread(|took| took.validate),
             route: spread(|took| took.route),
-            all: spread(|took| took.offer + took.read + took.mend + took.validate + took.route),
+            all: spread(|took| took.offer + took.read + took.validate + took.route),
         };
         let target_p95_us = TARGETS.iter().find(|(steps, _)| *steps == self.steps).map(|(_, target)| *target);
         Measured {
@@ -129,9 +127,8 @@ pub fn table(report: &Report, paint: Paint) -> String {
             size.mended
         ));
         let mut rows = Table::new(&["  stage", "p50 ms", "p95 ms", "p99 ms"]).right(&[1, 2, 3]);
-        let Stages { offer, read, mend, validate, route, all } = &size.stages;
-        let named =
-            [("offer", offer), ("read", read), ("mend", mend), ("validate", validate), ("route", route), ("all", all)];
+        let Stages { offer, read, validate, route, all } = &size.stages;
+        let named = [("offer", offer), ("read", read), ("validate", validate), ("route", route), ("all", all)];
         for (name, spread) in named {
             let ms = |us: f64| format!("{:.3}", us / 1e3);
             rows.row([format!("  {name}"), ms(spread.p50_us), ms(spread.p95_us), ms(spread.p99_us)]);

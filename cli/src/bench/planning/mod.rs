@@ -10,14 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use goalmill_common::agent::WorkerBeat;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::RouterSettings;
 use goalmill_common::goal::Goal;
 use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
 use goalmill_scheduler::planner::llm::overhead::digest;
-use goalmill_scheduler::planner::{Ledger, PlanRequest};
+use goalmill_scheduler::planner::{Ledger, PlanRequest, Terms};
 use goalmill_scheduler::router::{Router, open_table};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -90,7 +89,7 @@ fn measure(args: &PlanningArgs, stop: &AtomicBool, bar: &ProgressBar) -> Result<
     let table = open_table(&settings)?;
     let router = Router::with(settings, table, Clock::system(), Random::seeded(args.seed));
     router.update(agents.clone());
-    let workers: Vec<WorkerBeat> = registry::workers(&agents);
+    let terms = Terms { workers: Arc::new(registry::workers(&agents)), ..Terms::default() };
     let random = Random::seeded(args.seed);
     let mut sizes = Vec::new();
     for steps in args.steps.iter().map(|steps| *steps as usize) {
@@ -108,9 +107,9 @@ fn measure(args: &PlanningArgs, stop: &AtomicBool, bar: &ProgressBar) -> Result<
                 now_ms: 0,
                 revision: 0,
                 ledger: Ledger::default(),
-                weights: Default::default(),
+                terms: terms.clone(),
             };
-            let digested = digest(&answer, &request, &workers, &router)
+            let digested = digest(&answer, &request, &router)
                 .map_err(|issues| anyhow!("an answer of {steps} steps gave no plan: {issues:?}"))?;
             if at >= WARM_UP {
                 size.count(&answer, &digested);

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use goalmill_common::event::Route;
+use goalmill_common::hash::{HashMap, HashSet};
 use goalmill_common::id::{AgentType, StepId};
 use goalmill_common::plan::{Approval, Kind, Plan, Step};
 use goalmill_common::problem::Issue;
@@ -14,15 +15,15 @@ use super::inputs;
 use super::rules::{Policy, Rules, Weight};
 use crate::draft::{At, Cx, shorten};
 
-pub(super) fn check(cx: &Cx<'_>, plan: &mut Plan, origins: &[Origin<'_>]) {
+pub(super) fn check(cx: &Cx<'_>, plan: &mut Plan, origins: &[Origin<'_>], index: &HashMap<StepId, u32>) {
     let Some(rules) = cx.rules else { return };
     if let Some(catalogue) = rules.catalogue {
-        let check = Check { cx, rules, catalogue, told: RefCell::default() };
+        let check = Check { cx, rules, catalogue, told: RefCell::default(), offered: RefCell::default() };
         for (step, origin) in plan.steps.iter().zip(origins).filter(|(step, _)| !step.kind.is_inline()) {
             check.step(step, origin);
             check.fallback(step, origin);
         }
-        inputs::check(cx, rules, catalogue, plan, origins);
+        inputs::check(cx, rules, catalogue, plan, origins, index);
     }
     if !rules.policy.is_empty() {
         plan.steps.iter_mut().zip(origins).for_each(|(step, origin)| permit(cx, rules, step, origin));
@@ -35,10 +36,12 @@ struct Check<'a, 'l> {
     catalogue: &'a Catalogue,
     /// Agent types that were told of.
     told: RefCell<BTreeSet<String>>,
+    /// Actions that somebody has, of steps that ask for any agent.
+    offered: RefCell<HashSet<&'a str>>,
 }
 
-impl Check<'_, '_> {
-    fn step(&self, step: &Step, origin: &Origin<'_>) {
+impl<'a> Check<'a, '_> {
+    fn step(&self, step: &'a Step, origin: &Origin<'_>) {
         if step.plan.is_some() || step.kind == Kind::Plan {
             return;
         }
@@ -51,7 +54,7 @@ impl Check<'_, '_> {
     }
 
     /// A fallback that cannot be had is only noticed when it is needed most.
-    fn fallback(&self, step: &Step, origin: &Origin<'_>) {
+    fn fallback(&self, step: &'a Step, origin: &Origin<'_>) {
         let Some(fallback) = &step.fallback else { return };
         let agent_type = fallback.agent_type.as_ref().unwrap_or(&step.agent_type);
         origin.with_key("fallback", |at| {
@@ -88,22 +91,27 @@ impl Check<'_, '_> {
         self.cx.weigh(self.rules.weights.unknown_agent, "UNKNOWN_AGENT", at, detail, mend);
     }
 
-    fn action(&self, agent_type: &AgentType, action: &str, at: &At<'_>) {
+    fn action(&self, agent_type: &'a AgentType, action: &'a str, at: &At<'_>) {
         let detail = match self.catalogue.offer(agent_type.as_str()) {
             Some(offer) if offer.actions.is_empty() || offer.actions.contains_key(action) => return,
             Some(_) => format!("agent type `{agent_type}` has no action `{}`", shorten(action)),
             // An unknown agent type has its own issue.
             None if !agent_type.is_auto() || self.catalogue.is_open() => return,
-            None if !self.catalogue.find(agent_type.as_str(), action).is_empty() => return,
+            // Every agent has to be looked at, and many steps ask for the same.
+            None if self.offered.borrow().contains(action) => return,
+            None if !self.catalogue.find(agent_type.as_str(), action).is_empty() => {
+                self.offered.borrow_mut().insert(action);
+                return;
+            }
             None => format!("no agent has an action `{}`", shorten(action)),
         };
         let near =
             if self.cx.may_guess() { self.catalogue.near_actions(agent_type.as_str(), action) } else { Vec::new() };
-        let mend = proposal(&near, || self.offered(agent_type));
+        let mend = proposal(&near, || self.others(agent_type));
         self.cx.weigh(self.rules.weights.unknown_action, "UNKNOWN_ACTION", at, detail, mend);
     }
 
-    fn offered(&self, agent_type: &AgentType) -> String {
+    fn others(&self, agent_type: &AgentType) -> String {
         /// Actions that are listed when none looks like the one given.
         const LISTED: usize = 8;
         let names: Vec<&str> = match self.catalogue.offer(agent_type.as_str()) {

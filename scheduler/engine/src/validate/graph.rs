@@ -105,7 +105,7 @@ pub(super) fn check(cx: &Cx<'_>, at: &At<'_>, plan: &mut Plan, origins: &mut [Or
     joins(cx, plan, origins);
     let ranks = phases(cx, at, plan, origins, &graph);
     sight::check(cx, plan, origins, &index, &graph, &ranks);
-    against::check(cx, plan, origins);
+    against::check(cx, plan, origins, &index);
 }
 
 fn number(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) -> HashMap<StepId, u32> {

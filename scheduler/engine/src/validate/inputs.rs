@@ -3,7 +3,7 @@
 //! An expression stands for a value of the type that the referenced output has, or for any value when that is not
 //! declared: only what would certainly fail is an error.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 
 use goalmill_common::hash::HashMap;
 use goalmill_common::id::StepId;
@@ -25,28 +25,40 @@ const LISTED_MAX: usize = 20;
 /// The types that JSON has, as JSON Schema names them.
 const TYPES: [&str; 6] = ["null", "boolean", "number", "string", "array", "object"];
 
-pub(super) fn check(cx: &Cx<'_>, rules: &Rules<'_>, catalogue: &Catalogue, plan: &Plan, origins: &[Origin<'_>]) {
-    let steps: HashMap<&StepId, &Step> = plan.steps.iter().map(|step| (&step.id, step)).collect();
-    let mut given: BTreeMap<(&str, &str), Option<Value>> = BTreeMap::new();
-    let check = Check { cx, rules, catalogue, steps };
-    for step in &plan.steps {
-        // The answer for one action serves every step that asks it.
+pub(super) fn check(
+    cx: &Cx<'_>,
+    rules: &Rules<'_>,
+    catalogue: &Catalogue,
+    plan: &Plan,
+    origins: &[Origin<'_>],
+    index: &HashMap<StepId, u32>,
+) {
+    // The answer for one action serves every step that asks it.
+    let mut known: HashMap<(&str, &str), Option<&Ability>> = HashMap::default();
+    let abilities = plan.steps.iter().map(|step| {
         let key = (step.agent_type.as_str(), step.action.as_str());
-        given.entry(key).or_insert_with(|| check.outputs_of(step));
+        *known.entry(key).or_insert_with(|| ability(catalogue, step))
+    });
+    let check = Check { cx, rules, plan, index, abilities: abilities.collect() };
+    for (i, origin) in origins.iter().enumerate().filter(|(i, _)| !plan.steps[*i].kind.is_inline()) {
+        check.step(i, origin);
     }
-    for (step, origin) in plan.steps.iter().zip(origins).filter(|(step, _)| !step.kind.is_inline()) {
-        check.step(step, origin, &given);
-    }
+}
+
+/// The one ability that will do the step; none when nobody can say.
+fn ability<'c>(catalogue: &'c Catalogue, step: &Step) -> Option<&'c Ability> {
+    let mut found = catalogue.find(step.agent_type.as_str(), &step.action);
+    if found.len() == 1 { found.pop() } else { None }
 }
 
 struct Check<'a, 'l> {
     cx: &'a Cx<'l>,
     rules: &'a Rules<'a>,
-    catalogue: &'a Catalogue,
-    steps: HashMap<&'a StepId, &'a Step>,
+    plan: &'a Plan,
+    index: &'a HashMap<StepId, u32>,
+    /// Of each step.
+    abilities: Vec<Option<&'a Ability>>,
 }
-
-type Given<'a> = BTreeMap<(&'a str, &'a str), Option<Value>>;
 
 /// An expression in the inputs.
 struct Place {
@@ -57,29 +69,20 @@ struct Place {
 }
 
 impl Check<'_, '_> {
-    /// The one ability that will do the step; none when nobody can say.
-    fn ability(&self, step: &Step) -> Option<&Ability> {
-        let mut found = self.catalogue.find(step.agent_type.as_str(), &step.action);
-        if found.len() == 1 { found.pop() } else { None }
-    }
-
-    fn outputs_of(&self, step: &Step) -> Option<Value> {
-        self.ability(step)?.outputs.clone()
-    }
-
-    fn step(&self, step: &Step, origin: &Origin<'_>, given: &Given<'_>) {
+    fn step(&self, at: usize, origin: &Origin<'_>) {
+        let step = &self.plan.steps[at];
         let none = Value::Object(Map::new());
         let inputs = origin.inputs.unwrap_or(&none);
         let mut places = Vec::new();
         if !is_plain(step.inputs.text()) {
             collect(inputs, &mut String::new(), &mut places);
         }
-        let ability = self.ability(step);
+        let ability = self.abilities[at];
         if let Some(ability) = ability.filter(|_| self.rules.weights.inputs != Weight::Ignore) {
             self.against_schema(ability, step, origin, inputs, &places);
         }
         for place in &places {
-            self.references(place, ability, origin, given);
+            self.references(place, ability, origin);
         }
     }
 
@@ -140,34 +143,30 @@ impl Check<'_, '_> {
         }
     }
 
-    fn references(&self, place: &Place, ability: Option<&Ability>, origin: &Origin<'_>, given: &Given<'_>) {
+    fn references(&self, place: &Place, ability: Option<&Ability>, origin: &Origin<'_>) {
         let (mentions, is_whole) = match &place.value {
             Ok(whole) => (std::slice::from_ref(whole), true),
             Err(parts) => (parts.as_slice(), false),
         };
         for mention in mentions.iter().filter(|m| m.path.first().is_none_or(|field| field == "outputs")) {
-            let Some(source) = self.steps.get(&StepId::from(mention.step.as_str())) else { continue };
-            let own = source.output_schema.as_ref().map(goalmill_common::json::Json::value);
-            let declared = own
-                .as_ref()
-                .or_else(|| given.get(&(source.agent_type.as_str(), source.action.as_str())).and_then(Option::as_ref));
+            let Some(source) = self.index.get(mention.step.as_str()).map(|source| *source as usize) else { continue };
+            let giver = self.abilities[source];
+            let own = self.plan.steps[source].output_schema.as_ref().map(goalmill_common::json::Json::value);
+            let declared = own.as_ref().or_else(|| giver.and_then(|giver| giver.outputs.as_ref()));
             let path = mention.path.get(1..).unwrap_or_default();
             let found = declared.map_or(Look::Unknown, |schema| look(schema, path));
-            origin.with_key(origin.inputs_key, |at| {
-                let pointer = format!("{}{}", at.pointer(), place.pointer);
-                self.judge(&At::Pointer(&pointer), &found, ability, place, mention, is_whole);
-            });
-            if let Some(ability) = ability {
-                self.kinds(source, ability, origin, place, mention);
+            self.judge(&found, ability, origin, place, mention, is_whole);
+            if let (Some(giver), Some(ability)) = (giver, ability) {
+                self.kinds(giver, ability, origin, place, mention);
             }
         }
     }
 
     fn judge(
         &self,
-        at: &At<'_>,
         found: &Look<'_>,
         ability: Option<&Ability>,
+        origin: &Origin<'_>,
         place: &Place,
         mention: &Mention,
         is_whole: bool,
@@ -180,7 +179,7 @@ impl Check<'_, '_> {
                 let mend = near.map_or("use an output that it declares".to_owned(), |n| format!("did you mean `{n}`?"));
                 let weight =
                     if *is_certain { self.rules.weights.outputs } else { min_warning(self.rules.weights.outputs) };
-                self.cx.weigh(weight, "OUTPUT_UNKNOWN", at, detail, mend);
+                self.weigh(weight, "OUTPUT_UNKNOWN", origin, place, detail, &mend);
             }
             Look::Types(schema) => {
                 let Some(wanted) = ability.and_then(|a| a.inputs.as_ref()) else { return };
@@ -195,23 +194,17 @@ impl Check<'_, '_> {
                     gives.join(" or "),
                     takes.join(" or ")
                 );
-                self.cx.weigh(
-                    self.rules.weights.outputs,
-                    "TYPE_MISMATCH",
-                    at,
-                    detail,
-                    "refer to an output of that type, or convert it",
-                );
+                let mend = "refer to an output of that type, or convert it";
+                self.weigh(self.rules.weights.outputs, "TYPE_MISMATCH", origin, place, detail, mend);
             }
         }
     }
 
     /// Where data has kinds instead of schemas.
-    fn kinds(&self, source: &Step, ability: &Ability, origin: &Origin<'_>, place: &Place, mention: &Mention) {
+    fn kinds(&self, giver: &Ability, ability: &Ability, origin: &Origin<'_>, place: &Place, mention: &Mention) {
         if self.rules.weights.kinds == Weight::Ignore {
             return;
         }
-        let Some(giver) = self.ability(source) else { return };
         if giver.gives.is_empty() || ability.takes.is_empty() || super::kinds_meet(&giver.gives, &ability.takes) {
             return;
         }
@@ -221,10 +214,15 @@ impl Check<'_, '_> {
             giver.gives.join(" and "),
             ability.takes.join(" and ")
         );
+        let mend = "put a step between that converts it";
+        self.weigh(self.rules.weights.kinds, "KIND_MISMATCH", origin, place, detail, mend);
+    }
+
+    /// Notes what is odd about an expression.
+    fn weigh(&self, weight: Weight, code: &str, origin: &Origin<'_>, place: &Place, detail: String, mend: &str) {
         origin.with_key(origin.inputs_key, |at| {
             let pointer = format!("{}{}", at.pointer(), place.pointer);
-            let mend = "put a step between that converts it";
-            self.cx.weigh(self.rules.weights.kinds, "KIND_MISMATCH", &At::Pointer(&pointer), detail, mend);
+            self.cx.weigh(weight, code, &At::Pointer(&pointer), detail, mend);
         });
     }
 }
@@ -347,9 +345,10 @@ fn look<'s>(mut schema: &'s Value, path: &[String]) -> Look<'s> {
 /// The part of an input schema for a place in the inputs; none when that is not certain.
 fn below<'s>(mut schema: &'s Value, pointer: &str) -> Option<&'s Value> {
     for name in pointer.split('/').skip(1) {
-        let name = name.replace("~1", "/").replace("~0", "~");
+        let name =
+            if name.contains('~') { name.replace("~1", "/").replace("~0", "~").into() } else { Cow::Borrowed(name) };
         let map = schema.as_object()?;
-        let property = map.get("properties").and_then(|p| p.get(&name));
+        let property = map.get("properties").and_then(|p| p.get(name.as_ref()));
         let item = || map.get("items").filter(|items| items.is_object() && name.bytes().all(|b| b.is_ascii_digit()));
         schema = property.or_else(item)?;
     }

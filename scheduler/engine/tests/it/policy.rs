@@ -58,7 +58,7 @@ fn steps_that_are_over_are_not_held_against_the_policy_again() {
     world.complete("flights", json!({}));
     let catalogue = Catalogue::of(&[Agent::named("w".into())]);
     let policy = Policy { allow: patterns(&["w/search"]), approve: patterns(&["w"]), ..Policy::default() };
-    let rules = Rules { policy, ..Rules::planned(&catalogue) };
+    let rules = Rules { policy: &policy, ..Rules::planned(&catalogue) };
     let with = Step { action: "search".into(), ..step("hotels_2", &["flights"]) };
     let changes = [Change::ReplaceStep { step: "hotels".into(), with: vec![with] }];
     let odd = consider(&world.state, &changes, &Limits::default(), &rules).expect("what is new is allowed");

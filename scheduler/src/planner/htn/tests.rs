@@ -149,6 +149,6 @@ fn request(description: &str, constraints: Value) -> PlanRequest {
         now_ms: 1_795_000_000_000,
         revision: 0,
         ledger: crate::planner::Ledger::default(),
-        weights: Default::default(),
+        terms: Default::default(),
     }
 }

@@ -26,11 +26,13 @@ const REMARKS: [&str; 12] = [
 /// What was read of an answer.
 #[derive(Clone, Debug)]
 pub enum Written {
-    /// A whole value, with what was changed to see a plan in it.
+    /// A whole value, taken out of the reading, with what was changed to see a plan in it.
     Whole {
         value: Value,
         reading: Reading,
         edits: Vec<Edit>,
+        /// Ids of steps that a correction takes out.
+        removes: Vec<String>,
     },
     /// The answer ends in the middle; nothing is made of it.
     Cut {
@@ -60,13 +62,13 @@ pub fn value(text: &str, catalogue: &Catalogue, is_cut: bool) -> Written {
 }
 
 /// The same of a reading.
-pub fn of_reading(reading: Reading, is_cut: bool) -> Written {
+pub fn of_reading(mut reading: Reading, is_cut: bool) -> Written {
     match reading.verdict {
         Verdict::Unreadable { reason } => Written::Unreadable { reason: reason.to_string() },
         Verdict::Truncated { .. } => Written::Cut { reading },
         Verdict::Exact | Verdict::Repaired if is_cut => Written::Cut { reading },
-        Verdict::Exact | Verdict::Repaired => match reading.value.clone() {
-            Some(value) => Written::Whole { value, reading, edits: Vec::new() },
+        Verdict::Exact | Verdict::Repaired => match reading.value.take() {
+            Some(value) => Written::Whole { value, reading, edits: Vec::new(), removes: Vec::new() },
             None => Written::Unreadable { reason: "no value was found in the text".into() },
         },
     }
@@ -81,13 +83,20 @@ pub fn plan(text: &str, catalogue: &Catalogue, is_cut: bool) -> Written {
 pub fn of_plan(reading: Reading, catalogue: &Catalogue, is_cut: bool) -> Written {
     match of_reading(reading, is_cut) {
         Written::Whole { value, reading, .. } => {
+            let removes = removes(&value);
             let mut draft = document(value, &reading);
             let mut edits = Vec::new();
             tidy(&mut draft, catalogue, &mut edits);
-            Written::Whole { value: draft, reading, edits }
+            Written::Whole { value: draft, reading, edits, removes }
         }
         other @ (Written::Cut { .. } | Written::Unreadable { .. }) => other,
     }
+}
+
+/// What a correction takes out.
+fn removes(value: &Value) -> Vec<String> {
+    let ids = value.get("remove").and_then(Value::as_array);
+    ids.into_iter().flatten().filter_map(|id| id.as_str().map(str::to_owned)).collect()
 }
 
 /// The document that holds the steps.

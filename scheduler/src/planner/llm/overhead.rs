@@ -1,13 +1,11 @@
-//! Everything that a plan takes besides the model: offer, read, mend, validate, route. For measuring.
+//! Everything that a plan takes besides the model: offer, read, validate, route. For measuring.
 
 use std::time::Duration;
 
-use goalmill_common::agent::WorkerBeat;
 use goalmill_common::command::Planned;
 use goalmill_common::config::LlmSettings;
 use goalmill_common::json::Json;
 use goalmill_common::problem::Issue;
-use goalmill_engine::validate::{Catalogue, Policy};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -30,21 +28,13 @@ pub struct Took {
     /// Which actions the prompt lists; the answer is read by them.
     pub offer: Duration,
     pub read: Duration,
-    /// The validation that says what is to be mended is in it.
-    pub mend: Duration,
+    /// What validation finds is mended where it can be, and validated again then.
     pub validate: Duration,
     pub route: Duration,
 }
 
 /// What a model wrote, as a plan that may run, by the same calls as the planner `llm` and the pipeline make.
-///
-/// - `workers`: who is there to run it.
-pub fn digest(
-    text: &str,
-    request: &PlanRequest,
-    workers: &[WorkerBeat],
-    router: &Router,
-) -> Result<Digested, Vec<Issue>> {
+pub fn digest(text: &str, request: &PlanRequest, router: &Router) -> Result<Digested, Vec<Issue>> {
     let mut took = Took::default();
     let begun = Instant::now();
     let actions_max = LlmSettings::default().actions_max;
@@ -61,15 +51,11 @@ pub fn digest(
     took.read = begun.elapsed();
 
     let begun = Instant::now();
-    let catalogue = Catalogue::of(&request.agents);
-    let mended = mend(&value, &request.limits, &pipeline::rules(&catalogue, request));
-    let mut checked = mended.outcome?;
-    took.mend = begun.elapsed();
-
-    // Once: the pipeline, which asks again, recalls what the planner was told.
-    let begun = Instant::now();
-    checked = pipeline::check(&checked.plan, request, workers, &Policy::default())?;
+    let catalogue = pipeline::catalogue(request);
+    let mended = mend(value, &request.limits, &pipeline::rules(&catalogue, request));
+    let checked = mended.outcome?;
     took.validate = begun.elapsed();
+
     let begun = Instant::now();
     let mut plan = checked.plan;
     let routes = route_plan(&mut plan, router)?;

@@ -18,7 +18,7 @@ use crate::model::Want;
 use crate::planner::memory::Example;
 use crate::planner::mend::mend;
 use crate::planner::stage::{self, Outcome, Stage};
-use crate::planner::{PlanRequest, Validate, pipeline};
+use crate::planner::{Candidate, PlanRequest, Validate, pipeline};
 
 /// Characters of one step in a critique.
 const STEP_CHARS_MAX: usize = 6_000;
@@ -70,7 +70,7 @@ impl<'a> PlanMatter<'a> {
     pub fn new(planner: &'static str, desk: &'a Desk, request: &'a PlanRequest, check: &'a Validate) -> Self {
         let offer = Offer::choose(&request.agents, &request.goal.description, desk.settings.actions_max);
         let actions = offer.catalogue();
-        let catalogue = Catalogue::of(&request.agents);
+        let catalogue = pipeline::catalogue(request);
         let examples = desk.memory.near(&request.goal.description, desk.settings.examples_max);
         Self {
             planner,
@@ -99,14 +99,14 @@ impl<'a> PlanMatter<'a> {
     }
 
     /// Mends and validates a draft.
-    pub fn hold(&self, draft: &Value, round: &mut Round) -> (Value, Result<Checked, Vec<Issue>>) {
+    pub fn hold(&self, draft: Value, round: &mut Round) -> (Value, Result<Checked, Vec<Issue>>) {
         let mended = mend(draft, &self.request.limits, &self.rules());
         round.mends.extend(mended.edits);
         (mended.draft, mended.outcome)
     }
 
     /// What becomes of a draft.
-    pub fn consider(&self, value: &Value, round: &mut Round) -> Judged<Good> {
+    pub fn consider(&self, value: Value, round: &mut Round) -> Judged<Good> {
         let (begun, mends) = (Instant::now(), round.mends.len());
         let (draft, outcome) = self.hold(value, round);
         let ended = match &outcome {
@@ -122,10 +122,12 @@ impl<'a> PlanMatter<'a> {
         if let Some(issue) = self.thawed(&checked.plan) {
             return Judged::Bad { draft, issues: vec![issue] };
         }
-        let finished = super::finish(checked.plan.clone(), self.request, self.desk.settings.strategy);
+        let plan = super::finish(checked.plan.clone(), self.request, self.desk.settings.strategy);
+        // Held to all rules by now: what is left is to route it.
+        let finished = Candidate::Checked(Checked { plan, ..checked.clone() });
         match (self.check)(finished, self.request) {
-            // The plan goes on unrouted: the pipeline asks for the very same, and takes the answer.
-            Ok(_) => Judged::Good(Good { plan: checked.plan, warnings: checked.warnings }),
+            // The plan goes on unrouted: the pipeline asks for the very same, and takes the answer with its warnings.
+            Ok(_) => Judged::Good(Good { plan: checked.plan, warnings: Vec::new() }),
             Err(issues) => Judged::Bad { draft, issues },
         }
     }
@@ -233,8 +235,8 @@ impl PlanMatter<'_> {
 
     /// What becomes of something that was read.
     pub fn weigh(&self, written: Written, before: Option<&Value>, round: &mut Round) -> Judged<Good> {
-        let (value, reading, edits) = match written {
-            Written::Whole { value, reading, edits } => (value, reading, edits),
+        let (value, reading, edits, removes) = match written {
+            Written::Whole { value, reading, edits, removes } => (value, reading, edits, removes),
             Written::Cut { reading } => {
                 round.repairs = reading.edits;
                 let complete = reading.items.len();
@@ -247,15 +249,10 @@ impl PlanMatter<'_> {
         round.repairs = reading.edits;
         round.mends.extend(edits);
         let value = match before {
-            Some(before) => {
-                let removed = reading.value.as_ref().and_then(|value| value.get("remove")).and_then(Value::as_array);
-                let removed: Vec<String> =
-                    removed.into_iter().flatten().filter_map(|id| id.as_str().map(str::to_owned)).collect();
-                draft::merge(before, &value, &removed, &self.frozen_ids())
-            }
+            Some(before) => draft::merge(before, &value, &removes, &self.frozen_ids()),
             None => value,
         };
-        self.consider(&value, round)
+        self.consider(value, round)
     }
 
     /// The agents that the steps to correct speak of, or all when one of them is not known.

@@ -120,7 +120,7 @@ impl Arriving {
             return;
         }
         let mut round = Round::default();
-        let (_, outcome) = matter.hold(&json!({"steps": self.steps}), &mut round);
+        let (_, outcome) = matter.hold(json!({"steps": self.steps}), &mut round);
         let Ok(checked) = outcome else { return };
         let steps = checked.plan.steps;
         let begun = matter.frozen.len();

@@ -36,16 +36,17 @@ pub struct Mended {
     pub outcome: Result<Checked, Vec<Issue>>,
 }
 
-/// Most steps of a draft that is mended; a larger one is only validated. Planners are held to far fewer.
-const STEPS_MAX: usize = 200;
-
 /// Mends a draft as far as it can be done with certainty, and validates the result.
 ///
 /// A draft that is valid comes back as it is, except that references in the notation of other formats (`<node-0>`,
 /// `#E1`) become expressions. Pure: the same draft always gives the same edits.
-pub fn mend(draft: &Value, limits: &Limits, rules: &Rules<'_>) -> Mended {
-    let Some(mut work) = Work::of(draft, rules).filter(|work| work.steps.len() <= STEPS_MAX) else {
-        return Mended { draft: draft.clone(), edits: Vec::new(), outcome: validate::plan_by(draft, limits, rules) };
+pub fn mend(draft: Value, limits: &Limits, rules: &Rules<'_>) -> Mended {
+    let mut work = match Work::of(draft, rules) {
+        Ok(work) => work,
+        Err(draft) => {
+            let outcome = validate::plan_by(&draft, limits, rules);
+            return Mended { draft, edits: Vec::new(), outcome };
+        }
     };
     nested::mend(&mut work, limits);
     ids::complete(&mut work);

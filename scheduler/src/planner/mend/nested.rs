@@ -14,7 +14,7 @@ pub(super) fn mend(work: &mut Work<'_>, limits: &Limits) {
     for step in 0..work.steps.len() {
         let at = work.place(step, "plan");
         let Some(inner) = work.field(step, "plan").cloned() else { continue };
-        let looks_out = Work::of(&inner, work.rules).is_none_or(|inner| {
+        let looks_out = Work::of(inner.clone(), work.rules).ok().is_none_or(|inner| {
             let own = inner.numbers();
             let is_outside = |id: &String| outside.contains(id) && !own.contains_key(id);
             inner.seen().iter().any(|seen| is_outside(&seen.target))
@@ -23,7 +23,7 @@ pub(super) fn mend(work: &mut Work<'_>, limits: &Limits) {
         if looks_out {
             continue;
         }
-        let mended = super::mend(&inner, limits, work.rules);
+        let mended = super::mend(inner, limits, work.rules);
         if let Some(place) = work.draft.pointer_mut(&at) {
             *place = mended.draft;
         }

@@ -4,6 +4,7 @@ use goalmill_common::limits::Limits;
 use goalmill_engine::validate::{Ability, Catalogue, Offer, Rules};
 use serde_json::{Value, json};
 
+use super::work::STEPS_MAX;
 use super::*;
 use random_drafts::corrupted;
 
@@ -84,7 +85,7 @@ fn an_agent_is_known_by_its_action_or_its_spelling() {
         ("mailAgent", "", "AGENT_NORMAL_FORM"),
     ] {
         let draft = json!({"steps": [{"id": "a", "agent": agent, "tool": action}]});
-        let mended = mend(&draft, &limits, &Rules::planned(&catalogue));
+        let mended = mend(draft, &limits, &Rules::planned(&catalogue));
         assert_eq!(mended.draft["steps"][0]["agent"], "Mail-Agent", "{agent}");
         assert_eq!(told(&mended), [(code, "/steps/0/agent")]);
         assert!(mended.outcome.is_ok());
@@ -219,12 +220,12 @@ fn inputs_get_the_names_and_types_of_the_schema() {
     let mut catalogue = Catalogue::default();
     catalogue.insert("travel", Offer { actions: [("book".to_owned(), ability)].into(), ..Offer::default() });
     let draft = json!([{"id": "a", "agent": "travel", "action": "book", "args": {"from_city": "AMS", "seats": "2", "note": "02"}}]);
-    let mended = mend(&draft, &Limits::default(), &Rules::planned(&catalogue));
+    let mended = mend(draft, &Limits::default(), &Rules::planned(&catalogue));
     assert_eq!(mended.draft[0]["args"], json!({"fromCity": "AMS", "seats": 2, "note": "02"}));
     assert_eq!(told(&mended), [("INPUT_RENAMED", "/0/args/from_city"), ("INPUT_TYPE", "/0/args/seats")]);
     assert!(mended.outcome.is_ok());
     let vague = json!([{"id": "a", "agent": "travel", "action": "book", "args": {"fromCity": "AMS", "seats": "two"}}]);
-    assert_eq!(mend(&vague, &Limits::default(), &Rules::planned(&catalogue)).draft, vague);
+    assert_eq!(mend(vague.clone(), &Limits::default(), &Rules::planned(&catalogue)).draft, vague);
 }
 
 #[test]
@@ -267,7 +268,7 @@ fn a_draft_far_beyond_what_planners_may_write_is_only_validated() {
 }
 
 fn mended(draft: &Value) -> Mended {
-    mend(draft, &Limits::default(), &Rules::planned(&catalogue()))
+    mend(draft.clone(), &Limits::default(), &Rules::planned(&catalogue()))
 }
 
 fn told(mended: &Mended) -> Vec<(&str, &str)> {

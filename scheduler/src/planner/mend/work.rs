@@ -10,6 +10,9 @@ use serde_json::{Map, Value};
 
 use super::{Edit, Mended};
 
+/// Most steps of a draft that is mended; a larger one is only validated. Planners are held to far fewer.
+pub(super) const STEPS_MAX: usize = 200;
+
 pub(super) struct Work<'r> {
     pub draft: Value,
     pub steps: Vec<StepAt>,
@@ -57,39 +60,11 @@ pub(super) struct Link {
 }
 
 impl<'r> Work<'r> {
-    /// Finds the parts of a draft; none when there are no steps to be found.
-    pub(super) fn of(draft: &Value, rules: &'r Rules<'r>) -> Option<Self> {
-        let draft = draft.clone();
-        let mut steps = Vec::new();
-        let mut edges = None;
-        let mut root = String::new();
-        let mut document = &draft;
-        while let Some(inner) = document.get("plan").filter(|p| p.is_object() || p.is_array()) {
-            if document.as_object().is_none_or(|map| map.keys().any(|key| plan_field(key) == Some("steps"))) {
-                break;
-            }
-            root.push_str("/plan");
-            document = inner;
-        }
-        match document {
-            Value::Array(_) => gather(document, &root, &mut steps),
-            Value::Object(map) => {
-                for (key, value) in map {
-                    let at = format!("{root}/{}", escape(key));
-                    match plan_field(key) {
-                        Some("steps") => gather(value, &at, &mut steps),
-                        Some("edges") if value.is_array() => edges = Some(at),
-                        Some("phases") => phases(value, &at, &mut steps),
-                        Some(_) | None => {}
-                    }
-                }
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-        }
-        let found = !steps.is_empty();
+    /// Finds the parts of a draft; gives it back when there are no steps to be found, or more than [`STEPS_MAX`].
+    pub(super) fn of(draft: Value, rules: &'r Rules<'r>) -> Result<Self, Value> {
+        let Some(Found { steps, edges }) = found(&draft) else { return Err(draft) };
         let rank = (0..steps.len()).collect();
-        let work = Self { draft, steps, edges, rules, edits: Vec::new(), rank, removed: BTreeSet::new() };
-        found.then_some(work)
+        Ok(Self { draft, steps, edges, rules, edits: Vec::new(), rank, removed: BTreeSet::new() })
     }
 
     pub(super) fn finish(mut self, outcome: Result<Checked, Vec<Issue>>) -> Mended {
@@ -331,8 +306,49 @@ pub(super) fn name_of(value: &Value) -> Option<String> {
     }
 }
 
-fn gather(steps: &Value, at: &str, found: &mut Vec<StepAt>) {
+/// What is found in a draft.
+struct Found {
+    steps: Vec<StepAt>,
+    /// JSON Pointer to the list of edges.
+    edges: Option<String>,
+}
+
+fn found(draft: &Value) -> Option<Found> {
+    let mut steps = Vec::new();
+    let mut edges = None;
+    let mut root = String::new();
+    let mut document = draft;
+    while let Some(inner) = document.get("plan").filter(|p| p.is_object() || p.is_array()) {
+        if document.as_object().is_none_or(|map| map.keys().any(|key| plan_field(key) == Some("steps"))) {
+            break;
+        }
+        root.push_str("/plan");
+        document = inner;
+    }
+    match document {
+        Value::Array(_) => gather(document, &root, &mut steps)?,
+        Value::Object(map) => {
+            for (key, value) in map {
+                let at = format!("{root}/{}", escape(key));
+                match plan_field(key) {
+                    Some("steps") => gather(value, &at, &mut steps)?,
+                    Some("edges") if value.is_array() => edges = Some(at),
+                    Some("phases") => phases(value, &at, &mut steps)?,
+                    Some(_) | None => {}
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    if steps.is_empty() { None } else { Some(Found { steps, edges }) }
+}
+
+/// None when there are more than [`STEPS_MAX`].
+fn gather(steps: &Value, at: &str, found: &mut Vec<StepAt>) -> Option<()> {
+    let room = STEPS_MAX.saturating_sub(found.len());
     match steps {
+        Value::Array(items) if items.len() > room => return None,
+        Value::Object(map) if map.len() > room => return None,
         Value::Array(items) => {
             for (i, item) in items.iter().enumerate() {
                 found.extend(item.as_object().map(|map| step_at(map, format!("{at}/{i}"), None)));
@@ -346,16 +362,18 @@ fn gather(steps: &Value, at: &str, found: &mut Vec<StepAt>) {
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+    Some(())
 }
 
-fn phases(phases: &Value, at: &str, found: &mut Vec<StepAt>) {
+fn phases(phases: &Value, at: &str, found: &mut Vec<StepAt>) -> Option<()> {
     for (i, phase) in phases.as_array().into_iter().flatten().enumerate() {
         for (key, value) in phase.as_object().into_iter().flatten() {
             if plan_field(key) == Some("steps") {
-                gather(value, &format!("{at}/{i}/{}", escape(key)), found);
+                gather(value, &format!("{at}/{i}/{}", escape(key)), found)?;
             }
         }
     }
+    Some(())
 }
 
 fn step_at(map: &Map<String, Value>, pointer: String, key: Option<String>) -> StepAt {

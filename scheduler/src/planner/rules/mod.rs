@@ -110,7 +110,7 @@ impl Planner for RulesPlanner {
                 now_ms: request.now_ms,
                 revision: 0,
                 ledger: request.ledger.clone(),
-                weights: Default::default(),
+                terms: Default::default(),
             };
             self.make(&request).ok().map(|planned| planned.plan)
         })

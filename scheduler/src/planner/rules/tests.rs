@@ -204,7 +204,7 @@ fn request(description: &str) -> PlanRequest {
         now_ms: NOW_MS,
         revision: 0,
         ledger: crate::planner::Ledger::default(),
-        weights: Default::default(),
+        terms: Default::default(),
     }
 }
 

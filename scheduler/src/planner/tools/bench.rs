@@ -58,7 +58,7 @@ impl<'a> PlanBench<'a> {
     }
 
     fn hold(&self) -> Result<Checked, Vec<Issue>> {
-        self.matter.hold(&self.draft(), &mut Round::default()).1
+        self.matter.hold(self.draft(), &mut Round::default()).1
     }
 
     /// The answer after a change: what is wrong with the plan as far as it goes.
@@ -156,7 +156,7 @@ impl Bench for PlanBench<'_> {
             "abort_plan" => Called::GivenUp(text(arguments, "reason")),
             "finalize_plan" => {
                 let mut round = Round::default();
-                match self.matter.consider(&self.draft(), &mut round) {
+                match self.matter.consider(self.draft(), &mut round) {
                     Judged::Good(good) => {
                         let mends = self.mends.drain(..).chain(round.mends).collect();
                         Called::Done((good, mends))

@@ -104,7 +104,7 @@ fn predictions(dir: &Path, limits: &Limits, out: &mut Out) -> Result<Value> {
         if !issues.is_empty() {
             invalid += 1;
             count(&mut codes, issues.iter().map(|issue| issue.code.as_str()));
-            let result = mend::mend(&draft, limits, &rules);
+            let result = mend::mend(draft, limits, &rules);
             mended += usize::from(result.outcome.is_ok());
             count(&mut edits, result.edits.iter().map(|edit| edit.code.as_str()));
             let rest = result.outcome.as_ref().err().cloned().unwrap_or_default();

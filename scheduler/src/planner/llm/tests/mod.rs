@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::model::scripted::{Script, Scripted, ScriptedCall, ScriptedServer};
-use crate::planner::{Books, Checked, Ledger, ToolsPlanner, pipeline};
+use crate::planner::{Books, Checked, Ledger, Terms, ToolsPlanner, pipeline};
 
 mod review;
 mod stream;
@@ -53,7 +53,7 @@ async fn hurried_world(settings: LlmSettings, timeout: Duration, scripts: Vec<Ve
     let desk =
         Arc::new(Desk::from_settings(&settings, timeout, &Arc::new(models)).expect("the shipped prompts are valid"));
     let check: Validate = Arc::new(|plan, request| {
-        let checked = pipeline::check(&plan, request, &[], &Policy::default())?;
+        let checked = plan.check(request)?;
         Ok(Checked { plan: checked.plan, warnings: checked.warnings, routes: Vec::new() })
     });
     World { servers, llm: LlmPlanner::new(desk.clone(), check.clone()), tools: ToolsPlanner::new(desk, check) }
@@ -93,7 +93,7 @@ fn request() -> PlanRequest {
         now_ms: 1_750_000_000_000,
         revision: 0,
         ledger: Ledger::default(),
-        weights: Default::default(),
+        terms: Default::default(),
     }
 }
 
@@ -180,6 +180,20 @@ async fn a_critique_holds_the_issues_and_the_wrong_steps_only() {
     let account = account(&planned);
     assert_eq!(account["rounds"][0]["issues"][0]["code"], "INPUT_MISSING");
     assert_eq!(account["rounds"][1]["template"]["id"], "critique");
+}
+
+#[tokio::test]
+async fn what_policy_forbids_is_told_at_its_place_in_the_draft() {
+    let first = json!({"plan": {"tasks": [flight(), room()]}});
+    let other = json!({"id": "room", "description": "Book a room", "agent_type": "inns", "action": "book_room",
+                       "inputs": {"city": "Rome", "day": "{{ steps.flight.outputs.day }}"}, "dependencies": ["flight"]});
+    let world = world(LlmSettings::default(), vec![vec![says(&first), says(&json!({"steps": [other]}))]]).await;
+    let policy = Arc::new(Policy { deny: vec!["rooms/*".into()], approve: vec!["inns/*".into()], ..Policy::default() });
+    let terms = Terms { policy, ..Terms::default() };
+    let planned = world.llm.plan(&PlanRequest { terms, ..request() }).await.expect("the correction is allowed");
+    let issue = &account(&planned)["rounds"][0]["issues"][0];
+    assert_eq!((&issue["code"], &issue["pointer"]), (&json!("ACTION_DENIED"), &json!("/plan/tasks/1/action")));
+    assert!(planned.plan.steps[1].approve.is_some(), "a person is asked, as the policy demands");
 }
 
 /// The rounds of an account: template, stage, and the model that answered.
@@ -380,7 +394,8 @@ async fn what_a_planner_spent_in_vain_is_written_down_and_told() {
     let World { servers, llm, .. } = world(settings, script).await;
     let notes = Arc::new(Notes::default());
     let ledger = Ledger::new(0, notes.clone(), &[]);
-    let check: Validate = Arc::new(|plan, _: &PlanRequest| Ok(Checked { plan, warnings: vec![], routes: vec![] }));
+    let check: Validate =
+        Arc::new(|plan, _: &PlanRequest| Ok(Checked { plan: plan.plan().clone(), warnings: vec![], routes: vec![] }));
     let limit = std::time::Duration::from_mins(1);
     let pipeline = pipeline::Pipeline::new(vec![Arc::new(llm)], limit, check);
     let error = pipeline.plan(&PlanRequest { ledger, ..request() }).await.expect_err("the model writes no plan");

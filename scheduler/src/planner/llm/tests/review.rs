@@ -41,7 +41,8 @@ async fn what_a_review_calls_an_error_is_corrected_once() {
 async fn what_a_review_finds_doubtful_is_told() {
     let world = world(reviewing(), vec![vec![says(&good())], vec![finds("room", "warning")]]).await;
     let World { servers, llm, .. } = world;
-    let check: Validate = Arc::new(|plan, _: &PlanRequest| Ok(Checked { plan, warnings: vec![], routes: vec![] }));
+    let check: Validate =
+        Arc::new(|plan, _: &PlanRequest| Ok(Checked { plan: plan.plan().clone(), warnings: vec![], routes: vec![] }));
     let pipeline = pipeline::Pipeline::new(vec![Arc::new(llm)], Duration::from_mins(1), check);
     let planned = pipeline.plan(&request()).await.expect("the plan is valid");
     assert_eq!((told(&planned), servers[1].calls()), (vec![("REVIEW_WARNING", "/steps/1")], 1));
