@@ -139,6 +139,10 @@ fn the_mend_names_what_was_probably_meant() {
     let mends = |plan: Value| validate::plan(&plan, &Limits::default()).unwrap_err().remove(0).mend;
     assert_eq!(mends(json!({"stpes": []})), "did you mean `steps`?");
     assert_eq!(mends(json!([{"id": "flights"}, {"id": "b", "needs": ["flihgts"]}])), "did you mean `flights`?");
+    let itself = json!([{"id": "a", "needs": ["b"]}, {"id": "other_step"}]);
+    assert_eq!(mends(itself), "name a step of this plan, or remove the dependency", "not the step itself");
+    let own = json!([{"id": "flight", "inputs": {"x": "{{ steps.flihgt.outputs }}"}}]);
+    assert_eq!(mends(own), "name a step of this plan", "not the step itself");
     assert!(mends(json!([{"id": "My Step"}])).contains("`my_step`"));
     let twice = validate::plan(&json!([{"id": "a"}, {"id": "a"}]), &Limits::default()).unwrap_err().remove(0);
     assert!(twice.detail.contains("first at /0"), "{}", twice.detail);

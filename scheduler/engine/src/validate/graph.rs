@@ -143,7 +143,9 @@ fn resolve(
             let Some(&target) = index.get(&dependency.id) else {
                 // A step that could not be read may be the one that is meant.
                 if complete || goalmill_common::id::is_id(id) {
-                    let near = if cx.may_guess() { nearest(id, names.iter().map(StepId::as_str)) } else { None };
+                    // Not the step itself, which cannot wait for itself.
+                    let others = names.iter().map(StepId::as_str).filter(|name| *name != names[i].as_str());
+                    let near = if cx.may_guess() { nearest(id, others) } else { None };
                     origin.with_dependency(d, |at| unknown(cx, at, id, near));
                 }
                 continue;

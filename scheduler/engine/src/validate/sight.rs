@@ -108,7 +108,7 @@ impl Check<'_, '_> {
         };
         for r in refs {
             let Some(&target) = self.index.get(r.step.as_str()) else {
-                self.unknown(at, &r.step);
+                self.unknown(at, step, &r.step);
                 continue;
             };
             if target as usize == step {
@@ -139,8 +139,9 @@ impl Check<'_, '_> {
         self.cx.error("REF_LATER_STEP", at, detail, "name an earlier step, or write the steps in the order they run");
     }
 
-    fn unknown(&self, at: &At<'_>, id: &str) {
-        let near = if self.cx.may_guess() { nearest(id, self.plan.steps.iter().map(|s| s.id.as_str())) } else { None };
+    fn unknown(&self, at: &At<'_>, step: usize, id: &str) {
+        let others = self.plan.steps.iter().enumerate().filter(|(i, _)| *i != step).map(|(_, step)| step.id.as_str());
+        let near = if self.cx.may_guess() { nearest(id, others) } else { None };
         let mend = match near {
             Some(near) => format!("did you mean `{near}`?"),
             None => "name a step of this plan".to_owned(),

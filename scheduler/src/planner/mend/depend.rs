@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use goalmill_engine::validate::names::{alike, normal};
 use serde_json::Value;
 
-use super::work::{Link, Work};
+use super::work::{Graph, Link, Work};
 
 /// How some formats say that there is no dependency.
 const NOTHING: &[&str] = &["none", "null", "n/a", "na", "-", "start", "end", "-1", ""];
@@ -148,10 +148,9 @@ fn near(numbers: &BTreeMap<String, usize>, id: &str) -> Option<String> {
 
 /// Takes links out of rings: those against the order in which the steps are written, through which nothing is read.
 fn untie(work: &mut Work<'_>) {
-    let numbers = work.numbers();
+    let Graph { numbers, sources: mut needs } = work.graph();
     let reads: BTreeSet<(usize, usize)> =
         work.seen().iter().filter_map(|seen| Some((*numbers.get(&seen.target)?, seen.step))).collect();
-    let mut needs = work.sources();
     if work.rules.imply {
         reads.iter().filter(|(from, to)| work.may_see(*to, *from)).for_each(|(from, to)| {
             needs[*to].insert(*from);
@@ -194,8 +193,7 @@ fn complete(work: &mut Work<'_>) {
     if work.rules.imply {
         return;
     }
-    let numbers = work.numbers();
-    let mut needs = work.sources();
+    let Graph { numbers, sources: mut needs } = work.graph();
     for seen in work.seen() {
         let Some(target) = numbers.get(&seen.target).copied().filter(|t| work.may_see(seen.step, *t)) else { continue };
         if reaches(&needs, target, seen.step) || reaches(&needs, seen.step, target) {
@@ -212,6 +210,6 @@ fn complete(work: &mut Work<'_>) {
         list.push(seen.target.clone().into());
         let why = format!("an expression of the step sees `{}`", seen.target);
         work.set(seen.step, "dependencies", list.into(), "DEPENDENCY_ADDED", why);
-        needs = work.sources();
+        needs[seen.step].insert(target);
     }
 }

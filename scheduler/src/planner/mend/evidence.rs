@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use goalmill_engine::validate::names::normal;
 use goalmill_engine::validate::{Ability, kinds_meet};
 
-use super::work::{Work, collect};
+use super::work::{Graph, Seen, Work, collect};
 
 /// Kinds of data around a step; each set is one neighbour's.
 #[derive(Debug, Default)]
@@ -31,14 +31,24 @@ impl Kinds {
     }
 }
 
+/// What leads from step to step.
+pub(super) struct Around {
+    graph: Graph,
+    seen: Vec<Seen>,
+}
+
+impl Around {
+    pub(super) fn of(work: &Work<'_>) -> Self {
+        Self { graph: work.graph(), seen: work.seen() }
+    }
+}
+
 /// Collects what references, links and the literal inputs tell.
-pub(super) fn kinds(work: &Work<'_>, step: usize) -> Kinds {
-    let numbers = work.numbers();
-    let sources = work.sources();
+pub(super) fn kinds(work: &Work<'_>, around: &Around, step: usize) -> Kinds {
+    let Around { graph: Graph { numbers, sources }, seen } = around;
     let mut from = BTreeSet::new();
     let mut to = BTreeSet::new();
-    let seen = work.seen();
-    for look in &seen {
+    for look in seen {
         let Some(target) = numbers.get(&look.target).copied() else { continue };
         if look.step == step && work.may_see(step, target) {
             from.insert(target);

@@ -7,7 +7,7 @@ use goalmill_engine::validate::names::{alike, normal, stem, words};
 use goalmill_engine::validate::{Ability, Catalogue};
 use serde_json::Value;
 
-use super::evidence::{self, Kinds};
+use super::evidence::{self, Around, Kinds};
 use super::work::Work;
 
 /// What an action may be recognised by.
@@ -88,7 +88,8 @@ pub(super) fn agents(work: &mut Work<'_>) {
 /// Replaces actions that their agent does not offer.
 pub(super) fn actions(work: &mut Work<'_>, evidence: Evidence) {
     let Some(catalogue) = work.catalogue() else { return };
-    let lexicon = OnceCell::new();
+    // Other names for actions leave what leads from step to step as it is.
+    let (lexicon, around) = (OnceCell::new(), OnceCell::new());
     for step in 0..work.steps.len() {
         let (agent, action) = (work.agent(step), work.action(step));
         let is_open = catalogue.offer(&agent).is_some_and(|offer| offer.actions.is_empty());
@@ -101,7 +102,7 @@ pub(super) fn actions(work: &mut Work<'_>, evidence: Evidence) {
             .filter(|(owner, _, _)| catalogue.offer(&agent).is_none() || *owner == agent)
             .map(|(_, name, ability)| (name, ability))
             .collect();
-        let kinds = evidence::kinds(work, step);
+        let kinds = evidence::kinds(work, around.get_or_init(|| Around::of(work)), step);
         let description = work.text(step, "description");
         let inputs =
             work.field(step, "inputs").and_then(Value::as_object).map(|m| m.keys().cloned().collect::<Vec<_>>());

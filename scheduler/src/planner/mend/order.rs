@@ -4,18 +4,17 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::work::Work;
+use super::work::{Graph, Work};
 
 /// Finds an order that agrees with every link, where the written one does not and references lead astray too.
 ///
 /// Stays as near to the written order as it can. A plan whose links form a ring keeps its order.
 pub(super) fn find(work: &mut Work<'_>) {
-    let sources = work.sources();
+    let Graph { numbers, sources } = work.graph();
     let is_astray = sources.iter().enumerate().any(|(step, sources)| sources.iter().any(|source| *source > step));
     if !work.rules.in_order || !is_astray || list(work).is_none() {
         return;
     }
-    let numbers = work.numbers();
     let leads_astray =
         work.seen().iter().any(|seen| numbers.get(&seen.target).is_none_or(|target| *target >= seen.step));
     if !leads_astray {

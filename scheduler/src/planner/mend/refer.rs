@@ -3,30 +3,32 @@
 //! In this order: one shift of all numbers; one shift of a step's numbers that agrees with its links; the source that a
 //! step's links leave over; nothing else. Kinds of data, where they are declared, can forbid each of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::evidence::flows;
-use super::work::{Seen, Work, unescape};
+use super::work::{Graph, Seen, Work, unescape};
 
 pub(super) fn resolve(work: &mut Work<'_>) {
     spelled_otherwise(work);
-    if bad(work, &work.seen()).is_empty() || shift_all(work) {
+    // What is mended here are references: steps, ids and links stay, and so do the references of other steps.
+    let (graph, seen) = (work.graph(), work.seen());
+    if bad(work, &graph, &seen).is_empty() || shift_all(work, &graph, &seen) {
         return;
     }
     for step in 0..work.steps.len() {
-        let own: Vec<Seen> = work.seen().into_iter().filter(|seen| seen.step == step).collect();
-        if !bad(work, &own).is_empty() {
-            mend_step(work, step, &own);
+        let own: Vec<Seen> = seen.iter().filter(|seen| seen.step == step).cloned().collect();
+        if !bad(work, &graph, &own).is_empty() {
+            mend_step(work, &graph, step, &own);
         }
     }
 }
 
 /// References that cannot be kept. Where the steps were out of order, their numbers are not to be trusted either: a
 /// reference to a step that is no source of this one counts as wrong.
-fn bad(work: &Work<'_>, seen: &[Seen]) -> Vec<Seen> {
-    let (numbers, sources) = (work.numbers(), work.sources());
+fn bad(work: &Work<'_>, graph: &Graph, seen: &[Seen]) -> Vec<Seen> {
+    let Graph { numbers, sources } = graph;
     let is_ordered = work.rank.is_sorted();
     let is_good = |s: &&Seen| {
         let target = numbers.get(&s.target).copied().filter(|target| work.may_see(s.step, *target));
@@ -60,25 +62,18 @@ fn numbered(id: &str) -> Option<(&str, i64)> {
 
 /// The step a reference would mean with its number moved. What links confirm may be of any kind; what they do not must
 /// not contradict the declared kinds.
-fn moved(
-    work: &Work<'_>,
-    numbers: &BTreeMap<String, usize>,
-    sources: &BTreeSet<usize>,
-    seen: &Seen,
-    by: i64,
-) -> Option<(usize, String)> {
+fn moved(work: &Work<'_>, graph: &Graph, sources: &BTreeSet<usize>, seen: &Seen, by: i64) -> Option<(usize, String)> {
     let (family, number) = numbered(&seen.target)?;
     let id = format!("{family}{}", number.checked_add(by).filter(|n| *n >= 0)?);
-    let target = *numbers.get(&id)?;
+    let target = *graph.numbers.get(&id)?;
     let fits = sources.contains(&target) || flows(work, target, seen.step) != Some(false);
     (work.may_see(seen.step, target) && fits).then_some((target, id))
 }
 
 /// Moves every number by one when all of them then lead to a step that may be seen.
-fn shift_all(work: &mut Work<'_>) -> bool {
-    let (seen, numbers, sources) = (work.seen(), work.numbers(), work.sources());
+fn shift_all(work: &mut Work<'_>, graph: &Graph, seen: &[Seen]) -> bool {
     for by in [-1, 1] {
-        let moved: Option<Vec<_>> = seen.iter().map(|s| moved(work, &numbers, &sources[s.step], s, by)).collect();
+        let moved: Option<Vec<_>> = seen.iter().map(|s| moved(work, graph, &graph.sources[s.step], s, by)).collect();
         let Some(moved) = moved else { continue };
         let changes = seen.iter().cloned().zip(moved.into_iter().map(|(_, id)| id)).collect();
         let why = format!("all numbers moved by {by:+}: then every reference leads to an earlier step");
@@ -88,14 +83,14 @@ fn shift_all(work: &mut Work<'_>) -> bool {
     false
 }
 
-fn mend_step(work: &mut Work<'_>, step: usize, own: &[Seen]) {
-    let numbers = work.numbers();
-    let declared = work.sources().swap_remove(step);
-    let sources: BTreeSet<usize> = declared.into_iter().filter(|source| work.may_see(step, *source)).collect();
-    if shift_step(work, own, &numbers, &sources) {
+fn mend_step(work: &mut Work<'_>, graph: &Graph, step: usize, own: &[Seen]) {
+    let numbers = &graph.numbers;
+    let sources: BTreeSet<usize> =
+        graph.sources[step].iter().copied().filter(|source| work.may_see(step, *source)).collect();
+    if shift_step(work, graph, own, &sources) {
         return;
     }
-    let wrong = bad(work, own);
+    let wrong = bad(work, graph, own);
     let read: BTreeSet<usize> =
         own.iter().filter(|s| !wrong.contains(s)).filter_map(|s| numbers.get(&s.target).copied()).collect();
     let left: Vec<usize> = sources.difference(&read).copied().collect();
@@ -108,7 +103,7 @@ fn mend_step(work: &mut Work<'_>, step: usize, own: &[Seen]) {
         ordered.into_iter().zip(fitting).collect()
     } else {
         let left = if fitting.is_empty() { &left } else { &fitting };
-        ordered.iter().filter_map(|name| Some((*name, one_of(work, step, name, left, &read)?))).collect()
+        ordered.iter().filter_map(|name| Some((*name, one_of(work, graph, step, name, left, &read)?))).collect()
     };
     let mut changes = Vec::new();
     for (name, source) in pairs {
@@ -129,11 +124,11 @@ fn in_order(names: BTreeSet<&str>) -> Vec<&str> {
 }
 
 /// Moves the numbers of one step when that leads to all of its sources and to nothing that may not be seen.
-fn shift_step(work: &mut Work<'_>, own: &[Seen], numbers: &BTreeMap<String, usize>, sources: &BTreeSet<usize>) -> bool {
+fn shift_step(work: &mut Work<'_>, graph: &Graph, own: &[Seen], sources: &BTreeSet<usize>) -> bool {
     if sources.is_empty() {
         return false;
     }
-    let moved: Option<Vec<_>> = own.iter().map(|s| moved(work, numbers, sources, s, -1)).collect();
+    let moved: Option<Vec<_>> = own.iter().map(|s| moved(work, graph, sources, s, -1)).collect();
     let Some(moved) = moved else { return false };
     let targets: BTreeSet<usize> = moved.iter().map(|(target, _)| *target).collect();
     let all: BTreeSet<&str> = own.iter().map(|s| s.target.as_str()).collect();
@@ -146,11 +141,18 @@ fn shift_step(work: &mut Work<'_>, own: &[Seen], numbers: &BTreeMap<String, usiz
 }
 
 /// The one step that a wrong reference can mean.
-fn one_of(work: &Work<'_>, step: usize, name: &str, left: &[usize], read: &BTreeSet<usize>) -> Option<usize> {
+fn one_of(
+    work: &Work<'_>,
+    graph: &Graph,
+    step: usize,
+    name: &str,
+    left: &[usize],
+    read: &BTreeSet<usize>,
+) -> Option<usize> {
     if let [only] = left {
         return Some(*only);
     }
-    let numbers = work.numbers();
+    let numbers = &graph.numbers;
     let before = numbered(name).and_then(|(family, n)| numbers.get(&format!("{family}{}", n - 1)).copied());
     if let Some(before) = before.filter(|before| left.contains(before)) {
         return Some(before);
@@ -162,7 +164,7 @@ fn one_of(work: &Work<'_>, step: usize, name: &str, left: &[usize], read: &BTree
     let rank = work.rank[step].checked_sub(1)?;
     let before = work.rank.iter().position(|r| *r == rank).filter(|before| !read.contains(before))?;
     let is_read = work.seen().iter().any(|seen| seen.step != step && numbers.get(&seen.target) == Some(&before));
-    let is_linked = work.sources().iter().any(|sources| sources.contains(&before));
+    let is_linked = graph.sources.iter().any(|sources| sources.contains(&before));
     (!is_read && !is_linked && flows(work, before, step) == Some(true)).then_some(before)
 }
 

@@ -59,6 +59,14 @@ pub(super) struct Link {
     pub ends: Option<(String, String)>,
 }
 
+/// The steps of a draft, and what each of them waits for.
+pub(super) struct Graph {
+    /// Steps by id; of several with one id the first.
+    pub numbers: BTreeMap<String, usize>,
+    /// For each step the known steps that are its dependencies, other than itself.
+    pub sources: Vec<BTreeSet<usize>>,
+}
+
 impl<'r> Work<'r> {
     /// Finds the parts of a draft; gives it back when there are no steps to be found, or more than [`STEPS_MAX`].
     pub(super) fn of(draft: Value, rules: &'r Rules<'r>) -> Result<Self, Value> {
@@ -245,7 +253,17 @@ impl<'r> Work<'r> {
                         links.push(Link { from, to: to.clone(), list: list.clone(), index: None, ends: None });
                     }
                 }
-                _ => {}
+                Some(other) => {
+                    let from = name_of(other).into_iter();
+                    links.extend(from.map(|from| Link {
+                        from,
+                        to: to.clone(),
+                        list: list.clone(),
+                        index: None,
+                        ends: None,
+                    }));
+                }
+                None => {}
             }
         }
         let edges = self.edges.as_ref().and_then(|list| Some((list, self.draft.pointer(list)?.as_array()?)));
@@ -259,8 +277,8 @@ impl<'r> Work<'r> {
         links
     }
 
-    /// For each step the known steps that are written down as its dependencies, other than itself.
-    pub(super) fn sources(&self) -> Vec<BTreeSet<usize>> {
+    /// The steps and what is written down as their dependencies.
+    pub(super) fn graph(&self) -> Graph {
         let numbers = self.numbers();
         let mut sources = vec![BTreeSet::new(); self.steps.len()];
         for link in self.links() {
@@ -270,7 +288,7 @@ impl<'r> Work<'r> {
                 sources[*to].insert(*from);
             }
         }
-        sources
+        Graph { numbers, sources }
     }
 
     /// Whether a step may see another.
