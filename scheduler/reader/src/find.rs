@@ -122,6 +122,9 @@ pub(crate) fn find_from(
 impl Search<'_> {
     /// Looks at what begins at `at`, and says where to look next.
     fn look(&mut self, at: usize) -> usize {
+        if self.bytes[at] == b'\n' {
+            return at + 1;
+        }
         if (at == 0 || self.bytes[at - 1] == b'\n')
             && let Some(end) = self.indented(at)
         {

@@ -7,7 +7,7 @@ use crate::edit::{EditKind, Edits};
 use crate::find::{Finds, Found, find_from, plain};
 use crate::limits::{Budget, Limits};
 use crate::lines;
-use crate::node::{Kind, Node};
+use crate::node::Node;
 use crate::parse::Stop;
 use crate::reading::{Ended, Item, Other, Reading, Reason, Verdict};
 use crate::shape;
@@ -111,14 +111,11 @@ fn whole(text: &str, node: &Node, mut edits: Edits) -> Reading {
 
 /// The steps of a value, or the items of the list it is.
 fn items(node: &Node, text: &str, value: &Value) -> Vec<Item> {
-    if let (Kind::List(nodes), Value::Array(values)) = (&node.kind, value)
-        && nodes.len() == values.len()
-        && node.whole
-    {
-        return nodes.iter().zip(values).map(|(n, v)| Item { value: v.clone(), span: n.span }).collect();
-    }
     let mut ignored = Edits::default();
-    shape::steps(node, text).into_iter().map(|n| Item { value: n.value(text, &mut ignored), span: n.span }).collect()
+    shape::steps_in(node, text, value)
+        .into_iter()
+        .map(|(n, v)| Item { value: v.cloned().unwrap_or_else(|| n.value(text, &mut ignored)), span: n.span })
+        .collect()
 }
 
 /// A JSON string that holds JSON, and nothing else.

@@ -1,5 +1,7 @@
 //! Which of the values found is the plan: how steps look, and how well a value fits.
 
+use serde_json::Value;
+
 use crate::catalogue::Catalogue;
 use crate::node::{Kind, Node};
 
@@ -60,21 +62,46 @@ const DEPTH_MAX: usize = 4;
 
 /// The steps of a value: the items of its list of steps, or the value itself when it is one step.
 pub(crate) fn steps<'a>(node: &'a Node, source: &str) -> Vec<&'a Node> {
+    steps_in(node, source, &Value::Null).into_iter().map(|(step, _)| step).collect()
+}
+
+/// The same with their values, as far as they stand in the value of the whole: dear to make a second time.
+pub(crate) fn steps_in<'a, 'v>(node: &'a Node, source: &str, value: &'v Value) -> Vec<(&'a Node, Option<&'v Value>)> {
     match list(node, source, 0) {
-        Some(items) => items.iter().filter(|i| i.whole).collect(),
-        None if node.is_container() && node.whole && (is_step(node, source) || node.call().is_some()) => vec![node],
+        Some(List { items, keys }) => {
+            let held = keys.iter().rev().try_fold(value, |value, key| value.get(*key)).and_then(Value::as_array);
+            // Of what is cut not every part has a value.
+            let held = held.filter(|values| node.whole && values.len() == items.len());
+            let values = held.into_iter().flatten().map(Some).chain(std::iter::repeat(None));
+            items.iter().zip(values).filter(|(item, _)| item.whole).collect()
+        }
+        None if node.is_container() && node.whole && (is_step(node, source) || node.call().is_some()) => {
+            vec![(node, Some(value).filter(|value| !value.is_null()))]
+        }
         None => Vec::new(),
     }
 }
 
-fn list<'a>(node: &'a Node, source: &str, depth: usize) -> Option<&'a [Node]> {
+/// A list of steps.
+struct List<'a, 's> {
+    items: &'a [Node],
+    /// The keys that lead to it, the outermost last.
+    keys: Vec<&'s str>,
+}
+
+fn list<'a, 's>(node: &'a Node, source: &'s str, depth: usize) -> Option<List<'a, 's>>
+where
+    'a: 's,
+{
     if let Some(items) = node.list() {
-        return Some(items);
+        return Some(List { items, keys: Vec::new() });
     }
     let pairs = node.map().filter(|_| depth < DEPTH_MAX)?;
     LISTS.iter().find_map(|key| {
-        let (_, value) = pairs.iter().rev().find(|(k, _)| k.of(source).eq_ignore_ascii_case(key))?;
-        list(value, source, depth + 1).filter(|items| items.iter().any(Node::is_container))
+        let (key, value) = pairs.iter().rev().find(|(k, _)| k.of(source).eq_ignore_ascii_case(key))?;
+        let mut found = list(value, source, depth + 1).filter(|list| list.items.iter().any(Node::is_container))?;
+        found.keys.push(key.of(source));
+        Some(found)
     })
 }
 
@@ -91,7 +118,7 @@ pub(crate) fn is_step_key(key: &str) -> bool {
 /// Whether a block without brackets is a plan beyond doubt: a list of steps behind dashes, some with more than one entry,
 /// alone or under a key where plans keep their steps. Of one that is `cut`, the last step says nothing.
 pub(crate) fn is_plan(node: &Node, source: &str, cut: bool) -> bool {
-    let Some(all @ [first, ..]) = list(node, source, 0) else { return false };
+    let Some(all @ [first, ..]) = list(node, source, 0).map(|list| list.items) else { return false };
     let dashed = source[..first.span.start].trim_end().ends_with('-');
     let steps = if cut && all.len() > 1 { &all[..all.len() - 1] } else { all };
     let entries = |step: &Node| step.map().map_or(0, <[_]>::len);
@@ -100,7 +127,7 @@ pub(crate) fn is_plan(node: &Node, source: &str, cut: bool) -> bool {
 
 /// Whether the last of the steps looks like one.
 pub(crate) fn ends_in_step(node: &Node, source: &str) -> bool {
-    list(node, source, 0).and_then(<[_]>::last).is_some_and(|last| is_step(last, source))
+    list(node, source, 0).and_then(|list| list.items.last()).is_some_and(|last| is_step(last, source))
 }
 
 /// Whether a value looks like one step or one call.

@@ -1,6 +1,7 @@
 //! Names that stand for a value: `city = "Paris"` in the lines before a call that says `city=city`.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use crate::edit::{EditKind, Edits};
 use crate::limits::{Budget, Limits, TOKEN};
@@ -13,7 +14,7 @@ const VALUE_MAX: usize = 1024;
 
 /// What was assigned so far. `None` for a name whose value is not written, or was assigned more than once.
 #[derive(Debug, Default)]
-pub(crate) struct Variables<'a>(BTreeMap<&'a str, Option<Node>>);
+pub(crate) struct Variables<'a>(HashMap<&'a str, Option<Node>>);
 
 impl<'a> Variables<'a> {
     /// Notes the assignment whose name stands at `start..end`, if there is one.
@@ -26,8 +27,12 @@ impl<'a> Variables<'a> {
         }
         let at = text.len() - value.trim_start_matches([' ', '\t']).len();
         let node = literal(text, at, limits, budget).filter(|n| n.span.len() <= VALUE_MAX);
-        let known = self.0.contains_key(name);
-        self.0.insert(name, node.filter(|_| !known));
+        match self.0.entry(name) {
+            Entry::Vacant(entry) => {
+                entry.insert(node);
+            }
+            Entry::Occupied(mut entry) => *entry.get_mut() = None,
+        }
     }
 
     /// Puts the values in the place of the names in a value that was mended. A name whose value is not written stays as
@@ -122,7 +127,8 @@ mod tests {
             let at = text.find(name).expect("there");
             variables.note(text, at, at + 1, &Limits::default(), &Budget::of(text));
         }
-        let known: Vec<(&str, bool)> = variables.0.iter().map(|(name, value)| (*name, value.is_some())).collect();
+        let mut known: Vec<(&str, bool)> = variables.0.iter().map(|(name, value)| (*name, value.is_some())).collect();
+        known.sort_unstable();
         assert_eq!(known, [("a", true), ("b", false), ("c", false), ("d", true), ("e", false)]);
     }
 }
