@@ -13,7 +13,7 @@ use crate::shape;
 use crate::span::Span;
 
 /// How far back from a bracket an open text is looked for.
-const NEAR_BYTES: usize = 300;
+const NEAR_CHARS: usize = 300;
 
 /// An incremental reader, fed with the bytes of an answer as they arrive.
 ///
@@ -203,7 +203,7 @@ impl Stream {
 
 /// Whether a text that an argument or a value has begun is still open where this one ends: `run(code="x = `.
 fn is_in_argument(before: &str) -> bool {
-    let near = &before[before.floor_char_boundary(before.len().saturating_sub(NEAR_BYTES))..];
+    let near = before.char_indices().rev().take(NEAR_CHARS).last().map_or(before, |(from, _)| &before[from..]);
     let trimmed = near.trim_end();
     if trimmed.ends_with("\"\"\"") || trimmed.ends_with("'''") {
         return true;

@@ -114,10 +114,7 @@ impl Check<'_, '_> {
         error: &jsonschema::ValidationError<'_>,
     ) {
         let weigh = |code: &str, below: &str, detail: String, mend: String| {
-            origin.with_key(origin.inputs_key, |at| {
-                let place = format!("{}{pointer}{below}", at.pointer());
-                self.cx.weigh(self.rules.weights.inputs, code, &At::Pointer(&place), detail, mend);
-            });
+            self.weigh(self.rules.weights.inputs, code, origin, &format!("{pointer}{below}"), detail, &mend);
         };
         match error.kind() {
             ValidationErrorKind::Required { property } => {
@@ -179,7 +176,7 @@ impl Check<'_, '_> {
                 let mend = near.map_or("use an output that it declares".to_owned(), |n| format!("did you mean `{n}`?"));
                 let weight =
                     if *is_certain { self.rules.weights.outputs } else { min_warning(self.rules.weights.outputs) };
-                self.weigh(weight, "OUTPUT_UNKNOWN", origin, place, detail, &mend);
+                self.weigh(weight, "OUTPUT_UNKNOWN", origin, &place.pointer, detail, &mend);
             }
             Look::Types(schema) => {
                 let Some(wanted) = ability.and_then(|a| a.inputs.as_ref()) else { return };
@@ -195,7 +192,7 @@ impl Check<'_, '_> {
                     takes.join(" or ")
                 );
                 let mend = "refer to an output of that type, or convert it";
-                self.weigh(self.rules.weights.outputs, "TYPE_MISMATCH", origin, place, detail, mend);
+                self.weigh(self.rules.weights.outputs, "TYPE_MISMATCH", origin, &place.pointer, detail, mend);
             }
         }
     }
@@ -215,13 +212,13 @@ impl Check<'_, '_> {
             ability.takes.join(" and ")
         );
         let mend = "put a step between that converts it";
-        self.weigh(self.rules.weights.kinds, "KIND_MISMATCH", origin, place, detail, mend);
+        self.weigh(self.rules.weights.kinds, "KIND_MISMATCH", origin, &place.pointer, detail, mend);
     }
 
-    /// Notes what is odd about an expression.
-    fn weigh(&self, weight: Weight, code: &str, origin: &Origin<'_>, place: &Place, detail: String, mend: &str) {
+    /// Notes what is odd about a place in the inputs, a JSON Pointer inside them.
+    fn weigh(&self, weight: Weight, code: &str, origin: &Origin<'_>, pointer: &str, detail: String, mend: &str) {
         origin.with_key(origin.inputs_key, |at| {
-            let pointer = format!("{}{}", at.pointer(), place.pointer);
+            let pointer = format!("{}{pointer}", at.pointer());
             self.cx.weigh(weight, code, &At::Pointer(&pointer), detail, mend);
         });
     }

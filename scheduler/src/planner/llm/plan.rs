@@ -122,12 +122,13 @@ impl<'a> PlanMatter<'a> {
         if let Some(issue) = self.thawed(&checked.plan) {
             return Judged::Bad { draft, issues: vec![issue] };
         }
-        let plan = super::finish(checked.plan.clone(), self.request, self.desk.settings.strategy);
+        let plan = checked.plan.clone();
+        let finished = super::finish(checked.plan, self.request, self.desk.settings.strategy);
         // Held to all rules by now: what is left is to route it.
-        let finished = Candidate::Checked(Checked { plan, ..checked.clone() });
+        let finished = Candidate::Checked(Checked { plan: finished, ..checked });
         match (self.check)(finished, self.request) {
             // The plan goes on unrouted: the pipeline asks for the very same, and takes the answer with its warnings.
-            Ok(_) => Judged::Good(Good { plan: checked.plan, warnings: Vec::new() }),
+            Ok(_) => Judged::Good(Good { plan, warnings: Vec::new() }),
             Err(issues) => Judged::Bad { draft, issues },
         }
     }

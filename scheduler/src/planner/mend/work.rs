@@ -239,30 +239,17 @@ impl<'r> Work<'r> {
         let mut links = Vec::new();
         for step in 0..self.steps.len() {
             let (to, list) = (self.id(step), self.place(step, "dependencies"));
+            let link = |from, index| Link { from, to: to.clone(), list: list.clone(), index, ends: None };
             match self.field(step, "dependencies") {
                 Some(Value::Array(items)) => {
-                    for (i, item) in items.iter().enumerate() {
-                        if let Some(from) = name_of(item).filter(|_| !self.is_removed(&list, i)) {
-                            links.push(Link { from, to: to.clone(), list: list.clone(), index: Some(i), ends: None });
-                        }
-                    }
+                    let kept = items.iter().enumerate().filter(|(i, _)| !self.is_removed(&list, *i));
+                    links.extend(kept.filter_map(|(i, item)| Some(link(name_of(item)?, Some(i)))));
                 }
                 Some(Value::String(text)) => {
-                    for from in text.split([',', ' ']).filter(|id| !id.is_empty()) {
-                        let from = from.to_owned();
-                        links.push(Link { from, to: to.clone(), list: list.clone(), index: None, ends: None });
-                    }
+                    let ids = text.split([',', ' ']).filter(|id| !id.is_empty());
+                    links.extend(ids.map(|from| link(from.to_owned(), None)));
                 }
-                Some(other) => {
-                    let from = name_of(other).into_iter();
-                    links.extend(from.map(|from| Link {
-                        from,
-                        to: to.clone(),
-                        list: list.clone(),
-                        index: None,
-                        ends: None,
-                    }));
-                }
+                Some(other) => links.extend(name_of(other).map(|from| link(from, None))),
                 None => {}
             }
         }
