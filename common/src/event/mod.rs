@@ -7,6 +7,7 @@ use crate::id::StepId;
 mod line;
 mod plan;
 mod step;
+mod weight;
 
 pub use line::{LogError, read_entry, write_entry};
 pub use plan::{

@@ -231,6 +231,7 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
         let i = state.graph.find(id.as_str()).ok_or_else(step)?;
         let step = &mut state.steps[to_usize(i)];
         step.outputs = Some(outputs.clone());
+        state.outputs_bytes = state.outputs_bytes.saturating_add(outputs.text().len());
         finish(step, record.time_ms);
         shift(state, i, StepStatus::Pending, StepStatus::Completed, true);
     }
@@ -283,6 +284,9 @@ fn apply_step(
     let step = &mut state.steps[to_usize(i)];
     step.attempt = attempt;
     fold_step(step, record.time_ms, event);
+    if let StepEvent::Completed(completed) = event {
+        state.outputs_bytes = state.outputs_bytes.saturating_add(completed.outputs.text().len());
+    }
     note(state, i, event);
     spend(state, event);
     keep_pace(state, i, old, record.time_ms, event);

@@ -215,10 +215,14 @@ impl Turn<'_> {
         });
         match checked {
             Ok(outputs) => {
+                self.work.count(outputs.text().len());
                 let completed = StepCompleted { outputs, ..StepCompleted::default() };
                 self.emit_next(i, StepEvent::Completed(Box::new(completed)));
             }
-            Err(failure) => self.give_up(i, failure, 0.0, 0),
+            Err(failure) => {
+                self.work.count(0);
+                self.give_up(i, failure, 0.0, 0);
+            }
         }
     }
 

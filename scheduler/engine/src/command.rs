@@ -68,6 +68,8 @@ pub enum Command {
     },
     /// A timer has come due.
     Due(Timer),
+    /// Goes on with what a decision left for later: see [`crate::Effect::Continue`].
+    Continue,
     /// The sub-plan of a step is final.
     SubPlanEnded {
         step: StepId,

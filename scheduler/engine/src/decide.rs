@@ -11,6 +11,7 @@ use crate::apply::apply;
 use crate::graph::to_usize;
 use crate::mutant::{Mutant, is_on};
 use crate::react::react;
+use crate::work::Work;
 use crate::{Command, Context, Decision, Effect, Envelope, PlanState, Rejection, StepIndex, Timer};
 
 /// Decides what a command makes happen, and folds it into the state.
@@ -40,6 +41,7 @@ pub(crate) struct Turn<'a> {
     plan_due: Option<u64>,
     had_room: bool,
     freed: bool,
+    pub(crate) work: Work,
     /// What the report that is being dealt with suggested.
     pub(crate) information: Option<Json>,
 }
@@ -60,6 +62,7 @@ impl<'a> Turn<'a> {
             plan_due,
             had_room,
             freed: false,
+            work: Work::default(),
             information: None,
         }
     }
@@ -91,6 +94,10 @@ impl<'a> Turn<'a> {
             Command::Circles { reason } => self.in_circles(reason),
             Command::Due(Timer::Plan) => self.plan_due(),
             Command::Due(Timer::Step(i)) => self.step_due(i),
+            Command::Continue => {
+                self.begin_steps();
+                Ok(())
+            }
             Command::SubPlanEnded { step, attempt, status, outputs, usage, failure } => {
                 self.sub_plan_ended(&step, attempt, status, outputs, usage, failure)
             }
@@ -102,6 +109,9 @@ impl<'a> Turn<'a> {
             self.fail_for_events();
         }
         self.set_timers();
+        if self.work.is_cut() && self.is_active() {
+            self.effects.push(Effect::Continue);
+        }
         let has_room = self.state.has_room();
         if has_room && (!self.had_room || self.freed) {
             self.effects.push(Effect::Room);

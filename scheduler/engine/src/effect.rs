@@ -30,6 +30,8 @@ pub enum Effect {
     Ready(StepIndex),
     /// The plan has room again: steps that were passed over may be offered once more.
     Room,
+    /// The decision stopped at its work limit: give [`crate::Command::Continue`] soon.
+    Continue,
     /// The timer shall come due then; `None` clears it.
     Timer(Timer, Option<u64>),
     /// Ask the planners, for this revision: for 0 a plan, for any other a change of what [`crate::situation()`] shows.

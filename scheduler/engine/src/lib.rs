@@ -40,6 +40,7 @@ mod sub_plan;
 mod submit;
 mod unlock;
 mod verb;
+mod work;
 
 mod react;
 

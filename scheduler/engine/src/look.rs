@@ -271,6 +271,16 @@ impl PlanState {
     }
 
     /// Whether the step's phase has begun.
+    /// Whether a decision left steps for later, as [`crate::Effect::Continue`] says.
+    pub(crate) fn is_cut(&self) -> bool {
+        let is_running = self.status == PlanStatus::Running;
+        let may_start = |(i, step): (usize, &StepState)| {
+            let i = to_u32(i);
+            step.status == StepStatus::Pending && self.is_phase_open(i) && self.joined(i) == Joined::Met
+        };
+        is_running && (!self.own.is_empty() || self.steps.iter().enumerate().any(may_start))
+    }
+
     pub(crate) fn is_phase_open(&self, i: u32) -> bool {
         self.graph.phase(i).is_none_or(|phase| self.phases[phase].begun)
     }

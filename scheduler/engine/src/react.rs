@@ -97,6 +97,7 @@ pub fn pending(state: &PlanState, context: &Context) -> Vec<Effect> {
     effects.push(Effect::Timer(Timer::Plan, state.plan_due()));
     effects.extend(plan_wanted(state).map(|revision| Effect::Plan { revision }));
     effects.extend(state.is_open().then_some(Effect::Close));
+    effects.extend(state.is_cut().then_some(Effect::Continue));
     for (i, step) in state.steps.iter().enumerate() {
         let i = to_u32(i);
         effects.extend(at(step.due_ms).map(|due| Effect::Timer(Timer::Step(StepIndex(i)), Some(due))));

@@ -38,6 +38,8 @@ pub struct PlanState {
     pub(crate) phase: usize,
     pub(crate) counts: Counts,
     pub(crate) usage: Usage,
+    /// Bytes of all outputs that steps ever gave.
+    pub(crate) outputs_bytes: usize,
     /// Calls of language models for it.
     pub(crate) calls: Calls,
     pub(crate) in_flight: u32,
@@ -191,6 +193,7 @@ impl Default for PlanState {
             phase: 0,
             counts: Counts::default(),
             usage: Usage::default(),
+            outputs_bytes: 0,
             calls: Calls::default(),
             in_flight: 0,
             held: Vec::new(),

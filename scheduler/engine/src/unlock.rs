@@ -34,6 +34,8 @@ impl Turn<'_> {
                 }
             } else if self.is_over_budget() {
                 self.fail_over_budget();
+            } else if self.state.outputs_bytes > self.context.limits.plan_outputs_bytes_max && !self.state.is_done() {
+                self.fail_for_outputs();
             } else if !self.move_phase() && !self.do_own() {
                 break;
             }
@@ -75,6 +77,12 @@ impl Turn<'_> {
     }
 
     fn unlock(&mut self, i: u32) {
+        if self.state.plan.steps[to_usize(i)].when.is_some() {
+            if !self.work.allows_more() {
+                return;
+            }
+            self.work.count(0);
+        }
         match render::condition(self.state, i, &self.context.limits) {
             Err(failure) => self.give_up(i, failure, 0.0, 0),
             Ok(false) => {
@@ -139,7 +147,10 @@ impl Turn<'_> {
 
     /// Does one of the ready steps that need no worker; says whether there was one.
     fn do_own(&mut self) -> bool {
-        if self.state.status != PlanStatus::Running {
+        if self.state.status != PlanStatus::Running || self.state.own.is_empty() && self.state.sub_plans.is_empty() {
+            return false;
+        }
+        if !self.work.allows_more() {
             return false;
         }
         if let Some(&i) = self.state.own.first() {
@@ -152,8 +163,19 @@ impl Turn<'_> {
         let Some(&i) = self.state.sub_plans.iter().find(|i| self.state.is_free(**i)) else {
             return false;
         };
+        self.work.count(0);
         self.start_sub_plan(i);
         true
+    }
+
+    fn fail_for_outputs(&mut self) {
+        let most = self.context.limits.plan_outputs_bytes_max;
+        let message = format!(
+            "the outputs of its steps have {} bytes together, more than `plan_outputs_bytes_max` ({most}); \
+             hand large data on by reference",
+            self.state.outputs_bytes
+        );
+        self.fail_plan(Failure::new(FailureClass::ConstraintViolation, "PLAN_OUTPUTS_TOO_LARGE", message));
     }
 
     fn is_over_budget(&self) -> bool {

@@ -221,7 +221,20 @@ impl Begin {
         loops.insert(shard, to_self.clone());
         let commit_seconds = metrics::histogram!("goalmill_commit_seconds");
         let window_changes = site.directory.window_changes();
-        let made = Loop { site, shard, token, owned, cursor, locals, window_changes, to_self, release, commit_seconds };
+        let left_over = Vec::new();
+        let made = Loop {
+            site,
+            shard,
+            token,
+            owned,
+            cursor,
+            locals,
+            window_changes,
+            to_self,
+            release,
+            commit_seconds,
+            left_over,
+        };
         let end = made.run().await;
         loops.remove(shard);
         end

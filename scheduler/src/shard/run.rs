@@ -53,6 +53,8 @@ pub(crate) struct Loop {
     /// Gives the shard up.
     pub(crate) release: CancellationToken,
     pub(crate) commit_seconds: metrics::Histogram,
+    /// Inputs for which the last turn had no time, in their order.
+    pub(crate) left_over: Vec<Input>,
 }
 
 type Batch = Result<Vec<(EntryId, Inbox)>, BrokerError>;
@@ -74,7 +76,7 @@ enum Next {
 }
 
 /// One thing for a turn to deal with.
-enum Input {
+pub(crate) enum Input {
     Entry(EntryId, Inbox),
     Local(Local),
 }
@@ -146,6 +148,7 @@ impl Loop {
                 }
             }
             self.owned.take_timers();
+            self.owned.settle();
             let site = &self.site;
             self.owned.dispatch(|agent_type| window(site, agent_type));
             if let Some(plan) = self.owned.broken().cloned() {
@@ -226,6 +229,9 @@ impl Loop {
             (true, due) => due.filter(|_| !self.owned.has_events() && self.owned.room() > 0),
         };
         let takes = self.owned.room() > 0 && (!is_writing || !self.release.is_cancelled());
+        if takes && !self.left_over.is_empty() {
+            return Ok(Next::Inputs(std::mem::take(&mut self.left_over)));
+        }
         let come = async {
             tokio::select! {
                 biased;
@@ -258,12 +264,16 @@ impl Loop {
             inputs.push(Input::Local(local));
         }
         self.look_up(&inputs).await?;
-        for input in inputs {
+        let mut inputs = inputs.into_iter();
+        while self.owned.takes_more()
+            && let Some(input) = inputs.next()
+        {
             match input {
                 Input::Entry(id, entry) => self.owned.take_entry(id, entry),
                 Input::Local(local) => self.owned.take_local(local),
             }
         }
+        self.left_over = inputs.collect();
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! The engine from outside: commands in, events and effects out.
 
 mod audit;
+mod work;
 mod world;
 
 mod life;

@@ -113,6 +113,9 @@ impl World {
             Effect::Cancel(token) => {
                 self.cancelled.insert(token);
             }
+            Effect::Continue => {
+                self.command(Command::Continue).expect("a plan that was left half-way goes on");
+            }
             Effect::Room
             | Effect::Plan { .. }
             | Effect::Close

@@ -16,7 +16,24 @@ use crate::shard::Slot;
 use crate::shard::ready::Standing;
 use crate::shard::turn::After;
 
+/// The end of a sub-plan, for its parent. A queue of them and not a recursion: the end of one may begin the next, and
+/// chains are long.
+pub(super) struct RollUp {
+    parent: PlanId,
+    command: Command,
+}
+
 impl Owned {
+    /// Gives the ends of sub-plans to their parents, in the turn in which they ended.
+    pub(super) fn roll_up(&mut self) {
+        while let Some(RollUp { parent, command }) = self.roll_ups.pop_front() {
+            let Some(slot) = self.slots.get(&parent).copied() else { continue };
+            if let Err(rejection) = self.decide_one(slot, None, command) {
+                tracing::debug!("a sub-plan's end came too late: {rejection}");
+            }
+        }
+    }
+
     /// Does, or gathers for after the commit, what a decision asks for besides its events.
     pub(super) fn absorb(&mut self, slot: Slot, effects: Vec<Effect>) {
         for effect in effects {
@@ -57,7 +74,7 @@ impl Owned {
                 Effect::Close => {
                     let reason = "the scheduler that wrote the plan is gone".to_owned();
                     let closing = Box::new(Closing::Broken { reason, issues: Vec::new(), provenance: None });
-                    if let Err(rejection) = self.handle(slot, None, Command::ClosePlan(closing)) {
+                    if let Err(rejection) = self.decide_one(slot, None, Command::ClosePlan(closing)) {
                         tracing::debug!("the plan was closed already: {rejection}");
                     }
                 }
@@ -72,13 +89,11 @@ impl Owned {
                 Effect::StartSubPlan { plan_id, submit } => self.start_sub_plan(plan_id, submit),
                 Effect::AskSubPlan { plan_id, verb } => self.ask_sub_plan(&plan_id, verb),
                 Effect::RollUp { parent, status, outputs, usage, failure } => {
-                    let Some(slot) = self.slots.get(&parent.plan).copied() else { continue };
                     let (step, attempt) = (parent.step, parent.attempt);
                     let command = Command::SubPlanEnded { step, attempt, status, outputs, usage, failure };
-                    if let Err(rejection) = self.handle(slot, None, command) {
-                        tracing::debug!("a sub-plan's end came too late: {rejection}");
-                    }
+                    self.roll_ups.push_back(RollUp { parent: parent.plan, command });
                 }
+                Effect::Continue => self.unsettled.push_back(slot),
                 Effect::Bury { step, failure } => {
                     if let Some(letter) = self.dead_letter(slot, step, failure) {
                         self.errand(Errand::Bury(Box::new(letter)));
@@ -128,7 +143,6 @@ impl Owned {
     }
 
     fn absorb_roll_up(&mut self, parent: Parent, failure: Failure) {
-        let Some(slot) = self.slots.get(&parent.plan).copied() else { return };
         let command = Command::SubPlanEnded {
             step: parent.step,
             attempt: parent.attempt,
@@ -137,14 +151,12 @@ impl Owned {
             usage: Usage::default(),
             failure: Some(failure),
         };
-        if let Err(rejection) = self.handle(slot, None, command) {
-            tracing::debug!("a sub-plan's refusal came too late: {rejection}");
-        }
+        self.roll_ups.push_back(RollUp { parent: parent.plan, command });
     }
 
     fn ask_sub_plan(&mut self, plan: &PlanId, verb: Verb) {
         let Some(slot) = self.slots.get(plan).copied() else { return };
-        if let Err(rejection) = self.handle(slot, None, Command::Verb(verb)) {
+        if let Err(rejection) = self.decide_one(slot, None, Command::Verb(verb)) {
             tracing::debug!(plan.id = %plan, "sub-plan {plan} does not do as its parent: {rejection}");
         }
     }

@@ -38,7 +38,7 @@ impl Owned {
         for agent_type in self.ready.agent_types() {
             let window = window(&agent_type);
             while self.outstanding.get(&agent_type).copied().unwrap_or(0) < window {
-                if !self.turn.has_room_for_tasks(self.tasks_max) {
+                if !self.turn.has_room_for_tasks(self.tasks_max) || self.is_out_of_time() {
                     self.has_more = true;
                     break;
                 }

@@ -30,6 +30,7 @@ mod absorb;
 mod dispatch;
 mod seal;
 
+use absorb::RollUp;
 use dispatch::track;
 
 /// Tasks that the first of several turns sends: workers begin with them while the next ones are decided.
@@ -55,6 +56,10 @@ pub(crate) struct Owned {
     /// Steps on their way, by queue.
     in_flight: HashMap<(Slot, StepIndex), AgentType>,
     outstanding: HashMap<AgentType, u32>,
+    /// Plans whose last decision stopped at its work limit.
+    unsettled: VecDeque<Slot>,
+    /// Ends of sub-plans that their parents have yet to hear of, in this turn.
+    roll_ups: VecDeque<RollUp>,
     lately: Lately,
     /// The plan over which the engine panicked.
     broken: Option<PlanId>,
@@ -62,6 +67,8 @@ pub(crate) struct Owned {
     aside: BTreeSet<PlanId>,
     turn: Turn,
     now_ms: u64,
+    /// When the loop last began to take inputs, Unix milliseconds.
+    turn_begun_ms: u64,
     /// Whether there are hooks to be told what is written.
     is_heard: bool,
     /// Whether the last dispatch ended because the turn was full.
@@ -88,11 +95,14 @@ impl Owned {
             behind: VecDeque::new(),
             in_flight: HashMap::default(),
             outstanding: HashMap::default(),
+            unsettled: VecDeque::new(),
+            roll_ups: VecDeque::new(),
             lately: Lately::new(Instant::now()),
             broken: None,
             aside: BTreeSet::new(),
             turn: Turn::default(),
             now_ms,
+            turn_begun_ms: now_ms,
             is_heard: false,
             has_more: false,
             tasks_max: TASKS_FIRST,
@@ -134,7 +144,10 @@ impl Owned {
             self.behind.push_back((self.now_ms, slot));
             let state = &self.plans[&slot].state;
             match catch_unwind(AssertUnwindSafe(|| pending(state, &self.context))) {
-                Ok(effects) => self.absorb(slot, effects),
+                Ok(effects) => {
+                    self.absorb(slot, effects);
+                    self.roll_up();
+                }
                 Err(_) => self.broken = state.id().cloned(),
             }
         }
@@ -176,8 +189,9 @@ impl Owned {
 
     /// Begins a turn, or goes on with it: all its events carry the time of the first, since a log entry has only one.
     pub(crate) fn begin_turn(&mut self) {
+        self.turn_begun_ms = self.clock.now_ms();
         if !self.has_events() {
-            self.now_ms = self.now_ms.max(self.clock.now_ms());
+            self.now_ms = self.now_ms.max(self.turn_begun_ms);
         }
     }
 
@@ -192,9 +206,19 @@ impl Owned {
         if is_old { 0 } else { self.turn.room() }
     }
 
-    /// Whether there is something to dispatch for which the last turn had no room.
+    /// Whether there is something to dispatch, or to settle, for which the last turn had no room.
     pub(crate) fn has_more(&self) -> bool {
-        self.has_more && self.turn.has_room_for_tasks(self.tasks_max)
+        self.has_more && self.turn.has_room_for_tasks(self.tasks_max) || !self.unsettled.is_empty() && self.room() > 0
+    }
+
+    /// Whether the turn takes one more input, by what was gathered and by time.
+    pub(crate) fn takes_more(&self) -> bool {
+        self.turn.room() > 0 && !self.is_out_of_time()
+    }
+
+    /// Whether the turn has taken so long that what is left waits for the next one.
+    fn is_out_of_time(&self) -> bool {
+        self.clock.now_ms() > self.turn_begun_ms + TURN_MS_MAX
     }
 
     /// Deals with one entry of the inbox.
@@ -261,12 +285,24 @@ impl Owned {
     /// Deals with every timer that is due.
     pub(crate) fn take_timers(&mut self) {
         self.catch_up();
-        while self.turn.room() > 0 {
+        while self.takes_more() {
             let Some((slot, timer)) = self.timers.pop(self.now_ms) else { return };
             if self.plans.contains_key(&slot)
                 && let Err(rejection) = self.handle(slot, Some("timer"), Command::Due(timer))
             {
                 tracing::debug!("a timer was overtaken: {rejection}");
+            }
+        }
+    }
+
+    /// Goes on with decisions that stopped at their work limit.
+    pub(crate) fn settle(&mut self) {
+        while self.takes_more() {
+            let Some(slot) = self.unsettled.pop_front() else { return };
+            if self.plans.contains_key(&slot)
+                && let Err(rejection) = self.handle(slot, None, Command::Continue)
+            {
+                tracing::debug!("a plan has ended before it was settled: {rejection}");
             }
         }
     }
@@ -290,7 +326,6 @@ impl Owned {
             What::Started | What::Progress => false,
             What::Completed | What::Failed | What::Lost | What::Released => true,
         };
-        self.turn.weigh(report.outputs.as_ref().map_or(0, |outputs| outputs.text().len()) + 128);
         let refused = match self.slots.get(&report.plan).copied() {
             None => Some("unknown_plan"),
             Some(slot) => match self.handle(slot, None, Command::Report(Box::new(report))) {
@@ -310,7 +345,9 @@ impl Owned {
     fn take_request(&mut self, request: Request) -> Verdict {
         let Request { plan, actor, answer: _, verb } = request;
         if let Verb::Submit(submit) = verb {
-            return self.take_submission(plan, actor, submit);
+            let verdict = self.take_submission(plan, actor, submit);
+            self.roll_up();
+            return verdict;
         }
         let Some(slot) = self.slots.get(&plan).copied() else {
             return Err(self.absent(&plan));
@@ -348,7 +385,7 @@ impl Owned {
         let command = Command::Submit { plan_id: plan.clone(), secret, submit };
         // Before its effects: a sub-plan may end at once and rolls up then.
         self.slots.insert(plan.clone(), slot);
-        if let Err(rejection) = self.handle(slot, Some(&actor), command) {
+        if let Err(rejection) = self.decide_one(slot, Some(&actor), command) {
             self.plans.remove(&slot);
             self.slots.remove(&plan);
             let problem = problem(&rejection);
@@ -387,7 +424,15 @@ impl Owned {
         self.ready.forget(slot);
     }
 
+    /// Gives a plan a command, and whatever follows from it for the plans around it.
     fn handle(&mut self, slot: Slot, actor: Option<&str>, command: Command) -> Result<(), Rejection> {
+        let decided = self.decide_one(slot, actor, command);
+        self.roll_up();
+        decided
+    }
+
+    /// Gives a plan a command; ends of sub-plans that follow from it wait for [`Owned::roll_up`].
+    fn decide_one(&mut self, slot: Slot, actor: Option<&str>, command: Command) -> Result<(), Rejection> {
         let held = self.plans.get_mut(&slot).expect("callers look the slot up first");
         let envelope =
             Envelope { now_ms: self.now_ms, random: self.random.draw(), actor: actor.map(Into::into), command };
@@ -399,6 +444,7 @@ impl Owned {
         };
         let decision = decision?;
         if !decision.records.is_empty() {
+            self.turn.weigh(decision.records.iter().map(|record| record.event.weight()).sum());
             self.turn.changed.extend(held.enter_turn().then_some(slot));
             track(&mut self.in_flight, &mut self.outstanding, slot, &held.state, &decision.records);
             held.note(decision.records);

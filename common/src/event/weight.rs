@@ -1,0 +1,92 @@
+//! About how many bytes an event takes in the log, without writing it.
+
+use super::{Event, PlanEvent, StepEvent};
+use crate::json::Json;
+use crate::plan::{Plan, Step};
+
+/// Bytes of an event's fixed parts, rounded up.
+const FIXED_BYTES: usize = 128;
+
+impl Event {
+    /// About how many bytes the event takes in the log: exact for payloads, an estimate for what is around them.
+    pub fn weight(&self) -> usize {
+        FIXED_BYTES
+            + match self {
+                Self::Plan(event) => plan_event(event),
+                Self::Step { event, .. } => step_event(event),
+            }
+    }
+}
+
+fn plan_event(event: &PlanEvent) -> usize {
+    match event {
+        PlanEvent::GoalAccepted(accepted) => {
+            let goal = &accepted.goal;
+            goal.description.len() + accepted.submission.len() + accepted.source.len()
+        }
+        PlanEvent::ModelAnswered(answered) => json(answered.answer.as_ref()) + answered.error.len(),
+        PlanEvent::PlanningFailed(failed) => json(failed.provenance.as_ref()) + FIXED_BYTES * failed.issues.len(),
+        PlanEvent::PlanCreated(created) => plan(&created.plan) + json(created.provenance.as_ref()),
+        PlanEvent::PlanValidated(validated) => FIXED_BYTES * (validated.warnings.len() + 4 * validated.routes.len()),
+        PlanEvent::ReplanTriggered(replan) => replan.hint.len() + json(replan.information.as_ref()),
+        PlanEvent::RevisionProposed(proposed) => FIXED_BYTES * (4 * proposed.changes.len() + proposed.widens.len()),
+        PlanEvent::QuestionAnswered(answered) => answered.answer.text().len() + answered.reason.len(),
+        PlanEvent::Extended(extended) => json(extended.provenance.as_ref()) + 4 * FIXED_BYTES * extended.routes.len(),
+        PlanEvent::Revised(revised) => FIXED_BYTES * (revised.changes.len() + revised.added.len()),
+        PlanEvent::ModelAsked(_)
+        | PlanEvent::ApprovalRequested(_)
+        | PlanEvent::Approved(_)
+        | PlanEvent::Rejected(_)
+        | PlanEvent::PhaseAdded(_)
+        | PlanEvent::PhaseStarted(_)
+        | PlanEvent::PhaseCompleted(_)
+        | PlanEvent::PhaseFailed(_)
+        | PlanEvent::PhaseSkipped(_)
+        | PlanEvent::RevisionRefused(_)
+        | PlanEvent::QuestionAsked(_)
+        | PlanEvent::Paused(_)
+        | PlanEvent::Resumed(_)
+        | PlanEvent::Completed(_)
+        | PlanEvent::Failed(_)
+        | PlanEvent::Cancelled(_) => 0,
+    }
+}
+
+fn step_event(event: &StepEvent) -> usize {
+    match event {
+        StepEvent::Added(added) => step(&added.step),
+        StepEvent::Modified(modified) => step(&modified.step) + modified.before.as_deref().map_or(0, step),
+        StepEvent::QuestionAsked(asked) => asked.question.len(),
+        StepEvent::Answered(answered) => answered.answer.text().len() + answered.reason.len(),
+        StepEvent::Decomposed(decomposed) => decomposed.plan.as_deref().map_or(0, plan) + decomposed.reason.len(),
+        StepEvent::Completed(completed) => completed.outputs.text().len() + json(completed.adjustments.as_ref()),
+        StepEvent::Retrying(retrying) => retrying.failure.message.len(),
+        StepEvent::Failed(failed) => failed.failure.message.len(),
+        StepEvent::Progress(progress) => progress.message.as_ref().map_or(0, String::len),
+        StepEvent::Removed(_)
+        | StepEvent::Ready
+        | StepEvent::Blocked(_)
+        | StepEvent::ApprovalRequested(_)
+        | StepEvent::Approved(_)
+        | StepEvent::Recalled(_)
+        | StepEvent::Queued(_)
+        | StepEvent::Started(_)
+        | StepEvent::Released(_)
+        | StepEvent::Skipped(_)
+        | StepEvent::Cancelled(_) => 0,
+    }
+}
+
+fn plan(plan: &Plan) -> usize {
+    plan.steps.iter().map(step).sum()
+}
+
+fn step(found: &Step) -> usize {
+    let inside = found.plan.as_deref().map_or(0, plan);
+    let texts = found.description.len() + found.inputs.text().len() + json(found.output_schema.as_ref());
+    FIXED_BYTES + texts + 16 * found.dependencies.len() + inside
+}
+
+fn json(value: Option<&Json>) -> usize {
+    value.map_or(0, |value| value.text().len())
+}

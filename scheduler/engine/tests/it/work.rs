@@ -1,0 +1,88 @@
+//! How much one decision does, and how much a plan's steps may give in all.
+
+use goalmill_common::event::{Event, StepEvent};
+use goalmill_common::limits::Limits;
+use goalmill_common::plan::{Kind, Plan};
+use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_engine::{Command, Decision, Effect, Envelope, decide, pending};
+use serde_json::json;
+
+use crate::world::{World, plan, with};
+
+/// One step whose outputs `copies` steps of the engine's own hand on.
+fn copying(copies: usize) -> Plan {
+    let ids: Vec<String> = (0..copies).map(|n| format!("copy-{n}")).collect();
+    let mut steps: Vec<(&str, &[&str])> = vec![("a", &[])];
+    steps.extend(ids.iter().map(|id| (id.as_str(), ["a"].as_slice())));
+    let mut plan = plan(&steps);
+    for step in &mut plan.steps[1..] {
+        step.kind = Kind::Finish;
+        step.inputs = json!({"text": "{{ steps.a.outputs.text }}"}).into();
+    }
+    plan
+}
+
+/// Bytes of the outputs that a decision records.
+fn recorded(decision: &Decision) -> usize {
+    let outputs = decision.records.iter().filter_map(|record| match &record.event {
+        Event::Step { event: StepEvent::Completed(completed), .. } => Some(completed.outputs.text().len()),
+        Event::Step { .. } | Event::Plan(_) => None,
+    });
+    outputs.sum()
+}
+
+#[test]
+fn one_decision_copies_a_megabyte_and_leaves_the_rest_for_later() {
+    let mut world = World::of(copying(500));
+    let task = world.dispatch("a");
+    let report = crate::world::completed(&task, json!({"text": "x".repeat(200_000)}));
+    let mut command = Command::Report(Box::new(report));
+    let mut decisions = 0;
+    loop {
+        let envelope = Envelope { now_ms: world.now_ms, random: 1, actor: None, command };
+        let decision = decide(&mut world.state, &world.context, envelope).expect("the plan is not over");
+        decisions += 1;
+        assert!(recorded(&decision) < 1_800_000, "{} bytes in one decision", recorded(&decision));
+        if !decision.effects.contains(&Effect::Continue) {
+            break;
+        }
+        assert!(pending(&world.state, &world.context).contains(&Effect::Continue), "a new owner goes on too");
+        command = Command::Continue;
+    }
+    assert!(decisions > 40, "{decisions} decisions");
+    assert_eq!((world.state.status(), world.plan_code()), (PlanStatus::Failed, "PLAN_OUTPUTS_TOO_LARGE".into()));
+}
+
+#[test]
+fn a_plan_of_many_steps_of_the_engines_own_is_done_bit_by_bit() {
+    let mut world = World::of(copying(1_000));
+    world.complete("a", json!({"text": "short"}));
+    assert_eq!(world.state.status(), PlanStatus::Completed);
+    assert!(!pending(&world.state, &world.context).contains(&Effect::Continue));
+}
+
+#[test]
+fn many_conditions_are_evaluated_bit_by_bit() {
+    let ids: Vec<String> = (0..200).map(|n| format!("s-{n}")).collect();
+    let mut steps: Vec<(&str, &[&str])> = vec![("a", &[])];
+    steps.extend(ids.iter().map(|id| (id.as_str(), ["a"].as_slice())));
+    let mut conditional = plan(&steps);
+    for step in &mut conditional.steps[1..] {
+        step.when = Some("steps.a.outputs.n > 0".into());
+    }
+    let mut world = World::of(conditional);
+    world.complete("a", json!({"n": 1}));
+    assert!(ids.iter().all(|id| world.status(id) == StepStatus::Ready));
+}
+
+#[test]
+fn outputs_beyond_the_limit_fail_the_plan_and_say_how_large_they_are() {
+    let plan = with(plan(&[("a", &[]), ("b", &[]), ("c", &["a", "b"])]), "c", |step| step.kind = Kind::Finish);
+    let mut world = World::new();
+    world.context.limits = Limits { plan_outputs_bytes_max: 1_000, ..Limits::default() };
+    world.submit(plan).expect("the plan is fit");
+    world.complete("a", json!({"text": "x".repeat(900)}));
+    assert_eq!(world.state.status(), PlanStatus::Running);
+    world.complete("b", json!({"text": "x".repeat(900)}));
+    assert_eq!((world.state.status(), world.plan_code()), (PlanStatus::Failed, "PLAN_OUTPUTS_TOO_LARGE".into()));
+}
