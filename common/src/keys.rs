@@ -71,6 +71,14 @@ pub fn cursor(shard: ShardId) -> String {
     format!("goalmill:{{s{shard}}}:cursor")
 }
 
+/// STRING, JSON: submission entry → how often it was taken over from a scheduler that died.
+pub const SUBMISSION_TRIES: &str = "goalmill:goals:tries";
+
+/// STRING, JSON: the plan that the shard's owner has in hand after a takeover, and the plans in quarantine.
+pub fn poison(shard: ShardId) -> String {
+    format!("goalmill:{{s{shard}}}:poison")
+}
+
 /// ZSET: plan id → last change in Unix milliseconds.
 pub fn index(shard: ShardId) -> String {
     format!("goalmill:{{s{shard}}}:index")

@@ -127,6 +127,7 @@ codes! {
     PlanNotFound = "PLAN_NOT_FOUND", 404, false, "There is no such plan";
     StepNotFound = "STEP_NOT_FOUND", 404, false, "There is no such step";
     PlanFinal = "PLAN_FINAL", 409, false, "The plan has ended";
+    PlanQuarantined = "PLAN_QUARANTINED", 409, false, "The plan is in quarantine";
     NotAllowed = "NOT_ALLOWED", 409, false, "The plan's status does not allow this";
     PlanningFailed = "PLANNING_FAILED", 422, false, "No planner could make a valid plan";
     Unroutable = "UNROUTABLE", 422, false, "No agent type fits a step";

@@ -26,6 +26,8 @@ use crate::planner::{Candidate, Checked, Pipeline, PlanRequest, Planner, SetupEr
 use crate::pulse::{self, Pulse};
 use crate::shard::{Loops, Membership};
 use crate::site::{self, Site};
+use crate::trial::Trial;
+use crate::watchdog::{self, Connect, Hands};
 use crate::{api, ask, intake, janitor, outcomes, spin};
 
 /// Wait between tries to reach Redis at the start.
@@ -47,6 +49,10 @@ pub struct Extras {
     /// Asked before the planners that the settings name.
     pub planners: Vec<Arc<dyn Planner>>,
     pub hooks: Vec<Arc<dyn Hook>>,
+    /// How a plan is tried over which a scheduler seems to have died.
+    pub trial: Option<Trial>,
+    /// Lets a watchdog end this process when a shard's loop hangs; it reaches the store by this.
+    pub watchdog: Option<Connect>,
 }
 
 /// Why a scheduler cannot start.
@@ -58,6 +64,8 @@ pub enum StartError {
     Planner(#[from] SetupError),
     #[error("{0}")]
     Hook(String),
+    #[error("the watchdog cannot start: {0}")]
+    Watchdog(std::io::Error),
     #[error(transparent)]
     Models(#[from] ModelSetupError),
     #[error(transparent)]
@@ -121,6 +129,8 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
         clock,
         random,
         set_aside: std::sync::Mutex::default(),
+        trial: extras.trial,
+        hands: Hands::default(),
         commits: watch::Sender::new(0),
         tasks,
         stop,
@@ -128,6 +138,10 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
     if metrics_listener.is_some() {
         // What is counted before there is a recorder is lost.
         drop(goalmill_common::telemetry::metrics());
+    }
+    if let Some(connect) = extras.watchdog {
+        let limit = Duration::from_millis(site.settings.scheduler.watchdog_ms);
+        watchdog::start(site.hands.clone(), limit, site.clock.clone(), connect).map_err(StartError::Watchdog)?;
     }
     site.directory.refresh().await?;
     let loops = Loops::default();

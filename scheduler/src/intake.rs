@@ -1,12 +1,14 @@
 //! Takes submissions from the stream that any client may write to.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use goalmill_broker::{BrokerError, Entry, Reader};
+use goalmill_broker::{Broker, BrokerError, Entry, Reader};
 use goalmill_common::command::{Request, Submit};
-use goalmill_common::id::{EntryId, PlanId};
-use goalmill_common::problem::ErrorCode;
+use goalmill_common::id::{EntryId, PlanId, is_id};
+use goalmill_common::keys;
+use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::wire::{BadSubmission, Inbox, Submission};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +23,10 @@ use crate::{admit, ask, effects};
 const BATCH: usize = 256;
 /// A submission that another scheduler has taken and not dealt with for so long is taken over, in milliseconds.
 const ABANDONED_MS: u64 = 15_000;
+/// Schedulers that may die with the same submission in hand before it is refused.
+const TRIES_MAX: u32 = 3;
+/// Their count is kept for so long, in milliseconds: a day.
+const TRIES_KEPT_MS: u64 = 24 * 3_600_000;
 /// Wait after a failure.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -68,16 +74,82 @@ async fn read(site: &Arc<Site>, loops: &Loops) -> Result<(), BrokerError> {
 
 async fn follow(site: &Arc<Site>, loops: &Loops, reader: &mut dyn Reader) -> Result<(), BrokerError> {
     let mut looked = Instant::now();
+    // The first may be those that this scheduler had taken when it died under the same name.
+    let first = reader.submissions(&site.id, BATCH, site.settings.redis.block_ms).await?;
+    retake(site, loops, first).await?;
     while !site.stop.is_cancelled() {
         let entries = reader.submissions(&site.id, BATCH, site.settings.redis.block_ms).await?;
         take(site, loops, entries).await?;
         if looked.elapsed() >= Duration::from_millis(ABANDONED_MS / 3) {
             looked = Instant::now();
             let abandoned = site.broker.reclaim_submissions(&site.id, ABANDONED_MS, BATCH).await?;
-            take(site, loops, abandoned).await?;
+            retake(site, loops, abandoned).await?;
         }
     }
     Ok(())
+}
+
+/// Takes submissions that a scheduler may have died over, one by one, each counted beforehand: one that was in hand
+/// when several died is refused.
+async fn retake(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<(), BrokerError> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let broker = site.broker.as_ref();
+    let mut tries = Tries::read(broker).await?;
+    for entry in entries {
+        let id = entry.id.clone();
+        if tries.count(broker, &id).await? > TRIES_MAX {
+            tracing::error!(entry = %id, "submission {id} is refused: {TRIES_MAX} schedulers died over it");
+            metrics::counter!("goalmill_submissions_quarantined_total").increment(1);
+            effects::run(site.clone(), refuse(id.clone(), poisonous(&entry))).await;
+        } else {
+            take(site, loops, vec![entry]).await?;
+        }
+        tries.forget(broker, &id).await?;
+    }
+    Ok(())
+}
+
+/// The answer to a submission over which schedulers died.
+fn poisonous(entry: &Entry) -> BadSubmission {
+    let id = entry.fields.iter().find(|(name, _)| name == "id");
+    let id = id.and_then(|(_, bytes)| String::from_utf8(bytes.clone()).ok()).filter(|id| is_id(id));
+    let detail = format!("{TRIES_MAX} schedulers died while they read it; please report this bug");
+    BadSubmission { id, problem: Problem::new(ErrorCode::PlanQuarantined, detail) }
+}
+
+/// How often submissions were taken over from schedulers that died: the value of [`keys::SUBMISSION_TRIES`].
+#[derive(Default)]
+struct Tries(BTreeMap<EntryId, u32>);
+
+impl Tries {
+    async fn read(broker: &dyn Broker) -> Result<Self, BrokerError> {
+        let bytes = broker.get_blob(keys::SUBMISSION_TRIES).await?.unwrap_or_default();
+        Ok(Self(serde_json::from_slice(&bytes).unwrap_or_else(|_| BTreeMap::new())))
+    }
+
+    /// Counts one more, and writes that down before the submission is looked at.
+    async fn count(&mut self, broker: &dyn Broker, entry: &EntryId) -> Result<u32, BrokerError> {
+        let tries = self.0.entry(entry.clone()).or_default();
+        *tries += 1;
+        let tries = *tries;
+        self.write(broker).await?;
+        Ok(tries)
+    }
+
+    async fn forget(&mut self, broker: &dyn Broker, entry: &EntryId) -> Result<(), BrokerError> {
+        self.0.remove(entry);
+        if self.0.is_empty() { self.write(broker).await } else { Ok(()) }
+    }
+
+    async fn write(&self, broker: &dyn Broker) -> Result<(), BrokerError> {
+        let text = serde_json::to_vec(&self.0).expect("plain data always has a JSON text");
+        match broker.put_blob(keys::SUBMISSION_TRIES, &text, TRIES_KEPT_MS).await {
+            Err(BrokerError::OutOfMemory) => Ok(()),
+            written => written,
+        }
+    }
 }
 
 async fn take(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<(), BrokerError> {

@@ -23,5 +23,7 @@ pub mod hooks;
 pub mod model;
 pub mod planner;
 pub mod router;
+pub mod trial;
+pub mod watchdog;
 
 pub use app::{Extras, Options, Running, StartError, start, start_with};

@@ -19,6 +19,8 @@ use crate::hooks::Hooks;
 use crate::outcomes::Outcomes;
 use crate::planner::Pipeline;
 use crate::pulse::Pulse;
+use crate::trial::Trial;
+use crate::watchdog::Hands;
 
 /// One scheduler process, or one of several in a test.
 pub(crate) struct Site {
@@ -41,6 +43,10 @@ pub(crate) struct Site {
     pub(crate) pulse: Pulse,
     /// Plans that cannot be worked on, as when the engine panicked over them: left alone until this process is started again.
     pub(crate) set_aside: Mutex<BTreeSet<PlanId>>,
+    /// How a suspected plan is tried, where that can be done.
+    pub(crate) trial: Option<Trial>,
+    /// What the loops here have in hand, for the watchdog.
+    pub(crate) hands: Hands,
     /// Moves with every commit made here: followers of a log look again.
     pub(crate) commits: watch::Sender<u64>,
     pub(crate) tasks: TaskTracker,
@@ -54,6 +60,16 @@ impl Site {
         tracing::error!(plan.id = %plan, "plan {plan} is left alone until this scheduler is started again: it {why}");
         metrics::counter!("goalmill_plans_unreadable_total").increment(1);
         self.set_aside.lock().unwrap_or_else(PoisonError::into_inner).insert(plan);
+    }
+
+    /// Leaves plans in quarantine alone; that was said when they came there.
+    pub(crate) fn keep_out(&self, plans: impl IntoIterator<Item = PlanId>) {
+        self.set_aside.lock().unwrap_or_else(PoisonError::into_inner).extend(plans);
+    }
+
+    /// Works on a plan again.
+    pub(crate) fn let_in(&self, plan: &PlanId) {
+        self.set_aside.lock().unwrap_or_else(PoisonError::into_inner).remove(plan);
     }
 
     /// All plans that are left alone.

@@ -125,6 +125,9 @@ pub enum Command {
     Completions(CompletionsArgs),
     /// Writes manual pages, one a command.
     Man(ManArgs),
+    /// Works off one plan that is given on standard input, to see whether it kills the process. For `scheduler`.
+    #[command(hide = true)]
+    Trial,
     /// Prints the version; as JSON also the protocol and the platform.
     Version,
 }

@@ -1,8 +1,12 @@
 //! `goalmill scheduler`: API, planners, router, shards.
 
+use std::time::Duration;
+
 use goalmill_common::clock::Clock;
+use goalmill_common::config::Settings;
 use goalmill_common::random::Random;
-use goalmill_scheduler::{Options, StartError};
+use goalmill_scheduler::trial::Trial;
+use goalmill_scheduler::{Extras, Options, StartError};
 use tracing::info;
 
 use super::signals::Signals;
@@ -20,9 +24,10 @@ pub async fn run(screen: &Screen, args: &SchedulerArgs) -> Outcome {
     let settings = loaded.settings;
     let mut signals = Signals::listen()?;
     let broker = goalmill_broker::redis::connect(&settings.redis).await?;
+    let extras = extras(&settings)?;
     let options = Options { settings, broker, clock: Clock::system(), random: Random::system() };
     let running = tokio::select! {
-        running = goalmill_scheduler::start(options) => running.map_err(failed)?,
+        running = goalmill_scheduler::start_with(options, extras) => running.map_err(failed)?,
         () = signals.next() => return Ok(Exit::Done),
     };
     if let Some(api) = running.api() {
@@ -39,6 +44,17 @@ pub async fn run(screen: &Screen, args: &SchedulerArgs) -> Outcome {
     }
 }
 
+/// What protects the other plans from one that kills its scheduler, or makes it hang.
+fn extras(settings: &Settings) -> std::io::Result<Extras> {
+    let redis = settings.redis.clone();
+    let limit = Duration::from_millis(settings.scheduler.watchdog_ms);
+    Ok(Extras {
+        trial: Some(Trial { program: std::env::current_exe()?, args: vec!["trial".into()], limit }),
+        watchdog: Some(Box::new(move || Box::pin(async move { goalmill_broker::redis::connect(&redis).await }))),
+        ..Extras::default()
+    })
+}
+
 /// Why the scheduler did not start, with what to do about it.
 pub fn failed(error: StartError) -> Failed {
     match error {
@@ -46,6 +62,7 @@ pub fn failed(error: StartError) -> Failed {
         StartError::Listen { .. } => {
             Failed::new(Exit::Other, error.to_string()).help("name a free address: --listen 127.0.0.1:0")
         }
+        StartError::Watchdog(_) => Failed::new(Exit::Other, error.to_string()),
         StartError::Planner(_) | StartError::Hook(_) | StartError::Models(_) => Failed::invalid(error.to_string()),
     }
 }

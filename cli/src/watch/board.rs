@@ -266,6 +266,7 @@ impl Board {
             }
             PlanEvent::Paused(_) => self.status = PlanStatus::Paused,
             PlanEvent::PlanningFailed(why) => self.reason.clone_from(&why.reason),
+            PlanEvent::Quarantined(why) => self.reason.clone_from(&why.reason),
             PlanEvent::Completed(end) | PlanEvent::Failed(end) | PlanEvent::Cancelled(end) => {
                 self.status = end.status;
                 self.asks = None;

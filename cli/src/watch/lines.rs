@@ -58,6 +58,10 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, paint: Paint) -> Vec<S
         }
         PlanEvent::Approved(why) => vec![format!("  approved{by}{}", because(&why.reason))],
         PlanEvent::Paused(why) => vec![format!("  paused{by}{}", because(&why.reason))],
+        PlanEvent::Quarantined(why) => vec![
+            format!("  {} in quarantine{}", paint.tone(Tone::Bad, "!"), because(&why.reason)),
+            format!("    take it up again: goalmill plan resume {}", board.plan),
+        ],
         PlanEvent::Resumed(why) => vec![format!("  resumed{by}{}", because(&why.reason))],
         PlanEvent::ReplanTriggered(replan) => {
             let about = replan.step.as_ref().map(|step| format!(" of {step}")).unwrap_or_default();

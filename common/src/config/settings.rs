@@ -81,6 +81,8 @@ pub struct SchedulerSettings {
     pub shard_lease_ms: u64,
     /// How often owners and schedulers show life; at most a third of the lease.
     pub heartbeat_ms: u64,
+    /// A scheduler ends, to be started again, when one decision of a shard's loop takes longer; the plan goes into quarantine.
+    pub watchdog_ms: u64,
     /// Tasks of one agent type out at once, per shard, at the least; twice the live slots when that is more.
     pub window_min: u32,
     /// A worker's right to a task without an extension.
@@ -107,6 +109,7 @@ impl Default for SchedulerSettings {
             shards: 4,
             shard_lease_ms: 10_000,
             heartbeat_ms: 1_000,
+            watchdog_ms: 10_000,
             window_min: 64,
             task_lease_ms: 30_000,
             reclaim_ms: 1_000,
@@ -376,6 +379,7 @@ impl Settings {
         let w = &self.worker;
         let checks = [
             (s.heartbeat_ms * 3 <= s.shard_lease_ms, "scheduler.heartbeat_ms * 3 <= scheduler.shard_lease_ms"),
+            (s.watchdog_ms >= 1_000, "scheduler.watchdog_ms >= 1000"),
             (s.heartbeat_ms > 0, "scheduler.heartbeat_ms > 0"),
             (s.shards > 0, "scheduler.shards > 0"),
             (s.window_min > 0, "scheduler.window_min > 0"),

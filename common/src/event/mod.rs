@@ -141,6 +141,8 @@ events! {
         Paused(Reason) = "plan_paused",
         /// It goes on.
         Resumed(Reason) = "plan_resumed",
+        /// Schedulers died over it: it is not worked on until somebody resumes it.
+        Quarantined(Reason) = "plan_quarantined",
         /// All that had to be done is done, or as much as its policy asks for.
         Completed(PlanEnded) = "plan_completed",
         /// It ended with a failure.

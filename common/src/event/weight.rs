@@ -44,6 +44,7 @@ fn plan_event(event: &PlanEvent) -> usize {
         | PlanEvent::PhaseSkipped(_)
         | PlanEvent::RevisionRefused(_)
         | PlanEvent::QuestionAsked(_)
+        | PlanEvent::Quarantined(_)
         | PlanEvent::Paused(_)
         | PlanEvent::Resumed(_)
         | PlanEvent::Completed(_)

@@ -122,6 +122,7 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
         | PlanEvent::PlanningFailed(_)
         | PlanEvent::PlanValidated(_)
         | PlanEvent::PhaseAdded(_)
+        | PlanEvent::Quarantined(_)
         | PlanEvent::Paused(_) => {}
     }
     state.calls.fold(event);
@@ -162,6 +163,7 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
         | PlanEvent::QuestionAsked(_)
         | PlanEvent::Revised(_)
         | PlanEvent::Extended(_)
+        | PlanEvent::Quarantined(_)
         | PlanEvent::Paused(_)
         | PlanEvent::Resumed(_)
         | PlanEvent::Failed(_)

@@ -141,6 +141,7 @@ impl Calls {
             | PlanEvent::PhaseSkipped(_)
             | PlanEvent::QuestionAnswered(_)
             | PlanEvent::Extended(_)
+            | PlanEvent::Quarantined(_)
             | PlanEvent::Paused(_) => {}
         }
     }

@@ -9,7 +9,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::apply::apply;
 use crate::graph::to_usize;
-use crate::mutant::{Mutant, is_on};
+use crate::mutant::{Mutant, is_on, strike};
 use crate::react::react;
 use crate::work::Work;
 use crate::{Command, Context, Decision, Effect, Envelope, PlanState, Rejection, StepIndex, Timer};
@@ -149,6 +149,9 @@ impl<'a> Turn<'a> {
         }
         let unlucky = is_on(Mutant::Panics) && record.event.step().is_some_and(|step| step.as_str() == "unlucky");
         assert!(!(becomes_ready && unlucky), "a mutant panics");
+        if becomes_ready {
+            strike(record.event.step().map_or("", |step| step.as_str()));
+        }
         self.records.push(record);
     }
 

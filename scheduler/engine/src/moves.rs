@@ -50,7 +50,9 @@ pub fn plan_move(status: PlanStatus, event: &PlanEvent) -> Option<PlanStatus> {
         | PlanEvent::QuestionAsked(_)
         | PlanEvent::QuestionAnswered(_) => (status == S::Replanning).then_some(status),
         PlanEvent::Revised(_) => begun().map(|status| if status == S::Replanning { S::Running } else { status }),
-        PlanEvent::ModelAsked(_) | PlanEvent::ModelAnswered(_) => (!status.is_final()).then_some(status),
+        PlanEvent::ModelAsked(_) | PlanEvent::ModelAnswered(_) | PlanEvent::Quarantined(_) => {
+            (!status.is_final()).then_some(status)
+        }
         PlanEvent::PlanningFailed(_) => matches!(status, S::Planning | S::Replanning).then_some(status),
         PlanEvent::PlanCreated(_) => planning(),
         PlanEvent::PlanValidated(_) => planning().map(|_| S::Running),
@@ -151,6 +153,7 @@ mod tests {
         ("plan_extended", "awaiting_approval running replanning paused", "="),
         ("plan_paused", "running", "paused"),
         ("plan_resumed", "paused replanning", "running"),
+        ("plan_quarantined", "planning awaiting_approval running replanning paused", "="),
         ("plan_completed", "running paused", "completed"),
         ("plan_failed", "planning awaiting_approval running replanning paused", "failed"),
         ("plan_cancelled", "planning awaiting_approval running replanning paused", "cancelled"),
@@ -318,6 +321,7 @@ mod tests {
             PlanEvent::Extended(Box::default()),
             PlanEvent::Paused(Reason::boxed("")),
             PlanEvent::Resumed(Reason::boxed("")),
+            PlanEvent::Quarantined(Reason::boxed("")),
             PlanEvent::Completed(ended(PlanStatus::Completed)),
             PlanEvent::Failed(ended(PlanStatus::Failed)),
             PlanEvent::Cancelled(ended(PlanStatus::Cancelled)),

@@ -37,3 +37,25 @@ pub(crate) fn is_on(mutant: Mutant) -> bool {
 pub(crate) const fn is_on(_: Mutant) -> bool {
     false
 }
+
+/// Kills the process, or makes it hang, when a step with one of three names becomes ready: for tests of what protects
+/// the other plans from such a plan.
+#[cfg(feature = "mutants")]
+pub(crate) fn strike(step: &str) {
+    match step {
+        "abort-here" => std::process::abort(),
+        "hang-here" => loop {
+            std::hint::spin_loop();
+        },
+        "exhaust-memory-here" => {
+            let mut all: Vec<Vec<u8>> = Vec::new();
+            loop {
+                all.push(vec![1; 64 << 20]);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(not(feature = "mutants"))]
+pub(crate) const fn strike(_: &str) {}

@@ -57,6 +57,7 @@ fn react_plan(state: &PlanState, event: &PlanEvent, effects: &mut Vec<Effect>) {
         | PlanEvent::QuestionAsked(_)
         | PlanEvent::Revised(_)
         | PlanEvent::Extended(_)
+        | PlanEvent::Quarantined(_)
         | PlanEvent::Paused(_)
         | PlanEvent::Resumed(_) => {}
     }

@@ -59,7 +59,7 @@ pub(crate) async fn serve(site: Arc<Site>, loops: Loops, listener: TcpListener) 
         .layer(middleware::from_fn_with_state(guard, guard::guard))
         .layer(middleware::from_fn(shape::shape))
         .with_state(Api { site: site.clone(), loops, streams: Arc::default() });
-    listen::listen(site, listener, router).await;
+    listen::listen_apart(site, listener, router).await;
 }
 
 /// Serves `/metrics` until stopped.

@@ -6,6 +6,7 @@ use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use goalmill_common::clock::rfc3339;
 use goalmill_common::command::{Planned, Request, Submit, Verb, fingerprint};
 use goalmill_common::goal::Goal;
 use goalmill_common::id::{PlanId, is_id};
@@ -20,6 +21,7 @@ use serde::Deserialize;
 use super::answer::{self, Refusal};
 use super::{Api, fork, past, people, registry};
 use crate::journal::{self, ReadError};
+use crate::shard::Poison;
 use crate::{admit, ask, effects};
 
 /// Bytes of a `traceparent` that is passed on; the standard's has 55.
@@ -154,12 +156,22 @@ pub(crate) async fn explain(State(api): State<Api>, Path(id): Path<String>) -> A
     let state = state(&api, &id).await?;
     let around = registry::surroundings(&api).await?;
     let mut explanation = state.explain_among(api.site.clock.now_ms(), &around);
-    if api.site.is_set_aside(&explanation.plan_id) {
-        explanation.summary = "the scheduler cannot work on it and leaves it alone until it is started again: its log \
-                               says why"
-            .into();
+    if let Some(why) = quarantine(&api, &explanation.plan_id).await? {
+        explanation.summary = why;
     }
     Ok(Json(explanation))
+}
+
+/// Why the plan is not worked on, if it is in quarantine.
+async fn quarantine(api: &Api, plan: &PlanId) -> Result<Option<String>, Refusal> {
+    let help = format!("take it up again: goalmill plan resume {plan}");
+    if let Some(shard) = plan.shard()
+        && let Some(found) = Poison::read(api.site.broker.as_ref(), shard).await?.quarantined.get(plan)
+    {
+        return Ok(Some(format!("in quarantine since {}: {}; {help}", rfc3339(found.since_ms), found.reason)));
+    }
+    let is_here = api.site.is_set_aside(plan);
+    Ok(is_here.then(|| format!("its scheduler failed over it and does not work on it: its log says why; {help}")))
 }
 
 /// Why it is done, and who does it.

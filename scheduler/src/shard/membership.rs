@@ -9,17 +9,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use goalmill_broker::{BrokerError, Claim, Ownership};
-use goalmill_common::id::ShardId;
+use goalmill_common::id::{EntryId, ShardId};
 use goalmill_common::keys;
-use goalmill_engine::Context;
+use goalmill_engine::{Context, PlanState};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::caution::Caution;
 use super::owned::Owned;
 use super::run::{End, Loop};
-use super::{Loops, recover};
+use super::{Loops, Poison, poison, recover};
 use crate::outcomes;
 use crate::site::Site;
 
@@ -33,6 +34,8 @@ pub(crate) struct Membership {
     running: BTreeMap<ShardId, Running>,
     /// Foreign ownerships, and since when they have not moved.
     seen: BTreeMap<ShardId, (Ownership, Instant)>,
+    /// The last token under which this process has taken each shard.
+    tokens: BTreeMap<ShardId, String>,
 }
 
 struct Running {
@@ -42,7 +45,7 @@ struct Running {
 
 impl Membership {
     pub(crate) fn new(site: Arc<Site>, loops: Loops) -> Self {
-        Self { site, loops, running: BTreeMap::new(), seen: BTreeMap::new() }
+        Self { site, loops, running: BTreeMap::new(), seen: BTreeMap::new(), tokens: BTreeMap::new() }
     }
 
     /// Runs until stopped, then gives all shards up.
@@ -132,15 +135,18 @@ impl Membership {
 
     async fn take(&mut self, shard: ShardId, seen: Option<Ownership>) -> Result<(), BrokerError> {
         let token = self.site.random.token();
+        // Not by the name of the holder: a process that was started again may have the name that it had before.
+        let is_orphaned = seen.as_ref().is_some_and(|owner| self.tokens.get(&shard) != Some(&owner.token));
         let claim = Claim { holder: self.site.id.clone(), token: token.clone(), seen };
         if !self.site.broker.acquire(shard, &claim).await? {
             return Ok(());
         }
         self.seen.remove(&shard);
+        self.tokens.insert(shard, token.clone());
         let (to_self, locals) = mpsc::channel(LOCALS_WAITING);
         let release = CancellationToken::new();
-        let begin =
-            Begin { site: self.site.clone(), loops: self.loops.clone(), shard, token, release: release.clone() };
+        let (site, loops) = (self.site.clone(), self.loops.clone());
+        let begin = Begin { site, loops, shard, token, is_orphaned, release: release.clone() };
         let task = self.site.tasks.spawn(begin.run(to_self, locals));
         self.running.insert(shard, Running { release, task });
         Ok(())
@@ -187,21 +193,49 @@ struct Begin {
     loops: Loops,
     shard: ShardId,
     token: String,
+    /// Whether the owner before died.
+    is_orphaned: bool,
     release: CancellationToken,
 }
 
+/// What a new owner starts from.
+struct Recovered {
+    cursor: EntryId,
+    plans: Vec<PlanState>,
+    caution: Option<Caution>,
+    /// Number of the last commit under the token.
+    number: u64,
+}
+
 impl Begin {
+    /// Reads the shard back, after a dead owner with care.
+    async fn recover(&self) -> Result<Recovered, BrokerError> {
+        let (site, shard, broker) = (&self.site, self.shard, self.site.broker.as_ref());
+        let cursor = broker.cursor(shard).await?;
+        let mut poison = Poison::read(broker, shard).await?;
+        let mut caution = None;
+        if self.is_orphaned {
+            caution = Some(Caution::prepare(site, shard, poison.clone(), &cursor).await?);
+        } else if poison.in_hand.take().is_some() {
+            poison.write(broker, shard).await?;
+        }
+        let known = caution.as_mut().map_or(&mut poison, Caution::poison);
+        site.keep_out(known.quarantined.keys().cloned());
+        let is_recorded = poison::record(broker, shard, &self.token, known, site.clock.now_ms()).await?;
+        if is_recorded {
+            known.write(broker, shard).await?;
+        }
+        let plans = recover::plans(site, shard, caution.as_mut()).await?;
+        Ok(Recovered { cursor, plans, caution, number: u64::from(is_recorded) })
+    }
+
     /// Rebuilds the shard's state and runs its loop.
     async fn run(self, to_self: mpsc::Sender<super::Local>, locals: mpsc::Receiver<super::Local>) -> End {
-        let Self { site, loops, shard, token, release } = self;
-        let recovered = async {
-            let cursor = site.broker.cursor(shard).await?;
-            Ok::<_, BrokerError>((cursor, recover::plans(&site, shard).await?))
-        };
-        let (cursor, plans) = match recovered.await {
+        let Recovered { cursor, plans, mut caution, number } = match self.recover().await {
             Ok(recovered) => recovered,
             Err(error) => return End::Lost(error.to_string()),
         };
+        let Self { site, loops, shard, token, release, is_orphaned: _ } = self;
         let context = Context {
             limits: site.settings.limits.clone(),
             policy: site.policy.as_ref().clone(),
@@ -215,17 +249,25 @@ impl Begin {
         }
         owned.leave_alone(site.left_alone());
         owned.tell_outcomes(site.outcomes.clone());
+        owned.tell_watchdog(site.hands.of(shard));
         outcomes::remember(&site, &plans);
-        owned.restore(plans);
+        let slots = owned.hold_all(plans);
+        for slot in slots {
+            let plan = owned.plan(slot).cloned();
+            match (&mut caution, plan) {
+                (Some(caution), Some(plan)) if owned.is_busy(slot) => caution.waiting.push_back((slot, plan)),
+                (Some(_) | None, _) => owned.begin(slot),
+            }
+        }
         tracing::info!(%shard, plans = owned.len(), "shard {shard} is ours, with {} running plans", owned.len());
         loops.insert(shard, to_self.clone());
         let commit_seconds = metrics::histogram!("goalmill_commit_seconds");
         let window_changes = site.directory.window_changes();
-        let left_over = Vec::new();
         let made = Loop {
             site,
             shard,
             token,
+            number,
             owned,
             cursor,
             locals,
@@ -233,7 +275,9 @@ impl Begin {
             to_self,
             release,
             commit_seconds,
-            left_over,
+            left_over: Vec::new(),
+            caution,
+            let_in: None,
         };
         let end = made.run().await;
         loops.remove(shard);

@@ -1,10 +1,12 @@
 //! Shards: a share of all plans each, with one inbox, one owner, one loop.
 
+mod caution;
 mod held;
 mod lately;
 mod membership;
 mod outlet;
 mod owned;
+mod poison;
 mod ready;
 mod recover;
 mod run;
@@ -23,6 +25,8 @@ use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use lately::Looked;
 pub(crate) use membership::Membership;
+pub(crate) use owned::Owned;
+pub(crate) use poison::Poison;
 
 /// A plan's place in its owner's memory; never reused.
 pub(crate) type Slot = u64;

@@ -8,6 +8,7 @@ use goalmill_broker::BrokerError;
 use goalmill_common::id::{PlanId, ShardId};
 use goalmill_engine::PlanState;
 
+use super::caution::Caution;
 use crate::journal::{self, ReadError};
 use crate::site::Site;
 
@@ -18,12 +19,34 @@ const AT_ONCE: usize = 16;
 ///
 /// A log that cannot be folded is reported and left alone, and so is a plan over which the engine panicked: one
 /// broken plan must not stop a shard.
-pub(crate) async fn plans(site: &Site, shard: ShardId) -> Result<Vec<PlanState>, BrokerError> {
+///
+/// With caution, what is read next is noted beforehand, and the suspects of the note before are read one by one.
+pub(super) async fn plans(
+    site: &Site,
+    shard: ShardId,
+    mut caution: Option<&mut Caution>,
+) -> Result<Vec<PlanState>, BrokerError> {
     let mut active = site.broker.active(shard).await?;
     active.retain(|plan| !site.is_set_aside(plan));
-    let states: Vec<Option<PlanState>> =
-        stream::iter(active).map(|plan| restore(site, plan)).buffered(AT_ONCE).try_collect().await?;
-    let mut states: Vec<PlanState> = states.into_iter().flatten().collect();
+    let mut states: Vec<PlanState> = Vec::with_capacity(active.len());
+    if let Some(caution) = &mut caution {
+        let (suspects, others) = active.into_iter().partition(|plan| caution.is_suspect(plan));
+        active = others;
+        let suspects: Vec<PlanId> = suspects;
+        for plan in suspects {
+            caution.note(site, shard, vec![plan.clone()]).await?;
+            states.extend(restore(site, plan).await?);
+        }
+    }
+    let portion = if caution.is_some() { AT_ONCE } else { active.len().max(1) };
+    for plans in active.chunks(portion) {
+        if let Some(caution) = &mut caution {
+            caution.note(site, shard, plans.to_vec()).await?;
+        }
+        let read = stream::iter(plans.to_vec()).map(|plan| restore(site, plan)).buffered(AT_ONCE);
+        let read: Vec<Option<PlanState>> = read.try_collect().await?;
+        states.extend(read.into_iter().flatten());
+    }
     leave_orphans_alone(site, &mut states);
     Ok(states)
 }

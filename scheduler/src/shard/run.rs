@@ -16,14 +16,16 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::caution::Caution;
 use super::outlet::ToLoop;
 use super::owned::Owned;
 use super::turn::After;
-use super::{Local, Looked};
+use super::{Local, Looked, Poison};
 use crate::effects;
 use crate::planner::Ledger;
 use crate::site::Site;
 use crate::spin::spin;
+use crate::trial::plans_of;
 
 /// Batches of inbox entries read ahead.
 const READ_AHEAD: usize = 2;
@@ -44,6 +46,8 @@ pub(crate) struct Loop {
     pub(crate) site: Arc<Site>,
     pub(crate) shard: ShardId,
     pub(crate) token: String,
+    /// Number of the last commit under the token.
+    pub(crate) number: u64,
     pub(crate) owned: Owned,
     pub(crate) cursor: EntryId,
     pub(crate) locals: mpsc::Receiver<Local>,
@@ -55,6 +59,10 @@ pub(crate) struct Loop {
     pub(crate) commit_seconds: metrics::Histogram,
     /// Inputs for which the last turn had no time, in their order.
     pub(crate) left_over: Vec<Input>,
+    /// What is done one by one, because the owner before died.
+    pub(super) caution: Option<Caution>,
+    /// A plan to work on again.
+    pub(crate) let_in: Option<PlanId>,
 }
 
 type Batch = Result<Vec<(EntryId, Inbox)>, BrokerError>;
@@ -82,6 +90,15 @@ pub(crate) enum Input {
 }
 
 impl Input {
+    /// The plans that it is about.
+    fn plans(&self) -> Vec<PlanId> {
+        match self {
+            Self::Entry(_, inbox) => plans_of(inbox),
+            Self::Local(Local::Request { request, .. }) => vec![request.plan.clone()],
+            Self::Local(Local::Command { plan, .. }) => vec![plan.clone()],
+        }
+    }
+
     /// The plan that it is to begin, if that is what it asks for, and what the store says of it, if known.
     fn begins(&self) -> Option<(&PlanId, Option<Looked>)> {
         let (request, looked) = match self {
@@ -123,7 +140,6 @@ impl Loop {
     }
 
     async fn turns(&mut self, inbox: &mut mpsc::Receiver<Batch>) -> End {
-        let mut number = 0;
         let mut opened = BTreeSet::new();
         let heartbeat = Duration::from_millis(self.site.settings.scheduler.heartbeat_ms);
         let mut shown = Instant::now();
@@ -138,7 +154,14 @@ impl Loop {
                         return end;
                     }
                 }
-                Next::Due => self.owned.begin_turn(),
+                Next::Due => {
+                    self.owned.begin_turn();
+                    if writing.is_none()
+                        && let Err(error) = self.begin_one().await
+                    {
+                        return End::Lost(error.to_string());
+                    }
+                }
                 Next::Written(Err(end)) => return end,
                 Next::Written(Ok(())) => {
                     let written = writing.take().expect("only what is on its way can arrive");
@@ -164,10 +187,10 @@ impl Loop {
                 if let Err(error) = self.open_queues(&mut opened).await {
                     return End::Lost(error.to_string());
                 }
-                let thorough = number == 0 || looked.elapsed() >= heartbeat;
-                let (commit, after) = self.owned.seal(&self.token, number + 1, thorough);
+                let thorough = self.number == 0 || looked.elapsed() >= heartbeat;
+                let (commit, after) = self.owned.seal(&self.token, self.number + 1, thorough);
                 if let Some(commit) = commit {
-                    number += 1;
+                    self.number += 1;
                     shown = Instant::now();
                     awake = shown + self.site.spin;
                     if thorough {
@@ -189,11 +212,47 @@ impl Loop {
                     }
                 }
             }
+            if let Some(plan) = self.let_in.take()
+                && writing.is_none()
+            {
+                return self.let_in(plan).await;
+            }
             next = match self.next(inbox, writing.as_mut(), shown + heartbeat, awake).await {
                 Ok(next) => next,
                 Err(end) => return end,
             };
         }
+    }
+
+    /// Begins the next plan of those that a dead owner may have had in hand; nothing without such plans.
+    async fn begin_one(&mut self) -> Result<(), BrokerError> {
+        let Some(caution) = &mut self.caution else { return Ok(()) };
+        if let Some((slot, plan)) = caution.waiting.pop_front() {
+            caution.note(&self.site, self.shard, vec![plan]).await?;
+            self.owned.begin(slot);
+        } else if caution.is_over()
+            && let Some(caution) = self.caution.take()
+        {
+            caution.end(&self.site, self.shard).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes a plan out of quarantine: its shard is read again, with it.
+    async fn let_in(&self, plan: PlanId) -> End {
+        let broker = self.site.broker.as_ref();
+        let changed = async {
+            let mut poison = Poison::read(broker, self.shard).await?;
+            match poison.quarantined.remove(&plan) {
+                Some(_) => poison.write(broker, self.shard).await,
+                None => Ok(()),
+            }
+        };
+        if let Err(error) = changed.await {
+            return End::Lost(error.to_string());
+        }
+        self.site.let_in(&plan);
+        End::Lost(format!("plan {plan} is taken up again, so all of them are read again"))
     }
 
     /// Waits for inputs, for what is on its way, for a timer, or for the time of the next sign of life; does not sleep
@@ -213,6 +272,12 @@ impl Loop {
             tokio::task::yield_now().await;
         }
         let is_writing = writing.is_some();
+        if let Some(caution) = &self.caution
+            && !is_writing
+            && (!caution.waiting.is_empty() || caution.is_over())
+        {
+            return Ok(Next::Due);
+        }
         let written = async {
             match writing {
                 Some(writing) => (&mut writing.written).await,
@@ -228,7 +293,8 @@ impl Loop {
             // A turn that has begun has its time: what falls due now is for the next one.
             (true, due) => due.filter(|_| !self.owned.has_events() && self.owned.room() > 0),
         };
-        let takes = self.owned.room() > 0 && (!is_writing || !self.release.is_cancelled());
+        let may_overlap = !self.release.is_cancelled() && self.caution.is_none();
+        let takes = self.owned.room() > 0 && (!is_writing || may_overlap);
         if takes && !self.left_over.is_empty() {
             return Ok(Next::Inputs(std::mem::take(&mut self.left_over)));
         }
@@ -252,6 +318,9 @@ impl Loop {
     /// Takes these inputs, and everything else that is there already.
     async fn take(&mut self, mut inputs: Vec<Input>, inbox: &mut mpsc::Receiver<Batch>) -> Result<(), End> {
         self.owned.begin_turn();
+        if self.caution.is_some() {
+            return self.take_one(inputs).await;
+        }
         let room = self.owned.room();
         while inputs.len() < room
             && let Ok(batch) = inbox.try_recv()
@@ -268,13 +337,34 @@ impl Loop {
         while self.owned.takes_more()
             && let Some(input) = inputs.next()
         {
-            match input {
-                Input::Entry(id, entry) => self.owned.take_entry(id, entry),
-                Input::Local(local) => self.owned.take_local(local),
-            }
+            self.put(input);
         }
         self.left_over = inputs.collect();
         Ok(())
+    }
+
+    /// Takes the first of these inputs, noted beforehand; the others wait.
+    async fn take_one(&mut self, mut inputs: Vec<Input>) -> Result<(), End> {
+        let lost = |error: BrokerError| End::Lost(error.to_string());
+        self.left_over = inputs.split_off(inputs.len().min(1));
+        if let (Some(caution), Some(input)) = (&mut self.caution, inputs.first()) {
+            caution.note(&self.site, self.shard, input.plans()).await.map_err(lost)?;
+            if let Input::Entry(id, _) = input {
+                caution.passed(id);
+            }
+        }
+        self.look_up(&inputs).await?;
+        for input in inputs {
+            self.put(input);
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, input: Input) {
+        match input {
+            Input::Entry(id, entry) => self.owned.take_entry(id, entry),
+            Input::Local(local) => self.owned.take_local(local),
+        }
     }
 
     /// Finds out which of the plans that are to begin have run already: memory knows only those that have not ended.
@@ -358,6 +448,7 @@ impl Loop {
                     self.site.tasks.spawn(async move { effects::keep(&site, key, outputs, ttl_ms).await });
                 }
                 After::Tell { plan, records } => self.site.hooks.tell(plan.as_str(), &records),
+                After::LetIn(plan) => self.let_in = Some(plan),
                 After::Errand(errand) => errands.push(errand),
             }
         }

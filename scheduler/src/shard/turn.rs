@@ -78,6 +78,8 @@ pub(crate) enum After {
         plan: PlanId,
         records: Vec<Record>,
     },
+    /// Work on a plan again that is left alone.
+    LetIn(PlanId),
     Errand(Errand),
 }
 

@@ -9,6 +9,7 @@ mod holds;
 mod kills;
 mod losses;
 mod network;
+mod poison;
 mod protocol;
 mod stages;
 mod workflows;

@@ -204,6 +204,7 @@ fn plan_events() -> Vec<PlanEvent> {
         PlanEvent::Extended(Box::default()),
         PlanEvent::Paused(Reason::boxed("")),
         PlanEvent::Resumed(Reason::boxed("")),
+        PlanEvent::Quarantined(Reason::boxed("")),
         PlanEvent::Completed(ended(PlanStatus::Completed)),
         PlanEvent::Completed(ended(PlanStatus::Partial)),
         PlanEvent::Failed(ended(PlanStatus::Failed)),

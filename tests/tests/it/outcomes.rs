@@ -223,7 +223,7 @@ async fn add_scheduler(at: &mut Installation, planner: Option<Arc<dyn Planner>>)
         clock: Clock::system(),
         random: Random::system(),
     };
-    let extras = Extras { planners: planner.into_iter().collect(), hooks: Vec::new() };
+    let extras = Extras { planners: planner.into_iter().collect(), ..Extras::default() };
     at.schedulers.push(goalmill_scheduler::start_with(options, extras).await?);
     Ok(())
 }

@@ -198,7 +198,7 @@ async fn a_plan_whose_rest_never_comes_is_planned_anew_around_what_ran() -> Resu
 
 fn slow(go_on: &Arc<Notify>, breaks: bool) -> Extras {
     let planner = Arc::new(Slow { go_on: go_on.clone(), breaks });
-    Extras { planners: vec![planner], hooks: Vec::new() }
+    Extras { planners: vec![planner], ..Extras::default() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -256,7 +256,7 @@ impl Hook for Ear {
 async fn hooks_hear_what_happens() -> Result<()> {
     let heard = Arc::<Mutex<Vec<Point>>>::default();
     let hook = Arc::new(Ear { heard: heard.clone(), refuses: false });
-    let mut town = town(Extras { planners: Vec::new(), hooks: vec![hook] }).await?;
+    let mut town = town(Extras { hooks: vec![hook], ..Extras::default() }).await?;
     town.serve("fake", "echo", &json!({}), |_| Ok(json!({})));
     town.open().await?;
     let plan = json!({"approve": true, "steps": [{"id": "a", "agent_type": "fake", "action": "echo"}]});
@@ -273,7 +273,7 @@ async fn hooks_hear_what_happens() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hook_may_veto_a_plan() -> Result<()> {
     let hook = Arc::new(Ear { heard: Arc::default(), refuses: true });
-    let town = town(Extras { planners: Vec::new(), hooks: vec![hook] }).await?;
+    let town = town(Extras { hooks: vec![hook], ..Extras::default() }).await?;
     let id = town.goal().await?;
     let ended = town.at.await_end(&id, LIMIT).await?;
     assert_eq!(ended["status"], "failed", "{ended:#}");
@@ -317,7 +317,7 @@ impl Planner for Hanging {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scheduler_that_ends_while_planners_think_costs_one_call_more() -> Result<()> {
     let planner = Arc::new(Hanging::default());
-    let extras = || Extras { planners: vec![planner.clone()], hooks: Vec::new() };
+    let extras = || Extras { planners: vec![planner.clone()], ..Extras::default() };
     let mut town = town(extras()).await?;
     town.add_failing();
     town.open().await?;

@@ -27,8 +27,8 @@ async fn a_plan_that_makes_the_engine_panic_is_left_alone_and_the_others_of_its_
     world.await_end(&before).await;
     world.await_end(&beside).await;
     let problem = cancel(&world, &unlucky, "ask-1").await;
-    assert_eq!(problem.code, ErrorCode::Internal, "{problem:?}");
-    assert!(problem.detail.contains(unlucky.as_str()) && problem.detail.contains("left alone"), "{problem:?}");
+    assert_eq!(problem.code, ErrorCode::PlanQuarantined, "{problem:?}");
+    assert!(problem.detail.contains(unlucky.as_str()) && problem.detail.contains("is not worked on"), "{problem:?}");
     let after = world.submit("after", &chain(&["a", "b", "c"])).await;
     world.await_end(&after).await;
     assert!(!world.ground.watch().plans()[&unlucky].is_final());
@@ -42,7 +42,7 @@ async fn a_plan_over_whose_submission_the_engine_panics_is_refused_and_costs_its
     let mut world = started();
     world.submit("born", &chain(&["unlucky", "last"])).await;
     let problem = refusal(&world, "born").await;
-    assert_eq!(problem.code, ErrorCode::Internal, "{problem:?}");
+    assert_eq!(problem.code, ErrorCode::PlanQuarantined, "{problem:?}");
     // Submitted again it is refused again; whatever is behind it in the inbox runs.
     world.submit("born", &chain(&["unlucky", "last"])).await;
     let after = world.submit("after", &chain(&["a", "b"])).await;

@@ -93,6 +93,7 @@ pub(crate) fn restage(state: &mut PlanState, event: &PlanEvent) -> bool {
         | PlanEvent::RevisionRefused(_)
         | PlanEvent::QuestionAsked(_)
         | PlanEvent::QuestionAnswered(_)
+        | PlanEvent::Quarantined(_)
         | PlanEvent::Paused(_)
         | PlanEvent::Resumed(_)
         | PlanEvent::Completed(_)

@@ -14,7 +14,7 @@ use goalmill_common::random::Random;
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Inbox;
-use goalmill_engine::{Command, Context, Envelope, PlanState, Rejection, StepIndex, decide, pending};
+use goalmill_engine::{Command, Context, Effect, Envelope, PlanState, Rejection, StepIndex, decide, pending};
 use tokio::time::Instant;
 
 use super::held::Held;
@@ -25,6 +25,7 @@ use super::turn::{After, Turn};
 use super::{Local, Slot, Verdict};
 use crate::effects::Errand;
 use crate::outcomes::Outcomes;
+use crate::watchdog::Hand;
 
 mod absorb;
 mod dispatch;
@@ -76,6 +77,7 @@ pub(crate) struct Owned {
     /// Tasks after which the turn sends no more.
     tasks_max: usize,
     outcomes: Option<Arc<Outcomes>>,
+    hand: Hand,
 }
 
 impl Owned {
@@ -107,7 +109,13 @@ impl Owned {
             has_more: false,
             tasks_max: TASKS_FIRST,
             outcomes: None,
+            hand: Hand::default(),
         }
+    }
+
+    /// Tells the watchdog what is in hand.
+    pub(crate) fn tell_watchdog(&mut self, hand: Hand) {
+        self.hand = hand;
     }
 
     /// Hands over what is written with [`After::Tell`], too.
@@ -125,10 +133,10 @@ impl Owned {
         self.outcomes = Some(outcomes);
     }
 
-    /// Takes in the plans that were folded from their logs.
+    /// Takes in the plans that were folded from their logs; each begins with [`Owned::begin`].
     ///
     /// All of them before the first effect: a plan that starts its sub-plan again must see that it is there.
-    pub(crate) fn restore(&mut self, plans: Vec<PlanState>) {
+    pub(crate) fn hold_all(&mut self, plans: Vec<PlanState>) -> Vec<Slot> {
         let slots: Vec<Slot> = plans.into_iter().map(|state| self.hold(state)).collect();
         for slot in &slots {
             let state = &self.plans[slot].state;
@@ -139,17 +147,54 @@ impl Owned {
                 }
             }
         }
-        for slot in slots {
-            // The owner before may have left its summary behind.
-            self.behind.push_back((self.now_ms, slot));
-            let state = &self.plans[&slot].state;
-            match catch_unwind(AssertUnwindSafe(|| pending(state, &self.context))) {
-                Ok(effects) => {
-                    self.absorb(slot, effects);
-                    self.roll_up();
-                }
-                Err(_) => self.broken = state.id().cloned(),
+        slots
+    }
+
+    /// Names again the effects of a plan that was folded from its log, which may not have run.
+    pub(crate) fn begin(&mut self, slot: Slot) {
+        // The end of another plan may have ended this one.
+        let Some(held) = self.plans.get(&slot) else { return };
+        // The owner before may have left its summary behind.
+        self.behind.push_back((self.now_ms, slot));
+        let state = &held.state;
+        self.hand.take_up(state.id());
+        let named = catch_unwind(AssertUnwindSafe(|| pending(state, &self.context)));
+        self.hand.put_down();
+        match named {
+            Ok(effects) => {
+                self.absorb(slot, effects);
+                self.roll_up();
             }
+            Err(_) => self.broken = state.id().cloned(),
+        }
+    }
+
+    /// The plan in a slot.
+    pub(crate) fn plan(&self, slot: Slot) -> Option<&PlanId> {
+        self.plans.get(&slot)?.state.id()
+    }
+
+    /// Whether a plan that was read back has something to do at once, other than to wait.
+    pub(crate) fn is_busy(&self, slot: Slot) -> bool {
+        let state = &self.plans[&slot].state;
+        let waits = |effect: &Effect| match effect {
+            Effect::Timer(_, due) => due.is_none_or(|due| due > self.now_ms),
+            effect => matches!(effect, Effect::Answer { .. }),
+        };
+        !pending(state, &self.context).iter().all(waits)
+    }
+
+    /// Does all that a turn would, but for writing it.
+    pub(crate) fn work_off(&mut self) {
+        loop {
+            self.take_timers();
+            self.settle();
+            self.dispatch(|_| u32::MAX);
+            drop(self.seal("", 1, false));
+            if self.broken.is_some() || !self.has_more() {
+                return;
+            }
+            self.begin_turn();
         }
     }
 
@@ -327,6 +372,11 @@ impl Owned {
             What::Completed | What::Failed | What::Lost | What::Released => true,
         };
         let refused = match self.slots.get(&report.plan).copied() {
+            // Its task stays pending: it comes again, as lost, when the plan is taken up.
+            None if self.aside.contains(&report.plan) => {
+                metrics::counter!("goalmill_reports_ignored_total", "reason" => "quarantined").increment(1);
+                return;
+            }
             None => Some("unknown_plan"),
             Some(slot) => match self.handle(slot, None, Command::Report(Box::new(report))) {
                 Ok(()) => None,
@@ -344,6 +394,10 @@ impl Owned {
 
     fn take_request(&mut self, request: Request) -> Verdict {
         let Request { plan, actor, answer: _, verb } = request;
+        if let (Verb::Resume { .. }, true) = (&verb, self.aside.contains(&plan)) {
+            self.turn.after.push(After::LetIn(plan.clone()));
+            return Ok((plan, PlanStatus::Running));
+        }
         if let Verb::Submit(submit) = verb {
             let verdict = self.take_submission(plan, actor, submit);
             self.roll_up();
@@ -399,10 +453,10 @@ impl Owned {
     fn absent(&self, plan: &PlanId) -> Problem {
         if self.aside.contains(plan) {
             let detail = format!(
-                "plan `{plan}` cannot be worked on and is left alone until its scheduler is started again; \
-                 that scheduler's log says why"
+                "plan `{plan}` is not worked on: it made its scheduler fail, and that scheduler's log says why; \
+                 take it up again with `goalmill plan resume {plan}`"
             );
-            return Problem::new(ErrorCode::Internal, detail);
+            return Problem::new(ErrorCode::PlanQuarantined, detail);
         }
         Problem::new(ErrorCode::PlanNotFound, format!("there is no running plan `{plan}`"))
     }
@@ -434,10 +488,16 @@ impl Owned {
     /// Gives a plan a command; ends of sub-plans that follow from it wait for [`Owned::roll_up`].
     fn decide_one(&mut self, slot: Slot, actor: Option<&str>, command: Command) -> Result<(), Rejection> {
         let held = self.plans.get_mut(&slot).expect("callers look the slot up first");
+        let born = match &command {
+            Command::Submit { plan_id, .. } => Some(plan_id.clone()),
+            _ => None,
+        };
         let envelope =
             Envelope { now_ms: self.now_ms, random: self.random.draw(), actor: actor.map(Into::into), command };
         // A state that was left half-way is never used again: the loop ends before anything of this turn is written.
+        self.hand.take_up(held.state.id().or(born.as_ref()));
         let decided = catch_unwind(AssertUnwindSafe(|| decide(&mut held.state, &self.context, envelope)));
+        self.hand.put_down();
         let Ok(decision) = decided else {
             self.broken = held.state.id().cloned().or(self.broken.take());
             return Err(Rejection::NotAllowed { reason: "the plan cannot be worked on: this is a bug".into() });
