@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use goalmill_broker::{Install, embedded};
+use goalmill_common::clock::Clock;
+use goalmill_common::keys;
 use goalmill_common::wire::{Fields, GOAL_TYPE, PLAN_TYPE};
 use goalmill_tests::installation::{Installation, settings, step};
 use goalmill_tests::redis_server::RedisServer;
@@ -168,6 +171,31 @@ async fn an_entry_that_holds_no_task_goes_away() -> Result<()> {
         scaling["running"] == 0 && scaling["waiting"] == 0
     })
     .await;
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_submission_over_which_schedulers_died_is_refused_and_the_next_one_is_taken() -> Result<()> {
+    let broker = embedded::open(None, Clock::system())?;
+    let mut settings = settings();
+    settings.scheduler.id = "again".into();
+    broker.open(&Install { instance: "i".into(), shards: settings.scheduler.shards }).await?;
+    let (deadly, good) =
+        (entry("deadly", PLAN_TYPE, &plan().to_string()), entry("good", PLAN_TYPE, &plan().to_string()));
+    let first = broker.submit(&deadly).await?;
+    broker.submit(&good).await?;
+    // A scheduler of the same name took both and died, as two before it had.
+    assert_eq!(broker.reader().await?.submissions("again", 10, 0).await?.len(), 2);
+    let tries = json!({ first.to_string(): 3 }).to_string();
+    broker.put_blob(keys::SUBMISSION_TRIES, tries.as_bytes(), 60_000).await?;
+
+    let it = Installation::start(broker, settings).await?;
+    assert_eq!(answer(&it, "deadly").await["code"], "PLAN_QUARANTINED");
+    let accepted = answer(&it, "good").await;
+    it.await_end(&accepted["plan_id"].as_str().expect("it is accepted").into(), LIMIT).await?;
+    let kept = it.broker.get_blob(keys::SUBMISSION_TRIES).await?;
+    assert_eq!(kept.as_deref(), Some(b"{}".as_slice()), "what is dealt with is not counted any more");
     it.stop().await;
     Ok(())
 }
