@@ -71,6 +71,11 @@ pub fn cursor(shard: ShardId) -> String {
     format!("goalmill:{{s{shard}}}:cursor")
 }
 
+/// PUB/SUB: nothing is said there; a scheduler that lives is subscribed to its own.
+pub fn presence(scheduler: &str) -> String {
+    format!("goalmill:presence:{scheduler}")
+}
+
 /// STRING, JSON: submission entry → how often it was taken over from a scheduler that died.
 pub const SUBMISSION_TRIES: &str = "goalmill:goals:tries";
 

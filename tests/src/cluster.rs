@@ -130,9 +130,15 @@ impl Cluster {
             made.workers.push(node);
         }
         made.wait_ready().await?;
-        let shared = until_some(START_LIMIT, async || made.is_shared_out().await.then_some(())).await;
-        ensure!(shared.is_some(), "the shards were not shared out: {}", made.last_words());
+        made.wait_shared_out().await?;
         Ok(made)
+    }
+
+    /// Waits until every shard has an owner among the schedulers, and each of them has one.
+    pub async fn wait_shared_out(&self) -> Result<()> {
+        let shared = until_some(START_LIMIT, async || self.is_shared_out().await.then_some(())).await;
+        ensure!(shared.is_some(), "the shards were not shared out: {}", self.last_words());
+        Ok(())
     }
 
     /// Whether every shard has an owner among the schedulers, and each of them has one.

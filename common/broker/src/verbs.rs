@@ -240,6 +240,15 @@ pub trait Broker: Send + Sync + 'static {
     /// Records a scheduler's heartbeat and returns those seen in the last `within_ms`, sorted.
     async fn beat_scheduler(&self, id: &str, within_ms: u64) -> Result<Vec<String>>;
     async fn forget_scheduler(&self, id: &str) -> Result<()>;
+    /// Keeps a connection open by which others see that this scheduler's process lives; called with each heartbeat.
+    async fn show_presence(&self, _id: &str) -> Result<()> {
+        Ok(())
+    }
+    /// Whether these schedulers keep such a connection, in order: it ends with their process at once. A back end that
+    /// does not know says `true`.
+    async fn present(&self, ids: &[String]) -> Result<Vec<bool>> {
+        Ok(vec![true; ids.len()])
+    }
 
     // --- dead letters and blobs -------------------------------------------------------------------
 

@@ -4,7 +4,7 @@
 //! this process's monotonic clock. Redis's clock plays no part, so that a stepped clock moves no shard. The old
 //! owner may still be alive: its next commit is refused, because the token has changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::caution::Caution;
 use super::owned::Owned;
+use super::presence::Presence;
 use super::run::{End, Loop};
 use super::{Loops, Poison, poison, recover};
 use crate::outcomes;
@@ -34,6 +35,9 @@ pub(crate) struct Membership {
     running: BTreeMap<ShardId, Running>,
     /// Foreign ownerships, and since when they have not moved.
     seen: BTreeMap<ShardId, (Ownership, Instant)>,
+    /// Schedulers whose process has ended, by their connections.
+    presence: Presence,
+    gone: BTreeSet<String>,
     /// The last token under which this process has taken each shard.
     tokens: BTreeMap<ShardId, String>,
 }
@@ -45,7 +49,15 @@ struct Running {
 
 impl Membership {
     pub(crate) fn new(site: Arc<Site>, loops: Loops) -> Self {
-        Self { site, loops, running: BTreeMap::new(), seen: BTreeMap::new(), tokens: BTreeMap::new() }
+        Self {
+            site,
+            loops,
+            running: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            presence: Presence::default(),
+            gone: BTreeSet::new(),
+            tokens: BTreeMap::new(),
+        }
     }
 
     /// Runs until stopped, then gives all shards up.
@@ -67,8 +79,9 @@ impl Membership {
         self.leave().await;
     }
 
-    /// Waits for the next heartbeat, or until a loop ends.
+    /// Waits for the next heartbeat; less long while it is not clear who is still there.
     async fn pause(&mut self, heartbeat: Duration) {
+        let heartbeat = if self.presence.is_waiting() { heartbeat / 4 } else { heartbeat };
         let jitter = self.site.random.below(u64::try_from(heartbeat.as_millis() / 4).unwrap_or(0) + 1);
         let wait = heartbeat * 3 / 4 + Duration::from_millis(jitter);
         tokio::select! {
@@ -87,7 +100,12 @@ impl Membership {
             }
             return Err(error);
         }
-        let alive = broker.beat_scheduler(&self.site.id, self.site.settings.scheduler.shard_lease_ms).await?;
+        let settings = &self.site.settings.scheduler;
+        let mut alive = broker.beat_scheduler(&self.site.id, settings.shard_lease_ms).await?;
+        let patience = Duration::from_millis(settings.heartbeat_ms) * 5 / 4;
+        broker.show_presence(&self.site.id).await?;
+        self.gone = self.presence.look(broker.as_ref(), &alive, patience).await?;
+        alive.retain(|id| !self.gone.contains(id));
         let place = alive.iter().position(|id| *id == self.site.id).unwrap_or(0);
         for n in 0..self.site.shards {
             let shard = ShardId(n);
@@ -125,7 +143,7 @@ impl Membership {
         };
         let lease = Duration::from_millis(self.site.settings.scheduler.shard_lease_ms);
         match self.seen.get(&shard) {
-            Some((seen, since)) if seen == owner => since.elapsed() < lease,
+            Some((seen, since)) if seen == owner => since.elapsed() < lease && !self.gone.contains(&owner.holder),
             Some(_) | None => {
                 self.seen.insert(shard, (owner.clone(), Instant::now()));
                 true

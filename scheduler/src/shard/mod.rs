@@ -7,6 +7,7 @@ mod membership;
 mod outlet;
 mod owned;
 mod poison;
+mod presence;
 mod ready;
 mod recover;
 mod run;

@@ -12,6 +12,7 @@ mod network;
 mod poison;
 mod protocol;
 mod stages;
+mod takeover;
 mod workflows;
 
 use std::sync::LazyLock;

@@ -18,6 +18,7 @@ use redis::{
 use tokio::time::Instant;
 
 use super::fault::{fault, is_answer, is_unknown_function};
+use super::messages::Subscription;
 use super::place::Place;
 use super::{Result, functions};
 use crate::BrokerError;
@@ -41,6 +42,8 @@ pub(super) struct Links {
     pub(super) memory: Mutex<Option<(Instant, f64)>>,
     /// Where the search for expired leases goes on.
     pub(super) sweeps: Mutex<BTreeMap<AgentType, String>>,
+    /// Shows that this process lives.
+    pub(super) presence: tokio::sync::Mutex<Option<Subscription>>,
     /// When consumers were pruned last.
     pub(super) pruned: Mutex<BTreeMap<AgentType, Instant>>,
 }
@@ -64,6 +67,7 @@ impl Links {
             instance: OnceLock::new(),
             memory: Mutex::default(),
             sweeps: Mutex::default(),
+            presence: tokio::sync::Mutex::default(),
             pruned: Mutex::default(),
         })
     }

@@ -16,7 +16,10 @@ use super::link::Dialer;
 use super::{Result, reply};
 use crate::{BrokerError, Message};
 
-/// A connection that hears both channels.
+/// The channels on which something is said to all.
+pub(super) const CHANNELS: &[&str] = &[keys::CANCEL, keys::AGENTS_CHANGED];
+
+/// A connection that hears some channels.
 pub(super) struct Subscription {
     /// Keeps the connection open.
     _line: MultiplexedConnection,
@@ -24,10 +27,10 @@ pub(super) struct Subscription {
 }
 
 impl Subscription {
-    pub(super) async fn open(dialer: &Dialer) -> Result<Self> {
+    pub(super) async fn open(dialer: &Dialer, channels: &[&str]) -> Result<Self> {
         let (sender, pushes) = unbounded_channel();
         let mut line = dialer.dial_messages(sender).await?;
-        line.subscribe(&[keys::CANCEL, keys::AGENTS_CHANGED]).await.map_err(fault)?;
+        line.subscribe(channels).await.map_err(fault)?;
         Ok(Self { _line: line, pushes })
     }
 
@@ -55,6 +58,11 @@ impl Subscription {
                 () = &mut wait => return Ok(Vec::new()),
             }
         }
+    }
+
+    /// Whether the connection has ended.
+    pub(super) fn is_broken(&mut self) -> bool {
+        self.heard().is_err()
     }
 
     /// What lies here already.

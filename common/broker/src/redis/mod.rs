@@ -172,6 +172,12 @@ impl Broker for RedisBroker {
     async fn beat_scheduler(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
         self.0.beat_scheduler(id, within_ms).await
     }
+    async fn show_presence(&self, id: &str) -> Result<()> {
+        self.0.show_presence(id).await
+    }
+    async fn present(&self, ids: &[String]) -> Result<Vec<bool>> {
+        self.0.present(ids).await
+    }
     async fn forget_scheduler(&self, id: &str) -> Result<()> {
         self.0.forget_scheduler(id).await
     }

@@ -16,7 +16,7 @@ use redis::{Cmd, RedisResult, Value, cmd};
 use super::fault::{fault, is_answer, is_no_group, is_unblocked, is_unknown_function};
 use super::functions;
 use super::link::Links;
-use super::messages::Subscription;
+use super::messages::{CHANNELS, Subscription};
 use super::wait::Wait;
 use super::{Result, reply};
 use crate::{Delivery, Entry, LogEntry, Message, Reader, Waker};
@@ -179,7 +179,7 @@ impl Reader for RedisReader {
         tokio::pin!(woken);
         woken.as_mut().enable();
         let Some(subscription) = &mut self.messages else {
-            self.messages = Some(Subscription::open(&self.links.dialer).await?);
+            self.messages = Some(Subscription::open(&self.links.dialer, CHANNELS).await?);
             return Ok(Vec::new());
         };
         let said = subscription.listen(block_ms, woken).await;

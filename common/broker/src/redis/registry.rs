@@ -10,6 +10,7 @@ use super::Result;
 use super::functions::Function;
 use super::journal::whole;
 use super::link::Links;
+use super::messages::Subscription;
 use crate::verbs::CANCELLED_MS;
 
 /// Workers and schedulers that were not seen for so long are forgotten, in milliseconds.
@@ -100,6 +101,24 @@ impl Links {
         let mut alive: Vec<String> = self.call(call.arg(id).arg(within_ms).arg(REMEMBER_MS)).await?;
         alive.sort_unstable();
         Ok(alive)
+    }
+
+    /// Subscribes to the scheduler's own channel, unless it is.
+    pub(super) async fn show_presence(&self, id: &str) -> Result<()> {
+        let mut presence = self.presence.lock().await;
+        if presence.as_mut().is_none_or(Subscription::is_broken) {
+            *presence = Some(Subscription::open(&self.dialer, &[&keys::presence(id)]).await?);
+        }
+        Ok(())
+    }
+
+    pub(super) async fn present(&self, ids: &[String]) -> Result<Vec<bool>> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let channels: Vec<String> = ids.iter().map(|id| keys::presence(id)).collect();
+        let counts: Vec<(String, u64)> = self.ask(cmd("PUBSUB").arg("NUMSUB").arg(channels)).await?;
+        Ok(counts.into_iter().map(|(_, subscribers)| subscribers > 0).collect())
     }
 
     pub(super) async fn forget_scheduler(&self, id: &str) -> Result<()> {
