@@ -66,7 +66,7 @@ impl Turn<'_> {
         if bytes > most {
             return Some(format!("it has {bytes} bytes, more than `payload_bytes_max` ({most})"));
         }
-        check::mismatch(&mut self.state.schemas, question.schema.as_ref()?, answer)
+        check::mismatch(&mut self.state.schemas, question.schema.as_ref()?, answer).map(|why| why.to_string())
     }
 
     /// The step goes on with the answer: as its outputs, or among its inputs.
