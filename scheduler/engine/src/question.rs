@@ -2,6 +2,7 @@
 
 use goalmill_common::event::{PlanEvent, QuestionAnswered, StepAnswered, StepCompleted, StepEvent, StepQuestion};
 use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::foreign;
 use goalmill_common::json::Json;
 use goalmill_common::plan::Question;
 use goalmill_common::status::StepStatus;
@@ -65,6 +66,9 @@ impl Turn<'_> {
         let (bytes, most) = (answer.text().len(), self.context.limits.payload_bytes_max);
         if bytes > most {
             return Some(format!("it has {bytes} bytes, more than `payload_bytes_max` ({most})"));
+        }
+        if let Err(wrong) = foreign::check(answer, self.context.limits.nesting_max) {
+            return Some(wrong.to_string());
         }
         check::mismatch(&mut self.state.schemas, question.schema.as_ref()?, answer).map(|why| why.to_string())
     }
