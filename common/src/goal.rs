@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::foreign::COST_MAX;
+
 /// What a caller wants: words, limits, and how to know that it is reached.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
@@ -93,4 +95,22 @@ pub struct Usage {
     pub tokens: u64,
     /// US dollars.
     pub cost: f64,
+}
+
+impl Usage {
+    /// Adds what was used up; a sum stays a number, and ends at the largest one that is kept.
+    pub fn add(&mut self, cost: f64, tokens: u64) {
+        self.cost = bounded(bounded(self.cost) + bounded(cost));
+        self.tokens = self.tokens.saturating_add(tokens);
+    }
+
+    /// The same with a cost that is a number, not negative and not over the largest one that is kept.
+    #[must_use]
+    pub fn bounded(self) -> Self {
+        Self { cost: bounded(self.cost), ..self }
+    }
+}
+
+fn bounded(cost: f64) -> f64 {
+    if cost.is_nan() { 0.0 } else { cost.clamp(0.0, COST_MAX) }
 }

@@ -34,9 +34,10 @@ impl Json {
         self.0.get()
     }
 
-    /// Parses the text; it was checked when it came in.
+    /// Parses the text. What agents gave is checked when it comes in ([`crate::foreign`]); other text that no reader
+    /// takes is shown as the text that it is, never as `null`.
     pub fn value(&self) -> serde_json::Value {
-        serde_json::from_str(self.text()).unwrap_or_default()
+        serde_json::from_str(self.text()).unwrap_or_else(|_| serde_json::Value::String(self.text().to_owned()))
     }
 
     /// Whether it is `null`.
@@ -78,5 +79,17 @@ impl schemars::JsonSchema for Json {
     }
     fn inline_schema() -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_cannot_be_read_is_not_taken_for_null() {
+        let text = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        let json = Json::from_text(text.clone()).expect("it is JSON");
+        assert_eq!(json.value(), serde_json::Value::String(text));
     }
 }

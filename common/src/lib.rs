@@ -13,6 +13,7 @@ pub mod command;
 pub mod config;
 pub mod event;
 pub mod failure;
+pub mod foreign;
 pub mod goal;
 pub mod hash;
 pub mod id;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::foreign;
 use goalmill_common::report::{Report, What};
 use tokio::time::Instant;
 
@@ -77,7 +78,26 @@ async fn work(worker: &Worker, served: &Served, assignment: &Assignment) -> Resu
         Some(resolved) => served.executor.execute(&resolved, progress, cancelled).await?,
         None => served.executor.execute(task, progress, cancelled).await?,
     };
+    check(&outcome, worker.limits.nesting_max)?;
     payload::pack(worker, task, outcome).await
+}
+
+/// Refuses what no reader of the plan's log could read back.
+fn check(outcome: &Outcome, nesting_max: usize) -> Result<(), Failure> {
+    let parts = [
+        ("/outputs", Some(&outcome.outputs)),
+        ("/adjustments", outcome.adjustments.as_ref()),
+        ("/sub_plan", outcome.sub_plan.as_ref()),
+    ];
+    let invalid = |wrong: &dyn std::fmt::Display| {
+        Failure::new(FailureClass::Permanent, "ANSWER_INVALID", format!("the agent's answer is not valid {wrong}"))
+    };
+    for (field, json) in parts {
+        if let Some(Err(wrong)) = json.map(|json| foreign::check(json, nesting_max)) {
+            return Err(invalid(&foreign::Unreadable { pointer: format!("{field}{}", wrong.pointer), ..wrong }));
+        }
+    }
+    foreign::check_spent(Some(outcome.cost), Some(outcome.tokens)).map_err(|wrong| invalid(&wrong))
 }
 
 fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {

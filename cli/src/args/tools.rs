@@ -55,7 +55,7 @@ pub struct SubmitArgs {
     #[arg(long, value_name = "NAME")]
     pub tenant: Option<String>,
     /// US dollars that the plan may use up.
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", value_parser = dollars)]
     pub max_cost: Option<f64>,
     /// Tokens that the plan may use up.
     #[arg(long, value_name = "N")]
@@ -211,4 +211,24 @@ fn share(text: &str) -> Result<f64, String> {
 fn fault(text: &str) -> Result<(String, String), String> {
     let parts = text.split_once('=').filter(|(agent, fault)| !agent.is_empty() && !fault.is_empty());
     parts.map(|(agent, fault)| (agent.to_owned(), fault.to_owned())).ok_or_else(|| "it must be AGENT=FAULT".into())
+}
+
+/// Reads an amount of money: a number, not negative, and bounded.
+fn dollars(text: &str) -> Result<f64, String> {
+    let most = goalmill_common::foreign::COST_MAX;
+    let cost: f64 = text.parse().map_err(|_| "give a number of US dollars, such as `2.50`".to_owned())?;
+    if (0.0..=most).contains(&cost) { Ok(cost) } else { Err(format!("give a number from 0 to {most}")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::dollars;
+
+    #[test]
+    fn money_is_a_number_that_can_be() {
+        assert_eq!(dollars("2.5"), Ok(2.5));
+        for text in ["nan", "inf", "-inf", "-1", "1e16", "1e999", "many"] {
+            assert!(dollars(text).is_err(), "{text}");
+        }
+    }
 }

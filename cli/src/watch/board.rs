@@ -252,8 +252,7 @@ impl Board {
                 }
                 self.revision = revised.revision;
                 self.confidence = revised.confidence_after;
-                self.usage.cost += revised.usage.cost;
-                self.usage.tokens += revised.usage.tokens;
+                self.usage.add(revised.usage.cost, revised.usage.tokens);
                 self.move_all(&revised.restarted, StepStatus::Pending);
                 self.move_all(&revised.skipped, StepStatus::Skipped);
                 let blocked = self.rows.iter().filter(|row| row.status == StepStatus::Blocked);
@@ -261,8 +260,7 @@ impl Board {
                 self.move_all(&blocked, StepStatus::Pending);
             }
             PlanEvent::ModelAnswered(answered) => {
-                self.usage.cost += answered.usage.cost;
-                self.usage.tokens += answered.usage.tokens;
+                self.usage.add(answered.usage.cost, answered.usage.tokens);
             }
             PlanEvent::Paused(_) => self.status = PlanStatus::Paused,
             PlanEvent::PlanningFailed(why) => self.reason.clone_from(&why.reason),
@@ -336,8 +334,7 @@ impl Board {
             }
             StepEvent::Decomposed(decomposed) => {
                 row.status = StepStatus::Ready;
-                self.usage.cost += decomposed.cost;
-                self.usage.tokens += decomposed.tokens;
+                self.usage.add(decomposed.cost, decomposed.tokens);
             }
             StepEvent::Queued(queued) => {
                 row.status = StepStatus::Queued;
@@ -363,8 +360,7 @@ impl Board {
                 self.has_money |= !row.note.0.is_empty();
                 row.end(StepStatus::Completed, completed.finished_ms.unwrap_or(time_ms), "");
                 row.failure = None;
-                self.usage.cost += completed.cost;
-                self.usage.tokens += completed.tokens;
+                self.usage.add(completed.cost, completed.tokens);
             }
             StepEvent::Retrying(retrying) => {
                 row.end(StepStatus::Retrying, time_ms, "");
@@ -374,21 +370,18 @@ impl Board {
                 self.retries += 1;
                 // It failed before anybody told of its start: its worker vanished, or none came.
                 self.attempts += u32::from(old == StepStatus::Queued);
-                self.usage.cost += retrying.cost;
-                self.usage.tokens += retrying.tokens;
+                self.usage.add(retrying.cost, retrying.tokens);
             }
             StepEvent::Released(_) => row.status = StepStatus::Ready,
             StepEvent::Failed(failed) => {
                 row.end(StepStatus::Failed, time_ms, "");
                 row.failure = Some(failed.failure.clone());
-                self.usage.cost += failed.cost;
-                self.usage.tokens += failed.tokens;
+                self.usage.add(failed.cost, failed.tokens);
             }
             StepEvent::Skipped(skipped) => {
                 row.end(StepStatus::Skipped, time_ms, &skipped.reason);
                 row.failure.clone_from(&skipped.failure);
-                self.usage.cost += skipped.cost;
-                self.usage.tokens += skipped.tokens;
+                self.usage.add(skipped.cost, skipped.tokens);
             }
             StepEvent::Cancelled(why) => row.end(StepStatus::Cancelled, time_ms, &why.reason),
         }

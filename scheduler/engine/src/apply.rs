@@ -107,15 +107,13 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
             state.wait_ms = asked.due_ms;
             state.revising.questions += 1;
             state.revising.question = Some(asked.clone());
-            state.usage.tokens = state.usage.tokens.saturating_add(asked.usage.tokens);
-            state.usage.cost += asked.usage.cost;
+            state.usage.add(asked.usage.cost, asked.usage.tokens);
         }
         PlanEvent::QuestionAnswered(answered) => answer(state, answered),
         PlanEvent::Revised(revised) => revise::revise(state, record, revised)?,
         PlanEvent::Extended(extended) => revise::extend(state, record, extended)?,
         PlanEvent::ModelAnswered(answered) => {
-            state.usage.tokens = state.usage.tokens.saturating_add(answered.usage.tokens);
-            state.usage.cost += answered.usage.cost;
+            state.usage.add(answered.usage.cost, answered.usage.tokens);
         }
         PlanEvent::GoalAccepted(_)
         | PlanEvent::ModelAsked(_)
@@ -192,8 +190,7 @@ fn refuse(state: &mut PlanState, refused: &RevisionRefused) {
     if refused.due_ms > 0 {
         state.wait_ms = refused.due_ms;
     }
-    state.usage.tokens = state.usage.tokens.saturating_add(refused.usage.tokens);
-    state.usage.cost += refused.usage.cost;
+    state.usage.add(refused.usage.cost, refused.usage.tokens);
     let RevisionRefused { strategy, reason, issues, .. } = refused.clone();
     state.revising.refused.push(Refusal { strategy, reason, issues });
 }
@@ -504,8 +501,7 @@ fn spend(state: &mut PlanState, event: &StepEvent) {
         | StepEvent::Released(_)
         | StepEvent::Cancelled(_) => return,
     };
-    state.usage.cost += cost;
-    state.usage.tokens = state.usage.tokens.saturating_add(tokens);
+    state.usage.add(cost, tokens);
 }
 
 fn keep_pace(state: &mut PlanState, i: u32, old: StepStatus, time_ms: u64, event: &StepEvent) {

@@ -4,6 +4,8 @@ use goalmill_common::event::{
     SkipCause, StepCompleted, StepEvent, StepProgress, StepQueued, StepReleased, StepStarted,
 };
 use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::foreign;
+use goalmill_common::goal::Usage;
 use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
 use goalmill_common::plan::ApprovalDefault;
@@ -97,10 +99,30 @@ impl Turn<'_> {
         if report.what == What::Started && step.status == StepStatus::Running {
             return Err(stale());
         }
+        let report = self.readable(report);
         self.information = self.information_of(&report);
         self.take_report(i, report);
         self.settle();
         Ok(())
+    }
+
+    /// A report that the log can keep. Workers check what agents answer; those of other makes may not.
+    fn readable(&self, report: Report) -> Report {
+        let closes = matches!(report.what, What::Completed | What::Failed);
+        let checked = foreign::check_report(&report, self.context.limits.nesting_max);
+        let (true, Err(wrong)) = (closes, checked) else { return report };
+        let failure =
+            Failure::new(FailureClass::Permanent, "ANSWER_INVALID", format!("the report is not valid {wrong}"));
+        Report {
+            what: What::Failed,
+            failure: Some(failure),
+            outputs: None,
+            adjustments: None,
+            sub_plan: None,
+            cost: None,
+            tokens: None,
+            ..report
+        }
     }
 
     fn take_report(&mut self, i: u32, report: Report) {
@@ -292,8 +314,8 @@ fn bounded(mut failure: Failure) -> Failure {
 
 /// US dollars and tokens, as far as they are numbers that can be.
 fn spent(report: &Report) -> (f64, u64) {
-    let cost = report.cost.filter(|cost| cost.is_finite() && *cost > 0.0).unwrap_or(0.0);
-    (cost, report.tokens.unwrap_or(0))
+    let usage = Usage { cost: report.cost.unwrap_or(0.0), tokens: report.tokens.unwrap_or(0) }.bounded();
+    (usage.cost, usage.tokens)
 }
 
 /// Why an attempt fails that ran for as long as its step allows.

@@ -41,7 +41,7 @@ impl Turn<'_> {
 }
 
 fn number(usage: Usage) -> Usage {
-    Usage { cost: if usage.cost.is_finite() { usage.cost.max(0.0) } else { 0.0 }, ..usage }
+    usage.bounded()
 }
 
 impl PlanState {
@@ -77,8 +77,7 @@ impl PlanState {
         let Calls { settled, open, lost, .. } = &self.calls;
         let mut unsettled = Usage::default();
         for call in open.iter().chain(lost) {
-            unsettled.tokens = unsettled.tokens.saturating_add(call.reserved.tokens);
-            unsettled.cost += call.reserved.cost;
+            unsettled.add(call.reserved.cost, call.reserved.tokens);
         }
         let calls = ModelCalls { settled: *settled, open: to_u32(open.len()), lost: to_u32(lost.len()), unsettled };
         (calls != ModelCalls::default()).then_some(calls)

@@ -9,13 +9,15 @@ use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::Step;
 
+use crate::schema::{Schema, TooMuchWork, Unusable};
+
 /// Longest message about a mismatch, in characters: it may quote the payload.
 const MESSAGE_CHARS_MAX: usize = 300;
 
 /// Output schemas of one plan, compiled when first needed. No part of the state proper: all are equal, and a
 /// copy begins anew.
 #[derive(Default)]
-pub(crate) struct Schemas(BTreeMap<Box<str>, Result<Arc<jsonschema::Validator>, String>>);
+pub(crate) struct Schemas(BTreeMap<Box<str>, Result<Arc<Schema>, Unusable>>);
 
 impl PartialEq for Schemas {
     fn eq(&self, _: &Self) -> bool {
@@ -36,11 +38,11 @@ impl std::fmt::Debug for Schemas {
 }
 
 impl Schemas {
-    fn compiled(&mut self, schema: &Json) -> Result<Arc<jsonschema::Validator>, String> {
+    fn compiled(&mut self, schema: &Json) -> Result<Arc<Schema>, Unusable> {
         if let Some(known) = self.0.get(schema.text()) {
             return known.clone();
         }
-        let compiled = jsonschema::validator_for(&schema.value()).map(Arc::new).map_err(|e| e.to_string());
+        let compiled = Schema::of_outputs(&schema.value()).map(Arc::new);
         self.0.insert(schema.text().into(), compiled.clone());
         compiled
     }
@@ -66,26 +68,69 @@ pub(crate) fn outputs(schemas: &mut Schemas, step: &Step, outputs: &Json, limits
     if let Some(name) = missing {
         return Some(unexpected(&format!("the outputs have no `{name}`")));
     }
-    let detail = mismatch(schemas, step.output_schema.as_ref()?, outputs)?;
-    Some(unexpected(&format!("the outputs do not match `output_schema`: {detail}")))
+    let failure = match mismatch(schemas, step.output_schema.as_ref()?, outputs)? {
+        Mismatch::Value(detail) => unexpected(&format!("the outputs do not match `output_schema`: {detail}")),
+        Mismatch::Schema(unusable) => {
+            let message =
+                format!("the outputs cannot be checked: `output_schema` is no usable schema: {}", unusable.detail);
+            Failure::new(FailureClass::Permanent, unusable.code, clipped(&message))
+        }
+        Mismatch::Work(much) => {
+            let message =
+                format!("the outputs cannot be checked: {much}; let the step give less, or simplify `output_schema`");
+            Failure::new(FailureClass::Permanent, "OUTPUT_TOO_COMPLEX", message)
+        }
+    };
+    Some(failure)
+}
+
+/// Why a value does not pass a schema.
+#[derive(Debug)]
+pub(crate) enum Mismatch {
+    /// The value is not what the schema asks for.
+    Value(String),
+    /// The schema cannot be used: an older version accepted it.
+    Schema(Unusable),
+    /// Nobody knows: the check takes too much work.
+    Work(TooMuchWork),
+}
+
+impl std::fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Value(detail) => f.write_str(detail),
+            Self::Schema(unusable) => write!(f, "it is no usable schema: {}", unusable.detail),
+            Self::Work(much) => much.fmt(f),
+        }
+    }
 }
 
 /// Says where a value does not match a schema; `None` when it does.
-pub(crate) fn mismatch(schemas: &mut Schemas, schema: &Json, value: &Json) -> Option<String> {
-    let validator = match schemas.compiled(schema) {
-        Ok(validator) => validator,
-        Err(e) => return Some(format!("it is no usable schema: {e}")),
+pub(crate) fn mismatch(schemas: &mut Schemas, schema: &Json, value: &Json) -> Option<Mismatch> {
+    let schema = match schemas.compiled(schema) {
+        Ok(schema) => schema,
+        Err(unusable) => return Some(Mismatch::Schema(unusable)),
     };
     let value = value.value();
+    let validator = match schema.for_value(&value) {
+        Ok(validator) => validator,
+        Err(much) => return Some(Mismatch::Work(much)),
+    };
+    if validator.is_valid(&value) {
+        return None;
+    }
     let error = validator.iter_errors(&value).find(|error| aside::key(error.instance()).is_none())?;
     let place = error.instance_path().to_string();
     let place = if place.is_empty() { "/" } else { &place };
-    Some(format!("at `{place}`: {error}").chars().take(MESSAGE_CHARS_MAX).collect())
+    Some(Mismatch::Value(clipped(&format!("at `{place}`: {error}"))))
 }
 
 fn unexpected(message: &str) -> Failure {
-    let message: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
-    Failure::new(FailureClass::ConstraintViolation, "UNEXPECTED_RESULT", message)
+    Failure::new(FailureClass::ConstraintViolation, "UNEXPECTED_RESULT", clipped(message))
+}
+
+fn clipped(message: &str) -> String {
+    message.chars().take(MESSAGE_CHARS_MAX).collect()
 }
 
 #[cfg(test)]
@@ -126,6 +171,30 @@ mod tests {
     fn a_schema_that_points_elsewhere_is_not_fetched() {
         let step = Step { output_schema: Some(json!({"$ref": "http://127.0.0.1:1/x"}).into()), ..Step::new("a", "w") };
         assert!(refusal(&step, json!({})).unwrap().contains("no usable schema"));
+    }
+
+    #[test]
+    fn a_schema_that_an_older_version_accepted_is_never_evaluated() {
+        let defs: serde_json::Map<_, _> = (0..60)
+            .map(|n| {
+                let next = json!({"$ref": format!("#/$defs/d{}", n + 1)});
+                (format!("d{n}"), json!({"allOf": [next, next]}))
+            })
+            .chain([("d60".to_owned(), json!({}))])
+            .collect();
+        let schema = json!({"$ref": "#/$defs/d0", "$defs": defs});
+        let step = Step { output_schema: Some(schema.into()), ..Step::new("a", "w") };
+        let failure = outputs(&mut Schemas::default(), &step, &json!({}).into(), &Limits::default());
+        assert_eq!(failure.expect("it is refused").code, "SCHEMA_TOO_COMPLEX");
+    }
+
+    #[test]
+    fn outputs_that_take_too_much_work_fail_the_step() {
+        let schema = json!({"properties": {"a": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}});
+        let step = Step { output_schema: Some(schema.into()), ..Step::new("a", "w") };
+        let value = (0..50).fold(json!({}), |inner, _| json!({"a": inner}));
+        let failure = outputs(&mut Schemas::default(), &step, &value.into(), &Limits::default());
+        assert_eq!(failure.expect("it is refused").code, "OUTPUT_TOO_COMPLEX");
     }
 
     #[test]

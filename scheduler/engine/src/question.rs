@@ -2,6 +2,7 @@
 
 use goalmill_common::event::{PlanEvent, QuestionAnswered, StepAnswered, StepCompleted, StepEvent, StepQuestion};
 use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::foreign;
 use goalmill_common::json::Json;
 use goalmill_common::plan::Question;
 use goalmill_common::status::StepStatus;
@@ -66,7 +67,10 @@ impl Turn<'_> {
         if bytes > most {
             return Some(format!("it has {bytes} bytes, more than `payload_bytes_max` ({most})"));
         }
-        check::mismatch(&mut self.state.schemas, question.schema.as_ref()?, answer)
+        if let Err(wrong) = foreign::check(answer, self.context.limits.nesting_max) {
+            return Some(wrong.to_string());
+        }
+        check::mismatch(&mut self.state.schemas, question.schema.as_ref()?, answer).map(|why| why.to_string())
     }
 
     /// The step goes on with the answer: as its outputs, or among its inputs.

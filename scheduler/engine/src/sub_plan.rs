@@ -81,7 +81,7 @@ impl Turn<'_> {
         if !awaited || self.state.plan.steps[to_usize(i)].kind != Kind::Plan {
             return Err(Rejection::StaleAttempt { step: step.clone(), attempt });
         }
-        let cost = if usage.cost.is_finite() { usage.cost.max(0.0) } else { 0.0 };
+        let cost = usage.bounded().cost;
         let failure = match status {
             PlanStatus::Completed | PlanStatus::Partial => self.unfit(i, &outputs),
             PlanStatus::Planning

@@ -7,6 +7,7 @@ use goalmill_common::event::{
     ApprovalRequested, GoalAccepted, PlanCreated, PlanEvent, PlanValidated, PlanningFailed, Reason,
 };
 use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::foreign::COST_MAX;
 use goalmill_common::goal::Budget;
 use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::json::Json;
@@ -169,12 +170,16 @@ fn not_numbers(plan: &Plan) -> Option<String> {
     }
     let is_odd = |step: &&Step| {
         let estimates = [step.estimates.seconds, step.estimates.cost];
-        !step.retry.factor.is_finite() || estimates.into_iter().flatten().any(|n| !n.is_finite())
+        !step.retry.factor.is_finite() || estimates.into_iter().flatten().any(|n| !is_amount(n))
     };
     let step = plan.steps.iter().find(is_odd)?;
     Some(format!("step `{}` has a retry factor or an estimate that is no number", step.id))
 }
 
+fn is_amount(amount: f64) -> bool {
+    (0.0..=COST_MAX).contains(&amount)
+}
+
 fn is_budget(budget: &Budget) -> bool {
-    [budget.cost, budget.seconds].into_iter().flatten().all(f64::is_finite)
+    [budget.cost, budget.seconds].into_iter().flatten().all(is_amount)
 }

@@ -88,6 +88,72 @@ fn inputs_are_held_against_the_schema_and_expressions_stand_for_any_value() {
     assert_eq!(issues[0].mend, "did you mean `seats`?");
 }
 
+/// Issues of inputs against an input schema, and the warnings when there are none.
+fn against(schema: Value, inputs: Value) -> Vec<(String, String)> {
+    let card = json!({"agent_type": "x", "actions": [{"name": "do", "inputs": schema}]});
+    let catalogue = Catalogue::of(&[serde_json::from_value(card).unwrap()]);
+    let plan = json!([{"id": "a", "agent": "x", "action": "do", "args": inputs}]);
+    let checked = validate::plan_by(&plan, &Limits::default(), &Rules::submitted(&catalogue));
+    let issues = checked.map_or_else(|errors| errors, |checked| checked.warnings);
+    issues.into_iter().map(|issue| (issue.code, issue.pointer)).collect()
+}
+
+#[test]
+fn null_stands_for_a_field_that_is_not_required_at_every_level() {
+    let address = json!({"type": "object", "required": ["city"], "properties": {
+        "city": {"type": "string"}, "zip": {"type": "string"}}});
+    for schema in [
+        json!({"properties": {"to": address, "all": {"type": "array", "items": address}, "city": {"type": "string"}}}),
+        json!({"$defs": {"a": address}, "properties": {"to": {"$ref": "#/$defs/a"}, "city": {"type": "string"},
+               "all": {"type": "array", "items": {"$ref": "#/$defs/a"}}}}),
+    ] {
+        let good = json!({"city": null, "to": {"city": "x", "zip": null}, "all": [{"city": "y", "zip": null}]});
+        assert_eq!(against(schema.clone(), good), []);
+        let invalid = |pointer: &str| vec![("INPUT_INVALID".to_owned(), pointer.to_owned())];
+        assert_eq!(against(schema.clone(), json!({"to": {"city": null}})), invalid("/0/args/to/city"));
+        assert_eq!(against(schema.clone(), json!({"all": [{"city": null}]})), invalid("/0/args/all/0/city"));
+        assert_eq!(against(schema, json!({"all": [null]})), invalid("/0/args/all/0"));
+    }
+}
+
+#[test]
+fn formats_of_inputs_are_checked_unless_an_expression_stands_there() {
+    for (format, good, bad) in [
+        ("uuid", "2f1e4c1a-9d2b-4f6e-8a3c-0b1d2e3f4a5b", "7"),
+        ("hostname", "example.com", "-x-"),
+        ("uri", "https://example.com/a", "not a uri"),
+        ("date-time", "2026-05-01T10:00:00Z", "tomorrow"),
+        ("date", "2026-05-01", "2026-13-01"),
+        ("email", "a@example.com", "a"),
+        ("ipv4", "127.0.0.1", "300.0.0.1"),
+    ] {
+        let schema = json!({"properties": {"x": {"type": "string", "format": format}}});
+        assert_eq!(against(schema.clone(), json!({"x": good})), [], "{format}");
+        assert_eq!(against(schema.clone(), json!({"x": "{{ goal.description }}"})), [], "{format}");
+        let invalid = [("INPUT_INVALID".to_owned(), "/0/args/x".to_owned())];
+        assert_eq!(against(schema, json!({"x": bad})), invalid, "{format}");
+    }
+}
+
+#[test]
+fn an_input_schema_of_boundless_work_is_warned_of_and_never_evaluated() {
+    let mut defs = serde_json::Map::new();
+    for n in 0..60 {
+        let next = json!({"$ref": format!("#/$defs/d{}", n + 1)});
+        defs.insert(format!("d{n}"), json!({"allOf": [next, next]}));
+    }
+    defs.insert("d60".into(), json!({"type": "object"}));
+    let schema = json!({"$ref": "#/$defs/d0", "$defs": defs});
+    assert_eq!(against(schema, json!({"x": 1})), [("AGENT_SCHEMA_UNUSABLE".to_owned(), "/0/args".to_owned())]);
+}
+
+#[test]
+fn inputs_whose_check_takes_too_much_work_are_refused() {
+    let schema = json!({"properties": {"a": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}});
+    let inputs = (0..40).fold(json!({}), |inner, _| json!({"a": inner}));
+    assert_eq!(against(schema, inputs), [("INPUT_TOO_COMPLEX".to_owned(), "/0/args".to_owned())]);
+}
+
 #[test]
 fn outputs_of_one_step_are_held_against_inputs_of_another() {
     let read = |expression: &str| {

@@ -107,6 +107,8 @@ fn cases() -> Vec<Case> {
         ("an expression on its own step", step(json!({"cache": {"key": "{{ steps.a.outputs.x }}"}})), &[("REF_NOT_DEPENDENCY", "/steps/0/cache/key")]),
         ("an expression on another branch", json!([{"id": "a"}, {"id": "b"}, {"id": "c", "needs": ["a"], "inputs": {"x": "{{ steps.a.outputs }}{{ steps.b.outputs }}"}}]), &[("REF_NOT_DEPENDENCY", "/2/inputs/x")]),
         ("a schema that is none", step(json!({"output_schema": {"type": "strin"}})), &[("INVALID_SCHEMA", "/steps/0/output_schema")]),
+        ("a schema that leads back to itself", step(json!({"output_schema": {"anyOf": [{"$ref": "#"}]}})), &[("SCHEMA_TOO_COMPLEX", "/steps/0/output_schema")]),
+        ("a pattern without a bound", step(json!({"output_schema": {"pattern": "(a)\\1"}})), &[("INVALID_SCHEMA", "/steps/0/output_schema")]),
         ("a schema of the wrong type", step(json!({"output_schema": 3})), &[("WRONG_TYPE", "/steps/0/output_schema")]),
         ("a schema elsewhere", step(json!({"outputs": {"properties": {"x": {"$ref": "https://example.com/x"}}}})), &[("SCHEMA_REMOTE_REF", "/steps/0/outputs/properties/x/$ref")]),
         ("a plan step without plan", step(json!({"kind": "plan"})), &[("MISSING_FIELD", "/steps/0/plan")]),

@@ -11,9 +11,9 @@ use goalmill_broker::BrokerError;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::event::RouteCandidate;
 use goalmill_common::id::{AgentType, is_id};
-use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::view::{Page, QueueView};
-use goalmill_engine::{Serving, Surroundings};
+use goalmill_engine::{Serving, Surroundings, Unusable, unusable};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -41,10 +41,30 @@ pub(crate) async fn register(
     if !((0.0..=1.0).contains(&agent.success_rate) && agent.cost >= 0.0 && agent.cost.is_finite()) {
         return Err(wrong("`success_rate` must be 0 to 1, and `cost` not negative"));
     }
+    check_schemas(&agent)?;
     api.site.broker.open_queue(&agent.agent_type).await?;
     api.site.broker.register(&agent).await?;
     api.site.directory.refresh().await?;
     Ok((StatusCode::CREATED, Json(agent)))
+}
+
+/// Refuses schemas that cannot be used, each with its place in the card.
+fn check_schemas(agent: &Agent) -> Result<(), Refusal> {
+    let mut issues = Vec::new();
+    for (i, action) in agent.actions.iter().enumerate() {
+        for (field, schema) in [("inputs", &action.inputs), ("outputs", &action.outputs)] {
+            let schema = schema.as_ref().map(goalmill_common::json::Json::value).filter(|schema| !schema.is_null());
+            if let Some(Unusable { code, detail, mend }) = schema.and_then(|schema| unusable(&schema)) {
+                let pointer = format!("/actions/{i}/{field}");
+                issues.push(Issue { code: code.into(), pointer, detail, mend: mend.into() });
+            }
+        }
+    }
+    if issues.is_empty() {
+        return Ok(());
+    }
+    let problem = Problem::new(ErrorCode::InvalidRequest, "the agent declares a schema that cannot be used");
+    Err(Refusal(problem.with_errors(issues)))
 }
 
 /// What an agent type is sought for.

@@ -1,10 +1,13 @@
 //! What all answers have in common: refusals are problems, every request is counted.
 
+use std::panic::AssertUnwindSafe;
+
 use axum::body::to_bytes;
 use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
 use goalmill_common::problem::{ErrorCode, Problem};
 use tokio::time::Instant;
 
@@ -19,7 +22,10 @@ pub(super) async fn shape(request: Request, next: Next) -> Response {
     let method = method(&request);
     let route = request.extensions().get::<MatchedPath>().map_or("none".into(), |path| path.as_str().to_owned());
     let response = match encoding(request.headers()) {
-        Ok(()) => problem(next.run(request).await).await,
+        Ok(()) => match caught(next.run(request)).await {
+            Ok(response) => problem(response).await,
+            Err(refusal) => refusal.into_response(),
+        },
         Err(refusal) => refusal.into_response(),
     };
     let class = match response.status().as_u16() {
@@ -33,6 +39,16 @@ pub(super) async fn shape(request: Request, next: Next) -> Response {
     metrics::histogram!("goalmill_http_request_duration_seconds", "route" => route, "method" => method)
         .record(begun.elapsed().as_secs_f64());
     response
+}
+
+/// Waits for a handler. One that panics has answered nothing: its client gets a problem, and the process goes on.
+async fn caught<T>(handler: impl Future<Output = T>) -> Result<T, Refusal> {
+    AssertUnwindSafe(handler).catch_unwind().await.map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        tracing::error!("a request's handler panicked: {}", text.unwrap_or("no message"));
+        metrics::counter!("goalmill_http_panics_total").increment(1);
+        Refusal(Problem::new(ErrorCode::Internal, "the request met a defect of this program; its log has the place"))
+    })
 }
 
 /// A closed list: whatever a client makes up is `other`.
@@ -74,4 +90,18 @@ async fn problem(response: Response) -> Response {
     let text = String::from_utf8_lossy(&text);
     let detail = if text.is_empty() { "the request cannot be read" } else { text.as_ref() };
     Refusal(Problem::new(code, detail)).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_handler_that_panics_is_answered_with_a_problem() {
+        let handler = async { if true { panic!("a defect") } else { StatusCode::OK } };
+        let refusal = caught(handler).await.expect_err("the handler panicked");
+        assert_eq!(refusal.0.code, ErrorCode::Internal);
+        assert_eq!(refusal.into_response().status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(caught(async { 7 }).await.ok(), Some(7));
+    }
 }

@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use goalmill_common::command::{Planned, Situation};
 use goalmill_common::config::{HookDefault, HookSettings};
 use goalmill_common::event::{Event, PlanEvent, Record, StepEvent};
+use goalmill_common::json::Json;
 use goalmill_common::random::Random;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -219,7 +220,7 @@ fn point_of(event: &Event) -> Option<Point> {
 
 /// The event as the log has it, with the hook's name and the plan.
 fn body_of(point: Point, plan: &str, record: &Record) -> Value {
-    let event: Value = serde_json::from_str(&record.to_line()).unwrap_or_default();
+    let event = Json::from_text(record.to_line()).map(|json| json.value()).expect("an event is JSON");
     json!({"hook": point.as_str(), "plan_id": plan, "event": event})
 }
 

@@ -35,8 +35,7 @@ impl Pipeline {
                         break;
                     }
                 };
-                usage.tokens = usage.tokens.saturating_add(proposal.usage.tokens);
-                usage.cost += proposal.usage.cost;
+                usage.add(proposal.usage.cost, proposal.usage.tokens);
                 let begun = Instant::now();
                 let mut proposal = Proposal { usage, ..proposal };
                 let is_whole = proposal.changes.is_empty() && request.situation.wants_part();

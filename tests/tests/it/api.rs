@@ -148,6 +148,8 @@ async fn every_refusal_is_a_problem_with_a_stable_code() -> Result<()> {
     refused(request("POST", "/v1/plans").body(""), 400, "INVALID_JSON").await?;
     refused(request("POST", "/v1/agents").body("[1]"), 400, "INVALID_REQUEST").await?;
     refused(request("POST", "/v1/agents").body(r#"{"agent_type":"auto"}"#), 400, "INVALID_REQUEST").await?;
+    let doubling = r##"{"agent_type":"x","actions":[{"name":"a","inputs":{"anyOf":[{"$ref":"#"},{"$ref":"#"}]}}]}"##;
+    refused(request("POST", "/v1/agents").body(doubling), 400, "INVALID_REQUEST").await?;
     refused(request("POST", "/v1/agents").body(" ".repeat(70_000)), 413, "BODY_TOO_LARGE").await?;
 
     let long = refused(request("GET", &format!("/v1/plans/{}", "x".repeat(5_000))), 404, "PLAN_NOT_FOUND").await?;

@@ -3,12 +3,17 @@
 //! Asked: `{"task": {"plan", "step", "attempt", "agent_type", "action", "timeout_ms", "idempotency_key"}, "inputs": …}`.
 //! The attempt's token stays here: it is what makes a report genuine.
 //!
-//! Answered: `{"outputs": …}` with, if wanted, `cost`, `tokens`, `adjustments`, `sub_plan`; any other JSON is the
-//! outputs. A failure is `{"error": {"class", "code", "message", "retry_after_ms"}}`.
+//! Answered: `{"outputs": …}` with, if wanted, `cost`, `tokens`, `adjustments`, `sub_plan`, or a failure,
+//! `{"error": {"class", "code", "message", "retry_after_ms"}}`. An object with one of these two fields is an envelope
+//! and is refused when it is not such a one; any other JSON is the outputs. With `answer: raw` all JSON is the outputs.
+
+use std::collections::BTreeMap;
 
 use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::foreign::COST_MAX;
 use goalmill_common::json::Json;
 use goalmill_common::task::Task;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::Outcome;
@@ -47,14 +52,15 @@ pub(crate) fn ask(task: &Task) -> Vec<u8> {
     serde_json::to_vec(&Call { task: head, inputs: &task.inputs }).expect("a task always has a JSON text")
 }
 
-#[derive(Deserialize)]
-struct Answer {
-    outputs: Option<Json>,
-    cost: Option<f64>,
-    tokens: Option<u64>,
-    adjustments: Option<Json>,
-    sub_plan: Option<Json>,
-    error: Option<Told>,
+/// What an agent's answer is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerForm {
+    /// An object with `outputs` or `error` is an envelope; any other JSON is the outputs.
+    #[default]
+    Envelope,
+    /// Any JSON is the outputs, whatever its fields are called.
+    Raw,
 }
 
 /// A failure as the agent tells it.
@@ -79,33 +85,60 @@ impl Told {
 }
 
 /// Whether an answer of a failed call tells more.
-pub(crate) fn told(bytes: &[u8]) -> Option<Told> {
-    serde_json::from_slice::<Answer>(bytes).ok()?.error
+pub(crate) fn told(bytes: &[u8], form: AnswerForm) -> Option<Told> {
+    let fields = (form == AnswerForm::Envelope).then(|| serde_json::from_slice::<Fields>(bytes).ok())??;
+    serde_json::from_str(fields.get("error")?.text()).ok()
 }
 
+/// The fields of an object, unread.
+type Fields = BTreeMap<String, Json>;
+
 /// Reads the answer of a call that went well.
-pub(crate) fn read(bytes: &[u8]) -> Result<Outcome, Failure> {
-    let invalid = |e: serde_json::Error| {
-        let message = format!("the agent's answer is not JSON: {e}");
-        Failure::new(FailureClass::Permanent, "ANSWER_INVALID", message)
-    };
+pub(crate) fn read(bytes: &[u8], form: AnswerForm) -> Result<Outcome, Failure> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(Outcome::default());
     }
-    let text = String::from_utf8_lossy(bytes).trim().to_owned();
-    match serde_json::from_str::<Answer>(&text) {
-        Ok(Answer { error: Some(told), .. }) => {
-            Err(told.or(FailureClass::Permanent, "AGENT_ERROR", "the agent tells of an error without a message"))
-        }
-        Ok(Answer { outputs: Some(outputs), cost, tokens, adjustments, sub_plan, error: None }) => Ok(Outcome {
-            outputs,
-            cost: cost.filter(|c| c.is_finite() && *c > 0.0).unwrap_or(0.0),
-            tokens: tokens.unwrap_or(0),
-            adjustments,
-            sub_plan,
-        }),
-        Ok(Answer { outputs: None, .. }) | Err(_) => Json::from_text(text).map(Outcome::of).map_err(invalid),
+    let text =
+        std::str::from_utf8(bytes).map_err(|e| invalid(&format!("is not UTF-8 from byte {}", e.valid_up_to())))?;
+    let json = Json::from_text(text.trim().to_owned()).map_err(|e| invalid(&format!("is not JSON: {e}")))?;
+    if form == AnswerForm::Raw || !json.text().starts_with('{') {
+        return Ok(Outcome::of(json));
     }
+    // A key that is no text makes the object unreadable for everybody.
+    let fields: Fields = serde_json::from_str(json.text()).map_err(|e| invalid(&format!("cannot be read: {e}")))?;
+    if fields.contains_key("error") || fields.contains_key("outputs") { open(fields) } else { Ok(Outcome::of(json)) }
+}
+
+/// Reads an envelope: nothing in it is passed over because it is not understood.
+fn open(mut fields: Fields) -> Result<Outcome, Failure> {
+    if let Some(told) = field::<Told>(&mut fields, "error", "an object with `class`, `code` and `message`")? {
+        return Err(told.or(FailureClass::Permanent, "AGENT_ERROR", "the agent tells of an error without a message"));
+    }
+    let Some(outputs) = fields.remove("outputs") else {
+        let wrong = "is not valid at `/outputs`: an envelope has `outputs` or an `error` that is not null";
+        return Err(invalid(&format!("{wrong}; {RAW}")));
+    };
+    let most = format!("a number in 0..={COST_MAX}");
+    Ok(Outcome {
+        outputs,
+        cost: field(&mut fields, "cost", &most)?.unwrap_or(0.0),
+        tokens: field(&mut fields, "tokens", "a whole number that is not negative")?.unwrap_or(0),
+        adjustments: fields.remove("adjustments").filter(|json| !json.is_null()),
+        sub_plan: fields.remove("sub_plan").filter(|json| !json.is_null()),
+    })
+}
+
+/// How agents say that they use no envelopes.
+const RAW: &str = "if this is no envelope, set `answer` to `raw` in the agent's settings";
+
+fn field<T: DeserializeOwned>(fields: &mut Fields, name: &str, wanted: &str) -> Result<Option<T>, Failure> {
+    let Some(json) = fields.remove(name) else { return Ok(None) };
+    let wrong = |_| invalid(&format!("is not valid at `/{name}`: it must be {wanted}; {RAW}"));
+    serde_json::from_str(json.text()).map_err(wrong)
+}
+
+fn invalid(what: &str) -> Failure {
+    Failure::new(FailureClass::Permanent, "ANSWER_INVALID", format!("the agent's answer {what}"))
 }
 
 fn is_code(code: &str) -> bool {
@@ -127,39 +160,79 @@ pub(crate) fn clip(text: &str) -> String {
 mod tests {
     use super::*;
 
+    const ENVELOPE: AnswerForm = AnswerForm::Envelope;
+
+    #[test]
+    fn an_envelope_that_cannot_be_read_is_never_taken_for_outputs() {
+        for (text, place) in [
+            (r#"{"error":"boom"}"#, "`/error`"),
+            (r#"{"error":{"class":"retryable","message":"x"}}"#, "`/error`"),
+            (r#"{"error":["boom"],"outputs":{}}"#, "`/error`"),
+            (r#"{"error":null}"#, "`/outputs`"),
+            (r#"{"outputs":{"a":1},"cost":"5"}"#, "`/cost`"),
+            (r#"{"outputs":{"a":1},"cost":1e999}"#, "`/cost`"),
+            (r#"{"outputs":{"a":1},"tokens":-1}"#, "`/tokens`"),
+            (r#"{"outputs":{"a":1},"tokens":1.5}"#, "`/tokens`"),
+        ] {
+            let failure = read(text.as_bytes(), ENVELOPE).expect_err(text);
+            assert_eq!((failure.class, failure.code.as_str()), (FailureClass::Permanent, "ANSWER_INVALID"), "{text}");
+            assert!(failure.message.contains(place) && failure.message.contains("raw"), "{text}: {}", failure.message);
+            let raw = read(text.as_bytes(), AnswerForm::Raw).expect("a raw answer is the outputs");
+            assert_eq!(raw.outputs.text(), text);
+        }
+    }
+
+    #[test]
+    fn null_is_an_output_and_no_error() {
+        let outcome = read(br#"{"outputs":null,"error":null,"cost":null}"#, ENVELOPE).expect("it is an envelope");
+        assert_eq!((outcome.outputs.text(), outcome.cost), ("null", 0.0));
+    }
+
+    #[test]
+    fn an_answer_that_is_not_utf_8_is_refused() {
+        for form in [ENVELOPE, AnswerForm::Raw] {
+            let failure = read(b"{\"a\":\"\xff\"}", form).expect_err("it is not UTF-8");
+            assert_eq!(failure.code, "ANSWER_INVALID");
+            assert!(failure.message.contains("byte 6"), "{}", failure.message);
+        }
+    }
+
     #[test]
     fn any_json_is_the_outputs() {
         for text in ["[1,2]", "3", "null", "{\"hotels\":[]}"] {
-            assert_eq!(read(text.as_bytes()).expect("it is JSON").outputs.text(), text);
+            assert_eq!(read(text.as_bytes(), ENVELOPE).expect("it is JSON").outputs.text(), text);
         }
-        assert_eq!(read(b" \n").expect("an empty answer is no error").outputs.text(), "{}");
+        assert_eq!(read(b" \n", ENVELOPE).expect("an empty answer is no error").outputs.text(), "{}");
     }
 
     #[test]
     fn outputs_may_come_with_their_price() {
-        let outcome = read(br#"{"outputs":{"a":1},"cost":0.5,"tokens":7,"adjustments":["x"]}"#).expect("it is valid");
+        let outcome =
+            read(br#"{"outputs":{"a":1},"cost":0.5,"tokens":7,"adjustments":["x"]}"#, ENVELOPE).expect("it is valid");
         assert_eq!((outcome.outputs.text(), outcome.cost, outcome.tokens), (r#"{"a":1}"#, 0.5, 7));
         assert_eq!(outcome.adjustments.map(|j| j.text().to_owned()), Some("[\"x\"]".into()));
     }
 
     #[test]
     fn an_error_in_a_good_answer_is_a_failure() {
-        let failure =
-            read(br#"{"error":{"class":"rate_limited","code":"SLOW_DOWN","message":"a\n b","retry_after_ms":9}}"#)
-                .expect_err("it tells of an error");
+        let failure = read(
+            br#"{"error":{"class":"rate_limited","code":"SLOW_DOWN","message":"a\n b","retry_after_ms":9}}"#,
+            ENVELOPE,
+        )
+        .expect_err("it tells of an error");
         assert_eq!((failure.class, failure.code.as_str()), (FailureClass::RateLimited, "SLOW_DOWN"));
         assert_eq!((failure.message.as_str(), failure.retry_after_ms), ("a b", Some(9)));
     }
 
     #[test]
     fn what_is_not_json_is_a_permanent_failure() {
-        let failure = read(b"<html>").expect_err("it is not JSON");
+        let failure = read(b"<html>", ENVELOPE).expect_err("it is not JSON");
         assert_eq!((failure.class, failure.code.as_str()), (FailureClass::Permanent, "ANSWER_INVALID"));
     }
 
     #[test]
     fn invented_codes_are_not_taken_over() {
-        let told = told(br#"{"error":{"code":"no such; code"}}"#).expect("it tells of an error");
+        let told = told(br#"{"error":{"code":"no such; code"}}"#, ENVELOPE).expect("it tells of an error");
         assert_eq!(told.or(FailureClass::Transient, "HTTP_503", "x").code, "HTTP_503");
     }
 }

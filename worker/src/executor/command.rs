@@ -15,6 +15,7 @@
 //! | cannot be started | permanent | `COMMAND_NOT_STARTED` |
 //!
 //! An answer `{"error": {…}}` on standard output wins over the code; the end of standard error is in the message.
+//! With `"answer": "raw"` the output is never read as an envelope.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -34,7 +35,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin};
 use tokio_util::sync::CancellationToken;
 
-use super::{Executor, Outcome, Progress, call};
+use super::{AnswerForm, Executor, Outcome, Progress, call};
 
 /// Bytes of an answer besides the outputs.
 const FRAME_BYTES_MAX: usize = 64 << 10;
@@ -58,6 +59,9 @@ pub struct CommandSettings {
     /// Where it runs; the worker's directory when missing.
     #[serde(default)]
     pub dir: Option<PathBuf>,
+    /// Whether answers are envelopes (`envelope`, unless given) or bare JSON (`raw`).
+    #[serde(default)]
+    pub answer: AnswerForm,
 }
 
 /// Runs one program per attempt.
@@ -113,12 +117,12 @@ impl Executor for Command {
             never = ask_to_end(leader, cancelled) => match never {},
         };
         if status.success() {
-            return call::read(&answer);
+            return call::read(&answer, self.settings.answer);
         }
         let (class, code) = class_of(status);
         let said = String::from_utf8_lossy(&tail);
         let message = format!("`{}` ended with {status}: {}", self.settings.argv[0], call::clip(&said));
-        Err(match call::told(&answer) {
+        Err(match call::told(&answer, self.settings.answer) {
             Some(told) => told.or(class, &code, &message),
             None => Failure::new(class, code, message),
         })

@@ -10,7 +10,8 @@
 //! | 429, or 503 with `Retry-After` | rate_limited | `HTTP_<status>` |
 //! | other 3xx and 4xx | permanent | `HTTP_<status>` |
 //!
-//! `Retry-After` may be seconds or a date. A body `{"error": {…}}` wins over the status.
+//! `Retry-After` may be seconds or a date. A body `{"error": {…}}` wins over the status. With `"answer": "raw"` the
+//! body is never read as an envelope.
 
 use std::collections::BTreeMap;
 use std::sync::Once;
@@ -26,7 +27,7 @@ use reqwest::{Client, Response, StatusCode, Url, redirect};
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::{Executor, Outcome, Progress, call};
+use super::{AnswerForm, Executor, Outcome, Progress, call};
 
 /// Redirects that are followed, within one host: to another one the headers would carry secrets.
 const REDIRECTS_MAX: usize = 3;
@@ -48,12 +49,16 @@ pub struct HttpSettings {
     /// Milliseconds for one call; the step's own limit holds as well.
     #[serde(default)]
     pub timeout_ms: Option<u64>,
+    /// Whether answers are envelopes (`envelope`, unless given) or bare JSON (`raw`).
+    #[serde(default)]
+    pub answer: AnswerForm,
 }
 
 /// Posts tasks to one address.
 pub struct Http {
     client: Client,
     url: Url,
+    answer: AnswerForm,
     answer_bytes_max: usize,
     clock: Clock,
 }
@@ -84,7 +89,7 @@ impl Http {
         }
         let client = builder.build().map_err(|e| format!("the http client cannot be made: {e}"))?;
         let answer_bytes_max = limits.payload_bytes_max + FRAME_BYTES_MAX;
-        Ok(Self { client, url, answer_bytes_max, clock: Clock::system() })
+        Ok(Self { client, url, answer: settings.answer, answer_bytes_max, clock: Clock::system() })
     }
 
     async fn body(&self, mut response: Response) -> Result<Vec<u8>, Failure> {
@@ -118,11 +123,11 @@ impl Executor for Http {
         let retry_after_ms = response.headers().get(RETRY_AFTER).and_then(|v| self.retry_after_ms(v));
         let body = self.body(response).await?;
         if status.is_success() {
-            return call::read(&body);
+            return call::read(&body, self.answer);
         }
         let class = class_of(status, retry_after_ms.is_some());
         let code = format!("HTTP_{}", status.as_u16());
-        let mut failure = match call::told(&body) {
+        let mut failure = match call::told(&body, self.answer) {
             Some(told) => told.or(class, &code, &format!("the agent answered {status}")),
             None => Failure::new(class, code, format!("the agent answered {status}")),
         };
@@ -216,7 +221,12 @@ mod tests {
     #[test]
     fn an_address_must_be_http() {
         for (url, part) in [("ftp://x", "must begin with"), ("x", "not an address")] {
-            let settings = HttpSettings { url: url.into(), headers: BTreeMap::new(), timeout_ms: None };
+            let settings = HttpSettings {
+                url: url.into(),
+                headers: BTreeMap::new(),
+                timeout_ms: None,
+                answer: AnswerForm::Envelope,
+            };
             let refused = Http::new(settings, &Limits::default()).err().expect("it is refused");
             assert!(refused.contains(part), "{refused}");
         }

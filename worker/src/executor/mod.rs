@@ -29,6 +29,8 @@ pub mod transform;
 
 mod call;
 
+pub use call::AnswerForm;
+
 /// What an execution gave.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {

@@ -60,7 +60,7 @@ impl Turn<'_> {
 
     fn consider_proposal(&mut self, mut proposal: Proposal) {
         proposal.summary = proposal.summary.chars().take(TEXT_CHARS_MAX).collect();
-        proposal.usage.cost = if proposal.usage.cost.is_finite() { proposal.usage.cost.max(0.0) } else { 0.0 };
+        proposal.usage = proposal.usage.bounded();
         proposal.confidence = proposal.confidence.filter(|confidence| confidence.is_finite());
         match proposal.strategy {
             RevisionStrategy::Abort => self.abort(&proposal.summary),

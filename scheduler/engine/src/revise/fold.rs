@@ -135,8 +135,7 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
     recount(state, &staged.phases);
     state.revision = revised.revision;
     state.origin.confidence = revised.confidence_after;
-    state.usage.tokens = state.usage.tokens.saturating_add(revised.usage.tokens);
-    state.usage.cost += revised.usage.cost;
+    state.usage.add(revised.usage.cost, revised.usage.tokens);
     let steps = &state.steps;
     let revising = &mut state.revising;
     revising.records.push(history);

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
-use jsonschema::Validator;
 use serde_json::Value;
 
 use super::names;
+use crate::schema::{Schema, Unusable};
 
 /// What is known of agents at one time.
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ pub struct Ability {
     pub description: String,
     /// JSON Schema of the inputs, and the same compiled when first needed.
     pub inputs: Option<Value>,
-    compiled: OnceLock<Option<Validator>>,
+    compiled: OnceLock<Result<Option<Schema>, Unusable>>,
     /// JSON Schema of the outputs.
     pub outputs: Option<Value>,
     /// Kinds of data it takes, such as `image`, where there is nothing finer; empty when unknown.
@@ -78,10 +78,10 @@ impl Ability {
         Self { description: description.into(), ..Self::default() }
     }
 
-    /// The check of its inputs; none when it declares no schema, or one that does not hold by itself.
-    pub(super) fn validator(&self) -> Option<&Validator> {
-        let schema = self.inputs.as_ref()?;
-        self.compiled.get_or_init(|| jsonschema::validator_for(schema).ok()).as_ref()
+    /// The check of its inputs; none when it declares no schema.
+    pub(super) fn check(&self) -> Result<Option<&Schema>, &Unusable> {
+        let compile = || self.inputs.as_ref().map(Schema::of_inputs).transpose();
+        self.compiled.get_or_init(compile).as_ref().map(Option::as_ref)
     }
 }
 

@@ -18,9 +18,13 @@ use super::path::{Mention, mentions};
 use super::rules::{Rules, Weight, min_warning};
 use crate::draft::{At, Cx, shorten};
 use crate::expression::is_plain;
+use crate::schema::Unusable;
 
 /// Issues of one step's inputs that are listed.
 const LISTED_MAX: usize = 20;
+
+/// References that are followed one after the other.
+const REFERENCES_MAX: usize = 8;
 
 /// The types that JSON has, as JSON Schema names them.
 const TYPES: [&str; 6] = ["null", "boolean", "number", "string", "array", "object"];
@@ -87,10 +91,22 @@ impl Check<'_, '_> {
     }
 
     fn against_schema(&self, ability: &Ability, step: &Step, origin: &Origin<'_>, inputs: &Value, places: &[Place]) {
-        let Some(validator) = ability.validator() else { return };
+        let schema = match ability.check() {
+            Ok(Some(schema)) => schema,
+            Ok(None) => return,
+            Err(unusable) => return self.unchecked(step, origin, unusable),
+        };
         if is_wholly_open(inputs) {
             return;
         }
+        let validator = match schema.for_value(inputs) {
+            Ok(validator) => validator,
+            Err(much) => {
+                let detail = format!("the inputs of action `{}` cannot be checked: {much}", step.action);
+                let mend = "give less, or let the agent declare a simpler schema";
+                return self.weigh(Weight::Error, "INPUT_TOO_COMPLEX", origin, "", detail, mend);
+            }
+        };
         let mut listed = 0;
         for error in validator.iter_errors(inputs) {
             let pointer = error.instance_path().to_string();
@@ -103,6 +119,13 @@ impl Check<'_, '_> {
             }
             self.mismatch(ability, step, origin, &pointer, &error);
         }
+    }
+
+    /// The card of an agent was not registered through the API, or by an older version.
+    fn unchecked(&self, step: &Step, origin: &Origin<'_>, unusable: &Unusable) {
+        let detail = format!("the input schema of action `{}` is not used: {}", step.action, unusable.detail);
+        let mend = "correct the schema in the agent's registration; until then inputs are not checked";
+        self.weigh(Weight::Warning, "AGENT_SCHEMA_UNUSABLE", origin, "", detail, mend);
     }
 
     fn mismatch(
@@ -271,11 +294,39 @@ fn is_wholly_open(inputs: &Value) -> bool {
     inputs.as_str().is_some_and(|text| !is_plain(text))
 }
 
-/// `null` for an input that need not be given says that it is not.
+/// `null` for a field that need not be given says that it is not. Where the schema does not say for certain whether
+/// the field is needed, `null` is a value like any other.
 fn is_left_out(ability: &Ability, pointer: &str, instance: &Value) -> bool {
-    let name = pointer.trim_start_matches('/');
-    let required = ability.inputs.as_ref().and_then(|schema| schema.get("required")).and_then(Value::as_array);
-    instance.is_null() && !name.is_empty() && !required.is_some_and(|r| r.iter().any(|known| known == name))
+    let Some((outer, name)) = pointer.rsplit_once('/').filter(|_| instance.is_null()) else { return false };
+    let Some(root) = ability.inputs.as_ref() else { return false };
+    let Some(object) = declared(root, outer) else { return false };
+    let branches = ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentRequired", "dependencies"];
+    let is_field = object.get("properties").is_some() && !branches.iter().any(|word| object.get(word).is_some());
+    if !outer.is_empty() && !is_field {
+        return false;
+    }
+    let name = name.replace("~1", "/").replace("~0", "~");
+    let required = object.get("required").and_then(Value::as_array);
+    !required.is_some_and(|required| required.iter().any(|known| *known == name))
+}
+
+/// The part of a schema for a place in the inputs, where references that stand alone are followed.
+fn declared<'s>(root: &'s Value, pointer: &str) -> Option<&'s Value> {
+    let mut schema = named(root, root);
+    for name in pointer.split('/').skip(1) {
+        schema = named(root, below(schema, &format!("/{name}"))?);
+    }
+    Some(schema)
+}
+
+/// What a `$ref` within the schema names; the schema itself when there is none.
+fn named<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
+    let target = |schema: &'s Value| root.pointer(schema.get("$ref")?.as_str()?.strip_prefix('#')?);
+    let mut found = schema;
+    for _ in 0..REFERENCES_MAX {
+        found = target(found).unwrap_or(found);
+    }
+    found
 }
 
 /// Whether an error may only come from an expression standing where its value will stand.

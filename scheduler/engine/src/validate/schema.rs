@@ -43,10 +43,9 @@ pub(super) fn read(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Option<Json> {
     stays_inside(cx, at, value);
     if cx.errors() == before
         && cx.is_new_schema(schema.text())
-        && let Err(error) = jsonschema::validator_for(value)
+        && let Err(unusable) = crate::schema::Schema::of_outputs(value)
     {
-        let detail = format!("this is not a JSON Schema: {}", shorten(&error.to_string()));
-        cx.error("INVALID_SCHEMA", at, detail, "correct it; `json-schema.org` has the rules");
+        cx.error(unusable.code, at, unusable.detail, unusable.mend);
     }
     Some(schema)
 }

@@ -2,6 +2,7 @@
 
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::goal::Budget;
+use goalmill_common::json::Json;
 use goalmill_common::plan::{Fallback, Jitter, OnFailure, Plan, Retry};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -20,6 +21,41 @@ fn one(on_failure: OnFailure) -> Plan {
         step.retry = retry(0);
         step.on_failure = on_failure;
     })
+}
+
+#[test]
+fn a_report_that_no_reader_could_read_back_fails_its_attempt() {
+    let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
+    for (outputs, cost, tokens, place) in [
+        (deep.as_str(), None, None, "`/outputs/0/0"),
+        (r#"{"n":1e400}"#, None, None, "`/outputs/n`"),
+        (r#"{"s":"\ud800"}"#, None, None, "`/outputs/s`"),
+        ("{}", Some(1.7e308), None, "`/cost`"),
+        ("{}", Some(-1.0), None, "`/cost`"),
+        ("{}", None, Some(u64::MAX), "`/tokens`"),
+    ] {
+        let mut world = World::of(plan(&[("a", &[])]));
+        let task = world.dispatch("a");
+        let outputs = Some(Json::from_text(outputs.into()).unwrap());
+        world.report(Report { outputs, cost, tokens, ..report(&task, What::Completed) }).unwrap();
+        assert_eq!(world.status("a"), StepStatus::Failed, "{place}");
+        assert_eq!(world.code("a"), "ANSWER_INVALID");
+        let failure = world.state.step(world.index("a")).and_then(|at| at.failure.cloned()).unwrap();
+        assert_eq!(failure.class, FailureClass::Permanent);
+        assert!(failure.message.contains(place), "{}", failure.message);
+    }
+}
+
+#[test]
+fn what_many_attempts_cost_is_a_number() {
+    let steps: Vec<String> = (0..3).map(|n| format!("s{n}")).collect();
+    let names: Vec<(&str, &[&str])> = steps.iter().map(|step| (step.as_str(), &[][..])).collect();
+    let mut world = World::of(plan(&names));
+    for step in &steps {
+        let task = world.dispatch(step);
+        world.report(Report { cost: Some(1e15), ..completed(&task, json!({})) }).unwrap();
+    }
+    assert_eq!(world.state.view(false).summary.usage.cost.to_string(), "1000000000000000");
 }
 
 #[test]

@@ -1,0 +1,228 @@
+//! What JSON from agents must be before it is kept: text that every reader of the log can read back.
+//!
+//! JSON allows more than readers take: any depth, numbers of any size, halves of surrogate pairs. What they cannot read
+//! would stay in the log for good.
+
+use crate::json::Json;
+use crate::report::Report;
+
+/// Largest amount of US dollars that an answer, a budget or a sum may have.
+pub const COST_MAX: f64 = 1e15;
+/// Most tokens that an answer or a sum may have.
+pub const TOKENS_MAX: u64 = 1_000_000_000_000_000;
+
+/// What makes JSON unreadable, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("at `{pointer}`: {detail}")]
+pub struct Unreadable {
+    /// JSON Pointer to the value.
+    pub pointer: String,
+    /// What is wrong with it.
+    pub detail: String,
+}
+
+impl Unreadable {
+    fn at(pointer: &str, detail: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), detail: detail.into() }
+    }
+}
+
+/// Checks JSON: nesting of at most `nesting_max` lists and objects, numbers that fit into 64 bits, whole characters.
+pub fn check(json: &Json, nesting_max: usize) -> Result<(), Unreadable> {
+    Scan { text: json.text(), at: 0, open: Vec::new(), nesting_max }.run()
+}
+
+/// Checks everything in a report that an agent made; the pointer leads into the report.
+pub fn check_report(report: &Report, nesting_max: usize) -> Result<(), Unreadable> {
+    let parts = [("/outputs", &report.outputs), ("/adjustments", &report.adjustments), ("/sub_plan", &report.sub_plan)];
+    for (field, json) in parts {
+        if let Some(json) = json {
+            check(json, nesting_max).map_err(|e| Unreadable { pointer: format!("{field}{}", e.pointer), ..e })?;
+        }
+    }
+    check_spent(report.cost, report.tokens)
+}
+
+/// Checks what an attempt says it has used up.
+pub fn check_spent(cost: Option<f64>, tokens: Option<u64>) -> Result<(), Unreadable> {
+    if cost.is_some_and(|cost| !(0.0..=COST_MAX).contains(&cost)) {
+        return Err(Unreadable::at("/cost", format!("the cost is not in 0..={COST_MAX} US dollars")));
+    }
+    if tokens.is_some_and(|tokens| tokens > TOKENS_MAX) {
+        return Err(Unreadable::at("/tokens", format!("more than {TOKENS_MAX} tokens")));
+    }
+    Ok(())
+}
+
+/// A list or an object that is open.
+struct Open {
+    is_object: bool,
+    /// Items before the one at hand.
+    index: usize,
+    /// The key at hand, with its quotes: where it begins and ends.
+    key: (usize, usize),
+}
+
+/// One pass over text that is known to be JSON.
+struct Scan<'t> {
+    text: &'t str,
+    at: usize,
+    open: Vec<Open>,
+    nesting_max: usize,
+}
+
+impl Scan<'_> {
+    fn run(mut self) -> Result<(), Unreadable> {
+        let bytes = self.text.as_bytes();
+        let mut awaits_key = false;
+        while let Some(byte) = bytes.get(self.at) {
+            match byte {
+                b'{' | b'[' => {
+                    if self.open.len() >= self.nesting_max {
+                        return Err(self.odd(format!("nested deeper than {} lists and objects", self.nesting_max)));
+                    }
+                    awaits_key = *byte == b'{';
+                    self.open.push(Open { is_object: awaits_key, index: 0, key: (0, 0) });
+                    self.at += 1;
+                }
+                b'}' | b']' => {
+                    self.open.pop();
+                    awaits_key = false;
+                    self.at += 1;
+                }
+                b',' => {
+                    if let Some(open) = self.open.last_mut() {
+                        open.index += 1;
+                        awaits_key = open.is_object;
+                    }
+                    self.at += 1;
+                }
+                b'"' => {
+                    let begun = self.at;
+                    self.string()?;
+                    if let Some(open) = self.open.last_mut().filter(|_| awaits_key) {
+                        open.key = (begun, self.at);
+                        awaits_key = false;
+                    }
+                }
+                b'-' | b'0'..=b'9' => self.number()?,
+                _ => self.at += 1,
+            }
+        }
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), Unreadable> {
+        let rest = &self.text[self.at..];
+        let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+        let long = rest.bytes().take_while(|byte| is_part(byte)).count();
+        let number = &rest[..long];
+        if (long > 18 || number.contains(['e', 'E'])) && !number.parse::<f64>().is_ok_and(f64::is_finite) {
+            return Err(self.odd("the number does not fit into 64 bits"));
+        }
+        self.at += long;
+        Ok(())
+    }
+
+    fn string(&mut self) -> Result<(), Unreadable> {
+        let bytes = self.text.as_bytes();
+        self.at += 1;
+        loop {
+            match bytes.get(self.at) {
+                Some(b'"') => break,
+                Some(b'\\') if bytes.get(self.at + 1) == Some(&b'u') => self.unit()?,
+                Some(b'\\') => self.at += 2,
+                Some(_) => self.at += 1,
+                None => return Ok(()),
+            }
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// Reads `\uXXXX`, and its second half when it is the first one of two.
+    fn unit(&mut self) -> Result<(), Unreadable> {
+        let unit = |at: usize| {
+            let hex = self.text.get(at..at + 6)?.strip_prefix("\\u")?;
+            u16::from_str_radix(hex, 16).ok()
+        };
+        let (first, second) = (unit(self.at), unit(self.at + 6));
+        self.at += match (first, second) {
+            (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => 12,
+            (Some(0xD800..=0xDFFF), _) => return Err(self.odd("a `\\u` escape is half of a character")),
+            _ => 6,
+        };
+        Ok(())
+    }
+
+    fn odd(&self, detail: impl Into<String>) -> Unreadable {
+        let mut pointer = String::new();
+        for open in &self.open {
+            pointer.push('/');
+            if open.is_object {
+                let key = self.text.get(open.key.0..open.key.1).unwrap_or_default();
+                let name = serde_json::from_str::<String>(key).unwrap_or_else(|_| key.trim_matches('"').to_owned());
+                pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
+            } else {
+                pointer.push_str(&open.index.to_string());
+            }
+            if pointer.len() > POINTER_BYTES {
+                pointer.push('…');
+                break;
+            }
+        }
+        Unreadable { pointer, detail: detail.into() }
+    }
+}
+
+/// Bytes after which a pointer is cut.
+const POINTER_BYTES: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Option<String> {
+        let json = Json::from_text(text.into()).expect("it is JSON");
+        check(&json, 4).err().map(|e| e.to_string())
+    }
+
+    #[test]
+    fn what_readers_take_passes() {
+        for text in [
+            r#"{"a":[1,-2.5e3,{"b":"\ud83d\ude00 \" \\u \u00e9"}],"c":null}"#,
+            "1e308",
+            "18446744073709551616",
+            r#""\\ud800""#,
+            "[[[[]]]]",
+            "{}",
+        ] {
+            assert_eq!(found(text), None, "{text}");
+            assert!(serde_json::from_str::<serde_json::Value>(text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_no_reader_takes_is_named_with_its_place() {
+        for (text, place) in [
+            (r#"{"a":[0,{"b/c":1e400}]}"#, "at `/a/1/b~1c`: the number does not fit"),
+            (r#"{"a":"x","b":"\ud800"}"#, "at `/b`: a `\\u` escape"),
+            (r#"["\udc00\ud800"]"#, "at `/0`: a `\\u` escape"),
+            (r#"{"\ud83d":1}"#, "a `\\u` escape"),
+            ("[[1],[[[[]]]]]", "at `/1/0/0/0`: nested deeper than 4"),
+            (&format!("[1,{}]", "9".repeat(400)), "at `/1`: the number"),
+        ] {
+            let found = found(text).unwrap_or_default();
+            assert!(found.contains(place), "{text}: {found}");
+        }
+    }
+
+    #[test]
+    fn an_amount_is_finite_and_bounded() {
+        for cost in [f64::NAN, f64::INFINITY, -1.0, 1.7e308] {
+            assert!(check_spent(Some(cost), None).is_err(), "{cost}");
+        }
+        assert!(check_spent(None, Some(u64::MAX)).is_err());
+        assert_eq!(check_spent(Some(0.0), Some(0)), Ok(()));
+    }
+}
