@@ -447,6 +447,7 @@ fn revise_request() -> ReviseRequest {
     ReviseRequest {
         situation,
         agents: agents(),
+        workers: Default::default(),
         limits: Limits::default(),
         now_ms: 1_750_000_000_000,
         ledger: Ledger::default(),
@@ -486,6 +487,35 @@ async fn a_revision_is_read_checked_and_paid_for() {
     assert!(proposal.usage.tokens > 0 && proposal.provenance.is_some());
     assert!(prompt_of(&world, 0).contains("FULLY_BOOKED") && prompt_of(&world, 0).contains("2026-05-01"));
     assert!(prompt_of(&world, 1).contains("is completed and stays as it is"));
+}
+
+#[tokio::test]
+async fn rules_try_a_step_again_with_an_agent_that_has_a_live_worker() {
+    let room = agents().into_iter().find(|agent| agent.actions.iter().any(|a| a.name == "book_room"));
+    let room = room.expect("the agent of `room`");
+    // By price and success the first one would be taken.
+    let gone = Agent { agent_type: "gone".into(), success_rate: 1.0, cost: 0.0, ..room.clone() };
+    let live = Agent { agent_type: "live".into(), success_rate: 0.5, cost: 9.0, ..room };
+    let beat = json!({"worker": "w1", "agents": ["live"], "slots": 1, "busy": 0, "version": "1", "host": "h", "started_ms": 0});
+    let worker = serde_json::from_value(beat).expect("it is a heartbeat");
+    let mut request = revise_request();
+    request.situation.reason = "unavailable".into();
+    for at in request.situation.steps.values_mut() {
+        at.failure = at.failure.take().map(|failure| Failure {
+            code: "UNAVAILABLE".into(),
+            message: "offline".into(),
+            ..failure
+        });
+    }
+    request.agents = vec![gone, live];
+    let taken = |proposal: goalmill_common::command::Proposal| match proposal.changes.as_slice() {
+        [Change::RetryStep { agent_type: Some(agent_type), .. }] => agent_type.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let rules = crate::planner::RulesPlanner::built_in();
+    assert_eq!(taken(rules.revise(&request).await.expect("there are two")), "gone", "none is live: the better one");
+    request.workers = vec![worker].into();
+    assert_eq!(taken(rules.revise(&request).await.expect("one is live")), "live");
 }
 
 #[tokio::test]
