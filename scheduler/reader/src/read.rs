@@ -261,7 +261,7 @@ fn build(text: &str, finds: &Finds, best: &Candidate) -> Reading {
         several => {
             edits.respelled(EditKind::ValuesListed, span, "", "");
             let mut items = Vec::with_capacity(several.len());
-            for found in several.iter() {
+            for found in several {
                 let steps = match shape::lone_ids(&found.node, text) {
                     Some(_) => shape::steps(&found.node, text),
                     None => vec![&found.node],
