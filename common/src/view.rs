@@ -101,7 +101,7 @@ pub struct PlanView {
 /// How often language models were asked for a plan and its revisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ModelCalls {
-    /// Settled: what they took is in the plan's usage.
+    /// Settled: what they took is in the plan's usage. Calls that were refused before a model was asked do not count.
     pub settled: u32,
     /// Under way.
     #[serde(default)]

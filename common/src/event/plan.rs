@@ -123,6 +123,17 @@ pub struct ModelAnswered {
     pub error: String,
 }
 
+/// Errors of calls that end before anything goes to a model, unless a try before them has taken something.
+const NOT_SENT: [&str; 4] = ["LLM_NONE", "LLM_OVER_BUDGET", "LLM_RESTING", "LLM_CANCELLED"];
+
+impl ModelAnswered {
+    /// Whether a model was asked at all.
+    pub fn was_sent(&self) -> bool {
+        let has_taken = self.usage.tokens > 0 || self.usage.cost > 0.0;
+        has_taken || self.answer.is_some() || !NOT_SENT.contains(&self.error.as_str())
+    }
+}
+
 /// No planner has a plan, or a change of one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PlanningFailed {

@@ -104,7 +104,9 @@ impl Calls {
             (None, Some(at)) => drop(self.lost.remove(at)),
             (None, None) => {}
         }
-        self.settled = self.settled.saturating_add(1);
+        if answered.was_sent() {
+            self.settled = self.settled.saturating_add(1);
+        }
         if was_open.is_some() && answered.answer.is_some() {
             self.answers.push(answered.clone());
         }

@@ -135,8 +135,8 @@ impl<'a> Gatherer<'a> {
                 return;
             }
             let action = self.catalogue.find_like(&name);
-            if let Some(named) = arguments {
-                self.add(name, action, Written { positional: Vec::new(), named }, node.span);
+            if let Some(written) = arguments {
+                self.add(name, action, written, node.span);
                 return;
             }
         }
@@ -154,7 +154,7 @@ impl<'a> Gatherer<'a> {
     }
 
     /// `{"name": "f", "arguments": {…}}`, and its relatives; also the arguments beside the name.
-    fn name_and_arguments(&mut self, pairs: &[(Text, Node)]) -> Option<(String, Option<Map<String, Value>>)> {
+    fn name_and_arguments(&mut self, pairs: &[(Text, Node)]) -> Option<(String, Option<Written>)> {
         let get = |keys: &[&str]| {
             keys.iter().find_map(|key| pairs.iter().rev().find(|(k, _)| k.of(self.text).eq_ignore_ascii_case(key)))
         };
@@ -176,7 +176,10 @@ impl<'a> Gatherer<'a> {
                 Kind::Map(of) if node.whole => Some(table(of, self.text, &mut self.group.edits)),
                 Kind::Text(text) if node.whole => {
                     let text = text.of(self.text).to_owned();
-                    self.table_in_string(&text, node.span)
+                    match self.table_in_string(&text, node.span) {
+                        Some(named) => Some(named),
+                        None => return Some((name.clone(), self.only_argument(&name, text))),
+                    }
                 }
                 Kind::Null => Some(Map::new()),
                 Kind::List(items) if items.len() == 1 => match &items[0].kind {
@@ -194,7 +197,21 @@ impl<'a> Gatherer<'a> {
                 Some(table(&rest, self.text, &mut self.group.edits))
             }
         };
-        Some((name, named))
+        Some((name, named.map(|named| Written { positional: Vec::new(), named })))
+    }
+
+    /// A plain text in the place of the arguments: the only argument that the action can mean.
+    fn only_argument(&self, name: &str, text: String) -> Option<Written> {
+        if text.trim_start().starts_with(['{', '[']) {
+            // Arguments that cannot be read are not a text.
+            return None;
+        }
+        let is_only = self.catalogue.find_like(name).is_none_or(|action| match action.parameters.as_slice() {
+            [only] => only.kind != crate::catalogue::Kind::Table,
+            [first, others @ ..] => first.required && others.iter().all(|other| !other.required),
+            [] => action.open,
+        });
+        is_only.then(|| Written { positional: vec![Value::String(text)], named: Map::new() })
     }
 
     /// Arguments as a string that holds JSON.

@@ -1,5 +1,7 @@
 //! Reads a text as a value: a plan, a step, a list of steps.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::catalogue::Catalogue;
@@ -154,6 +156,7 @@ fn choose(text: &str, finds: Finds, catalogue: &Catalogue) -> Reading {
     }
     let mut candidates = singles(text, &finds.values, catalogue);
     candidates.extend(runs(text, &finds.values, catalogue));
+    candidates.extend(parts(text, &finds.values, catalogue));
     // Of equals, the one that stands first and holds most.
     candidates.sort_by_key(|c| (std::cmp::Reverse(c.score), c.first, std::cmp::Reverse(c.last)));
     let mut ranked = candidates.into_iter();
@@ -208,6 +211,39 @@ fn runs(text: &str, found: &[Found], catalogue: &Catalogue) -> Vec<Candidate> {
     runs
 }
 
+/// One plan in several documents that stand side by side: each has its own steps, and nothing lies between them.
+///
+/// Where a step stands in two of them, or words lie between, they are several plans, and the best is the reading.
+fn parts(text: &str, found: &[Found], catalogue: &Catalogue) -> Vec<Candidate> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    while start < found.len() {
+        let mut ids = BTreeSet::new();
+        let mut end = start;
+        while let Some(next) = found.get(end).filter(|f| f.block == found[start].block) {
+            let is_beside = end == start
+                || text[found[end - 1].node.span.end..next.node.span.start].trim_matches([',', ';']).trim().is_empty();
+            let own = shape::lone_ids(&next.node, text);
+            let Some(own) = own.filter(|own| is_beside && own.iter().all(|id| !ids.contains(id))) else { break };
+            ids.extend(own);
+            end += 1;
+        }
+        if end > start + 1 {
+            let each = found[start..end].iter().map(|f| shape::score(&f.node, text, f.edits.guesses, catalogue) - 100);
+            let guesses = found[start..end].iter().map(|f| f.edits.guesses).sum();
+            parts.push(Candidate {
+                first: start,
+                last: end - 1,
+                score: 100 + each.sum::<i64>(),
+                guesses,
+                items: ids.len(),
+            });
+        }
+        start = end.max(start + 1);
+    }
+    parts
+}
+
 fn build(text: &str, finds: &Finds, best: &Candidate) -> Reading {
     let chosen = &finds.values[best.first..=best.last];
     let span = stretch(chosen);
@@ -225,8 +261,13 @@ fn build(text: &str, finds: &Finds, best: &Candidate) -> Reading {
         several => {
             edits.respelled(EditKind::ValuesListed, span, "", "");
             let mut items = Vec::with_capacity(several.len());
-            for found in several.iter().filter(|f| f.node.whole) {
-                items.push(Item { value: found.node.value(text, &mut edits), span: found.node.span });
+            for found in several {
+                let steps = match shape::lone_ids(&found.node, text) {
+                    Some(_) => shape::steps(&found.node, text),
+                    None => vec![&found.node],
+                };
+                let whole = steps.into_iter().filter(|step| step.whole);
+                items.extend(whole.map(|step| Item { value: step.value(text, &mut edits), span: step.span }));
             }
             (Value::Array(items.iter().map(|i| i.value.clone()).collect()), items)
         }

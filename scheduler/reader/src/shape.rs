@@ -1,5 +1,7 @@
 //! Which of the values found is the plan: how steps look, and how well a value fits.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::catalogue::Catalogue;
@@ -103,6 +105,14 @@ where
         found.keys.push(key.of(source));
         Some(found)
     })
+}
+
+/// The ids of the steps of a document that holds nothing but a list of steps, each with an id of its own.
+pub(crate) fn lone_ids<'a>(node: &'a Node, source: &'a str) -> Option<BTreeSet<&'a str>> {
+    let [(key, value)] = node.map()? else { return None };
+    let items = value.list().filter(|items| is_list_key(key.of(source)) && !items.is_empty())?;
+    let ids: Option<BTreeSet<&str>> = items.iter().map(|item| item.get("id", source)?.text(source)).collect();
+    ids.filter(|ids| ids.len() == items.len())
 }
 
 /// Whether plans keep their steps under this key.

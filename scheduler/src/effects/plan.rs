@@ -116,6 +116,7 @@ pub(crate) async fn revise(site: &Site, state: &PlanState, revision: u32, ledger
     let request = ReviseRequest {
         situation,
         agents: agents.as_ref().clone(),
+        workers: site.directory.workers(),
         limits: limits.inside(state.depth()),
         now_ms: site.clock.now_ms(),
         ledger,

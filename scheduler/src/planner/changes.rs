@@ -51,8 +51,21 @@ impl<'a> Ground<'a> {
     }
 
     fn is_completed(&self, id: &str) -> bool {
+        self.status(id) == Some(StepStatus::Completed)
+    }
+
+    fn is_final(&self, id: &str) -> bool {
+        self.status(id).is_some_and(StepStatus::is_final)
+    }
+
+    /// Whether the step stays as it is whatever a new plan says of it. One that has failed may be another one.
+    fn is_over(&self, id: &str) -> bool {
+        self.is_final(id) && self.status(id) != Some(StepStatus::Failed)
+    }
+
+    fn status(&self, id: &str) -> Option<StepStatus> {
         let steps = &self.situation().steps;
-        steps.iter().any(|(known, step)| known.as_str() == id && step.status == StepStatus::Completed)
+        steps.iter().find(|(known, _)| known.as_str() == id).map(|(_, step)| step.status)
     }
 }
 
@@ -63,7 +76,10 @@ pub fn hold(
     actions: &Actions,
     mends: &mut Vec<Edit>,
 ) -> Result<Proposal, (Value, Vec<Issue>)> {
-    let mut draft = value.clone();
+    let mut draft = match whole_plan(value) {
+        Some(plan) => towards(plan, ground, actions, mends),
+        None => value.clone(),
+    };
     let mut issues = Vec::new();
     let mut changes = match draft.get_mut("changes").map(Value::take) {
         Some(Value::Array(changes)) => changes,
@@ -109,6 +125,46 @@ pub fn hold(
         };
         (draft, vec![issue])
     })
+}
+
+/// The plan, where the answer is a plan and no list of changes.
+fn whole_plan(value: &Value) -> Option<Value> {
+    let has_changes = ["changes", "strategy", "question"].iter().any(|key| value.get(*key).is_some());
+    let steps = match value {
+        Value::Array(_) => value,
+        Value::Object(_) if !has_changes => value.get("steps").or_else(|| value.get("plan")?.get("steps"))?,
+        Value::Object(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
+    };
+    let is_step = |step: &Value| step.is_object() && parts(step).is_none_or(|(name, _)| !NAMES.contains(&name));
+    let is_plan = steps.as_array().is_some_and(|steps| !steps.is_empty() && steps.iter().all(is_step));
+    is_plan.then(|| steps.clone())
+}
+
+/// The changes that make of the plan as it stands the one that was written: what is over stays, what the new plan does
+/// not have goes.
+fn towards(steps: Value, ground: &Ground<'_>, actions: &Actions, mends: &mut Vec<Edit>) -> Value {
+    let mut wanted = steps.as_array().cloned().unwrap_or_default();
+    for (at, step) in wanted.iter_mut().enumerate() {
+        tidy_step(step, &format!("/steps/{at}"), actions, mends);
+    }
+    let ids: Vec<Option<String>> = wanted.iter().map(super::llm::draft::id).collect();
+    let mut changes = Vec::new();
+    for (step, id) in wanted.into_iter().zip(&ids) {
+        match id {
+            Some(id) if ground.is_over(id) => {}
+            Some(id) if ground.knows(id) => changes.push(json!({"modify_step": {"step": step}})),
+            Some(_) | None => changes.push(json!({"add_step": {"step": step}})),
+        }
+    }
+    for step in &ground.situation().plan.steps {
+        let id = step.id.as_str();
+        let is_asked_for = ground.situation().step.as_ref() == Some(&step.id);
+        let stays = ground.is_over(id) || ground.is_final(id) && !is_asked_for;
+        if !stays && !ids.iter().flatten().any(|known| known == id) {
+            changes.push(json!({"remove_step": {"step": id}}));
+        }
+    }
+    json!({"strategy": "replan_remaining", "summary": "what remains is planned again", "changes": changes})
 }
 
 /// `{"type": "skip_step", "step": "a"}` becomes `{"skip_step": {"step": "a"}}`.
@@ -165,6 +221,12 @@ fn refer(change: &Value, at: usize, ground: &Ground<'_>, issues: &mut Vec<Issue>
         issue("UNKNOWN_CHANGE", format!("/changes/{at}"), detail, &format!("use one of: {}", NAMES.join(", ")));
         return;
     };
+    if name == "add_phase" {
+        for (key, detail) in wrong_phase(body) {
+            let mend = "write `{\"phase\": {\"id\": …, \"description\": …}, \"after\": \"ID\", \"steps\": […]}`";
+            issue("INVALID_PROPOSAL", format!("/changes/{at}/add_phase/{key}"), detail, mend);
+        }
+    }
     let named = match (name, body.get("step")) {
         ("add_step", _) => None,
         (_, Some(Value::String(id))) => Some(id.as_str()),
@@ -180,6 +242,27 @@ fn refer(change: &Value, at: usize, ground: &Ground<'_>, issues: &mut Vec<Issue>
         let mend = "leave it, and add steps behind it";
         issue("STEP_COMPLETED", pointer, format!("step `{id}` is completed and stays as it is"), mend);
     }
+}
+
+/// What of a new phase has another form: serde would leave out what it does not know, with the steps in it.
+fn wrong_phase(body: &Map<String, Value>) -> Vec<(String, String)> {
+    let mut wrong = Vec::new();
+    match body.get("phase") {
+        Some(Value::Object(phase)) => {
+            if !phase.get("id").is_some_and(Value::is_string) {
+                wrong.push(("phase/id".to_owned(), "a phase has an id, a text".to_owned()));
+            }
+            let others = phase.keys().filter(|key| !matches!(key.as_str(), "id" | "description" | "checkpoint"));
+            wrong.extend(others.map(|key| (format!("phase/{key}"), format!("a phase has no field `{key}`"))));
+        }
+        _ => wrong.push(("phase".to_owned(), "the phase is an object".to_owned())),
+    }
+    if body.get("steps").is_some_and(|steps| !steps.is_array()) {
+        wrong.push(("steps".to_owned(), "the steps are a list".to_owned()));
+    }
+    let others = body.keys().filter(|key| !matches!(key.as_str(), "phase" | "after" | "steps"));
+    wrong.extend(others.map(|key| (key.clone(), format!("`add_phase` has no field `{key}`"))));
+    wrong
 }
 
 /// The plan as it would be, as far as steps tell: those that are replaced stay beside the new ones, since what read

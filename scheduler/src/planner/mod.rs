@@ -87,6 +87,8 @@ pub struct ReviseRequest {
     pub situation: Situation,
     /// The agents that are registered.
     pub agents: Vec<Agent>,
+    /// The workers that are live.
+    pub workers: Arc<Vec<WorkerBeat>>,
     pub limits: Limits,
     /// Unix milliseconds.
     pub now_ms: u64,

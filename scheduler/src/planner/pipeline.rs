@@ -244,7 +244,9 @@ impl Pipeline {
     pub(super) fn account(&self, planned: Planned, refusals: &[Refusal], stages: &Stages) -> Planned {
         let provenance = Some(provenance(&planned, refusals, stages));
         let confidence = self.confidences.of(&planned.planner, planned.confidence);
-        Planned { provenance, confidence, ..planned }
+        let mut warnings = planned.warnings;
+        say_which_model_failed(&mut warnings, refusals);
+        Planned { provenance, confidence, warnings, ..planned }
     }
 
     /// Adds what only goals that name it get: planners, and which of the models is asked first.
@@ -354,6 +356,15 @@ impl Pipeline {
         let outcome = if checked.is_ok() { Outcome::Ok } else { Outcome::Invalid };
         stage::count(planner, Stage::Validate, outcome, begun.elapsed());
         checked
+    }
+}
+
+/// A generic plan advises to set up a model. Where one is set up, and gave no plan, its reason is the better advice.
+fn say_which_model_failed(warnings: &mut [Issue], refusals: &[Refusal]) {
+    let Some(refusal) = refusals.iter().find(|refusal| matches!(refusal.planner, "llm" | "tools")) else { return };
+    for warning in warnings.iter_mut().filter(|warning| warning.code == "GENERIC_PLAN") {
+        warning.detail = format!("no rule matched, and planner `{}` gave no plan: {}", refusal.planner, refusal.reason);
+        warning.mend = "correct what kept the model from planning; `plan get` shows what was tried".into();
     }
 }
 
@@ -479,6 +490,32 @@ mod tests {
         assert_eq!(tried, ["no answer within 100 ms", "not my thing", "the plan is not valid"]);
         assert_eq!(account["planner"], "good");
         assert_eq!(planned.warnings.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_generic_plan_behind_a_model_that_failed_says_why_it_failed() {
+        struct Generic;
+        #[async_trait]
+        impl Planner for Generic {
+            fn name(&self) -> &'static str {
+                "rules"
+            }
+            async fn plan(&self, _: &PlanRequest) -> Result<Planned, PlanningError> {
+                let warning = Issue {
+                    code: "GENERIC_PLAN".into(),
+                    pointer: String::new(),
+                    detail: "no rule matched; set up a model for better plans".into(),
+                    mend: String::new(),
+                };
+                Ok(Planned { warnings: vec![warning], ..planned("rules", "fine") })
+            }
+        }
+        let small = Fixed("llm", Err("the prompt does not fit the context of model `m`"));
+        let behind =
+            pipeline(vec![Arc::new(small), Arc::new(Generic)]).plan(&request()).await.expect("there is a plan");
+        assert!(behind.warnings[0].detail.ends_with("does not fit the context of model `m`"), "{:?}", behind.warnings);
+        let alone = pipeline(vec![Arc::new(Generic)]).plan(&request()).await.expect("there is a plan");
+        assert!(alone.warnings[0].detail.ends_with("set up a model for better plans"));
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,6 +12,7 @@ use goalmill_common::revision::{Change, Proposal, RevisionStrategy, Trigger};
 use goalmill_common::status::PlanStatus;
 
 use super::change::towards;
+use super::delta::untouched;
 use super::widen::widens;
 use super::{Delta, resolve};
 use crate::decide::Turn;
@@ -63,7 +64,7 @@ impl Turn<'_> {
         proposal.usage = proposal.usage.bounded();
         proposal.confidence = proposal.confidence.filter(|confidence| confidence.is_finite());
         match proposal.strategy {
-            RevisionStrategy::Abort => self.abort(&proposal.summary),
+            RevisionStrategy::Abort => self.abort(proposal),
             RevisionStrategy::AskUser => self.ask(proposal),
             RevisionStrategy::RetryWithAgent
             | RevisionStrategy::Decompose
@@ -81,9 +82,12 @@ impl Turn<'_> {
         }
     }
 
-    /// The planner sees no way: what was done is kept.
-    fn abort(&mut self, summary: &str) {
-        let reason = if summary.is_empty() { "a planner advises to give up".into() } else { summary.to_owned() };
+    /// The planner sees no way: what was done is kept, and its reason stands in the log beside the step's failure.
+    fn abort(&mut self, proposal: Proposal) {
+        let summary = proposal.summary;
+        let reason = if summary.is_empty() { "a planner advises to give up".into() } else { summary };
+        let advised = PlanningFailed { reason: reason.clone(), issues: Vec::new(), provenance: proposal.provenance };
+        self.emit_plan(PlanEvent::PlanningFailed(Box::new(advised)));
         let step = self.state.replan.as_ref().and_then(|replan| replan.step.clone());
         let failure = step.as_ref().and_then(|step| self.failure_of(step));
         match (step, failure) {
@@ -112,6 +116,11 @@ impl Turn<'_> {
             Ok(delta) => delta,
             Err(issues) => return self.refuse_proposal(&proposal, "the revised plan would not be valid", issues),
         };
+        // A whole plan from elsewhere that leaves the failed step out goes on without it.
+        let is_partial = proposal.strategy != RevisionStrategy::ReplanRemaining;
+        if let Some(issue) = untouched(self.state, &delta).filter(|_| is_partial) {
+            return self.refuse_proposal(&proposal, "it leaves the failed step as it is", vec![issue]);
+        }
         let (before, after) = self.confidences(proposal.strategy);
         let policy = self.state.policy();
         if after < policy.confidence_floor {

@@ -118,6 +118,28 @@ impl Delta {
     }
 }
 
+/// What is wrong with a revision that was asked for because of a failed step, and does nothing about it: neither the
+/// step itself changes, nor every step that waits for it.
+pub(super) fn untouched(state: &PlanState, delta: &Delta) -> Option<Issue> {
+    let id = state.replan.as_ref()?.step.as_ref()?;
+    let failed = state.graph.find(id.as_str())?;
+    if state.steps[to_usize(failed)].status != StepStatus::Failed {
+        return None;
+    }
+    let is_touched = |i: u32| {
+        let is_changed = delta.modified.contains_key(&i) || delta.removed.contains(&i);
+        is_changed || delta.skipped.contains_key(&i) || delta.restarted.contains(&i)
+    };
+    let waits = |i: &u32| state.plan.steps[to_usize(*i)].dependencies.contains(id);
+    let mut waiting = (0..to_u32(state.plan.steps.len())).filter(waits).peekable();
+    if is_touched(failed) || waiting.peek().is_some() && waiting.all(is_touched) {
+        return None;
+    }
+    let detail = format!("step `{id}` has failed, and the changes leave it, and what waits for it, as they are");
+    let mend = format!("try `{id}` again, change, replace, remove or skip it, or answer `abort`");
+    Some(issue("FAILED_STEP_UNTOUCHED", "/changes", detail, mend))
+}
+
 /// Validates the plan that the changes make. What is over is shown as what it gave: neither its inputs nor what it
 /// depended on are looked at again.
 fn check(state: &PlanState, delta: &Delta, limits: &Limits) -> Result<(), Vec<Issue>> {

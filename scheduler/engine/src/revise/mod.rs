@@ -69,6 +69,9 @@ pub fn consider(
     rules: &Rules<'_>,
 ) -> Result<Vec<Issue>, Vec<Issue>> {
     let delta = resolve(state, changes, limits)?;
+    if let Some(issue) = delta::untouched(state, &delta) {
+        return Err(vec![issue]);
+    }
     delta::hold_against(state, &delta, limits, rules)
 }
 

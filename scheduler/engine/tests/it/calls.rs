@@ -67,6 +67,18 @@ fn planners_that_nobody_waits_for_ask_no_more_and_what_they_took_counts() {
 }
 
 #[test]
+fn a_call_that_was_never_sent_is_not_counted() {
+    let mut world = goal();
+    for (call, error, settled) in [(1, "LLM_OVER_BUDGET", 0), (2, "LLM_NONE", 0), (3, "LLM_FAILED", 1)] {
+        ask(&mut world, 0, call).unwrap();
+        let error = error.to_owned();
+        let answered = ModelAnswered { planner: "llm".into(), call, error, ..ModelAnswered::default() };
+        world.command(Command::ModelAnswered(Box::new(answered))).expect("it is taken");
+        assert_eq!((calls(&world).settled, calls(&world).open), (settled, 0));
+    }
+}
+
+#[test]
 fn numbers_that_are_none_are_not_written_down() {
     let mut world = goal();
     let reserved = Usage { tokens: 1, cost: f64::NAN };

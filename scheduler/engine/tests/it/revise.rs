@@ -389,6 +389,40 @@ fn a_planner_may_advise_to_give_up() {
 }
 
 #[test]
+fn a_planner_that_advises_to_give_up_leaves_its_reason_in_the_log() {
+    let mut world = World::of(trip());
+    world.fail("flights", permanent());
+    let advice =
+        Proposal { summary: "no airline flies there".into(), ..Proposal::new(RevisionStrategy::Abort, Vec::new()) };
+    let decision = answer(&mut world, 1, PlanAnswer::Revision(Box::new(advice))).unwrap();
+    let reasons: Vec<&str> = decision
+        .records
+        .iter()
+        .filter_map(|record| match &record.event {
+            Event::Plan(PlanEvent::PlanningFailed(failed)) => Some(failed.reason.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(reasons, ["no airline flies there"]);
+}
+
+#[test]
+fn a_revision_that_leaves_the_failed_step_as_it_is_is_refused() {
+    let mut world = World::of(trip());
+    world.fail("flights", permanent());
+    let beside = || vec![Change::AddStep { step: Box::new(step("x", &[])), before: Vec::new() }];
+    propose(&mut world, RevisionStrategy::Workaround, beside()).unwrap();
+    assert_eq!(world.state.status(), PlanStatus::Replanning);
+    let refused = situation(&world.state, &world.context.limits).unwrap().refused;
+    assert_eq!(refused[0].issues[0].code, "FAILED_STEP_UNTOUCHED");
+    // A way around it is one, when all that waited for it takes that way.
+    let around = Step { dependencies: vec!["x".into()], ..trip().steps[1].clone() };
+    let changes = [beside(), vec![Change::ModifyStep { step: Box::new(around) }]].concat();
+    propose(&mut world, RevisionStrategy::Workaround, changes).unwrap();
+    assert_eq!((world.state.status(), world.state.revision()), (PlanStatus::Running, 1));
+}
+
+#[test]
 fn a_person_must_agree_when_the_policy_says_so() {
     let approve = Some(Approval { limit_ms: 60_000, default: ApprovalDefault::Reject });
     let world = || {

@@ -68,11 +68,27 @@ impl Parser<'_> {
         if c == b'}' && matches!(self.s.stack[n - 1].open, Open::List(_)) && !self.list_ends_here(target) {
             return self.drop_bracket(c);
         }
+        if c == b']' && self.list_goes_on(target) {
+            return self.change_bracket(c);
+        }
         if let Some(top) = self.s.stack.last() {
             self.close_unclosed(top.closer())?;
             self.s.pos = at;
         }
         Ok(())
+    }
+
+    /// Whether, at a `]` inside an item of a list, the item ends and the list goes on: another table follows, which can
+    /// stand nowhere but in this list.
+    fn list_goes_on(&self, target: usize) -> bool {
+        let n = self.s.stack.len();
+        let is_item = target + 2 == n && self.s.stack[n - 1].open == Open::Map;
+        let is_in_list = self.s.stack[..target].last().is_some_and(|f| matches!(f.open, Open::List(_)));
+        let comma = self.blank_end(self.s.pos + 1);
+        is_item
+            && !is_in_list
+            && self.bytes.get(comma) == Some(&b',')
+            && self.bytes.get(self.blank_end(comma + 1)) == Some(&b'{')
     }
 
     /// Whether, at a `}` inside a list, the table around the list ends, and not a `}` too many stands here.

@@ -42,6 +42,31 @@ fn a_bracket_that_is_missing_at_the_end_is_added_and_one_too_many_is_dropped() {
 }
 
 #[test]
+fn a_list_that_closes_where_its_step_should_goes_on_with_the_next_step() {
+    for text in [
+        r#"{"steps":[{"id":"a"},{"id":"b"],{"id":"c"}]}"#,
+        r#"{"steps":[{"id":"a"},{"id":"b","depends_on":["a"]],{"id":"c"}],"name":"n"}"#,
+        r#"[{"id":"a"},{"id":"b"], {"id":"c"}]"#,
+    ] {
+        let reading = of(text);
+        let ids: Vec<_> = reading.items.iter().map(|item| item.value["id"].clone()).collect();
+        assert_eq!(ids, ["a", "b", "c"], "{text}: {:?}", reading.value);
+        assert_eq!(guesses(&reading), [EditKind::BracketChanged], "{text}");
+        assert!(reading.value.expect("a value").get("id").is_none(), "no field of a step is a field of the plan");
+    }
+}
+
+#[test]
+fn steps_of_documents_side_by_side_are_all_there_unless_one_stands_in_both() {
+    let reading = of("{\"steps\":[{\"id\":\"a\"},{\"id\":\"b\"}]}\n{\"steps\":[{\"id\":\"c\"}]}");
+    assert_eq!(value(&reading), json!([{"id": "a"}, {"id": "b"}, {"id": "c"}]));
+    assert_eq!(reading.edits.iter().map(|e| e.kind).collect::<Vec<_>>(), [EditKind::ValuesListed]);
+    let twice = of("{\"steps\":[{\"id\":\"a\"},{\"id\":\"b\"}]}\n{\"steps\":[{\"id\":\"b\"}]}");
+    assert_eq!(value(&twice), json!({"steps": [{"id": "a"}, {"id": "b"}]}));
+    assert_eq!(twice.others.len(), 1, "the other plan is named");
+}
+
+#[test]
 fn an_ellipsis_among_steps_is_left_out() {
     let reading = of(r#"[{"step": "a"}, ..., {"step": "b"}]"#);
     assert_eq!(value(&reading), json!([{"step": "a"}, {"step": "b"}]));

@@ -39,6 +39,21 @@ fn a_call_is_read_in_every_notation() {
 }
 
 #[test]
+fn a_plain_text_as_input_is_the_only_argument_that_an_action_can_mean() {
+    let text = r#"{"action": "search", "action_input": "hotels in Rome"}"#;
+    let query = json!({"properties": {"query": {"type": "string"}}, "required": ["query"]});
+    let two = json!({"properties": {"query": {"type": "string"}, "place": {"type": "string"}}, "required": ["query", "place"]});
+    let with = |schema: &Value| calls(text, &Catalogue::from_schemas([("search", Some(schema))]), &Limits::default());
+    let reading = with(&query);
+    assert_eq!(reading.calls.len(), 1, "{reading:?}");
+    assert_eq!(Value::Object(reading.calls[0].arguments.clone()), json!({"query": "hotels in Rome"}));
+    assert_eq!(reading.verdict, Verdict::Repaired);
+    assert!(with(&two).calls.is_empty(), "it could be either of two");
+    let unknown = calls(text, &Catalogue::default(), &Limits::default());
+    assert_eq!(Value::Object(unknown.calls[0].arguments.clone()), json!({"0": "hotels in Rome"}));
+}
+
+#[test]
 fn several_calls_keep_their_order() {
     for text in [
         "[book_room(city='Rome', nights=2), pay(amount=10.5)]",

@@ -129,6 +129,7 @@ fn tidy(draft: &mut Value, catalogue: &Catalogue, edits: &mut Vec<Edit>) {
 
 /// One step, wherever it stands.
 pub fn tidy_step(step: &mut Value, at: &str, catalogue: &Catalogue, edits: &mut Vec<Edit>) {
+    open_envelope(step, at, edits);
     let Some(map) = step.as_object_mut() else { return };
     open_function(map, at, edits);
     name_is_action(map, at, catalogue, edits);
@@ -147,6 +148,20 @@ fn drop_remarks(
             edits.push(edit("REMARK_DROPPED", &format!("{at}/{key}"), was, Value::Null, "it says nothing to be done"));
         }
     }
+}
+
+/// `{"type": "step", "step": {…}}` is the step inside, when nothing else stands beside it.
+fn open_envelope(step: &mut Value, at: &str, edits: &mut Vec<Edit>) {
+    let Some(map) = step.as_object() else { return };
+    let is_said = |key: &str| map.get(key).is_none_or(|word| word == "step");
+    let is_alone = map.keys().all(|key| matches!(key.as_str(), "step" | "type" | "event"));
+    let Some(inner) = map.get("step").filter(|inner| inner.is_object() && is_alone) else { return };
+    if !is_said("type") || !is_said("event") {
+        return;
+    }
+    let inner = inner.clone();
+    let was = std::mem::replace(step, inner.clone());
+    edits.push(edit("STEP_OPENED", at, was, inner, "the step stands inside an object that only says so"));
 }
 
 fn is_remark(key: &str) -> bool {
@@ -286,6 +301,19 @@ mod tests {
             draft(r#"[{"id": "a", "function": {"name": "find_flights", "arguments": "{\"to\": \"Rome\"}"}}]"#);
         assert_eq!(value, json!({"steps": [{"id": "a", "action": "find_flights", "inputs": {"to": "Rome"}}]}));
         assert_eq!(edits, ["CALL_OPENED"]);
+    }
+
+    #[test]
+    fn a_step_inside_an_object_that_only_says_so_is_the_step() {
+        let lines = concat!(
+            r#"{"type": "step", "step": {"id": "a", "name": "find_flights"}}"#,
+            "\n",
+            r#"{"type": "step", "step": {"id": "b", "dependencies": ["a"]}}"#,
+        );
+        let (value, edits) = draft(lines);
+        let expected = json!({"steps": [{"id": "a", "action": "find_flights"}, {"id": "b", "dependencies": ["a"]}]});
+        assert_eq!(value, expected);
+        assert_eq!(edits, ["STEP_OPENED", "ACTION_FROM_NAME", "STEP_OPENED"]);
     }
 
     #[test]

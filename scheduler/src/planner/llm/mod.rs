@@ -112,9 +112,9 @@ impl LlmPlanner {
         mut talk: Talk<'_>,
         settled: Settled<Good>,
     ) -> Planned {
-        let rounds = talk.account.len();
+        let is_first = settled.is_at_once;
         let (good, is_corrected) = reviewed(&mut talk, &mut matter, settled).await;
-        let is_at_once = rounds <= 1 && !is_corrected;
+        let is_at_once = is_first && !is_corrected;
         let spent = talk.purse.spent();
         let strategy = self.desk.settings.strategy;
         let mut head = json!({"strategy": strategy.as_str(), "actions_left_out": matter.offer.left_out,

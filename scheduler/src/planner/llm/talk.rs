@@ -48,11 +48,14 @@ pub struct Settled<T> {
     pub by: String,
     /// What holds as well, of first answers that were asked for at once.
     pub others: Vec<(T, String)>,
+    /// Whether a first answer holds, of however many were asked for at once.
+    pub is_at_once: bool,
 }
 
 impl<T> Settled<T> {
+    /// What holds of the first answer.
     pub fn one(good: T, by: String) -> Self {
-        Self { good, by, others: Vec::new() }
+        Self { good, by, others: Vec::new(), is_at_once: true }
     }
 }
 
@@ -241,6 +244,7 @@ impl<'a> Talk<'a> {
         let mut best: Option<Vec<Issue>> = None;
         let mut last_note = None;
         let mut begun = begun;
+        let mut is_first = true;
         loop {
             let mut progress = Progress::new();
             if let Some((judged, by)) = begun.take() {
@@ -254,7 +258,10 @@ impl<'a> Talk<'a> {
             }
             while !progress.is_over(self.settings) {
                 match self.round(matter, &mut progress).await {
-                    Ok(Some(settled)) => return Ok(settled),
+                    Ok(Some(settled)) => {
+                        let is_at_once = is_first && progress.rounds == 1;
+                        return Ok(Settled { is_at_once, ..settled });
+                    }
                     Ok(None) => {}
                     Err(error) => {
                         keep_best(&mut best, progress.draft);
@@ -272,6 +279,7 @@ impl<'a> Talk<'a> {
             // Whoever corrected it in vain may still write a better one.
             self.without.insert(progress.author);
             self.stage = Stage::Strong;
+            is_first = false;
         }
     }
 
@@ -314,7 +322,10 @@ impl<'a> Talk<'a> {
         };
         progress.by(by.clone());
         match best {
-            Judged::Good(good) => return Ok(Some(Settled { good, by, others: judged.filter_map(good_one).collect() })),
+            Judged::Good(good) => {
+                let others = judged.filter_map(good_one).collect();
+                return Ok(Some(Settled { others, ..Settled::one(good, by) }));
+            }
             Judged::Bad { draft, issues } => progress.bad(draft, issues),
             Judged::Unreadable { reason } => progress.unreadable(reason),
         }

@@ -1,8 +1,11 @@
-//! Dependencies: those that lead nowhere, those that are missing, and those that close a ring for nothing.
+//! Dependencies: those spelled otherwise, those given as indices, and those that are missing.
+//!
+//! A dependency is an order that somebody wants. It is never taken out, unless it says itself that it names no step. One
+//! with several readings stays as it is, and validation reports it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use goalmill_engine::validate::names::{alike, normal};
+use goalmill_engine::validate::names::normal;
 use serde_json::Value;
 
 use super::work::{Graph, Link, Work};
@@ -10,7 +13,7 @@ use super::work::{Graph, Link, Work};
 /// How some formats say that there is no dependency.
 const NOTHING: &[&str] = &["none", "null", "n/a", "na", "-", "start", "end", "-1", ""];
 
-/// Lets links that name a step by its action, or nearly by its id, name it by its id.
+/// Lets links that name a step by its action, or by its id in another spelling, name it by its id.
 pub(super) fn rename(work: &mut Work<'_>) {
     // Renaming a link's ends leaves the steps' own ids as they are.
     let numbers = work.numbers();
@@ -58,16 +61,85 @@ fn by_action(work: &Work<'_>, id: &str) -> Option<String> {
 pub(super) fn resolve(work: &mut Work<'_>) {
     shift(work);
     rename(work);
-    let numbers = work.numbers();
     for link in work.links() {
-        mend(work, &numbers, &link);
+        drop_sentinel(work, &link);
     }
-    untie(work);
     work.sweep();
     complete(work);
 }
 
-/// Moves every number of the dependency lists by one when all of them then name an earlier step.
+/// A dependency given as a number, and the position of the step that waits.
+struct Index {
+    pointer: String,
+    number: usize,
+    waits: usize,
+}
+
+/// Lets dependencies given as indices name the steps by their ids, when exactly one way to count fits all of them.
+///
+/// A fit leads every index to a step written earlier. Numbers in the ids of the steps decide before positions do.
+pub(super) fn index(work: &mut Work<'_>) {
+    let Some(indices) = indices(work).filter(|indices| !indices.is_empty()) else { return };
+    let by_id = numbers_of_ids(work).and_then(|ids| fit(&indices, |n| ids.get(&n).copied()));
+    let by_base = |base: usize| fit(&indices, |n| n.checked_sub(base));
+    let (targets, why) = match (by_id, by_base(0), by_base(1)) {
+        (Some(targets), _, _) => (targets, "every index is the number in the id of an earlier step"),
+        (None, Some(targets), None) => (targets, "indices count from 0: from 1 they do not lead to earlier steps"),
+        (None, None, Some(targets)) => (targets, "indices count from 1: from 0 they do not lead to earlier steps"),
+        (None, Some(_), Some(_)) | (None, None, None) => return,
+    };
+    for (index, target) in indices.into_iter().zip(targets) {
+        let id = work.id(target);
+        work.replace(&index.pointer, id.into(), "DEPENDENCY_INDEX", why.to_owned());
+    }
+}
+
+/// All dependencies that are bare numbers; none when one of them is an id, or when the steps are not in one list.
+fn indices(work: &Work<'_>) -> Option<Vec<Index>> {
+    let numbers = work.numbers();
+    let parent = |step: usize| work.steps[step].pointer.rsplit_once('/').map(|(list, _)| list.to_owned());
+    if (1..work.steps.len()).any(|step| parent(step) != parent(0)) {
+        return None;
+    }
+    let mut indices = Vec::new();
+    for link in work.links().into_iter().filter(|link| link.ends.is_none()) {
+        let Ok(number) = link.from.parse::<usize>() else { continue };
+        let pointer = match link.index {
+            Some(index) => format!("{}/{index}", link.list),
+            None if work.draft.pointer(&link.list).is_some_and(Value::is_number) => link.list,
+            None => return None,
+        };
+        let waits = *numbers.get(&link.to)?;
+        if numbers.contains_key(&link.from) {
+            return None;
+        }
+        indices.push(Index { pointer, number, waits });
+    }
+    Some(indices)
+}
+
+/// Steps by the number at the end of their id, when all ids are one word with different numbers.
+fn numbers_of_ids(work: &Work<'_>) -> Option<BTreeMap<usize, usize>> {
+    let mut numbers = BTreeMap::new();
+    let mut word: Option<String> = None;
+    for step in 0..work.steps.len() {
+        let id = work.id(step);
+        let stem = id.trim_end_matches(|c: char| c.is_ascii_digit());
+        let number = id[stem.len()..].parse().ok()?;
+        let is_other = word.get_or_insert_with(|| stem.to_owned()) != stem;
+        if is_other || numbers.insert(number, step).is_some() {
+            return None;
+        }
+    }
+    Some(numbers)
+}
+
+/// The step of each index, when each leads to a step written earlier.
+fn fit(indices: &[Index], target: impl Fn(usize) -> Option<usize>) -> Option<Vec<usize>> {
+    indices.iter().map(|index| target(index.number).filter(|target| *target < index.waits)).collect()
+}
+
+/// Moves every number of the dependency lists by one when all of them then name an earlier step, in one direction only.
 fn shift(work: &mut Work<'_>) {
     let numbers = work.numbers();
     let links: Vec<Link> =
@@ -79,97 +151,44 @@ fn shift(work: &mut Work<'_>) {
     if links.iter().all(|link| is_good(&link.from, link)) {
         return;
     }
-    for by in [-1_i64, 1] {
-        let moved = |link: &Link| {
-            let digits = link.from.len() - link.from.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-            let (family, number) = link.from.split_at(link.from.len() - digits);
-            let number = number.parse::<i64>().ok()?.checked_add(by).filter(|n| *n >= 0)?;
-            let id = format!("{family}{number}");
-            is_good(&id, link).then_some(id)
-        };
-        let Some(moved) = links.iter().map(moved).collect::<Option<Vec<_>>>() else { continue };
-        for (link, id) in links.iter().zip(moved) {
-            let pointer = format!("{}/{}", link.list, link.index.unwrap_or_default());
-            let why = format!("all numbers moved by {by:+}: then every dependency names an earlier step");
-            work.replace(&pointer, id.into(), "INDEX_SHIFT", why);
-        }
-        return;
-    }
-}
-
-/// Takes out a link with an end that is not there, or from a step to itself.
-fn mend(work: &mut Work<'_>, numbers: &BTreeMap<String, usize>, link: &Link) {
-    let Some(index) = link.index else { return };
-    let (from, to) = (numbers.get(&link.from).copied(), numbers.get(&link.to).copied());
-    if from.is_some() && from == to {
-        if sees_all(work, numbers, from.unwrap_or_default()) {
-            let why = "a step cannot wait for itself; what it reads comes from other steps";
-            work.remove(&link.list, index, "DEPENDENCY_DROPPED", why.into());
-        }
-        return;
-    }
-    let why = match (from, to) {
-        (Some(_), Some(_)) => return,
-        (None, _) if is_nothing(&link.from) => "it names no step".to_owned(),
-        // Nothing waits for it.
-        (_, None) => format!("there is no step `{}` that could wait", link.to),
-        (None, Some(to)) if sees_all(work, numbers, to) => {
-            format!(
-                "there is no step `{}`, and all that `{}` reads comes from steps that are there",
-                link.from, link.to
-            )
-        }
-        (None, Some(_)) => return,
+    let moved = |link: &Link, by: i64| {
+        let digits = link.from.len() - link.from.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        let (family, number) = link.from.split_at(link.from.len() - digits);
+        let number = number.parse::<i64>().ok()?.checked_add(by).filter(|n| *n >= 0)?;
+        let id = format!("{family}{number}");
+        let pair = numbers.get(&id).zip(numbers.get(&link.to));
+        pair.filter(|(from, to)| work.rank[**from] < work.rank[**to]).map(|_| id)
     };
-    work.remove(&link.list, index, "DEPENDENCY_DROPPED", why);
+    let all = |by: i64| links.iter().map(|link| moved(link, by)).collect::<Option<Vec<_>>>();
+    let (by, moved) = match (all(-1), all(1)) {
+        (Some(moved), None) => (-1, moved),
+        (None, Some(moved)) => (1, moved),
+        (Some(_), Some(_)) | (None, None) => return,
+    };
+    for (link, id) in links.iter().zip(moved) {
+        let pointer = format!("{}/{}", link.list, link.index.unwrap_or_default());
+        let why = format!("all numbers moved by {by:+}: then every dependency names an earlier step");
+        work.replace(&pointer, id.into(), "INDEX_SHIFT", why);
+    }
 }
 
-/// Whether everything a step reads comes from a step that is there, so that it needs nothing else.
-fn sees_all(work: &Work<'_>, numbers: &BTreeMap<String, usize>, step: usize) -> bool {
-    let mut own = work.seen().into_iter().filter(|seen| seen.step == step);
-    own.all(|seen| numbers.get(&seen.target).is_some_and(|target| work.may_see(step, *target)))
+/// Takes out a link with an end that says itself that it is no step.
+fn drop_sentinel(work: &mut Work<'_>, link: &Link) {
+    let Some(index) = link.index else { return };
+    let numbers = work.numbers();
+    let is_none = |id: &String, not: &str| is_nothing(id) && !id.eq_ignore_ascii_case(not) && !numbers.contains_key(id);
+    if is_none(&link.from, "end") || link.ends.is_some() && is_none(&link.to, "start") {
+        work.remove(&link.list, index, "DEPENDENCY_DROPPED", "it names no step".to_owned());
+    }
 }
 
-/// The one id that is like this one.
+/// The one id that is the same in another spelling. An id that is merely like it is another step: `approve_a` is not
+/// `approve_b`.
 fn near(numbers: &BTreeMap<String, usize>, id: &str) -> Option<String> {
     let same: Vec<&String> = numbers.keys().filter(|known| normal(known) == normal(id)).collect();
-    if let [only] = same.as_slice() {
-        return Some((*only).clone());
-    }
-    // Numbers tell steps apart: `step-12` is not a slip of `step-11`.
-    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
-    let mut scored: Vec<(f64, &String)> =
-        numbers.keys().filter(|known| digits(known) == digits(id)).map(|known| (alike(known, id), known)).collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
-    let (best, name) = scored.first()?;
-    let second = scored.get(1).map_or(0.0, |(score, _)| *score);
-    (*best >= 0.8 && best - second >= 0.1).then(|| (*name).clone())
-}
-
-/// Takes links out of rings: those against the order in which the steps are written, through which nothing is read.
-fn untie(work: &mut Work<'_>) {
-    let Graph { numbers, sources: mut needs } = work.graph();
-    let reads: BTreeSet<(usize, usize)> =
-        work.seen().iter().filter_map(|seen| Some((*numbers.get(&seen.target)?, seen.step))).collect();
-    if work.rules.imply {
-        reads.iter().filter(|(from, to)| work.may_see(*to, *from)).for_each(|(from, to)| {
-            needs[*to].insert(*from);
-        });
-    }
-    for link in work.links() {
-        let Some((from, to)) = numbers.get(&link.from).copied().zip(numbers.get(&link.to).copied()) else { continue };
-        let Some(index) = link.index.filter(|_| work.rank[from] > work.rank[to] && !reads.contains(&(from, to))) else {
-            continue;
-        };
-        if !reaches(&needs, to, from) {
-            continue;
-        }
-        needs[to].remove(&from);
-        let why = format!(
-            "it closes a ring against the order of the steps, and `{}` reads nothing from `{}`",
-            link.to, link.from
-        );
-        work.remove(&link.list, index, "DEPENDENCY_DROPPED", why);
+    match same.as_slice() {
+        [only] => Some((*only).clone()),
+        _ => None,
     }
 }
 

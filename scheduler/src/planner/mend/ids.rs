@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use goalmill_common::id::is_id;
 use serde_json::Value;
 
-use super::work::Work;
+use super::work::{Link, Work};
 
 /// Numbers steps that have no id. A plan without any ids gets `step-1`, `step-2` and so on.
 pub(super) fn complete(work: &mut Work<'_>) {
@@ -21,7 +21,10 @@ pub(super) fn complete(work: &mut Work<'_>) {
     }
 }
 
-/// Gives each of several steps with one id an id of its own, and lets what names it name the nearest one before.
+/// Gives each of several steps with one id an id of its own, and lets what names it name the one before it.
+///
+/// Where something names the id and not exactly one of these steps is written before it, several can be meant: all of
+/// them keep the id, and validation reports it.
 pub(super) fn unique(work: &mut Work<'_>) {
     spell(work);
     let mut by_id: BTreeMap<String, Vec<usize>> = BTreeMap::new();
@@ -31,6 +34,15 @@ pub(super) fn unique(work: &mut Work<'_>) {
     let mut taken: BTreeSet<String> = by_id.keys().cloned().collect();
     let (seen, links) = (work.seen(), work.links());
     for (id, steps) in by_id.iter().filter(|(_, steps)| steps.len() > 1) {
+        let reader_of = |link: &Link| work.steps.iter().position(|s| link.list.starts_with(&format!("{}/", s.pointer)));
+        let mut readers = seen
+            .iter()
+            .filter(|s| s.target == *id)
+            .map(|s| Some(s.step))
+            .chain(links.iter().filter(|l| l.from == *id || l.ends.is_some() && l.to == *id).map(reader_of));
+        if !readers.all(|reader| reader.is_some_and(|reader| steps.iter().filter(|s| **s < reader).count() == 1)) {
+            continue;
+        }
         let mut names = BTreeMap::from([(steps[0], id.clone())]);
         for (nth, step) in steps.iter().enumerate().skip(1) {
             let renamed = free(&taken, |n| format!("{id}-{}", nth + 1 + n));
@@ -38,8 +50,7 @@ pub(super) fn unique(work: &mut Work<'_>) {
             names.insert(*step, renamed);
         }
         // The readers first: their places are found by the old id.
-        let nearest =
-            |reader: usize| names.range(..reader).next_back().or(names.first_key_value()).map(|(_, n)| n.clone());
+        let nearest = |reader: usize| names.range(..reader).next_back().map(|(_, n)| n.clone());
         let changes: Vec<_> = seen
             .iter()
             .filter(|s| s.target == *id)
@@ -47,11 +58,8 @@ pub(super) fn unique(work: &mut Work<'_>) {
             .collect();
         work.redirect(changes, "REFERENCE_RENAMED", "its step was one of several with the same id");
         for link in links.iter().filter(|link| link.from == *id && link.ends.is_none()) {
-            let (Some(index), Some(reader)) =
-                (link.index, work.steps.iter().position(|s| link.list.starts_with(&s.pointer)))
-            else {
-                continue;
-            };
+            let reader = work.steps.iter().position(|s| link.list.starts_with(&format!("{}/", s.pointer)));
+            let (Some(index), Some(reader)) = (link.index, reader) else { continue };
             if let Some(name) = nearest(reader).filter(|name| name != id) {
                 let why = "its step was one of several with the same id";
                 work.replace(&format!("{}/{index}", link.list), name.into(), "DEPENDENCY_RENAMED", why.into());

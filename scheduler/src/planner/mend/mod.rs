@@ -56,6 +56,7 @@ pub fn mend(draft: Value, limits: &Limits, rules: &Rules<'_>) -> Mended {
         return work.finish(outcome);
     }
     ids::unique(&mut work);
+    depend::index(&mut work);
     names::agents(&mut work);
     names::actions(&mut work, names::Evidence::Name);
     depend::rename(&mut work);

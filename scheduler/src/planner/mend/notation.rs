@@ -1,8 +1,10 @@
 //! References in the notation of other plan formats become expressions.
 //!
 //! `<node-0>`, `<step_2>`, `#E1`, `$1`, `${step1.output}`, `<GENERATED>-0`: each only where a step can be meant, and a
-//! number only when one way to count (from 0 or from 1) leads every one of them to an earlier step.
+//! number only when one way to count (from 0 or from 1) leads every one of them to an earlier step. What is a reference
+//! and leads nowhere is an issue: as plain text it would let its step run too early.
 
+use goalmill_common::problem::Issue;
 use goalmill_engine::validate::path::spelled;
 use serde_json::Value;
 
@@ -14,6 +16,8 @@ struct Foreign {
     step: usize,
     pointer: String,
     at: std::ops::Range<usize>,
+    /// What stands there.
+    text: String,
     /// The id, as far as it is spelled: `step_2`, `E1`, `3`.
     name: String,
     /// The number at its end.
@@ -23,6 +27,56 @@ struct Foreign {
 }
 
 pub(super) fn translate(work: &mut Work<'_>) {
+    let found = found(work);
+    if found.is_empty() {
+        return;
+    }
+    let base = base(work, &found);
+    let targets: Vec<(Foreign, String)> =
+        found.into_iter().filter_map(|f| named(work, &f, base).map(|id| (f, id))).collect();
+    write(work, targets);
+}
+
+/// References in another notation that are still there, in the draft and in the plans inside its steps.
+pub(super) fn unresolved(work: &Work<'_>) -> Vec<Issue> {
+    let found = found(work);
+    let may_be_price = may_be_prices(work, &found);
+    let mut issues: Vec<Issue> =
+        found.iter().filter(|foreign| !may_be_price || !foreign.is_like_price()).map(leads_nowhere).collect();
+    for step in 0..work.steps.len() {
+        let at = work.place(step, "plan");
+        let Some(Ok(inner)) = work.field(step, "plan").map(|inner| Work::of(inner.clone(), work.rules)) else {
+            continue;
+        };
+        let outer = |issue: Issue| Issue { pointer: format!("{at}{}", issue.pointer), ..issue };
+        issues.extend(unresolved(&inner).into_iter().map(outer));
+    }
+    issues
+}
+
+fn leads_nowhere(foreign: &Foreign) -> Issue {
+    Issue {
+        code: "REF_UNKNOWN_STEP".into(),
+        pointer: foreign.pointer.clone(),
+        detail: format!("the reference `{}` does not say which step it means", foreign.text),
+        mend: "write `{{ steps['ID'].outputs }}` with the id of an earlier step".into(),
+    }
+}
+
+/// `$5` is a reference only when it can lead to an earlier step; otherwise it is a price.
+fn may_be_prices(work: &Work<'_>, found: &[Foreign]) -> bool {
+    let mut prices = found.iter().filter(|foreign| foreign.is_like_price());
+    prices.any(|f| spelled_id(work, &f.name).is_none() && f.number.is_none_or(|number| number > f.step))
+}
+
+impl Foreign {
+    /// `$5`: a dollar and a number, nothing else.
+    fn is_like_price(&self) -> bool {
+        self.text.starts_with('$') && self.text[1..].bytes().all(|b| b.is_ascii_digit())
+    }
+}
+
+fn found(work: &Work<'_>) -> Vec<Foreign> {
     let mut found = Vec::new();
     for step in 0..work.steps.len() {
         let Some(inputs) = work.field(step, "inputs") else { continue };
@@ -31,19 +85,13 @@ pub(super) fn translate(work: &mut Work<'_>) {
         for (pointer, text) in texts {
             if !text.contains("{{") && !text.contains("{%") {
                 scan(text, |at, name, path| {
-                    let number = trailing_number(&name);
-                    found.push(Foreign { step, pointer: pointer.clone(), at, name, number, path });
+                    let (number, text) = (trailing_number(&name), text[at.clone()].to_owned());
+                    found.push(Foreign { step, pointer: pointer.clone(), at, text, name, number, path });
                 });
             }
         }
     }
-    if found.is_empty() {
-        return;
-    }
-    let base = base(work, &found);
-    let targets: Vec<(Foreign, String)> =
-        found.into_iter().filter_map(|f| named(work, &f, base).map(|id| (f, id))).collect();
-    write(work, targets);
+    found
 }
 
 fn write(work: &mut Work<'_>, mut targets: Vec<(Foreign, String)>) {
@@ -74,7 +122,7 @@ fn named(work: &Work<'_>, foreign: &Foreign, base: Option<usize>) -> Option<Stri
         return Some(id);
     }
     let step = foreign.number?.checked_sub(base?)?;
-    (step < work.steps.len()).then(|| work.id(step))
+    (step < foreign.step).then(|| work.id(step))
 }
 
 fn spelled_id(work: &Work<'_>, name: &str) -> Option<String> {
@@ -88,16 +136,18 @@ fn spelled_id(work: &Work<'_>, name: &str) -> Option<String> {
     if same.next().is_some() { None } else { only }
 }
 
-/// Where numbers count from: the one of 0 and 1 with which each leads to an earlier step.
+/// Where numbers count from: the one of 0 and 1 with which each leads to an earlier step. Prices do not count.
 fn base(work: &Work<'_>, found: &[Foreign]) -> Option<usize> {
-    let numbered: Vec<_> = found.iter().filter(|f| spelled_id(work, &f.name).is_none()).collect();
+    let may_be_price = may_be_prices(work, found);
+    let is_counted = |f: &&Foreign| !(may_be_price && f.is_like_price()) && spelled_id(work, &f.name).is_none();
+    let numbered: Vec<_> = found.iter().filter(is_counted).filter_map(|f| Some((f.number?, f.step))).collect();
     let holds = |base: usize| {
-        numbered.iter().all(|f| f.number.and_then(|n| n.checked_sub(base)).is_some_and(|target| target < f.step))
+        numbered.iter().all(|(number, step)| number.checked_sub(base).is_some_and(|target| target < *step))
     };
     match (holds(0), holds(1)) {
         (true, false) => Some(0),
         (false, true) => Some(1),
-        // A first step that is counted from 1 is seen as such; both fit only when no reference is telling.
+        // Both fit only when no reference is telling.
         (true, true) | (false, false) => None,
     }
 }
@@ -120,9 +170,14 @@ fn scan(text: &str, mut take: impl FnMut(std::ops::Range<usize>, String, Vec<Str
         return;
     }
     let mut at = 0;
-    while let Some(offset) = text[at..].find(['<', '#']) {
+    while let Some(offset) = text[at..].find(['<', '#', '$']) {
         let from = at + offset;
         at = from + 1;
+        if let Some((name, path, length)) = braced(&text[from..]) {
+            take(from..from + length, name, path);
+            at = from + length;
+            continue;
+        }
         let found = if text[from..].starts_with('<') { angle(&text[from..]) } else { evidence(&text[from..]) };
         if let Some((name, length)) = found {
             let (path, more) = dotted(&text[from + length..]);
@@ -146,10 +201,25 @@ fn angle(text: &str) -> Option<(String, usize)> {
     (stem.len() < lower.len() && WORDS.contains(&word)).then(|| (inside.to_owned(), close + 1))
 }
 
-/// `#E1`.
+/// `#E1`, and not the colour `#E1E1E1`.
 fn evidence(text: &str) -> Option<(String, usize)> {
-    let digits: String = text.strip_prefix("#E")?.chars().take_while(char::is_ascii_digit).collect();
-    (!digits.is_empty()).then(|| (format!("E{digits}"), 2 + digits.len()))
+    let rest = text.strip_prefix("#E")?;
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    let is_over = !rest[digits.len()..].starts_with(|c: char| c.is_alphanumeric());
+    (!digits.is_empty() && is_over).then(|| (format!("E{digits}"), 2 + digits.len()))
+}
+
+/// `${find.findings}` inside a text: a name, a path behind it, and the bytes they take. Without a path or a number it is
+/// a variable of a shell.
+fn braced(text: &str) -> Option<(String, Vec<String>, usize)> {
+    let inside = text.strip_prefix("${")?;
+    let close = inside.find('}').filter(|close| *close <= 128)?;
+    let inside = inside[..close].trim();
+    let end = inside.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))).unwrap_or(inside.len());
+    let (name, tail) = inside.split_at(end);
+    let (path, length) = dotted(tail);
+    let is_reference = !name.is_empty() && length == tail.len() && !tail.is_empty();
+    is_reference.then(|| (name.to_owned(), path, close + 3))
 }
 
 /// `$1`, `$step1.output.price`, `${step1.output}`: only as a whole text, since prices have dollars too.
@@ -204,8 +274,21 @@ mod tests {
         assert_eq!(names("$2"), ["2"]);
         assert_eq!(names("${step1.output}"), ["step1"]);
         assert_eq!(names("<GENERATED>-3"), ["GENERATED-3"]);
-        for text in ["costs $2", "$2000", "$19.99", "<b>bold</b>", "<input text>", "#Expensive", "a < b > c", "$", "${"]
-        {
+        assert_eq!(names("about ${find.findings} and ${pay.output.sum}"), ["find.findings", "pay.sum"]);
+        for text in [
+            "costs $2",
+            "$2000",
+            "$19.99",
+            "#E1E1E1",
+            "${HOME}/x",
+            "${x",
+            "<b>bold</b>",
+            "<input text>",
+            "#Expensive",
+            "a < b > c",
+            "$",
+            "${",
+        ] {
             assert!(names(text).is_empty(), "{text}");
         }
     }

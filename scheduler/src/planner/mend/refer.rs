@@ -1,14 +1,13 @@
 //! References that lead nowhere, to the step itself or to a later one: what they were meant to be.
 //!
-//! In this order: one shift of all numbers; one shift of a step's numbers that agrees with its links; the source that a
-//! step's links leave over; nothing else. Kinds of data, where they are declared, can forbid each of them.
+//! In this order: one shift of all numbers; one shift of a step's numbers that agrees with its links; the only source
+//! that a step's links leave over for the only wrong name; nothing else. Kinds of data, where they are declared, can
+//! forbid each of them. A reference with several readings stays, and validation reports it.
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use super::evidence::flows;
-use super::work::{Graph, Seen, Work, unescape};
+use super::work::{Graph, Seen, Work};
 
 pub(super) fn resolve(work: &mut Work<'_>) {
     spelled_otherwise(work);
@@ -70,17 +69,20 @@ fn moved(work: &Work<'_>, graph: &Graph, sources: &BTreeSet<usize>, seen: &Seen,
     (work.may_see(seen.step, target) && fits).then_some((target, id))
 }
 
-/// Moves every number by one when all of them then lead to a step that may be seen.
+/// Moves every number by one when all of them then lead to a step that may be seen, in one direction only.
 fn shift_all(work: &mut Work<'_>, graph: &Graph, seen: &[Seen]) -> bool {
-    for by in [-1, 1] {
-        let moved: Option<Vec<_>> = seen.iter().map(|s| moved(work, graph, &graph.sources[s.step], s, by)).collect();
-        let Some(moved) = moved else { continue };
-        let changes = seen.iter().cloned().zip(moved.into_iter().map(|(_, id)| id)).collect();
-        let why = format!("all numbers moved by {by:+}: then every reference leads to an earlier step");
-        work.redirect(changes, "INDEX_SHIFT", &why);
-        return true;
-    }
-    false
+    let all = |by: i64| -> Option<Vec<_>> {
+        seen.iter().map(|s| moved(work, graph, &graph.sources[s.step], s, by)).collect()
+    };
+    let (by, moved) = match (all(-1), all(1)) {
+        (Some(moved), None) => (-1, moved),
+        (None, Some(moved)) => (1, moved),
+        (Some(_), Some(_)) | (None, None) => return false,
+    };
+    let changes = seen.iter().cloned().zip(moved.into_iter().map(|(_, id)| id)).collect();
+    let why = format!("all numbers moved by {by:+}: then every reference leads to an earlier step");
+    work.redirect(changes, "INDEX_SHIFT", &why);
+    true
 }
 
 fn mend_step(work: &mut Work<'_>, graph: &Graph, step: usize, own: &[Seen]) {
@@ -96,31 +98,16 @@ fn mend_step(work: &mut Work<'_>, graph: &Graph, step: usize, own: &[Seen]) {
     let left: Vec<usize> = sources.difference(&read).copied().collect();
     let fitting: Vec<usize> = left.iter().copied().filter(|source| flows(work, *source, step) != Some(false)).collect();
     let names: BTreeSet<&str> = wrong.iter().map(|s| s.target.as_str()).collect();
-    let ordered = in_order(names);
-    let pairs: Vec<(&str, usize)> = if !left.is_empty() && ordered.len() == left.len() {
-        ordered.into_iter().zip(left).collect()
-    } else if !fitting.is_empty() && ordered.len() == fitting.len() {
-        ordered.into_iter().zip(fitting).collect()
-    } else {
-        let left = if fitting.is_empty() { &left } else { &fitting };
-        ordered.iter().filter_map(|name| Some((*name, one_of(work, graph, step, name, left, &read)?))).collect()
+    let only = match (left.as_slice(), fitting.as_slice()) {
+        ([only], _) | (_, [only]) => *only,
+        (_, _) => return,
     };
-    let mut changes = Vec::new();
-    for (name, source) in pairs {
-        let id = work.id(source);
-        changes.extend(wrong.iter().filter(|s| s.target == name).map(|s| (s.clone(), id.clone())));
+    if names.len() != 1 {
+        return;
     }
-    let kept: BTreeSet<String> = changes.iter().map(|(seen, _)| seen.target.clone()).collect();
-    work.redirect(changes, "REFERENCE_REDIRECTED", "the step that feeds this one and is not read by it yet");
-    let rest: Vec<Seen> = wrong.into_iter().filter(|seen| !kept.contains(&seen.target)).collect();
-    spare(work, step, &rest, !read.is_empty() || !kept.is_empty());
-}
-
-/// By number, then by name.
-fn in_order(names: BTreeSet<&str>) -> Vec<&str> {
-    let mut names: Vec<&str> = names.into_iter().collect();
-    names.sort_by_key(|name| numbered(name).map_or(i64::MAX, |(_, number)| number));
-    names
+    let id = work.id(only);
+    let changes = wrong.iter().map(|seen| (seen.clone(), id.clone())).collect();
+    work.redirect(changes, "REFERENCE_REDIRECTED", "the only step that feeds this one and is not read by it yet");
 }
 
 /// Moves the numbers of one step when that leads to all of its sources and to nothing that may not be seen.
@@ -138,59 +125,4 @@ fn shift_step(work: &mut Work<'_>, graph: &Graph, own: &[Seen], sources: &BTreeS
     let changes = own.iter().cloned().zip(moved.into_iter().map(|(_, id)| id)).collect();
     work.redirect(changes, "INDEX_SHIFT", "numbers moved by -1: then they lead to every step that feeds this one");
     true
-}
-
-/// The one step that a wrong reference can mean.
-fn one_of(
-    work: &Work<'_>,
-    graph: &Graph,
-    step: usize,
-    name: &str,
-    left: &[usize],
-    read: &BTreeSet<usize>,
-) -> Option<usize> {
-    if let [only] = left {
-        return Some(*only);
-    }
-    let numbers = &graph.numbers;
-    let before = numbered(name).and_then(|(family, n)| numbers.get(&format!("{family}{}", n - 1)).copied());
-    if let Some(before) = before.filter(|before| left.contains(before)) {
-        return Some(before);
-    }
-    if !left.is_empty() {
-        return None;
-    }
-    // Without a link: the step just before, when nobody reads it and it certainly gives what is taken here.
-    let rank = work.rank[step].checked_sub(1)?;
-    let before = work.rank.iter().position(|r| *r == rank).filter(|before| !read.contains(before))?;
-    let is_read = work.seen().iter().any(|seen| seen.step != step && numbers.get(&seen.target) == Some(&before));
-    let is_linked = graph.sources.iter().any(|sources| sources.contains(&before));
-    (!is_read && !is_linked && flows(work, before, step) == Some(true)).then_some(before)
-}
-
-/// Takes out inputs that see nothing when the step has enough without them.
-fn spare(work: &mut Work<'_>, step: usize, rest: &[Seen], has_others: bool) {
-    let Some(ability) = work.ability(step).filter(|_| has_others) else { return };
-    let list = work.place(step, "inputs");
-    let Some(items) = work.draft.pointer(&list).and_then(Value::as_array) else { return };
-    let needed = ability.takes.len();
-    let mut count = items.len();
-    let mut spared = Vec::new();
-    for seen in rest {
-        let Some(inside) = seen.pointer.strip_prefix(&format!("{list}/")) else { continue };
-        let index = unescape(inside.split('/').next().unwrap_or_default()).parse::<usize>();
-        if let Ok(index) = index
-            && needed > 0
-            && count > needed
-            && !spared.contains(&index)
-        {
-            count -= 1;
-            spared.push(index);
-        }
-    }
-    for index in spared {
-        let why = format!("it leads nowhere, and the action takes {needed} inputs, which are there without it");
-        work.remove(&list, index, "REFERENCE_DROPPED", why);
-    }
-    work.sweep();
 }

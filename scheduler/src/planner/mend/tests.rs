@@ -133,18 +133,114 @@ fn dependencies_are_completed_from_references() {
 }
 
 #[test]
-fn links_to_nothing_go_when_the_data_needs_nothing_more() {
-    let draft = json!({
-        "nodes": [{"id": "a", "agent": "tools", "action": "resize", "args": {"x": "x.png"}},
-                  {"id": "b", "agent": "tools", "action": "caption", "args": seen("a")}],
-        "edges": [["a", "b"], ["b", "none"], ["ghost", "b"]],
-    });
+fn links_that_say_they_name_no_step_go_and_links_to_missing_steps_stay() {
+    let draft = |edges: Value| {
+        json!({
+            "nodes": [{"id": "a", "agent": "tools", "action": "resize", "args": {"x": "x.png"}},
+                      {"id": "b", "agent": "tools", "action": "caption", "args": seen("a")}],
+            "edges": edges,
+        })
+    };
+    let whole = mended(&draft(json!([["a", "b"], ["b", "none"], ["start", "a"]])));
+    assert_eq!(whole.draft["edges"], json!([["a", "b"]]));
+    assert_eq!(told(&whole), [("DEPENDENCY_DROPPED", "/edges/1"), ("DEPENDENCY_DROPPED", "/edges/2")]);
+    assert!(whole.outcome.is_ok());
+    for edge in [json!(["ghost", "b"]), json!(["b", "ghost"])] {
+        let open = draft(json!([["a", "b"], edge]));
+        let left = mended(&open);
+        assert_eq!(left.draft, open);
+        assert!(codes(&left).contains(&"UNKNOWN_DEPENDENCY"), "{:?}", left.outcome);
+    }
+}
+
+#[test]
+fn indices_become_ids_when_one_base_fits_all_of_them() {
+    let draft = |needs: [Value; 3]| {
+        let [a, b, c] = needs;
+        json!({"steps": [
+            {"id": "find", "agent": "tools", "action": "resize", "inputs": {}, "dependencies": a},
+            {"id": "book", "agent": "tools", "action": "resize", "inputs": {}, "dependencies": b},
+            {"id": "pay", "agent": "tools", "action": "resize", "inputs": {}, "dependencies": c},
+        ]})
+    };
+    for needs in [
+        [json!([]), json!([0]), json!([0, 1])],
+        [json!([]), json!([1]), json!([1, 2])],
+        [json!([]), json!(["0"]), json!(["0", "1"])],
+    ] {
+        let mended = mended(&draft(needs));
+        let plan = mended.outcome.as_ref().expect("one base fits").plan.clone();
+        assert_eq!(plan.steps[1].dependencies, ["find".into()]);
+        assert_eq!(plan.steps[2].dependencies, ["find".into(), "book".into()]);
+        assert!(mended.edits.iter().all(|edit| edit.code == "DEPENDENCY_INDEX"), "{:?}", mended.edits);
+    }
+    // From 0 and from 1, or from neither: nothing is chosen, nothing is lost.
+    for needs in [[json!([]), json!([]), json!([1])], [json!([0]), json!([1]), json!([2])]] {
+        let open = draft(needs);
+        let left = mended(&open);
+        assert_eq!(left.draft, open);
+        assert!(codes(&left).contains(&"UNKNOWN_DEPENDENCY"), "{:?}", left.outcome);
+    }
+}
+
+#[test]
+fn indices_are_the_numbers_of_ids_that_have_such_numbers() {
+    let draft = plan(&[
+        ("step-1", "resize", json!({}), &[]),
+        ("step-2", "resize", json!({}), &[]),
+        ("step-3", "resize", json!({}), &["1"]),
+    ]);
+    let plan = mended(&draft).outcome.expect("the ids tell").plan;
+    assert_eq!(plan.steps[2].dependencies, ["step-1".into()]);
+}
+
+#[test]
+fn a_dependency_on_a_missing_step_is_never_dropped() {
+    let draft = plan(&[("book", "resize", json!({}), &[]), ("pay", "resize", json!({}), &["book", "approve_payment"])]);
+    let left = mended(&draft);
+    assert_eq!(left.draft, draft);
+    let issues = left.outcome.expect_err("the approval is missing");
+    let told: Vec<_> = issues.iter().map(|issue| (issue.code.as_str(), issue.pointer.as_str())).collect();
+    assert_eq!(told, [("UNKNOWN_DEPENDENCY", "/steps/1/dependencies/1")]);
+    // An id that is merely like a missing one is another step.
+    let other = plan(&[("approve_a", "resize", json!({}), &[]), ("pay", "resize", json!({}), &["approve_b"])]);
+    assert_eq!(mended(&other).draft, other);
+}
+
+#[test]
+fn a_reference_in_another_notation_that_leads_nowhere_is_an_issue_and_never_plain_text() {
+    for text in ["<node-9>", "#E1", "see #E7!", "${ghost.findings}", "about ${ghost.findings}", "$1"] {
+        let draft = plan(&[
+            ("find", "resize", json!({}), &[]),
+            ("look", "resize", json!({}), &[]),
+            ("say", "caption", json!({"x": text}), &[]),
+        ]);
+        let left = mended(&draft);
+        let issues = left.outcome.expect_err(text);
+        let told: Vec<_> = issues.iter().map(|issue| (issue.code.as_str(), issue.pointer.as_str())).collect();
+        assert_eq!(told, [("REF_UNKNOWN_STEP", "/steps/2/inputs/x")], "{text}");
+    }
+    let inner = plan(&[("a", "caption", json!({"x": "<node-9>"}), &[])]);
+    let outer = mended(&json!({"steps": [{"id": "part", "kind": "plan", "plan": inner}]}));
+    assert_eq!(outer.outcome.expect_err("it is inside")[0].pointer, "/steps/0/plan/steps/0/inputs/x");
+}
+
+#[test]
+fn a_name_and_a_path_in_braces_become_an_expression_that_makes_the_step_wait() {
+    let draft =
+        plan(&[("find", "resize", json!({}), &[]), ("say", "caption", json!({"x": "about ${find.findings}"}), &[])]);
     let mended = mended(&draft);
-    assert_eq!(mended.draft["edges"], json!([["a", "b"]]));
-    assert_eq!(told(&mended), [("DEPENDENCY_DROPPED", "/edges/1"), ("DEPENDENCY_DROPPED", "/edges/2")]);
-    assert!(mended.outcome.is_ok());
-    let needed = json!({"nodes": [{"id": "b", "agent": "tools", "action": "caption", "args": seen("ghost")}], "edges": [["ghost", "b"]]});
-    assert_eq!(self::mended(&needed).draft, needed);
+    assert_eq!(mended.draft["steps"][1]["inputs"]["x"], "about {{ steps.find.outputs['findings'] }}");
+    assert_eq!(mended.outcome.expect("it is known").plan.steps[1].dependencies, ["find".into()]);
+}
+
+#[test]
+fn an_id_of_several_steps_stays_when_several_of_them_can_be_meant() {
+    let draft =
+        plan(&[("a", "resize", json!({}), &[]), ("a", "caption", json!({}), &[]), ("b", "shorten", json!({}), &["a"])]);
+    let left = mended(&draft);
+    assert_eq!(left.draft, draft);
+    assert!(codes(&left).contains(&"DUPLICATE_STEP_ID"));
 }
 
 #[test]
@@ -160,13 +256,17 @@ fn links_that_name_steps_by_their_action_name_them_by_their_id() {
 }
 
 #[test]
-fn a_ring_is_opened_where_nothing_is_read_through_it() {
-    let draft = plan(&[("a", "resize", json!({}), &["b"]), ("b", "caption", seen("a"), &["a"])]);
-    let mended = mended(&draft);
-    assert_eq!(told(&mended), [("DEPENDENCY_DROPPED", "/steps/0/dependencies/0")]);
-    assert!(mended.outcome.is_ok());
-    let knot = plan(&[("a", "resize", seen("b"), &["b"]), ("b", "caption", seen("a"), &["a"])]);
-    assert!(self::mended(&knot).outcome.is_err(), "what both read cannot be told");
+fn a_ring_is_never_opened() {
+    for steps in [
+        [("a", "resize", json!({}), &["b"] as &[&str]), ("b", "caption", seen("a"), &["a"])],
+        [("a", "resize", seen("b"), &["b"]), ("b", "caption", seen("a"), &["a"])],
+        [("a", "resize", json!({}), &["a"]), ("b", "caption", json!({}), &["a"])],
+    ] {
+        let draft = plan(&steps);
+        let left = mended(&draft);
+        assert_eq!(left.draft, draft);
+        assert!(left.outcome.is_err());
+    }
 }
 
 #[test]
@@ -190,14 +290,14 @@ fn ids_are_added_respelled_and_made_unique() {
     let twice = plan(&[
         ("a", "resize", json!({}), &[]),
         ("a", "caption", seen("a"), &["a"]),
-        ("my step", "shorten", seen("a"), &["a"]),
+        ("my step", "shorten", json!({}), &[]),
+        ("end", "shorten", seen("my step"), &["my step"]),
     ]);
     let mended = mended(&twice);
     let plan = mended.outcome.unwrap().plan;
-    assert_eq!(plan.steps.iter().map(|s| s.id.as_str()).collect::<Vec<_>>(), ["a", "a-2", "my_step"]);
+    assert_eq!(plan.steps.iter().map(|s| s.id.as_str()).collect::<Vec<_>>(), ["a", "a-2", "my_step", "end"]);
     assert_eq!(plan.steps[1].dependencies, ["a".into()]);
-    assert_eq!(plan.steps[2].dependencies, ["a-2".into()]);
-    assert!(plan.steps[2].inputs.text().contains("steps['a-2']"));
+    assert_eq!(plan.steps[3].dependencies, ["my_step".into()]);
 }
 
 #[test]
@@ -273,6 +373,10 @@ fn mended(draft: &Value) -> Mended {
 
 fn told(mended: &Mended) -> Vec<(&str, &str)> {
     mended.edits.iter().map(|edit| (edit.code.as_str(), edit.pointer.as_str())).collect()
+}
+
+fn codes(mended: &Mended) -> Vec<&str> {
+    mended.outcome.as_ref().err().into_iter().flatten().map(|issue| issue.code.as_str()).collect()
 }
 
 fn seen(id: &str) -> Value {

@@ -8,7 +8,7 @@ use goalmill_engine::validate::path::{mentions, mentions_bare, spelled};
 use goalmill_engine::validate::{Ability, Catalogue, Checked, Rules, plan_field, step_field};
 use serde_json::{Map, Value};
 
-use super::{Edit, Mended};
+use super::{Edit, Mended, notation};
 
 /// Most steps of a draft that is mended; a larger one is only validated. Planners are held to far fewer.
 pub(super) const STEPS_MAX: usize = 200;
@@ -77,6 +77,11 @@ impl<'r> Work<'r> {
 
     pub(super) fn finish(mut self, outcome: Result<Checked, Vec<Issue>>) -> Mended {
         self.sweep();
+        let outcome = match (outcome, notation::unresolved(&self)) {
+            (Ok(checked), unresolved) if unresolved.is_empty() => Ok(checked),
+            (Ok(_), unresolved) => Err(unresolved),
+            (Err(issues), unresolved) => Err(issues.into_iter().chain(unresolved).collect()),
+        };
         Mended { draft: self.draft, edits: self.edits, outcome }
     }
 

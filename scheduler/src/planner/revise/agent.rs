@@ -50,8 +50,14 @@ fn retried(case: &Case<'_>, step: &Step) -> Option<(Change, AgentType)> {
         .filter_map(|agent| Some((agent, same_action(agent, step)?)))
         .collect();
     able.sort_by(|(a, _), (b, _)| {
+        // One without a worker would let the plan wait.
+        let is_served = |agent: &Agent| case.is_served(&agent.agent_type);
         let by_success = b.success_rate.total_cmp(&a.success_rate);
-        by_success.then(a.cost.total_cmp(&b.cost)).then_with(|| a.agent_type.cmp(&b.agent_type))
+        is_served(b)
+            .cmp(&is_served(a))
+            .then(by_success)
+            .then(a.cost.total_cmp(&b.cost))
+            .then_with(|| a.agent_type.cmp(&b.agent_type))
     });
     let found = able.first().map(|(agent, action)| (agent.agent_type.clone(), (*action).to_owned()));
     let (agent_type, action) = found.or_else(|| near(case, step, &tried))?;
@@ -83,10 +89,17 @@ fn takes(action: &Action, step: &Step) -> bool {
     required.is_none_or(|names| names.iter().filter_map(Value::as_str).all(|name| given.contains_key(name)))
 }
 
-/// Whoever is nearest by the router, with the one action of theirs that shares the most words with the step's.
+/// The agent that is nearest by the router, one with live workers if there is any, with the one of its actions that
+/// shares the most words with the step's.
 fn near(case: &Case<'_>, step: &Step, tried: &BTreeSet<AgentType>) -> Option<(AgentType, String)> {
-    let others: Vec<Agent> =
-        case.request.agents.iter().filter(|agent| !tried.contains(&agent.agent_type)).cloned().collect();
+    let all = case.request.agents.iter().filter(|agent| !tried.contains(&agent.agent_type));
+    let (served, unserved): (Vec<Agent>, Vec<Agent>) =
+        all.cloned().partition(|agent| case.is_served(&agent.agent_type));
+    nearest(step, served).or_else(|| nearest(step, unserved))
+}
+
+/// The nearest of these agents.
+fn nearest(step: &Step, others: Vec<Agent>) -> Option<(AgentType, String)> {
     if others.is_empty() {
         return None;
     }

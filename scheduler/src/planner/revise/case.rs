@@ -123,6 +123,11 @@ impl<'a> Case<'a> {
         self.request.agents.iter().find(|agent| agent.agent_type == *agent_type)
     }
 
+    /// Whether a worker is there that takes tasks of this agent type.
+    pub(super) fn is_served(&self, agent_type: &AgentType) -> bool {
+        self.request.workers.iter().any(|worker| !worker.draining && worker.agents.contains(agent_type))
+    }
+
     pub(super) fn action(&self, step: &Step) -> Option<&'a Action> {
         self.agent(&step.agent_type)?.actions.iter().find(|action| action.name == step.action)
     }

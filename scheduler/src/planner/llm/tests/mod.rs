@@ -283,6 +283,9 @@ async fn of_several_first_answers_the_one_with_the_fewest_issues_is_taken() {
     let world = world(settings, vec![vec![bad.clone(), says(&good()), bad]]).await;
     let planned = world.llm.plan(&request()).await.expect("one of three is valid");
     assert_eq!((ids(&planned), world.servers[0].calls()), (vec!["flight", "room"], 3));
+    let single = self::world(LlmSettings::default(), vec![vec![says(&good())]]).await;
+    let single = single.llm.plan(&request()).await.expect("it is valid");
+    assert_eq!(planned.confidence, single.confidence, "it was valid at once, whatever else was asked for");
 }
 
 #[tokio::test]
@@ -444,6 +447,7 @@ fn revise_request() -> ReviseRequest {
     ReviseRequest {
         situation,
         agents: agents(),
+        workers: Default::default(),
         limits: Limits::default(),
         now_ms: 1_750_000_000_000,
         ledger: Ledger::default(),
@@ -483,6 +487,69 @@ async fn a_revision_is_read_checked_and_paid_for() {
     assert!(proposal.usage.tokens > 0 && proposal.provenance.is_some());
     assert!(prompt_of(&world, 0).contains("FULLY_BOOKED") && prompt_of(&world, 0).contains("2026-05-01"));
     assert!(prompt_of(&world, 1).contains("is completed and stays as it is"));
+}
+
+#[tokio::test]
+async fn rules_try_a_step_again_with_an_agent_that_has_a_live_worker() {
+    let room = agents().into_iter().find(|agent| agent.actions.iter().any(|a| a.name == "book_room"));
+    let room = room.expect("the agent of `room`");
+    // By price and success the first one would be taken.
+    let gone = Agent { agent_type: "gone".into(), success_rate: 1.0, cost: 0.0, ..room.clone() };
+    let live = Agent { agent_type: "live".into(), success_rate: 0.5, cost: 9.0, ..room };
+    let beat = json!({"worker": "w1", "agents": ["live"], "slots": 1, "busy": 0, "version": "1", "host": "h", "started_ms": 0});
+    let worker = serde_json::from_value(beat).expect("it is a heartbeat");
+    let mut request = revise_request();
+    request.situation.reason = "unavailable".into();
+    for at in request.situation.steps.values_mut() {
+        at.failure = at.failure.take().map(|failure| Failure {
+            code: "UNAVAILABLE".into(),
+            message: "offline".into(),
+            ..failure
+        });
+    }
+    request.agents = vec![gone, live];
+    let taken = |proposal: goalmill_common::command::Proposal| match proposal.changes.as_slice() {
+        [Change::RetryStep { agent_type: Some(agent_type), .. }] => agent_type.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let rules = crate::planner::RulesPlanner::built_in();
+    assert_eq!(taken(rules.revise(&request).await.expect("there are two")), "gone", "none is live: the better one");
+    request.workers = vec![worker].into();
+    assert_eq!(taken(rules.revise(&request).await.expect("one is live")), "live");
+}
+
+#[tokio::test]
+async fn a_whole_plan_as_the_answer_to_a_revision_is_what_remains() {
+    let mut inn = room();
+    inn["id"] = "inn".into();
+    inn["agent_type"] = "inns".into();
+    let whole = json!({"steps": [flight(), inn]});
+    let world = world(LlmSettings::default(), vec![vec![says(&whole)]]).await;
+    let proposal = world.llm.revise(&revise_request()).await.expect("the plan is valid");
+    assert_eq!(proposal.strategy, RevisionStrategy::ReplanRemaining);
+    let [Change::AddStep { step, .. }, Change::RemoveStep { step: gone }] = proposal.changes.as_slice() else {
+        panic!("{proposal:?}")
+    };
+    assert_eq!((step.id.as_str(), gone.as_str()), ("inn", "room"));
+}
+
+#[tokio::test]
+async fn a_new_phase_of_another_form_goes_back_to_the_model() {
+    let phase = |phase: Value, steps: Value| {
+        json!({"strategy": "workaround", "summary": "an inn",
+               "changes": [{"skip_step": {"step": "room"}}, {"add_phase": {"phase": phase, "steps": steps}}]})
+    };
+    let mut inn = room();
+    inn["id"] = "inn".into();
+    let inside = phase(json!({"id": "more", "steps": [inn.clone()]}), json!([]));
+    let text = phase(json!("more"), json!([inn.clone()]));
+    let good =
+        json!({"strategy": "skip_and_continue", "summary": "no room", "changes": [{"skip_step": {"step": "room"}}]});
+    let world = world(LlmSettings::default(), vec![vec![], vec![says(&inside), says(&text), says(&good)]]).await;
+    world.llm.revise(&revise_request()).await.expect("the third answer is valid");
+    let critique = |n: usize| world.servers[1].seen()[n].body.to_string();
+    assert!(critique(1).contains("/changes/1/add_phase/phase/steps"));
+    assert!(critique(2).contains("/changes/1/add_phase/phase"));
 }
 
 fn calls(calls: &[(&str, Value)]) -> Scripted {
