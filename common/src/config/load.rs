@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Settings;
+use super::secret::hide_secrets;
 
 /// The prefix of every variable: `GOALMILL__REDIS__URL` sets `redis.url`.
 const PREFIX: &str = "GOALMILL";
@@ -66,41 +67,22 @@ impl Loaded {
         self.origins.get(path).cloned().unwrap_or(Origin::Default)
     }
 
-    /// Every setting as `path`, value and origin, sorted by path; passwords in addresses are hidden.
+    /// Every setting as `path`, value and origin, sorted by path; secrets are hidden ([`hide_secrets`]).
     pub fn table(&self) -> Vec<(String, String, Origin)> {
-        let tree = serde_json::to_value(&self.settings).expect("settings always have a JSON form");
+        let mut tree = serde_json::to_value(&self.settings).expect("settings always have a JSON form");
+        hide_secrets(&mut tree);
         let mut rows = Vec::new();
         flatten("", &tree, &mut rows);
         rows.into_iter()
             .map(|(path, value)| {
                 let text = match &value {
-                    Value::String(text) => hide_password(text),
+                    Value::String(text) => text.clone(),
                     other => other.to_string(),
                 };
                 let origin = self.origin(&path);
                 (path, text, origin)
             })
             .collect()
-    }
-}
-
-/// Replaces the password of an address by `***`.
-pub fn hide_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.into() };
-    let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
-    let place = match place.rsplit_once('@') {
-        Some((auth, host)) => format!("{}:***@{host}", auth.split(':').next().unwrap_or_default()),
-        // The password itself may have the question mark.
-        None if query.is_some_and(|query| query.contains('@')) => return format!("{scheme}://***"),
-        None => place.into(),
-    };
-    let hidden = |pair: &str| match pair.split_once('=') {
-        Some((name, _)) if name.contains("pass") => format!("{name}=***"),
-        _ => pair.to_owned(),
-    };
-    match query {
-        Some(query) => format!("{scheme}://{place}?{}", query.split('&').map(hidden).collect::<Vec<_>>().join("&")),
-        None => format!("{scheme}://{place}"),
     }
 }
 
@@ -199,16 +181,5 @@ mod tests {
         let models = load(Some(&file), &[]).expect("the file is valid").settings.models;
         assert_eq!(models.iter().map(|model| model.name.as_str()).collect::<Vec<_>>(), ["small", "large"]);
         assert_eq!((models[0].input_usd_per_million, models[1].retries), (1.0, 2));
-    }
-
-    #[test]
-    fn passwords_are_hidden() {
-        assert_eq!(hide_password("redis://ann:secret@h:1/0"), "redis://ann:***@h:1/0");
-        assert_eq!(hide_password("redis://h:1"), "redis://h:1");
-        let own = "redis+sentinel://:a@h:1,i/plans?db=2&sentinel_password=b";
-        assert_eq!(hide_password(own), "redis+sentinel://:***@h:1,i/plans?db=2&sentinel_password=***");
-        for url in ["redis://:se?cret@h", "redis+sentinel://h/plans?sentinel_password=se@cret"] {
-            assert!(!hide_password(url).contains("cret"), "{url}");
-        }
     }
 }

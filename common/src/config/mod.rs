@@ -4,13 +4,15 @@ mod hook;
 mod llm;
 mod load;
 mod model;
+mod secret;
 mod settings;
 mod weight;
 
 pub use hook::{HookDefault, HookPoint, HookSettings};
 pub use llm::{LlmSettings, PlanningStrategy};
-pub use load::{Loaded, Origin, Override, SettingsError, environment, hide_password, load};
+pub use load::{Loaded, Origin, Override, SettingsError, environment, load};
 pub use model::{Dialect, ModelSettings, ModelTag};
+pub use secret::{hide_password, hide_secrets};
 pub use settings::{
     ApiSettings, Gate, MetricsSettings, PlannerSettings, PolicySettings, RedisSettings, RouterSettings,
     SchedulerSettings, Settings, WorkerSettings,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use goalmill_common::config::{RouterSettings, environment};
+use goalmill_common::config::{RouterSettings, environment, hide_password};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -77,8 +77,10 @@ impl Endpoint {
         if let Some(key) = &self.key {
             request = request.bearer_auth(key);
         }
-        let unreachable =
-            |source: reqwest::Error| EmbedError::Unreachable { url: self.url.clone(), source: source.without_url() };
+        let unreachable = |source: reqwest::Error| EmbedError::Unreachable {
+            url: hide_password(&self.url),
+            source: source.without_url(),
+        };
         let answer = request.send().await.map_err(unreachable)?;
         let status = answer.status();
         if answer.content_length().is_some_and(|bytes| bytes > ANSWER_BYTES_MAX) {
@@ -87,7 +89,7 @@ impl Endpoint {
         let body = answer.bytes().await.map_err(unreachable)?;
         if !status.is_success() {
             let detail = String::from_utf8_lossy(&body).chars().take(200).collect();
-            return Err(EmbedError::Refused { url: self.url.clone(), status: status.as_u16(), detail });
+            return Err(EmbedError::Refused { url: hide_password(&self.url), status: status.as_u16(), detail });
         }
         let answer: Answer = serde_json::from_slice(&body).map_err(|error| self.malformed(error.to_string()))?;
         let given = answer.data.len();
@@ -104,6 +106,6 @@ impl Endpoint {
     }
 
     fn malformed(&self, why: String) -> EmbedError {
-        EmbedError::Malformed { url: self.url.clone(), why }
+        EmbedError::Malformed { url: hide_password(&self.url), why }
     }
 }
