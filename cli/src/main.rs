@@ -42,7 +42,7 @@ fn main() -> ExitCode {
                 Format::Json | Format::Jsonl => failed.to_json().to_string(),
                 Format::Table | Format::Wide | Format::Yaml | Format::Name | Format::None => format!("error: {failed}"),
             };
-            drop(writeln!(std::io::stderr(), "{text}"));
+            drop(writeln!(std::io::stderr(), "{}", output::clean(&text)));
             failed.exit.code()
         }
     })

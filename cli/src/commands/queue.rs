@@ -9,9 +9,6 @@ use crate::args::QueueCommand;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Paint, Table, Tone};
 
-/// Clears a terminal and puts the cursor at its top (ECMA-48: CUP, ED).
-const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
-
 pub async fn run(context: &Context, command: QueueCommand) -> Outcome {
     match command {
         QueueCommand::List => show(context, &context.client.queues().await?)?,
@@ -40,7 +37,7 @@ async fn top(context: &Context, interval: Duration, count: Option<u32>) -> Outco
     loop {
         let page = context.client.queues().await?;
         if context.screen.live && context.screen.is_for_people() {
-            context.screen.text(CLEAR)?;
+            context.screen.clear()?;
         }
         show(context, &page)?;
         looks += 1;

@@ -4,7 +4,7 @@ use goalmill_common::view::Results;
 use serde_json::Value;
 
 use crate::exit::Failed;
-use crate::output::{Paint, Screen, Tone, plan_tone, yaml};
+use crate::output::{Paint, Screen, Tone, clean, plan_tone, yaml};
 
 /// Prints results: as indented YAML under the step's id for people.
 pub fn show_results(screen: &Screen, results: &Results) -> Result<(), Failed> {
@@ -34,13 +34,8 @@ fn indented(value: &Value) -> String {
     match value {
         Value::Object(fields) if fields.is_empty() => "  (nothing)\n".into(),
         Value::Null => "  (nothing)\n".into(),
-        other => printable(&yaml(other)).lines().map(|line| format!("  {line}\n")).collect(),
+        other => clean(&yaml(other)).lines().map(|line| format!("  {line}\n")).collect(),
     }
-}
-
-/// Drops control characters: outputs come from agents and must not steer the terminal.
-fn printable(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || *c == '\n').collect()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Where results go: one screen that knows the format, the colours and whether anybody is looking.
 
+mod clean;
 mod paint;
 mod table;
 mod time;
@@ -9,6 +10,7 @@ use std::io::{self, IsTerminal, Write};
 use goalmill_common::config::environment;
 use serde::Serialize;
 
+pub use clean::clean;
 pub use paint::{Paint, Tone, mark, plan_tone, step_tone};
 pub use table::Table;
 pub use time::{seconds, span, time};
@@ -73,18 +75,23 @@ impl Screen {
 
     /// Prints a line to standard output, unless nothing is wanted there.
     pub fn line(&self, text: impl AsRef<str>) -> Result<(), Failed> {
-        if self.format == Format::None { Ok(()) } else { write_all(text.as_ref(), true) }
+        if self.format == Format::None { Ok(()) } else { write_all(&clean(text.as_ref()), true) }
     }
 
     /// Prints text as it is to standard output, unless nothing is wanted there.
     pub fn text(&self, text: &str) -> Result<(), Failed> {
-        if self.format == Format::None { Ok(()) } else { write_all(text, false) }
+        if self.format == Format::None { Ok(()) } else { write_all(&clean(text), false) }
+    }
+
+    /// Empties the terminal.
+    pub fn clear(&self) -> Result<(), Failed> {
+        if self.format == Format::None { Ok(()) } else { write_all("\u{1b}[H\u{1b}[2J", false) }
     }
 
     /// Says something besides the result: on standard error, unless `--quiet`.
     pub fn note(&self, text: impl AsRef<str>) {
         if !self.quiet {
-            drop(writeln!(io::stderr(), "{}", text.as_ref()));
+            drop(writeln!(io::stderr(), "{}", clean(text.as_ref())));
         }
     }
 
