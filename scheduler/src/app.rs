@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use goalmill_broker::{Broker, BrokerError, Install};
 use goalmill_common::clock::Clock;
-use goalmill_common::config::Settings;
+use goalmill_common::config::{ApiSettings, Settings};
 use goalmill_common::problem::Issue;
 use goalmill_common::random::Random;
 use goalmill_engine::validate;
@@ -60,6 +60,8 @@ pub struct Extras {
 pub enum StartError {
     #[error("cannot listen on {address}: {reason}")]
     Listen { address: String, reason: String },
+    #[error("the API has no authentication, and `{address}` is not a loopback address")]
+    Insecure { address: String },
     #[error(transparent)]
     Planner(#[from] SetupError),
     #[error("{0}")]
@@ -89,7 +91,7 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
 /// As [`start`], with planners and hooks of one's own.
 pub async fn start_with(options: Options, extras: Extras) -> Result<Running, StartError> {
     let Options { settings, broker, clock, random } = options;
-    let api_listener = listen(&settings.api.listen).await?;
+    let api_listener = listen_for_api(&settings.api).await?;
     let metrics_listener = listen(&settings.metrics.listen).await?;
     let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let (api, metrics) = (address(&api_listener), address(&metrics_listener));
@@ -214,6 +216,21 @@ async fn open(broker: &dyn Broker, install: &Install) -> Result<goalmill_broker:
     }
 }
 
+/// Opens the listener of the API; beyond loopback only if the settings say so.
+async fn listen_for_api(settings: &ApiSettings) -> Result<Option<TcpListener>, StartError> {
+    let listener = listen(&settings.listen).await?;
+    let Some(place) = listener.as_ref().and_then(|listener| listener.local_addr().ok()) else { return Ok(listener) };
+    // An IPv4 address in the form of IPv6 is what it stands for.
+    if place.ip().to_canonical().is_loopback() {
+        return Ok(listener);
+    }
+    if !settings.insecure {
+        return Err(StartError::Insecure { address: settings.listen.clone() });
+    }
+    tracing::warn!("the API has no authentication and listens on {place}: all that reach it may do everything");
+    Ok(listener)
+}
+
 async fn listen(address: &str) -> Result<Option<TcpListener>, StartError> {
     if address.is_empty() {
         return Ok(None);
@@ -224,4 +241,23 @@ async fn listen(address: &str) -> Result<Option<TcpListener>, StartError> {
 
 async fn keep_fresh(site: Arc<Site>) {
     site.directory.keep_fresh(&site.stop).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn beyond_loopback_the_api_listens_only_when_told_that_it_is_insecure() {
+        let at = |listen: &str, insecure| ApiSettings { listen: listen.into(), insecure, ..ApiSettings::default() };
+        for listen in ["0.0.0.0:0", "[::ffff:0.0.0.0]:0"] {
+            let refused = listen_for_api(&at(listen, false)).await;
+            assert!(matches!(refused, Err(StartError::Insecure { .. })), "{listen}: {refused:?}");
+        }
+        for (listen, insecure) in [("127.0.0.1:0", false), ("localhost:0", false), ("0.0.0.0:0", true)] {
+            let taken = listen_for_api(&at(listen, insecure)).await;
+            assert!(matches!(taken, Ok(Some(_))), "{listen}: {taken:?}");
+        }
+        assert!(matches!(listen_for_api(&at("", false)).await, Ok(None)));
+    }
 }

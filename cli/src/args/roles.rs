@@ -56,6 +56,9 @@ pub struct DevArgs {
     /// Address of the API; 127.0.0.1:8080, or a free port when that is taken.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
+    /// Serves the API on an address that is not loopback, although it has no authentication.
+    #[arg(long)]
+    pub insecure: bool,
     /// Address of the metrics; 127.0.0.1:9464, or a free port when that is taken; `off` for none.
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<String>,
@@ -84,13 +87,16 @@ pub struct DevArgs {
 /// Runs a scheduler: API, planners, router, shards. Run as many as you like.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:\n  \
-    goalmill scheduler --redis redis://127.0.0.1:6379 --listen 0.0.0.0:8080 --metrics 0.0.0.0:9464")]
+    goalmill scheduler --redis redis://127.0.0.1:6379 --listen 127.0.0.1:8080 --metrics 0.0.0.0:9464")]
 pub struct SchedulerArgs {
     #[command(flatten)]
     pub role: RoleArgs,
     /// Address of the API.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
+    /// Serves the API on an address that is not loopback, although it has no authentication.
+    #[arg(long)]
+    pub insecure: bool,
     /// Address of `/metrics`; `off` for none.
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<String>,

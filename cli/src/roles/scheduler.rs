@@ -16,7 +16,14 @@ use crate::output::Screen;
 
 pub async fn run(screen: &Screen, args: &SchedulerArgs) -> Outcome {
     let metrics = super::metrics_address(args.metrics.clone());
-    let loaded = super::prepare(&args.role, &[("api.listen", args.listen.clone()), ("metrics.listen", metrics)])?;
+    let loaded = super::prepare(
+        &args.role,
+        &[
+            ("api.listen", args.listen.clone()),
+            ("api.insecure", args.insecure.then(|| "true".into())),
+            ("metrics.listen", metrics),
+        ],
+    )?;
     if args.check_config {
         screen.line("the settings are good; see them: goalmill config")?;
         return Ok(Exit::Done);
@@ -62,6 +69,9 @@ pub fn failed(error: StartError) -> Failed {
         StartError::Listen { .. } => {
             Failed::new(Exit::Other, error.to_string()).help("name a free address: --listen 127.0.0.1:0")
         }
+        StartError::Insecure { .. } => Failed::new(Exit::InvalidInput, error.to_string()).help(
+            "listen on 127.0.0.1 behind a proxy that checks its callers, or accept it: --insecure (`api.insecure`)",
+        ),
         StartError::Watchdog(_) => Failed::new(Exit::Other, error.to_string()),
         StartError::Planner(_) | StartError::Hook(_) | StartError::Models(_) => Failed::invalid(error.to_string()),
     }

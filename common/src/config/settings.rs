@@ -126,8 +126,10 @@ impl Default for SchedulerSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApiSettings {
-    /// Address and port of the API.
+    /// Address and port of the API. An address that is not loopback needs `insecure`.
     pub listen: String,
+    /// Serves the API beyond loopback, although it has no authentication: all that reach it may do everything.
+    pub insecure: bool,
     /// Bytes of a request body.
     pub body_bytes_max: usize,
     /// Milliseconds a request may wait for its shard.
@@ -149,6 +151,7 @@ impl Default for ApiSettings {
     fn default() -> Self {
         Self {
             listen: "127.0.0.1:8080".into(),
+            insecure: false,
             body_bytes_max: 8 << 20,
             answer_ms: 10_000,
             streams_max: 2_000,

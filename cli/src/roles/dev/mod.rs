@@ -96,6 +96,7 @@ fn settings(args: &DevArgs) -> Result<Settings, Failed> {
         &[
             ("redis.url", redis),
             ("api.listen", args.listen.clone()),
+            ("api.insecure", args.insecure.then(|| "true".into())),
             ("metrics.listen", metrics_address(args.metrics.clone())),
             ("worker.slots", args.slots.map(|slots| slots.to_string())),
         ],
