@@ -151,7 +151,7 @@ impl PlanState {
             StepStatus::Pending if step.open > 0 => {
                 let (open, all) = (step.open, self.graph.waits(i));
                 let more = self.graph.needed(i, spec.join).saturating_sub(step.met);
-                format!("`{id}` waits for {more} more of its {all} dependencies ({open} are open)")
+                dependencies(id.as_str(), more, all, open)
             }
             StepStatus::Pending => {
                 let phase = self.plan.phases.get(self.phase).map_or("", |phase| phase.id.as_str());
@@ -205,6 +205,17 @@ impl PlanState {
         }
         let queue = self.queue(StepIndex(i)).map_or("", |queue| queue.as_str());
         format!("and waits for the queue `{queue}` to have room")
+    }
+}
+
+/// What a step with open dependencies waits for.
+///
+/// - `more`: how many of the `all` dependencies must still be met; `open` have not ended.
+fn dependencies(id: &str, more: u32, all: u32, open: u32) -> String {
+    let are = if open == 1 { "is" } else { "are" };
+    match all {
+        1 => format!("`{id}` waits for its only dependency"),
+        _ => format!("`{id}` waits for {more} more of its {all} dependencies ({open} {are} open)"),
     }
 }
 

@@ -49,7 +49,7 @@ fn an_explanation_goes_from_the_step_to_the_root_and_says_a_mend() {
     assert_eq!(told.summary, "of 3 steps, 1 waiting for a worker, 2 waiting for other steps");
     let c = told.steps.iter().find(|step| step.step_id.as_str() == "c").unwrap();
     assert_eq!(c.because.len(), 3);
-    assert_eq!(c.because[0], "`c` waits for 1 more of its 1 dependencies (1 are open)");
+    assert_eq!(c.because[0], "`c` waits for its only dependency");
     assert!(c.because[2].starts_with("attempt 1 of `a` is in the queue `w` for 5 s"), "{:?}", c.because);
     assert_eq!(c.mend, "start workers for it: `goalmill worker --agents w`");
 }
