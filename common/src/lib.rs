@@ -29,6 +29,7 @@ pub mod schema;
 pub mod status;
 pub mod task;
 pub mod telemetry;
+pub mod trace;
 pub mod view;
 pub mod wire;
 mod words;

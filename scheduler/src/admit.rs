@@ -6,6 +6,7 @@ use axum::body::Bytes;
 use goalmill_common::command::{Planned, Submit};
 use goalmill_common::goal::Goal;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
+use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::Preview;
 use goalmill_common::wire::{Submission, SubmissionKind};
 use goalmill_engine::draft::{self, Format};
@@ -54,6 +55,9 @@ pub(crate) async fn goal_aside(site: &Arc<Site>, text: Bytes) -> Result<Goal, Pr
 
 fn take(site: &Site, submission: Submission) -> Result<Submit, Problem> {
     let Submission { id, source, kind, data, traceparent } = submission;
+    if traceparent.as_deref().is_some_and(|text| !is_traceparent(text)) {
+        return Err(bad_traceparent());
+    }
     let (goal, plan) = match kind {
         SubmissionKind::Goal => (goal(site, data.as_bytes())?, None),
         SubmissionKind::Plan => {
@@ -62,6 +66,17 @@ fn take(site: &Site, submission: Submission) -> Result<Submit, Problem> {
         }
     };
     Ok(Submit { goal, plan, submission: id, fingerprint: String::new(), source, parent: None, traceparent, fork: None })
+}
+
+/// The answer to a submission whose trace context must not get into a header.
+fn bad_traceparent() -> Problem {
+    let issue = Issue {
+        code: "INVALID_TRACEPARENT".into(),
+        pointer: "/traceparent".into(),
+        detail: "`traceparent` does not have the format of W3C Trace Context".into(),
+        mend: "send 00-<32 hex digits>-<16 hex digits>-<2 hex digits> in lower case, or leave the field out".into(),
+    };
+    Problem::new(ErrorCode::InvalidEntry, issue.detail.clone()).with_errors(vec![issue])
 }
 
 /// Reads and checks a goal.

@@ -13,6 +13,7 @@ use goalmill_common::id::{PlanId, is_id};
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::PlanStatus;
+use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::{Accepted, Explanation, PlanView, Preview, Results};
 use goalmill_engine::PlanState;
 use goalmill_engine::validate;
@@ -23,9 +24,6 @@ use super::{Api, fork, past, people, registry};
 use crate::journal::{self, ReadError};
 use crate::shard::Poison;
 use crate::{admit, ask, effects};
-
-/// Bytes of a `traceparent` that is passed on; the standard's has 55.
-const TRACEPARENT_BYTES_MAX: usize = 128;
 
 pub(super) type Answer<T> = Result<Json<T>, Refusal>;
 pub(super) type Body = Result<Bytes, BytesRejection>;
@@ -69,7 +67,7 @@ impl Sent {
         let key = answer::idempotency_key(headers)?;
         let fingerprint = key.as_ref().map(|_| fingerprint(kind, body)).unwrap_or_default();
         let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
-        let traceparent = traceparent.filter(|text| text.len() <= TRACEPARENT_BYTES_MAX).map(Into::into);
+        let traceparent = traceparent.filter(|text| is_traceparent(text)).map(Into::into);
         Ok(Self { key, fingerprint, traceparent })
     }
 

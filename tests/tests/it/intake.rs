@@ -53,7 +53,10 @@ async fn submissions_are_answered(it: Installation) -> Result<()> {
     let unversioned: Fields = entry("bad-version", PLAN_TYPE, "{}").into_iter().skip(1).collect();
     let too_many: Vec<Value> = (0..10_001).map(|n| json!({"id": format!("s{n}"), "agent_type": "echo"})).collect();
     let nested = format!("{}1{}", "[".repeat(200), "]".repeat(200));
+    let mut traced = entry("bad-trace", PLAN_TYPE, &plan().to_string());
+    traced.push(("traceparent".into(), b"00-a\r\nx: y".to_vec()));
     let bad: Vec<(&str, Fields, &str)> = vec![
+        ("bad-trace", traced, "INVALID_ENTRY"),
         ("bad-type", entry("bad-type", "goalmill.plan.submit.v9", "{}"), "UNSUPPORTED_TYPE"),
         ("bad-json", entry("bad-json", PLAN_TYPE, "{\"steps\": ["), "INVALID_JSON"),
         ("bad-empty", entry("bad-empty", PLAN_TYPE, ""), "INVALID_JSON"),
