@@ -35,8 +35,15 @@ impl Guard {
     }
 
     fn check(&self, request: &Request) -> Result<(), Problem> {
-        let named = request.headers().get(header::HOST).map(|host| host.to_str().unwrap_or_default());
+        let mut hosts = request.headers().get_all(header::HOST).iter();
+        let named = hosts.next().map(|host| host.to_str().unwrap_or_default());
+        if hosts.next().is_some() {
+            return Err(Problem::new(ErrorCode::InvalidRequest, "the request has more than one `Host`; send one"));
+        }
         let authority = request.uri().authority().map(Authority::as_str).or(named);
+        if authority.is_none() {
+            return Err(Problem::new(ErrorCode::InvalidRequest, "the request has no `Host`; send the API's address"));
+        }
         if let Some(authority) = authority
             && !self.takes_host(authority)
         {
@@ -103,6 +110,17 @@ mod tests {
         }
         for host in ["evil.example", "127.0.0.1.evil.example:8080", "localhost.evil", "", "a b"] {
             assert_eq!(answer(&guard, host, None), Some(ErrorCode::MisdirectedRequest), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_request_without_one_host_is_refused() {
+        let guard = guard("0.0.0.0:8080", &[], &[]);
+        for hosts in [&[][..], &["localhost", "localhost"][..]] {
+            let request =
+                hosts.iter().fold(Request::builder().uri("/v1/plans"), |made, host| made.header("Host", *host));
+            let refused = guard.check(&request.body(Body::empty()).expect("it is a request")).err();
+            assert_eq!(refused.map(|problem| problem.code), Some(ErrorCode::InvalidRequest), "{hosts:?}");
         }
     }
 
