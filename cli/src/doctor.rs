@@ -208,6 +208,10 @@ async fn check_queues(context: &Context, checks: &mut Checks) -> Result<(), Fail
             let tasks = if queue.waiting == 1 { "1 task".into() } else { format!("{} tasks", queue.waiting) };
             checks.add(Level::Problem, "queues", format!("{name} has {tasks} waiting and no worker"), mend);
         }
+        if let Some(problem) = &queue.quarantined {
+            let (problem, fix) = problem.split_once(": ").unwrap_or((problem, ""));
+            checks.add(Level::Problem, "queues", format!("{name} is in quarantine: {problem}"), fix);
+        }
         if queue.paused {
             let mend = format!("goalmill queue resume {name}");
             checks.add(Level::Warning, "queues", format!("{name} is paused"), mend);

@@ -26,6 +26,8 @@ pub const AGENTS_CHANGED: &str = "goalmill:agents:changed";
 pub const CANCEL: &str = "goalmill:cancel";
 /// ZSET: attempt token → when it was superseded, Unix milliseconds; for workers that missed the message.
 pub const CANCELLED: &str = "goalmill:cancelled";
+/// STRING, 1 min: when a scheduler last saw that the server takes writes.
+pub const PROBE: &str = "goalmill:probe";
 /// The group of [`GOALS`].
 pub const SCHEDULERS: &str = "schedulers";
 /// The group of every task stream.

@@ -284,6 +284,9 @@ pub struct QueueView {
     /// Nothing new is put on it.
     #[serde(default)]
     pub paused: bool,
+    /// Why nothing can be put on it, and the fix, while it is in quarantine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quarantined: Option<String>,
 }
 
 /// A task that was given up on.

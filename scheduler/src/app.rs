@@ -24,7 +24,7 @@ use crate::planner::calibrate::Confidences;
 use crate::planner::stage::{self, Outcome, Stage};
 use crate::planner::{Candidate, Checked, Pipeline, PlanRequest, Planner, SetupError, Validate, pipeline};
 use crate::pulse::{self, Pulse};
-use crate::shard::{Loops, Membership};
+use crate::shard::{Loops, Membership, Share};
 use crate::site::{self, Site};
 use crate::trial::Trial;
 use crate::watchdog::{self, Connect, Hands};
@@ -125,6 +125,7 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
         outcomes: Arc::new(outcomes),
         hooks,
         pulse: Pulse::default(),
+        share: Share::default(),
         spin: spin::length(settings.scheduler.spin_us),
         settings,
         broker,

@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use goalmill_broker::{Broker, BrokerError, Message};
+use goalmill_broker::{Broker, BrokerError, Message, Misfit};
 use goalmill_common::agent::{Agent, HEARTBEATS_MISSED_MAX, WorkerBeat};
 use goalmill_common::config::Settings;
 use goalmill_common::event::Route;
@@ -49,6 +49,13 @@ struct Known {
     workers: Arc<Vec<WorkerBeat>>,
     slots: BTreeMap<AgentType, u32>,
     paused: BTreeSet<AgentType>,
+    /// Queues to which nothing can be sent, because their key is no stream.
+    quarantined: BTreeMap<AgentType, Misfit>,
+}
+
+fn count_quarantined(known: &Known) {
+    let count = u32::try_from(known.quarantined.len()).unwrap_or(u32::MAX);
+    metrics::gauge!("goalmill_queues_quarantined").set(f64::from(count));
 }
 
 impl Directory {
@@ -66,10 +73,10 @@ impl Directory {
     }
 
     /// Tasks of an agent type that one shard may have out: twice the live slots, or the least that is set; none
-    /// while its queue is paused.
+    /// while its queue is paused or in quarantine.
     pub(crate) fn window(&self, agent_type: &AgentType) -> u32 {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        if known.paused.contains(agent_type) {
+        if known.paused.contains(agent_type) || known.quarantined.contains_key(agent_type) {
             return 0;
         }
         self.window_min.max(known.slots.get(agent_type).copied().unwrap_or(0) * 2)
@@ -82,6 +89,32 @@ impl Directory {
         let notify = Arc::new(Notify::new());
         self.heard_by.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&notify));
         notify
+    }
+
+    /// Sends nothing to a queue until it is let go; its steps stay ready.
+    pub(crate) fn quarantine(&self, agent_type: &AgentType, misfit: &Misfit) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.quarantined.insert(agent_type.clone(), misfit.clone()).is_none() {
+            tracing::error!("queue `{agent_type}` is in quarantine: {}", misfit.text());
+        }
+        count_quarantined(&known);
+    }
+
+    /// Sends to a queue again.
+    pub(crate) fn end_quarantine(&self, agent_type: &AgentType) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let was_there = known.quarantined.remove(agent_type).is_some();
+        count_quarantined(&known);
+        drop(known);
+        if was_there {
+            tracing::info!("queue `{agent_type}` goes on: its key is in order");
+            self.tell_window_changes();
+        }
+    }
+
+    /// The queues in quarantine.
+    pub(crate) fn quarantined(&self) -> BTreeMap<AgentType, Misfit> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).quarantined.clone()
     }
 
     fn tell_window_changes(&self) {

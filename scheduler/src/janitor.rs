@@ -12,6 +12,7 @@ use goalmill_common::task::Task;
 use goalmill_common::wire::{Inbox, read_task};
 use tokio::time::Instant;
 
+use crate::quarantine;
 use crate::site::Site;
 
 /// Expired tasks taken over at once, per agent type.
@@ -40,20 +41,50 @@ pub(crate) async fn run(site: Arc<Site>) {
 }
 
 async fn round(site: &Site, trim: bool) -> Result<(), BrokerError> {
+    quarantine::retry(site).await?;
     for queue in site.broker.queues().await? {
-        let expired = site.broker.reclaim(&queue.agent_type, site.settings.scheduler.task_lease_ms, BATCH).await?;
-        tell(site, expired).await?;
-        if trim {
-            site.broker.trim(&queue.agent_type).await?;
+        if let Some(misfit) = &queue.wrong_type {
+            site.directory.quarantine(&queue.agent_type, misfit);
+            continue;
+        }
+        if let Err(error) = look_after(site, &queue.agent_type, trim).await {
+            pass_over(&format!("queue `{}`", queue.agent_type), error)?;
         }
     }
     if trim {
         let before = site.clock.now_ms().saturating_sub(site.settings.scheduler.retention_ms);
         for n in 0..site.shards {
-            site.broker.sweep_index(ShardId(n), before).await?;
+            if let Err(error) = site.broker.sweep_index(ShardId(n), before).await {
+                pass_over(&format!("the index of shard {n}"), error)?;
+            }
         }
     }
     Ok(())
+}
+
+async fn look_after(site: &Site, agent_type: &AgentType, trim: bool) -> Result<(), BrokerError> {
+    let expired = site.broker.reclaim(agent_type, site.settings.scheduler.task_lease_ms, BATCH).await?;
+    tell(site, expired).await?;
+    if trim {
+        site.broker.trim(agent_type).await?;
+    }
+    Ok(())
+}
+
+/// Goes on past a key that cannot be used; what concerns the whole store ends the round.
+fn pass_over(what: &str, error: BrokerError) -> Result<(), BrokerError> {
+    match error {
+        BrokerError::Corrupt(_) | BrokerError::WrongType(_) => {
+            tracing::warn!("{what} could not be looked after: {error}");
+            Ok(())
+        }
+        BrokerError::Unavailable(_)
+        | BrokerError::OutOfMemory
+        | BrokerError::DataLost(_)
+        | BrokerError::Unsafe(_)
+        | BrokerError::Unsupported(_)
+        | BrokerError::InvalidAddress(_) => Err(error),
+    }
 }
 
 /// Reports tasks as lost to their shards; the attempt number and token decide there whether that matters.
@@ -71,7 +102,9 @@ async fn tell(site: &Site, expired: Vec<Delivery>) -> Result<(), BrokerError> {
         reports.entry(shard).or_default().push(lost(Some(&task), delivery.agent_type, delivery.entry));
     }
     for (shard, reports) in reports {
-        site.broker.send(shard, &Inbox::Reports(reports).fields()).await?;
+        if let Err(error) = site.broker.send(shard, &Inbox::Reports(reports).fields()).await {
+            pass_over(&format!("the inbox of shard {shard}"), error)?;
+        }
     }
     Ok(())
 }

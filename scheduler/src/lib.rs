@@ -15,6 +15,7 @@ mod journal;
 mod outage;
 mod outcomes;
 mod pulse;
+mod quarantine;
 mod shard;
 mod site;
 mod spin;

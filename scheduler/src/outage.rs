@@ -7,7 +7,7 @@ use goalmill_common::problem::{ErrorCode, Problem};
 pub(crate) fn problem(error: &BrokerError) -> Problem {
     use BrokerError as E;
     let code = match error {
-        E::Unavailable(_) => ErrorCode::StoreUnavailable,
+        E::Unavailable(_) | E::WrongType(_) => ErrorCode::StoreUnavailable,
         E::OutOfMemory => ErrorCode::MemoryPressure,
         E::DataLost(_) => ErrorCode::DataLost,
         E::Unsafe(_) | E::Unsupported(_) | E::InvalidAddress(_) => ErrorCode::UnsafeStore,

@@ -1,13 +1,14 @@
 //! How the back end feels, looked at once a second for everybody, and what is measured on the way.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use goalmill_broker::{BrokerError, Health};
 use goalmill_common::id::{AgentType, ShardId};
 use goalmill_common::problem::{ErrorCode, Problem};
 use metrics::gauge;
+use tokio::time::Instant;
 
 use crate::outage;
 use crate::shard::Loops;
@@ -22,23 +23,48 @@ const OTHER: &str = "other";
 
 /// The last look.
 #[derive(Debug, Default)]
-pub(crate) struct Pulse(RwLock<Option<Result<Health, BrokerError>>>);
+pub(crate) struct Pulse {
+    look: RwLock<Option<Result<Health, BrokerError>>>,
+    /// When it was last tried whether commits can be written, and what came of it.
+    probe: Mutex<Option<(Instant, Result<(), BrokerError>)>>,
+}
 
 impl Pulse {
     /// Whether something new may be taken; running plans go on in any case.
     pub(crate) fn admits(&self) -> Result<(), Problem> {
-        match self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
+        match self.look.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
             Some(Err(error)) => Err(outage::problem(error)),
             Some(Ok(health)) if health.memory_used > MEMORY_USED_MAX => {
                 Err(Problem::new(ErrorCode::MemoryPressure, "redis is short of memory; running plans go on"))
             }
-            Some(Ok(_)) | None => Ok(()),
+            Some(Ok(_)) | None => self.writes(),
         }
+    }
+
+    /// Whether the last probe was refused by the server as a whole. A key of a wrong type concerns some plans only.
+    fn writes(&self) -> Result<(), Problem> {
+        match self.probe.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            Some((_, Err(error))) if !matches!(error, BrokerError::WrongType(_)) => Err(outage::problem(error)),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Whether commits can be written, tried at most once a second.
+    pub(crate) async fn probe(&self, site: &Site) -> Result<(), BrokerError> {
+        let last = self.probe.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((at, probed)) = last
+            && at.elapsed() < BEAT
+        {
+            return probed;
+        }
+        let probed = site.broker.probe(site.shards).await;
+        *self.probe.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), probed.clone()));
+        probed
     }
 
     /// What was wrong with the back end at the last look, if anything.
     pub(crate) fn trouble(&self) -> Result<(), BrokerError> {
-        match self.0.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
+        match self.look.read().unwrap_or_else(PoisonError::into_inner).as_ref() {
             Some(Err(error)) => Err(error.clone()),
             Some(Ok(_)) | None => Ok(()),
         }
@@ -46,7 +72,7 @@ impl Pulse {
 
     /// Takes over a look that somebody else had.
     pub(crate) fn keep(&self, look: Result<Health, BrokerError>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(look);
+        *self.look.write().unwrap_or_else(PoisonError::into_inner) = Some(look);
     }
 }
 
@@ -60,6 +86,8 @@ pub(crate) async fn run(site: Arc<Site>, loops: Loops) {
             gauge!("goalmill_redis_memory_used_ratio").set(health.memory_used);
         }
         site.pulse.keep(look);
+        let can_write = site.pulse.probe(&site).await.is_ok();
+        gauge!("goalmill_redis_writable").set(f64::from(u8::from(can_write)));
         let owned = loops.owned();
         gauge!("goalmill_shards_owned").set(count(owned.len()));
         // One scheduler speaks for the installation, so that sums are right.

@@ -19,6 +19,7 @@ use crate::hooks::Hooks;
 use crate::outcomes::Outcomes;
 use crate::planner::Pipeline;
 use crate::pulse::Pulse;
+use crate::shard::Share;
 use crate::trial::Trial;
 use crate::watchdog::Hands;
 
@@ -41,6 +42,7 @@ pub(crate) struct Site {
     pub(crate) outcomes: Arc<Outcomes>,
     pub(crate) hooks: Hooks,
     pub(crate) pulse: Pulse,
+    pub(crate) share: Share,
     /// Plans that cannot be worked on, as when the engine panicked over them: left alone until this process is started again.
     pub(crate) set_aside: Mutex<BTreeSet<PlanId>>,
     /// How a suspected plan is tried, where that can be done.

@@ -1,5 +1,6 @@
 //! A private Sentinel that watches one primary and its replicas, gone with its handle.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -62,6 +63,28 @@ impl Sentinel {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port))?;
         let mut line = client.get_multiplexed_async_connection().await?;
         Ok(redis::cmd("SENTINEL").arg(words).query_async(&mut line).await?)
+    }
+
+    /// Has a replica promoted, as for maintenance of the primary.
+    pub async fn fail_over(&self) -> Result<()> {
+        self.ask(&["FAILOVER", SERVICE]).await.map(drop)
+    }
+
+    /// The port of the primary.
+    pub async fn primary(&self) -> Result<u16> {
+        let (_host, port): (String, u16) =
+            redis::from_redis_value(self.ask(&["GET-MASTER-ADDR-BY-NAME", SERVICE]).await?)?;
+        Ok(port)
+    }
+
+    /// How many replicas follow the primary.
+    pub async fn linked(&self) -> Result<usize> {
+        let replicas: Vec<BTreeMap<String, String>> = redis::from_redis_value(self.ask(&["REPLICAS", SERVICE]).await?)?;
+        let follows = |replica: &&BTreeMap<String, String>| {
+            let is = |field: &str, value: &str| replica.get(field).is_some_and(|found| found == value);
+            is("flags", "slave") && is("master-link-status", "ok") && is("role-reported", "slave")
+        };
+        Ok(replicas.iter().filter(follows).count())
     }
 
     pub fn last_words(&self) -> String {

@@ -71,10 +71,11 @@ fn people(page: &Page<QueueView>, paint: Paint) -> String {
             queue.workers.to_string(),
             queue.slots.to_string(),
             if queue.dead_letters > 0 { paint.tone(Tone::Bad, dead) } else { dead },
-            match (queue.paused, is_stuck) {
-                (true, _) => paint.tone(Tone::Wait, "paused"),
-                (false, true) => paint.tone(Tone::Wait, "no worker serves it"),
-                (false, false) => String::new(),
+            match (&queue.quarantined, queue.paused, is_stuck) {
+                (Some(problem), ..) => paint.tone(Tone::Bad, format!("in quarantine: {problem}")),
+                (None, true, _) => paint.tone(Tone::Wait, "paused"),
+                (None, false, true) => paint.tone(Tone::Wait, "no worker serves it"),
+                (None, false, false) => String::new(),
             },
         ]);
     }

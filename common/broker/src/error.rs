@@ -21,7 +21,32 @@ pub enum BrokerError {
     /// `redis.url` is no address.
     #[error("`redis.url` is not valid: {0}")]
     InvalidAddress(String),
+    /// Keys are of another type than they should be; nothing was written.
+    #[error("redis holds keys of a wrong type: {}", listed(.0))]
+    WrongType(Vec<Misfit>),
     /// A key holds something else than it should; nothing was written.
     #[error("redis holds something unexpected: {0}")]
     Corrupt(String),
+}
+
+/// A key of another type than it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misfit {
+    pub key: String,
+    /// What it is, as `TYPE` says it; `full` for a stream whose last id is the highest there can be.
+    pub found: String,
+    /// What it should be.
+    pub wanted: String,
+}
+
+impl Misfit {
+    /// What is wrong, and the fix.
+    pub fn text(&self) -> String {
+        let Self { key, found, wanted } = self;
+        format!("`{key}` is a {found} instead of a {wanted}: rename or delete it, Goalmill makes its own again")
+    }
+}
+
+fn listed(misfits: &[Misfit]) -> String {
+    misfits.iter().map(Misfit::text).collect::<Vec<_>>().join("; ")
 }

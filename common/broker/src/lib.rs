@@ -10,7 +10,7 @@ pub mod embedded;
 pub mod redis;
 
 pub use commit::{Activity, Commit, Committed, PlanWrite, TaskWrite};
-pub use error::BrokerError;
+pub use error::{BrokerError, Misfit};
 pub use verbs::{
     Broker, Claim, DeadLetter, Delivery, Entry, Health, Install, LogEntry, Message, Meta, Ownership, QueueState,
     Reader, Waker,

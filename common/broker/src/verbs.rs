@@ -11,7 +11,7 @@ use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Fields;
 use serde::{Deserialize, Serialize};
 
-use crate::{BrokerError, Commit, Committed};
+use crate::{BrokerError, Commit, Committed, Misfit};
 
 type Result<T> = std::result::Result<T, BrokerError>;
 
@@ -102,6 +102,8 @@ pub struct QueueState {
     /// Entries with workers, not acknowledged.
     pub pending: u64,
     pub dead_letters: u64,
+    /// What the task stream's key is when it is no stream: nothing can be sent to this queue.
+    pub wrong_type: Option<Misfit>,
 }
 
 /// A task that was given up on.
@@ -153,6 +155,12 @@ pub trait Broker: Send + Sync + 'static {
     async fn renew(&self, shard: ShardId, token: &str) -> Result<bool>;
     /// Gives the shard up, if the token is still the owner's.
     async fn release(&self, shard: ShardId, token: &str) -> Result<()>;
+
+    /// Whether commits can be written at this moment: the server takes writes, all commands are permitted, and the
+    /// installation's keys are of the types that they should be. A back end without such limits always can.
+    async fn probe(&self, _shards: u16) -> Result<()> {
+        Ok(())
+    }
 
     // --- the journal ------------------------------------------------------------------------------
 

@@ -18,6 +18,8 @@ pub struct Surroundings {
     pub queues: BTreeMap<AgentType, Serving>,
     /// Workers that were heard of lately, draining ones too.
     pub workers: BTreeSet<WorkerId>,
+    /// Queues in quarantine, and what is wrong with each.
+    pub quarantined: BTreeMap<AgentType, String>,
     /// A task whose worker is gone goes out again after so long.
     pub lease_ms: u64,
 }
@@ -118,6 +120,9 @@ impl PlanState {
         if queue.as_str().is_empty() {
             return Root::default();
         }
+        if let Some(root) = quarantined(queue, around) {
+            return root;
+        }
         let serving = around.queues.get(queue).copied().unwrap_or_default();
         if serving.paused {
             return paused(queue);
@@ -132,6 +137,9 @@ impl PlanState {
     /// A task that is on its stream, or in the hands of a worker that has not said so.
     fn queued(&self, i: u32, around: &Surroundings) -> Root {
         let Some(queue) = self.queue(StepIndex(i)) else { return Root::default() };
+        if let Some(root) = quarantined(queue, around) {
+            return root;
+        }
         let Serving { workers, slots, busy, waiting, paused: _ } =
             around.queues.get(queue).copied().unwrap_or_default();
         let lease = lasted(0, around.lease_ms);
@@ -185,6 +193,13 @@ impl PlanState {
 
 fn serve(workers: u32) -> String {
     if workers == 1 { "1 live worker serves".into() } else { format!("{workers} live workers serve") }
+}
+
+/// A queue to which nothing can be sent.
+fn quarantined(queue: &AgentType, around: &Surroundings) -> Option<Root> {
+    let problem = around.quarantined.get(queue)?;
+    let because = Some(format!("the queue `{queue}` is in quarantine: {problem}"));
+    Some(Root { because, mend: "the queue goes on by itself once the key is gone".into() })
 }
 
 fn paused(queue: &AgentType) -> Root {

@@ -1,5 +1,7 @@
 //! Whether the process lives, and whether it can work.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -8,6 +10,9 @@ use serde::Serialize;
 
 use super::Api;
 use super::answer::Refusal;
+
+/// A shard that was lost twice within so many heartbeats is not held.
+const RECENT_HEARTBEATS: u32 = 3;
 
 /// Always true while the process answers.
 pub(crate) async fn livez() -> &'static str {
@@ -28,11 +33,16 @@ pub(super) struct Ready {
     shards_total: u16,
 }
 
-/// True while Redis answers with the installation we know, and every shard that is ours runs.
+/// True while Redis answers with the installation we know and takes commits, and every shard that is ours runs.
 pub(crate) async fn readyz(State(api): State<Api>) -> Result<Response, Refusal> {
     let health = api.site.broker.check().await?;
     if api.site.stop.is_cancelled() {
         return Err(Problem::new(ErrorCode::NotReady, "the scheduler is stopping").into());
+    }
+    api.site.pulse.probe(&api.site).await?;
+    let recent = RECENT_HEARTBEATS * Duration::from_millis(api.site.settings.scheduler.heartbeat_ms);
+    if let Some(trouble) = api.site.share.trouble(&api.loops, recent) {
+        return Err(Problem::new(ErrorCode::NotReady, trouble).into());
     }
     let answer = Ready {
         scheduler: api.site.id.clone(),

@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use goalmill_broker::BrokerError;
+use goalmill_broker::{BrokerError, Misfit};
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::event::RouteCandidate;
 use goalmill_common::id::{AgentType, is_id};
@@ -148,6 +148,7 @@ async fn views(api: &Api) -> Result<Vec<QueueView>, BrokerError> {
             workers,
             slots,
             dead_letters: queue.dead_letters,
+            quarantined: queue.wrong_type.as_ref().map(Misfit::text),
         }
     });
     Ok(views.collect())
@@ -180,14 +181,18 @@ pub(super) async fn surroundings(api: &Api) -> Result<Surroundings, BrokerError>
     for (agent_type, Served { workers, slots, busy }) in served(api) {
         queues.insert(agent_type, Serving { workers, slots, busy, ..Serving::default() });
     }
+    let mut quarantined = BTreeMap::new();
     for queue in api.site.broker.queues().await? {
+        if let Some(misfit) = &queue.wrong_type {
+            quarantined.insert(queue.agent_type.clone(), misfit.text());
+        }
         queues.entry(queue.agent_type).or_default().waiting = queue.waiting;
     }
     for agent_type in paused {
         queues.entry(agent_type).or_default().paused = true;
     }
     let workers = api.site.directory.workers().iter().map(|worker| worker.worker.clone()).collect();
-    Ok(Surroundings { queues, workers, lease_ms: api.site.settings.scheduler.task_lease_ms })
+    Ok(Surroundings { queues, workers, quarantined, lease_ms: api.site.settings.scheduler.task_lease_ms })
 }
 
 /// What an autoscaler reads: numbers in any case, zeros for an agent type that has no queue.

@@ -107,9 +107,11 @@ impl Membership {
         self.gone = self.presence.look(broker.as_ref(), &alive, patience).await?;
         alive.retain(|id| !self.gone.contains(id));
         let place = alive.iter().position(|id| *id == self.site.id).unwrap_or(0);
+        let is_ours = |n: u16| usize::from(n) % alive.len().max(1) == place;
+        let shares: BTreeSet<ShardId> = (0..self.site.shards).filter(|n| is_ours(*n)).map(ShardId).collect();
         for n in 0..self.site.shards {
             let shard = ShardId(n);
-            let ours = usize::from(n) % alive.len().max(1) == place;
+            let ours = is_ours(n);
             match (ours, self.running.get(&shard)) {
                 (true, None) => self.try_take(shard).await?,
                 (false, Some(running)) => running.release.cancel(),
@@ -117,6 +119,9 @@ impl Membership {
                 (true, Some(_)) => {}
             }
         }
+        // What was seen of a foreign owner is forgotten when its shard is taken.
+        let elsewhere = shares.iter().filter(|shard| self.seen.contains_key(shard)).copied().collect();
+        self.site.share.set(shares, elsewhere);
         Ok(())
     }
 
@@ -178,6 +183,7 @@ impl Membership {
             match running.task.await {
                 Ok(End::Released) => tracing::info!(%shard, "shard {shard} was given up"),
                 Ok(End::Lost(why)) => {
+                    self.site.share.lose(shard, why.clone());
                     metrics::counter!("goalmill_shards_lost_total").increment(1);
                     tracing::warn!(%shard, "shard {shard} was lost: {why}");
                 }

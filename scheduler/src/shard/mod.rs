@@ -11,6 +11,7 @@ mod presence;
 mod ready;
 mod recover;
 mod run;
+mod share;
 mod timers;
 mod turn;
 
@@ -28,6 +29,7 @@ pub(crate) use lately::Looked;
 pub(crate) use membership::Membership;
 pub(crate) use owned::Owned;
 pub(crate) use poison::Poison;
+pub(crate) use share::Share;
 
 /// A plan's place in its owner's memory; never reused.
 pub(crate) type Slot = u64;

@@ -58,7 +58,7 @@ async fn restore(site: &Site, plan: PlanId) -> Result<Option<PlanState>, BrokerE
     };
     match read {
         Ok(state) => Ok(state),
-        Err(ReadError::Broker(error)) => Err(error),
+        Err(ReadError::Broker(error)) if !matches!(error, BrokerError::Corrupt(_)) => Err(error),
         Err(error) => {
             site.set_aside(plan, &format!("cannot be recovered: {error}"));
             Ok(None)

@@ -23,6 +23,7 @@ use super::turn::After;
 use super::{Local, Looked, Poison};
 use crate::effects;
 use crate::planner::Ledger;
+use crate::quarantine;
 use crate::site::Site;
 use crate::spin::spin;
 use crate::trial::plans_of;
@@ -189,7 +190,8 @@ impl Loop {
                 }
                 let thorough = self.number == 0 || looked.elapsed() >= heartbeat;
                 let (commit, after) = self.owned.seal(&self.token, self.number + 1, thorough);
-                if let Some(commit) = commit {
+                if let Some(mut commit) = commit {
+                    quarantine::spare(&self.site, &mut commit);
                     self.number += 1;
                     shown = Instant::now();
                     awake = shown + self.site.spin;
@@ -371,14 +373,20 @@ impl Loop {
     async fn look_up(&mut self, inputs: &[Input]) -> Result<(), End> {
         let mut plans: Vec<PlanId> = Vec::new();
         for (plan, looked) in inputs.iter().filter_map(Input::begins) {
-            if !self.owned.knows(plan, looked) {
+            if !self.owned.knows(plan, looked) && !self.site.is_set_aside(plan) {
                 plans.push(plan.clone());
             }
         }
         if plans.is_empty() {
             return Ok(());
         }
-        let statuses = self.site.broker.statuses(&plans).await.map_err(|error| End::Lost(error.to_string()))?;
+        let statuses = match self.site.broker.statuses(&plans).await {
+            Ok(statuses) => statuses,
+            Err(error) => {
+                quarantine::isolate_unreadable(&self.site, &plans, &error).await;
+                return Err(End::Lost(error.to_string()));
+            }
+        };
         for (plan, status) in plans.into_iter().zip(statuses) {
             if let Some(status) = status {
                 self.owned.note_ended(plan, status);
@@ -397,7 +405,10 @@ impl Loop {
                 }
                 // Tried again in the next turn: who reads first makes what is missing, and the shard's plans must go on.
                 Err(BrokerError::OutOfMemory) => {}
-                Err(error) => return Err(error),
+                Err(error) => {
+                    quarantine::isolate_queue(&self.site, &agent_type, &error);
+                    return Err(error);
+                }
             }
         }
         Ok(())
@@ -473,7 +484,10 @@ async fn write(site: Arc<Site>, seconds: metrics::Histogram, commit: Commit) -> 
             }
             Ok(Committed::Gap(what)) => return Err(End::Lost(format!("the journal differs: {what}"))),
             Err(BrokerError::Unavailable(_)) if resends < RESENDS_MAX => resends += 1,
-            Err(error) => return Err(End::Lost(error.to_string())),
+            Err(error) => {
+                quarantine::isolate(&site, &commit, &error);
+                return Err(End::Lost(error.to_string()));
+            }
         }
     }
 }

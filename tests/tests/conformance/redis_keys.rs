@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use goalmill_broker::{Activity, BrokerError, Commit, Committed};
+use goalmill_broker::{Activity, BrokerError, Commit, Committed, Misfit};
 use goalmill_common::keys;
 use redis::Value;
 
@@ -37,7 +37,8 @@ async fn a_commit_over_a_key_of_another_type_writes_nothing() {
             ..commit("t1", 1)
         };
         let refused = stage.broker.commit(&whole).await;
-        assert!(matches!(refused, Err(BrokerError::Corrupt(_))), "`{key}`: {refused:?}");
+        let named = |found: &[Misfit]| matches!(found, [only] if only.key == key);
+        assert!(matches!(&refused, Err(BrokerError::WrongType(found)) if named(found)), "`{key}`: {refused:?}");
         assert_eq!(stage.raw_keys().await, before, "`{key}`");
     }
 }

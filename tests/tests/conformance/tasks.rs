@@ -266,6 +266,7 @@ async fn queues_are_counted(mut stage: Stage) {
         waiting,
         pending,
         dead_letters,
+        wrong_type: None,
     };
     assert_eq!(stage.broker.queues().await.unwrap(), [state("build", 3, 2, 1), state("test", 0, 0, 0)]);
     let done = Commit { acknowledged: vec![lease("build", &pulled[0].entry)], ..commit("t1", 2) };

@@ -25,3 +25,4 @@ mod revisions;
 mod schemas;
 mod story;
 mod streaming;
+mod wrong_keys;

@@ -332,8 +332,9 @@ impl World {
                 waiting: queue.tasks.count_after(queue.group.delivered()) as u64,
                 pending: queue.group.pending_count() as u64,
                 dead_letters: queue.dead.count_after(Id::default()) as u64,
+                wrong_type: None,
             },
-            None => QueueState { agent_type, waiting: 0, pending: 0, dead_letters: 0 },
+            None => QueueState { agent_type, waiting: 0, pending: 0, dead_letters: 0, wrong_type: None },
         }
     }
 

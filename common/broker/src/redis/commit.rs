@@ -1,34 +1,74 @@
 //! Writes one batch of one shard with one call.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 
-use goalmill_common::id::{AgentType, EntryId};
+use goalmill_common::id::{AgentType, EntryId, ShardId};
 use goalmill_common::keys;
+use redis::cmd;
 
 use super::Result;
 use super::functions::Function;
 use super::link::Links;
-use crate::{Activity, BrokerError, Commit, Committed};
+use crate::{Activity, BrokerError, Commit, Committed, Misfit};
 
 /// The longest time Redis may be told to keep something, in milliseconds: ten years.
 const RETENTION_MS_MAX: u64 = 10 * 365 * 24 * 3_600_000;
+
+/// The longest wait for a replica to confirm that it has a plan, in milliseconds.
+const REPLICA_WAIT_MS: u64 = 1_000;
 
 impl Links {
     pub(super) async fn commit(&self, commit: &Commit) -> Result<Committed> {
         if let Some(gap) = gap(commit) {
             return Ok(Committed::Gap(gap));
         }
-        let answer: String = self.commits(commit.shard).call(&call(commit)).await?;
-        match answer.as_str() {
-            "OK" => Ok(Committed::Applied),
-            "DUP" => Ok(Committed::Duplicate),
-            "FENCED" => Ok(Committed::Fenced),
-            other => match other.strip_prefix("GAP ") {
-                Some(why) => Ok(Committed::Gap(why.to_owned())),
-                None => Err(BrokerError::Corrupt(format!("a commit was answered with `{other}`"))),
-            },
+        let keys = keys(commit);
+        let answer: String = self.commits(commit.shard).call(&call(commit, &keys)).await?;
+        let committed = match answer.split_once(' ').unwrap_or((answer.as_str(), "")) {
+            ("OK", _) => Committed::Applied,
+            ("DUP", _) => Committed::Duplicate,
+            ("FENCED", _) => Committed::Fenced,
+            ("GAP", why) => Committed::Gap(why.to_owned()),
+            ("TYPE", found) => return Err(BrokerError::WrongType(misfits(found, &keys))),
+            _ => return Err(BrokerError::Corrupt(format!("a commit was answered with `{answer}`"))),
+        };
+        let begins = commit.plans.iter().any(|plan| plan.activity == Activity::Begins);
+        if begins && matches!(committed, Committed::Applied | Committed::Duplicate) {
+            self.await_replica(commit, &committed).await?;
         }
+        Ok(committed)
     }
+
+    /// Waits until a replica has what was committed, where the server is set up to refuse writes without replicas.
+    ///
+    /// The server looks at its replicas before a write only. A replica that is promoted at that moment never gets it.
+    async fn await_replica(&self, commit: &Commit, committed: &Committed) -> Result<()> {
+        if !self.needs_replicas.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let line = self.commits(commit.shard);
+        if *committed == Committed::Duplicate {
+            // WAIT is about the last write of this connection, and the commit may have come over another one.
+            line.call::<bool>(Function::Renew.on(&[keys::owner(commit.shard)]).arg(&commit.token)).await?;
+        }
+        let replicas: u64 = line.ask(cmd("WAIT").arg(1).arg(REPLICA_WAIT_MS)).await?;
+        if replicas > 0 {
+            return Ok(());
+        }
+        Err(BrokerError::Unavailable("NOREPLICAS no replica has confirmed the write".into()))
+    }
+}
+
+/// Reads `number found wanted …`; numbers count the keys from 1.
+pub(super) fn misfits(found: &str, keys: &[String]) -> Vec<Misfit> {
+    let words: Vec<&str> = found.split(' ').collect();
+    let read = |words: &[&str]| {
+        let [number, found, wanted] = words else { return None };
+        let key = keys.get(number.parse::<usize>().ok()?.checked_sub(1)?)?.clone();
+        Some(Misfit { key, found: (*found).to_owned(), wanted: (*wanted).to_owned() })
+    };
+    words.chunks(3).filter_map(read).collect()
 }
 
 /// What does not follow, as far as it shows without Redis.
@@ -47,21 +87,35 @@ fn gap(commit: &Commit) -> Option<String> {
     })
 }
 
-/// Builds the call; `functions.lua` says what goes where.
-fn call(commit: &Commit) -> redis::Cmd {
-    let streams = Streams::of(commit);
-    let shard = commit.shard;
-    let mut keys =
-        vec![keys::owner(shard), keys::active(shard), keys::index(shard), keys::cursor(shard), keys::reports(shard)];
+/// The keys of a shard, in the order in which functions take them.
+pub(super) fn shard_keys(shard: ShardId) -> [String; 5] {
+    [keys::owner(shard), keys::active(shard), keys::index(shard), keys::cursor(shard), keys::reports(shard)]
+}
+
+/// The keys that a commit touches, in the order in which the function takes them.
+fn keys(commit: &Commit) -> Vec<String> {
+    let mut keys = Vec::from(shard_keys(commit.shard));
     for plan in &commit.plans {
         let summary = keys::plan(&plan.plan);
         keys.push(keys::events_beside(&summary));
         keys.push(summary);
     }
-    keys.extend(streams.places.keys().map(|agent_type| keys::steps(agent_type)));
+    let agent_types: BTreeSet<_> = agent_types(commit).collect();
+    keys.extend(agent_types.into_iter().map(keys::steps));
+    keys
+}
 
-    let (count, bytes) = room(commit, &keys);
-    let mut call = Function::Commit.sized(&keys, count, bytes);
+/// The agent types whose queues a commit touches, with repetitions.
+fn agent_types(commit: &Commit) -> impl Iterator<Item = &AgentType> {
+    let types = commit.tasks.iter().map(|task| &task.agent_type);
+    types.chain(commit.acknowledged.iter().map(|(agent_type, _)| agent_type))
+}
+
+/// Builds the call; `functions.lua` says what goes where.
+fn call(commit: &Commit, keys: &[String]) -> redis::Cmd {
+    let streams = Streams::of(commit);
+    let (count, bytes) = room(commit, keys);
+    let mut call = Function::Commit.sized(keys, count, bytes);
     call.arg(&commit.token)
         .arg(commit.number)
         .arg(commit.cursor.as_ref().map_or("", EntryId::as_str))
@@ -158,8 +212,7 @@ struct Streams<'a> {
 
 impl<'a> Streams<'a> {
     fn of(commit: &'a Commit) -> Self {
-        let types = commit.tasks.iter().map(|task| &task.agent_type);
-        let types: BTreeSet<_> = types.chain(commit.acknowledged.iter().map(|(agent_type, _)| agent_type)).collect();
+        let types: BTreeSet<_> = agent_types(commit).collect();
         let mut acknowledged = vec![Vec::new(); types.len()];
         let places: BTreeMap<_, _> = types.into_iter().enumerate().map(|(at, t)| (t, at + 1)).collect();
         for (agent_type, id) in &commit.acknowledged {

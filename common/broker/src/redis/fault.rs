@@ -8,10 +8,16 @@ use crate::BrokerError;
 pub(super) fn fault(error: RedisError) -> BrokerError {
     let text = error.to_string();
     match error.kind() {
-        ErrorKind::Server(_) | ErrorKind::Extension => answered(error.code().unwrap_or("ERR"), text),
+        ErrorKind::Server(_) | ErrorKind::Extension => answered(&code(&error), text),
         ErrorKind::UnexpectedReturnType => BrokerError::Corrupt(text),
         _ => BrokerError::Unavailable(text),
     }
+}
+
+/// The code of an answer; that of the first refusal when several commands were sent in one go.
+fn code(error: &RedisError) -> String {
+    let first = || error.clone().into_server_errors()?.first().map(|(_, refusal)| refusal.code().to_owned());
+    error.code().map(str::to_owned).or_else(first).unwrap_or_else(|| "ERR".into())
 }
 
 /// Sorts what the server answered.
@@ -22,9 +28,14 @@ fn answered(code: &str, text: String) -> BrokerError {
         "ERR" if text.contains("unknown command") => {
             BrokerError::Unsupported(format!("the server lacks a command that Redis 7.0 has: {text}"))
         }
+        // What a function may not do is answered without the code NOPERM.
+        "ERR" if text.contains("The user executing the script") => BrokerError::Unavailable(format!("NOPERM {text}")),
+        // A call with many arguments is refused before the password is asked for.
+        "ERR" if text.contains("unauthenticated") => BrokerError::Unavailable(format!("NOAUTH {text}")),
         "ERR" => BrokerError::Corrupt(text),
-        // LOADING, BUSY, READONLY, MISCONF, CLUSTERDOWN, TRYAGAIN, MASTERDOWN, NOAUTH, NOPERM, UNBLOCKED and the like.
-        _ => BrokerError::Unavailable(text),
+        // LOADING, NOREPLICAS, BUSY, READONLY, MISCONF, CLUSTERDOWN, TRYAGAIN, MASTERDOWN, NOAUTH, NOPERM, UNBLOCKED and the like.
+        _ if text.contains(code) => BrokerError::Unavailable(text),
+        _ => BrokerError::Unavailable(format!("{code} {text}")),
     }
 }
 

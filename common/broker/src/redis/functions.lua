@@ -35,6 +35,89 @@ for flags = 0, 31 do
   EXTRAS[flags] = count
 end
 
+-- No entry can follow one with an id above this: a stream that has one takes no more.
+local ID_MAX = '18446744073709551614-0'
+
+-- Looks at streams with few commands; an error when one is of another type. Returns the first stream of `looked` that
+-- has an entry after its id among `ids`.
+local function look(looked, ids)
+  for first = 1, #looked, PORTION do
+    local last = math.min(first + PORTION - 1, #looked)
+    local read = { 'XREAD', 'COUNT', '1', 'STREAMS' }
+    for place = first, last do read[#read + 1] = looked[place] end
+    for place = first, last do read[#read + 1] = ids[place] end
+    local found = redis.call(unpack(read))
+    if found then return found[1][1] end
+  end
+end
+
+-- Looks at all that `commit` will write, before it writes; an error when a key is of another type.
+-- Returns what does not follow, if anything.
+local function check(keys, args, plans, types, thorough)
+  local call = redis.call
+  local streams = 5 + 2 * plans
+  local looked, ids, count, active, index, at = {}, {}, 0, thorough, thorough, 8
+  for plan = 1, plans do
+    local flags = tonumber(args[at])
+    local kind, values = flags % 32, math.floor(flags / 32)
+    local log, summary = keys[4 + 2 * plan], keys[5 + 2 * plan]
+    if kind >= 16 then
+      local base = args[at + 3]
+      if base == '0' then
+        if call('EXISTS', log, summary) > 0 then
+          -- A key of another type is an error.
+          call('XLEN', log)
+          call('HLEN', summary)
+          return 'GAP `' .. log .. '` has begun'
+        end
+      else
+        local entry = call('HEXISTS', summary, 'seq') == 1 and call('XREVRANGE', log, '+', '-', 'COUNT', '1')[1]
+        local seq = entry and string.match(entry[1], '^%d+') or '0'
+        if seq ~= base then return 'GAP `' .. log .. '` is at ' .. seq .. ', not at ' .. base end
+      end
+    else
+      if args[at + 2] ~= '' then
+        count = count + 1
+        -- An entry from the one on that is to be written would make the write fail.
+        looked[count], ids[count] = log, decimal(args[at + 1] - 1) .. '-1'
+      end
+      if values > 0 then call('HLEN', summary) end
+    end
+    active = active or kind % 4 > 0
+    index = index or kind % 8 >= 4
+    at = at + 3 + EXTRAS[kind] + values
+  end
+  if active then call('SCARD', keys[2]) end
+  if index then call('ZCARD', keys[3]) end
+  if thorough or args[3] ~= '' then call('STRLEN', keys[4]) end
+  if thorough then call('XLEN', keys[5]) end
+  local ahead = look(looked, ids)
+  if ahead then return 'GAP `' .. ahead .. '` is ahead' end
+  looked, ids = {}, {}
+  for stream = 1, types do
+    looked[stream], ids[stream] = keys[streams + stream], ID_MAX
+  end
+  local full = look(looked, ids)
+  for stream = 1, full and types or 0 do
+    if keys[streams + stream] == full then return 'TYPE ' .. streams + stream .. ' full stream' end
+  end
+end
+
+local TYPES = { 'hash', 'set', 'zset', 'string', 'stream' }
+
+-- The keys of a commit that are of another type than they should: 'TYPE', then number of the key, what it is and what it
+-- should be, for each; nil when there are none.
+local function misfits(keys, plans)
+  local found = { 'TYPE' }
+  for place, key in ipairs(keys) do
+    local wanted = TYPES[place] or 'stream'
+    if place > 5 and place <= 5 + 2 * plans and place % 2 == 1 then wanted = 'hash' end
+    local is = redis.call('TYPE', key).ok
+    if is ~= 'none' and is ~= wanted then found[#found + 1] = place .. ' ' .. is .. ' ' .. wanted end
+  end
+  if #found > 1 then return table.concat(found, ' ') end
+end
+
 -- One batch of one shard, whole or not at all.
 -- KEYS[1] owner  [2] active  [3] index  [4] cursor  [5] reports
 -- KEYS[6…] log and summary of each plan, then one task stream for each agent type
@@ -45,54 +128,25 @@ end
 --   + 8 another time than the plan before: time; with 1, 2 or 4: id; + 32 for each further value: field, value, …
 -- then for each task: number of its stream counted from 1, data
 -- then for each agent type: number of entries to acknowledge, ids…
--- Returns 'OK', 'DUP', 'FENCED' or 'GAP …'.
+-- Returns 'OK', 'DUP', 'FENCED', 'GAP …' or 'TYPE …', see `misfits`.
 local function commit(keys, args)
   local call = redis.call
-  local owner = call('HMGET', keys[1], 'token', 'commit', 'beat')
+  local plans, tasks, types = tonumber(args[5]), tonumber(args[6]), tonumber(args[7])
+  local owner = redis.pcall('HMGET', keys[1], 'token', 'commit', 'beat')
+  if owner.err then return misfits(keys, plans) or owner end
   if owner[1] ~= args[1] then return 'FENCED' end
   if owner[2] == args[2] then return 'DUP' end
   if tonumber(owner[2] or 0) + 1 ~= tonumber(args[2]) then
     return 'GAP commit ' .. args[2] .. ' does not follow ' .. (owner[2] or 'none')
   end
-  local plans, tasks, types = tonumber(args[5]), tonumber(args[6]), tonumber(args[7])
   local thorough = args[4] == '1'
   local streams = 5 + 2 * plans
-
-  local at = 8
-  for plan = 1, plans do
-    local flags = tonumber(args[at])
-    local kind = flags % 32
-    if kind >= 16 then
-      local base = args[at + 3]
-      local log, summary = keys[4 + 2 * plan], keys[5 + 2 * plan]
-      if base == '0' then
-        if call('EXISTS', log, summary) > 0 then
-          -- A key of another kind is an error.
-          call('XLEN', log)
-          call('HLEN', summary)
-          return 'GAP `' .. log .. '` has begun'
-        end
-      else
-        local entry = call('HEXISTS', summary, 'seq') == 1 and call('XREVRANGE', log, '+', '-', 'COUNT', '1')[1]
-        local seq = entry and string.match(entry[1], '^%d+') or '0'
-        if seq ~= base then return 'GAP `' .. log .. '` is at ' .. seq .. ', not at ' .. base end
-      end
-    end
-    at = at + 3 + EXTRAS[kind] + math.floor(flags / 32)
-  end
-  if thorough then
-    -- A key of another kind must be found before the first write.
-    call('SCARD', keys[2])
-    call('ZCARD', keys[3])
-    call('STRLEN', keys[4])
-    call('XLEN', keys[5])
-    for stream = 1, types do
-      call('XLEN', keys[streams + stream])
-    end
-  end
+  local is_fit, refusal = pcall(check, keys, args, plans, types, thorough)
+  if not is_fit then return misfits(keys, plans) or error(refusal) end
+  if refusal then return refusal end
 
   local begins, ends, index, time = {}, {}, {}, nil
-  at = 8
+  local at = 8
   for plan = 1, plans do
     local log, summary = keys[4 + 2 * plan], keys[5 + 2 * plan]
     local flags, last, events = tonumber(args[at]), args[at + 1], args[at + 2]
@@ -323,13 +377,15 @@ local function count_after(stream, id)
 end
 
 -- How full task streams are.
--- KEYS: task stream, dead letters, … Returns for each pair: waiting, pending, dead letters.
+-- KEYS: task stream, dead letters, … Returns for each pair: waiting, pending, dead letters, and the type of the first
+-- key when that is no stream, or ''.
 local function queues(keys, _)
   local answers = {}
   for place = 1, #keys, 2 do
     local stream = keys[place]
     local waiting, pending, grouped = 0, 0, false
-    if redis.call('EXISTS', stream) == 1 then
+    local kind = redis.call('TYPE', stream).ok
+    if kind == 'stream' then
       for _, state in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
         local fields = {}
         for field = 1, #state, 2 do fields[state[field]] = state[field + 1] end
@@ -343,7 +399,9 @@ local function queues(keys, _)
     end
     answers[#answers + 1] = waiting
     answers[#answers + 1] = pending
-    answers[#answers + 1] = redis.call('XLEN', keys[place + 1])
+    local dead = redis.pcall('XLEN', keys[place + 1])
+    answers[#answers + 1] = type(dead) == 'number' and dead or 0
+    answers[#answers + 1] = (kind == 'stream' or kind == 'none') and '' or kind
   end
   return answers
 end
@@ -394,13 +452,36 @@ local function beat_scheduler(keys, args)
   return redis.call('ZRANGEBYSCORE', keys[1], '(' .. decimal(time - args[2]), '+inf')
 end
 
+-- Whether a commit could be written now: the server refuses the call itself when it takes no writes.
+-- KEYS[1] a key of no other use. KEYS[2…] owner, active, index, cursor and reports of each shard, then others.
+-- ARGV: type of each of those others.
+-- Returns '', 'NOPERM …' with a command, or 'TYPE …': number of a key, what it is and what it should be, for each.
+local function probe(keys, args)
+  local others = #keys - #args
+  for _, words in ipairs {
+    { 'HSET', keys[2], 'f', 'v' }, { 'SADD', keys[3], 'v' }, { 'SREM', keys[3], 'v' }, { 'ZADD', keys[4], '1', 'v' },
+    { 'SET', keys[5], 'v' }, { 'XADD', keys[6], '*', 'f', 'v' }, { 'XTRIM', keys[6], 'MINID', '0' },
+    { 'XACK', keys[6], 'workers', '0-0' }, { 'PEXPIRE', keys[5], '1' },
+  } do
+    if not redis.acl_check_cmd(unpack(words)) then return 'NOPERM ' .. words[1] end
+  end
+  redis.call('SET', keys[1], decimal(now()), 'PX', 60000)
+  local found = { 'TYPE' }
+  for place = 2, #keys do
+    local wanted = args[place - others] or TYPES[(place - 2) % 5 + 1]
+    local is = redis.call('TYPE', keys[place]).ok
+    if is ~= 'none' and is ~= wanted then found[#found + 1] = place .. ' ' .. is .. ' ' .. wanted end
+  end
+  return #found > 1 and table.concat(found, ' ') or ''
+end
+
 local function define(name, callback, flags, version)
   local full = 'goalmill_' .. name .. '_v' .. (version or 1)
   redis.register_function { function_name = full, callback = callback, flags = flags }
 end
 
 -- Memory may be short where refusing would stop running plans; `install` alone is refused then.
-define('commit', commit, { 'allow-oom' }, 4)
+define('commit', commit, { 'allow-oom' }, 5)
 define('acquire', acquire, { 'allow-oom' })
 define('renew', renew, { 'allow-oom' })
 define('release', release, { 'allow-oom' })
@@ -411,7 +492,8 @@ define('trim', trim, { 'allow-oom' })
 define('settle', settle, { 'allow-oom' })
 define('prune', prune, { 'allow-oom' })
 define('pull', pull, { 'allow-oom' })
-define('queues', queues, { 'no-writes' })
+define('queues', queues, { 'no-writes' }, 2)
+define('probe', probe, { 'allow-oom' })
 define('cancel', cancel, { 'allow-oom' })
 define('recent', recent, { 'no-writes' })
 define('beat_worker', beat_worker, { 'allow-oom' })

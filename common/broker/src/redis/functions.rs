@@ -24,6 +24,7 @@ pub(super) enum Function {
     Prune,
     Pull,
     Queues,
+    Probe,
     Cancel,
     Recent,
     BeatWorker,
@@ -34,7 +35,7 @@ impl Function {
     /// The name, with the version: a new one goes beside the old while a cluster is being upgraded.
     fn name(self) -> &'static str {
         match self {
-            Self::Commit => "goalmill_commit_v4",
+            Self::Commit => "goalmill_commit_v5",
             Self::Acquire => "goalmill_acquire_v1",
             Self::Renew => "goalmill_renew_v1",
             Self::Release => "goalmill_release_v1",
@@ -45,7 +46,8 @@ impl Function {
             Self::Settle => "goalmill_settle_v1",
             Self::Prune => "goalmill_prune_v1",
             Self::Pull => "goalmill_pull_v1",
-            Self::Queues => "goalmill_queues_v1",
+            Self::Queues => "goalmill_queues_v2",
+            Self::Probe => "goalmill_probe_v1",
             Self::Cancel => "goalmill_cancel_v1",
             Self::Recent => "goalmill_recent_v1",
             Self::BeatWorker => "goalmill_beat_worker_v1",

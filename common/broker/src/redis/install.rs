@@ -1,16 +1,19 @@
 //! The installation: is this server fit, is it the one we knew, and how does it feel.
 
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use goalmill_common::id::ShardId;
 use goalmill_common::{keys, wire};
 use redis::{Value, cmd, pipe};
 use tokio::time::Instant;
 
 use super::Result;
+use super::commit::{misfits, shard_keys};
 use super::functions::{self, Function};
 use super::link::Links;
-use crate::{BrokerError, Health, Install, Meta};
+use crate::{BrokerError, Health, Install, Meta, Misfit};
 
 /// Above this share of `maxmemory` new submissions are refused.
 pub(super) const MEMORY_USED_MAX: f64 = 0.8;
@@ -18,6 +21,19 @@ pub(super) const MEMORY_USED_MAX: f64 = 0.8;
 const MEMORY_READ_EVERY: Duration = Duration::from_secs(1);
 /// Functions exist since this version.
 const VERSION_MIN: u32 = 7;
+
+/// Keys that all shards share, and their types.
+const SHARED: [(&str, &str); 9] = [
+    (keys::META, "hash"),
+    (keys::GOALS, "stream"),
+    (keys::AGENTS, "hash"),
+    (keys::QUEUES, "set"),
+    (keys::QUEUES_PAUSED, "set"),
+    (keys::WORKERS, "zset"),
+    (keys::WORKER_BEATS, "hash"),
+    (keys::SCHEDULERS_ALIVE, "zset"),
+    (keys::CANCELLED, "zset"),
+];
 
 impl Links {
     pub(super) async fn open(&self, install: &Install) -> Result<Meta> {
@@ -55,12 +71,32 @@ impl Links {
         let info = Info(info);
         self.refuse_unfit(&info)?;
         self.remember_memory(info.memory_used());
+        // The field is there only when `min-replicas-to-write` is set.
+        self.needs_replicas.store(!info.text("min_slaves_good_slaves").is_empty(), Ordering::Relaxed);
         Ok(Health {
             version: info.version(),
             memory_used: info.memory_used(),
             warnings: info.warnings(),
             time_ms: time.0 * 1_000 + time.1 / 1_000,
         })
+    }
+
+    pub(super) async fn probe(&self, shards: u16) -> Result<()> {
+        let mut touched = vec![keys::PROBE.to_owned()];
+        touched.extend((0..shards).flat_map(|shard| shard_keys(ShardId(shard))));
+        touched.extend(SHARED.iter().map(|(key, _)| (*key).to_owned()));
+        let mut call = Function::Probe.on(&touched);
+        for (_, kind) in SHARED {
+            call.arg(kind);
+        }
+        let answer: String = self.call(&call).await?;
+        match answer.split_once(' ') {
+            None => Ok(()),
+            Some(("TYPE", found)) => Err(BrokerError::WrongType(misfits(found, &touched))),
+            Some((_, command)) => {
+                Err(BrokerError::Unavailable(format!("NOPERM this user may not use {command}, see docs/redis-keys.md")))
+            }
+        }
     }
 
     /// Refuses a server that answers with other data than before.
@@ -91,6 +127,10 @@ impl Links {
         match self.try_ask::<Value>(&create).await? {
             Ok(_) => Ok(()),
             Err(e) if e.code() == Some("BUSYGROUP") => Ok(()),
+            Err(e) if e.code() == Some("WRONGTYPE") || e.to_string().contains("WRONGTYPE") => {
+                let found: String = self.ask(cmd("TYPE").arg(stream)).await?;
+                Err(BrokerError::WrongType(vec![Misfit { key: stream.into(), found, wanted: "stream".into() }]))
+            }
             Err(e) => Err(super::fault::fault(e)),
         }
     }

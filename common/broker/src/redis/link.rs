@@ -4,6 +4,7 @@
 //! Nothing here sends a command twice: a verb whose reply was lost fails, and its caller decides.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use redis::{
 use tokio::time::Instant;
 
 use super::fault::{fault, is_answer, is_unknown_function};
+use super::line::Line;
 use super::messages::Subscription;
 use super::place::Place;
 use super::{Result, functions};
@@ -36,6 +38,8 @@ pub(super) struct Links {
     /// Extends leases and ends the waits of readers.
     pub(super) control: Link,
     pub(super) allow_unsafe: bool,
+    /// Whether the server refuses writes without replicas, as far as was seen.
+    pub(super) needs_replicas: AtomicBool,
     /// The installation that answered first.
     pub(super) instance: OnceLock<String>,
     /// Share of `maxmemory` in use, and when it was read.
@@ -64,6 +68,7 @@ impl Links {
             control: Link::new(dialer.clone()),
             dialer,
             allow_unsafe: settings.allow_unsafe,
+            needs_replicas: AtomicBool::default(),
             instance: OnceLock::new(),
             memory: Mutex::default(),
             sweeps: Mutex::default(),
@@ -131,7 +136,7 @@ fn no_line(error: PoolError<BrokerError>) -> BrokerError {
 /// One connection that many share; opened when needed, dropped when it breaks.
 pub(super) struct Link {
     dialer: Arc<Dialer>,
-    line: tokio::sync::Mutex<Option<MultiplexedConnection>>,
+    line: tokio::sync::Mutex<Option<Line>>,
 }
 
 impl Link {
@@ -167,11 +172,11 @@ impl Link {
         reply.map_err(fault)
     }
 
-    async fn line(&self) -> Result<MultiplexedConnection> {
+    async fn line(&self) -> Result<Line> {
         let mut line = self.line.lock().await;
         match &*line {
-            Some(open) => Ok(open.clone()),
-            None => Ok(line.insert(self.dialer.dial().await?).clone()),
+            Some(open) if !open.is_former() => Ok(open.clone()),
+            Some(_) | None => Ok(line.insert(self.dialer.dial().await?).clone()),
         }
     }
 
@@ -205,8 +210,16 @@ impl Dialer {
         Ok(Self { place, config, asking: timed().set_response_timeout(Some(connect)) })
     }
 
+    /// Watches the Sentinels, if there are any.
+    pub(super) fn watch(&self) {
+        match &self.place {
+            Place::Server(_) => {}
+            Place::Service(sentinels) => sentinels.watch(&self.asking),
+        }
+    }
+
     /// Opens a connection for commands or for a reader.
-    pub(super) async fn dial(&self) -> Result<MultiplexedConnection> {
+    pub(super) async fn dial(&self) -> Result<Line> {
         self.open(&self.config, ProtocolVersion::default()).await
     }
 
@@ -214,14 +227,14 @@ impl Dialer {
     pub(super) async fn dial_messages(
         &self,
         sender: tokio::sync::mpsc::UnboundedSender<redis::PushInfo>,
-    ) -> Result<MultiplexedConnection> {
+    ) -> Result<Line> {
         self.open(&self.config.clone().set_push_sender(sender), ProtocolVersion::RESP3).await
     }
 
     /// Opens a connection to wherever the server is now.
-    async fn open(&self, config: &AsyncConnectionConfig, protocol: ProtocolVersion) -> Result<MultiplexedConnection> {
+    async fn open(&self, config: &AsyncConnectionConfig, protocol: ProtocolVersion) -> Result<Line> {
         match &self.place {
-            Place::Server(info) => open(speaking(info.clone(), protocol), config).await,
+            Place::Server(info) => Ok(Line::new(open(speaking(info.as_ref().clone(), protocol), config).await?, None)),
             Place::Service(sentinels) => sentinels.connect(&self.asking, config, protocol).await,
         }
     }
@@ -245,14 +258,14 @@ pub(super) async fn open(info: ConnectionInfo, config: &AsyncConnectionConfig) -
 struct Dials(Arc<Dialer>);
 
 impl Manager for Dials {
-    type Type = MultiplexedConnection;
+    type Type = Line;
     type Error = BrokerError;
 
-    async fn create(&self) -> Result<MultiplexedConnection> {
+    async fn create(&self) -> Result<Line> {
         self.0.dial().await
     }
 
-    async fn recycle(&self, line: &mut MultiplexedConnection, _metrics: &Metrics) -> RecycleResult<BrokerError> {
+    async fn recycle(&self, line: &mut Line, _metrics: &Metrics) -> RecycleResult<BrokerError> {
         Ok(cmd("PING").query_async(line).await.map_err(fault)?)
     }
 }

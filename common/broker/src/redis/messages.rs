@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use goalmill_common::id::{AgentType, AttemptToken};
 use goalmill_common::keys;
-use redis::aio::MultiplexedConnection;
 use redis::{PushInfo, PushKind};
 use tokio::sync::futures::Notified;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::fault::fault;
+use super::line::Line;
 use super::link::Dialer;
 use super::{Result, reply};
 use crate::{BrokerError, Message};
@@ -22,7 +22,7 @@ pub(super) const CHANNELS: &[&str] = &[keys::CANCEL, keys::AGENTS_CHANGED];
 /// A connection that hears some channels.
 pub(super) struct Subscription {
     /// Keeps the connection open.
-    _line: MultiplexedConnection,
+    line: Line,
     pushes: UnboundedReceiver<PushInfo>,
 }
 
@@ -31,7 +31,7 @@ impl Subscription {
         let (sender, pushes) = unbounded_channel();
         let mut line = dialer.dial_messages(sender).await?;
         line.subscribe(channels).await.map_err(fault)?;
-        Ok(Self { _line: line, pushes })
+        Ok(Self { line, pushes })
     }
 
     /// What was said since the last call; waits up to `block_ms` for the first, or until `woken`.
@@ -53,6 +53,9 @@ impl Subscription {
                     if !said.is_empty() {
                         return Ok(said);
                     }
+                }
+                () = self.line.ended() => {
+                    return Err(BrokerError::Unavailable("the service has another primary".into()));
                 }
                 () = &mut woken => return Ok(Vec::new()),
                 () = &mut wait => return Ok(Vec::new()),

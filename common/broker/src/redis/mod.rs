@@ -6,6 +6,7 @@ mod functions;
 mod install;
 mod journal;
 mod letters;
+mod line;
 mod link;
 mod messages;
 mod ownership;
@@ -38,12 +39,14 @@ use link::Links;
 
 type Result<T> = std::result::Result<T, BrokerError>;
 
-/// Prepares connections; nothing is sent before the first verb.
+/// Prepares connections; nothing is sent to a server before the first verb. Sentinels are watched from now on.
 ///
 /// For `rediss://` and `rediss+sentinel://` the process-wide TLS provider is set when there is none yet.
 #[expect(clippy::unused_async, reason = "back ends are opened alike, and others wait for what they read")]
 pub async fn connect(settings: &RedisSettings) -> Result<Arc<dyn Broker>> {
-    Ok(Arc::new(RedisBroker(Arc::new(Links::new(settings)?))))
+    let links = Links::new(settings)?;
+    links.dialer.watch();
+    Ok(Arc::new(RedisBroker(Arc::new(links))))
 }
 
 /// The verbs over Redis, each in the file of its concern.
@@ -61,6 +64,9 @@ impl Broker for RedisBroker {
         self.0.check().await
     }
 
+    async fn probe(&self, shards: u16) -> Result<()> {
+        self.0.probe(shards).await
+    }
     async fn owner(&self, shard: ShardId) -> Result<Option<Ownership>> {
         self.0.owner(shard).await
     }

@@ -1,5 +1,7 @@
 //! Where the server is: at an address, or wherever the Sentinels say that a service's primary is.
 
+use std::sync::Arc;
+
 use goalmill_common::config::RedisSettings;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
@@ -16,8 +18,8 @@ const MEND: &str = "give `redis://`, `rediss://` or `redis+unix://` and an addre
 
 /// Where connections lead to.
 pub(super) enum Place {
-    Server(ConnectionInfo),
-    Service(Sentinels),
+    Server(Box<ConnectionInfo>),
+    Service(Arc<Sentinels>),
 }
 
 impl Place {
@@ -25,9 +27,9 @@ impl Place {
     pub(super) fn new(settings: &RedisSettings) -> Result<Self> {
         let (scheme, rest) = settings.url.split_once("://").ok_or_else(|| invalid("it has no scheme"))?;
         match scheme {
-            "redis+sentinel" => Ok(Self::Service(service("redis", rest)?)),
-            "rediss+sentinel" => Ok(Self::Service(service("rediss", rest)?)),
-            _ => Ok(Self::Server(server(&settings.url)?)),
+            "redis+sentinel" => Ok(Self::Service(Arc::new(service("redis", rest)?))),
+            "rediss+sentinel" => Ok(Self::Service(Arc::new(service("rediss", rest)?))),
+            _ => Ok(Self::Server(Box::new(server(&settings.url)?))),
         }
     }
 
@@ -111,7 +113,7 @@ fn tcp() -> TcpSettings {
 mod tests {
     use super::*;
 
-    fn sentinels(url: &str) -> Sentinels {
+    fn sentinels(url: &str) -> Arc<Sentinels> {
         match place(url) {
             Ok(Place::Service(sentinels)) => sentinels,
             Ok(Place::Server(info)) => panic!("`{url}` leads to {}", info.addr()),

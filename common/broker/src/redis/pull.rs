@@ -14,6 +14,9 @@ use super::tasks::delivery;
 use super::{Result, reply};
 use crate::{BrokerError, Delivery, Entry};
 
+/// A queue whose key is no stream is tried again after so long.
+const AVOID: Duration = Duration::from_secs(5);
+
 /// What lies on several streams.
 enum Taken {
     Tasks(Vec<(String, Vec<Entry>)>),
@@ -22,6 +25,46 @@ enum Taken {
 
 impl RedisReader {
     pub(super) async fn pull_tasks(
+        &mut self,
+        worker: &WorkerId,
+        agent_types: &[AgentType],
+        count: usize,
+        block_ms: u64,
+    ) -> Result<Vec<Delivery>> {
+        self.avoided.retain(|_, since| since.elapsed() < AVOID);
+        let usable = |agent_type: &&AgentType| !self.avoided.contains_key(*agent_type);
+        let agent_types: Vec<AgentType> = agent_types.iter().filter(usable).cloned().collect();
+        if agent_types.is_empty() {
+            tokio::time::sleep(Duration::from_millis(block_ms).min(AVOID)).await;
+            return Ok(Vec::new());
+        }
+        match self.pull_from(worker, &agent_types, count, block_ms).await {
+            Err(error @ (BrokerError::Corrupt(_) | BrokerError::WrongType(_))) => {
+                if self.avoid_wrong_types(&agent_types).await? { Ok(Vec::new()) } else { Err(error) }
+            }
+            pulled => pulled,
+        }
+    }
+
+    /// Keeps queues whose key is no stream out of the next pulls; whether there are any.
+    async fn avoid_wrong_types(&mut self, agent_types: &[AgentType]) -> Result<bool> {
+        let mut types = redis::pipe();
+        for agent_type in agent_types {
+            types.cmd("TYPE").arg(keys::steps(agent_type));
+        }
+        let types: Vec<String> = self.links.ask_all(&types).await?;
+        let wrong = agent_types.iter().zip(&types).filter(|(_, found)| !matches!(found.as_str(), "stream" | "none"));
+        let mut is_any = false;
+        for (agent_type, found) in wrong {
+            tracing::warn!("no tasks of `{agent_type}` are taken: `{}` is a {found}", keys::steps(agent_type));
+            self.avoided.insert(agent_type.clone(), Instant::now());
+            self.opened.remove(agent_type);
+            is_any = true;
+        }
+        Ok(is_any)
+    }
+
+    async fn pull_from(
         &mut self,
         worker: &WorkerId,
         agent_types: &[AgentType],

@@ -3,18 +3,19 @@
 //! A connection that failed is dropped and the next call opens another. Nothing that was in flight is asked for
 //! again: submissions come from the scheduler's own pending entries, tasks when their lease runs out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId, WorkerId};
 use goalmill_common::keys;
-use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisResult, Value, cmd};
+use tokio::time::Instant;
 
 use super::fault::{fault, is_answer, is_no_group, is_unblocked, is_unknown_function};
 use super::functions;
+use super::line::Line;
 use super::link::Links;
 use super::messages::{CHANNELS, Subscription};
 use super::wait::Wait;
@@ -26,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 pub(super) struct RedisReader {
     pub(super) links: Arc<Links>,
-    line: Option<MultiplexedConnection>,
+    line: Option<Line>,
     messages: Option<Subscription>,
     wait: Arc<Wait>,
     /// Where among the scheduler's own pending submissions to go on; `None` when they are read.
@@ -35,6 +36,8 @@ pub(super) struct RedisReader {
     pub(super) turn: usize,
     /// Agent types whose queue is there, as far as is known.
     pub(super) opened: BTreeSet<AgentType>,
+    /// Agent types whose queue is no stream, and since when that is known.
+    pub(super) avoided: BTreeMap<AgentType, Instant>,
     /// Whether a command is under way: still so at the next one when its future was dropped.
     asking: bool,
 }
@@ -50,6 +53,7 @@ impl RedisReader {
             own: Some(EntryId::start()),
             turn: 0,
             opened: BTreeSet::new(),
+            avoided: BTreeMap::new(),
             asking: false,
         }
     }

@@ -17,7 +17,7 @@ use super::fault::{fault, is_no_group};
 use super::functions::Function;
 use super::link::Links;
 use super::{Result, reply};
-use crate::{Delivery, Entry, QueueState};
+use crate::{Delivery, Entry, Misfit, QueueState};
 
 /// The consumer that holds reclaimed tasks.
 const REAPER: &str = "reaper";
@@ -102,10 +102,12 @@ impl Links {
         names.extend(self.ask::<Vec<String>>(cmd("HKEYS").arg(keys::AGENTS)).await?);
         let agent_types: Vec<AgentType> = names.into_iter().map(AgentType::from).collect();
         let streams: Vec<_> = agent_types.iter().flat_map(|t| [keys::steps(t), keys::dead(t)]).collect();
-        let counts: Vec<(u64, u64, u64)> = self.call(&Function::Queues.on(&streams)).await?;
-        let states = agent_types.into_iter().zip(counts).map(|(agent_type, (waiting, pending, dead_letters))| {
-            QueueState { agent_type, waiting, pending, dead_letters }
-        });
+        let counts: Vec<(u64, u64, u64, String)> = self.call(&Function::Queues.on(&streams)).await?;
+        let states =
+            agent_types.into_iter().zip(counts).map(|(agent_type, (waiting, pending, dead_letters, found))| {
+                let wrong_type = (!found.is_empty()).then(|| no_stream(&agent_type, found));
+                QueueState { agent_type, waiting, pending, dead_letters, wrong_type }
+            });
         Ok(states.collect())
     }
 
@@ -170,6 +172,10 @@ impl Links {
         pruned.insert(agent_type.clone(), Instant::now());
         true
     }
+}
+
+fn no_stream(agent_type: &AgentType, found: String) -> Misfit {
+    Misfit { key: keys::steps(agent_type), found, wanted: "stream".into() }
 }
 
 /// An entry of a task stream as a worker gets it.

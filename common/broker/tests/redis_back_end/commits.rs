@@ -1,6 +1,6 @@
 //! Commits: whole or not at all, once, by the owner, whatever the keys hold.
 
-use goalmill_broker::{Activity, BrokerError, Claim, Committed};
+use goalmill_broker::{Activity, BrokerError, Claim, Committed, Misfit};
 use goalmill_common::id::{AgentType, EntryId, WorkerId};
 use goalmill_common::keys;
 use redis::{AsyncCommands, Value, cmd};
@@ -155,6 +155,13 @@ async fn an_owner_that_was_replaced_cannot_commit() {
 
 #[tokio::test]
 async fn a_key_of_another_kind_leaves_nothing_half_written() {
+    for is_thorough in [true, false] {
+        nothing_is_half_written(is_thorough).await;
+    }
+}
+
+/// - `is_thorough`: or else the owner's commits follow one another, and the inbox is not touched.
+async fn nothing_is_half_written(is_thorough: bool) {
     let server = Server::start(&[]).await;
     let broker = server.open().await;
     own(&*broker, "t1").await;
@@ -164,14 +171,14 @@ async fn a_key_of_another_kind_leaves_nothing_half_written() {
     next.tasks = vec![task("fetch", b"x")];
     next.acknowledged = vec![("think".into(), "1-1".into())];
     next.cursor = Some("1-0".into());
-    next.thorough = true;
+    next.thorough = is_thorough;
+    next.plans[0].follows = !is_thorough;
 
-    let victims = [
+    let mut victims = vec![
         keys::owner(SHARD),
         keys::active(SHARD),
         keys::index(SHARD),
         keys::cursor(SHARD),
-        keys::reports(SHARD),
         keys::plan(&id(1)),
         keys::events(&id(1)),
         keys::plan(&id(2)),
@@ -179,6 +186,7 @@ async fn a_key_of_another_kind_leaves_nothing_half_written() {
         keys::steps(&"fetch".into()),
         keys::steps(&"think".into()),
     ];
+    victims.extend(is_thorough.then(|| keys::reports(SHARD)));
     let mut raw = server.raw().await;
     for victim in victims {
         let aside = format!("aside:{victim}");
@@ -189,7 +197,8 @@ async fn a_key_of_another_kind_leaves_nothing_half_written() {
         let _: Value = cmd("LPUSH").arg(&victim).arg("x").query_async(&mut raw).await.unwrap();
         let before = dump(&server).await;
         let refused = broker.commit(&next).await;
-        assert!(matches!(refused, Err(BrokerError::Corrupt(_))), "`{victim}`: {refused:?}");
+        let named = |found: &[Misfit]| matches!(found, [only] if only.key == victim && only.found == "list");
+        assert!(matches!(&refused, Err(BrokerError::WrongType(found)) if named(found)), "`{victim}`: {refused:?}");
         assert_eq!(dump(&server).await, before, "`{victim}`");
         let _: () = raw.del(&victim).await.unwrap();
         if existed {
@@ -215,4 +224,31 @@ async fn the_index_loses_plans_whose_summary_has_expired() {
     assert_eq!(left.len(), 106);
     assert_eq!(left[0], (id(700), 800));
     assert_eq!(broker.plans(SHARD, 800, 1).await.unwrap(), [(id(699), 799)]);
+}
+
+#[tokio::test]
+async fn a_stream_that_takes_no_more_leaves_nothing_half_written() {
+    let server = Server::start(&[]).await;
+    let broker = server.open().await;
+    own(&*broker, "t1").await;
+    broker.commit(&commit("t1", 1, &[plan(1, 0, 1, Activity::Begins)])).await.unwrap();
+    let mut raw = server.raw().await;
+    let add = async |raw: &mut redis::aio::MultiplexedConnection, key: String, id: &str| {
+        cmd("XADD").arg(key).arg(id).arg("f").arg("v").query_async::<String>(raw).await.unwrap()
+    };
+    let mut next = commit("t1", 2, &[plan(1, 1, 2, Activity::Continues)]);
+    next.plans[0].follows = true;
+    next.tasks = vec![task("fetch", b"x"), task("full", b"x")];
+    add(&mut raw, keys::steps(&"full".into()), "18446744073709551615-18446744073709551615").await;
+    let before = dump(&server).await;
+    let refused = broker.commit(&next).await;
+    let named = |found: &[Misfit]| matches!(found, [only] if only.key == keys::steps(&"full".into()));
+    assert!(matches!(&refused, Err(BrokerError::WrongType(found)) if named(found)), "{refused:?}");
+    assert_eq!(dump(&server).await, before);
+
+    next.tasks.pop();
+    add(&mut raw, keys::events(&id(1)), "2-0").await;
+    let before = dump(&server).await;
+    assert!(matches!(broker.commit(&next).await.unwrap(), Committed::Gap(_)), "the log is ahead");
+    assert_eq!(dump(&server).await, before);
 }

@@ -6,6 +6,7 @@
 mod commits;
 mod installation;
 mod lines;
+mod refusals;
 mod seed;
 mod sentinel;
 mod server;

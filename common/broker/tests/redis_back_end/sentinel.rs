@@ -3,14 +3,14 @@
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
-use goalmill_broker::{BrokerError, Committed, Message};
+use goalmill_broker::{Activity, BrokerError, Committed, Message};
 use goalmill_common::config::RedisSettings;
 use goalmill_common::id::{AttemptToken, EntryId};
 use goalmill_common::wire;
 use redis::Value;
 
-use crate::seed::{SHARD, blocked, commit, own};
-use crate::server::{Server, eventually, install};
+use crate::seed::{SHARD, blocked, commit, own, plan};
+use crate::server::{DEADLINE, Server, eventually, install};
 
 /// A `redis-server` as Sentinel, which watches one service, `plans`; gone with its owner.
 struct Sentinel {
@@ -169,4 +169,62 @@ async fn a_service_that_no_sentinel_knows_is_named() {
     let broker = goalmill_broker::redis::connect(&silent).await.unwrap();
     let refused = broker.open(&install()).await.expect_err("nobody answers").to_string();
     assert!(refused.contains("sentinel `127.0.0.1:1`"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_former_primary_is_left_before_it_is_demoted() {
+    // Sentinel cannot demote it, as it does not for ten seconds in any failover.
+    let forbidden = ["--rename-command", "REPLICAOF", "", "--rename-command", "SLAVEOF", ""];
+    let primary = Server::start(&forbidden).await;
+    let replica = Server::start(&["--replicaof", "127.0.0.1", &primary.port().to_string()]).await;
+    let sentinel = Sentinel::over(&primary).await;
+    let broker = goalmill_broker::redis::connect(&sentinel.settings(&primary, "plans")).await.unwrap();
+    broker.open(&install()).await.unwrap();
+    own(&*broker, "t1").await;
+    assert_eq!(broker.commit(&commit("t1", 1, &[])).await.unwrap(), Committed::Applied);
+    let (mut reader, mut ears) = (broker.reader().await.unwrap(), broker.reader().await.unwrap());
+    assert_eq!(ears.messages(0).await.unwrap(), []);
+    let reading = tokio::spawn(async move { reader.inbox(SHARD, &EntryId::start(), 10, 60_000_000).await });
+    let hearing = tokio::spawn(async move { ears.messages(60_000_000).await });
+    blocked(&primary, 1).await;
+    eventually("the replica has caught up", async || is_level(&primary, &replica).await).await;
+    eventually("the failover begins", async || sentinel.ask(&["FAILOVER", "plans"]).await.is_ok()).await;
+
+    let read = tokio::time::timeout(DEADLINE, reading).await.expect("the wait ends with the switch").unwrap();
+    assert!(matches!(read, Err(BrokerError::Unavailable(_))), "{read:?}");
+    let heard = tokio::time::timeout(DEADLINE, hearing).await.expect("the wait ends with the switch").unwrap();
+    assert!(matches!(heard, Err(BrokerError::Unavailable(_))), "{heard:?}");
+    eventually("commits go to the new primary", async || {
+        matches!(broker.commit(&commit("t1", 2, &[])).await, Ok(Committed::Applied | Committed::Duplicate))
+    })
+    .await;
+    let commits = async |server: &Server| {
+        let mut line = server.raw().await;
+        let owner = goalmill_common::keys::owner(SHARD);
+        redis::cmd("HGET").arg(owner).arg("commit").query_async::<String>(&mut line).await.unwrap()
+    };
+    assert_eq!((commits(&replica).await.as_str(), commits(&primary).await.as_str()), ("2", "1"));
+}
+
+#[tokio::test]
+async fn a_plan_is_not_accepted_before_a_replica_has_it_where_writes_need_one() {
+    let options = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "3600"];
+    let primary = Server::start(&options).await;
+    let replica = Server::start(&["--replicaof", "127.0.0.1", &primary.port().to_string()]).await;
+    let broker = goalmill_broker::redis::connect(&primary.settings()).await.unwrap();
+    eventually("the replica is there", async || broker.open(&install()).await.is_ok()).await;
+    own(&*broker, "t1").await;
+    broker.check().await.unwrap();
+    assert_eq!(broker.commit(&begin(1)).await.unwrap(), Committed::Applied);
+    // The primary goes on counting a replica that does not answer: only its own word is proof.
+    replica.hold();
+    let refused = broker.commit(&begin(2)).await;
+    assert!(matches!(&refused, Err(BrokerError::Unavailable(why)) if why.contains("NOREPLICAS")), "{refused:?}");
+    replica.go_on();
+    eventually("the replica confirms it", async || matches!(broker.commit(&begin(2)).await, Ok(Committed::Duplicate)))
+        .await;
+}
+
+fn begin(number: u64) -> goalmill_broker::Commit {
+    commit("t1", number, &[plan(number, 0, number, Activity::Begins)])
 }

@@ -84,6 +84,26 @@ impl Server {
         }
     }
 
+    /// Holds the process: connections stay open and get no answers.
+    pub fn hold(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets a held process go on.
+    pub fn go_on(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.child.as_ref().unwrap().id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+
+    /// Where the server's files are.
+    pub fn dir(&self) -> &std::path::Path {
+        self.dir.path()
+    }
+
     pub fn port(&self) -> u16 {
         self.port
     }

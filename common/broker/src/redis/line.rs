@@ -1,0 +1,89 @@
+//! A connection that ends when the service has another primary.
+
+use futures_util::FutureExt;
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisFuture, Value};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// A connection to the primary of its time.
+///
+/// A former primary goes on answering for seconds, and what it accepts is lost. So a request that is under way when
+/// the primary changes fails like one whose connection broke.
+#[derive(Clone)]
+pub(super) struct Line {
+    connection: MultiplexedConnection,
+    /// Moves when the service has another primary; `None` for a server without Sentinels.
+    switches: Option<watch::Receiver<()>>,
+}
+
+impl Line {
+    pub(super) fn new(connection: MultiplexedConnection, switches: Option<watch::Receiver<()>>) -> Self {
+        Self { connection, switches }
+    }
+
+    /// Whether the service has another primary by now.
+    pub(super) fn is_former(&self) -> bool {
+        self.switches.as_ref().is_some_and(|switches| switches.has_changed().unwrap_or(true))
+    }
+
+    /// Returns when the service has another primary.
+    pub(super) async fn ended(&mut self) {
+        ended(&mut self.switches).await;
+    }
+
+    pub(super) fn set_response_timeout(&mut self, timeout: Duration) {
+        self.connection.set_response_timeout(timeout);
+    }
+
+    pub(super) async fn subscribe(&mut self, channels: &[&str]) -> redis::RedisResult<()> {
+        self.connection.subscribe(channels).await
+    }
+}
+
+impl ConnectionLike for Line {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        let Self { connection, switches } = self;
+        async move {
+            tokio::select! {
+                biased;
+                () = ended(switches) => Err(former()),
+                reply = connection.req_packed_command(cmd) => reply,
+            }
+        }
+        .boxed()
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        cmd: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        let Self { connection, switches } = self;
+        async move {
+            tokio::select! {
+                biased;
+                () = ended(switches) => Err(former()),
+                reply = connection.req_packed_commands(cmd, offset, count) => reply,
+            }
+        }
+        .boxed()
+    }
+
+    fn get_db(&self) -> i64 {
+        self.connection.get_db()
+    }
+}
+
+async fn ended(switches: &mut Option<watch::Receiver<()>>) {
+    match switches {
+        // A sender that is gone means that nobody watches any more, which cannot be while connections are open.
+        Some(switches) => drop(switches.changed().await),
+        None => std::future::pending().await,
+    }
+}
+
+fn former() -> RedisError {
+    RedisError::from((ErrorKind::Io, "the service has another primary", String::new()))
+}
