@@ -151,7 +151,7 @@ fn towards(steps: Value, ground: &Ground<'_>, actions: &Actions, mends: &mut Vec
     let mut changes = Vec::new();
     for (step, id) in wanted.into_iter().zip(&ids) {
         match id {
-            Some(id) if ground.is_over(id) => {}
+            Some(id) if ground.is_over(id) || says_nothing_new(&step, id, ground) => {}
             Some(id) if ground.knows(id) => changes.push(json!({"modify_step": {"step": step}})),
             Some(_) | None => changes.push(json!({"add_step": {"step": step}})),
         }
@@ -165,6 +165,21 @@ fn towards(steps: Value, ground: &Ground<'_>, actions: &Actions, mends: &mut Vec
         }
     }
     json!({"strategy": "replan_remaining", "summary": "what remains is planned again", "changes": changes})
+}
+
+/// Whether every field of a written step is what the plan's step of that id has already.
+fn says_nothing_new(written: &Value, id: &str, ground: &Ground<'_>) -> bool {
+    let Some(step) = ground.situation().plan.steps.iter().find(|step| step.id.as_str() == id) else { return false };
+    let held = serde_json::to_value(step).expect("a step always has a JSON text");
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::String(text) => text.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    };
+    let is_held = |(key, value): (&String, &Value)| held.get(key).map_or_else(|| is_empty(value), |held| held == value);
+    written.as_object().is_some_and(|fields| fields.iter().all(is_held))
 }
 
 /// `{"type": "skip_step", "step": "a"}` becomes `{"skip_step": {"step": "a"}}`.

@@ -46,8 +46,8 @@ pub(super) struct Links {
     pub(super) memory: Mutex<Option<(Instant, f64)>>,
     /// Where the search for expired leases goes on.
     pub(super) sweeps: Mutex<BTreeMap<AgentType, String>>,
-    /// Shows that this process lives.
-    pub(super) presence: tokio::sync::Mutex<Option<Subscription>>,
+    /// Shows that the schedulers of this process live.
+    pub(super) presence: tokio::sync::Mutex<BTreeMap<String, Subscription>>,
     /// When consumers were pruned last.
     pub(super) pruned: Mutex<BTreeMap<AgentType, Instant>>,
 }

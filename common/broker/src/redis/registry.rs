@@ -106,8 +106,9 @@ impl Links {
     /// Subscribes to the scheduler's own channel, unless it is.
     pub(super) async fn show_presence(&self, id: &str) -> Result<()> {
         let mut presence = self.presence.lock().await;
-        if presence.as_mut().is_none_or(Subscription::is_broken) {
-            *presence = Some(Subscription::open(&self.dialer, &[&keys::presence(id)]).await?);
+        if presence.get_mut(id).is_none_or(Subscription::is_broken) {
+            let subscription = Subscription::open(&self.dialer, &[&keys::presence(id)]).await?;
+            presence.insert(id.to_owned(), subscription);
         }
         Ok(())
     }
