@@ -65,7 +65,7 @@ struct Told {
 impl Told {
     fn print(&self) {
         let Self { accepted, lost, still_ms, refused } = self;
-        println!("{accepted} accepted, {} lost, still for {still_ms:?} ms, refused {refused:?}", lost.len());
+        eprintln!("{accepted} accepted, {} lost, still for {still_ms:?} ms, refused {refused:?}", lost.len());
     }
 }
 

@@ -8,6 +8,7 @@ mod drain;
 mod failover;
 mod failovers;
 mod holds;
+mod hostile;
 mod kills;
 mod losses;
 mod network;

@@ -1,12 +1,13 @@
 //! How soon the shards of a scheduler that was killed have another owner.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use goalmill_common::id::ShardId;
 use goalmill_tests::cluster::{Cluster, Options};
 use goalmill_tests::wait::until_some;
 use goalmill_tests::workload::sleeps;
+use tokio::time::Instant;
 
 use crate::{machine, number};
 

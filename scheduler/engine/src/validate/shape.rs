@@ -139,6 +139,12 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>, depth: u32) -> Opt
     }
     let mut reading = Reading::new(cx);
     let phases_at = phases.map(|f| at.key(f.key));
+    let limit = cx.limits.steps_max;
+    if let (Some(count), Some(phases_at)) = (phases.map(|f| size(f.value)).filter(|count| *count > limit), &phases_at) {
+        let detail = format!("{count} phases, at most {limit} are allowed");
+        cx.error("TOO_MANY_PHASES", phases_at, detail, "put more steps into fewer phases");
+        return None;
+    }
     if let (Some(field), Some(phases_at)) = (phases, &phases_at) {
         plan.phases = reading.phases(phases_at, field.value, depth);
     }
