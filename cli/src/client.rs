@@ -1,5 +1,6 @@
 //! The API as functions: one per route, typed answers, problems as failures.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use goalmill_common::agent::{Agent, WorkerBeat};
@@ -10,6 +11,7 @@ use goalmill_common::json::Json;
 use goalmill_common::problem::Problem;
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::status::PlanStatus;
+use goalmill_common::trust::client_failure;
 use goalmill_common::view::{
     Accepted, Explanation, LetterView, Page, PlanSummary, PlanView, Preview, QuestionView, QueueView, Results, StepView,
 };
@@ -85,8 +87,34 @@ pub struct LogQuery {
 /// Speaks to one server.
 #[derive(Clone, Debug)]
 pub struct Client {
-    http: reqwest::Client,
+    /// Made for the first request: most machines' certificates are read for it.
+    http: Arc<OnceLock<Http>>,
     base: String,
+}
+
+#[derive(Clone, Debug)]
+struct Http {
+    client: reqwest::Client,
+    /// Why only `http://` can be spoken.
+    plain_only: Option<String>,
+}
+
+impl Http {
+    fn new() -> Self {
+        match builder().build() {
+            Ok(client) => Self { client, plain_only: None },
+            Err(error) => {
+                let client = builder().tls_certs_only([]).build();
+                let client = client.expect("a client without certificates can always be made");
+                Self { client, plain_only: Some(client_failure(&error)) }
+            }
+        }
+    }
+}
+
+fn builder() -> reqwest::ClientBuilder {
+    let agent = concat!("goalmill/", env!("CARGO_PKG_VERSION"));
+    reqwest::Client::builder().user_agent(agent).connect_timeout(CONNECT).pool_idle_timeout(IDLE)
 }
 
 impl Client {
@@ -96,10 +124,11 @@ impl Client {
         let base = if base.contains("://") { base } else { format!("http://{base}") };
         reqwest::Url::parse(&base)
             .map_err(|error| Failed::new(Exit::Usage, format!("`{server}` is no address of a server: {error}")))?;
-        let agent = concat!("goalmill/", env!("CARGO_PKG_VERSION"));
-        let builder = reqwest::Client::builder().user_agent(agent).connect_timeout(CONNECT);
-        let http = builder.pool_idle_timeout(IDLE).build();
-        Ok(Self { http: http.map_err(Failed::other)?, base })
+        Ok(Self { http: Arc::default(), base })
+    }
+
+    fn http(&self) -> &Http {
+        self.http.get_or_init(Http::new)
     }
 
     pub fn base(&self) -> &str {
@@ -159,7 +188,8 @@ impl Client {
     /// Opens the event stream after event `after`.
     pub async fn event_stream(&self, plan: &PlanId, after: u64) -> Result<Response, Failed> {
         let request = self
-            .http
+            .http()
+            .client
             .get(format!("{}/v1/plans/{plan}/events?after={after}", self.base))
             .header("Accept", "text/event-stream")
             .header("Last-Event-ID", after.to_string());
@@ -335,7 +365,8 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        self.http.request(method, format!("{}{path}", self.base)).header("Accept", "application/json").timeout(ANSWER)
+        let request = self.http().client.request(method, format!("{}{path}", self.base));
+        request.header("Accept", "application/json").timeout(ANSWER)
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failed> {
@@ -371,6 +402,11 @@ impl Client {
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Response, Failed> {
+        if let Some(why) = &self.http().plain_only
+            && self.base.starts_with("https")
+        {
+            return Err(Failed::new(Exit::Other, format!("the scheduler at {} cannot be asked: {why}", self.base)));
+        }
         request.send().await.map_err(|error| self.unreachable(&error))
     }
 

@@ -30,6 +30,7 @@ pub mod status;
 pub mod task;
 pub mod telemetry;
 pub mod trace;
+pub mod trust;
 pub mod view;
 pub mod wire;
 mod words;

@@ -44,11 +44,13 @@ pub struct Options {
     /// `maxmemory` in bytes; 0 is no limit.
     pub memory_bytes_max: u64,
     pub eviction: &'static str,
+    /// An ACL file's text; users as Redis has them without one otherwise.
+    pub users: Option<String>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { fsync: Fsync::EverySecond, memory_bytes_max: 0, eviction: "noeviction" }
+        Self { fsync: Fsync::EverySecond, memory_bytes_max: 0, eviction: "noeviction", users: None }
     }
 }
 
@@ -186,7 +188,13 @@ impl RedisServer {
             Fsync::Off => ("no", "no"),
         };
         let log = File::options().create(true).append(true).open(self.log_path())?;
-        Command::new("redis-server")
+        let mut command = Command::new("redis-server");
+        if let Some(users) = &self.options.users {
+            let file = self.dir.path().join("users.acl");
+            std::fs::write(&file, users)?;
+            command.arg("--aclfile").arg(file);
+        }
+        command
             .args(["--bind", "127.0.0.1", "--protected-mode", "yes", "--save", ""])
             .args(["--port", &self.port.to_string()])
             .arg("--dir")

@@ -114,6 +114,10 @@ pub enum Command {
     Bench(crate::bench::BenchArgs),
     /// Checks the installation and says what to mend.
     Doctor(DoctorArgs),
+    /// Asks one process whether it is ready: a scheduler, or a worker at its `--listen` address (exit code 0 or 1).
+    ///
+    /// Made for health checks of containers. Looks at this process and its Redis only; `doctor` looks at all of it.
+    Health,
     /// Shows every setting and where its value came from.
     Config(ConfigArgs),
     /// Prints the JSON Schema of a document.

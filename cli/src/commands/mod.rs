@@ -9,6 +9,7 @@ mod diff;
 mod events;
 mod explain;
 mod graph;
+mod health;
 mod import;
 mod input;
 mod logs;
@@ -77,6 +78,7 @@ pub async fn run(cli: Cli, screen: Screen) -> Outcome {
             bench::run(args, &context.screen, json).await.map_err(|error| Failed::other(format!("{error:#}")))
         }
         Command::Doctor(args) => doctor::run(&context, &args).await,
+        Command::Health => health::run(&context).await,
         Command::Config(args) => config::run(&context.screen, &args),
         Command::Schema(args) => schema::run(&context.screen, &args),
         Command::Import(ImportCommand::Wfformat(args)) => import::wfformat(&context.screen, &args),

@@ -1,5 +1,6 @@
 //! The program as people meet it: the real binary, its output, its exit codes.
 
+mod health;
 mod people;
 mod terminal;
 

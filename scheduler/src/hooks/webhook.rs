@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{HookSettings, environment};
+use goalmill_common::trust::client_failure;
 use serde::Deserialize;
 
 use super::signature::Signer;
@@ -46,11 +47,15 @@ impl Webhook {
             }
         };
         rustls::crypto::ring::default_provider().install_default().ok();
-        let client = reqwest::Client::builder()
+        let mut builder = reqwest::Client::builder()
             .timeout(Duration::from_millis(settings.limit_ms))
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(|error| format!("hook `{}`: {error}", settings.name))?;
+            .redirect(reqwest::redirect::Policy::none());
+        if settings.url.starts_with("http://") {
+            // The machine's certificates are not needed.
+            builder = builder.tls_certs_only([]);
+        }
+        let client =
+            builder.build().map_err(|error| format!("hook `{}`: {}", settings.name, client_failure(&error)))?;
         Ok(Self { settings: settings.clone(), signer, client, clock: Clock::system() })
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use goalmill_common::clock::Clock;
 use goalmill_common::config::ModelSettings;
+use goalmill_common::trust::client_failure;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, Url, redirect};
 use tokio::sync::mpsc;
@@ -81,7 +82,7 @@ impl Wire {
             // The machine's certificates take long to read, and nobody will ask for them.
             builder = builder.tls_certs_only([]);
         }
-        let client = builder.build().map_err(|e| format!("the http client cannot be made: {e}"))?;
+        let client = builder.build().map_err(|e| format!("the http client cannot be made: {}", client_failure(&e)))?;
         Ok(Self { client, url, clock })
     }
 

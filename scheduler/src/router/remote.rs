@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use goalmill_common::config::{RouterSettings, environment, hide_password};
+use goalmill_common::trust::client_failure;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -55,9 +56,16 @@ impl Endpoint {
         let url = if base.ends_with("/embeddings") { base.to_owned() } else { format!("{base}/embeddings") };
         // Another part of the process may have chosen a provider already.
         drop(rustls::crypto::ring::default_provider().install_default());
-        let client = reqwest::Client::builder().timeout(Duration::from_millis(settings.embed_timeout_ms)).build();
-        let client =
-            client.inspect_err(|error| tracing::error!("the embedding endpoint cannot be used: {error}")).ok()?;
+        let builder = || reqwest::Client::builder().timeout(Duration::from_millis(settings.embed_timeout_ms));
+        // A redirect may lead to `https`, so certificates are taken where there are any.
+        let client = match builder().build() {
+            Err(_) if url.starts_with("http://") => builder().tls_certs_only([]).build(),
+            built => built,
+        };
+        let client = client.inspect_err(|error| {
+            tracing::error!("the embedding endpoint cannot be used: {}", client_failure(error));
+        });
+        let client = client.ok()?;
         let key = Some(settings.embed_key_env.as_str()).filter(|name| !name.is_empty()).and_then(environment);
         Some(Self { client, url, model: settings.embed_model.clone(), key })
     }

@@ -22,6 +22,7 @@ mod people;
 mod plans;
 mod replay;
 mod revisions;
+mod roles;
 mod schemas;
 mod story;
 mod streaming;

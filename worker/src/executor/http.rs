@@ -23,6 +23,7 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::limits::Limits;
 use goalmill_common::task::Task;
 use goalmill_common::trace::is_traceparent;
+use goalmill_common::trust::client_failure;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, Url, redirect};
 use serde::Deserialize;
@@ -88,7 +89,11 @@ impl Http {
         if let Some(timeout_ms) = settings.timeout_ms {
             builder = builder.timeout(Duration::from_millis(timeout_ms.min(limits.timeout_ms_max)));
         }
-        let client = builder.build().map_err(|e| format!("the http client cannot be made: {e}"))?;
+        if url.scheme() == "http" {
+            // No redirect leads elsewhere, so the machine's certificates are not needed.
+            builder = builder.tls_certs_only([]);
+        }
+        let client = builder.build().map_err(|e| format!("the http client cannot be made: {}", client_failure(&e)))?;
         let answer_bytes_max = limits.payload_bytes_max + FRAME_BYTES_MAX;
         Ok(Self { client, url, answer: settings.answer, answer_bytes_max, clock: Clock::system() })
     }

@@ -1,0 +1,143 @@
+{{- define "goalmill.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "goalmill.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains (include "goalmill.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "goalmill.name" .) | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "goalmill.selector" -}}
+app.kubernetes.io/name: {{ include "goalmill.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "goalmill.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "goalmill.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "goalmill.annotations" -}}
+{{- with .Values.commonAnnotations }}
+annotations:
+{{ toYaml . | indent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "goalmill.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "goalmill.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The image of a part: (dict "root" $ "image" overrides). */ -}}
+{{- define "goalmill.image" -}}
+{{- $image := mergeOverwrite (deepCopy .root.Values.image) (.image | default dict) -}}
+{{- if $image.digest -}}
+{{ $image.repository }}@{{ $image.digest }}
+{{- else -}}
+{{ $image.repository }}:{{ default .root.Chart.AppVersion $image.tag }}
+{{- end -}}
+{{- end -}}
+
+{{- define "goalmill.pullPolicy" -}}
+{{- $image := mergeOverwrite (deepCopy .root.Values.image) (.image | default dict) -}}
+{{ $image.pullPolicy }}
+{{- end -}}
+
+{{- /* The pools that are on, with their defaults, as YAML. */ -}}
+{{- define "goalmill.pools" -}}
+{{- $root := . -}}
+{{- $pools := dict -}}
+{{- range $name, $own := .Values.workers -}}
+{{- $pool := mergeOverwrite (deepCopy $root.Values.workerDefaults) (deepCopy ($own | default dict)) -}}
+{{- if $pool.enabled -}}
+{{- $_ := set $pools $name $pool -}}
+{{- end -}}
+{{- end -}}
+{{ toYaml $pools }}
+{{- end -}}
+
+{{- define "goalmill.schedulerUrl" -}}
+http://{{ include "goalmill.fullname" . }}-scheduler.{{ .Release.Namespace }}.svc:{{ .Values.scheduler.service.port }}
+{{- end -}}
+
+{{- /* Settings of the scheduler, as YAML. Own host names are allowed where names are limited. */ -}}
+{{- define "goalmill.schedulerConfig" -}}
+{{- $config := mergeOverwrite (deepCopy .Values.config) (deepCopy .Values.scheduler.config) -}}
+{{- $api := get $config "api" | default dict -}}
+{{- if get $api "hosts" -}}
+{{- $own := printf "%s-scheduler" (include "goalmill.fullname" .) -}}
+{{- $names := list $own (printf "%s.%s" $own .Release.Namespace) (printf "%s.%s.svc" $own .Release.Namespace) (printf "%s.%s.svc.cluster.local" $own .Release.Namespace) -}}
+{{- $_ := set $api "hosts" (concat (get $api "hosts") $names | uniq) -}}
+{{- $_ := set $config "api" $api -}}
+{{- end -}}
+{{ toYaml $config }}
+{{- end -}}
+
+{{- /* Settings of a pool: (dict "root" $ "pool" $pool). */ -}}
+{{- define "goalmill.poolConfig" -}}
+{{- $config := mergeOverwrite (deepCopy .root.Values.config) (deepCopy .pool.config) -}}
+{{- $worker := get $config "worker" | default dict -}}
+{{- $_ := set $worker "drain_ms" (int64 .pool.drainMs) -}}
+{{- $_ := set $worker "slots" (int64 .pool.slots) -}}
+{{- $_ := set $config "worker" $worker -}}
+{{ toYaml $config }}
+{{- end -}}
+
+{{- define "goalmill.probes" -}}
+startupProbe:
+  httpGet: {path: /livez, port: {{ .port }}}
+{{ toYaml .of.startupProbe | indent 2 }}
+livenessProbe:
+  httpGet: {path: /livez, port: {{ .port }}}
+{{ toYaml .of.livenessProbe | indent 2 }}
+readinessProbe:
+  httpGet: {path: /readyz, port: {{ .port }}}
+{{ toYaml .of.readinessProbe | indent 2 }}
+{{- end -}}
+
+{{- /* (dict "root" $ "of" values "selector" labels) */ -}}
+{{- define "goalmill.placement" -}}
+{{- with .of.nodeSelector }}
+nodeSelector:
+{{ toYaml . | indent 2 }}
+{{- end }}
+{{- with .of.tolerations }}
+tolerations:
+{{ toYaml . | indent 2 }}
+{{- end }}
+{{- with .of.affinity }}
+affinity:
+{{ toYaml . | indent 2 }}
+{{- end }}
+{{- with .of.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+topologySpreadConstraints:
+{{- if .of.topologySpreadConstraints }}
+{{ toYaml .of.topologySpreadConstraints | indent 2 }}
+{{- else }}
+{{- $selector := .selector }}
+{{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
+  - maxSkew: 1
+    topologyKey: {{ . }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+{{ $selector | indent 8 }}
+{{- end }}
+{{- end }}
+{{- end -}}
