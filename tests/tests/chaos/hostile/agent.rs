@@ -17,6 +17,7 @@ pub(super) async fn serve() -> Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     let router = Router::new().route("/{name}", post(answer));
+    #[expect(clippy::disallowed_methods, reason = "it ends with the test's runtime, and nothing waits for it")]
     tokio::task::spawn(async move { axum::serve(listener, router).await });
     Ok(address)
 }

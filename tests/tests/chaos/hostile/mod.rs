@@ -171,6 +171,7 @@ impl Watch {
         let watch = Self { stop: Arc::default(), worst_ms: Arc::default() };
         let (stop, worst_ms) = (watch.stop.clone(), watch.worst_ms.clone());
         let (http, url) = (cluster.http.clone(), format!("{}/livez", cluster.schedulers[0].url));
+        #[expect(clippy::disallowed_methods, reason = "it ends when it is told, and the test does not need its end")]
         tokio::task::spawn(async move {
             while !stop.load(Ordering::Relaxed) {
                 let begun = Instant::now();
