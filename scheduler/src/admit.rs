@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
+use goalmill_common::clock::rfc3339;
 use goalmill_common::command::{Planned, Submit};
 use goalmill_common::goal::Goal;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
@@ -121,7 +122,20 @@ fn goal_of(site: &Site, draft: &Value) -> Result<Goal, Problem> {
     let goal =
         validate::goal(draft, &site.settings.limits).map_err(|issues| refused(ErrorCode::InvalidGoal, issues))?;
     choice_of(site, &goal)?;
+    in_time(site.clock.now_ms(), &goal)?;
     Ok(goal)
+}
+
+/// Refuses a goal whose deadline is over before it begins.
+fn in_time(now_ms: u64, goal: &Goal) -> Result<(), Problem> {
+    let Some(deadline_ms) = goal.deadline_ms.filter(|deadline_ms| *deadline_ms <= now_ms) else { return Ok(()) };
+    let issue = Issue {
+        code: "DEADLINE_OVER".into(),
+        pointer: "/deadline".into(),
+        detail: format!("the deadline {} is over: it is {}", rfc3339(deadline_ms), rfc3339(now_ms)),
+        mend: "give a later deadline, or none".into(),
+    };
+    Err(refused(ErrorCode::InvalidGoal, vec![issue]))
 }
 
 /// Refuses a goal that names a planner or a model that does not exist.

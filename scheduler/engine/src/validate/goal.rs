@@ -101,6 +101,11 @@ fn described(cx: &Cx<'_>, at: &At<'_>, description: Option<&str>) {
     if description == Some("") {
         cx.error("INVALID_VALUE", at, "the description is empty", "say in plain language what is to be reached");
     }
+    let is_control = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
+    if let Some(found) = description.and_then(|text| text.chars().find(|c| is_control(*c))) {
+        let detail = format!("the description has the control character U+{:04X}", u32::from(found));
+        cx.error("INVALID_VALUE", at, detail, "leave out control characters other than line ends and tabs");
+    }
 }
 
 fn free(fields: &Fields<'_, '_>, name: &str) -> Map<String, Value> {
@@ -171,6 +176,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_description_has_no_control_characters_but_line_ends_and_tabs() {
+        let limits = Limits::default();
+        let described = |text: &str| goal(&json!({ "description": text }), &limits);
+        assert!(described("Plan a trip,\n\tto Paris").is_ok());
+        for bad in ["Plan\u{1b}[2J a trip", "Plan\u{0}", "Pl\u{85}an"] {
+            let issues = described(bad).expect_err("it steers a terminal");
+            assert_eq!((issues[0].code.as_str(), issues[0].pointer.as_str()), ("INVALID_VALUE", "/description"));
+        }
+    }
 
     #[test]
     fn how_a_plan_may_be_revised_is_checked_and_spelled_out() {

@@ -219,6 +219,12 @@ fn agent_type(fields: &Fields<'_, '_>, kind: Kind) -> AgentType {
 fn describe(fields: &Fields<'_, '_>, step: &mut Step) {
     step.description = fields.text("description").unwrap_or_default();
     step.action = fields.text("action").unwrap_or_default();
+    if step.action.chars().any(char::is_control) {
+        let detail =
+            format!("the action `{}` has control characters", shorten(&step.action.escape_default().to_string()));
+        let at = fields.at.key(fields.get("action").map_or("action", |field| field.key));
+        fields.cx.error("INVALID_ID", &at, detail, "name the action as the agent's card does");
+    }
     let mut spare = Vec::new();
     if let Some(task) = fields.text("task") {
         if step.action.is_empty() && !task.contains(char::is_whitespace) {
