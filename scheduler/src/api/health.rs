@@ -5,11 +5,13 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use goalmill_common::id::ShardId;
 use goalmill_common::problem::{ErrorCode, Problem};
 use serde::Serialize;
 
 use super::Api;
 use super::answer::Refusal;
+use crate::shard::Poison;
 
 /// A shard that was lost twice within so many heartbeats is not held.
 const RECENT_HEARTBEATS: u32 = 3;
@@ -44,13 +46,27 @@ pub(crate) async fn readyz(State(api): State<Api>) -> Result<Response, Refusal> 
     if let Some(trouble) = api.site.share.trouble(&api.loops, recent) {
         return Err(Problem::new(ErrorCode::NotReady, trouble).into());
     }
+    let mut warnings = health.warnings;
+    warnings.extend(quarantined(&api).await?);
     let answer = Ready {
         scheduler: api.site.id.clone(),
         store: health.version,
         memory_used: health.memory_used,
-        warnings: health.warnings,
+        warnings,
         shards: api.loops.owned().iter().map(|shard| shard.0).collect(),
         shards_total: api.site.shards,
     };
     Ok(Json(answer).into_response())
+}
+
+/// A warning for each plan in quarantine, of all shards.
+async fn quarantined(api: &Api) -> Result<Vec<String>, Refusal> {
+    let mut warnings = Vec::new();
+    for shard in (0..api.site.shards).map(ShardId) {
+        let found = Poison::read(api.site.broker.as_ref(), shard).await?.quarantined;
+        warnings.extend(found.keys().map(|plan| {
+            format!("plan {plan} is in quarantine: goalmill explain {plan}, then goalmill plan resume {plan}")
+        }));
+    }
+    Ok(warnings)
 }

@@ -4,7 +4,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use goalmill_common::id::PlanId;
 use goalmill_tests::cluster::{Cluster, Options};
 use goalmill_tests::wait::until_some;
 use goalmill_tests::workload::sleeps;
@@ -67,18 +66,22 @@ async fn quarantines(fault: &str) -> Result<()> {
     ensure!(recorded["data"]["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{recorded}");
     let after = cluster.submit("after", &sleeps("after", 4, 0.1), LIMIT).await?;
     cluster.await_end(&after, LIMIT).await?;
-    ensure!(explanation(&cluster, &poison).await?.contains("in quarantine since"), "`explain` says so");
+    let explained = asked(&cluster, &format!("/v1/plans/{poison}/explain")).await?;
+    ensure!(explained["summary"].as_str().is_some_and(|said| said.contains("in quarantine since")), "{explained}");
+    let ready = asked(&cluster, "/readyz").await?;
+    let is_told = |warning: &Value| warning.as_str().is_some_and(|said| said.contains(poison.as_str()));
+    ensure!(ready["warnings"].as_array().is_some_and(|warnings| warnings.iter().any(is_told)), "{ready}");
     Ok(())
 }
 
-/// What a scheduler that lives says of a plan.
-async fn explanation(cluster: &Cluster, plan: &PlanId) -> Result<String> {
+/// What a scheduler that lives answers.
+async fn asked(cluster: &Cluster, path: &str) -> Result<Value> {
     let said = until_some(LIMIT, async || {
         for node in &cluster.schedulers {
-            let url = format!("{}/v1/plans/{plan}/explain", node.url);
-            if let Ok(answer) = cluster.http.get(url).send().await {
-                let body: Value = answer.json().await.ok()?;
-                return body["summary"].as_str().map(str::to_owned);
+            if let Ok(answer) = cluster.http.get(format!("{}{path}", node.url)).send().await
+                && answer.status() == 200
+            {
+                return answer.json().await.ok();
             }
         }
         None

@@ -38,6 +38,19 @@ async fn a_plan_that_makes_the_engine_panic_is_left_alone_and_the_others_of_its_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_plan_that_is_not_worked_on_is_taken_up_by_resume_without_a_restart() {
+    let world = started();
+    let unlucky = world.submit("runs", &chain(&["first", "unlucky", "last"])).await;
+    let beside = world.submit("beside", &chain(&["a", "b", "c"])).await;
+    world.await_end(&beside).await;
+    cancel(&world, &unlucky, "ask-1").await;
+    mutant::switch(None);
+    world.ask(&unlucky, Some("ask-2"), Verb::Resume { reason: "the bug is corrected".into() }).await;
+    await_completion(&world, &unlucky).await;
+    expect_nothing_found(&world, &unlucky);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_plan_over_whose_submission_the_engine_panics_is_refused_and_costs_its_shard_once() {
     let mut world = started();
     world.submit("born", &chain(&["unlucky", "last"])).await;
