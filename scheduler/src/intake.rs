@@ -21,8 +21,6 @@ use crate::{admit, ask, effects};
 
 /// Submissions read at once.
 const BATCH: usize = 256;
-/// A submission that another scheduler has taken and not dealt with for so long is taken over, in milliseconds.
-const ABANDONED_MS: u64 = 15_000;
 /// Schedulers that may die with the same submission in hand before it is refused.
 const TRIES_MAX: u32 = 3;
 /// Their count is kept for so long, in milliseconds: a day.
@@ -80,9 +78,11 @@ async fn follow(site: &Arc<Site>, loops: &Loops, reader: &mut dyn Reader) -> Res
     while !site.stop.is_cancelled() {
         let entries = reader.submissions(&site.id, BATCH, site.settings.redis.block_ms).await?;
         take(site, loops, entries).await?;
-        if looked.elapsed() >= Duration::from_millis(ABANDONED_MS / 3) {
+        // What another scheduler has taken and not dealt with is taken over when its shards are.
+        let abandoned_ms = site.settings.scheduler.shard_lease_ms;
+        if looked.elapsed() >= Duration::from_millis(abandoned_ms / 3) {
             looked = Instant::now();
-            let abandoned = site.broker.reclaim_submissions(&site.id, ABANDONED_MS, BATCH).await?;
+            let abandoned = site.broker.reclaim_submissions(&site.id, abandoned_ms, BATCH).await?;
             retake(site, loops, abandoned).await?;
         }
     }
