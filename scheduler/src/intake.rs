@@ -99,14 +99,18 @@ async fn retake(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<
     let mut tries = Tries::read(broker).await?;
     for entry in entries {
         let id = entry.id.clone();
-        if tries.count(broker, &id).await? > TRIES_MAX {
+        let count = tries.count(broker, &id).await?;
+        let taken = if count > TRIES_MAX {
             tracing::error!(entry = %id, "submission {id} is refused: {TRIES_MAX} schedulers died over it");
             metrics::counter!("goalmill_submissions_quarantined_total").increment(1);
             effects::run(site.clone(), refuse(id.clone(), poisonous(&entry))).await;
+            Ok(())
         } else {
-            take(site, loops, vec![entry]).await?;
-        }
+            take(site, loops, vec![entry]).await
+        };
+        // This process lives, whatever became of the submission.
         tries.forget(broker, &id).await?;
+        taken?;
     }
     Ok(())
 }
@@ -140,7 +144,7 @@ impl Tries {
 
     async fn forget(&mut self, broker: &dyn Broker, entry: &EntryId) -> Result<(), BrokerError> {
         self.0.remove(entry);
-        if self.0.is_empty() { self.write(broker).await } else { Ok(()) }
+        self.write(broker).await
     }
 
     async fn write(&self, broker: &dyn Broker) -> Result<(), BrokerError> {
