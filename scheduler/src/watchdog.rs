@@ -3,6 +3,7 @@
 //! A thread of its own, with a runtime and a connection of its own: those of the scheduler may be what hangs.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +11,6 @@ use futures_util::future::BoxFuture;
 use goalmill_broker::{Broker, BrokerError};
 use goalmill_common::clock::Clock;
 use goalmill_common::id::{PlanId, ShardId};
-use tokio::time::Instant;
 
 use crate::shard::Poison;
 
@@ -28,23 +28,35 @@ pub type Connect = Box<dyn FnOnce() -> BoxFuture<'static, Result<Arc<dyn Broker>
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hands(Arc<Mutex<BTreeMap<ShardId, Hand>>>);
 
-/// What one loop has in hand: the plan, and since when.
+/// What one loop has in hand.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Hand(Arc<Mutex<Option<(PlanId, Instant)>>>);
+pub(crate) struct Hand(Arc<Held>);
+
+#[derive(Debug, Default)]
+struct Held {
+    /// Counts up whenever a plan is taken up or put down: odd while one is in hand.
+    changes: AtomicU64,
+    /// The plan that was taken up last.
+    plan: Mutex<Option<PlanId>>,
+}
 
 impl Hand {
     /// Notes that the plan is worked on from now on.
     pub(crate) fn take_up(&self, plan: Option<&PlanId>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = plan.map(|plan| (plan.clone(), Instant::now()));
+        *self.0.plan.lock().unwrap_or_else(PoisonError::into_inner) = plan.cloned();
+        self.0.changes.fetch_add(1, Ordering::Release);
     }
 
     /// Notes that the work is done.
     pub(crate) fn put_down(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.0.changes.fetch_add(1, Ordering::Release);
     }
 
-    fn holds(&self) -> Option<(PlanId, Instant)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The plan in hand, and a number that no other decision of the loop has.
+    fn holds(&self) -> Option<(PlanId, u64)> {
+        let change = self.0.changes.load(Ordering::Acquire);
+        let plan = self.0.plan.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        (change % 2 == 1).then_some((plan, change))
     }
 }
 
@@ -56,7 +68,7 @@ impl Hands {
         hand
     }
 
-    fn holding(&self) -> BTreeMap<ShardId, (PlanId, Instant)> {
+    fn holding(&self) -> BTreeMap<ShardId, (PlanId, u64)> {
         let hands = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         hands.iter().filter_map(|(shard, hand)| Some((*shard, hand.holds()?))).collect()
     }
@@ -65,14 +77,14 @@ impl Hands {
 /// How long each decision has been seen to take, in beats of the watchdog: a process that stood still, or was held, does
 /// not seem to hang when it goes on.
 #[derive(Default)]
-struct Seen(BTreeMap<ShardId, (Instant, u32)>);
+struct Seen(BTreeMap<ShardId, (u64, u32)>);
 
 impl Seen {
     /// Counts one beat; names a decision that has been seen for more than `beats` of them.
-    fn beat(&mut self, holding: BTreeMap<ShardId, (PlanId, Instant)>, beats: u32) -> Option<(ShardId, PlanId)> {
-        self.0.retain(|shard, (since, _)| holding.get(shard).is_some_and(|(_, at)| at == since));
-        for (shard, (plan, since)) in holding {
-            let (_, count) = self.0.entry(shard).or_insert((since, 0));
+    fn beat(&mut self, holding: BTreeMap<ShardId, (PlanId, u64)>, beats: u32) -> Option<(ShardId, PlanId)> {
+        self.0.retain(|shard, (seen, _)| holding.get(shard).is_some_and(|(_, change)| change == seen));
+        for (shard, (plan, change)) in holding {
+            let (_, count) = self.0.entry(shard).or_insert((change, 0));
             *count += 1;
             if *count > beats {
                 return Some((shard, plan));
