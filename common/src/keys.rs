@@ -78,7 +78,7 @@ pub fn presence(scheduler: &str) -> String {
     format!("goalmill:presence:{scheduler}")
 }
 
-/// STRING, JSON: submission entry → how often it was taken over from a scheduler that died.
+/// STRING, JSON: submission entry → the processes that took it over from a scheduler that died, and may have died since.
 pub const SUBMISSION_TRIES: &str = "goalmill:goals:tries";
 
 /// STRING, JSON: the plan that the shard's owner has in hand after a takeover, and the plans in quarantine.

@@ -49,6 +49,11 @@ impl Kind {
     pub fn is_inline(self) -> bool {
         matches!(self, Self::Message | Self::Finish | Self::Internal)
     }
+
+    /// Whether a worker does it, so that the step has an agent type.
+    pub fn needs_worker(self) -> bool {
+        matches!(self, Self::Tool | Self::Llm)
+    }
 }
 
 /// When a step's dependencies allow it to start.

@@ -1,12 +1,12 @@
 //! Takes submissions from the stream that any client may write to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use goalmill_broker::{Broker, BrokerError, Entry, Reader};
 use goalmill_common::command::{Request, Submit};
-use goalmill_common::id::{EntryId, PlanId, is_id};
+use goalmill_common::id::{EntryId, PlanId, base32, is_id};
 use goalmill_common::keys;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::wire::{BadSubmission, Inbox, Submission};
@@ -22,7 +22,7 @@ use crate::{admit, ask, effects};
 /// Submissions read at once.
 const BATCH: usize = 256;
 /// Schedulers that may die with the same submission in hand before it is refused.
-const TRIES_MAX: u32 = 3;
+const TRIES_MAX: usize = 3;
 /// Their count is kept for so long, in milliseconds: a day.
 const TRIES_KEPT_MS: u64 = 24 * 3_600_000;
 /// Wait after a failure.
@@ -31,8 +31,9 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Runs until stopped.
 pub(crate) async fn run(site: Arc<Site>, loops: Loops) {
     let mut silent = false;
+    let process = base32(u128::from(site.random.draw()), 8);
     while !site.stop.is_cancelled() {
-        match read(&site, &loops).await {
+        match read(&site, &loops, &process).await {
             Ok(()) => silent = false,
             Err(error) => {
                 if !silent {
@@ -49,7 +50,7 @@ pub(crate) async fn run(site: Arc<Site>, loops: Loops) {
     }
 }
 
-async fn read(site: &Arc<Site>, loops: &Loops) -> Result<(), BrokerError> {
+async fn read(site: &Arc<Site>, loops: &Loops, process: &str) -> Result<(), BrokerError> {
     let mut reader = site.broker.reader().await?;
     let waker = reader.waker();
     let ended = CancellationToken::new();
@@ -64,17 +65,17 @@ async fn read(site: &Arc<Site>, loops: &Loops) -> Result<(), BrokerError> {
         }
     };
     let waking = site.tasks.spawn(wake);
-    let result = follow(site, loops, reader.as_mut()).await;
+    let result = follow(site, loops, process, reader.as_mut()).await;
     ended.cancel();
     drop(waking.await);
     result
 }
 
-async fn follow(site: &Arc<Site>, loops: &Loops, reader: &mut dyn Reader) -> Result<(), BrokerError> {
+async fn follow(site: &Arc<Site>, loops: &Loops, process: &str, reader: &mut dyn Reader) -> Result<(), BrokerError> {
     let mut looked = Instant::now();
     // The first may be those that this scheduler had taken when it died under the same name.
     let first = reader.submissions(&site.id, BATCH, site.settings.redis.block_ms).await?;
-    retake(site, loops, first).await?;
+    retake(site, loops, process, first).await?;
     while !site.stop.is_cancelled() {
         let entries = reader.submissions(&site.id, BATCH, site.settings.redis.block_ms).await?;
         take(site, loops, entries).await?;
@@ -83,7 +84,7 @@ async fn follow(site: &Arc<Site>, loops: &Loops, reader: &mut dyn Reader) -> Res
         if looked.elapsed() >= Duration::from_millis(abandoned_ms / 3) {
             looked = Instant::now();
             let abandoned = site.broker.reclaim_submissions(&site.id, abandoned_ms, BATCH).await?;
-            retake(site, loops, abandoned).await?;
+            retake(site, loops, process, abandoned).await?;
         }
     }
     Ok(())
@@ -91,16 +92,16 @@ async fn follow(site: &Arc<Site>, loops: &Loops, reader: &mut dyn Reader) -> Res
 
 /// Takes submissions that a scheduler may have died over, one by one, each counted beforehand: one that was in hand
 /// when several died is refused.
-async fn retake(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<(), BrokerError> {
+async fn retake(site: &Arc<Site>, loops: &Loops, process: &str, entries: Vec<Entry>) -> Result<(), BrokerError> {
     if entries.is_empty() {
         return Ok(());
     }
     let broker = site.broker.as_ref();
-    let mut tries = Tries::read(broker).await?;
+    let mut tries = Tries::read(broker, process).await?;
     for entry in entries {
         let id = entry.id.clone();
-        let count = tries.count(broker, &id).await?;
-        let taken = if count > TRIES_MAX {
+        let died = tries.count(broker, process, &id).await?;
+        let taken = if died >= TRIES_MAX {
             tracing::error!(entry = %id, "submission {id} is refused: {TRIES_MAX} schedulers died over it");
             metrics::counter!("goalmill_submissions_quarantined_total").increment(1);
             effects::run(site.clone(), refuse(id.clone(), poisonous(&entry))).await;
@@ -123,23 +124,30 @@ fn poisonous(entry: &Entry) -> BadSubmission {
     BadSubmission { id, problem: Problem::new(ErrorCode::PlanQuarantined, detail) }
 }
 
-/// How often submissions were taken over from schedulers that died: the value of [`keys::SUBMISSION_TRIES`].
+/// Which processes took submissions over from schedulers that died, and have not been seen to live after that: the
+/// value of [`keys::SUBMISSION_TRIES`].
 #[derive(Default)]
-struct Tries(BTreeMap<EntryId, u32>);
+struct Tries(BTreeMap<EntryId, BTreeSet<String>>);
 
 impl Tries {
-    async fn read(broker: &dyn Broker) -> Result<Self, BrokerError> {
+    /// - `process`: this one. What it has noted before is void, because it lives.
+    async fn read(broker: &dyn Broker, process: &str) -> Result<Self, BrokerError> {
         let bytes = broker.get_blob(keys::SUBMISSION_TRIES).await?.unwrap_or_default();
-        Ok(Self(serde_json::from_slice(&bytes).unwrap_or_else(|_| BTreeMap::new())))
+        let mut tries: BTreeMap<EntryId, BTreeSet<String>> = serde_json::from_slice(&bytes).unwrap_or_default();
+        tries.retain(|_, processes| {
+            processes.remove(process);
+            !processes.is_empty()
+        });
+        Ok(Self(tries))
     }
 
-    /// Counts one more, and writes that down before the submission is looked at.
-    async fn count(&mut self, broker: &dyn Broker, entry: &EntryId) -> Result<u32, BrokerError> {
-        let tries = self.0.entry(entry.clone()).or_default();
-        *tries += 1;
-        let tries = *tries;
+    /// Notes that this process has the submission in hand, before it is looked at. Returns how many others had it.
+    async fn count(&mut self, broker: &dyn Broker, process: &str, entry: &EntryId) -> Result<usize, BrokerError> {
+        let processes = self.0.entry(entry.clone()).or_default();
+        processes.insert(process.to_owned());
+        let others = processes.len() - 1;
         self.write(broker).await?;
-        Ok(tries)
+        Ok(others)
     }
 
     async fn forget(&mut self, broker: &dyn Broker, entry: &EntryId) -> Result<(), BrokerError> {

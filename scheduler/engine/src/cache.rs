@@ -4,7 +4,6 @@ use goalmill_common::command::fingerprint;
 use goalmill_common::event::{StepCompleted, StepEvent};
 use goalmill_common::failure::Failure;
 use goalmill_common::json::Json;
-use goalmill_common::plan::Kind;
 use goalmill_common::status::StepStatus;
 
 use crate::decide::Turn;
@@ -16,7 +15,7 @@ impl Turn<'_> {
     /// the step gives. `None` for a step that keeps nothing.
     pub(crate) fn cache_key(&self, i: u32) -> Result<Option<String>, Failure> {
         let spec = &self.state.plan.steps[to_usize(i)];
-        let Some(cache) = spec.cache.as_ref().filter(|_| matches!(spec.kind, Kind::Tool | Kind::Llm)) else {
+        let Some(cache) = spec.cache.as_ref().filter(|_| spec.kind.needs_worker()) else {
             return Ok(None);
         };
         let own = render::key(self.state, i, &cache.key, &self.context.limits)?;

@@ -3,7 +3,7 @@
 use goalmill_common::event::{StepDecomposed, StepEvent};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Kind, Plan};
+use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_common::report::{Report, What};
 
@@ -75,6 +75,6 @@ impl Turn<'_> {
 
     /// Whether a step may turn out to be a plan.
     pub(crate) fn is_whole(&self, i: u32) -> bool {
-        matches!(self.state.plan.steps[to_usize(i)].kind, Kind::Tool | Kind::Llm)
+        self.state.plan.steps[to_usize(i)].kind.needs_worker()
     }
 }

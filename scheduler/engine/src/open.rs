@@ -5,7 +5,7 @@ use goalmill_common::event::{PlanEvent, PlanExtended, StepAdded, StepEvent};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::{AUTO, AgentType};
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Kind, Plan, Step};
+use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Change, Trigger};
 use goalmill_common::status::PlanStatus;
@@ -78,7 +78,7 @@ pub(crate) fn steps_of(plan: &Plan) -> Box<dyn Iterator<Item = &Step> + '_> {
 
 /// Whether the router has not chosen yet.
 pub(crate) fn is_unrouted(step: &Step) -> bool {
-    matches!(step.kind, Kind::Tool | Kind::Llm) && matches!(step.agent_type.as_str(), "" | AUTO)
+    step.kind.needs_worker() && matches!(step.agent_type.as_str(), "" | AUTO)
 }
 
 /// Gives every step that names no agent type to one.

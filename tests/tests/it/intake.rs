@@ -190,7 +190,7 @@ async fn a_submission_over_which_schedulers_died_is_refused_and_the_next_one_is_
     broker.submit(&good).await?;
     // A scheduler of the same name took both and died, as two before it had.
     assert_eq!(broker.reader().await?.submissions("again", 10, 0).await?.len(), 2);
-    let tries = json!({ first.to_string(): 3 }).to_string();
+    let tries = json!({ first.to_string(): ["one", "two", "three"] }).to_string();
     broker.put_blob(keys::SUBMISSION_TRIES, tries.as_bytes(), 60_000).await?;
 
     let it = Installation::start(broker, settings).await?;

@@ -188,6 +188,10 @@ impl<'a> Draft<'a> {
     fn retry(&mut self, id: &StepId, agent_type: Option<&AgentType>, action: Option<&String>, inputs: Option<&Json>) {
         let Some(i) = self.find(id) else { return };
         if let Some(agent_type) = agent_type {
+            if !self.spec(i).kind.needs_worker() {
+                let detail = format!("step `{id}` needs no worker, so no agent type can do it");
+                return self.refuse("INVALID_VALUE", detail, "leave `agent_type` out, or replace the step");
+            }
             self.touch(i).agent_type = agent_type.clone();
         }
         if let Some(action) = action {

@@ -193,8 +193,7 @@ fn kind(fields: &Fields<'_, '_>) -> Kind {
 }
 
 fn agent_type(fields: &Fields<'_, '_>, kind: Kind) -> AgentType {
-    let needs_worker = matches!(kind, Kind::Tool | Kind::Llm);
-    let missing = || AgentType::from(if needs_worker { AUTO } else { "" });
+    let missing = || AgentType::from(if kind.needs_worker() { AUTO } else { "" });
     let Some(field) = fields.get("agent_type") else { return missing() };
     let at = fields.at.key(field.key);
     let Some(given) = text(fields.cx, &at, field.value) else { return missing() };
@@ -207,7 +206,7 @@ fn agent_type(fields: &Fields<'_, '_>, kind: Kind) -> AgentType {
         fields.cx.error("INVALID_ID", &at, detail, id_mend(given));
         return missing();
     }
-    if !needs_worker {
+    if !kind.needs_worker() {
         let detail = "a step of this kind needs no worker; its agent type is left out";
         fields.cx.warn("UNUSED_FIELD", &at, detail, "remove it, or give another `kind`");
         return missing();

@@ -9,6 +9,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_engine::{Command, Effect, Rejection};
 use serde_json::{Value, json};
 
+use crate::revise::edit;
 use crate::world::{World, plan, submission, with};
 
 fn nested() -> Plan {
@@ -232,4 +233,17 @@ fn plans_are_not_nested_without_end() {
     world.submit(nested()).unwrap();
     world.complete("a", json!({"x": 5}));
     assert_eq!(world.code("p"), "DEPTH_EXCEEDED");
+}
+
+#[test]
+fn a_sub_plan_is_not_given_to_an_agent_type() {
+    let mut world = begun();
+    let by = |agent_type: Option<&str>| {
+        let agent_type = agent_type.map(Into::into);
+        vec![Change::RetryStep { step: "p".into(), agent_type, action: None, inputs: None }]
+    };
+    let Err(Rejection::Invalid { issues, .. }) = edit(&mut world, by(Some("quick"))) else { panic!("it is refused") };
+    assert_eq!((issues[0].code.as_str(), issues[0].pointer.as_str()), ("INVALID_VALUE", "/changes/0"));
+    edit(&mut world, by(None)).unwrap();
+    assert_eq!(world.status("p"), StepStatus::Running, "it begins a plan again");
 }

@@ -723,7 +723,7 @@ pub fn give_up(world: &mut World) {
     answer(world, revision, failed).expect("a planner may always fail");
 }
 
-fn edit(world: &mut World, changes: Vec<Change>) -> Result<Decision, Rejection> {
+pub fn edit(world: &mut World, changes: Vec<Change>) -> Result<Decision, Rejection> {
     world.verb(Verb::Edit { changes, revision: None, reason: "better".into() })
 }
 
