@@ -36,6 +36,8 @@ words! {
         FailureRate = "failure_rate",
         /// The same orders, answers or errors come again.
         Circles = "circles",
+        /// A planner whose answer took long has a plan with more confidence than the one that runs.
+        BetterPlan = "better_plan",
         /// The rest of a plan that began while it was written never came.
         IncompletePlan = "incomplete_plan",
         /// A step was given up on, and its policy is to ask a person.
@@ -55,6 +57,7 @@ impl Trigger {
             | Self::PhaseCheckpoint
             | Self::FailureRate
             | Self::Circles
+            | Self::BetterPlan
             | Self::Edit => true,
             Self::StepFailure
             | Self::UnexpectedResult

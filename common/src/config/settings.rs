@@ -197,6 +197,9 @@ pub struct PlannerSettings {
     pub llm: LlmSettings,
     /// Milliseconds one planner may take.
     pub timeout_ms: u64,
+    /// Milliseconds after which another planner's plan begins while a model is still asked; 0: never. See
+    /// `docs/planners.md`.
+    pub fallback_after_ms: u64,
     /// Whether steps that hold by themselves may run while the planner still writes the rest.
     pub stream: bool,
     /// Plans of a planner that must have ended before they correct what it says of its next ones; 0: they never do.
@@ -230,6 +233,7 @@ impl Default for PlannerSettings {
             htn_seed: 1,
             llm: LlmSettings::default(),
             timeout_ms: 60_000,
+            fallback_after_ms: 3_000,
             stream: true,
             calibrate_plans_min: 50,
             weights: WeightSettings::default(),

@@ -53,6 +53,9 @@ pub enum Command {
     },
     /// Nothing more comes of a plan that began while it was written.
     ClosePlan(Box<Closing>),
+    /// The plan of a planner whose answer took long, for a plan by a faster one that runs already: see
+    /// [`goalmill_common::revision::Trigger::BetterPlan`].
+    BetterPlan(Box<Planned>),
     /// A ready step goes out.
     Dispatch(StepIndex),
     /// What is kept under a step's word: see [`crate::Effect::LookUp`].

@@ -88,6 +88,7 @@ impl<'a> Turn<'a> {
             }
             Command::AddSteps { steps } => self.add_steps(steps),
             Command::ClosePlan(closing) => self.close(*closing),
+            Command::BetterPlan(planned) => self.better_plan(*planned),
             Command::Dispatch(i) => self.dispatch(i),
             Command::LookedUp { step, key, outputs } => self.looked_up(step, &key, outputs),
             Command::Report(report) => self.report(*report),

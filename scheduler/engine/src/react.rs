@@ -2,6 +2,7 @@
 
 use goalmill_common::event::{Event, PlanEvent, Record, StepEvent};
 use goalmill_common::plan::Kind;
+use goalmill_common::revision::Trigger;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::fail::ASK_USER;
@@ -28,6 +29,8 @@ fn react_plan(state: &PlanState, event: &PlanEvent, effects: &mut Vec<Effect>) {
         PlanEvent::GoalAccepted(accepted) => {
             effects.push(Effect::Answer { submission: accepted.submission.clone() });
         }
+        // The better plan is there already: no planner is asked.
+        PlanEvent::ReplanTriggered(replan) if replan.trigger == Trigger::BetterPlan.as_str() => {}
         PlanEvent::ReplanTriggered(replan) if replan.trigger != ASK_USER => {
             effects.push(Effect::Plan { revision: state.revision + 1 });
         }

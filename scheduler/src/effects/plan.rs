@@ -1,6 +1,7 @@
 //! Asks the planners: for a plan, whole or while it is written, and for a change of one that runs.
 
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use goalmill_common::command::{Planned, Proposal};
@@ -15,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::hooks::{self, Ruling};
 use crate::planner::stage::Outcome;
-use crate::planner::{Ledger, Outlet, PlanRequest, PlanningError, ReviseRequest, Terms, Written, pipeline};
+use crate::planner::{Gate, Ledger, Outlet, PlanRequest, PlanningError, ReviseRequest, Terms, Written, pipeline};
 use crate::site::Site;
 
 /// What planners said when one of them panicked.
@@ -38,15 +39,35 @@ pub(crate) async fn plan(
     let may_begin = site.settings.planner.stream && !site.hooks.may_veto(hooks::Point::OnPlanGenerated);
     let limits = site.settings.limits.inside(depth);
     let request = PlanRequest { limits, ledger, ..request(site, goal, 0) };
+    let gate = Gate::new(outlet);
+    let planners = &site.planners;
     let asked = async {
         if may_begin {
-            site.planners.stream(&request, outlet).await
+            planners.stream(&request, &gate).await
         } else {
-            site.planners.plan(&request).await.map(|planned| Written::Whole(Box::new(planned)))
+            planners.plan(&request).await.map(|planned| Written::Whole(Box::new(planned)))
         }
     };
+    let begin = async |planned: Planned| {
+        if site.hooks.plan_generated(plan, &planned).await == Ruling::Allowed
+            && let Err(stopped) = gate.begin_whole(planned).await
+        {
+            tracing::debug!(plan.id = plan, "the fallback plan has not begun: {stopped:?}");
+        }
+    };
+    let after = Duration::from_millis(site.settings.planner.fallback_after_ms);
+    let asked = planners.race(&request, &gate, after, asked, begin);
     let written = AssertUnwindSafe(asked).catch_unwind().await.unwrap_or_else(|_| Err(PlanningError::new(PANICKED)));
     note_planning(written.as_ref().ok(), begun);
+    if gate.has_fallback().await {
+        return match written {
+            Ok(Written::Whole(planned)) => {
+                let is_allowed = site.hooks.plan_generated(plan, &planned).await == Ruling::Allowed;
+                is_allowed.then_some(Command::BetterPlan(planned))
+            }
+            Ok(Written::Gone | Written::Closed(_)) | Err(_) => None,
+        };
+    }
     let answer = match written {
         Ok(Written::Gone) => return None,
         Ok(Written::Closed(closing)) => return Some(Command::ClosePlan(closing)),

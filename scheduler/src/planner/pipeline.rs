@@ -359,9 +359,14 @@ impl Pipeline {
     }
 }
 
+/// Whether the planner of this name asks language models.
+pub(super) fn asks_models(planner: &str) -> bool {
+    matches!(planner, "llm" | "tools")
+}
+
 /// A generic plan advises to set up a model. Where one is set up, and gave no plan, its reason is the better advice.
 fn say_which_model_failed(warnings: &mut [Issue], refusals: &[Refusal]) {
-    let Some(refusal) = refusals.iter().find(|refusal| matches!(refusal.planner, "llm" | "tools")) else { return };
+    let Some(refusal) = refusals.iter().find(|refusal| asks_models(refusal.planner)) else { return };
     for warning in warnings.iter_mut().filter(|warning| warning.code == "GENERIC_PLAN") {
         warning.detail = format!("no rule matched, and planner `{}` gave no plan: {}", refusal.planner, refusal.reason);
         warning.mend = "correct what kept the model from planning; `plan get` shows what was tried".into();

@@ -29,6 +29,8 @@ const PROVISIONAL: f64 = 0.75;
 pub trait Outlet: Send + Sync {
     /// The first steps: they may run at once.
     async fn begin(&self, planned: Planned) -> Result<(), Stopped>;
+    /// A whole plan, while the planner that writes parts is still asked. It is refused once steps of that one are out.
+    async fn begin_whole(&self, planned: Planned) -> Result<(), Stopped>;
     /// The next steps; each depends on steps before it, or with it.
     async fn add(&self, steps: Vec<Step>) -> Result<(), Stopped>;
 }
@@ -38,6 +40,8 @@ pub trait Outlet: Send + Sync {
 pub enum Stopped {
     /// Nobody waits for the plan any more.
     Gone,
+    /// Another planner's plan has begun: this one is of use only as a whole.
+    Overtaken,
     /// The steps do not fit the plan as it stands.
     Refused { reason: String, issues: Vec<Issue> },
 }
@@ -111,7 +115,7 @@ impl Pipeline {
 /// - `account`: what was said to models.
 fn stop(stopped: Stopped, account: Option<Value>) -> Written {
     match stopped {
-        Stopped::Gone => Written::Gone,
+        Stopped::Gone | Stopped::Overtaken => Written::Gone,
         Stopped::Refused { reason, issues } => {
             let provenance = account.map(|account| Json::of(&account));
             Written::Closed(Box::new(Closing::Broken { reason, issues, provenance }))
@@ -208,16 +212,21 @@ impl<'a> Writer<'a> {
             return Ok(false);
         }
         if self.sent.is_empty() {
-            self.outlet
-                .begin(Planned {
-                    plan: checked.plan,
-                    planner: self.planner.into(),
-                    confidence: PROVISIONAL,
-                    provenance: None,
-                    warnings: checked.warnings,
-                    routes: checked.routes.clone(),
-                })
-                .await?;
+            let beginning = Planned {
+                plan: checked.plan,
+                planner: self.planner.into(),
+                confidence: PROVISIONAL,
+                provenance: None,
+                warnings: checked.warnings,
+                routes: checked.routes.clone(),
+            };
+            match self.outlet.begin(beginning).await {
+                Err(Stopped::Overtaken) => {
+                    self.halted = true;
+                    return Ok(false);
+                }
+                begun => begun?,
+            }
         } else {
             self.outlet.add(fresh.iter().map(|(_, checked)| checked.clone()).collect()).await?;
             self.routes.extend(checked.routes);

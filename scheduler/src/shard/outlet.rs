@@ -70,6 +70,10 @@ impl Outlet for ToLoop {
         self.ask(Command::Planned { revision: 0, answer: PlanAnswer::Open(Box::new(planned)) }).await
     }
 
+    async fn begin_whole(&self, planned: Planned) -> Result<(), Stopped> {
+        self.ask(Command::Planned { revision: 0, answer: PlanAnswer::Plan(Box::new(planned)) }).await
+    }
+
     async fn add(&self, steps: Vec<Step>) -> Result<(), Stopped> {
         self.ask(Command::AddSteps { steps }).await
     }

@@ -431,7 +431,7 @@ impl Loop {
                     let (site, outlet) = (self.site.clone(), self.to_loop(plan, None));
                     self.site.tasks.spawn(async move {
                         let ledger = Ledger::new(0, Arc::new(outlet.clone()), &answers);
-                        let asked = effects::plan(&site, outlet.plan.as_str(), *goal, depth, ledger, &outlet);
+                        let asked = Box::pin(effects::plan(&site, outlet.plan.as_str(), *goal, depth, ledger, &outlet));
                         if let Some(Some(command)) = site.stop.run_until_cancelled(asked).await {
                             outlet.tell(command).await;
                         }

@@ -90,6 +90,71 @@ async fn a_plan_that_a_person_must_agree_to_is_put_before_them_whole() -> Result
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_hangs_does_not_hold_a_plan_up_and_its_better_plan_revises_it() -> Result<()> {
+    let model = Model::start("", &plan().to_string(), "stop").await?;
+    let at = start_with(&model, 100).await?;
+    let goal = json!({"description": "Research the history of the printing press and write a report"});
+    let id = accepted(&at, &goal).await?;
+    let running = async || at.get(&format!("/v1/plans/{id}")).await.is_ok_and(|plan| plan["planner"] == "rules");
+    until(SOON, running).await;
+    assert_eq!(model.calls.load(Ordering::SeqCst), 1, "the model is still asked");
+    model.go_on.notify_one();
+    let ended = at.await_end(&id, LIMIT).await?;
+    assert_eq!((ended["status"].as_str(), ended["revision"].as_u64()), (Some("completed"), Some(1)), "{ended:#}");
+    let log = at.log(&id).await?;
+    let revised = log.iter().find_map(|record| match &record.event {
+        Event::Plan(PlanEvent::Revised(revised)) => Some(revised),
+        _ => None,
+    });
+    let revised = revised.expect("the better plan is a revision");
+    assert_eq!((revised.trigger.as_str(), revised.planner.as_str()), ("better_plan", "llm"));
+    assert!(revised.confidence_after > revised.confidence_before, "{revised:?}");
+    let done = happened(&at, &id, |event| matches!(event, StepEvent::Completed(_))).await;
+    assert!(done >= STEPS, "{done} steps are completed");
+    at.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_plan_that_is_no_better_changes_nothing() -> Result<()> {
+    let model = Model::start("", &plan().to_string(), "stop").await?;
+    let at = start_with(&model, 100).await?;
+    let id = accepted(&at, &json!({"description": "Plan a trip to Rome"})).await?;
+    let plan_of = async || at.get(&format!("/v1/plans/{id}")).await.unwrap_or_default();
+    until(SOON, async || plan_of().await["planner"] == "rules").await;
+    model.go_on.notify_one();
+    let is_over = async || plan_of().await["model_calls"]["settled"] == 1;
+    until(SOON, is_over).await;
+    at.post(&format!("/v1/plans/{id}:cancel"), &json!({})).await?;
+    let ended = at.await_end(&id, LIMIT).await?;
+    assert_eq!(
+        (ended["status"].as_str(), ended["revision"].as_u64().unwrap_or(0)),
+        (Some("cancelled"), 0),
+        "{ended:#}"
+    );
+    at.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_goal_that_only_a_model_can_plan_or_names_its_planner_waits_for_it() -> Result<()> {
+    for goal in [
+        json!({"description": "say the numbers"}),
+        json!({"description": "Plan a trip to Rome", "metadata": {"planner": "llm"}}),
+    ] {
+        let model = Model::start("", &plan().to_string(), "stop").await?;
+        let at = start_with(&model, 1).await?;
+        let id = accepted(&at, &goal).await?;
+        until(SOON, async || model.calls.load(Ordering::SeqCst) == 1).await;
+        assert_eq!(at.get(&format!("/v1/plans/{id}")).await?["status"], "planning");
+        model.go_on.notify_one();
+        assert_eq!(at.await_end(&id, LIMIT).await?["planner"], "llm");
+        at.stop().await;
+    }
+    Ok(())
+}
+
 /// Twenty steps of the same size, one after the other in pairs.
 fn plan() -> Value {
     let step = |n: usize| {
@@ -164,7 +229,12 @@ fn frame(delta: &Value, finish: Option<&str>) -> String {
 }
 
 async fn start(model: &Model) -> Result<Installation> {
+    start_with(model, 0).await
+}
+
+async fn start_with(model: &Model, fallback_after_ms: u64) -> Result<Installation> {
     let mut settings = settings();
+    settings.planner.fallback_after_ms = fallback_after_ms;
     settings.models = vec![model.settings()];
     settings.planner.order = vec!["llm".into(), "rules".into()];
     settings.planner.timeout_ms = 200_000;
@@ -174,8 +244,11 @@ async fn start(model: &Model) -> Result<Installation> {
 }
 
 async fn submit(at: &Installation, metadata: Value) -> Result<PlanId> {
-    let goal = json!({"description": "say the numbers", "metadata": metadata});
-    let (status, answer) = at.post("/v1/goals", &goal).await?;
+    accepted(at, &json!({"description": "say the numbers", "metadata": metadata})).await
+}
+
+async fn accepted(at: &Installation, goal: &Value) -> Result<PlanId> {
+    let (status, answer) = at.post("/v1/goals", goal).await?;
     anyhow::ensure!(status == 202, "{answer:#}");
     Ok(PlanId::from(answer["plan_id"].as_str().unwrap_or_default()))
 }

@@ -121,7 +121,7 @@ impl Turn<'_> {
         if let Some(issue) = untouched(self.state, &delta).filter(|_| is_partial) {
             return self.refuse_proposal(&proposal, "it leaves the failed step as it is", vec![issue]);
         }
-        let (before, after) = self.confidences(proposal.strategy);
+        let (before, after) = self.confidences(&proposal);
         let policy = self.state.policy();
         if after < policy.confidence_floor {
             return self.lose_confidence(after);
@@ -152,11 +152,16 @@ impl Turn<'_> {
         self.emit_plan(PlanEvent::RevisionProposed(Box::new(event)));
     }
 
-    fn confidences(&self, strategy: RevisionStrategy) -> (f64, f64) {
+    fn confidences(&self, proposal: &Proposal) -> (f64, f64) {
         let before = self.state.origin.confidence;
         // The next part of an iterative plan is what was planned: nothing went wrong.
-        let is_free = strategy == RevisionStrategy::Edit || self.state.wants_part();
-        (before, if is_free { before } else { self.state.confidence_after(strategy) })
+        let is_free = proposal.strategy == RevisionStrategy::Edit || self.state.wants_part();
+        let after = match proposal.confidence {
+            Some(own) if self.state.has_better_plan() => own,
+            Some(_) | None if is_free => before,
+            Some(_) | None => self.state.confidence_after(proposal.strategy),
+        };
+        (before, after)
     }
 
     fn lose_confidence(&mut self, after: f64) {
@@ -169,7 +174,7 @@ impl Turn<'_> {
     }
 
     fn refuse_proposal(&mut self, proposal: &Proposal, reason: &str, issues: Vec<Issue>) {
-        let again = self.state.revising.refused.len() + 1 < REFUSALS_MAX;
+        let again = !self.state.has_better_plan() && self.state.revising.refused.len() + 1 < REFUSALS_MAX;
         self.emit_plan(PlanEvent::RevisionRefused(Box::new(RevisionRefused {
             revision: self.state.revision + 1,
             strategy: proposal.strategy,
@@ -292,7 +297,7 @@ impl Turn<'_> {
         let replan = self.state.replan.as_deref().filter(|_| !by_person);
         let trigger = replan.map_or_else(|| Trigger::Edit.as_str().to_owned(), |replan| replan.trigger.clone());
         let (step, reason) = replan.map(|replan| (replan.step.clone(), replan.reason.clone())).unwrap_or_default();
-        let (before, after) = self.confidences(proposal.strategy);
+        let (before, after) = self.confidences(&proposal);
         self.note_dues();
         self.recall(&delta);
         self.record(&delta);

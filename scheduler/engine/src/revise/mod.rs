@@ -5,6 +5,7 @@
 //! and folded at once by the `plan_revised` that follows ([`fold`]).
 
 mod answer;
+mod better;
 mod change;
 mod delta;
 mod fold;

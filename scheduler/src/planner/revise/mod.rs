@@ -71,7 +71,7 @@ fn ways(case: &Case<'_>) -> &'static [Way] {
         Trigger::FailureRate | Trigger::Circles => &[agent::others],
         Trigger::IncompletePlan => &[rest::plan_anew],
         Trigger::UserRequest => &[rest::as_told],
-        Trigger::PhaseCheckpoint | Trigger::Edit => &[],
+        Trigger::PhaseCheckpoint | Trigger::BetterPlan | Trigger::Edit => &[],
     }
 }
 
