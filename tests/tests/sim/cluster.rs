@@ -104,6 +104,15 @@ impl Cluster {
         self.end(member)
     }
 
+    /// Stops every process and starts another one in its place, as an operator does when the installation is gone.
+    pub fn restart_all(&mut self) {
+        self.note("restarts all");
+        for member in std::mem::take(&mut self.members) {
+            let role = self.end(member);
+            self.start(role);
+        }
+    }
+
     /// Ends every pause, and sees to it that somebody works.
     pub fn calm(&mut self) {
         for member in self.members.iter().chain(&self.gone) {

@@ -114,8 +114,8 @@ impl Ground {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Carries out what `process` asks to be written.
-    pub async fn commit(&self, process: &str, commit: &Commit) -> Result<Committed, BrokerError> {
+    /// Carries out what a process asks to be written.
+    pub async fn commit(&self, commit: &Commit) -> Result<Committed, BrokerError> {
         let forged;
         let commit = if self.missing == Some(Missing::FenceAndSequence) {
             forged = self.unfenced(commit).await?;
@@ -132,7 +132,7 @@ impl Ground {
             Committed::Gap(_) => "gap",
         });
         if done == Committed::Applied {
-            watch.applied(process, commit, self.clock.now_ms());
+            watch.applied(commit, self.clock.now_ms());
         }
         drop(watch);
         Ok(done)
@@ -184,12 +184,14 @@ impl Ground {
         Past { server: self.broker.snapshot(), kept: self.watch().keep() }
     }
 
-    /// The server is what it was: every connection breaks.
-    pub fn turn_back(&self, past: &Past) {
+    /// The server is what it was: every connection breaks. Says whether it still holds the same installation.
+    pub async fn turn_back(&self, past: &Past) -> bool {
+        let before = self.broker.meta().await.expect("looking never fails");
         self.broker.restore(&past.server);
         self.watch().turn_back(past.kept.clone());
         self.epoch.fetch_add(1, Ordering::Relaxed);
         self.watch().count("turned back");
+        before.is_none() || self.broker.meta().await.expect("looking never fails") == before
     }
 }
 

@@ -98,6 +98,18 @@ impl Link {
         result
     }
 
+    /// Refuses another installation than the one that the process has opened, or none.
+    ///
+    /// The contract of [`Broker::open`] and [`Broker::check`] wants it. The embedded back end need not do it, since it
+    /// cannot lose its installation without its process; here the server outlives the processes and can turn back.
+    async fn recognise(&self) -> Result<()> {
+        let meta = self.ground.broker.meta().await?;
+        if self.process.misses_installation(meta.as_ref().map(|meta| meta.instance.as_str())) {
+            return Err(BrokerError::DataLost("the simulation has turned the installation back".into()));
+        }
+        Ok(())
+    }
+
     pub fn note<T: Debug>(&self, verb: &'static str, fate: Fate, result: &Result<T>) {
         let at_ms = self.ground.at_ms();
         self.ground.trace().note(format_args!("{at_ms} {} {verb} {fate:?} {result:?}", self.process.name));
@@ -107,18 +119,27 @@ impl Link {
 #[async_trait]
 impl Broker for Link {
     async fn open(&self, install: &Install) -> Result<Meta> {
-        through!(self, "open", self.ground.broker.open(install))
+        through!(self, "open", async {
+            self.recognise().await?;
+            let meta = self.ground.broker.open(install).await?;
+            self.process.opened(&meta.instance);
+            Ok(meta)
+        })
     }
     async fn meta(&self) -> Result<Option<Meta>> {
         through!(self, "meta", self.ground.broker.meta())
     }
     async fn check(&self) -> Result<Health> {
-        through!(self, "check", self.ground.broker.check())
+        through!(self, "check", async {
+            self.recognise().await?;
+            self.ground.broker.check().await
+        })
     }
     async fn owner(&self, shard: ShardId) -> Result<Option<Ownership>> {
         through!(self, "owner", self.ground.broker.owner(shard))
     }
     async fn acquire(&self, shard: ShardId, claim: &Claim) -> Result<bool> {
+        self.ground.watch().claims(&self.process.name, shard, &claim.token);
         through!(
             self,
             "acquire",
@@ -158,13 +179,7 @@ impl Broker for Link {
         if let Some(ms) = self.ground.stops_in_commit() {
             self.process.pause(ms);
         }
-        through!(
-            self,
-            "commit",
-            self.ground.commit(&self.process.name, commit),
-            late | link,
-            commit | link.ground.commit(&link.process.name, &commit)
-        )
+        through!(self, "commit", self.ground.commit(commit), late | link, commit | link.ground.commit(&commit))
     }
     async fn cursor(&self, shard: ShardId) -> Result<EntryId> {
         through!(self, "cursor", self.ground.cursor(shard))

@@ -75,16 +75,20 @@ fn replace(ground: &Ground, cluster: &mut Cluster, missing: &mut Vec<(u64, Role)
 }
 
 /// The server dies and comes back as it was a while ago.
-async fn turn_back(ground: &Ground, cluster: &Cluster, dice: &Dice, pasts: &mut Vec<Past>) {
+async fn turn_back(ground: &Ground, cluster: &mut Cluster, dice: &Dice, pasts: &mut Vec<Past>) {
     if pasts.is_empty() || dice.permille(600) {
         return;
     }
     let away_ms = dice.between(10, 1_500);
     cluster.note(&format!("turns the server back, {away_ms} ms away"));
     cluster.pause_all(away_ms);
-    ground.turn_back(dice.pick(pasts));
+    let keeps_installation = ground.turn_back(dice.pick(pasts)).await;
     // What was written between two snapshots is gone for good.
     pasts.clear();
+    if !keeps_installation {
+        // Nothing is made again by itself: `docs/durability.md` asks for a restart.
+        cluster.restart_all();
+    }
     pause(2).await;
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use goalmill_broker::Broker;
+use goalmill_broker::{Broker, Commit};
 use goalmill_common::command::{Planned, Request, Submit, Verb};
 use goalmill_common::goal::Goal;
 use goalmill_common::id::{PlanId, ShardId};
@@ -15,6 +15,7 @@ use crate::dice::Dice;
 use crate::faults::Faults;
 use crate::ground::Ground;
 use crate::run::settings;
+use crate::watch::Watch;
 
 /// Longest wait for anything, in milliseconds of virtual time.
 const PATIENCE_MS: u64 = 150_000;
@@ -61,6 +62,50 @@ async fn a_sub_plan_that_ends_at_once_is_rolled_up() {
     let inner = Step { kind: Kind::Internal, agent_type: "".into(), ..Step::new("inner", "quick") };
     let plan = world.submit("outer", &nested(inner)).await;
     world.await_end(&plan).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_installation_that_is_lost_begins_again_with_a_restart_and_not_before() {
+    let mut world = World::new();
+    let empty = world.ground.past();
+    let plan = Plan { steps: vec![Step::new("a", "quick")], ..Plan::default() };
+    world.cluster.start(Role::Scheduler);
+    world.cluster.start(Role::Worker);
+    let first = world.submit("first", &plan).await;
+    world.await_end(&first).await;
+    assert!(!world.ground.turn_back(&empty).await, "the installation is gone");
+    tokio::time::sleep(Duration::from_millis(PATIENCE_MS)).await;
+    assert_eq!(world.ground.broker.meta().await.expect("looking never fails"), None, "nothing is made again by itself");
+    world.cluster.restart_all();
+    let second = world.submit("second", &plan).await;
+    world.await_end(&second).await;
+    world.expect_no_commit_refused();
+}
+
+#[test]
+fn a_commit_is_judged_by_the_reader_of_its_own_token() {
+    let commit = |token: &str, number, cursor: &str| Commit {
+        shard: ShardId(0),
+        token: token.into(),
+        number,
+        cursor: Some(cursor.into()),
+        plans: Vec::new(),
+        tasks: Vec::new(),
+        acknowledged: Vec::new(),
+        thorough: false,
+    };
+    let mut watch = Watch::default();
+    watch.claims("one", ShardId(0), "old");
+    watch.begins_to_read("one", ShardId(0), &"0-0".into());
+    let past = watch.keep();
+    watch.claims("one", ShardId(0), "new");
+    watch.begins_to_read("one", ShardId(0), &"5-0".into());
+    // The server goes back to the time of the old token, and a late commit under it arrives.
+    watch.turn_back(past);
+    watch.applied(&commit("old", 1, "2-0"), 0);
+    assert_eq!(watch.found, Vec::<String>::new());
+    watch.applied(&commit("new", 1, "6-0"), 0);
+    assert!(watch.found[0].starts_with("[L2] shard 0 was read after 5-0"), "{:?}", watch.found);
 }
 
 /// A plan of one step, which is a plan of one step.

@@ -17,6 +17,8 @@ struct Gate {
     paused_until: Option<Instant>,
     /// The last turn back of the server that it has noticed.
     epoch: u64,
+    /// The installation that it has opened.
+    installation: Option<String>,
 }
 
 impl Process {
@@ -68,6 +70,16 @@ impl Process {
     pub fn notices(&self, epoch: u64) -> bool {
         let mut gate = self.lock();
         std::mem::replace(&mut gate.epoch, epoch) != epoch
+    }
+
+    /// Notes the installation that it has opened.
+    pub fn opened(&self, instance: &str) {
+        self.lock().installation = Some(instance.to_owned());
+    }
+
+    /// Whether it has opened another installation than the one that answers, if one does.
+    pub fn misses_installation(&self, instance: Option<&str>) -> bool {
+        self.lock().installation.as_deref().is_some_and(|known| instance != Some(known))
     }
 
     pub fn begin_at(&self, epoch: u64) {

@@ -48,8 +48,10 @@ pub struct Watch {
     /// The least that settings allow to be out.
     pub window_min: u32,
     slots: BTreeMap<WorkerId, u32>,
-    /// After which entry each process's newest reader of a shard began.
-    begun: BTreeMap<(String, ShardId), EntryId>,
+    /// The token under which each process has claimed a shard last.
+    claimed: BTreeMap<(String, ShardId), String>,
+    /// After which entry the reader began that serves a token.
+    begun: BTreeMap<String, EntryId>,
     /// Outputs that were reported of each attempt.
     outputs: BTreeMap<Attempt, BTreeSet<String>>,
     tokens: BTreeMap<Attempt, AttemptToken>,
@@ -120,12 +122,25 @@ impl Watch {
         }
     }
 
+    /// Notes under which token a process is going to own a shard.
+    pub fn claims(&mut self, process: &str, shard: ShardId, token: &str) {
+        self.claimed.insert((process.to_owned(), shard), token.to_owned());
+    }
+
     /// Notes where a process that took a shard over begins to read.
     ///
     /// It is judged when what was read is committed: the server may go back between the reading of the cursor and
     /// the reading of the inbox, but then the token is gone as well, and nothing of it can be written.
+    ///
+    /// Each token has a reader of its own, and a commit is judged by the reader of its token, not by the newest one of
+    /// its process: a commit that is late may arrive after the server went back to a moment at which its token held.
+    /// If its number follows as well, it is the very commit that comes next in that past. It is right to take it, however
+    /// far the same process has read under a newer token, which that past does not know.
     pub fn begins_to_read(&mut self, process: &str, shard: ShardId, after: &EntryId) {
-        self.begun.insert((process.to_owned(), shard), after.clone());
+        let Some(token) = self.claimed.get(&(process.to_owned(), shard)) else {
+            return self.report(format!("[L2] {process} reads shard {shard}, which it never claimed"));
+        };
+        self.begun.insert(token.clone(), after.clone());
     }
 
     pub fn has_read(&mut self, shard: ShardId, last: &EntryId) {
@@ -135,9 +150,9 @@ impl Watch {
         }
     }
 
-    /// Checks one commit of a process that was applied.
-    pub fn applied(&mut self, process: &str, commit: &Commit, now_ms: u64) {
-        self.check_owner(process, commit);
+    /// Checks one commit that was applied.
+    pub fn applied(&mut self, commit: &Commit, now_ms: u64) {
+        self.check_owner(commit);
         let mut sent = Vec::new();
         for write in &commit.plans {
             self.fold(write, now_ms, &mut sent);
@@ -147,8 +162,8 @@ impl Watch {
         self.check_window(commit);
     }
 
-    fn check_owner(&mut self, process: &str, commit: &Commit) {
-        let begun = self.begun.get(&(process.to_owned(), commit.shard)).cloned();
+    fn check_owner(&mut self, commit: &Commit) {
+        let begun = self.begun.get(&commit.token).cloned();
         let shard = self.kept.shards.entry(commit.shard).or_default();
         let mut found = Vec::new();
         if shard.tokens.last() != Some(&commit.token) {
