@@ -269,3 +269,28 @@ fn refuse(entry: EntryId, bad: BadSubmission) -> Vec<Errand> {
     };
     answer.into_iter().chain([Errand::AcknowledgeSubmission(entry)]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use goalmill_broker::embedded;
+    use goalmill_common::clock::Clock;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_process_that_lives_has_not_died_however_often_it_takes_a_submission_over() {
+        let broker = embedded::open(None, Clock::system()).expect("it opens");
+        let broker = broker.as_ref();
+        let entry = EntryId::from("1-0");
+        for _ in 0..=TRIES_MAX {
+            // The reply to the note is lost: the submission comes again, and the note is read again.
+            let mut tries = Tries::read(broker, "one").await.expect("it can be read");
+            assert_eq!(tries.count(broker, "one", &entry).await.expect("it is written"), 0);
+        }
+        for (others, process) in [(1, "two"), (2, "three"), (3, "four")] {
+            let mut tries = Tries::read(broker, process).await.expect("it can be read");
+            let count = tries.count(broker, process, &entry).await.expect("it is written");
+            assert_eq!(count, others, "each of them may have died over it");
+        }
+    }
+}

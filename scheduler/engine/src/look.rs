@@ -1,6 +1,6 @@
 //! What a plan's state answers to those who look at it: where it stands, what may go out, when it wakes up.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use goalmill_common::event::{GoalAccepted, Parent, PlanEnded};
 use goalmill_common::failure::Failure;
@@ -14,6 +14,9 @@ use crate::graph::{to_u32, to_usize};
 use crate::mutant::{Mutant, is_on};
 use crate::state::{Joined, StepState, at};
 use crate::{PlanState, StepIndex};
+
+/// The queue of steps that no worker does.
+static NO_QUEUE: LazyLock<AgentType> = LazyLock::new(|| "".into());
 
 /// One step, for looking at.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -181,8 +184,14 @@ impl PlanState {
     }
 
     /// The queue that the step's next task goes to, or its current one came from: its fallback's once that is at work.
+    ///
+    /// A step that the engine does itself has an empty one, even if its plan names an agent type: a logged revision may
+    /// have given it one. Nothing of it is ever out on a queue, so it must not use up that queue's window.
     pub fn queue(&self, i: StepIndex) -> Option<&AgentType> {
         let spec = self.plan.steps.get(to_usize(i.0))?;
+        if self.is_own(i.0) {
+            return Some(&NO_QUEUE);
+        }
         let fallen = self.steps.get(to_usize(i.0)).is_some_and(|step| step.fallback);
         let other = spec.fallback.as_ref().filter(|_| fallen).and_then(|fallback| fallback.agent_type.as_ref());
         Some(other.unwrap_or(&spec.agent_type))

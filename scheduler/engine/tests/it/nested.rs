@@ -246,4 +246,6 @@ fn a_sub_plan_is_not_given_to_an_agent_type() {
     assert_eq!((issues[0].code.as_str(), issues[0].pointer.as_str()), ("INVALID_VALUE", "/changes/0"));
     edit(&mut world, by(None)).unwrap();
     assert_eq!(world.status("p"), StepStatus::Running, "it begins a plan again");
+    // Its plan names an agent type, as one of an earlier release may.
+    assert_eq!(world.state.queue(world.index("p")).map(|queue| queue.as_str()), Some(""));
 }
