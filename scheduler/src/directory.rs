@@ -20,7 +20,7 @@ use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::router::{self, Router};
+use crate::router::{self, Routed, Router};
 
 /// How often workers are looked at; their slots decide how many tasks may be out.
 const REFRESH: Duration = Duration::from_secs(1);
@@ -48,6 +48,8 @@ struct Known {
     agents: Arc<Vec<Agent>>,
     workers: Arc<Vec<WorkerBeat>>,
     slots: BTreeMap<AgentType, u32>,
+    /// Agent types that have slots; none before the workers were read.
+    live: Option<Arc<BTreeSet<AgentType>>>,
     paused: BTreeSet<AgentType>,
     /// Queues to which nothing can be sent, because their key is no stream.
     quarantined: BTreeMap<AgentType, Misfit>,
@@ -133,6 +135,11 @@ impl Directory {
         self.known.read().unwrap_or_else(PoisonError::into_inner).workers.clone()
     }
 
+    /// The agent types that have live workers; none before these were read.
+    pub(crate) fn live(&self) -> Option<Arc<BTreeSet<AgentType>>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).live.clone()
+    }
+
     /// Agents, their actions, how long these take, and the live workers, to hold plans against.
     pub(crate) fn catalogue(&self) -> Catalogue {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
@@ -146,11 +153,12 @@ impl Directory {
         &self.router
     }
 
-    /// Lets the router choose for the steps that ask for it; gives its choices, and what of them policy wants told.
+    /// Lets the router choose for the steps that ask for it; gives its choices, and the warnings about
+    /// them: agent types without a live worker, and what policy wants told.
     pub(crate) fn route(&self, plan: &mut Plan, policy: &Policy) -> Result<(Vec<Route>, Vec<Issue>), Vec<Issue>> {
-        let routes = router::route_plan(plan, &self.router)?;
-        let odd = permit_routed(plan, &routes, policy)?;
-        Ok((routes, odd))
+        let Routed { routes, mut warnings } = router::route_plan(plan, &self.router)?;
+        warnings.extend(permit_routed(plan, &routes, policy)?);
+        Ok((routes, warnings))
     }
 
     /// Reads registry and workers anew.
@@ -180,10 +188,17 @@ impl Directory {
                 *slots.entry(agent_type.clone()).or_default() += worker.slots;
             }
         }
+        let live: BTreeSet<AgentType> =
+            slots.iter().filter(|(_, slots)| **slots > 0).map(|(agent_type, _)| agent_type.clone()).collect();
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.workers = Arc::new(workers);
         let has_changed = known.slots != slots || known.paused != paused;
         (known.slots, known.paused) = (slots, paused);
+        if known.live.as_deref() != Some(&live) {
+            let live = Arc::new(live);
+            self.router.update_live(live.clone());
+            known.live = Some(live);
+        }
         drop(known);
         if has_changed {
             self.tell_window_changes();
