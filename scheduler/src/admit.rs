@@ -146,7 +146,7 @@ pub(crate) fn choice_of(site: &Site, goal: &Goal) -> Result<(), Problem> {
 }
 
 /// A problem that says the first error in a sentence and lists them all.
-fn refused(code: ErrorCode, issues: Vec<Issue>) -> Problem {
+pub(crate) fn refused(code: ErrorCode, issues: Vec<Issue>) -> Problem {
     let detail = match issues.as_slice() {
         [] => "it cannot be accepted".to_owned(),
         [only] => only.detail.clone(),

@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use goalmill_broker::{Broker, BrokerError, Message, Misfit};
+use goalmill_broker::{Broker, BrokerError, Message, Misfit, RefusedCard, Registry};
 use goalmill_common::agent::{Agent, HEARTBEATS_MISSED_MAX, WorkerBeat};
 use goalmill_common::config::Settings;
 use goalmill_common::event::Route;
@@ -26,6 +26,9 @@ use crate::router::{self, Routed, Router};
 const REFRESH: Duration = Duration::from_secs(1);
 /// Longest wait for news of the registry at once, in milliseconds.
 const BLOCK_MS: u64 = 30_000;
+
+/// Refused cards that are told of at once.
+pub(crate) const REFUSED_SHOWN: usize = 20;
 
 /// What is known of agents and workers.
 pub(crate) struct Directory {
@@ -46,6 +49,8 @@ pub(crate) struct Directory {
 #[derive(Default)]
 struct Known {
     agents: Arc<Vec<Agent>>,
+    /// Cards that cannot be used.
+    refused: Arc<Vec<RefusedCard>>,
     workers: Arc<Vec<WorkerBeat>>,
     slots: BTreeMap<AgentType, u32>,
     /// Agent types that have slots; none before the workers were read.
@@ -131,6 +136,11 @@ impl Directory {
         self.known.read().unwrap_or_else(PoisonError::into_inner).agents.clone()
     }
 
+    /// Cards in the registry that cannot be used.
+    pub(crate) fn refused(&self) -> Arc<Vec<RefusedCard>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).refused.clone()
+    }
+
     pub(crate) fn workers(&self) -> Arc<Vec<WorkerBeat>> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).workers.clone()
     }
@@ -169,13 +179,28 @@ impl Directory {
 
     async fn refresh_registry(&self) -> Result<(), BrokerError> {
         let _reading = self.reading.lock().await;
-        let agents = self.broker.agents().await?;
+        let Registry { agents, refused } = self.broker.agents().await?;
+        self.note_refused(refused);
         if *self.agents() != agents {
             // Who dispatches reads what is known, and should not wait for an index.
             self.router.update(agents.clone());
             self.known.write().unwrap_or_else(PoisonError::into_inner).agents = Arc::new(agents);
         }
         Ok(())
+    }
+
+    /// Tells of cards that were not refused before: what stays wrong is told once.
+    fn note_refused(&self, refused: Vec<RefusedCard>) {
+        let before = self.refused();
+        if *before == refused {
+            return;
+        }
+        for card in refused.iter().filter(|card| !before.contains(card)).take(REFUSED_SHOWN) {
+            tracing::warn!("{}", card.text());
+        }
+        metrics::gauge!("goalmill_agent_cards_refused")
+            .set(f64::from(u32::try_from(refused.len()).unwrap_or(u32::MAX)));
+        self.known.write().unwrap_or_else(PoisonError::into_inner).refused = Arc::new(refused);
     }
 
     async fn refresh_workers(&self) -> Result<(), BrokerError> {

@@ -148,6 +148,17 @@ async fn every_refusal_is_a_problem_with_a_stable_code() -> Result<()> {
     refused(request("POST", "/v1/plans").body(""), 400, "INVALID_JSON").await?;
     refused(request("POST", "/v1/agents").body("[1]"), 400, "INVALID_REQUEST").await?;
     refused(request("POST", "/v1/agents").body(r#"{"agent_type":"auto"}"#), 400, "INVALID_REQUEST").await?;
+    for (card, code, pointer) in [
+        (json!({"agent_type": "x", "cots": 1}), "UNKNOWN_FIELD", "/cots"),
+        (json!({"agent_type": "x", "success_rate": 7}), "OUT_OF_RANGE", "/success_rate"),
+        (json!({"agent_type": "x", "cost": -1}), "OUT_OF_RANGE", "/cost"),
+        (json!({"agent_type": "x", "actions": [{"name": "a", "input": {}}]}), "UNKNOWN_FIELD", "/actions/0/input"),
+    ] {
+        let problem = refused(request("POST", "/v1/agents").json(&card), 400, "INVALID_REQUEST").await?;
+        let issue = &problem["errors"][0];
+        assert_eq!((&issue["code"], &issue["pointer"]), (&json!(code), &json!(pointer)), "{problem:#}");
+        assert!(issue["mend"].as_str().is_some_and(|hint| !hint.is_empty()), "{problem:#}");
+    }
     let doubling = r##"{"agent_type":"x","actions":[{"name":"a","inputs":{"anyOf":[{"$ref":"#"},{"$ref":"#"}]}}]}"##;
     refused(request("POST", "/v1/agents").body(doubling), 400, "INVALID_REQUEST").await?;
     refused(request("POST", "/v1/agents").body(" ".repeat(70_000)), 413, "BODY_TOO_LARGE").await?;
