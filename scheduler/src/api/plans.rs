@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use goalmill_common::clock::rfc3339;
@@ -20,6 +20,7 @@ use goalmill_engine::validate;
 use serde::Deserialize;
 
 use super::answer::{self, Refusal};
+use super::query::{Given, Parameters, Query};
 use super::{Api, fork, past, people, registry};
 use crate::journal::{self, ReadError};
 use crate::shard::Poison;
@@ -123,10 +124,18 @@ pub(crate) async fn get(State(api): State<Api>, Path(id): Path<String>) -> Answe
     Ok(Json(state(&api, &id).await?.view(true)))
 }
 
-#[derive(Deserialize, schemars::JsonSchema)]
+#[derive(schemars::JsonSchema)]
 pub(crate) struct At {
     /// As it was at this revision.
     revision: Option<u32>,
+}
+
+impl Parameters for At {
+    const NAMES: &'static [&'static str] = &["revision"];
+
+    fn read(given: &mut Given) -> Self {
+        Self { revision: given.number("revision", 0..=u32::MAX) }
+    }
 }
 
 /// The plan as a document; `?revision=N` gives it as it was then.

@@ -125,6 +125,13 @@ async fn every_refusal_is_a_problem_with_a_stable_code() -> Result<()> {
         ("GET", "/v1/plans?limit=many", 400, "INVALID_REQUEST"),
         ("GET", "/v1/plans?cursor=17", 400, "INVALID_REQUEST"),
         ("GET", "/v1/plans?status=happy", 400, "INVALID_REQUEST"),
+        ("GET", "/v1/plans?limit=0", 400, "INVALID_REQUEST"),
+        ("GET", "/v1/plans?limit=501", 400, "INVALID_REQUEST"),
+        ("GET", "/v1/logs?types=nope", 400, "INVALID_REQUEST"),
+        ("GET", "/v1/logs?since_ms=-1", 400, "INVALID_REQUEST"),
+        ("GET", "/v1/events?limit=0", 400, "INVALID_REQUEST"),
+        ("GET", "/v1/plans/p0-0000000000000000/graph?revision=x", 400, "INVALID_REQUEST"),
+        ("GET", "/v1/plans/p0-0000000000000000/events?after=-1", 400, "INVALID_REQUEST"),
         ("DELETE", "/v1/plans", 405, "METHOD_NOT_ALLOWED"),
         ("POST", "/v1/workers", 405, "METHOD_NOT_ALLOWED"),
         ("BREW", "/v1/plans", 405, "METHOD_NOT_ALLOWED"),
@@ -170,6 +177,30 @@ async fn every_refusal_is_a_problem_with_a_stable_code() -> Result<()> {
     assert!(allow.headers()["allow"].to_str()?.contains("POST"), "405 says what is allowed");
     let head = request("HEAD", "/v1/plans").send().await?;
     assert_eq!((head.status(), head.text().await?.as_str()), (StatusCode::OK, ""));
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_address_refuses_parameters_that_it_does_not_take() -> Result<()> {
+    let it = Installation::embedded().await?;
+    let paths = it.get("/openapi.json").await?["paths"].clone();
+    for (path, operations) in paths.as_object().expect("it is an object") {
+        let place = path.split('/').map(|part| match part.split_once('}') {
+            Some((_, verb)) => format!("x{verb}"),
+            None => part.to_owned(),
+        });
+        let place = place.collect::<Vec<_>>().join("/");
+        for method in operations.as_object().expect("it is an object").keys() {
+            let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes())?;
+            let asked = it.http.request(method.clone(), it.url(&format!("{place}?nope=1")));
+            let problem =
+                refused(asked, 400, "INVALID_REQUEST").await.map_err(|e| e.context(format!("{method} {place}")))?;
+            let issue = &problem["errors"][0];
+            assert_eq!((&issue["code"], &issue["pointer"]), (&json!("UNKNOWN_PARAMETER"), &json!("/nope")), "{place}");
+            assert!(issue["mend"].as_str().is_some_and(|hint| !hint.is_empty()), "{place}: {problem:#}");
+        }
+    }
     it.stop().await;
     Ok(())
 }

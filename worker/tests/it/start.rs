@@ -69,7 +69,9 @@ async fn settings_that_cannot_work_are_refused() {
         (json!({"kind": "command", "argv": []}), "`argv` is empty"),
         (json!({"kind": "transform", "expression": "1 +"}), "`expression`"),
         (json!({"kind": "demo", "agent": "nobody"}), "no demo agent `nobody`"),
-        (json!({"kind": "demo", "agent": "echo", "card": {"cost": "x"}}), "`card`"),
+        (json!({"kind": "demo", "agent": "echo", "card": {"cost": "x"}}), "`card/cost`"),
+        (json!({"kind": "demo", "agent": "echo", "card": {"cots": 1}}), "there is no field `cots` at `card/cots`"),
+        (json!({"kind": "demo", "agent": "echo", "card": {"success_rate": 7}}), "`card/success_rate`"),
         (json!("echo"), "invalid type"),
     ];
     for (value, part) in cases {
