@@ -406,7 +406,7 @@ mod tests {
         }
 
         fn end(self, time_ms: u64, status: PlanStatus) -> Self {
-            let end = PlanEnded { status, failure: None, reason: String::new() };
+            let end = PlanEnded { status, failure: None, reason: String::new(), cancelled: Vec::new() };
             self.plan(time_ms, PlanEvent::Completed(Box::new(end)))
         }
 

@@ -32,7 +32,7 @@ const AT_ONCE: usize = 16;
 pub(crate) struct LogsQuery {
     /// Only of this plan.
     plan: Option<String>,
-    /// Only of steps with this id.
+    /// Only of steps with this id, and events of plans that list it.
     step: Option<String>,
     /// Only of these types, separated by commas.
     types: Option<String>,
@@ -72,7 +72,7 @@ struct Filter {
 impl Filter {
     fn fits(&self, record: &Record) -> bool {
         record.time_ms >= self.since_ms
-            && self.step.as_deref().is_none_or(|step| record.event.step().is_some_and(|id| id.as_str() == step))
+            && self.step.as_deref().is_none_or(|step| record.event.concerns(step))
             && (self.types.is_empty() || self.types.iter().any(|name| name == record.event.type_name()))
     }
 }
