@@ -540,6 +540,20 @@ mod tests {
     }
 
     #[test]
+    fn reasons_end_with_their_cause_and_the_plans_end_cancels_what_it_lists() {
+        let blocked = Reason::boxed("a dependency failed");
+        let (status, cancelled) = (PlanStatus::Cancelled, vec!["a".into(), "b".into()]);
+        let end = PlanEnded { status, failure: None, reason: "enough".into(), cancelled };
+        let script = Script::begin(vec![step("a", &[]), step("b", &["a"]), step("c", &[])])
+            .step(1_100, "c", 0, StepEvent::Blocked(blocked))
+            .run("c", 1, 1_100, 1_200, "{}");
+        let (board, _) = script.plan(1_300, PlanEvent::Cancelled(Box::new(end))).lines();
+        let rows: Vec<_> = board.rows.iter().map(|row| (row.status, row.reason.as_str())).collect();
+        let gone = (StepStatus::Cancelled, "the plan was cancelled");
+        assert_eq!(rows, [gone, gone, (StepStatus::Completed, "")]);
+    }
+
+    #[test]
     fn a_plan_that_fails_says_which_step_and_why() {
         let failed = goalmill_common::event::StepFailed { failure: failure(), cost: 0.0, tokens: 0 };
         let skipped = StepSkipped {
