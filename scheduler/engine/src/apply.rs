@@ -283,6 +283,9 @@ fn apply_step(
     check_start(state, seq, i, event)?;
     let step = &mut state.steps[to_usize(i)];
     step.attempt = attempt;
+    if next != old {
+        step.forget_wait();
+    }
     fold_step(step, record.time_ms, event);
     if let StepEvent::Completed(completed) = event {
         state.outputs_bytes = state.outputs_bytes.saturating_add(completed.outputs.text().len());
@@ -393,9 +396,6 @@ fn check_start(state: &PlanState, seq: u64, i: u32, event: &StepEvent) -> Result
 }
 
 fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
-    if step_move(step.status, event) != Some(step.status) {
-        step.forget_wait();
-    }
     match event {
         StepEvent::Added(_) | StepEvent::Modified(_) | StepEvent::Removed(_) => {}
         StepEvent::QuestionAsked(asked) => {
