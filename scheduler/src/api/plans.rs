@@ -184,7 +184,7 @@ async fn quarantine(api: &Api, plan: &PlanId) -> Result<Option<String>, Refusal>
 
 /// Why it is done, and who does it.
 #[derive(Default, Deserialize, schemars::JsonSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Because {
     reason: String,
     /// An id, such as `cli:ann`; `api` unless told.

@@ -65,6 +65,7 @@ fn check_schemas(agent: &Agent) -> Result<(), Refusal> {
 
 /// What an agent type is sought for.
 #[derive(Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct RouteRequest {
     /// What the step is to do, in words.
     text: String,

@@ -166,6 +166,17 @@ async fn every_refusal_is_a_problem_with_a_stable_code() -> Result<()> {
         assert_eq!((&issue["code"], &issue["pointer"]), (&json!(code), &json!(pointer)), "{problem:#}");
         assert!(issue["mend"].as_str().is_some_and(|hint| !hint.is_empty()), "{problem:#}");
     }
+    for (path, body) in [
+        ("/v1/plans/p0-0000000000000000:cancel", json!({"resaon": "enough"})),
+        ("/v1/plans/p0-0000000000000000:approve", json!({"chnages": []})),
+        ("/v1/plans/p0-0000000000000000/steps/a:complete", json!({"output": 1})),
+        ("/v1/plans/p0-0000000000000000/questions/q:answer", json!({"anser": 1})),
+        ("/v1/agents:route", json!({"text": "x", "txt": "y"})),
+    ] {
+        let problem = refused(request("POST", path).json(&body), 400, "INVALID_REQUEST").await?;
+        let detail = problem["detail"].as_str().unwrap_or_default();
+        assert!(detail.contains("unknown field") && detail.contains("expected"), "{path}: {problem:#}");
+    }
     let doubling = r##"{"agent_type":"x","actions":[{"name":"a","inputs":{"anyOf":[{"$ref":"#"},{"$ref":"#"}]}}]}"##;
     refused(request("POST", "/v1/agents").body(doubling), 400, "INVALID_REQUEST").await?;
     refused(request("POST", "/v1/agents").body(" ".repeat(70_000)), 413, "BODY_TOO_LARGE").await?;
