@@ -165,7 +165,8 @@ mod tests {
         };
         let validated = PlanValidated { warnings: vec![], routes: vec![], critical_path_seconds: 0.0 };
         let completed = StepCompleted { finished_ms: Some(9), ..StepCompleted::default() };
-        let ended = PlanEnded { status: PlanStatus::Completed, failure: None, reason: String::new() };
+        let (status, cancelled) = (PlanStatus::Completed, Vec::new());
+        let ended = PlanEnded { status, failure: None, reason: String::new(), cancelled };
         let started = StepStarted { worker: Some("w".into()), started_ms: 8, due_ms: 99 };
         let events = vec![
             plan(PlanEvent::GoalAccepted(Box::new(accepted))),

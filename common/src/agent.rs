@@ -5,8 +5,12 @@ use serde::{Deserialize, Serialize};
 use crate::id::{AgentType, WorkerId};
 use crate::json::Json;
 
+/// Longest duration that an agent type can declare, in milliseconds: a year.
+pub const LATENCY_MS_MAX: u64 = 31_536_000_000;
+
 /// What an agent type can do, declared at registration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct Agent {
     /// Its name: what steps ask for, and the name of its queue.
     pub agent_type: AgentType,
@@ -21,12 +25,15 @@ pub struct Agent {
     pub actions: Vec<Action>,
     /// Declared share of attempts that succeed, 0 to 1.
     #[serde(default = "one")]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub success_rate: f64,
     /// Declared cost of one step, US dollars.
     #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1e15))]
     pub cost: f64,
     /// Declared duration of one step, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 31_536_000_000_u64))]
     pub latency_ms: Option<u64>,
 }
 
@@ -51,6 +58,7 @@ impl Agent {
 
 /// One thing an agent does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct Action {
     /// What steps call it.
     pub name: String,

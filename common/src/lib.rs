@@ -8,6 +8,7 @@
 pub mod agent;
 pub mod aside;
 pub mod backoff;
+pub mod card;
 pub mod clock;
 pub mod command;
 pub mod config;

@@ -345,6 +345,9 @@ pub struct Accepted {
     pub plan_id: PlanId,
     /// Where the plan stands.
     pub status: PlanStatus,
+    /// What is odd in the plan; it was taken all the same.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<crate::problem::Issue>,
 }
 
 /// The answer to a validation or a preview.

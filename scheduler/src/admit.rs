@@ -88,7 +88,8 @@ fn goal(site: &Site, text: &[u8]) -> Result<Goal, Problem> {
 
 /// Reads, checks and routes a plan.
 fn plan(site: &Site, text: &[u8], format: Format) -> Result<Admitted, Problem> {
-    plan_by(site, text, format, &Rules { policy: &site.policy, ..Rules::default() })
+    let live = site.directory.live();
+    plan_by(site, text, format, &Rules { policy: &site.policy, live: live.as_deref(), ..Rules::default() })
 }
 
 fn plan_by(site: &Site, text: &[u8], format: Format, rules: &Rules<'_>) -> Result<Admitted, Problem> {
@@ -145,7 +146,7 @@ pub(crate) fn choice_of(site: &Site, goal: &Goal) -> Result<(), Problem> {
 }
 
 /// A problem that says the first error in a sentence and lists them all.
-fn refused(code: ErrorCode, issues: Vec<Issue>) -> Problem {
+pub(crate) fn refused(code: ErrorCode, issues: Vec<Issue>) -> Problem {
     let detail = match issues.as_slice() {
         [] => "it cannot be accepted".to_owned(),
         [only] => only.detail.clone(),

@@ -9,7 +9,7 @@ use goalmill_common::clock::Clock;
 use goalmill_common::config::{ApiSettings, Settings};
 use goalmill_common::problem::Issue;
 use goalmill_common::random::Random;
-use goalmill_engine::validate;
+use goalmill_engine::validate::{self, Weight};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -195,8 +195,18 @@ fn check(directory: &Directory, candidate: Candidate, request: &PlanRequest) -> 
     let outcome = if routed.is_ok() { Outcome::Ok } else { Outcome::Invalid };
     stage::count("router", Stage::Route, outcome, begun.elapsed());
     let (routes, odd) = routed?;
-    warnings.extend(odd);
+    warnings.extend(weigh_unserved(odd, request.terms.weights.no_worker)?);
     Ok(Checked { plan, warnings, routes })
+}
+
+/// What the router warns of, with choices without a live worker as heavy as the settings say.
+fn weigh_unserved(odd: Vec<Issue>, weight: Weight) -> Result<Vec<Issue>, Vec<Issue>> {
+    let (unserved, rest): (Vec<Issue>, Vec<Issue>) = odd.into_iter().partition(|issue| issue.code == "NO_LIVE_WORKER");
+    match weight {
+        Weight::Ignore => Ok(rest),
+        Weight::Error if !unserved.is_empty() => Err(unserved),
+        Weight::Warning | Weight::Error => Ok(rest.into_iter().chain(unserved).collect()),
+    }
 }
 
 /// Opens the installation; waits as long as Redis cannot be reached, refuses what waiting cannot mend.
@@ -247,6 +257,19 @@ async fn keep_fresh(site: Arc<Site>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_choice_without_a_live_worker_weighs_what_the_settings_say() {
+        let issue =
+            |code: &str| Issue { code: code.into(), ..validate::no_live_worker(&"a".into(), "/steps/0".into()) };
+        let odd = || vec![issue("APPROVAL_REQUIRED"), issue("NO_LIVE_WORKER")];
+        let codes = |issues: &[Issue]| issues.iter().map(|issue| issue.code.clone()).collect::<Vec<_>>();
+        let told = |weight| weigh_unserved(odd(), weight).map(|told| codes(&told)).map_err(|wrong| codes(&wrong));
+        assert_eq!(told(Weight::Ignore), Ok(vec!["APPROVAL_REQUIRED".into()]));
+        assert_eq!(told(Weight::Warning), Ok(vec!["APPROVAL_REQUIRED".into(), "NO_LIVE_WORKER".into()]));
+        assert_eq!(told(Weight::Error), Err(vec!["NO_LIVE_WORKER".into()]));
+        assert_eq!(weigh_unserved(vec![issue("APPROVAL_REQUIRED")], Weight::Error).map(|told| told.len()), Ok(1));
+    }
 
     #[tokio::test]
     async fn beyond_loopback_the_api_listens_only_when_told_that_it_is_insecure() {

@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use goalmill_broker::{Broker, BrokerError, Message, Misfit};
+use goalmill_broker::{Broker, BrokerError, Message, Misfit, RefusedCard, Registry};
 use goalmill_common::agent::{Agent, HEARTBEATS_MISSED_MAX, WorkerBeat};
 use goalmill_common::config::Settings;
 use goalmill_common::event::Route;
@@ -20,12 +20,15 @@ use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::router::{self, Router};
+use crate::router::{self, Routed, Router};
 
 /// How often workers are looked at; their slots decide how many tasks may be out.
 const REFRESH: Duration = Duration::from_secs(1);
 /// Longest wait for news of the registry at once, in milliseconds.
 const BLOCK_MS: u64 = 30_000;
+
+/// Refused cards that are told of at once.
+pub(crate) const REFUSED_SHOWN: usize = 20;
 
 /// What is known of agents and workers.
 pub(crate) struct Directory {
@@ -46,8 +49,12 @@ pub(crate) struct Directory {
 #[derive(Default)]
 struct Known {
     agents: Arc<Vec<Agent>>,
+    /// Cards that cannot be used.
+    refused: Arc<Vec<RefusedCard>>,
     workers: Arc<Vec<WorkerBeat>>,
     slots: BTreeMap<AgentType, u32>,
+    /// Agent types that have slots; none before the workers were read.
+    live: Option<Arc<BTreeSet<AgentType>>>,
     paused: BTreeSet<AgentType>,
     /// Queues to which nothing can be sent, because their key is no stream.
     quarantined: BTreeMap<AgentType, Misfit>,
@@ -129,8 +136,18 @@ impl Directory {
         self.known.read().unwrap_or_else(PoisonError::into_inner).agents.clone()
     }
 
+    /// Cards in the registry that cannot be used.
+    pub(crate) fn refused(&self) -> Arc<Vec<RefusedCard>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).refused.clone()
+    }
+
     pub(crate) fn workers(&self) -> Arc<Vec<WorkerBeat>> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).workers.clone()
+    }
+
+    /// The agent types that have live workers; none before these were read.
+    pub(crate) fn live(&self) -> Option<Arc<BTreeSet<AgentType>>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).live.clone()
     }
 
     /// Agents, their actions, how long these take, and the live workers, to hold plans against.
@@ -146,11 +163,12 @@ impl Directory {
         &self.router
     }
 
-    /// Lets the router choose for the steps that ask for it; gives its choices, and what of them policy wants told.
+    /// Lets the router choose for the steps that ask for it; gives its choices, and the warnings about
+    /// them: agent types without a live worker, and what policy wants told.
     pub(crate) fn route(&self, plan: &mut Plan, policy: &Policy) -> Result<(Vec<Route>, Vec<Issue>), Vec<Issue>> {
-        let routes = router::route_plan(plan, &self.router)?;
-        let odd = permit_routed(plan, &routes, policy)?;
-        Ok((routes, odd))
+        let Routed { routes, mut warnings } = router::route_plan(plan, &self.router)?;
+        warnings.extend(permit_routed(plan, &routes, policy)?);
+        Ok((routes, warnings))
     }
 
     /// Reads registry and workers anew.
@@ -161,13 +179,28 @@ impl Directory {
 
     async fn refresh_registry(&self) -> Result<(), BrokerError> {
         let _reading = self.reading.lock().await;
-        let agents = self.broker.agents().await?;
+        let Registry { agents, refused } = self.broker.agents().await?;
+        self.note_refused(refused);
         if *self.agents() != agents {
             // Who dispatches reads what is known, and should not wait for an index.
             self.router.update(agents.clone());
             self.known.write().unwrap_or_else(PoisonError::into_inner).agents = Arc::new(agents);
         }
         Ok(())
+    }
+
+    /// Tells of cards that were not refused before: what stays wrong is told once.
+    fn note_refused(&self, refused: Vec<RefusedCard>) {
+        let before = self.refused();
+        if *before == refused {
+            return;
+        }
+        for card in refused.iter().filter(|card| !before.contains(card)).take(REFUSED_SHOWN) {
+            tracing::warn!("{}", card.text());
+        }
+        metrics::gauge!("goalmill_agent_cards_refused")
+            .set(f64::from(u32::try_from(refused.len()).unwrap_or(u32::MAX)));
+        self.known.write().unwrap_or_else(PoisonError::into_inner).refused = Arc::new(refused);
     }
 
     async fn refresh_workers(&self) -> Result<(), BrokerError> {
@@ -180,10 +213,17 @@ impl Directory {
                 *slots.entry(agent_type.clone()).or_default() += worker.slots;
             }
         }
+        let live: BTreeSet<AgentType> =
+            slots.iter().filter(|(_, slots)| **slots > 0).map(|(agent_type, _)| agent_type.clone()).collect();
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.workers = Arc::new(workers);
         let has_changed = known.slots != slots || known.paused != paused;
         (known.slots, known.paused) = (slots, paused);
+        if known.live.as_deref() != Some(&live) {
+            let live = Arc::new(live);
+            self.router.update_live(live.clone());
+            known.live = Some(live);
+        }
         drop(known);
         if has_changed {
             self.tell_window_changes();

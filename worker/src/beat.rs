@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use goalmill_broker::BrokerError;
 use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::id::AgentType;
 use goalmill_common::wire::PROTOCOL;
 
 use crate::drain;
@@ -87,14 +88,17 @@ async fn recognise(worker: &Worker, known: &mut Option<String>) -> Result<(), Br
 
 /// Opens the queues and registers the agent types. A bare name never replaces what somebody registered in full.
 async fn register(worker: &Worker) -> Result<(), BrokerError> {
-    let known: BTreeMap<_, _> =
-        worker.broker.agents().await?.into_iter().map(|agent| (agent.agent_type.clone(), agent)).collect();
+    let registry = worker.broker.agents().await?;
+    let known: BTreeMap<_, _> = registry.agents.into_iter().map(|agent| (agent.agent_type.clone(), agent)).collect();
+    let is_refused = |agent_type: &AgentType| registry.refused.iter().any(|card| card.name == agent_type.as_str());
     for (agent_type, served) in &worker.served {
         worker.broker.open_queue(agent_type).await?;
         match (&served.card, known.get(agent_type)) {
             (Some(card), Some(there)) if card == there => {}
             (Some(card), _) => worker.broker.register(card).await?,
             (None, Some(_)) => {}
+            // Who wrote it can still correct it.
+            (None, None) if is_refused(agent_type) => {}
             (None, None) => worker.broker.register(&Agent::named(agent_type.clone())).await?,
         }
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use goalmill_common::status::PlanStatus;
 
+use super::duration;
 use super::people::{ApproveArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, ReplanArgs, StepAnswerArgs};
-use super::{at_least_one, duration};
 
 /// A plan, and why something is done to it.
 #[derive(Args, Debug)]
@@ -29,8 +29,8 @@ pub enum PlanCommand {
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         since: Option<Duration>,
         /// At most so many.
-        #[arg(long, value_name = "N", default_value_t = 20, value_parser = at_least_one)]
-        limit: usize,
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
+        limit: u16,
         /// Continues a list.
         #[arg(long, value_name = "CURSOR")]
         cursor: Option<String>,

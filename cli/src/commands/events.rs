@@ -101,7 +101,12 @@ pub fn head(line: &str) -> Result<Head<'_>, Failed> {
 
 fn wanted(args: &EventsArgs, line: &str) -> Result<bool, Failed> {
     let head = head(line)?;
-    let is_step = args.step.as_deref().is_none_or(|step| head.step_id == Some(step));
+    // An event of the plan may list the step.
+    let lists = |step: &str| Record::from_line(line).is_ok_and(|record| record.event.concerns(step));
+    let is_step = args.step.as_deref().is_none_or(|step| match head.step_id {
+        Some(id) => id == step,
+        None => lists(step),
+    });
     Ok(is_step && (args.types.is_empty() || args.types.iter().any(|name| name == head.type_name)))
 }
 

@@ -20,7 +20,7 @@ pub async fn run(context: &Context, command: PlanCommand) -> Outcome {
     let Context { screen, client, clock, .. } = context;
     match command {
         PlanCommand::List { status, since, limit, cursor } => {
-            let mut page = client.plans(&PlanQuery { limit, cursor, status }).await?;
+            let mut page = client.plans(&PlanQuery { limit: limit.into(), cursor, status }).await?;
             if let Some(since) = since {
                 keep_since(&mut page, clock.now_ms().saturating_sub(to_ms(since)));
             }

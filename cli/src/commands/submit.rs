@@ -204,7 +204,7 @@ async fn submit_by_stream(
     while Instant::now() < deadline {
         if let Some(Some(text)) = broker.answers(&ids).await?.into_iter().next() {
             return match serde_json::from_str(&text) {
-                Ok(Answer::Accepted { plan_id, status }) => Ok(Accepted { plan_id, status }),
+                Ok(Answer::Accepted { plan_id, status }) => Ok(Accepted { plan_id, status, warnings: Vec::new() }),
                 Ok(Answer::Refused(problem)) => Err(problem.into()),
                 Err(error) => Err(Failed::other(format!("the answer of `{key}` cannot be read: {error}"))),
             };
@@ -218,6 +218,9 @@ async fn submit_by_stream(
 pub async fn follow(context: &Context, args: &WaitArgs, accepted: &Accepted, source: Source) -> Outcome {
     let Context { screen, client, .. } = context;
     let plan = &accepted.plan_id;
+    if !args.watch {
+        accepted.warnings.iter().for_each(|issue| screen.warn(&issue.detail));
+    }
     if !args.wait && !args.watch {
         screen.show(accepted, plan.as_str(), |_| {
             format!("{plan} {}\n  watch it: goalmill watch {plan}", accepted.status)

@@ -232,6 +232,7 @@ impl Board {
             PlanEvent::Rejected(why) => {
                 self.status = PlanStatus::Rejected;
                 self.reason.clone_from(&why.reason);
+                self.end_all(&why.cancelled, time_ms, "the plan was rejected");
             }
             PlanEvent::ReplanTriggered(replan) => {
                 self.status = PlanStatus::Replanning;
@@ -272,6 +273,9 @@ impl Board {
                 if !end.reason.is_empty() {
                     self.reason.clone_from(&end.reason);
                 }
+                let why =
+                    if end.status == PlanStatus::Cancelled { "the plan was cancelled" } else { "the plan failed" };
+                self.end_all(&end.cancelled, time_ms, why);
             }
             PlanEvent::Extended(extended) => {
                 self.open = extended.open;
@@ -294,6 +298,17 @@ impl Board {
             let row = &mut self.rows[place];
             self.counts.shift(row.status, status);
             row.status = status;
+            row.reason.clear();
+        }
+    }
+
+    /// Cancels the steps that the plan's end lists.
+    fn end_all(&mut self, steps: &[StepId], time_ms: u64, why: &str) {
+        self.move_all(steps, StepStatus::Cancelled);
+        for step in steps {
+            if let Some(place) = self.places.get(step).copied() {
+                self.rows[place].end(StepStatus::Cancelled, time_ms, why);
+            }
         }
     }
 
@@ -306,6 +321,10 @@ impl Board {
         let row = &mut self.rows[place];
         let old = row.status;
         row.attempt = row.attempt.max(attempt);
+        // Why it was held up is over with its next event.
+        if row.status == StepStatus::Blocked {
+            row.reason.clear();
+        }
         match event {
             StepEvent::Added(_) => {}
             StepEvent::Modified(modified) => row.revise(&modified.step),

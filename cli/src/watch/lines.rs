@@ -406,7 +406,7 @@ mod tests {
         }
 
         fn end(self, time_ms: u64, status: PlanStatus) -> Self {
-            let end = PlanEnded { status, failure: None, reason: String::new() };
+            let end = PlanEnded { status, failure: None, reason: String::new(), cancelled: Vec::new() };
             self.plan(time_ms, PlanEvent::Completed(Box::new(end)))
         }
 
@@ -537,6 +537,20 @@ mod tests {
             "  ↻ revision 1: insert_recovery: search nearby (+hotels_alt -hotels) · confidence 0.85 → 0.70"
         );
         assert_eq!((board.counts.total, board.counts.skipped, board.status), (2, 1, PlanStatus::Running));
+    }
+
+    #[test]
+    fn reasons_end_with_their_cause_and_the_plans_end_cancels_what_it_lists() {
+        let blocked = Reason::boxed("a dependency failed");
+        let (status, cancelled) = (PlanStatus::Cancelled, vec!["a".into(), "b".into()]);
+        let end = PlanEnded { status, failure: None, reason: "enough".into(), cancelled };
+        let script = Script::begin(vec![step("a", &[]), step("b", &["a"]), step("c", &[])])
+            .step(1_100, "c", 0, StepEvent::Blocked(blocked))
+            .run("c", 1, 1_100, 1_200, "{}");
+        let (board, _) = script.plan(1_300, PlanEvent::Cancelled(Box::new(end))).lines();
+        let rows: Vec<_> = board.rows.iter().map(|row| (row.status, row.reason.as_str())).collect();
+        let gone = (StepStatus::Cancelled, "the plan was cancelled");
+        assert_eq!(rows, [gone, gone, (StepStatus::Completed, "")]);
     }
 
     #[test]

@@ -303,9 +303,11 @@ fn what_cannot_be_meant_is_refused_before_anything_is_asked() {
         assert_eq!(code(&unknown), 2);
         assert!(err(&unknown).contains("'step_fail'") && err(&unknown).contains("'step_failed'"), "{}", err(&unknown));
     }
-    let none = run(&["plan", "list", "--limit", "0"]);
-    assert_eq!(code(&none), 2);
-    assert!(err(&none).contains("it must be 1 at least"), "{}", err(&none));
+    for limit in ["0", "501"] {
+        let none = run(&["plan", "list", "--limit", limit]);
+        assert_eq!(code(&none), 2);
+        assert!(err(&none).contains("1..=500"), "{}", err(&none));
+    }
 }
 
 #[test]
@@ -318,13 +320,28 @@ fn a_directory_that_is_a_file_is_named() {
 }
 
 #[test]
+fn the_end_of_a_plan_is_an_event_of_the_steps_that_it_cancels() {
+    let dev = Dev::start();
+    let plan = "steps: [{id: a, agent_type: nobody}, {id: b, agent_type: echo, depends_on: [a]}]";
+    let id = out(&dev.run_with(&["run", "-", "-o", "name"], plan)).trim().to_owned();
+    assert_eq!(code(&dev.run(&["plan", "cancel", &id])), 0);
+    for command in [&["events", &id, "--step", "b", "-o", "jsonl"][..], &["logs", "--step", "b", "-o", "jsonl"]] {
+        let found = out(&dev.run(command));
+        assert!(found.lines().count() == 1 && found.contains("plan_cancelled"), "{command:?}: {found}");
+    }
+}
+
+#[test]
 fn plans_that_gave_nothing_say_so() {
     let dev = Dev::start();
     let plan = "name: waits\nsteps: [{id: a, agent_type: nobody}]";
     let sent = dev.run_with(&["run", "-", "-o", "name"], plan);
+    assert!(err(&sent).contains("no live worker serves `nobody`"), "{}", err(&sent));
     let id = out(&sent).trim().to_owned();
     assert_eq!(code(&dev.run(&["plan", "cancel", &id])), 0);
     assert_eq!(code(&dev.run(&["plan", "wait", &id])), 3);
+    let of_step = out(&dev.run(&["events", &id, "--step", "a", "-o", "jsonl"]));
+    assert!(of_step.lines().last().is_some_and(|line| line.contains("step_cancelled")), "{of_step}");
     let listed = out(&dev.run(&["plan", "list"]));
     assert!(listed.contains(" 0/1 "), "{listed}");
     let results = out(&dev.run(&["plan", "results", &id]));

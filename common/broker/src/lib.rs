@@ -13,5 +13,5 @@ pub use commit::{Activity, Commit, Committed, PlanWrite, TaskWrite};
 pub use error::{BrokerError, Misfit};
 pub use verbs::{
     Broker, Claim, DeadLetter, Delivery, Entry, Health, Install, LogEntry, Message, Meta, Ownership, QueueState,
-    Reader, Waker,
+    Reader, RefusedCard, Registry, Waker,
 };

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
 use goalmill_common::keys;
+use goalmill_common::problem::Issue;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Fields;
 use serde::{Deserialize, Serialize};
@@ -118,6 +119,36 @@ pub struct DeadLetter {
     pub reason: String,
     /// The task as JSON.
     pub task: String,
+}
+
+/// The agent types that are registered.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Registry {
+    /// By name.
+    pub agents: Vec<Agent>,
+    /// Cards that cannot be used, by name. The others are not affected.
+    pub refused: Vec<RefusedCard>,
+}
+
+/// A card that another program wrote and that cannot be used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RefusedCard {
+    /// The agent type that it is for.
+    pub name: String,
+    /// What is wrong with it, at least one place.
+    pub issues: Vec<Issue>,
+}
+
+impl RefusedCard {
+    /// What is wrong first, where, and the fix.
+    pub fn text(&self) -> String {
+        let name = self.name.chars().take(64).collect::<String>();
+        let Some(Issue { pointer, detail, mend, .. }) = self.issues.first() else {
+            return format!("the card of agent type `{name}` is refused");
+        };
+        let place = if pointer.is_empty() { "/" } else { pointer };
+        format!("the card of agent type `{name}` is refused: {detail} at {place}; {mend}")
+    }
 }
 
 /// Something said to all, at once and without a promise.
@@ -235,7 +266,7 @@ pub trait Broker: Send + Sync + 'static {
 
     /// Registers an agent type, or changes it, and tells everybody.
     async fn register(&self, agent: &Agent) -> Result<()>;
-    async fn agents(&self) -> Result<Vec<Agent>>;
+    async fn agents(&self) -> Result<Registry>;
     /// Records a worker's heartbeat at the back end's time.
     async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()>;
     /// A worker said good-bye; a request to drain is done with.

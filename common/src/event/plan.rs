@@ -418,8 +418,19 @@ pub struct PlanRevised {
     pub approved_because: String,
 }
 
-/// The plan is final. Steps in flight were cancelled by events of their own before; those that had not begun are
-/// cancelled by this one.
+/// A person refused the plan before it began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanRejected {
+    /// Why, in the person's words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// The steps that are cancelled by this event, in the order of the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cancelled: Vec<StepId>,
+}
+
+/// The plan is final. Steps in flight were cancelled by events of their own before; those that were open and not in
+/// flight are cancelled by this one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanEnded {
     /// What it ended as.
@@ -430,4 +441,8 @@ pub struct PlanEnded {
     /// Why, in words; empty when it simply completed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// The steps that are cancelled by this event, in the order of the plan. They take less room than the plan that
+    /// names them. Older logs do not list them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cancelled: Vec<StepId>,
 }

@@ -1,6 +1,7 @@
 //! About how many bytes an event takes in the log, without writing it.
 
 use super::{Event, PlanEvent, StepEvent};
+use crate::id::StepId;
 use crate::json::Json;
 use crate::plan::{Plan, Step};
 
@@ -33,10 +34,11 @@ fn plan_event(event: &PlanEvent) -> usize {
         PlanEvent::QuestionAnswered(answered) => answered.answer.text().len() + answered.reason.len(),
         PlanEvent::Extended(extended) => json(extended.provenance.as_ref()) + 4 * FIXED_BYTES * extended.routes.len(),
         PlanEvent::Revised(revised) => FIXED_BYTES * (revised.changes.len() + revised.added.len()),
+        PlanEvent::Rejected(rejected) => ids(&rejected.cancelled),
+        PlanEvent::Completed(end) | PlanEvent::Failed(end) | PlanEvent::Cancelled(end) => ids(&end.cancelled),
         PlanEvent::ModelAsked(_)
         | PlanEvent::ApprovalRequested(_)
         | PlanEvent::Approved(_)
-        | PlanEvent::Rejected(_)
         | PlanEvent::PhaseAdded(_)
         | PlanEvent::PhaseStarted(_)
         | PlanEvent::PhaseCompleted(_)
@@ -46,10 +48,7 @@ fn plan_event(event: &PlanEvent) -> usize {
         | PlanEvent::QuestionAsked(_)
         | PlanEvent::Quarantined(_)
         | PlanEvent::Paused(_)
-        | PlanEvent::Resumed(_)
-        | PlanEvent::Completed(_)
-        | PlanEvent::Failed(_)
-        | PlanEvent::Cancelled(_) => 0,
+        | PlanEvent::Resumed(_) => 0,
     }
 }
 
@@ -86,6 +85,11 @@ fn step(found: &Step) -> usize {
     let inside = found.plan.as_deref().map_or(0, plan);
     let texts = found.description.len() + found.inputs.text().len() + json(found.output_schema.as_ref());
     FIXED_BYTES + texts + 16 * found.dependencies.len() + inside
+}
+
+/// A list of ids with their quotes and commas.
+fn ids(steps: &[StepId]) -> usize {
+    steps.iter().map(|step| step.as_str().len() + 3).sum()
 }
 
 fn json(value: Option<&Json>) -> usize {

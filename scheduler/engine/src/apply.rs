@@ -6,7 +6,7 @@ use goalmill_common::event::{
     Event, GoalAccepted, PlanCreated, PlanEnded, PlanEvent, QuestionAnswered, Record, ReplanTriggered, RevisionRefused,
     StepCompleted, StepEvent, StepRetrying,
 };
-use goalmill_common::failure::FailureClass;
+use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::StepId;
 use goalmill_common::plan::{Kind, OnFailure};
 use goalmill_common::revision::{Answered, Refusal, Trigger};
@@ -92,11 +92,10 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
             end_replan(&mut state.revising);
         }
         PlanEvent::Rejected(why) => {
-            let ended = PlanEnded { status: PlanStatus::Rejected, failure: None, reason: why.reason.clone() };
-            end(state, record.time_ms, Box::new(ended));
+            end(state, record.time_ms, PlanStatus::Rejected, None, &why.reason);
         }
         PlanEvent::Completed(ended) | PlanEvent::Failed(ended) | PlanEvent::Cancelled(ended) => {
-            end(state, record.time_ms, ended.clone());
+            end(state, record.time_ms, ended.status, ended.failure.as_ref(), &ended.reason);
         }
         PlanEvent::RevisionProposed(proposed) => {
             state.wait_ms = proposed.due_ms;
@@ -237,13 +236,13 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
     Ok(())
 }
 
-/// Ends the plan: steps that are not final are cancelled by the plan's end, without an event of their own.
-fn end(state: &mut PlanState, time_ms: u64, ended: Box<PlanEnded>) {
+/// Ends the plan: steps that are not final are cancelled by the plan's end, which lists them.
+fn end(state: &mut PlanState, time_ms: u64, status: PlanStatus, failure: Option<&Failure>, reason: &str) {
     for step in state.steps.iter_mut().filter(|step| !step.status.is_final()) {
         state.counts.shift(step.status, StepStatus::Cancelled);
         step.status = StepStatus::Cancelled;
-        step.due_ms = 0;
-        step.finished_ms = time_ms;
+        step.forget_wait();
+        finish(step, time_ms);
     }
     state.in_flight = 0;
     state.held.fill(0);
@@ -254,7 +253,9 @@ fn end(state: &mut PlanState, time_ms: u64, ended: Box<PlanEnded>) {
     state.replan = None;
     end_replan(&mut state.revising);
     state.finished_ms = time_ms;
-    state.ended = Some(ended);
+    // What the end cancelled is seen by the steps.
+    let (failure, reason, cancelled) = (failure.cloned(), reason.to_owned(), Vec::new());
+    state.ended = Some(Box::new(PlanEnded { status, failure, reason, cancelled }));
 }
 
 fn apply_step(
@@ -282,6 +283,9 @@ fn apply_step(
     check_start(state, seq, i, event)?;
     let step = &mut state.steps[to_usize(i)];
     step.attempt = attempt;
+    if next != old {
+        step.forget_wait();
+    }
     fold_step(step, record.time_ms, event);
     if let StepEvent::Completed(completed) = event {
         state.outputs_bytes = state.outputs_bytes.saturating_add(completed.outputs.text().len());

@@ -5,6 +5,7 @@ use goalmill_common::event::{
     PlanEnded, PlanEvent, Reason, ReplanTriggered, SkipCause, StepEvent, StepFailed, StepRetrying, StepSkipped,
 };
 use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::id::StepId;
 use goalmill_common::plan::{Kind, OnFailure};
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::PlanStatus;
@@ -117,14 +118,21 @@ impl Turn<'_> {
     pub(crate) fn fail_plan(&mut self, failure: Failure) {
         let reason = failure.message.clone();
         self.cancel_flights("the plan failed");
-        let status = PlanStatus::Failed;
-        self.emit_plan(PlanEvent::Failed(Box::new(PlanEnded { status, failure: Some(failure), reason })));
+        let (status, cancelled) = (PlanStatus::Failed, self.open_steps());
+        let ended = PlanEnded { status, failure: Some(failure), reason, cancelled };
+        self.emit_plan(PlanEvent::Failed(Box::new(ended)));
     }
 
     pub(crate) fn cancel_plan(&mut self, reason: String) {
         self.cancel_flights("the plan was cancelled");
-        let status = PlanStatus::Cancelled;
-        self.emit_plan(PlanEvent::Cancelled(Box::new(PlanEnded { status, failure: None, reason })));
+        let (status, cancelled) = (PlanStatus::Cancelled, self.open_steps());
+        self.emit_plan(PlanEvent::Cancelled(Box::new(PlanEnded { status, failure: None, reason, cancelled })));
+    }
+
+    /// The steps that the plan's end cancels: what is in flight has an event of its own before.
+    pub(crate) fn open_steps(&self) -> Vec<StepId> {
+        let steps = self.state.plan.steps.iter().zip(&self.state.steps);
+        steps.filter(|(_, step)| !step.status.is_final()).map(|(spec, _)| spec.id.clone()).collect()
     }
 
     fn cancel_flights(&mut self, why: &str) {

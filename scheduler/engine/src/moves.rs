@@ -275,7 +275,7 @@ mod tests {
             })),
             PlanEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms: 1 })),
             PlanEvent::Approved(Reason::boxed("")),
-            PlanEvent::Rejected(Reason::boxed("")),
+            PlanEvent::Rejected(Box::default()),
             PlanEvent::PhaseAdded(Box::new(PhaseAdded {
                 phase: "one".into(),
                 description: String::new(),
@@ -330,6 +330,6 @@ mod tests {
 
     #[expect(clippy::unnecessary_box_returns, reason = "the events hold it boxed")]
     fn ended(status: PlanStatus) -> Box<PlanEnded> {
-        Box::new(PlanEnded { status, failure: None, reason: String::new() })
+        Box::new(PlanEnded { status, failure: None, reason: String::new(), cancelled: Vec::new() })
     }
 }

@@ -235,6 +235,14 @@ impl StepState {
         self.rare.get_or_insert_default()
     }
 
+    /// Forgets why the step stood where it stood, and what a person was asked: it goes on, or is over.
+    pub(crate) fn forget_wait(&mut self) {
+        if let Some(rare) = &mut self.rare {
+            rare.reason.clear();
+            (rare.cause, rare.question) = (None, None);
+        }
+    }
+
     pub(crate) fn failure(&self) -> Option<&Failure> {
         self.rare.as_ref().and_then(|rare| rare.failure.as_ref())
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use goalmill_common::command::{Planned, Submit};
 use goalmill_common::event::{
-    ApprovalRequested, GoalAccepted, PlanCreated, PlanEvent, PlanValidated, PlanningFailed, Reason,
+    ApprovalRequested, GoalAccepted, PlanCreated, PlanEvent, PlanRejected, PlanValidated, PlanningFailed, Reason,
 };
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::foreign::COST_MAX;
@@ -142,7 +142,8 @@ impl Turn<'_> {
     }
 
     pub(crate) fn reject(&mut self, reason: String) {
-        self.emit_plan(PlanEvent::Rejected(Reason::boxed(reason)));
+        let cancelled = self.open_steps();
+        self.emit_plan(PlanEvent::Rejected(Box::new(PlanRejected { reason, cancelled })));
     }
 
     fn planning_failed(&mut self, reason: String, issues: Vec<Issue>, provenance: Option<Json>) {

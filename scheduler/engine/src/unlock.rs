@@ -196,6 +196,11 @@ impl Turn<'_> {
 
     pub(crate) fn complete(&mut self) {
         let status = if self.state.counts.failed > 0 { PlanStatus::Partial } else { PlanStatus::Completed };
-        self.emit_plan(PlanEvent::Completed(Box::new(PlanEnded { status, failure: None, reason: String::new() })));
+        self.emit_plan(PlanEvent::Completed(Box::new(PlanEnded {
+            status,
+            failure: None,
+            reason: String::new(),
+            cancelled: Vec::new(),
+        })));
     }
 }

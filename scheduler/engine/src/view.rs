@@ -98,7 +98,7 @@ impl PlanState {
             message: rare.and_then(|rare| rare.message.clone()),
             outputs: step.outputs.clone().filter(|_| include_outputs),
             failure: step.failure().cloned(),
-            reason: step.reason().into(),
+            reason: self.reason_of(step).into(),
             question: rare.and_then(|rare| rare.question.as_ref()).map(|question| QuestionView {
                 id: spec.id.to_string(),
                 question: question.clone(),
@@ -106,6 +106,16 @@ impl PlanState {
                 default: spec.ask.as_ref().and_then(|ask| ask.default.clone()),
                 due_at: at(step.due_ms).map(rfc3339).unwrap_or_default(),
             }),
+        }
+    }
+
+    /// Why a step is blocked, skipped or cancelled. Steps that the plan's end has cancelled share one reason.
+    fn reason_of<'s>(&self, step: &'s StepState) -> &'s str {
+        match (step.reason(), step.status, self.status) {
+            ("", StepStatus::Cancelled, PlanStatus::Failed) => "the plan failed",
+            ("", StepStatus::Cancelled, PlanStatus::Cancelled) => "the plan was cancelled",
+            ("", StepStatus::Cancelled, PlanStatus::Rejected) => "the plan was rejected",
+            (reason, ..) => reason,
         }
     }
 

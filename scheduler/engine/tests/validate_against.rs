@@ -67,6 +67,22 @@ fn an_agent_that_nobody_serves_is_told_by_the_setting() {
 }
 
 #[test]
+fn without_a_catalogue_only_agent_types_without_a_live_worker_are_told() {
+    let live = ["travel".into()].into();
+    let plan = json!([
+        {"id": "a", "agent": "mail", "tool": "no_such_action"},
+        {"id": "b", "agent": "mail"},
+        {"id": "c", "agent": "travel", "fallback": {"agent": "bus"}},
+        {"id": "d", "agent": "auto"},
+        {"id": "e", "type": "finish"},
+    ]);
+    let rules = Rules { live: Some(&live), ..Rules::default() };
+    let checked = validate::plan_by(&plan, &Limits::default(), &rules).unwrap();
+    assert_eq!(found(&checked.warnings), [("NO_LIVE_WORKER", "/0/agent"), ("NO_LIVE_WORKER", "/2/fallback")]);
+    assert!(checked.warnings[1].mend.contains("goalmill worker --agents bus"));
+}
+
+#[test]
 fn inputs_are_held_against_the_schema_and_expressions_stand_for_any_value() {
     let step = |inputs: Value| {
         json!([{"id": "a", "agent": "travel", "action": "search_flights", "args": {"from": "x", "to": "y"}},

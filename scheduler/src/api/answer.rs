@@ -61,11 +61,16 @@ pub(crate) fn body(body: Result<Bytes, BytesRejection>) -> Result<Bytes, Refusal
 
 /// Reads a small JSON body; an empty one counts as `{}`.
 pub(crate) fn small_json<T: DeserializeOwned>(body: &Bytes) -> Result<T, Refusal> {
+    json(&small(body.clone())?)
+}
+
+/// A body, if it is small.
+pub(crate) fn small(body: Bytes) -> Result<Bytes, Refusal> {
     if body.len() > SMALL_BYTES_MAX {
         let detail = format!("the body has more than {SMALL_BYTES_MAX} bytes");
         return Err(Refusal(Problem::new(ErrorCode::BodyTooLarge, detail)));
     }
-    json(body)
+    Ok(body)
 }
 
 /// Reads a JSON object; an empty body counts as `{}`.

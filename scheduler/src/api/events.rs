@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -15,12 +15,12 @@ use goalmill_common::event::{Event, PlanEvent, Record};
 use goalmill_common::id::PlanId;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::view::Page;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::Api;
 use super::answer::Refusal;
+use super::query::{Given, Parameters, Query};
 use crate::{ask, journal};
 
 /// Log entries read at once.
@@ -33,12 +33,21 @@ const LOOK_MIN: Duration = Duration::from_millis(30);
 /// … and at least so often, because commits are made by other processes too.
 const LOOK_MAX: Duration = Duration::from_millis(250);
 
-#[derive(Deserialize, schemars::JsonSchema)]
+#[derive(schemars::JsonSchema)]
 pub(crate) struct EventsQuery {
     /// Only events after this number.
     after: Option<u64>,
     /// Log entries of a page, at most 1000; 200 unless told. An entry holds the events of one commit.
+    #[schemars(range(min = 1, max = 1000))]
     limit: Option<usize>,
+}
+
+impl Parameters for EventsQuery {
+    const NAMES: &'static [&'static str] = &["after", "limit"];
+
+    fn read(given: &mut Given) -> Self {
+        Self { after: given.number("after", 0..=u64::MAX), limit: given.number("limit", 1..=PAGE_MAX) }
+    }
 }
 
 pub(crate) async fn list(
@@ -78,7 +87,7 @@ pub(crate) async fn list(
             Ok(Sse::new(follow(api, plan, after, place)).keep_alive(KeepAlive::default()).into_response())
         };
     }
-    let limit = query.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    let limit = query.limit.unwrap_or(PAGE);
     let records = read(&api, &plan, after, limit).await?;
     let last = records.last().map_or(after, |record| record.seq);
     let next = (last < seq).then(|| last.to_string());

@@ -78,7 +78,7 @@ pub(super) async fn fork(api: &Api, id: &str, headers: &HeaderMap, body: &Bytes)
     api.site.pulse.admits()?;
     let request = ask::submission(&api.site, &actor, submit);
     let (plan, status) = ask::ask(&api.site, &api.loops, request).await?;
-    Ok(accepted(plan, status))
+    Ok(accepted(plan, status, Vec::new()))
 }
 
 /// Other inputs for some steps; what they and those that follow gave is not kept.

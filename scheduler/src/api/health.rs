@@ -5,12 +5,14 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use goalmill_broker::RefusedCard;
 use goalmill_common::id::ShardId;
 use goalmill_common::problem::{ErrorCode, Problem};
 use serde::Serialize;
 
 use super::Api;
 use super::answer::Refusal;
+use crate::directory::REFUSED_SHOWN;
 use crate::shard::Poison;
 
 /// A shard that was lost twice within so many heartbeats is not held.
@@ -48,6 +50,7 @@ pub(crate) async fn readyz(State(api): State<Api>) -> Result<Response, Refusal> 
     }
     let mut warnings = health.warnings;
     warnings.extend(quarantined(&api).await?);
+    warnings.extend(refused_cards(&api));
     let answer = Ready {
         scheduler: api.site.id.clone(),
         store: health.version,
@@ -57,6 +60,16 @@ pub(crate) async fn readyz(State(api): State<Api>) -> Result<Response, Refusal> 
         shards_total: api.site.shards,
     };
     Ok(Json(answer).into_response())
+}
+
+/// A warning for each agent type whose card cannot be used, and how many more there are.
+fn refused_cards(api: &Api) -> Vec<String> {
+    let refused = api.site.directory.refused();
+    let mut warnings: Vec<String> = refused.iter().take(REFUSED_SHOWN).map(RefusedCard::text).collect();
+    if refused.len() > REFUSED_SHOWN {
+        warnings.push(format!("{} more cards of agent types are refused", refused.len() - REFUSED_SHOWN));
+    }
+    warnings
 }
 
 /// A warning for each plan in quarantine, of all shards.

@@ -71,7 +71,7 @@ pub(crate) async fn act(
     let letter = find(&api, &agent_type, &entry).await?;
     let answer = if verb == "retry" {
         let (plan_id, status) = ask::ask(&api.site, &api.loops, again(&api, &entry, &letter)?).await?;
-        accepted(plan_id, status)
+        accepted(plan_id, status, Vec::new())
     } else {
         Json(view(entry.clone(), letter)).into_response()
     };

@@ -57,7 +57,8 @@ pub(super) async fn listen_apart(site: Arc<Site>, listener: TcpListener, router:
 
 /// Answers a request on the scheduler's runtime; a client that goes away ends it.
 async fn answer(State(runtime): State<Handle>, request: Request, next: Next) -> Response {
-    if request.uri().path() == "/livez" && request.method() == Method::GET {
+    let is_plain = request.uri().path_and_query().is_some_and(|asked| asked == "/livez");
+    if is_plain && request.method() == Method::GET {
         return health::livez().await.into_response();
     }
     match AbortOnDropHandle::new(runtime.spawn(next.run(request))).await {

@@ -1,18 +1,17 @@
 //! The list of plans, last changed first.
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use futures_util::future::try_join_all;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use goalmill_broker::BrokerError;
 use goalmill_common::id::{PlanId, ShardId};
-use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::view::{Page, PlanSummary};
-use serde::Deserialize;
 
 use super::Api;
-use super::answer::Refusal;
+use super::answer::{Refusal, shown};
+use super::query::{Given, Parameters, Query};
 
 /// Plans listed at once, unless asked for fewer.
 const PAGE: usize = 50;
@@ -22,14 +21,34 @@ const LOOKED_AT_MAX: usize = 5_000;
 /// Summaries read at once.
 const AT_ONCE: usize = 16;
 
-#[derive(Deserialize, schemars::JsonSchema)]
+#[derive(schemars::JsonSchema)]
 pub(crate) struct ListQuery {
     /// Plans of a page, at most 500; 50 unless told.
+    #[schemars(range(min = 1, max = 500))]
     limit: Option<usize>,
     /// The `next` of the page before.
     cursor: Option<String>,
     /// Only plans with this status.
     status: Option<PlanStatus>,
+}
+
+impl Parameters for ListQuery {
+    const NAMES: &'static [&'static str] = &["limit", "cursor", "status"];
+
+    fn read(given: &mut Given) -> Self {
+        let limit = given.number("limit", 1..=PAGE_MAX);
+        let cursor = given.value("cursor", |text| match Cursor::read(text) {
+            Some(_) => Ok(text.to_owned()),
+            None => Err((format!("`cursor` is `{}`", shown(text)), "give the `next` of the page before".into())),
+        });
+        let status = given.value("status", |text| {
+            PlanStatus::parse(text).ok_or_else(|| {
+                let known: Vec<&str> = PlanStatus::ALL.iter().map(|status| status.as_str()).collect();
+                (format!("there is no status `{}`", shown(text)), format!("there are `{}`", known.join("`, `")))
+            })
+        });
+        Self { limit, cursor, status }
+    }
 }
 
 /// A place in the list: last changed first and, among those of one millisecond, by id from the last.
@@ -59,13 +78,8 @@ pub(crate) async fn list(
     State(api): State<Api>,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Page<PlanSummary>>, Refusal> {
-    let limit = query.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
-    let mut after = match query.cursor.as_deref() {
-        None => None,
-        Some(text) => Some(Cursor::read(text).ok_or_else(|| {
-            Problem::new(ErrorCode::InvalidRequest, "`cursor` must be the `next` of the page before")
-        })?),
-    };
+    let limit = query.limit.unwrap_or(PAGE);
+    let mut after = query.cursor.as_deref().and_then(Cursor::read);
     let mut items = Vec::new();
     let mut looked_at = 0;
     loop {

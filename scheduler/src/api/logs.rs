@@ -1,17 +1,17 @@
 //! The newest events of all plans, or of some: what has been going on.
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use goalmill_common::event::{self, Record};
-use goalmill_common::id::{PlanId, ShardId};
+use goalmill_common::id::{PlanId, ShardId, is_id};
 use goalmill_common::json::Json as Text;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::view::Page;
-use serde::Deserialize;
 
 use super::Api;
 use super::answer::{self, Refusal};
+use super::query::{Given, Parameters, Query};
 use crate::{ask, journal};
 
 /// Events given at once, unless asked for fewer.
@@ -28,18 +28,37 @@ const PORTION: u64 = 500;
 /// Logs read at once.
 const AT_ONCE: usize = 16;
 
-#[derive(Deserialize, schemars::JsonSchema)]
+#[derive(schemars::JsonSchema)]
 pub(crate) struct LogsQuery {
     /// Only of this plan.
     plan: Option<String>,
-    /// Only of steps with this id.
+    /// Only of steps with this id, and events of plans that list it.
     step: Option<String>,
     /// Only of these types, separated by commas.
     types: Option<String>,
     /// Only events since then, Unix milliseconds; of the last hour unless told.
     since_ms: Option<u64>,
     /// Events, at most 1000; 200 unless told.
+    #[schemars(range(min = 1, max = 1000))]
     limit: Option<usize>,
+}
+
+impl Parameters for LogsQuery {
+    const NAMES: &'static [&'static str] = &["plan", "step", "types", "since_ms", "limit"];
+
+    fn read(given: &mut Given) -> Self {
+        let id = |text: &str| match is_id(text) {
+            true => Ok(text.to_owned()),
+            false => Err((format!("`{}` is not an id", answer::shown(text)), "give the step's id".to_owned())),
+        };
+        Self {
+            plan: given.value("plan", |text| Ok(text.to_owned())),
+            step: given.value("step", id),
+            types: given.value("types", |text| types(text).map(|_| text.to_owned())),
+            since_ms: given.number("since_ms", 0..=u64::MAX),
+            limit: given.number("limit", 1..=PAGE_MAX),
+        }
+    }
 }
 
 /// What is looked for.
@@ -53,7 +72,7 @@ struct Filter {
 impl Filter {
     fn fits(&self, record: &Record) -> bool {
         record.time_ms >= self.since_ms
-            && self.step.as_deref().is_none_or(|step| record.event.step().is_some_and(|id| id.as_str() == step))
+            && self.step.as_deref().is_none_or(|step| record.event.concerns(step))
             && (self.types.is_empty() || self.types.iter().any(|name| name == record.event.type_name()))
     }
 }
@@ -62,9 +81,9 @@ impl Filter {
 pub(crate) async fn list(State(api): State<Api>, Query(query): Query<LogsQuery>) -> Result<Json<Page<Text>>, Refusal> {
     let filter = Filter {
         step: query.step,
-        types: types(query.types.as_deref().unwrap_or_default())?,
+        types: query.types.as_deref().and_then(|listed| types(listed).ok()).unwrap_or_default(),
         since_ms: query.since_ms.unwrap_or_else(|| api.site.clock.now_ms().saturating_sub(SINCE_MS)),
-        limit: query.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX),
+        limit: query.limit.unwrap_or(PAGE),
     };
     let plans = match query.plan {
         Some(plan) => {
@@ -88,18 +107,17 @@ pub(crate) async fn list(State(api): State<Api>, Query(query): Query<LogsQuery>)
     Ok(Json(Page { items, next: None }))
 }
 
-/// The types of a list with commas; each must be one that there is.
-fn types(listed: &str) -> Result<Vec<String>, Refusal> {
-    let names = listed.split(',').map(str::trim).filter(|name| !name.is_empty());
+/// The types of a list with commas; each must be one that there is. Else the reason and the hint.
+fn types(listed: &str) -> Result<Vec<String>, (String, String)> {
     let one = |name: &str| {
         if event::types().any(|known| known == name) {
             return Ok(name.to_owned());
         }
         let all: Vec<&str> = event::types().collect();
         let detail = format!("there are no events of the type `{}`; there are {}", answer::shown(name), all.join(", "));
-        Err(Problem::new(ErrorCode::InvalidRequest, detail).into())
+        Err((detail, "name some of these types, separated by commas, or leave `types` out".to_owned()))
     };
-    names.map(one).collect()
+    listed.split(',').map(str::trim).map(one).collect()
 }
 
 async fn changed_since(api: &Api, since_ms: u64) -> Result<Vec<PlanId>, Refusal> {

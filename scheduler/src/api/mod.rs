@@ -15,6 +15,7 @@ mod openapi;
 mod past;
 mod people;
 mod plans;
+mod query;
 mod registry;
 mod shape;
 mod steps;
@@ -56,6 +57,7 @@ pub(crate) async fn serve(site: Arc<Site>, loops: Loops, listener: TcpListener) 
     let router = routes()
         .layer(DefaultBodyLimit::max(bytes_max))
         .layer(middleware::from_fn_with_state(BodyLimits { bytes_max, time }, body::read))
+        .layer(middleware::from_fn(query::refuse_parameters))
         .layer(middleware::from_fn_with_state(guard, guard::guard))
         .layer(middleware::from_fn(shape::shape))
         .with_state(Api { site: site.clone(), loops, streams: Arc::default() });

@@ -22,7 +22,7 @@ pub(super) const REASON_BYTES_MAX: usize = 64 << 10;
 
 /// What comes with an approval, an edit or a wish.
 #[derive(Default, Deserialize, schemars::JsonSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Edit")]
 pub(super) struct Said {
     reason: String,
@@ -120,7 +120,7 @@ pub(crate) async fn questions(State(api): State<Api>, Path(id): Path<String>) ->
 
 /// The answer to a question.
 #[derive(Default, Deserialize, schemars::JsonSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 #[schemars(rename = "QuestionAnswer")]
 pub(super) struct Answered {
     /// Any JSON; `null` is an answer too.

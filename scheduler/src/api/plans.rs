@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use goalmill_common::clock::rfc3339;
@@ -11,7 +11,7 @@ use goalmill_common::command::{Planned, Request, Submit, Verb, fingerprint};
 use goalmill_common::goal::Goal;
 use goalmill_common::id::{PlanId, is_id};
 use goalmill_common::plan::Plan;
-use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::{Accepted, Explanation, PlanView, Preview, Results};
@@ -20,6 +20,7 @@ use goalmill_engine::validate;
 use serde::Deserialize;
 
 use super::answer::{self, Refusal};
+use super::query::{Given, Parameters, Query};
 use super::{Api, fork, past, people, registry};
 use crate::journal::{self, ReadError};
 use crate::shard::Poison;
@@ -78,7 +79,7 @@ impl Sent {
         let Some(known) = ask::known(&api.site, &plan).await? else { return Ok(None) };
         // A plan that came over the stream has no fingerprint: its id alone decides.
         if known.fingerprint.is_empty() || known.fingerprint == self.fingerprint {
-            return Ok(Some(accepted(known.plan, known.status)));
+            return Ok(Some(accepted(known.plan, known.status, Vec::new())));
         }
         let detail = format!("the key was used for plan `{plan}`, which was sent with another body; use a new key");
         Err(Problem::new(ErrorCode::IdempotencyKeyReused, detail).into())
@@ -91,15 +92,16 @@ async fn submit(api: &Api, sent: Sent, goal: Goal, plan: Option<Planned>) -> Res
     let submission = sent.key.unwrap_or_else(|| site.random.token());
     let Sent { fingerprint, traceparent, .. } = sent;
     let source = "http".into();
+    let warnings = plan.as_ref().map(|planned| planned.warnings.clone()).unwrap_or_default();
     let made = Submit { goal, plan, submission, fingerprint, source, parent: None, traceparent, fork: None };
     let (plan_id, status) = ask::ask(site, &api.loops, ask::submission(site, "api", made)).await?;
     metrics::counter!("goalmill_goals_submitted_total", "source" => "http").increment(1);
-    Ok(accepted(plan_id, status))
+    Ok(accepted(plan_id, status, warnings))
 }
 
-pub(super) fn accepted(plan_id: PlanId, status: PlanStatus) -> Response {
+pub(super) fn accepted(plan_id: PlanId, status: PlanStatus, warnings: Vec<Issue>) -> Response {
     let location = format!("/v1/plans/{plan_id}");
-    let body = Json(Accepted { plan_id, status });
+    let body = Json(Accepted { plan_id, status, warnings });
     (StatusCode::ACCEPTED, [(header::LOCATION, location)], body).into_response()
 }
 
@@ -122,10 +124,18 @@ pub(crate) async fn get(State(api): State<Api>, Path(id): Path<String>) -> Answe
     Ok(Json(state(&api, &id).await?.view(true)))
 }
 
-#[derive(Deserialize, schemars::JsonSchema)]
+#[derive(schemars::JsonSchema)]
 pub(crate) struct At {
     /// As it was at this revision.
     revision: Option<u32>,
+}
+
+impl Parameters for At {
+    const NAMES: &'static [&'static str] = &["revision"];
+
+    fn read(given: &mut Given) -> Self {
+        Self { revision: given.number("revision", 0..=u32::MAX) }
+    }
 }
 
 /// The plan as a document; `?revision=N` gives it as it was then.
@@ -174,7 +184,7 @@ async fn quarantine(api: &Api, plan: &PlanId) -> Result<Option<String>, Refusal>
 
 /// Why it is done, and who does it.
 #[derive(Default, Deserialize, schemars::JsonSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Because {
     reason: String,
     /// An id, such as `cli:ann`; `api` unless told.

@@ -9,6 +9,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use goalmill_broker::{BrokerError, Misfit};
 use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::card::read_card;
 use goalmill_common::event::RouteCandidate;
 use goalmill_common::id::{AgentType, is_id};
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
@@ -20,12 +21,13 @@ use serde_json::Value;
 use super::Api;
 use super::answer::{self, Refusal};
 use super::plans::unknown_verb;
+use crate::admit::refused;
 use crate::router::Ranking;
 
 type Answer<T> = Result<Json<T>, Refusal>;
 
 pub(crate) async fn agents(State(api): State<Api>) -> Answer<Page<Agent>> {
-    let items = api.site.broker.agents().await?;
+    let items = api.site.broker.agents().await?.agents;
     Ok(Json(Page { items, next: None }))
 }
 
@@ -33,14 +35,8 @@ pub(crate) async fn register(
     State(api): State<Api>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<(StatusCode, Json<Agent>), Refusal> {
-    let agent: Agent = answer::small_json(&answer::body(body)?)?;
-    let wrong = |what: &str| Refusal(Problem::new(ErrorCode::InvalidRequest, what));
-    if !is_id(agent.agent_type.as_str()) || agent.agent_type.is_auto() {
-        return Err(wrong("`agent_type` must be an id, and not `auto`"));
-    }
-    if !((0.0..=1.0).contains(&agent.success_rate) && agent.cost >= 0.0 && agent.cost.is_finite()) {
-        return Err(wrong("`success_rate` must be 0 to 1, and `cost` not negative"));
-    }
+    let card = answer::small(answer::body(body)?)?;
+    let agent = read_card(&card).map_err(|issues| Refusal(refused(ErrorCode::InvalidRequest, issues)))?;
     check_schemas(&agent)?;
     api.site.broker.open_queue(&agent.agent_type).await?;
     api.site.broker.register(&agent).await?;
@@ -69,6 +65,7 @@ fn check_schemas(agent: &Agent) -> Result<(), Refusal> {
 
 /// What an agent type is sought for.
 #[derive(Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct RouteRequest {
     /// What the step is to do, in words.
     text: String,

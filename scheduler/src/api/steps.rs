@@ -26,7 +26,7 @@ pub(crate) async fn get(State(api): State<Api>, Path((id, step)): Path<(String, 
 
 /// Why it is done, who does it, and what the step gave.
 #[derive(Default, Deserialize, schemars::JsonSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 #[schemars(rename = "StepResult")]
 pub(super) struct Because {
     reason: String,

@@ -3,7 +3,7 @@
 //! Several embedders say how well a step and each agent fit together, and outcomes say who did steps like it; from that
 //! comes the probability that anybody fits. Similarity gates, then success and price choose among the near-equals.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -34,7 +34,7 @@ mod tokens;
 mod wide;
 mod words;
 
-pub use plan::{route_plan, text, texts};
+pub use plan::{Routed, route_plan, text, texts};
 pub use rank::score;
 pub use table::{Table, TableError};
 
@@ -51,6 +51,8 @@ pub const CANDIDATES_MAX: usize = 5;
 const ENDPOINT_REST_MS: u64 = 30_000;
 /// Steps that wait for their vector at most.
 const MISSED_MAX: usize = 256;
+/// An agent type with a live worker goes before one without while it has at least this share of the best similarity.
+const LIVE_SHARE: f64 = 0.7;
 
 /// Chooses agent types by what they say about themselves, and by how they did.
 #[derive(Debug)]
@@ -59,6 +61,8 @@ pub struct Router {
     clock: Clock,
     table: Option<Arc<Table>>,
     known: RwLock<Arc<Known>>,
+    /// Agent types with live workers; none as long as nobody said which these are.
+    live: RwLock<Option<Arc<BTreeSet<AgentType>>>>,
     rates: Arc<RwLock<Rates>>,
     learner: Option<RwLock<Learner>>,
     endpoint: Option<Endpoint>,
@@ -86,6 +90,27 @@ struct Known {
     index: Index,
     /// Places of the agents by the names of their actions.
     actions: HashMap<String, Vec<usize>>,
+}
+
+/// What a ranking is made from.
+struct View<'a> {
+    known: &'a Known,
+    likeness: &'a Likeness,
+    /// By agent, and the most that it can be.
+    learned: Option<&'a (Vec<f32>, f32)>,
+    live: Option<&'a BTreeSet<AgentType>>,
+}
+
+impl View<'_> {
+    /// The agents that have live workers and are near enough to the best one, then the others. One group when that
+    /// makes no difference.
+    fn by_worker(&self, ranked: Vec<(usize, f64)>) -> Vec<Vec<(usize, f64)>> {
+        let Some(live) = self.live else { return vec![ranked] };
+        let edge = ranked.iter().map(|(_, fit)| *fit).fold(0.0, f64::max) * LIVE_SHARE;
+        let is_first = |(at, fit): &(usize, f64)| *fit >= edge && live.contains(&self.known.agents[*at].agent_type);
+        let (first, rest): (Vec<_>, Vec<_>) = ranked.into_iter().partition(is_first);
+        [first, rest].into_iter().filter(|group| !group.is_empty()).collect()
+    }
 }
 
 /// What came from the embedding endpoint.
@@ -142,6 +167,7 @@ impl Router {
         let learner = settings.learn.then(|| Learner::new(table.clone(), settings.learn_examples_max, random));
         Self {
             known: RwLock::default(),
+            live: RwLock::default(),
             rates: Arc::new(RwLock::new(Rates::new(settings.half_life_ms))),
             learner: learner.map(RwLock::new),
             endpoint: Endpoint::from_settings(&settings),
@@ -171,6 +197,16 @@ impl Router {
         write(&self.rates).keep(&agents);
         let known = Known { index: Index::new(&agents, self.table.as_ref()), agents, actions };
         *write(&self.known) = Arc::new(known);
+    }
+
+    /// Takes over which agent types have live workers: they go before equally good ones that have none.
+    pub fn update_live(&self, live: Arc<BTreeSet<AgentType>>) {
+        *write(&self.live) = Some(live);
+    }
+
+    /// Whether an agent type is known to have no live worker.
+    pub fn is_unserved(&self, agent_type: &AgentType) -> bool {
+        read(&self.live).as_ref().is_some_and(|live| !live.contains(agent_type))
     }
 
     /// Fetches what the embedding endpoint has to say about the agents, about these steps, and about those that were
@@ -237,7 +273,7 @@ impl Router {
             if named.is_some() { 0.5 + fit / 2.0 } else { fit }
         };
         let fitting = |at: usize| (at, fits(at).min(1.0));
-        let mut ranked: Vec<(usize, f64)> = match named {
+        let ranked: Vec<(usize, f64)> = match named {
             Some(places) => places.iter().copied().map(fitting).collect(),
             None => (0..known.agents.len()).map(fitting).filter(|(_, fit)| *fit > 0.0).collect(),
         };
@@ -247,10 +283,17 @@ impl Router {
             (None, true) => 0.0,
             (None, false) => confidence::probability(odds),
         };
-        rank::shorten(&mut ranked, self.settings.gate, most);
         let learned = advice.map(|advice| (advice.bonus, advice.bonus_max));
-        let mut candidates = self.candidates(&known, &ranked, &likeness, learned.as_ref());
-        rank::rank(&mut candidates, self.settings.gate);
+        let live = read(&self.live).clone();
+        let view = View { known: &known, likeness: &likeness, learned: learned.as_ref(), live: live.as_deref() };
+        let mut candidates = Vec::new();
+        for mut group in view.by_worker(ranked) {
+            let more = most.saturating_sub(candidates.len());
+            rank::shorten(&mut group, self.settings.gate, more);
+            let mut next = self.candidates(&view, &group);
+            rank::rank(&mut next, self.settings.gate);
+            candidates.extend(next);
+        }
         Ranking { candidates, confidence }
     }
 
@@ -309,13 +352,8 @@ impl Router {
     }
 
     /// Candidates in the order of `ranked`, the factors of the first few told.
-    fn candidates(
-        &self,
-        known: &Known,
-        ranked: &[(usize, f64)],
-        likeness: &Likeness,
-        learned: Option<&(Vec<f32>, f32)>,
-    ) -> Vec<RouteCandidate> {
+    fn candidates(&self, view: &View<'_>, ranked: &[(usize, f64)]) -> Vec<RouteCandidate> {
+        let View { known, likeness, learned, live } = view;
         let rates = read(&self.rates);
         let now = self.clock.now_ms();
         let candidate = |(place, (at, similarity)): (usize, &(usize, f64))| {
@@ -329,6 +367,9 @@ impl Router {
                     factors.insert("learned".into(), f64::from(bonus[*at] / most.max(f32::MIN_POSITIVE)));
                 }
                 factors.insert("outcomes".into(), rate.outcomes);
+                if let Some(live) = live {
+                    factors.insert("live".into(), f64::from(u8::from(live.contains(&agent.agent_type))));
+                }
             }
             RouteCandidate {
                 agent_type: agent.agent_type.clone(),

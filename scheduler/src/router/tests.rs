@@ -88,6 +88,49 @@ fn among_agents_with_the_same_action_words_decide() {
 }
 
 #[test]
+fn an_agent_type_with_a_live_worker_goes_before_one_without() {
+    let router = Router::new(RouterSettings::default());
+    let mut dear = agent("lodging_agent", "Finds hotels and inns for a number of nights.", &[], &["find_room"]);
+    (dear.success_rate, dear.cost) = (0.5, 5.0);
+    router.update(agents().into_iter().chain([dear]).collect());
+    let text = "Find a hotel near the Louvre";
+    let chosen = |text: &str, action: &str| router.choose_for(text, action).expect("somebody fits");
+    let live = |names: &[&str]| router.update_live(Arc::new(names.iter().map(|name| AgentType::from(*name)).collect()));
+    assert_eq!(chosen(text, "").agent_type.as_str(), "hotel_agent", "nothing is known of workers");
+    live(&[]);
+    assert_eq!(chosen(text, "").agent_type.as_str(), "hotel_agent", "none is live: the best one");
+    live(&["lodging_agent", "flight_agent"]);
+    let choice = chosen(text, "");
+    assert_eq!(choice.agent_type.as_str(), "lodging_agent");
+    let lives: Vec<f64> = choice.candidates.iter().map(|candidate| candidate.factors["live"]).collect();
+    assert_eq!(lives[..2], [1.0, 0.0], "{choice:?}");
+    live(&["flight_agent", "validation_agent"]);
+    let choice = chosen(text, "");
+    assert_eq!(choice.agent_type.as_str(), "hotel_agent", "a live worker for something else does not help");
+    assert_eq!(chosen("anything", "search_hotels").agent_type.as_str(), "hotel_agent", "only this one has the action");
+    live(&["hotel_agent", "lodging_agent"]);
+    assert_eq!(chosen(text, "").agent_type.as_str(), "hotel_agent");
+}
+
+#[test]
+fn a_choice_without_a_live_worker_is_told_once_for_each_agent_type() {
+    let router = router(RouterSettings::default());
+    router.update_live(Arc::new(BTreeSet::from([AgentType::from("flight_agent")])));
+    let mut plan = Plan {
+        steps: ["find a hotel", "find a hotel for the second night", "find a flight", "check the limits of a budget"]
+            .into_iter()
+            .enumerate()
+            .map(|(n, text)| step(&format!("s{n}"), "auto", text))
+            .collect(),
+        ..Plan::default()
+    };
+    let routed = route_plan(&mut plan, &router).expect("everything can be routed");
+    let told: Vec<_> = routed.warnings.iter().map(|w| (w.code.as_str(), w.pointer.as_str())).collect();
+    assert_eq!(told, [("NO_LIVE_WORKER", "/steps/0/agent_type"), ("NO_LIVE_WORKER", "/steps/3/agent_type")]);
+    assert_eq!(routed.warnings[0].detail, "no live worker serves `hotel_agent`");
+}
+
+#[test]
 fn ties_are_broken_by_name_so_that_a_choice_repeats() {
     let router = Router::new(RouterSettings::default());
     router.update(["c", "a", "b"].map(|name| agent(name, "do things", &[], &[])).into());
@@ -109,7 +152,9 @@ fn a_plan_is_routed_with_its_inner_plans() {
         steps: vec![step("fly", "TBD", "find a flight"), step("fixed", "own_agent", "find a flight"), outer, finish],
         ..Plan::default()
     };
-    let routes = route_plan(&mut plan, &router).expect("everything can be routed");
+    let routed = route_plan(&mut plan, &router).expect("everything can be routed");
+    assert_eq!(routed.warnings, [], "it is not known who lives");
+    let routes = routed.routes;
     let routed: Vec<_> = routes.iter().map(|r| (r.step.as_str(), r.agent_type.as_str())).collect();
     assert_eq!(routed, [("fly", "flight_agent"), ("inner", "hotel_agent")]);
     assert_eq!(plan.steps[0].agent_type.as_str(), "flight_agent");

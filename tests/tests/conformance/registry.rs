@@ -36,7 +36,7 @@ async fn an_agent_type_is_registered_changed_and_announced(mut stage: Stage) {
     agent.cost = 0.25;
     stage.broker.register(&agent).await.unwrap();
     stage.broker.register(&Agent::named("alpha".into())).await.unwrap();
-    assert_eq!(stage.broker.agents().await.unwrap(), [Agent::named("alpha".into()), agent]);
+    assert_eq!(stage.broker.agents().await.unwrap().agents, [Agent::named("alpha".into()), agent]);
 }
 
 async fn a_worker_is_seen_until_it_is_silent_or_says_good_bye(mut stage: Stage) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use goalmill_broker::{
     Activity, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Message, Ownership, PlanWrite, Reader,
 };
-use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::agent::{Agent, LATENCY_MS_MAX, WorkerBeat};
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId, WorkerId};
 use goalmill_common::keys;
 use goalmill_tests::redis_server::{Fsync, Options, RedisServer};
@@ -260,7 +260,8 @@ fn verb() -> impl Strategy<Value = Verb> {
     let registry = prop_oneof![
         vec(any::<u8>(), 0..3).prop_map(|tokens| Verb::Cancel { tokens }),
         Just(Verb::Cancelled),
-        (agent_type(), any::<u64>()).prop_map(|(agent_type, latency_ms)| Verb::Register { agent_type, latency_ms }),
+        (agent_type(), 0..=LATENCY_MS_MAX)
+            .prop_map(|(agent_type, latency_ms)| Verb::Register { agent_type, latency_ms }),
         Just(Verb::Agents),
         (0..3_u8, any::<u32>()).prop_map(|(worker, busy)| Verb::BeatWorker { worker, busy }),
         (0..3_u8).prop_map(|worker| Verb::ForgetWorker { worker }),

@@ -168,7 +168,7 @@ impl Stage {
             seen.add(&format!("drain {worker}"), broker.drain_requested(&worker.into()).await.unwrap());
         }
         seen.add("cancelled", broker.cancelled().await.unwrap());
-        for agent in broker.agents().await.unwrap() {
+        for agent in broker.agents().await.unwrap().agents {
             seen.add(&format!("agent {}", agent.agent_type), agent);
         }
         for beat in broker.workers(DAY_MS).await.unwrap() {

@@ -125,6 +125,13 @@ async fn every_refusal_is_a_problem_with_a_stable_code() -> Result<()> {
         ("GET", "/v1/plans?limit=many", 400, "INVALID_REQUEST"),
         ("GET", "/v1/plans?cursor=17", 400, "INVALID_REQUEST"),
         ("GET", "/v1/plans?status=happy", 400, "INVALID_REQUEST"),
+        ("GET", "/v1/plans?limit=0", 400, "INVALID_REQUEST"),
+        ("GET", "/v1/plans?limit=501", 400, "INVALID_REQUEST"),
+        ("GET", "/v1/logs?types=nope", 400, "INVALID_REQUEST"),
+        ("GET", "/v1/logs?since_ms=-1", 400, "INVALID_REQUEST"),
+        ("GET", "/v1/events?limit=0", 400, "INVALID_REQUEST"),
+        ("GET", "/v1/plans/p0-0000000000000000/graph?revision=x", 400, "INVALID_REQUEST"),
+        ("GET", "/v1/plans/p0-0000000000000000/events?after=-1", 400, "INVALID_REQUEST"),
         ("DELETE", "/v1/plans", 405, "METHOD_NOT_ALLOWED"),
         ("POST", "/v1/workers", 405, "METHOD_NOT_ALLOWED"),
         ("BREW", "/v1/plans", 405, "METHOD_NOT_ALLOWED"),
@@ -148,6 +155,28 @@ async fn every_refusal_is_a_problem_with_a_stable_code() -> Result<()> {
     refused(request("POST", "/v1/plans").body(""), 400, "INVALID_JSON").await?;
     refused(request("POST", "/v1/agents").body("[1]"), 400, "INVALID_REQUEST").await?;
     refused(request("POST", "/v1/agents").body(r#"{"agent_type":"auto"}"#), 400, "INVALID_REQUEST").await?;
+    for (card, code, pointer) in [
+        (json!({"agent_type": "x", "cots": 1}), "UNKNOWN_FIELD", "/cots"),
+        (json!({"agent_type": "x", "success_rate": 7}), "OUT_OF_RANGE", "/success_rate"),
+        (json!({"agent_type": "x", "cost": -1}), "OUT_OF_RANGE", "/cost"),
+        (json!({"agent_type": "x", "actions": [{"name": "a", "input": {}}]}), "UNKNOWN_FIELD", "/actions/0/input"),
+    ] {
+        let problem = refused(request("POST", "/v1/agents").json(&card), 400, "INVALID_REQUEST").await?;
+        let issue = &problem["errors"][0];
+        assert_eq!((&issue["code"], &issue["pointer"]), (&json!(code), &json!(pointer)), "{problem:#}");
+        assert!(issue["mend"].as_str().is_some_and(|hint| !hint.is_empty()), "{problem:#}");
+    }
+    for (path, body) in [
+        ("/v1/plans/p0-0000000000000000:cancel", json!({"resaon": "enough"})),
+        ("/v1/plans/p0-0000000000000000:approve", json!({"chnages": []})),
+        ("/v1/plans/p0-0000000000000000/steps/a:complete", json!({"output": 1})),
+        ("/v1/plans/p0-0000000000000000/questions/q:answer", json!({"anser": 1})),
+        ("/v1/agents:route", json!({"text": "x", "txt": "y"})),
+    ] {
+        let problem = refused(request("POST", path).json(&body), 400, "INVALID_REQUEST").await?;
+        let detail = problem["detail"].as_str().unwrap_or_default();
+        assert!(detail.contains("unknown field") && detail.contains("expected"), "{path}: {problem:#}");
+    }
     let doubling = r##"{"agent_type":"x","actions":[{"name":"a","inputs":{"anyOf":[{"$ref":"#"},{"$ref":"#"}]}}]}"##;
     refused(request("POST", "/v1/agents").body(doubling), 400, "INVALID_REQUEST").await?;
     refused(request("POST", "/v1/agents").body(" ".repeat(70_000)), 413, "BODY_TOO_LARGE").await?;
@@ -159,6 +188,30 @@ async fn every_refusal_is_a_problem_with_a_stable_code() -> Result<()> {
     assert!(allow.headers()["allow"].to_str()?.contains("POST"), "405 says what is allowed");
     let head = request("HEAD", "/v1/plans").send().await?;
     assert_eq!((head.status(), head.text().await?.as_str()), (StatusCode::OK, ""));
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_address_refuses_parameters_that_it_does_not_take() -> Result<()> {
+    let it = Installation::embedded().await?;
+    let paths = it.get("/openapi.json").await?["paths"].clone();
+    for (path, operations) in paths.as_object().expect("it is an object") {
+        let place = path.split('/').map(|part| match part.split_once('}') {
+            Some((_, verb)) => format!("x{verb}"),
+            None => part.to_owned(),
+        });
+        let place = place.collect::<Vec<_>>().join("/");
+        for method in operations.as_object().expect("it is an object").keys() {
+            let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes())?;
+            let asked = it.http.request(method.clone(), it.url(&format!("{place}?nope=1")));
+            let problem =
+                refused(asked, 400, "INVALID_REQUEST").await.map_err(|e| e.context(format!("{method} {place}")))?;
+            let issue = &problem["errors"][0];
+            assert_eq!((&issue["code"], &issue["pointer"]), (&json!("UNKNOWN_PARAMETER"), &json!("/nope")), "{place}");
+            assert!(issue["mend"].as_str().is_some_and(|hint| !hint.is_empty()), "{place}: {problem:#}");
+        }
+    }
     it.stop().await;
     Ok(())
 }

@@ -158,7 +158,7 @@ fn plan_events() -> Vec<PlanEvent> {
         })),
         PlanEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms: 1 })),
         PlanEvent::Approved(Reason::boxed("")),
-        PlanEvent::Rejected(Reason::boxed("")),
+        PlanEvent::Rejected(Box::default()),
         PlanEvent::PhaseAdded(Box::new(PhaseAdded {
             phase: "one".into(),
             description: String::new(),
@@ -214,5 +214,5 @@ fn plan_events() -> Vec<PlanEvent> {
 
 #[expect(clippy::unnecessary_box_returns, reason = "the events hold it boxed")]
 fn ended(status: PlanStatus) -> Box<PlanEnded> {
-    Box::new(PlanEnded { status, failure: None, reason: String::new() })
+    Box::new(PlanEnded { status, failure: None, reason: String::new(), cancelled: Vec::new() })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use goalmill_broker::{DeadLetter, embedded};
 use goalmill_common::clock::Clock;
-use goalmill_common::event::{Event, StepEvent};
+use goalmill_common::event::{Event, PlanEvent, StepEvent};
 use goalmill_common::json::Json;
 use goalmill_common::task::Task;
 use goalmill_tests::installation::{Installation, read_log, settings, step};
@@ -240,6 +240,41 @@ async fn a_failed_step_of_a_plan_that_goes_on_can_be_tried_again() -> Result<()>
     assert!(attempt("failed", failed + 1).await.is_some(), "it is tried again, under a new number");
     let revisions = it.get(&format!("/v1/plans/{id}/revisions")).await?;
     assert_eq!(revisions["items"][0]["strategy"], "edit", "{revisions:#}");
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_for_an_agent_type_without_a_live_worker_is_accepted_with_a_warning() -> Result<()> {
+    let it = Installation::embedded().await?;
+    let painter = json!({"agent_type": "painter", "description": "paints walls in any colour"});
+    assert_eq!(it.post("/v1/agents", &painter).await?.0, 201);
+    let is_known = async || {
+        let workers = it.get("/v1/workers").await.expect("it answers");
+        workers["items"].as_array().is_some_and(|workers| !workers.is_empty())
+    };
+    until(SOON, is_known).await;
+    let routed = json!({"id": "c", "agent_type": "auto", "description": "paint the wall in a colour"});
+    let plan = json!({"steps": [step("a", "nobody", &[], json!({})), step("b", "echo", &[], json!({})), routed]});
+    let (status, answer) = it.post("/v1/plans", &plan).await?;
+    assert_eq!(status, 202, "{answer:#}");
+    let places = |warnings: &Value| -> Vec<(String, String)> {
+        let text = |issue: &Value, field: &str| issue[field].as_str().unwrap_or_default().to_owned();
+        let all = warnings.as_array().into_iter().flatten();
+        all.map(|issue| (text(issue, "code"), text(issue, "pointer"))).collect()
+    };
+    let expected = ["/steps/0/agent_type", "/steps/2/agent_type"].map(|at| ("NO_LIVE_WORKER".into(), at.into()));
+    assert_eq!(places(&answer["warnings"]), expected, "{answer:#}");
+    let id = answer["plan_id"].as_str().unwrap_or_default().into();
+    let validated = it.log(&id).await?.into_iter().find_map(|record| match record.event {
+        Event::Plan(PlanEvent::PlanValidated(validated)) => Some(serde_json::json!(validated.warnings)),
+        _ => None,
+    });
+    assert_eq!(validated.as_ref().map(places), Some(expected.to_vec()));
+    let (_, preview) = it.post("/v1/plans:validate", &plan).await?;
+    assert!(places(&preview["warnings"]).contains(&expected[1]), "{preview:#}");
+    let explained = it.get(&format!("/v1/plans/{id}/explain")).await?.to_string();
+    assert!(explained.contains("no live worker serves `painter`"), "{explained}");
     it.stop().await;
     Ok(())
 }

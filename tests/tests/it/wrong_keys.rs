@@ -119,3 +119,50 @@ async fn a_scheduler_that_cannot_commit_is_not_ready() -> Result<()> {
     it.stop().await;
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_card_that_cannot_be_used_is_named_with_its_place_and_affects_no_other() -> Result<()> {
+    let server = RedisServer::start().await?;
+    let it = Installation::over(&server).await?;
+    let mut raw = server.connection().await?;
+    for (name, card) in [
+        ("loud", json!({"agent_type": "loud", "success_rate": 7})),
+        ("odd", json!({"agent_type": "odd", "cots": 1})),
+        ("one", json!({"agent_type": "other"})),
+        ("soft", json!({"agent_type": "soft", "description": "whispers"})),
+    ] {
+        write_card(&mut raw, name, &card.to_string()).await?;
+    }
+    write_card(&mut raw, "torn", "{\"agent_type\":").await?;
+    let warnings = async || ready(&it).await.map(|(_, answer)| answer["warnings"].to_string()).unwrap_or_default();
+    let is_named = |warnings: &str| {
+        ["`loud`", "/success_rate", "`odd`", "/cots", "`one`", "/agent_type", "`torn`"]
+            .iter()
+            .all(|w| warnings.contains(w))
+    };
+    until(SOON, async || is_named(&warnings().await)).await;
+    let known = it.get("/v1/agents").await?.to_string();
+    assert!(known.contains("whispers") && known.contains("echo") && !known.contains("loud"), "{known}");
+    let text = json!({"text": "whisper something"});
+    until(SOON, async || {
+        let routed = it.post("/v1/agents:route", &text).await;
+        routed.is_ok_and(|(_, routed)| routed["candidates"][0]["agent_type"] == "soft")
+    })
+    .await;
+    let id = submit(&it, "echo").await;
+    assert_eq!(it.await_end(&id, LIMIT).await?["status"], "completed");
+
+    for name in ["loud", "odd", "one", "torn"] {
+        write_card(&mut raw, name, &json!({"agent_type": name}).to_string()).await?;
+    }
+    until(SOON, async || !warnings().await.contains("is refused")).await;
+    it.stop().await;
+    Ok(())
+}
+
+/// Registers an agent type as a program without Goalmill does.
+async fn write_card(raw: &mut MultiplexedConnection, name: &str, card: &str) -> Result<()> {
+    let _: i64 = redis::cmd("HSET").arg(keys::AGENTS).arg(name).arg(card).query_async(raw).await?;
+    let _: i64 = redis::cmd("PUBLISH").arg(keys::AGENTS_CHANGED).arg(name).query_async(raw).await?;
+    Ok(())
+}

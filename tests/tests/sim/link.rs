@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use goalmill_broker::{
     Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, Install, LogEntry, Meta,
-    Ownership, QueueState, Reader,
+    Ownership, QueueState, Reader, Registry,
 };
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
@@ -288,7 +288,7 @@ impl Broker for Link {
     async fn register(&self, agent: &Agent) -> Result<()> {
         through!(self, "register", self.ground.broker.register(agent))
     }
-    async fn agents(&self) -> Result<Vec<Agent>> {
+    async fn agents(&self) -> Result<Registry> {
         through!(self, "agents", self.ground.broker.agents())
     }
     async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {

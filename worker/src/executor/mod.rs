@@ -13,10 +13,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use goalmill_common::agent::Agent;
+use goalmill_common::card::read_card;
 use goalmill_common::failure::Failure;
 use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
+use goalmill_common::problem::Issue;
 use goalmill_common::task::Task;
 use serde::Deserialize;
 use serde_json::Value;
@@ -104,7 +106,7 @@ enum Settings {
 pub(crate) fn build(agent_type: &AgentType, value: &Value, limits: &Limits) -> Result<Built, String> {
     let mut value = value.clone();
     let card = match value.as_object_mut().and_then(|fields| fields.remove("card")) {
-        Some(card) => Some(read_card(agent_type, card)?),
+        Some(card) => Some(card_of(agent_type, card)?),
         None => None,
     };
     let settings: Settings = serde_json::from_value(value).map_err(|e| e.to_string())?;
@@ -118,8 +120,11 @@ pub(crate) fn build(agent_type: &AgentType, value: &Value, limits: &Limits) -> R
     Ok(Built { executor, card })
 }
 
-fn read_card(agent_type: &AgentType, mut card: Value) -> Result<Agent, String> {
+fn card_of(agent_type: &AgentType, mut card: Value) -> Result<Agent, String> {
     let fields = card.as_object_mut().ok_or("`card` is not an object")?;
     fields.insert("agent_type".into(), agent_type.as_str().into());
-    serde_json::from_value(card).map_err(|e| format!("`card`: {e}"))
+    read_card(card.to_string().as_bytes()).map_err(|issues| {
+        let said = |issue: &Issue| format!("{} at `card{}`; {}", issue.detail, issue.pointer, issue.mend);
+        issues.iter().map(said).collect::<Vec<_>>().join("; ")
+    })
 }

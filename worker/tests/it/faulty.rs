@@ -198,7 +198,7 @@ impl Broker for Faulty {
         self.pass("register").await?;
         self.inner.register(agent).await
     }
-    async fn agents(&self) -> Result<Vec<Agent>> {
+    async fn agents(&self) -> Result<Registry> {
         self.pass("agents").await?;
         self.inner.agents().await
     }

@@ -50,7 +50,7 @@ async fn agent_types_are_registered_without_replacing_better_cards() {
     executors.push(("echo", demo::executors()["echo"].clone()));
     let _worker = world.start(world.settings(), executors).await;
     world.until("the beat", async || world.inner().workers(5_000).await.is_ok_and(|w| w.len() == 1)).await;
-    let agents = world.inner().agents().await.expect("they are listed");
+    let agents = world.inner().agents().await.expect("they are listed").agents;
     let description = |name: &str| agents.iter().find(|a| a.agent_type.as_str() == name).map(|a| a.description.clone());
     assert_eq!(description("known").as_deref(), Some("by hand"));
     assert_eq!(description("bare").as_deref(), Some(""));
@@ -69,7 +69,9 @@ async fn settings_that_cannot_work_are_refused() {
         (json!({"kind": "command", "argv": []}), "`argv` is empty"),
         (json!({"kind": "transform", "expression": "1 +"}), "`expression`"),
         (json!({"kind": "demo", "agent": "nobody"}), "no demo agent `nobody`"),
-        (json!({"kind": "demo", "agent": "echo", "card": {"cost": "x"}}), "`card`"),
+        (json!({"kind": "demo", "agent": "echo", "card": {"cost": "x"}}), "`card/cost`"),
+        (json!({"kind": "demo", "agent": "echo", "card": {"cots": 1}}), "there is no field `cots` at `card/cots`"),
+        (json!({"kind": "demo", "agent": "echo", "card": {"success_rate": 7}}), "`card/success_rate`"),
         (json!("echo"), "invalid type"),
     ];
     for (value, part) in cases {

@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(old.log(&"p0-a".into(), 0, 9).await.unwrap()[0].events, "[1,2]");
         assert_eq!(old.queues().await.unwrap()[0].pending, 1);
         assert_eq!(old.answers(&["r1".into()]).await.unwrap().len(), 1);
-        assert_eq!(old.agents().await.unwrap().len(), 1);
+        assert_eq!(old.agents().await.unwrap().agents.len(), 1);
         assert_eq!(old.cancelled().await.unwrap(), vec!["late".into()]);
         assert_eq!(old.paused_queues().await.unwrap().len(), 0);
         let build: AgentType = "build".into();

@@ -29,7 +29,7 @@ use self::record::Write;
 use self::world::World;
 use crate::{
     Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, Install, LogEntry, Meta,
-    Ownership, QueueState, Reader,
+    Ownership, QueueState, Reader, Registry,
 };
 
 pub(crate) use self::record::read_summary;
@@ -215,8 +215,8 @@ impl Broker for Embedded {
         self.core.write(|world, _| world.register(agent), |()| Some(Write::register(agent)))
     }
 
-    async fn agents(&self) -> Result<Vec<Agent>> {
-        self.core.read(|world, _| world.agents())
+    async fn agents(&self) -> Result<Registry> {
+        self.core.read(|world, _| world.agents()).map(|agents| Registry { agents, refused: Vec::new() })
     }
 
     async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {

@@ -33,7 +33,7 @@ use goalmill_common::wire::Fields;
 
 use crate::{
     Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, Install, LogEntry, Meta,
-    Ownership, QueueState, Reader,
+    Ownership, QueueState, Reader, Registry,
 };
 use link::Links;
 
@@ -157,7 +157,7 @@ impl Broker for RedisBroker {
     async fn register(&self, agent: &Agent) -> Result<()> {
         self.0.register(agent).await
     }
-    async fn agents(&self) -> Result<Vec<Agent>> {
+    async fn agents(&self) -> Result<Registry> {
         self.0.agents().await
     }
     async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {

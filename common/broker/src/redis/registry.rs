@@ -1,8 +1,10 @@
 //! Who is there: agent types, workers, schedulers; and which attempts shall stop.
 
 use goalmill_common::agent::{Agent, SILENCE_MS_MAX, WorkerBeat};
+use goalmill_common::card::read_card;
 use goalmill_common::id::{AttemptToken, WorkerId};
 use goalmill_common::keys;
+use goalmill_common::problem::Issue;
 use redis::{Value, cmd, pipe};
 use serde::de::DeserializeOwned;
 
@@ -11,7 +13,7 @@ use super::functions::Function;
 use super::journal::whole;
 use super::link::Links;
 use super::messages::Subscription;
-use crate::verbs::CANCELLED_MS;
+use crate::verbs::{CANCELLED_MS, RefusedCard, Registry};
 
 /// Workers and schedulers that were not seen for so long are forgotten, in milliseconds.
 const REMEMBER_MS: u64 = 24 * 3_600_000;
@@ -44,11 +46,20 @@ impl Links {
         Ok(())
     }
 
-    pub(super) async fn agents(&self) -> Result<Vec<Agent>> {
-        let texts: Vec<Vec<u8>> = self.ask(cmd("HVALS").arg(keys::AGENTS)).await?;
-        let mut agents: Vec<Agent> = texts.iter().filter_map(|text| read(keys::AGENTS, text)).collect();
-        agents.sort_by(|a, b| a.agent_type.cmp(&b.agent_type));
-        Ok(agents)
+    pub(super) async fn agents(&self) -> Result<Registry> {
+        let cards: Vec<(Vec<u8>, Vec<u8>)> = self.ask(cmd("HGETALL").arg(keys::AGENTS)).await?;
+        let mut registry = Registry::default();
+        for (name, text) in cards {
+            match read_registered(&name, &text) {
+                Ok(agent) => registry.agents.push(agent),
+                Err(issues) => {
+                    registry.refused.push(RefusedCard { name: String::from_utf8_lossy(&name).into_owned(), issues });
+                }
+            }
+        }
+        registry.agents.sort_by(|a, b| a.agent_type.cmp(&b.agent_type));
+        registry.refused.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(registry)
     }
 
     pub(super) async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {
@@ -132,6 +143,20 @@ impl Links {
         let found: Vec<(String, f64)> = self.call(Function::Recent.on(&[key]).arg(within_ms)).await?;
         Ok(found.into_iter().map(|(member, score)| (member, whole(score))).collect())
     }
+}
+
+/// Reads a card, which must stand under its own name.
+fn read_registered(name: &[u8], text: &[u8]) -> std::result::Result<Agent, Vec<Issue>> {
+    let agent = read_card(text)?;
+    if agent.agent_type.as_str().as_bytes() == name {
+        return Ok(agent);
+    }
+    Err(vec![Issue {
+        code: "CONFLICTING_FIELDS".into(),
+        pointer: "/agent_type".into(),
+        detail: format!("the card says `{}`, and stands under another name", agent.agent_type),
+        mend: "give the card the name of its field in the hash".into(),
+    }])
 }
 
 fn json(value: &impl serde::Serialize) -> Vec<u8> {

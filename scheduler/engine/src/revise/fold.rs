@@ -118,6 +118,7 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
     state.steps.extend(staged.added.iter().map(|_| StepState::new(0)));
     for step in state.steps.iter_mut().filter(|step| step.status == StepStatus::Blocked) {
         step.status = StepStatus::Pending;
+        step.forget_wait();
     }
     for i in restarted {
         restart(&mut state.steps[i]);
@@ -225,6 +226,7 @@ fn restart(step: &mut StepState) {
 }
 
 fn settle(step: &mut StepState, status: StepStatus, time_ms: u64) {
+    step.forget_wait();
     (step.status, step.due_ms, step.finished_ms) = (status, 0, time_ms);
 }
 

@@ -24,9 +24,47 @@ pub(super) fn check(cx: &Cx<'_>, plan: &mut Plan, origins: &[Origin<'_>], index:
             check.fallback(step, origin);
         }
         inputs::check(cx, rules, catalogue, plan, origins, index);
+    } else if let Some(live) = rules.live {
+        warn_of_unserved(cx, live, plan, origins);
     }
     if !rules.policy.is_empty() {
         plan.steps.iter_mut().zip(origins).for_each(|(step, origin)| permit(cx, rules, step, origin));
+    }
+}
+
+/// Warns of agent types without a live worker, each once: all that is looked at where there is no catalogue.
+fn warn_of_unserved(cx: &Cx<'_>, live: &BTreeSet<AgentType>, plan: &Plan, origins: &[Origin<'_>]) {
+    let mut told: HashSet<&AgentType> = HashSet::default();
+    let mut before: Option<&AgentType> = None;
+    for (step, origin) in plan.steps.iter().zip(origins) {
+        if step.kind.is_inline() || step.kind == Kind::Plan || step.plan.is_some() {
+            continue;
+        }
+        let fallback = step.fallback.as_ref().and_then(|fallback| fallback.agent_type.as_ref());
+        for (agent_type, key) in [(Some(&step.agent_type), origin.agent_key), (fallback, "fallback")] {
+            let Some(agent_type) = agent_type else { continue };
+            // Most steps ask for the same as the step before.
+            if before == Some(agent_type)
+                || agent_type.is_auto()
+                || live.contains(agent_type)
+                || !told.insert(agent_type)
+            {
+                continue;
+            }
+            let Issue { code, detail, mend, .. } = no_live_worker(agent_type, String::new());
+            origin.with_key(key, |at| cx.warn(&code, at, detail, mend));
+        }
+        before = Some(&step.agent_type);
+    }
+}
+
+/// A step waits until somebody starts a worker for its agent type.
+pub fn no_live_worker(agent_type: &AgentType, pointer: String) -> Issue {
+    Issue {
+        code: "NO_LIVE_WORKER".into(),
+        pointer,
+        detail: format!("no live worker serves `{agent_type}`"),
+        mend: format!("start one: goalmill worker --agents {agent_type}"),
     }
 }
 
@@ -80,9 +118,8 @@ impl<'a> Check<'a, '_> {
             return;
         }
         if is_idle {
-            let detail = format!("no live worker serves `{agent_type}`");
-            let mend = format!("start one: goalmill worker --agents {agent_type}");
-            self.cx.weigh(self.rules.weights.no_worker, "NO_LIVE_WORKER", at, detail, mend);
+            let Issue { code, detail, mend, .. } = no_live_worker(agent_type, String::new());
+            self.cx.weigh(self.rules.weights.no_worker, &code, at, detail, mend);
             return;
         }
         let near = if self.cx.may_guess() { self.catalogue.near_agents(agent_type.as_str()) } else { Vec::new() };

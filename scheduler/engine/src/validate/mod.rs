@@ -26,7 +26,7 @@ use serde_json::Value;
 use crate::draft::{self, At, Cx, Format};
 
 pub(crate) use against::permit_all;
-pub use against::permit_routed;
+pub use against::{no_live_worker, permit_routed};
 pub use catalogue::{Ability, Catalogue, Durations, Measured, Offer};
 pub use goal::goal;
 pub use graph::critical_path;

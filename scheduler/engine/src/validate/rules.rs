@@ -1,7 +1,10 @@
 //! What a plan must keep to beyond its own form: who is there, what is allowed, what it may take.
 
+use std::collections::BTreeSet;
+
 pub use goalmill_common::config::{Weight, WeightSettings};
 use goalmill_common::goal::Budget;
+use goalmill_common::id::AgentType;
 use serde::{Deserialize, Serialize};
 
 use super::catalogue::Catalogue;
@@ -19,6 +22,8 @@ pub(super) fn min_warning(weight: Weight) -> Weight {
 pub struct Rules<'r> {
     /// Agents and actions to check against; none: neither names, inputs nor outputs are looked at.
     pub catalogue: Option<&'r Catalogue>,
+    /// Agent types with live workers, where there is no catalogue: a step that asks for another one is a warning.
+    pub live: Option<&'r BTreeSet<AgentType>>,
     /// How much it weighs when a plan does not fit them.
     pub weights: WeightSettings,
     /// Whether a step may only see steps written before it. Models write plans in order: when they look ahead, they

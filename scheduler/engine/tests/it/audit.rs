@@ -60,16 +60,22 @@ impl Audit {
                 let spec = Phase { id: phase.phase.clone(), description: String::new(), checkpoint: phase.checkpoint };
                 self.plan.phases.insert(phase.place as usize, spec);
             }
-            PlanEvent::Completed(_) => {
+            PlanEvent::Completed(end) => {
                 assert!(self.lines.values().all(|line| line.is_final), "a completed plan has no open step");
-                self.over = true;
+                self.end_plan(&end.cancelled);
             }
-            PlanEvent::Failed(_) | PlanEvent::Cancelled(_) | PlanEvent::Rejected(_) => {
-                assert!(self.lines.values().all(|line| !line.in_flight), "nothing is in flight after the end");
-                self.over = true;
-            }
+            PlanEvent::Failed(end) | PlanEvent::Cancelled(end) => self.end_plan(&end.cancelled),
+            PlanEvent::Rejected(rejected) => self.end_plan(&rejected.cancelled),
             _ => {}
         }
+    }
+
+    /// Every step ends with an event: what is open is listed by the plan's end, and nothing else is.
+    fn end_plan(&mut self, cancelled: &[StepId]) {
+        assert!(self.lines.values().all(|line| !line.in_flight), "nothing is in flight after the end");
+        let open = self.plan.steps.iter().filter(|step| !self.lines[&step.id].is_final).map(|step| &step.id);
+        assert_eq!(cancelled.iter().collect::<Vec<_>>(), open.collect::<Vec<_>>(), "the end lists what it cancels");
+        self.over = true;
     }
 
     /// Every change of the revision has been told before it, and none that it does not name.

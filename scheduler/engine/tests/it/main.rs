@@ -6,6 +6,8 @@ mod world;
 
 mod life;
 
+mod ends;
+
 mod failure;
 
 mod shape;

@@ -12,6 +12,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::answer::PROBLEM;
+use super::query::Parameters;
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
@@ -37,6 +38,8 @@ struct Operation {
     id: &'static str,
     summary: &'static str,
     query: Option<SchemaOf>,
+    /// The names of its parameters, as requests are held to them.
+    names: &'static [&'static str],
     headers: &'static [&'static str],
     body: Option<(&'static [&'static str], SchemaOf)>,
     status: u16,
@@ -52,6 +55,7 @@ fn get(path: &'static str, id: &'static str, summary: &'static str) -> Operation
         id,
         summary,
         query: None,
+        names: &[],
         headers: &[],
         body: None,
         status: 200,
@@ -66,8 +70,9 @@ fn post(path: &'static str, id: &'static str, summary: &'static str) -> Operatio
 
 impl Operation {
     /// Its parameters are the fields of `T`.
-    fn query<T: JsonSchema>(mut self) -> Self {
+    fn query<T: JsonSchema + Parameters>(mut self) -> Self {
         self.query = Some(T::json_schema);
+        self.names = T::NAMES;
         self
     }
 
@@ -271,6 +276,23 @@ mod tests {
             table::operations().iter().map(|operation| without_verb(operation.path)).collect();
         let served: BTreeSet<&str> = super::super::addresses().into_iter().map(|(path, _)| path).collect();
         assert_eq!(described, served);
+    }
+
+    #[test]
+    fn the_parameters_that_are_described_are_those_that_are_taken() {
+        let mut schemas = SchemaSettings::draft2020_12().into_generator();
+        let mut with_parameters = BTreeSet::new();
+        for operation in table::operations() {
+            let Some(schema) = operation.query else { continue };
+            with_parameters.insert(operation.path);
+            let described: BTreeSet<String> = query_parameters(schema(&mut schemas))
+                .iter()
+                .filter_map(|parameter| parameter["name"].as_str().map(str::to_owned))
+                .collect();
+            let taken: BTreeSet<String> = operation.names.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(described, taken, "{}", operation.path);
+        }
+        assert_eq!(with_parameters, BTreeSet::from(super::super::query::WITH_PARAMETERS));
     }
 
     #[test]

@@ -58,10 +58,11 @@ pub fn digest(text: &str, request: &PlanRequest, router: &Router) -> Result<Dige
 
     let begun = Instant::now();
     let mut plan = checked.plan;
-    let routes = route_plan(&mut plan, router)?;
+    let routed = route_plan(&mut plan, router)?;
     took.route = begun.elapsed();
     let provenance = Some(Json::of(&json!({ "mends": mended.edits })));
-    let warnings = checked.warnings;
+    let warnings = checked.warnings.into_iter().chain(routed.warnings).collect();
+    let routes = routed.routes;
     let planned = Planned { plan, planner: "llm".into(), confidence: 0.0, provenance, warnings, routes };
     Ok(Digested { planned, took })
 }

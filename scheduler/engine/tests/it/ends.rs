@@ -1,0 +1,136 @@
+//! What is over: reasons and questions that had a cause, and steps that the end of a plan takes with it.
+
+use goalmill_common::command::{Change, RevisionStrategy, Verb};
+use goalmill_common::event::{Event, PlanEvent, Record};
+use goalmill_common::json::Json;
+use goalmill_common::plan::{Approval, Kind, OnFailure, Plan, Question};
+use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_common::view::StepView;
+use goalmill_engine::{PlanState, apply};
+use serde_json::json;
+
+use crate::revise::propose;
+use crate::world::{World, permanent, plan, with};
+
+/// `b` needs `a`, whose failure is replanned.
+fn replanned() -> World {
+    let plan = with(plan(&[("a", &[]), ("b", &["a"]), ("c", &["b"])]), "a", |step| {
+        (step.on_failure, step.retry.max) = (OnFailure::Replan, 0);
+    });
+    let mut world = World::of(plan);
+    world.fail("a", permanent());
+    assert_eq!((world.status("b"), seen(&world, "b").reason.is_empty()), (StepStatus::Blocked, false));
+    world
+}
+
+#[test]
+fn the_reason_of_a_step_ends_with_its_cause() {
+    let mut world = replanned();
+    let change = Change::SkipStep { step: "a".into(), reason: "camp".into() };
+    propose(&mut world, RevisionStrategy::SkipAndContinue, vec![change]).unwrap();
+    assert_eq!((seen(&world, "b").reason.as_str(), world.status("b")), ("", StepStatus::Ready));
+    world.complete("b", json!({}));
+    assert_eq!(seen(&world, "b").reason, "");
+    assert_eq!(seen(&world, "a").reason, "a revision passes it over", "this is why it is skipped");
+    world.restart();
+
+    let mut world = replanned();
+    let outputs = Json::from(json!({}));
+    world.verb(Verb::CompleteStep { step: "b".into(), outputs, reason: "by phone".into() }).unwrap();
+    assert_eq!((world.status("b"), seen(&world, "b").reason.as_str()), (StepStatus::Completed, ""));
+
+    let mut world = replanned();
+    world.verb(Verb::Cancel { reason: "enough".into() }).unwrap();
+    assert_eq!(seen(&world, "b").reason, "the plan was cancelled");
+}
+
+#[test]
+fn the_question_of_a_step_ends_with_the_step() {
+    let ask = Question { default: None, ..serde_json::from_value(json!({"question": "Sure?"})).unwrap() };
+    let asking = || {
+        let world = World::of(with(plan(&[("a", &[]), ("b", &["a"])]), "a", |step| {
+            (step.kind, step.ask) = (Kind::Internal, Some(ask.clone()));
+        }));
+        assert!(seen(&world, "a").question.is_some());
+        world
+    };
+    let skip = Verb::SkipStep { step: "a".into(), reason: "no".into() };
+    for verb in [skip, Verb::Cancel { reason: String::new() }] {
+        let mut world = asking();
+        world.verb(verb).unwrap();
+        assert_eq!(seen(&world, "a").question, None);
+    }
+}
+
+#[test]
+fn the_end_of_a_plan_lists_the_steps_that_it_cancels() {
+    let steps: [(&str, &[&str]); 4] = [("a", &[]), ("b", &[]), ("c", &["a"]), ("d", &["c"])];
+    let mut world = World::of(plan(&steps));
+    world.complete("a", json!({}));
+    world.dispatch("b");
+    world.verb(Verb::Cancel { reason: "enough".into() }).unwrap();
+    assert_eq!(listed(&world), ["c", "d"]);
+    assert_eq!(world.story_of("b").last().map(String::as_str), Some("step_cancelled"), "it was in flight");
+
+    let mut world = World::of(with(plan(&steps), "b", |step| {
+        (step.on_failure, step.retry.max) = (OnFailure::Abort, 0);
+    }));
+    world.fail("b", permanent());
+    assert_eq!((world.state.status(), listed(&world)), (PlanStatus::Failed, vec!["a".into(), "c".into(), "d".into()]));
+    assert_eq!(seen(&world, "c").reason, "the plan failed");
+
+    let mut world = World::of(Plan { approve: Some(Approval::default()), ..plan(&steps) });
+    world.verb(Verb::Reject { reason: "too dear".into() }).unwrap();
+    assert_eq!((world.state.status(), listed(&world).len()), (PlanStatus::Rejected, 4));
+    assert_eq!(seen(&world, "c").reason, "the plan was rejected");
+    let last = &world.log.last().unwrap().event;
+    assert!(last.concerns("d") && !last.concerns("e"));
+
+    let mut world = World::of(plan(&steps));
+    world.finish();
+    assert_eq!((world.state.status(), listed(&world)), (PlanStatus::Completed, Vec::new()));
+}
+
+#[test]
+fn the_end_of_a_large_plan_is_one_event_that_is_smaller_than_the_plan() {
+    let ids: Vec<String> = (0..10_000).map(|n| format!("step_{n}")).collect();
+    let steps: Vec<(&str, &[&str])> =
+        ids.iter().map(|id| (id.as_str(), &["step_0"][..usize::from(id != "step_0")])).collect();
+    let mut world = World::of(plan(&steps));
+    let decision = world.verb(Verb::Cancel { reason: "enough".into() }).unwrap();
+    assert_eq!((decision.records.len(), listed(&world).len()), (1, ids.len()));
+    let created = world.log.iter().find(|record| matches!(record.event, Event::Plan(PlanEvent::PlanCreated(_))));
+    let (plan, end) = (created.unwrap().event.weight(), decision.records[0].event.weight());
+    let line = decision.records[0].to_line().len();
+    assert!(line < end + 100 && end < plan, "{line} bytes, by estimate {end}; the plan has {plan}");
+}
+
+#[test]
+fn a_log_whose_end_lists_nothing_gives_the_same_state() {
+    let mut world = World::of(plan(&[("a", &[]), ("b", &["a"])]));
+    world.verb(Verb::Cancel { reason: "enough".into() }).unwrap();
+    let last = world.log.last().unwrap().to_line();
+    assert!(last.contains(r#""cancelled":["a","b"]"#), "{last}");
+    let older = last.replace(r#","cancelled":["a","b"]"#, "");
+    let mut state = PlanState::default();
+    let before = world.log[..world.log.len() - 1].iter().cloned();
+    for record in before.chain([Record::from_line(&older).unwrap()]) {
+        apply(&mut state, &record).unwrap();
+    }
+    assert_eq!(state, world.state);
+}
+
+fn seen(world: &World, step: &str) -> StepView {
+    let found = world.state.view(false).steps.into_iter().find(|view| view.id.as_str() == step);
+    found.expect("the step exists")
+}
+
+/// The steps that the last event lists as cancelled.
+fn listed(world: &World) -> Vec<String> {
+    let cancelled = match &world.log.last().expect("the plan has events").event {
+        Event::Plan(PlanEvent::Completed(end) | PlanEvent::Failed(end) | PlanEvent::Cancelled(end)) => &end.cancelled,
+        Event::Plan(PlanEvent::Rejected(rejected)) => &rejected.cancelled,
+        other => panic!("the plan goes on: {other:?}"),
+    };
+    cancelled.iter().map(ToString::to_string).collect()
+}
