@@ -24,7 +24,7 @@ use crate::planner::calibrate::Confidences;
 use crate::planner::stage::{self, Outcome, Stage};
 use crate::planner::{Candidate, Checked, Pipeline, PlanRequest, Planner, SetupError, Validate, pipeline};
 use crate::pulse::{self, Pulse};
-use crate::shard::{Loops, Membership, Share};
+use crate::shard::{Loops, Membership, Share, Tallies};
 use crate::site::{self, Site};
 use crate::trial::Trial;
 use crate::watchdog::{self, Connect, Hands};
@@ -134,6 +134,7 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
         set_aside: std::sync::Mutex::default(),
         trial: extras.trial,
         hands: Hands::default(),
+        tallies: Tallies::default(),
         commits: watch::Sender::new(0),
         tasks,
         stop,

@@ -211,6 +211,7 @@ async fn take(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<()
         };
         match admitted {
             Ok(submit) => {
+                metrics::counter!("goalmill_goals_submitted_total", "source" => "redis").increment(1);
                 let (request, looked) = (ask::submission(site, "redis", submit), Looked { at, status });
                 pass_on(site, loops, entry, request, looked, &mut errands).await?;
             }

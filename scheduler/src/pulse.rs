@@ -88,6 +88,7 @@ pub(crate) async fn run(site: Arc<Site>, loops: Loops) {
         site.pulse.keep(look);
         let can_write = site.pulse.probe(&site).await.is_ok();
         gauge!("goalmill_redis_writable").set(f64::from(u8::from(can_write)));
+        tell(&site);
         let owned = loops.owned();
         gauge!("goalmill_shards_owned").set(count(owned.len()));
         // One scheduler speaks for the installation, so that sums are right.
@@ -100,6 +101,27 @@ pub(crate) async fn run(site: Arc<Site>, loops: Loops) {
             biased;
             () = site.stop.cancelled() => {}
             () = tokio::time::sleep(BEAT) => {}
+        }
+    }
+}
+
+/// Sets the gauges of what the shards that are owned here hold.
+fn tell(site: &Site) {
+    let sum = site.tallies.sum();
+    let now_ms = site.clock.now_ms();
+    for (state, plans, oldest_ms) in sum.by_state() {
+        let age_ms = oldest_ms.map_or(0, |oldest_ms| now_ms.saturating_sub(oldest_ms));
+        gauge!("goalmill_plans", "state" => state.as_str()).set(plans as f64);
+        gauge!("goalmill_plan_oldest_age_seconds", "state" => state.as_str()).set(age_ms as f64 / 1_000.0);
+    }
+    let most = site.settings.metrics.agent_types_max;
+    for (name, counts) in [("goalmill_steps_ready", &sum.ready), ("goalmill_steps_in_flight", &sum.in_flight)] {
+        let mut sums = BTreeMap::<String, u64>::new();
+        for (n, (agent_type, count)) in counts.iter().enumerate() {
+            *sums.entry(label(n, most, agent_type)).or_default() += count;
+        }
+        for (agent_type, count) in sums {
+            gauge!(name, "agent_type" => agent_type).set(count as f64);
         }
     }
 }

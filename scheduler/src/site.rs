@@ -19,7 +19,7 @@ use crate::hooks::Hooks;
 use crate::outcomes::Outcomes;
 use crate::planner::Pipeline;
 use crate::pulse::Pulse;
-use crate::shard::Share;
+use crate::shard::{Share, Tallies};
 use crate::trial::Trial;
 use crate::watchdog::Hands;
 
@@ -49,6 +49,8 @@ pub(crate) struct Site {
     pub(crate) trial: Option<Trial>,
     /// What the loops here have in hand, for the watchdog.
     pub(crate) hands: Hands,
+    /// What the shards that are owned here hold, for metrics.
+    pub(crate) tallies: Tallies,
     /// Moves with every commit made here: followers of a log look again.
     pub(crate) commits: watch::Sender<u64>,
     pub(crate) tasks: TaskTracker,

@@ -19,6 +19,7 @@ pub(crate) struct Meter {
     pub unreadable: Counter,
     failed: [Counter; CLASSES.len()],
     pub run_seconds: Histogram,
+    pub wait_seconds: Histogram,
 }
 
 const CLASSES: [FailureClass; 6] = [
@@ -48,6 +49,7 @@ impl Meter {
                 FailureClass::RateLimited => tasks("failed_rate_limited"),
                 FailureClass::ConstraintViolation => tasks("failed_constraint_violation"),
             }),
+            wait_seconds: histogram!("goalmill_task_wait_seconds", "agent_type" => agent_type.to_string()),
             run_seconds: histogram!("goalmill_task_run_seconds", "agent_type" => agent_type.to_string()),
         }
     }
@@ -61,6 +63,7 @@ impl Meter {
 impl Worker {
     /// Brings the gauges up to date.
     pub fn gauge(&self) {
+        gauge!("goalmill_build_info", "version" => env!("CARGO_PKG_VERSION"), "component" => "worker").set(1.0);
         gauge!("goalmill_worker_slots").set(f64::from(self.settings.slots));
         gauge!("goalmill_worker_slots_busy").set(self.table.len() as f64);
         gauge!("goalmill_reports_unsent").set(self.outbox.unsent() as f64);

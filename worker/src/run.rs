@@ -31,7 +31,11 @@ enum Ended {
 pub(crate) async fn run(worker: Arc<Worker>, assignment: Arc<Assignment>, serial: u64) {
     let served = &worker.served[&assignment.agent_type];
     let begun = Instant::now();
-    assignment.started_ms.store(worker.clock.now_ms(), Ordering::Relaxed);
+    let now_ms = worker.clock.now_ms();
+    assignment.started_ms.store(now_ms, Ordering::Relaxed);
+    // The id of a stream entry begins with the time at which Redis took it.
+    let (sent_ms, _) = assignment.entry.parts();
+    served.meter.wait_seconds.record(now_ms.saturating_sub(sent_ms) as f64 / 1_000.0);
     let ended = execute(&worker, served, &assignment).await;
     worker.table.remove(serial);
     served.meter.run_seconds.record(begun.elapsed().as_secs_f64());

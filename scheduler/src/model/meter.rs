@@ -27,8 +27,9 @@ pub fn called(model: &ModelSettings, purpose: Purpose, made: &Try, latency: Dura
         }
     }
     let of_cost = [("provider", provider), ("model", model.name.clone()), ("purpose", purpose.as_str().to_owned())];
-    // Counters take whole numbers only; this gauge never falls.
-    gauge!("goalmill_llm_cost_usd_total", &of_cost).increment(made.cost.dollars());
+    // Counters take whole numbers only.
+    let microdollars = (made.cost.dollars() * 1e6).round() as u64;
+    counter!("goalmill_llm_cost_microdollars_total", &of_cost).increment(microdollars);
 }
 
 /// The model asked to slow down.
@@ -74,7 +75,7 @@ mod tests {
         for line in [
             "gen_ai_client_operation_duration_seconds_count{gen_ai_operation_name=\"chat\",\
              gen_ai_provider_name=\"openai\",gen_ai_request_model=\"small\",error_type=\"LLM_FAILED\"} 2",
-            "goalmill_llm_cost_usd_total{provider=\"openai\",model=\"small\",purpose=\"repair\"} 0.5",
+            "goalmill_llm_cost_microdollars_total{provider=\"openai\",model=\"small\",purpose=\"repair\"} 500000",
             "goalmill_llm_throttled_total{provider=\"openai\"} 1",
             "goalmill_llm_circuit_open{provider=\"openai\",model=\"small\"} 1",
         ] {

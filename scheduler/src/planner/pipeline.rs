@@ -337,6 +337,7 @@ impl Pipeline {
         let checked = (self.validate)(Candidate::Plan(plan), request);
         let outcome = if checked.is_ok() { Outcome::Ok } else { Outcome::Invalid };
         stages.note(planner.name(), Stage::Validate, outcome, begun);
+        let checked = checked.inspect_err(|issues| count_issues(planner.name(), issues));
         let checked = checked.map_err(|issues| Refusal {
             planner: planner.name(),
             why: Why::Invalid,
@@ -362,6 +363,14 @@ impl Pipeline {
 /// Whether the planner of this name asks language models.
 pub(super) fn asks_models(planner: &str) -> bool {
     matches!(planner, "llm" | "tools")
+}
+
+/// Counts why a planner's plan was refused.
+fn count_issues(planner: &'static str, issues: &[Issue]) {
+    for issue in issues {
+        let labels = [("planner", planner.to_owned()), ("code", issue.code.clone())];
+        metrics::counter!("goalmill_plan_validation_failures_total", &labels).increment(1);
+    }
 }
 
 /// A generic plan advises to set up a model. Where one is set up, and gave no plan, its reason is the better advice.

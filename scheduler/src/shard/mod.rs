@@ -4,6 +4,7 @@ mod caution;
 mod held;
 mod lately;
 mod membership;
+mod meter;
 mod outlet;
 mod owned;
 mod poison;
@@ -12,6 +13,7 @@ mod ready;
 mod recover;
 mod run;
 mod share;
+mod tally;
 mod timers;
 mod turn;
 
@@ -30,6 +32,7 @@ pub(crate) use membership::Membership;
 pub(crate) use owned::Owned;
 pub(crate) use poison::Poison;
 pub(crate) use share::Share;
+pub(crate) use tally::Tallies;
 
 /// A plan's place in its owner's memory; never reused.
 pub(crate) type Slot = u64;

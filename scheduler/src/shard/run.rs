@@ -126,6 +126,7 @@ impl Loop {
         let follow = follow(self.site.clone(), reader, self.shard, self.cursor.clone(), batches, reading.clone());
         let follower = self.site.tasks.spawn(follow);
         let end = self.turns(&mut inbox).await;
+        self.site.tallies.remove(self.shard);
         reading.cancel();
         drop(inbox);
         waker.wake().await;
@@ -145,6 +146,7 @@ impl Loop {
         let heartbeat = Duration::from_millis(self.site.settings.scheduler.heartbeat_ms);
         let mut shown = Instant::now();
         let mut looked = shown;
+        let mut counted: Option<Instant> = None;
         let mut awake = shown;
         let mut writing: Option<Writing> = None;
         let mut next = Next::Due;
@@ -213,6 +215,10 @@ impl Loop {
                         }
                     }
                 }
+            }
+            if counted.is_none_or(|at| at.elapsed() >= heartbeat) {
+                self.site.tallies.set(self.shard, self.owned.tally());
+                counted = Some(Instant::now());
             }
             if let Some(plan) = self.let_in.take()
                 && writing.is_none()

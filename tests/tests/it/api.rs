@@ -589,6 +589,9 @@ async fn metrics_are_well_formed_and_name_nobody() -> Result<()> {
         assert!(name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'), "`{name}` is no name");
         assert!(!series.contains(id.as_str()) && !series.contains("/nowhere"), "`{line}` names one thing");
     }
+    for name in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {
+        assert!(text.contains(&format!("# HELP {name} ")), "`{name}` has no help text");
+    }
     it.stop().await;
     Ok(())
 }

@@ -12,6 +12,7 @@ mod intake;
 mod layering;
 mod lifecycle;
 mod listing;
+mod metrics;
 mod models;
 mod openapi;
 mod operating;

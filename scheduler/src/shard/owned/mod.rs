@@ -19,7 +19,9 @@ use tokio::time::Instant;
 
 use super::held::Held;
 use super::lately::{Lately, Looked};
+use super::meter::Meter;
 use super::ready::ReadySet;
+use super::tally::Tally;
 use super::timers::Timers;
 use super::turn::{After, Turn};
 use super::{Local, Slot, Verdict};
@@ -78,6 +80,7 @@ pub(crate) struct Owned {
     tasks_max: usize,
     outcomes: Option<Arc<Outcomes>>,
     hand: Hand,
+    meter: Meter,
 }
 
 impl Owned {
@@ -110,6 +113,7 @@ impl Owned {
             tasks_max: TASKS_FIRST,
             outcomes: None,
             hand: Hand::default(),
+            meter: Meter::new(),
         }
     }
 
@@ -167,6 +171,16 @@ impl Owned {
             }
             Err(_) => self.broken = state.id().cloned(),
         }
+    }
+
+    /// How many plans and steps stand where. Looks at every plan.
+    pub(crate) fn tally(&self) -> Tally {
+        let in_flight = self.outstanding.iter().map(|(agent_type, count)| (agent_type.clone(), u64::from(*count)));
+        let mut tally = Tally { ready: self.ready.counts(), in_flight: in_flight.collect(), ..Tally::default() };
+        for held in self.plans.values() {
+            tally.plan(held.state.status(), held.state.updated_ms());
+        }
+        tally
     }
 
     /// The plan in a slot.

@@ -1,8 +1,6 @@
 //! The end of a turn: what it gathered becomes one commit.
 
 use goalmill_broker::Commit;
-use goalmill_common::event::{Event, PlanEvent};
-use goalmill_common::revision::{RevisionStrategy, Trigger};
 use tokio::time::Instant;
 
 use super::{Owned, TASKS_FIRST};
@@ -30,7 +28,7 @@ impl Owned {
                 self.behind.push_back((self.now_ms + INDEX_MS, slot));
             }
             plans.push(write);
-            records.iter().for_each(|record| count(&record.event));
+            records.iter().for_each(|record| self.meter.count(&record.event));
             self.outcomes.iter().for_each(|outcomes| outcomes.hear(&held.state, &records));
             if self.is_heard
                 && !records.is_empty()
@@ -56,22 +54,5 @@ impl Owned {
             thorough,
         };
         (Some(commit), turn.after)
-    }
-}
-
-/// Counts what becomes of revisions.
-fn count(event: &Event) {
-    match event {
-        Event::Plan(PlanEvent::Revised(revised)) => {
-            let strategy = revised.strategy.map_or("unknown", RevisionStrategy::as_str);
-            let trigger = Trigger::parse(&revised.trigger).map_or("unknown", Trigger::as_str);
-            metrics::counter!("goalmill_replans_total", "trigger" => trigger, "strategy" => strategy).increment(1);
-        }
-        Event::Plan(PlanEvent::Failed(ended)) => {
-            if ended.failure.as_ref().is_some_and(|failure| failure.code == "MAX_REVISIONS_EXCEEDED") {
-                metrics::counter!("goalmill_replan_limit_hits_total").increment(1);
-            }
-        }
-        Event::Plan(_) | Event::Step { .. } => {}
     }
 }

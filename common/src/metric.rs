@@ -1,0 +1,324 @@
+//! All metrics: names, labels, help texts, buckets. `docs/metrics.md` is made of this table.
+
+use metrics::Unit;
+
+/// What a metric is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// It only rises.
+    Counter,
+    /// It rises and falls.
+    Gauge,
+    /// Values by size; the upper bounds of its buckets.
+    Histogram(&'static [f64]),
+}
+
+/// A label and the values that it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Label {
+    /// One of these words.
+    Of(&'static str, &'static [&'static str]),
+    /// A name from the settings or the registry, of which there are few; what it is.
+    Named(&'static str, &'static str),
+}
+
+/// Who exposes a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum From {
+    /// Every scheduler.
+    Scheduler,
+    /// Only the scheduler that owns shard 0, so that sums over schedulers are right.
+    Leader,
+    /// Every worker.
+    Worker,
+    /// Every process.
+    Both,
+}
+
+/// One metric.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// Its name on `/metrics`.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// The unit of its values.
+    pub unit: Unit,
+    /// Who exposes it.
+    pub from: From,
+    /// Its labels.
+    pub labels: &'static [Label],
+    /// What it means: one sentence.
+    pub help: &'static str,
+}
+
+/// Waiting times, seconds. 30 is the service level of starts.
+const WAIT: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0];
+/// Execution times, seconds.
+const RUN: &[f64] = &[0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0];
+/// Planning, seconds. 3 is the service level of plans, 2 that of revisions.
+const PLANNING: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 120.0];
+/// Answers of the API and commits, seconds.
+const FAST: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
+/// Calls of language models, seconds: OpenTelemetry's buckets for generative AI, as those of tokens.
+const MODEL: &[f64] = &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+const TOKENS: &[f64] = &[
+    1.0,
+    4.0,
+    16.0,
+    64.0,
+    256.0,
+    1_024.0,
+    4_096.0,
+    16_384.0,
+    65_536.0,
+    262_144.0,
+    1_048_576.0,
+    4_194_304.0,
+    16_777_216.0,
+    67_108_864.0,
+];
+
+const AGENT_TYPE: Label =
+    Label::Named("agent_type", "an agent type; `other` for those above `metrics.agent_types_max`");
+const PLANNER: Label = Label::Of("planner", &["llm", "tools", "htn", "rules", "streamed", "submitted", "none"]);
+const PROVIDER: Label = Label::Named("provider", "the provider of a model in the settings");
+const MODEL_NAME: Label = Label::Named("model", "the name of a model in the settings");
+const CLASS: &[&str] = &["transient", "permanent", "timeout", "rate_limited", "constraint_violation", "lost"];
+const GEN_AI: [Label; 3] = [
+    Label::Of("gen_ai_operation_name", &["chat"]),
+    Label::Named("gen_ai_provider_name", "the provider of a model in the settings"),
+    Label::Named("gen_ai_request_model", "the name of a model in the settings"),
+];
+
+macro_rules! metrics {
+    ($($from:ident $kind:ident $(($buckets:expr))? $name:literal $unit:ident [$($label:expr),*] $help:literal;)+) => {
+        /// Every metric, by subject.
+        pub const METRICS: &[Metric] = &[$(Metric {
+            name: $name,
+            kind: Kind::$kind $(($buckets))?,
+            unit: Unit::$unit,
+            from: From::$from,
+            labels: &[$($label),*],
+            help: $help,
+        },)+];
+    };
+}
+
+metrics! {
+    Both Gauge "goalmill_build_info" Count [
+        Label::Named("version", "the version"), Label::Of("component", &["scheduler", "worker"])]
+        "Always 1; the labels tell the version that runs.";
+
+    Scheduler Counter "goalmill_goals_submitted_total" Count [Label::Of("source", &["http", "redis"])]
+        "Goals and plans that were accepted.";
+    Scheduler Counter "goalmill_goals_rejected_total" Count [Label::Named("reason", "`schema` or a problem code")]
+        "Goals and plans that were refused.";
+    Scheduler Counter "goalmill_submissions_quarantined_total" Count []
+        "Submissions that were refused because several schedulers died over them.";
+    Scheduler Gauge "goalmill_plans" Count [Label::Of("state",
+        &["planning", "awaiting_approval", "running", "replanning", "paused"])]
+        "Plans that are not final, on the shards of this scheduler.";
+    Scheduler Gauge "goalmill_plan_oldest_age_seconds" Seconds [Label::Of("state",
+        &["planning", "awaiting_approval", "running", "replanning", "paused"])]
+        "Time since the longest-standing plan of a state last changed, on the shards of this scheduler.";
+    Scheduler Counter "goalmill_plans_ended_total" Count [Label::Of("status",
+        &["completed", "partial", "failed", "cancelled", "rejected"])]
+        "Plans that became final.";
+    Scheduler Counter "goalmill_plans_quarantined_total" Count []
+        "Plans that were put into quarantine because schedulers died or hung over them.";
+    Scheduler Counter "goalmill_plans_unreadable_total" Count []
+        "Plans that a scheduler does not work on until it is started again.";
+
+    Scheduler Histogram(PLANNING) "goalmill_planning_duration_seconds" Seconds
+        [PLANNER, Label::Of("outcome", &["ok", "invalid", "error"])]
+        "Time from a goal to its plan, over all planners that were asked.";
+    Scheduler Histogram(PLANNING) "goalmill_planning_stage_seconds" Seconds
+        [PLANNER, Label::Named("stage", "a stage of planning"), Label::Of("outcome", &["ok", "invalid", "error"])]
+        "Time of one stage of planning.";
+    Scheduler Counter "goalmill_planner_fallbacks_total" Count
+        [Label::Of("from", &["llm", "tools", "htn", "rules"]), Label::Of("to", &["llm", "tools", "htn", "rules"]),
+         Label::Of("reason", &["timeout", "error", "invalid"])]
+        "Times that the next planner was asked.";
+    Scheduler Counter "goalmill_plan_validation_failures_total" Count
+        [PLANNER, Label::Named("code", "an issue code")]
+        "Issues for which a planner's plan was refused.";
+    Scheduler Counter "goalmill_replans_total" Count
+        [Label::Named("trigger", "what triggered it"), Label::Named("strategy", "how it changes the plan")]
+        "Revisions of running plans.";
+    Scheduler Counter "goalmill_replan_limit_hits_total" Count []
+        "Plans that ended because they needed more revisions than they may have.";
+    Scheduler Counter "goalmill_lessons_skipped_total" Count []
+        "Outcomes that were not learned from because too many came at once.";
+
+    Scheduler Gauge "goalmill_steps_ready" Count [AGENT_TYPE]
+        "Steps that could run and are held in memory until their queue has room, on the shards of this scheduler.";
+    Scheduler Gauge "goalmill_steps_in_flight" Count [AGENT_TYPE]
+        "Steps whose tasks are out and not reported, on the shards of this scheduler.";
+    Scheduler Counter "goalmill_steps_ended_total" Count
+        [Label::Of("outcome", &["completed", "failed", "skipped"])]
+        "Steps that became final in running plans.";
+    Scheduler Counter "goalmill_step_retries_total" Count [Label::Of("class", CLASS)]
+        "Attempts that failed and are followed by another one, by the class of the failure.";
+    Scheduler Counter "goalmill_step_tokens_total" Count []
+        "Tokens that completed steps report.";
+    Scheduler Counter "goalmill_step_cost_microdollars_total" Count []
+        "Cost that completed steps report, in millionths of a US dollar.";
+    Scheduler Counter "goalmill_step_cache_total" Count [Label::Named("outcome", "hit, miss, or why not")]
+        "Lookups of outputs that are kept.";
+    Scheduler Counter "goalmill_approvals_total" Count
+        [Label::Of("decision", &["approved", "rejected"]), Label::Of("of", &["plan", "step"])]
+        "Decisions on plans and steps that wait for a person, those by default included.";
+    Scheduler Counter "goalmill_reports_ignored_total" Count
+        [Label::Named("reason", "why: `stale_attempt`, `unknown_plan`, `final`, …")]
+        "Reports that changed nothing: duplicates, reports of attempts that are over, and what cannot be read.";
+    Scheduler Counter "goalmill_tasks_lost_total" Count []
+        "Tasks whose lease expired because their worker died or hung.";
+
+    Leader Gauge "goalmill_stream_backlog_entries" Count [AGENT_TYPE]
+        "Tasks in a queue that no worker has taken.";
+    Leader Gauge "goalmill_stream_pending_entries" Count [AGENT_TYPE]
+        "Tasks that workers have taken and not finished.";
+    Leader Gauge "goalmill_dead_letter_entries" Count [AGENT_TYPE]
+        "Dead letters of an agent type.";
+    Leader Gauge "goalmill_workers" Count [Label::Of("state", &["active", "draining"])]
+        "Workers that give signs of life.";
+    Scheduler Gauge "goalmill_queues_quarantined" Count []
+        "Queues that are not used because a key is of another type.";
+    Scheduler Gauge "goalmill_agent_cards_refused" Count []
+        "Agent cards in Redis that cannot be read.";
+
+    Worker Counter "goalmill_tasks_total" Count [AGENT_TYPE, Label::Of("outcome",
+        &["completed", "superseded", "released", "lost", "unreadable", "failed_transient", "failed_permanent",
+          "failed_timeout", "failed_rate_limited", "failed_constraint_violation"])]
+        "Tasks that ended in this worker.";
+    Worker Histogram(WAIT) "goalmill_task_wait_seconds" Seconds [AGENT_TYPE]
+        "Time that a task waited in its queue, by the clocks of Redis and of this worker.";
+    Worker Histogram(RUN) "goalmill_task_run_seconds" Seconds [AGENT_TYPE]
+        "Time of one attempt.";
+    Worker Gauge "goalmill_worker_slots" Count []
+        "Tasks that this worker runs at once.";
+    Worker Gauge "goalmill_worker_slots_busy" Count []
+        "Tasks that this worker runs now.";
+    Worker Gauge "goalmill_reports_unsent" Count []
+        "Reports that wait to be written to Redis.";
+
+    Scheduler Histogram(MODEL) "gen_ai_client_operation_duration_seconds" Seconds
+        [GEN_AI[0], GEN_AI[1], GEN_AI[2], Label::Named("error_type", "a failure code, or nothing")]
+        "Time of one call of a language model.";
+    Scheduler Histogram(TOKENS) "gen_ai_client_token_usage" Count
+        [GEN_AI[0], GEN_AI[1], GEN_AI[2], Label::Of("gen_ai_token_type", &["input", "output"])]
+        "Tokens of one call of a language model.";
+    Scheduler Counter "goalmill_llm_cost_microdollars_total" Count
+        [PROVIDER, MODEL_NAME, Label::Named("purpose", "what the call was for")]
+        "Cost of calls of language models by the price table, in millionths of a US dollar.";
+    Scheduler Counter "goalmill_llm_throttled_total" Count [PROVIDER]
+        "Answers by which a provider asked to slow down.";
+    Scheduler Gauge "goalmill_llm_circuit_open" Count [PROVIDER, MODEL_NAME]
+        "1 while a model is not asked because its last calls failed.";
+
+    Both Gauge "goalmill_redis_up" Count []
+        "1 when Redis answered at the last look.";
+    Scheduler Gauge "goalmill_redis_writable" Count []
+        "1 when a commit could be written at the last look.";
+    Scheduler Gauge "goalmill_redis_memory_used_ratio" Count []
+        "Share of `maxmemory` in use, 0 to 1; 0 without a limit.";
+    Scheduler Gauge "goalmill_shards_owned" Count []
+        "Shards that this scheduler owns.";
+    Scheduler Gauge "goalmill_scheduler_leader" Count []
+        "1 on the scheduler that owns shard 0.";
+    Scheduler Counter "goalmill_shards_lost_total" Count []
+        "Times that a shard was given up because its loop failed or another owner was there.";
+    Scheduler Histogram(FAST) "goalmill_commit_seconds" Seconds []
+        "Time of one commit to Redis, with its resends.";
+    Scheduler Counter "goalmill_errands_failed_total" Count []
+        "Effects outside a plan's log that failed: answers to submissions, acknowledgements, dead letters.";
+
+    Scheduler Counter "goalmill_http_requests_total" Count
+        [Label::Named("route", "a route's template"), Label::Named("method", "the method"),
+         Label::Of("status_class", &["1xx", "2xx", "3xx", "4xx", "5xx"])]
+        "Requests to the API.";
+    Scheduler Histogram(FAST) "goalmill_http_request_duration_seconds" Seconds
+        [Label::Named("route", "a route's template"), Label::Named("method", "the method")]
+        "Time to an answer's head.";
+    Scheduler Counter "goalmill_http_panics_total" Count []
+        "Requests that were answered with 500 because of a bug.";
+    Scheduler Gauge "goalmill_sse_connections" Count []
+        "Clients that follow a plan's log.";
+    Scheduler Counter "goalmill_webhook_deliveries_total" Count [Label::Named("outcome", "ok, retry or failed")]
+        "Deliveries of webhooks.";
+}
+
+/// Gives the recorder every help text and unit.
+pub fn describe() {
+    for metric in METRICS {
+        match metric.kind {
+            Kind::Counter => metrics::describe_counter!(metric.name, metric.unit, metric.help),
+            Kind::Gauge => metrics::describe_gauge!(metric.name, metric.unit, metric.help),
+            Kind::Histogram(_) => metrics::describe_histogram!(metric.name, metric.unit, metric.help),
+        }
+    }
+}
+
+/// The table for people: the text of `docs/metrics.md`.
+pub fn page() -> String {
+    let mut page = HEAD.to_owned();
+    for metric in METRICS {
+        let labels: Vec<String> = metric.labels.iter().map(label).collect();
+        let kind = match metric.kind {
+            Kind::Counter => "counter".to_owned(),
+            Kind::Gauge => "gauge".to_owned(),
+            Kind::Histogram(buckets) => {
+                format!("histogram, {} buckets up to {}", buckets.len(), buckets.last().unwrap_or(&0.0))
+            }
+        };
+        let from = match metric.from {
+            From::Scheduler => "scheduler",
+            From::Leader => "owner of shard 0",
+            From::Worker => "worker",
+            From::Both => "both",
+        };
+        page += &format!("| `{}` | {kind} | {from} | {} | {} |\n", metric.name, labels.join("; "), metric.help);
+    }
+    page
+}
+
+fn label(label: &Label) -> String {
+    match label {
+        Label::Of(name, words) => format!("`{name}`: {}", words.join(", ")),
+        Label::Named(name, what) => format!("`{name}`: {what}"),
+    }
+}
+
+const HEAD: &str = "# Metrics
+
+This page is made of the table in [`common/src/metric.rs`](../common/src/metric.rs); a test compares them. Schedulers and workers expose these metrics on `/metrics` of `metrics.listen`. Dashboards, rules and alerts that use them:
+[monitoring.md](monitoring.md).
+
+No id, error text or text of a user ever becomes a label. Labels with names from the registry have at most `metrics.agent_types_max` (100) values and `other`.
+
+| name | kind | exposed by | labels | meaning |
+|---|---|---|---|---|
+";
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_units_and_kinds_follow_the_conventions_of_prometheus() {
+        let names: BTreeSet<&str> = METRICS.iter().map(|metric| metric.name).collect();
+        assert_eq!(names.len(), METRICS.len(), "a name is there twice");
+        for metric in METRICS {
+            let name = metric.name;
+            assert_eq!(name.ends_with("_total"), metric.kind == Kind::Counter, "{name}");
+            assert_eq!(name.ends_with("_seconds"), metric.unit == Unit::Seconds, "{name}");
+            assert!(metric.help.ends_with('.'), "{name}: {}", metric.help);
+            if let Kind::Histogram(buckets) = metric.kind {
+                assert!(buckets.is_sorted() && !buckets.is_empty(), "{name}");
+            }
+        }
+    }
+}
