@@ -16,6 +16,7 @@ mod outage;
 mod outcomes;
 mod pulse;
 mod quarantine;
+mod reconcile;
 mod shard;
 mod site;
 mod spin;

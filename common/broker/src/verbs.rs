@@ -247,6 +247,10 @@ pub trait Broker: Send + Sync + 'static {
     /// Takes over at most `limit` tasks whose lease ran out `idle_ms` after the last extension. They then belong
     /// to a worker called `reaper`, so that they come again after `idle_ms` unless they are acknowledged.
     async fn reclaim(&self, agent_type: &AgentType, idle_ms: u64, limit: usize) -> Result<Vec<Delivery>>;
+    /// What lies on a task stream after `after`, oldest first, at most `limit`, whether a worker has it or not.
+    async fn tasks(&self, agent_type: &AgentType, after: &EntryId, limit: usize) -> Result<Vec<Delivery>>;
+    /// Removes entries that no worker has taken; those that a worker has taken stay. Returns how many were removed.
+    async fn discard_tasks(&self, agent_type: &AgentType, entries: &[EntryId]) -> Result<u64>;
     /// Drops entries below the oldest one that is still needed, and consumers that have been idle for an hour.
     async fn trim(&self, agent_type: &AgentType) -> Result<()>;
     /// Every task stream.

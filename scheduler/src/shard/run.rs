@@ -97,6 +97,7 @@ impl Input {
             Self::Entry(_, inbox) => plans_of(inbox),
             Self::Local(Local::Request { request, .. }) => vec![request.plan.clone()],
             Self::Local(Local::Command { plan, .. }) => vec![plan.clone()],
+            Self::Local(Local::AskSuspects(_) | Local::Reconcile(_)) => Vec::new(),
         }
     }
 
@@ -105,9 +106,8 @@ impl Input {
         let (request, looked) = match self {
             Self::Entry(_, Inbox::Request(request)) => (request, None),
             Self::Local(Local::Request { request, looked, .. }) => (request, *looked),
-            Self::Entry(_, Inbox::Reports(_) | Inbox::Unreadable(_)) | Self::Local(Local::Command { .. }) => {
-                return None;
-            }
+            Self::Entry(_, Inbox::Reports(_) | Inbox::Unreadable(_))
+            | Self::Local(Local::Command { .. } | Local::AskSuspects(_) | Local::Reconcile(_)) => return None,
         };
         matches!(request.verb, Verb::Submit(_)).then_some((&request.plan, looked))
     }
@@ -427,6 +427,7 @@ impl Loop {
             match item {
                 After::Reply(reply, verdict) => drop(reply.send(verdict)),
                 After::Taken(reply, verdict) => drop(reply.send(verdict)),
+                After::Suspects(reply, suspects) => drop(reply.send(suspects)),
                 After::Plan { plan, goal, depth, answers } => {
                     let (site, outlet) = (self.site.clone(), self.to_loop(plan, None));
                     self.site.tasks.spawn(async move {

@@ -20,6 +20,7 @@ mod own_executor;
 mod parts;
 mod people;
 mod plans;
+mod reconcile;
 mod replay;
 mod revisions;
 mod roles;

@@ -255,6 +255,12 @@ impl Broker for Link {
             Ok(taken)
         })
     }
+    async fn tasks(&self, agent_type: &AgentType, after: &EntryId, limit: usize) -> Result<Vec<Delivery>> {
+        through!(self, "tasks", self.ground.broker.tasks(agent_type, after, limit))
+    }
+    async fn discard_tasks(&self, agent_type: &AgentType, entries: &[EntryId]) -> Result<u64> {
+        through!(self, "discard_tasks", self.ground.broker.discard_tasks(agent_type, entries))
+    }
     async fn trim(&self, agent_type: &AgentType) -> Result<()> {
         through!(
             self,

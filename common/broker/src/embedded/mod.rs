@@ -186,6 +186,15 @@ impl Broker for Embedded {
         self.core.write(|world, now| world.reclaim(agent_type, idle_ms, limit, now), record)
     }
 
+    async fn tasks(&self, agent_type: &AgentType, after: &EntryId, limit: usize) -> Result<Vec<Delivery>> {
+        self.core.read(|world, _| world.tasks(agent_type, after, limit))
+    }
+
+    async fn discard_tasks(&self, agent_type: &AgentType, entries: &[EntryId]) -> Result<u64> {
+        let record = |removed: &u64| (*removed > 0).then(|| Write::DiscardTasks(agent_type.clone(), entries.into()));
+        self.core.write(|world, _| world.discard_tasks(agent_type, entries), record)
+    }
+
     async fn trim(&self, agent_type: &AgentType) -> Result<()> {
         self.core.write(|world, _| world.trim(agent_type), |()| Some(Write::Trim(agent_type.clone())))
     }

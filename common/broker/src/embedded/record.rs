@@ -47,6 +47,7 @@ pub(super) enum Write<'a> {
     PauseQueue(AgentType, bool),
     RequestDrain(WorkerId),
     DiscardDeadLetter(AgentType, EntryId),
+    DiscardTasks(AgentType, Cow<'a, [EntryId]>),
 }
 
 impl Write<'_> {
@@ -95,6 +96,7 @@ impl Write<'_> {
             Self::PauseQueue(agent_type, paused) => world.pause_queue(&agent_type, paused),
             Self::RequestDrain(worker) => world.request_drain(&worker, now),
             Self::DiscardDeadLetter(agent_type, entry) => drop(world.discard_dead_letter(&agent_type, &entry)),
+            Self::DiscardTasks(agent_type, entries) => drop(world.discard_tasks(&agent_type, &entries)),
             Self::PutBlob(key, bytes, ttl_ms) => world.put_blob(&key, &bytes, ttl_ms, now),
         }
     }

@@ -311,6 +311,19 @@ impl World {
         ids.into_iter().map(|id| queue.delivery(agent_type, id)).collect()
     }
 
+    /// What lies on a task stream after `after`.
+    pub(super) fn tasks(&self, agent_type: &AgentType, after: &EntryId, limit: usize) -> Vec<Delivery> {
+        let Some(queue) = self.queues.get(agent_type) else { return Vec::new() };
+        queue.tasks.after(Id::read(after)).take(limit).map(|(id, _)| queue.delivery(agent_type, *id)).collect()
+    }
+
+    /// Removes entries that no worker has taken.
+    pub(super) fn discard_tasks(&mut self, agent_type: &AgentType, entries: &[EntryId]) -> u64 {
+        let Some(queue) = self.queues.get_mut(agent_type) else { return 0 };
+        let waiting = entries.iter().map(Id::read).filter(|id| *id > queue.group.delivered());
+        waiting.filter(|id| queue.tasks.remove(*id)).count() as u64
+    }
+
     pub(super) fn trim(&mut self, agent_type: &AgentType) {
         if let Some(queue) = self.queues.get_mut(agent_type) {
             queue.group.trim(&mut queue.tasks);

@@ -134,6 +134,12 @@ impl Broker for RedisBroker {
     async fn reclaim(&self, agent_type: &AgentType, idle_ms: u64, limit: usize) -> Result<Vec<Delivery>> {
         self.0.reclaim(agent_type, idle_ms, limit).await
     }
+    async fn tasks(&self, agent_type: &AgentType, after: &EntryId, limit: usize) -> Result<Vec<Delivery>> {
+        self.0.tasks(agent_type, after, limit).await
+    }
+    async fn discard_tasks(&self, agent_type: &AgentType, entries: &[EntryId]) -> Result<u64> {
+        self.0.discard_tasks(agent_type, entries).await
+    }
     async fn trim(&self, agent_type: &AgentType) -> Result<()> {
         self.0.trim(agent_type).await
     }

@@ -29,6 +29,7 @@ use crate::watchdog::Hand;
 
 mod absorb;
 mod dispatch;
+mod reconcile;
 mod seal;
 
 use absorb::RollUp;
@@ -57,6 +58,8 @@ pub(crate) struct Owned {
     /// Steps on their way, by queue.
     in_flight: HashMap<(Slot, StepIndex), AgentType>,
     outstanding: HashMap<AgentType, u32>,
+    /// Queues that may hold tasks of attempts that were stopped.
+    stopped: BTreeSet<AgentType>,
     /// Plans whose last decision stopped at its work limit.
     unsettled: VecDeque<Slot>,
     /// Ends of sub-plans that their parents have yet to hear of, in this turn.
@@ -97,6 +100,7 @@ impl Owned {
             behind: VecDeque::new(),
             in_flight: HashMap::default(),
             outstanding: HashMap::default(),
+            stopped: BTreeSet::new(),
             unsettled: VecDeque::new(),
             roll_ups: VecDeque::new(),
             lately: Lately::new(Instant::now()),
@@ -324,6 +328,11 @@ impl Owned {
                     self.turn.after.push(After::Taken(reply, verdict));
                 }
             }
+            Local::AskSuspects(reply) => {
+                let suspects = self.suspects();
+                self.turn.after.push(After::Suspects(reply, suspects));
+            }
+            Local::Reconcile(scan) => self.reconcile(*scan),
         }
     }
 
@@ -506,7 +515,8 @@ impl Owned {
         if !decision.records.is_empty() {
             self.turn.weigh(decision.records.iter().map(|record| record.event.weight()).sum());
             self.turn.changed.extend(held.enter_turn().then_some(slot));
-            track(&mut self.in_flight, &mut self.outstanding, slot, &held.state, &decision.records);
+            let stopped = track(&mut self.in_flight, &mut self.outstanding, slot, &held.state, &decision.records);
+            self.stopped.extend(stopped);
             held.note(decision.records);
         }
         self.absorb(slot, decision.effects);
