@@ -53,6 +53,7 @@ pub struct Health {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ownership {
     pub token: String,
+    /// Empty once the holder is known to have ended.
     pub holder: String,
     pub beat: u64,
 }

@@ -3,6 +3,7 @@
 mod api;
 mod bad_plans;
 mod choice;
+mod data_dir;
 mod dependencies;
 mod docs;
 mod evaluation;

@@ -38,6 +38,7 @@ type Result<T> = std::result::Result<T, BrokerError>;
 
 /// Opens an empty back end, or the one kept under `data_dir`.
 ///
+/// The leases of the process that had a `data_dir` before have ended: its lock is held by this one.
 /// With a `data_dir`, every write is in the file `journal.v1` there before it is answered: it survives the end
 /// of the process, however sudden, but the last writes may not survive the end of the machine.
 pub fn open(data_dir: Option<&Path>, clock: Clock) -> Result<Arc<dyn Broker>> {

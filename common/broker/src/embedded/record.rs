@@ -48,6 +48,7 @@ pub(super) enum Write<'a> {
     RequestDrain(WorkerId),
     DiscardDeadLetter(AgentType, EntryId),
     DiscardTasks(AgentType, Cow<'a, [EntryId]>),
+    EndFormerProcesses,
 }
 
 impl Write<'_> {
@@ -97,6 +98,7 @@ impl Write<'_> {
             Self::RequestDrain(worker) => world.request_drain(&worker, now),
             Self::DiscardDeadLetter(agent_type, entry) => drop(world.discard_dead_letter(&agent_type, &entry)),
             Self::DiscardTasks(agent_type, entries) => drop(world.discard_tasks(&agent_type, &entries)),
+            Self::EndFormerProcesses => world.end_former_processes(),
             Self::PutBlob(key, bytes, ttl_ms) => world.put_blob(&key, &bytes, ttl_ms, now),
         }
     }

@@ -158,6 +158,12 @@ impl Group {
         }
     }
 
+    /// Ends all leases: whoever had an entry is gone.
+    pub(super) fn end_leases(&mut self) {
+        self.by_age = self.pending.keys().map(|id| (0, *id)).collect();
+        self.pending.values_mut().for_each(|pending| pending.touched_ms = 0);
+    }
+
     fn touch(&mut self, id: Id, consumer: WorkerId, now: u64) {
         if let Some(old) = self.pending.insert(id, Pending { consumer, touched_ms: now }) {
             self.by_age.remove(&(old.touched_ms, id));

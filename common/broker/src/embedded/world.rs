@@ -139,6 +139,22 @@ impl World {
         self.meta.get_or_insert_with(make).clone()
     }
 
+    /// Ends what belongs to processes that had the store before: their leases, and their heartbeats. Shards keep the
+    /// tokens of their owners, whose holders are nobody now.
+    pub(super) fn end_former_processes(&mut self) {
+        for owner in self.shards.values_mut().filter_map(|shard| shard.owner.as_mut()) {
+            owner.holder.clear();
+        }
+        self.queues.values_mut().for_each(|queue| queue.group.end_leases());
+        self.schedulers_group.end_leases();
+        for worker in std::mem::take(&mut self.workers).into_keys() {
+            self.deadlines.clear(&Expiring::Worker(worker));
+        }
+        for id in std::mem::take(&mut self.schedulers).into_keys() {
+            self.deadlines.clear(&Expiring::Scheduler(id));
+        }
+    }
+
     // --- ownership --------------------------------------------------------------------------------
 
     pub(super) fn acquire(&mut self, shard: ShardId, claim: &Claim) -> bool {
