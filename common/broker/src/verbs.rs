@@ -227,6 +227,21 @@ pub trait Broker: Send + Sync + 'static {
     async fn submit(&self, fields: &Fields) -> Result<EntryId>;
     /// Submissions taken by a scheduler that has not acknowledged them for `idle_ms`, now taken by `consumer`.
     async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>>;
+    /// Schedulers that have taken submissions and not acknowledged them. A back end whose [`Broker::present`] does not
+    /// know names none.
+    async fn submission_holders(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+    /// Submissions that `holder` has taken and not touched for `idle_ms`, now taken by `consumer`.
+    async fn take_over_submissions(
+        &self,
+        _holder: &str,
+        _consumer: &str,
+        _idle_ms: u64,
+        _limit: usize,
+    ) -> Result<Vec<Entry>> {
+        Ok(Vec::new())
+    }
     /// Marks submissions as dealt with, and drops what nobody needs any more.
     async fn acknowledge_submissions(&self, ids: &[EntryId]) -> Result<()>;
     /// Writes answers (id, JSON), kept for 24 h.

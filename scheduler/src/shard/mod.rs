@@ -30,6 +30,7 @@ pub(crate) use lately::Looked;
 pub(crate) use membership::Membership;
 pub(crate) use owned::Owned;
 pub(crate) use poison::Poison;
+pub(crate) use presence::Presence;
 pub(crate) use reconcile::{Scan, Suspects, TaskHead, TaskOnStream};
 pub(crate) use share::Share;
 

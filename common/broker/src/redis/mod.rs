@@ -111,6 +111,18 @@ impl Broker for RedisBroker {
     async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>> {
         self.0.reclaim_submissions(consumer, idle_ms, limit).await
     }
+    async fn submission_holders(&self) -> Result<Vec<String>> {
+        self.0.submission_holders().await
+    }
+    async fn take_over_submissions(
+        &self,
+        holder: &str,
+        consumer: &str,
+        idle_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<Entry>> {
+        self.0.take_over_submissions(holder, consumer, idle_ms, limit).await
+    }
     async fn acknowledge_submissions(&self, ids: &[EntryId]) -> Result<()> {
         self.0.acknowledge_submissions(ids).await
     }
