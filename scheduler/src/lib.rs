@@ -20,6 +20,7 @@ mod reconcile;
 mod shard;
 mod site;
 mod spin;
+mod unused;
 
 pub mod hooks;
 pub mod model;

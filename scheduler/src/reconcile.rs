@@ -77,8 +77,9 @@ async fn round(site: &Site, loops: &Loops, due: &mut Due) -> Result<(), BrokerEr
         due.looked = Some(Instant::now());
         let served: BTreeSet<AgentType> =
             site.directory.workers().iter().flat_map(|worker| worker.agents.iter().cloned()).collect();
-        let waits = site.broker.queues().await?.into_iter().filter(|queue| queue.waiting > 0);
-        due.now.extend(waits.map(|queue| queue.agent_type).filter(|queue| !served.contains(queue)));
+        let queues = site.directory.queues().await?;
+        let waits = queues.iter().filter(|queue| queue.waiting > 0).map(|queue| &queue.agent_type);
+        due.now.extend(waits.filter(|queue| !served.contains(*queue)).cloned());
     }
     for _ in 0..QUEUES_MAX {
         let Some(agent_type) = due.now.pop_first() else { break };

@@ -287,6 +287,9 @@ pub trait Broker: Send + Sync + 'static {
     /// Registers an agent type, or changes it, and tells everybody.
     async fn register(&self, agent: &Agent) -> Result<()>;
     async fn agents(&self) -> Result<Registry>;
+    /// Removes an agent type and its queue, if nothing is known of it but its name, nothing waits or runs, it has no
+    /// dead letters, and it got no task for `unused_ms`. Returns whether it was removed.
+    async fn forget_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool>;
     /// Records a worker's heartbeat at the back end's time.
     async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()>;
     /// A worker said good-bye; a request to drain is done with.

@@ -297,6 +297,9 @@ impl Broker for Link {
     async fn agents(&self) -> Result<Registry> {
         through!(self, "agents", self.ground.broker.agents())
     }
+    async fn forget_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
+        through!(self, "forget_agent_type", self.ground.broker.forget_agent_type(agent_type, unused_ms))
+    }
     async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {
         self.ground.watch().beat(&beat.worker, beat.slots);
         through!(

@@ -210,6 +210,10 @@ impl Broker for Faulty {
         self.pass("agents").await?;
         self.inner.agents().await
     }
+    async fn forget_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
+        self.pass("forget_agent_type").await?;
+        self.inner.forget_agent_type(agent_type, unused_ms).await
+    }
     async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {
         self.pass("beat_worker").await?;
         self.inner.beat_worker(beat).await

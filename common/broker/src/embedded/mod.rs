@@ -229,6 +229,11 @@ impl Broker for Embedded {
         self.core.read(|world, _| world.agents()).map(|agents| Registry { agents, refused: Vec::new() })
     }
 
+    async fn forget_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
+        let record = |removed: &bool| removed.then(|| Write::ForgetAgentType(agent_type.clone(), unused_ms));
+        self.core.write(|world, now| world.forget_agent_type(agent_type, unused_ms, now), record)
+    }
+
     async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {
         self.core.write(|world, now| world.beat_worker(beat, now), |()| Some(Write::BeatWorker(Cow::Borrowed(beat))))
     }

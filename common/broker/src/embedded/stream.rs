@@ -49,6 +49,11 @@ impl<T> Stream<T> {
         self.entries.len() - self.place_after(id)
     }
 
+    /// When the last entry was appended, Unix milliseconds; 0 when there never was one.
+    pub(super) fn last_ms(&self) -> u64 {
+        self.last.0
+    }
+
     pub(super) fn newest(&self) -> impl Iterator<Item = &(Id, T)> {
         self.entries.iter().rev()
     }

@@ -411,6 +411,20 @@ impl World {
         self.agents.values().cloned().collect()
     }
 
+    pub(super) fn forget_agent_type(&mut self, agent_type: &AgentType, unused_ms: u64, now: u64) -> bool {
+        let is_described = |agent: &Agent| *agent != Agent::named(agent_type.clone());
+        let is_used = |queue: &Queue| {
+            let waiting = queue.tasks.count_after(queue.group.delivered());
+            let counts = [waiting, queue.group.pending_count(), queue.dead.count_after(Id::default())];
+            counts.iter().any(|count| *count > 0) || queue.tasks.last_ms() > now.saturating_sub(unused_ms)
+        };
+        if self.agents.get(agent_type).is_some_and(is_described) || self.queues.get(agent_type).is_some_and(is_used) {
+            return false;
+        }
+        let (queue, agent) = (self.queues.remove(agent_type), self.agents.remove(agent_type));
+        queue.is_some() || agent.is_some()
+    }
+
     pub(super) fn beat_worker(&mut self, beat: &WorkerBeat, now: u64) {
         self.workers.insert(beat.worker.clone(), WorkerBeat { seen_ms: now, ..beat.clone() });
         self.deadlines.set(Expiring::Worker(beat.worker.clone()), now + DAY_MS);

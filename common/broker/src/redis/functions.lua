@@ -340,6 +340,27 @@ local function discard(keys, args)
   return removed
 end
 
+-- Removes an agent type that nothing uses.
+-- KEYS[1] queues  [2] agents  [3] its task stream  [4] its dead letters.
+-- ARGV[1] agent type  [2] the card of one of which only the name is known  [3] unused ms. Returns 1 when it was removed, or 0.
+local function forget_type(keys, args)
+  local card = redis.call('HGET', keys[2], args[1])
+  if (card and card ~= args[2]) or redis.call('EXISTS', keys[4]) == 1 then return 0 end
+  local kind = redis.call('TYPE', keys[3]).ok
+  if kind ~= 'stream' and kind ~= 'none' then return 0 end
+  if kind == 'stream' then
+    local last = delivered(keys[3], 'workers')
+    if last and redis.call('XPENDING', keys[3], 'workers')[1] > 0 then return 0 end
+    if redis.call('XRANGE', keys[3], '(' .. (last or '0-0'), '+', 'COUNT', 1)[1] then return 0 end
+    local info, fields = redis.call('XINFO', 'STREAM', keys[3]), {}
+    for place = 1, #info, 2 do fields[info[place]] = info[place + 1] end
+    local used = tonumber(string.match(fields['last-generated-id'], '^%d+'))
+    if used > now() - args[3] then return 0 end
+  end
+  local removed = redis.call('DEL', keys[3]) + redis.call('SREM', keys[1], args[1]) + redis.call('HDEL', keys[2], args[1])
+  return removed > 0 and 1 or 0
+end
+
 -- The id below which nobody needs an entry: the oldest pending one, or else the last one given out.
 local function needed(stream, group)
   local pending = redis.pcall('XPENDING', stream, group)
@@ -540,6 +561,7 @@ define('send', send, { 'allow-oom' })
 define('extend', extend, { 'allow-oom' })
 define('trim', trim, { 'allow-oom' })
 define('discard', discard, { 'allow-oom' })
+define('forget_type', forget_type, { 'allow-oom' })
 define('settle', settle, { 'allow-oom' })
 define('prune', prune, { 'allow-oom' })
 define('pull', pull, { 'allow-oom' })

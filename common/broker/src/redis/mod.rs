@@ -178,6 +178,9 @@ impl Broker for RedisBroker {
     async fn agents(&self) -> Result<Registry> {
         self.0.agents().await
     }
+    async fn forget_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
+        self.0.forget_agent_type(agent_type, unused_ms).await
+    }
     async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {
         self.0.beat_worker(beat).await
     }
