@@ -266,12 +266,28 @@ impl Client {
         self.read(self.request(Method::POST, &format!("/v1/dead-letters/{agent_type}/{entry}:discard"))).await
     }
 
-    /// The newest events of all plans, oldest first, with `query` as in an address.
+    /// The newest events of all plans, oldest first. One request looks at so many events only: the next one goes on.
     pub async fn logs(&self, query: &LogQuery) -> Result<Page<Json>, Failed> {
+        let mut page = self.log_page(query, "").await?;
+        let is_whole = page.next.is_none();
+        while let Some(next) = page.next.take() {
+            let more = self.log_page(query, &next).await?;
+            page.items.extend(more.items);
+            page.next = more.next;
+        }
+        if !is_whole {
+            page.items = newest_events(page.items, usize::from(query.limit))?;
+        }
+        Ok(page)
+    }
+
+    async fn log_page(&self, query: &LogQuery, cursor: &str) -> Result<Page<Json>, Failed> {
         let mut url = format!("/v1/logs?since_ms={}&limit={}", query.since_ms, query.limit);
         let types = query.types.join(",");
         let plan = query.plan.as_ref().map_or("", |plan| plan.as_str());
-        for (name, value) in [("plan", plan), ("step", query.step.as_str()), ("types", types.as_str())] {
+        for (name, value) in
+            [("plan", plan), ("step", query.step.as_str()), ("types", types.as_str()), ("cursor", cursor)]
+        {
             if !value.is_empty() {
                 url.push_str(&format!("&{name}={}", escaped(value)));
             }
@@ -469,6 +485,24 @@ fn actor(user: Option<String>) -> String {
 
 fn document(request: RequestBuilder, document: &Document) -> RequestBuilder {
     request.header("Content-Type", document.media).body(document.text.clone())
+}
+
+/// The newest of the events of several pages, oldest first.
+fn newest_events(mut items: Vec<Json>, limit: usize) -> Result<Vec<Json>, Failed> {
+    #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+    struct Place {
+        time: String,
+        plan_id: String,
+        seq: u64,
+    }
+    let place = |item: &Json| -> Result<Place, Failed> {
+        let wrong = |error| Failed::other(format!("the event `{}` cannot be read: {error}", item.text()));
+        serde_json::from_str(item.text()).map_err(wrong)
+    };
+    items.iter().try_for_each(|item| place(item).map(drop))?;
+    items.sort_by_cached_key(|item| place(item).ok());
+    items.drain(..items.len().saturating_sub(limit));
+    Ok(items)
 }
 
 /// Escapes everything but unreserved characters (RFC 3986).

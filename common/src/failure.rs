@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Code of a lost attempt that no worker had: its task was on no stream.
+pub const TASK_MISSING: &str = "TASK_MISSING";
+
 /// The kind of a failure: it decides whether another attempt makes sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]

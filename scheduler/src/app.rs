@@ -28,7 +28,7 @@ use crate::shard::{Loops, Membership, Share, Tallies};
 use crate::site::{self, Site};
 use crate::trial::Trial;
 use crate::watchdog::{self, Connect, Hands};
-use crate::{api, ask, intake, janitor, outcomes, spin};
+use crate::{api, ask, intake, janitor, outcomes, reconcile, spin};
 
 /// Wait between tries to reach Redis at the start.
 const RECONNECT: Duration = Duration::from_millis(500);
@@ -152,6 +152,7 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
     site.tasks.spawn(Membership::new(site.clone(), loops.clone()).run());
     site.tasks.spawn(intake::run(site.clone(), loops.clone()));
     site.tasks.spawn(janitor::run(site.clone()));
+    site.tasks.spawn(reconcile::run(site.clone(), loops.clone()));
     site.tasks.spawn(pulse::run(site.clone(), loops.clone()));
     site.tasks.spawn(outcomes::learn(site.clone(), lessons));
     site.tasks.spawn(outcomes::recall(site.clone(), recalled_plans));

@@ -38,7 +38,9 @@ pub(crate) async fn ask(site: &Site, loops: &Loops, mut request: Request) -> Res
                 Ok(()) => return verdict.await.map_err(|_| unavailable("the shard has just moved"))?,
                 // The loop has just ended: whoever runs it next finds the request in the inbox.
                 Err(SendError(Local::Request { request: unsent, .. })) => request = *unsent,
-                Err(SendError(Local::Command { .. })) => return Err(unavailable("the shard has just moved")),
+                Err(SendError(Local::Command { .. } | Local::AskSuspects(_) | Local::Reconcile(_))) => {
+                    return Err(unavailable("the shard has just moved"));
+                }
             }
         }
         let id = format!("request-{}", site.random.token());

@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use goalmill_broker::{Broker, BrokerError, Message, Misfit, RefusedCard, Registry};
+use goalmill_broker::{Broker, BrokerError, Message, Misfit, QueueState, RefusedCard, Registry};
 use goalmill_common::agent::{Agent, HEARTBEATS_MISSED_MAX, WorkerBeat};
 use goalmill_common::config::Settings;
 use goalmill_common::event::Route;
@@ -24,6 +24,8 @@ use crate::router::{self, Routed, Router};
 
 /// How often workers are looked at; their slots decide how many tasks may be out.
 const REFRESH: Duration = Duration::from_secs(1);
+/// The oldest answer that is given for how full queues are.
+const QUEUES_MAX_AGE: Duration = Duration::from_secs(5);
 /// Longest wait for news of the registry at once, in milliseconds.
 const BLOCK_MS: u64 = 30_000;
 
@@ -44,6 +46,15 @@ pub(crate) struct Directory {
     /// Those who want to know when windows have become wider or narrower.
     heard_by: std::sync::Mutex<Vec<Weak<Notify>>>,
     router: Router,
+    queues: Mutex<Option<QueuesSeen>>,
+}
+
+/// How full the queues were.
+struct QueuesSeen {
+    queues: Arc<Vec<QueueState>>,
+    at: Instant,
+    /// How long it took to ask.
+    took: Duration,
 }
 
 #[derive(Default)]
@@ -76,6 +87,7 @@ impl Directory {
             reading: Mutex::default(),
             heard_by: std::sync::Mutex::default(),
             router: Router::new(settings.router.clone()),
+            queues: Mutex::default(),
         }
     }
 
@@ -169,6 +181,19 @@ impl Directory {
         let Routed { routes, mut warnings } = router::route_plan(plan, &self.router)?;
         warnings.extend(permit_routed(plan, &routes, policy)?);
         Ok((routes, warnings))
+    }
+
+    /// How full the queues are. Where there are very many, the last answer is given for a while: at most a thirtieth of
+    /// the time is spent on asking.
+    pub(crate) async fn queues(&self) -> Result<Arc<Vec<QueueState>>, BrokerError> {
+        let mut seen = self.queues.lock().await;
+        if let Some(seen) = seen.as_ref().filter(|seen| seen.at.elapsed() < (30 * seen.took).min(QUEUES_MAX_AGE)) {
+            return Ok(seen.queues.clone());
+        }
+        let begun = Instant::now();
+        let queues = Arc::new(self.broker.queues().await?);
+        *seen = Some(QueuesSeen { queues: queues.clone(), at: Instant::now(), took: begun.elapsed() });
+        Ok(queues)
     }
 
     /// Reads registry and workers anew.

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::effects::{Errand, answer_json};
-use crate::shard::{Local, Looked, Loops};
+use crate::shard::{Local, Looked, Loops, Presence};
 use crate::site::Site;
 use crate::spin::spin;
 use crate::{admit, ask, effects};
@@ -73,13 +73,16 @@ async fn read(site: &Arc<Site>, loops: &Loops, process: &str) -> Result<(), Brok
 
 async fn follow(site: &Arc<Site>, loops: &Loops, process: &str, reader: &mut dyn Reader) -> Result<(), BrokerError> {
     let mut looked = Instant::now();
+    let mut orphans = Orphans { presence: Presence::default(), looked };
+    let block_ms = site.settings.redis.block_ms.min(site.settings.scheduler.heartbeat_ms);
     // The first may be those that this scheduler had taken when it died under the same name.
     let first = reader.submissions(&site.id, BATCH, site.settings.redis.block_ms).await?;
     retake(site, loops, process, first).await?;
     while !site.stop.is_cancelled() {
-        let entries = reader.submissions(&site.id, BATCH, site.settings.redis.block_ms).await?;
+        let entries = reader.submissions(&site.id, BATCH, block_ms).await?;
         take(site, loops, entries).await?;
-        // What another scheduler has taken and not dealt with is taken over when its shards are.
+        retake(site, loops, process, orphans.take_over(site).await?).await?;
+        // What a scheduler has taken that is held, and not dealt with, is taken over when its shards are.
         let abandoned_ms = site.settings.scheduler.shard_lease_ms;
         if looked.elapsed() >= Duration::from_millis(abandoned_ms / 3) {
             looked = Instant::now();
@@ -88,6 +91,33 @@ async fn follow(site: &Arc<Site>, loops: &Loops, process: &str, reader: &mut dyn
         }
     }
     Ok(())
+}
+
+/// Submissions that were taken by schedulers whose process has ended.
+struct Orphans {
+    presence: Presence,
+    looked: Instant,
+}
+
+impl Orphans {
+    /// Takes over what they had, as soon as they have been absent for as long as is awaited for their shards.
+    async fn take_over(&mut self, site: &Site) -> Result<Vec<Entry>, BrokerError> {
+        let heartbeat_ms = site.settings.scheduler.heartbeat_ms;
+        let heartbeat = Duration::from_millis(heartbeat_ms);
+        if self.looked.elapsed() < heartbeat {
+            return Ok(Vec::new());
+        }
+        self.looked = Instant::now();
+        let broker = site.broker.as_ref();
+        let mut holders = broker.submission_holders().await?;
+        holders.retain(|holder| *holder != site.id);
+        let mut orphans = Vec::new();
+        for gone in self.presence.look(broker, &holders, heartbeat * 5 / 4).await? {
+            // Another scheduler that takes them over at this moment has touched them.
+            orphans.extend(broker.take_over_submissions(&gone, &site.id, heartbeat_ms, BATCH).await?);
+        }
+        Ok(orphans)
+    }
 }
 
 /// Takes submissions that a scheduler may have died over, one by one, each counted beforehand: one that was in hand

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use goalmill_broker::{BrokerError, Delivery};
+use goalmill_broker::{BrokerError, Delivery, QueueState};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::id::{AgentType, EntryId, ShardId, WorkerId};
 use goalmill_common::report::{Report, What};
@@ -14,15 +14,47 @@ use tokio::time::Instant;
 
 use crate::quarantine;
 use crate::site::Site;
+use crate::unused::Unused;
 
 /// Expired tasks taken over at once, per agent type.
 const BATCH: usize = 100;
+
+/// Queues without tasks that are trimmed in one round; they take turns.
+const IDLE_TRIMMED: usize = 50;
+
+/// What is remembered from round to round.
+#[derive(Default)]
+struct Rounds {
+    /// Queues without tasks that were passed in turn.
+    turn: usize,
+    unused: Unused,
+}
+
+impl Rounds {
+    /// For each queue, whether it is to be trimmed: those with tasks always, the others in turn.
+    fn trims(&mut self, queues: &[QueueState]) -> Vec<bool> {
+        let is_idle = |queue: &QueueState| queue.waiting == 0 && queue.pending == 0;
+        let idle = queues.iter().filter(|queue| is_idle(queue)).count().max(1);
+        let first = self.turn % idle;
+        self.turn = (first + IDLE_TRIMMED) % idle;
+        let mut place = 0;
+        let mut is_due = |queue: &QueueState| {
+            if !is_idle(queue) {
+                return true;
+            }
+            place += 1;
+            (place - 1 + idle - first) % idle < IDLE_TRIMMED
+        };
+        queues.iter().map(&mut is_due).collect()
+    }
+}
 
 /// Runs until stopped. Every scheduler does; who comes second finds nothing.
 pub(crate) async fn run(site: Arc<Site>) {
     let settings = &site.settings.scheduler;
     let (reclaim, trim) = (Duration::from_millis(settings.reclaim_ms), Duration::from_millis(settings.trim_ms));
     let mut trimmed = Instant::now();
+    let mut rounds = Rounds::default();
     while !site.stop.is_cancelled() {
         let jitter = site.random.below(settings.reclaim_ms / 2 + 1);
         tokio::select! {
@@ -31,7 +63,7 @@ pub(crate) async fn run(site: Arc<Site>) {
             () = tokio::time::sleep(reclaim / 2 + Duration::from_millis(jitter)) => {}
         }
         let trim_now = trimmed.elapsed() >= trim;
-        if let Err(error) = round(&site, trim_now).await {
+        if let Err(error) = round(&site, &mut rounds, trim_now).await {
             tracing::debug!("the task streams could not be looked after: {error}");
         }
         if trim_now {
@@ -40,17 +72,20 @@ pub(crate) async fn run(site: Arc<Site>) {
     }
 }
 
-async fn round(site: &Site, trim: bool) -> Result<(), BrokerError> {
+async fn round(site: &Site, rounds: &mut Rounds, trim: bool) -> Result<(), BrokerError> {
     quarantine::retry(site).await?;
-    for queue in site.broker.queues().await? {
+    let queues = site.directory.queues().await?;
+    let trims = if trim { rounds.trims(&queues) } else { vec![false; queues.len()] };
+    for (queue, trim) in queues.iter().zip(trims) {
         if let Some(misfit) = &queue.wrong_type {
             site.directory.quarantine(&queue.agent_type, misfit);
             continue;
         }
-        if let Err(error) = look_after(site, &queue.agent_type, trim).await {
+        if let Err(error) = look_after(site, queue, trim).await {
             pass_over(&format!("queue `{}`", queue.agent_type), error)?;
         }
     }
+    rounds.unused.remove(site, &queues).await?;
     if trim {
         let before = site.clock.now_ms().saturating_sub(site.settings.scheduler.retention_ms);
         for n in 0..site.shards {
@@ -62,9 +97,12 @@ async fn round(site: &Site, trim: bool) -> Result<(), BrokerError> {
     Ok(())
 }
 
-async fn look_after(site: &Site, agent_type: &AgentType, trim: bool) -> Result<(), BrokerError> {
-    let expired = site.broker.reclaim(agent_type, site.settings.scheduler.task_lease_ms, BATCH).await?;
-    tell(site, expired).await?;
+async fn look_after(site: &Site, queue: &QueueState, trim: bool) -> Result<(), BrokerError> {
+    let agent_type = &queue.agent_type;
+    if queue.pending > 0 {
+        let expired = site.broker.reclaim(agent_type, site.settings.scheduler.task_lease_ms, BATCH).await?;
+        tell(site, expired).await?;
+    }
     if trim {
         site.broker.trim(agent_type).await?;
     }
@@ -118,4 +156,28 @@ fn lost(task: Option<&Task>, agent_type: AgentType, entry: EntryId) -> Report {
     };
     let failure = Failure::new(FailureClass::Lost, "LEASE_EXPIRED", "the worker's lease ran out");
     Report { failure: Some(failure), ..head }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queues_without_tasks_are_trimmed_in_turn_and_those_with_tasks_always() {
+        let queue = |n: usize| {
+            let agent_type = AgentType::from(format!("q{n}"));
+            QueueState { agent_type, waiting: u64::from(n == 7), pending: 0, dead_letters: 0, wrong_type: None }
+        };
+        let queues: Vec<QueueState> = (0..121).map(queue).collect();
+        let mut rounds = Rounds::default();
+        let mut counts = vec![0; queues.len()];
+        for _ in 0..12 {
+            let trims = rounds.trims(&queues);
+            assert!(trims[7]);
+            assert_eq!(trims.iter().filter(|due| **due).count(), IDLE_TRIMMED + 1);
+            counts.iter_mut().zip(trims).for_each(|(count, due)| *count += u32::from(due));
+        }
+        counts.remove(7);
+        assert!(counts.iter().all(|count| *count == 5), "{counts:?}");
+    }
 }

@@ -16,9 +16,11 @@ mod outage;
 mod outcomes;
 mod pulse;
 mod quarantine;
+mod reconcile;
 mod shard;
 mod site;
 mod spin;
+mod unused;
 
 pub mod hooks;
 pub mod model;

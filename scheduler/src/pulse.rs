@@ -130,7 +130,7 @@ fn tell(site: &Site) {
 async fn measure(site: &Site) -> Result<(), BrokerError> {
     let most = site.settings.metrics.agent_types_max;
     let mut waiting = BTreeMap::<String, [u64; 3]>::new();
-    for (n, queue) in site.broker.queues().await?.into_iter().enumerate() {
+    for (n, queue) in site.directory.queues().await?.iter().enumerate() {
         let sums = waiting.entry(label(n, most, &queue.agent_type)).or_default();
         for (sum, more) in sums.iter_mut().zip([queue.waiting, queue.pending, queue.dead_letters]) {
             *sum += more;

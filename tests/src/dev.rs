@@ -1,6 +1,6 @@
 //! `goalmill dev` as a process, and its own client commands against it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 
 /// A running `goalmill dev` with a directory of its own.
 pub struct Dev {
-    _process: Process,
+    process: Process,
     dir: TempDir,
     server: String,
 }
@@ -29,20 +29,34 @@ pub fn program() -> Command {
     command
 }
 
+/// Starts the process, and gives the address of its API.
+async fn spawn(dir: &Path, log: &str, arguments: &[&str]) -> Result<(Process, String)> {
+    let mut command = program();
+    command.args(["dev", "--listen", "127.0.0.1:0", "--metrics", "off", "--config"]);
+    command.arg(dir.join("goalmill.toml")).args(arguments);
+    let mut process = Process::spawn(&mut command, &dir.join(log))?;
+    process.wait_line("Ctrl-C stops everything", LIMIT).await?;
+    let api = process.wait_line("/v1", LIMIT).await?;
+    let server = api.split_whitespace().last().and_then(|url| url.strip_suffix("/v1"));
+    let server = server.with_context(|| format!("`{api}` does not name the API"))?.to_owned();
+    Ok((process, server))
+}
+
 impl Dev {
     /// Starts it with these arguments besides the addresses; `config` is its settings file, in TOML.
     pub async fn start(arguments: &[&str], config: &str) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let settings = dir.path().join("goalmill.toml");
         std::fs::write(&settings, config)?;
-        let mut command = program();
-        command.args(["dev", "--listen", "127.0.0.1:0", "--metrics", "off", "--config"]).arg(&settings).args(arguments);
-        let mut process = Process::spawn(&mut command, &dir.path().join("log"))?;
-        process.wait_line("Ctrl-C stops everything", LIMIT).await?;
-        let api = process.wait_line("/v1", LIMIT).await?;
-        let server = api.split_whitespace().last().and_then(|url| url.strip_suffix("/v1"));
-        let server = server.with_context(|| format!("`{api}` does not name the API"))?.to_owned();
-        Ok(Self { _process: process, dir, server })
+        let (process, server) = spawn(dir.path(), "log", arguments).await?;
+        Ok(Self { process, dir, server })
+    }
+
+    /// Kills it with `kill -9` and starts it with these arguments and the same settings.
+    pub async fn restart(&mut self, arguments: &[&str]) -> Result<()> {
+        self.process.kill9();
+        (self.process, self.server) = spawn(self.dir.path(), "log-again", arguments).await?;
+        Ok(())
     }
 
     /// A file of this name in its directory, for the test's own use.

@@ -53,6 +53,7 @@ pub struct Health {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ownership {
     pub token: String,
+    /// Empty once the holder is known to have ended.
     pub holder: String,
     pub beat: u64,
 }
@@ -226,6 +227,21 @@ pub trait Broker: Send + Sync + 'static {
     async fn submit(&self, fields: &Fields) -> Result<EntryId>;
     /// Submissions taken by a scheduler that has not acknowledged them for `idle_ms`, now taken by `consumer`.
     async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>>;
+    /// Schedulers that have taken submissions and not acknowledged them. A back end whose [`Broker::present`] does not
+    /// know names none.
+    async fn submission_holders(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+    /// Submissions that `holder` has taken and not touched for `idle_ms`, now taken by `consumer`.
+    async fn take_over_submissions(
+        &self,
+        _holder: &str,
+        _consumer: &str,
+        _idle_ms: u64,
+        _limit: usize,
+    ) -> Result<Vec<Entry>> {
+        Ok(Vec::new())
+    }
     /// Marks submissions as dealt with, and drops what nobody needs any more.
     async fn acknowledge_submissions(&self, ids: &[EntryId]) -> Result<()>;
     /// Writes answers (id, JSON), kept for 24 h.
@@ -247,6 +263,10 @@ pub trait Broker: Send + Sync + 'static {
     /// Takes over at most `limit` tasks whose lease ran out `idle_ms` after the last extension. They then belong
     /// to a worker called `reaper`, so that they come again after `idle_ms` unless they are acknowledged.
     async fn reclaim(&self, agent_type: &AgentType, idle_ms: u64, limit: usize) -> Result<Vec<Delivery>>;
+    /// What lies on a task stream after `after`, oldest first, at most `limit`, whether a worker has it or not.
+    async fn tasks(&self, agent_type: &AgentType, after: &EntryId, limit: usize) -> Result<Vec<Delivery>>;
+    /// Removes entries that no worker has taken; those that a worker has taken stay. Returns how many were removed.
+    async fn discard_tasks(&self, agent_type: &AgentType, entries: &[EntryId]) -> Result<u64>;
     /// Drops entries below the oldest one that is still needed, and consumers that have been idle for an hour.
     async fn trim(&self, agent_type: &AgentType) -> Result<()>;
     /// Every task stream.
@@ -267,6 +287,9 @@ pub trait Broker: Send + Sync + 'static {
     /// Registers an agent type, or changes it, and tells everybody.
     async fn register(&self, agent: &Agent) -> Result<()>;
     async fn agents(&self) -> Result<Registry>;
+    /// Removes an agent type and its queue, if nothing is known of it but its name, nothing waits or runs, it has no
+    /// dead letters, and it got no task for `unused_ms`. Returns whether it was removed.
+    async fn forget_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool>;
     /// Records a worker's heartbeat at the back end's time.
     async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()>;
     /// A worker said good-bye; a request to drain is done with.

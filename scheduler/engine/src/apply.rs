@@ -6,7 +6,7 @@ use goalmill_common::event::{
     Event, GoalAccepted, PlanCreated, PlanEnded, PlanEvent, QuestionAnswered, Record, ReplanTriggered, RevisionRefused,
     StepCompleted, StepEvent, StepRetrying,
 };
-use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
 use goalmill_common::id::StepId;
 use goalmill_common::plan::{Kind, OnFailure};
 use goalmill_common::revision::{Answered, Refusal, Trigger};
@@ -471,7 +471,7 @@ fn finish(step: &mut StepState, time_ms: u64) {
 fn retry(step: &mut StepState, retrying: &StepRetrying) {
     step.due_ms = retrying.due_ms;
     if retrying.failure.class == FailureClass::Lost {
-        step.lost += 1;
+        step.lost += u32::from(retrying.failure.code != TASK_MISSING);
     } else {
         step.tried += 1;
     }

@@ -4,7 +4,7 @@ use goalmill_common::command::Verb;
 use goalmill_common::event::{
     PlanEnded, PlanEvent, Reason, ReplanTriggered, SkipCause, StepEvent, StepFailed, StepRetrying, StepSkipped,
 };
-use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
 use goalmill_common::id::StepId;
 use goalmill_common::plan::{Kind, OnFailure};
 use goalmill_common::revision::Trigger;
@@ -44,6 +44,10 @@ impl Turn<'_> {
 
     /// The worker vanished: tried again at once, unless the step seems to be what makes workers vanish.
     fn lose_attempt(&mut self, i: u32, failure: Failure, cost: f64, tokens: u64) {
+        // No worker had the task: it kills none.
+        if failure.code == TASK_MISSING {
+            return self.retry(i, failure, 0, false, (cost, tokens));
+        }
         let losses = self.state.steps[to_usize(i)].lost + 1;
         if losses < self.context.limits.lost_max {
             return self.retry(i, failure, 0, false, (cost, tokens));

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use goalmill_common::failure::TASK_MISSING;
 use goalmill_common::id::{AgentType, WorkerId};
 use goalmill_common::plan::Kind;
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -35,6 +36,8 @@ pub struct Serving {
     pub busy: u32,
     /// Tasks that no worker has taken.
     pub waiting: u64,
+    /// Tasks that workers have taken.
+    pub running: u64,
     /// Nothing new is put on it.
     pub paused: bool,
 }
@@ -140,9 +143,15 @@ impl PlanState {
         if let Some(root) = quarantined(queue, around) {
             return root;
         }
-        let Serving { workers, slots, busy, waiting, paused: _ } =
+        let Serving { workers, slots, busy, waiting, running, paused: _ } =
             around.queues.get(queue).copied().unwrap_or_default();
         let lease = lasted(0, around.lease_ms);
+        if waiting == 0 && running == 0 {
+            let because =
+                format!("the queue `{queue}` holds no task: its entry or stream was deleted [{TASK_MISSING}]");
+            let mend = format!("wait: once it has been missing for {lease}, the step is sent again");
+            return Root { because: Some(because), mend };
+        }
         if waiting == 0 {
             let because = format!(
                 "a worker has taken it and said nothing yet; if that worker is gone, its lease ends within {lease}, \

@@ -30,6 +30,7 @@ use axum::middleware;
 use axum::routing::{MethodRouter, get, post};
 use goalmill_common::problem::{ErrorCode, Problem};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
 use crate::shard::Loops;
 use crate::site::Site;
@@ -47,6 +48,8 @@ pub(crate) struct Api {
     loops: Loops,
     /// Event streams open now.
     streams: Arc<AtomicUsize>,
+    /// Places for requests that look through logs.
+    scans: Arc<Semaphore>,
 }
 
 /// Serves the API until stopped.
@@ -54,13 +57,14 @@ pub(crate) async fn serve(site: Arc<Site>, loops: Loops, listener: TcpListener) 
     let settings = &site.settings.api;
     let (bytes_max, time) = (settings.body_bytes_max, Duration::from_millis(settings.body_ms));
     let guard = Arc::new(Guard::new(settings, listener.local_addr().ok()));
+    let scans = Arc::new(Semaphore::new(logs::SCANS_MAX));
     let router = routes()
         .layer(DefaultBodyLimit::max(bytes_max))
         .layer(middleware::from_fn_with_state(BodyLimits { bytes_max, time }, body::read))
         .layer(middleware::from_fn(query::refuse_parameters))
         .layer(middleware::from_fn_with_state(guard, guard::guard))
         .layer(middleware::from_fn(shape::shape))
-        .with_state(Api { site: site.clone(), loops, streams: Arc::default() });
+        .with_state(Api { site: site.clone(), loops, streams: Arc::default(), scans });
     listen::listen_apart(site, listener, router).await;
 }
 

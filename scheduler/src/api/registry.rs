@@ -183,7 +183,8 @@ pub(super) async fn surroundings(api: &Api) -> Result<Surroundings, BrokerError>
         if let Some(misfit) = &queue.wrong_type {
             quarantined.insert(queue.agent_type.clone(), misfit.text());
         }
-        queues.entry(queue.agent_type).or_default().waiting = queue.waiting;
+        let serving = queues.entry(queue.agent_type).or_default();
+        (serving.waiting, serving.running) = (queue.waiting, queue.pending);
     }
     for agent_type in paused {
         queues.entry(agent_type).or_default().paused = true;

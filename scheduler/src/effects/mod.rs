@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
 use goalmill_broker::{BrokerError, DeadLetter};
-use goalmill_common::id::{AttemptToken, EntryId, PlanId};
+use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId};
 use goalmill_common::problem::Problem;
 use goalmill_common::random::Random;
 use goalmill_common::status::PlanStatus;
@@ -22,10 +22,18 @@ pub(crate) use plan::{plan, propose, revise};
 /// One thing to tell the rest of the world.
 #[derive(Debug)]
 pub(crate) enum Errand {
-    Answer { id: String, json: String },
+    Answer {
+        id: String,
+        json: String,
+    },
     AcknowledgeSubmission(EntryId),
     Cancel(AttemptToken),
     Bury(Box<DeadLetter>),
+    /// Take tasks from a stream whose attempts are over.
+    DiscardTasks {
+        agent_type: AgentType,
+        entries: Vec<EntryId>,
+    },
 }
 
 impl Errand {
@@ -48,12 +56,14 @@ pub(crate) fn answer_json(verdict: Result<(PlanId, PlanStatus), Problem>) -> Str
 /// before acknowledgements: a submission that is not answered stays pending, and is answered when it is taken again.
 pub(crate) async fn run(site: Arc<Site>, errands: Vec<Errand>) {
     let (mut answers, mut entries, mut tokens, mut letters) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut discarded = Vec::new();
     for errand in errands {
         match errand {
             Errand::Answer { id, json } => answers.push((id, json)),
             Errand::AcknowledgeSubmission(entry) => entries.push(entry),
             Errand::Cancel(token) => tokens.push(token),
             Errand::Bury(letter) => letters.push(*letter),
+            Errand::DiscardTasks { agent_type, entries } => discarded.push((agent_type, entries)),
         }
     }
     let (broker, random) = (site.broker.as_ref(), &site.random);
@@ -72,6 +82,10 @@ pub(crate) async fn run(site: Arc<Site>, errands: Vec<Errand>) {
     note("answers are not written yet", settled.await);
     for letter in &letters {
         note("a dead letter could not be kept", patiently(random, || broker.bury(letter)).await);
+    }
+    for (agent_type, entries) in &discarded {
+        // The next scan finds what is left.
+        note("tasks could not be removed", broker.discard_tasks(agent_type, entries).await.map(drop));
     }
 }
 

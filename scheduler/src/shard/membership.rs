@@ -140,12 +140,16 @@ impl Membership {
 
     /// Notes what was seen of a shard's owner; says whether it has moved within a lease.
     ///
-    /// An ownership of our own without a loop is a loop that has ended: nobody need be waited for.
+    /// An ownership of our own without a loop is a loop that has ended, and one without a holder that of a process that
+    /// has: neither lease is awaited.
     fn is_alive(&mut self, shard: ShardId, owner: Option<&Ownership>) -> bool {
         let Some(owner) = owner.filter(|owner| owner.holder != self.site.id) else {
             self.seen.remove(&shard);
             return false;
         };
+        if owner.holder.is_empty() {
+            return false;
+        }
         let lease = Duration::from_millis(self.site.settings.scheduler.shard_lease_ms);
         match self.seen.get(&shard) {
             Some((seen, since)) if seen == owner => since.elapsed() < lease && !self.gone.contains(&owner.holder),

@@ -10,6 +10,7 @@ mod owned;
 mod poison;
 mod presence;
 mod ready;
+mod reconcile;
 mod recover;
 mod run;
 mod share;
@@ -31,6 +32,8 @@ pub(crate) use lately::Looked;
 pub(crate) use membership::Membership;
 pub(crate) use owned::Owned;
 pub(crate) use poison::Poison;
+pub(crate) use presence::Presence;
+pub(crate) use reconcile::{Scan, Suspects, TaskHead, TaskOnStream};
 pub(crate) use share::Share;
 pub(crate) use tally::Tallies;
 
@@ -60,6 +63,10 @@ pub(crate) enum Local {
         asked: Option<u32>,
         reply: Option<oneshot::Sender<Result<(), Rejection>>>,
     },
+    /// Asks which queues are worth a scan; answered once all that was decided before is written.
+    AskSuspects(oneshot::Sender<Suspects>),
+    /// What a task stream holds.
+    Reconcile(Box<Scan>),
 }
 
 /// The loops that run in this process.

@@ -11,14 +11,14 @@ use tokio::time::Instant;
 
 /// What was seen of the others.
 #[derive(Debug, Default)]
-pub(super) struct Presence {
+pub(crate) struct Presence {
     /// Those that are not present, and since when.
     absent: BTreeMap<String, Instant>,
 }
 
 impl Presence {
     /// Looks who is present among `ids`; says who has been absent for `patience`.
-    pub(super) async fn look(
+    pub(crate) async fn look(
         &mut self,
         broker: &dyn Broker,
         ids: &[String],
@@ -37,7 +37,7 @@ impl Presence {
     }
 
     /// Whether somebody is absent who may come back: worth another look soon.
-    pub(super) fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         !self.absent.is_empty()
     }
 }

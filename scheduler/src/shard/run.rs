@@ -2,7 +2,7 @@
 //!
 //! While one turn is being written, the next one is decided; it is written once that is done.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -27,6 +27,7 @@ use crate::quarantine;
 use crate::site::Site;
 use crate::spin::spin;
 use crate::trial::plans_of;
+use crate::unused::REOPEN;
 
 /// Batches of inbox entries read ahead.
 const READ_AHEAD: usize = 2;
@@ -97,6 +98,7 @@ impl Input {
             Self::Entry(_, inbox) => plans_of(inbox),
             Self::Local(Local::Request { request, .. }) => vec![request.plan.clone()],
             Self::Local(Local::Command { plan, .. }) => vec![plan.clone()],
+            Self::Local(Local::AskSuspects(_) | Local::Reconcile(_)) => Vec::new(),
         }
     }
 
@@ -105,9 +107,8 @@ impl Input {
         let (request, looked) = match self {
             Self::Entry(_, Inbox::Request(request)) => (request, None),
             Self::Local(Local::Request { request, looked, .. }) => (request, *looked),
-            Self::Entry(_, Inbox::Reports(_) | Inbox::Unreadable(_)) | Self::Local(Local::Command { .. }) => {
-                return None;
-            }
+            Self::Entry(_, Inbox::Reports(_) | Inbox::Unreadable(_))
+            | Self::Local(Local::Command { .. } | Local::AskSuspects(_) | Local::Reconcile(_)) => return None,
         };
         matches!(request.verb, Verb::Submit(_)).then_some((&request.plan, looked))
     }
@@ -142,7 +143,7 @@ impl Loop {
     }
 
     async fn turns(&mut self, inbox: &mut mpsc::Receiver<Batch>) -> End {
-        let mut opened = BTreeSet::new();
+        let mut opened = BTreeMap::new();
         let heartbeat = Duration::from_millis(self.site.settings.scheduler.heartbeat_ms);
         let mut shown = Instant::now();
         let mut looked = shown;
@@ -402,12 +403,13 @@ impl Loop {
     }
 
     /// Makes sure that a queue's group exists before its first task can be read.
-    async fn open_queues(&mut self, opened: &mut BTreeSet<AgentType>) -> Result<(), BrokerError> {
-        let new: BTreeSet<AgentType> = self.owned.queues_used().filter(|a| !opened.contains(*a)).cloned().collect();
+    async fn open_queues(&mut self, opened: &mut BTreeMap<AgentType, Instant>) -> Result<(), BrokerError> {
+        let is_open = |queue: &AgentType| opened.get(queue).is_some_and(|at| at.elapsed() < REOPEN);
+        let new: BTreeSet<AgentType> = self.owned.queues_used().filter(|queue| !is_open(queue)).cloned().collect();
         for agent_type in new {
             match self.site.broker.open_queue(&agent_type).await {
                 Ok(()) => {
-                    opened.insert(agent_type);
+                    opened.insert(agent_type, Instant::now());
                 }
                 // Tried again in the next turn: who reads first makes what is missing, and the shard's plans must go on.
                 Err(BrokerError::OutOfMemory) => {}
@@ -433,6 +435,7 @@ impl Loop {
             match item {
                 After::Reply(reply, verdict) => drop(reply.send(verdict)),
                 After::Taken(reply, verdict) => drop(reply.send(verdict)),
+                After::Suspects(reply, suspects) => drop(reply.send(suspects)),
                 After::Plan { plan, goal, depth, answers } => {
                     let (site, outlet) = (self.site.clone(), self.to_loop(plan, None));
                     self.site.tasks.spawn(async move {

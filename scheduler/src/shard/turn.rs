@@ -13,7 +13,7 @@ use goalmill_common::wire;
 use goalmill_engine::{PlanState, Rejection, StepIndex};
 use tokio::sync::oneshot;
 
-use super::{Slot, Verdict};
+use super::{Slot, Suspects, Verdict};
 use crate::effects::Errand;
 
 /// Bytes after which a turn takes no further input, so that one commit stays well below what stalls Redis.
@@ -45,6 +45,8 @@ pub(crate) enum After {
     Reply(oneshot::Sender<Verdict>, Verdict),
     /// Tell an effect whether its command was taken.
     Taken(oneshot::Sender<Result<(), Rejection>>, Result<(), Rejection>),
+    /// Say which queues are worth a scan.
+    Suspects(oneshot::Sender<Suspects>, Suspects),
     /// Ask the planners for a plan; their answer comes back to the loop.
     Plan {
         plan: PlanId,

@@ -1,14 +1,15 @@
 //! Who is there, what was said to all, what was given up on, what is kept by reference.
 
-use goalmill_broker::Message;
+use goalmill_broker::{Commit, Committed, Message};
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::AttemptToken;
 use goalmill_common::keys;
 
-use crate::make::{S0, letter};
+use crate::make::{S0, commit, dispatch, lease, letter, own, task};
 use crate::stage::Stage;
 
 on_both_back_ends! {
+    an_agent_type_that_nothing_uses_can_be_removed,
     an_agent_type_is_registered_changed_and_announced,
     a_worker_is_seen_until_it_is_silent_or_says_good_bye,
     a_worker_is_live_for_four_of_its_own_heartbeats,
@@ -222,4 +223,31 @@ fn beat(worker: &str, busy: u32) -> WorkerBeat {
         seen_ms: 1,
         heartbeat_ms: None,
     }
+}
+
+async fn an_agent_type_that_nothing_uses_can_be_removed(stage: Stage) {
+    let broker = &stage.broker;
+    for agent_type in ["bare", "described", "busy", "buried"] {
+        broker.open_queue(&agent_type.into()).await.unwrap();
+        broker.register(&Agent::named(agent_type.into())).await.unwrap();
+    }
+    let card = Agent { description: "what a person wrote".into(), ..Agent::named("described".into()) };
+    broker.register(&card).await.unwrap();
+    broker.bury(&letter("buried", "poisoned")).await.unwrap();
+    own(&**broker, S0, "t1").await;
+    dispatch(&**broker, "t1", 1, vec![task("busy", "one")]).await;
+    for kept in ["described", "busy", "buried", "never_heard_of"] {
+        assert!(!broker.forget_agent_type(&kept.into(), 0).await.unwrap(), "{kept}");
+    }
+    let mut reader = broker.reader().await.unwrap();
+    let taken = reader.pull(&"w".into(), &["busy".into()], 1, 0).await.unwrap();
+    assert!(!broker.forget_agent_type(&"busy".into(), 0).await.unwrap(), "a worker has its task");
+    let acknowledged = vec![lease("busy", &taken[0].entry)];
+    let done = Commit { acknowledged, ..commit("t1", 2) };
+    assert_eq!(broker.commit(&done).await.unwrap(), Committed::Applied);
+    assert!(!broker.forget_agent_type(&"busy".into(), 3_600_000).await.unwrap(), "it had a task lately");
+    assert!(broker.forget_agent_type(&"bare".into(), 3_600_000).await.unwrap());
+    assert!(!broker.forget_agent_type(&"bare".into(), 3_600_000).await.unwrap());
+    let queues: Vec<String> = broker.queues().await.unwrap().into_iter().map(|q| q.agent_type.to_string()).collect();
+    assert_eq!(queues, ["buried", "busy", "described"]);
 }

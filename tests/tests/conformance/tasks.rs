@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use goalmill_broker::{Commit, Committed, Delivery, QueueState};
-use goalmill_common::id::{AgentType, WorkerId};
+use goalmill_common::id::{AgentType, EntryId, WorkerId};
 use goalmill_tests::wait::SOON;
 
 use crate::make::{S0, commit, dispatch, lease, letter, own, task};
@@ -25,6 +25,7 @@ on_both_back_ends! {
     at_most_as_many_are_reclaimed_as_asked_for,
     trimming_drops_nothing_that_is_needed,
     queues_are_counted,
+    tasks_that_no_worker_has_can_be_removed,
 }
 
 const STEPS: &str = "goalmill:steps:build";
@@ -139,6 +140,25 @@ async fn acknowledged_tasks_are_nobodys(mut stage: Stage) {
     let held = stage.broker.extend(&"w1".into(), &[lease("build", &pulled[0].entry)]).await.unwrap();
     assert_eq!(held, [false]);
     stage.assert_unchanged(&before).await;
+}
+
+async fn tasks_that_no_worker_has_can_be_removed(stage: Stage) {
+    let mut reader = opened(&stage, &["build"]).await;
+    let tasks = ["one", "two", "three", "four", "five"].map(|data| task("build", data));
+    dispatch(&*stage.broker, "t1", 1, tasks.into()).await;
+    let build = AgentType::from("build");
+    let pulled = pull(&mut reader, "w1", &["build"], 1).await;
+    let all = stage.broker.tasks(&build, &EntryId::start(), 100).await.unwrap();
+    assert_eq!(data(&all), ["one", "two", "three", "four", "five"]);
+    assert_eq!(data(&stage.broker.tasks(&build, &all[2].entry, 1).await.unwrap()), ["four"]);
+    let over = [&all[0], &all[1], &all[3]].map(|delivery| delivery.entry.clone());
+    assert_eq!(stage.broker.discard_tasks(&build, &over).await.unwrap(), 2, "a worker has the first");
+    assert_eq!(stage.broker.discard_tasks(&build, &over).await.unwrap(), 0);
+    assert_eq!(stage.broker.discard_tasks(&"none".into(), &over).await.unwrap(), 0);
+    let queues = stage.broker.queues().await.unwrap();
+    assert_eq!((queues[0].waiting, queues[0].pending), (2, 1));
+    assert_eq!(stage.broker.extend(&"w1".into(), &[lease("build", &pulled[0].entry)]).await.unwrap(), [true]);
+    assert_eq!(data(&pull(&mut reader, "w1", &["build"], 10).await), ["three", "five"]);
 }
 
 async fn only_the_holder_extends_a_lease(mut stage: Stage) {

@@ -178,6 +178,27 @@ async fn an_entry_that_holds_no_task_goes_away() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn submissions_of_a_scheduler_whose_process_has_ended_do_not_wait_for_its_lease() -> Result<()> {
+    let server = RedisServer::start().await?;
+    let broker = goalmill_broker::redis::connect(&server.settings()).await?;
+    let mut settings = settings();
+    settings.scheduler.shard_lease_ms = 3_600_000;
+    broker.open(&Install { instance: "i".into(), shards: settings.scheduler.shards }).await?;
+    broker.submit(&entry("held", PLAN_TYPE, &plan().to_string())).await?;
+    broker.submit(&entry("orphan", PLAN_TYPE, &plan().to_string())).await?;
+    broker.show_presence("alive").await?;
+    for scheduler in ["alive", "dead"] {
+        assert_eq!(broker.reader().await?.submissions(scheduler, 1, 0).await?.len(), 1);
+    }
+    let it = Installation::start(broker, settings).await?;
+    let accepted = answer(&it, "orphan").await;
+    it.await_end(&accepted["plan_id"].as_str().expect("it is accepted").into(), LIMIT).await?;
+    assert_eq!(it.broker.answers(&["held".into()]).await?, [None], "its scheduler lives");
+    it.stop().await;
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_submission_over_which_schedulers_died_is_refused_and_the_next_one_is_taken() -> Result<()> {
     let broker = embedded::open(None, Clock::system())?;

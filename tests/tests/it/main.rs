@@ -3,6 +3,7 @@
 mod api;
 mod bad_plans;
 mod choice;
+mod data_dir;
 mod dependencies;
 mod docs;
 mod evaluation;
@@ -21,6 +22,7 @@ mod own_executor;
 mod parts;
 mod people;
 mod plans;
+mod reconcile;
 mod replay;
 mod revisions;
 mod roles;

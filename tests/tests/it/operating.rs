@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use goalmill_broker::{DeadLetter, embedded};
+use goalmill_broker::{Activity, Broker, Claim, Commit, Committed, DeadLetter, Install, PlanWrite, embedded};
 use goalmill_common::clock::Clock;
-use goalmill_common::event::{Event, PlanEvent, StepEvent};
+use goalmill_common::event::{Event, PlanEvent, Record, StepEvent, StepProgress};
+use goalmill_common::id::ShardId;
 use goalmill_common::json::Json;
 use goalmill_common::task::Task;
 use goalmill_tests::installation::{Installation, read_log, settings, step};
@@ -205,6 +206,97 @@ async fn the_logs_hold_the_newest_events_of_all_plans_in_order() -> Result<()> {
     assert_eq!(unknown["code"], "INVALID_REQUEST");
     let detail = unknown["detail"].as_str().unwrap_or_default();
     assert!(detail.contains("`nope`") && detail.contains("step_failed"), "{detail}");
+    it.stop().await;
+    Ok(())
+}
+
+/// A plan of shard 0 that has ended, with so many events of one type; the first one is of another.
+async fn long_log(broker: &dyn Broker, plan: &str, number: u64, events: u64) -> Result<()> {
+    let now_ms = goalmill_common::clock::Clock::system().now_ms();
+    let record = |seq| {
+        let event = if seq == 1 {
+            StepEvent::Ready
+        } else {
+            StepEvent::Progress(Box::new(StepProgress { progress: None, message: None }))
+        };
+        Record { seq, time_ms: now_ms, actor: None, event: Event::Step { step: "a".into(), attempt: 1, event } }
+    };
+    let records: Vec<Record> = (1..=events).map(record).collect();
+    let write = PlanWrite {
+        plan: plan.into(),
+        base_seq: 0,
+        follows: false,
+        last_seq: events,
+        time: goalmill_common::clock::rfc3339(now_ms),
+        events: goalmill_common::event::write_entry(&records),
+        summary: vec![("status", "completed".into())],
+        activity: Activity::Ends { retention_ms: 3_600_000 },
+        index_ms: now_ms,
+    };
+    let commit = Commit {
+        shard: ShardId(0),
+        token: "t".into(),
+        number,
+        cursor: None,
+        plans: vec![write],
+        tasks: Vec::new(),
+        acknowledged: Vec::new(),
+        thorough: false,
+    };
+    assert_eq!(broker.commit(&commit).await?, Committed::Applied);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_for_rare_events_goes_on_with_its_cursor() -> Result<()> {
+    let broker = embedded::open(None, Clock::system())?;
+    let settings = settings();
+    broker.open(&Install { instance: "i".into(), shards: settings.scheduler.shards }).await?;
+    let claim = Claim { holder: "h".into(), token: "t".into(), seen: None };
+    assert!(broker.acquire(ShardId(0), &claim).await?);
+    let plans = ["p0-000000000000000a", "p0-000000000000000b"];
+    for (number, plan) in (1..).zip(plans) {
+        long_log(&*broker, plan, number, 25_000).await?;
+    }
+    broker.release(ShardId(0), "t").await?;
+    let it = Installation::start(broker, settings).await?;
+    for query in ["types=step_ready", "types=step_ready&plan=p0-000000000000000a"] {
+        let (mut found, mut pages, mut cursor) = (Vec::new(), 0, String::new());
+        loop {
+            let page = it.get(&format!("/v1/logs?{query}{cursor}")).await?;
+            let items = page["items"].as_array().unwrap_or_else(|| panic!("{page:#}"));
+            found.extend(items.iter().map(|event| event["plan_id"].as_str().unwrap_or_default().to_owned()));
+            pages += 1;
+            let Some(next) = page["next"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+        }
+        found.sort();
+        let all = if query.contains("plan=") { &plans[..1] } else { &plans[..] };
+        assert_eq!(found, all, "{query}");
+        assert!(pages > all.len(), "one request does not look at all of it: {pages}");
+    }
+    assert_eq!(it.get("/v1/logs?limit=2").await?["next"], Value::Null, "the newest events are found at once");
+    assert_eq!(it.get("/v1/logs?cursor=x").await?["code"], "INVALID_REQUEST");
+    let other = it.get("/v1/logs?plan=p0-000000000000000a&cursor=1:p0-000000000000000b:5").await?;
+    assert_eq!(other["code"], "INVALID_REQUEST");
+    it.stop().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_searches_of_logs_than_are_answered_at_once_are_asked_to_come_back() -> Result<()> {
+    let server = RedisServer::start().await?;
+    let it = Installation::over(&server).await?;
+    server.stop_process()?;
+    let ask = async || it.http.get(it.url("/v1/logs?types=step_failed")).send().await;
+    let mut answers: futures_util::stream::FuturesUnordered<_> = (0..5).map(|_| ask()).collect();
+    let refused = futures_util::StreamExt::next(&mut answers).await.expect("there are five")?;
+    assert_eq!(refused.status(), 503);
+    assert!(refused.headers().contains_key("retry-after"));
+    assert!(refused.text().await?.contains("being answered"));
+    server.cont()?;
+    drop(answers);
+    until(SOON, async || ask().await.is_ok_and(|answer| answer.status() == 200)).await;
     it.stop().await;
     Ok(())
 }

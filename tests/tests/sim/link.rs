@@ -255,6 +255,12 @@ impl Broker for Link {
             Ok(taken)
         })
     }
+    async fn tasks(&self, agent_type: &AgentType, after: &EntryId, limit: usize) -> Result<Vec<Delivery>> {
+        through!(self, "tasks", self.ground.broker.tasks(agent_type, after, limit))
+    }
+    async fn discard_tasks(&self, agent_type: &AgentType, entries: &[EntryId]) -> Result<u64> {
+        through!(self, "discard_tasks", self.ground.broker.discard_tasks(agent_type, entries))
+    }
     async fn trim(&self, agent_type: &AgentType) -> Result<()> {
         through!(
             self,
@@ -290,6 +296,9 @@ impl Broker for Link {
     }
     async fn agents(&self) -> Result<Registry> {
         through!(self, "agents", self.ground.broker.agents())
+    }
+    async fn forget_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
+        through!(self, "forget_agent_type", self.ground.broker.forget_agent_type(agent_type, unused_ms))
     }
     async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {
         self.ground.watch().beat(&beat.worker, beat.slots);

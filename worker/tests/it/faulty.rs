@@ -170,6 +170,14 @@ impl Broker for Faulty {
         self.pass("reclaim").await?;
         self.inner.reclaim(agent_type, idle_ms, limit).await
     }
+    async fn tasks(&self, agent_type: &AgentType, after: &EntryId, limit: usize) -> Result<Vec<Delivery>> {
+        self.pass("tasks").await?;
+        self.inner.tasks(agent_type, after, limit).await
+    }
+    async fn discard_tasks(&self, agent_type: &AgentType, entries: &[EntryId]) -> Result<u64> {
+        self.pass("discard_tasks").await?;
+        self.inner.discard_tasks(agent_type, entries).await
+    }
     async fn trim(&self, agent_type: &AgentType) -> Result<()> {
         self.pass("trim").await?;
         self.inner.trim(agent_type).await
@@ -201,6 +209,10 @@ impl Broker for Faulty {
     async fn agents(&self) -> Result<Registry> {
         self.pass("agents").await?;
         self.inner.agents().await
+    }
+    async fn forget_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
+        self.pass("forget_agent_type").await?;
+        self.inner.forget_agent_type(agent_type, unused_ms).await
     }
     async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {
         self.pass("beat_worker").await?;

@@ -24,7 +24,13 @@ impl Core {
     pub(super) fn open(data_dir: Option<&Path>, clock: Clock) -> Result<Self, BrokerError> {
         let (journal, world) = match data_dir {
             Some(dir) => {
-                let (journal, world) = Journal::open(dir, clock.now_ms())?;
+                let now = clock.now_ms();
+                let (mut journal, mut world) = Journal::open(dir, now)?;
+                // The file is locked: no other process can have a lease.
+                if world.meta.is_some() {
+                    world.end_former_processes();
+                    journal.append(now, &Write::EndFormerProcesses)?;
+                }
                 (Some(journal), world)
             }
             None => (None, World::default()),

@@ -225,6 +225,28 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn leases_of_the_process_before_have_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let before = filled(dir.path()).await;
+        before.beat_scheduler("h", 60_000).await.unwrap();
+        drop(before);
+        let (build, year_ms) = ("build".into(), 365 * 86_400_000);
+        let after = open(Some(dir.path()), Clock::system()).unwrap();
+        let owner = after.owner(ShardId(0)).await.unwrap().unwrap();
+        assert_eq!((owner.holder.as_str(), owner.token.as_str()), ("", "t"), "its holder is nobody");
+        assert_eq!(after.beat_scheduler("new", year_ms).await.unwrap(), ["new"]);
+        assert_eq!(after.reclaim_submissions("new", year_ms, 9).await.unwrap().len(), 1);
+        assert_eq!(after.reclaim(&build, year_ms, 9).await.unwrap().len(), 1);
+        assert_eq!(after.reclaim(&build, year_ms, 9).await.unwrap().len(), 0, "who has it now keeps it");
+        let claim = Claim { holder: "new".into(), token: "u".into(), seen: Some(owner) };
+        assert!(after.acquire(ShardId(0), &claim).await.unwrap());
+        drop(after);
+        let again = open(Some(dir.path()), Clock::system()).unwrap();
+        assert_eq!(again.owner(ShardId(0)).await.unwrap().unwrap().token, "u", "all of it reads back");
+        assert_eq!(again.queues().await.unwrap()[0].pending, 1);
+    }
+
+    #[tokio::test]
     async fn a_torn_tail_is_cut_off_wherever_it_was_torn() {
         let dir = tempfile::tempdir().unwrap();
         drop(filled(dir.path()).await);
@@ -372,7 +394,7 @@ mod tests {
         format!(
             "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
             broker.meta().await,
-            broker.owner(ShardId(0)).await,
+            broker.owner(ShardId(0)).await.map(|owner| owner.map(|owner| (owner.token, owner.beat))),
             broker.cursor(ShardId(0)).await,
             broker.active(ShardId(0)).await,
             broker.log(&plan, 0, 9).await,

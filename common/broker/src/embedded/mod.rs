@@ -38,6 +38,7 @@ type Result<T> = std::result::Result<T, BrokerError>;
 
 /// Opens an empty back end, or the one kept under `data_dir`.
 ///
+/// The leases of the process that had a `data_dir` before have ended: its lock is held by this one.
 /// With a `data_dir`, every write is in the file `journal.v1` there before it is answered: it survives the end
 /// of the process, however sudden, but the last writes may not survive the end of the machine.
 pub fn open(data_dir: Option<&Path>, clock: Clock) -> Result<Arc<dyn Broker>> {
@@ -186,6 +187,15 @@ impl Broker for Embedded {
         self.core.write(|world, now| world.reclaim(agent_type, idle_ms, limit, now), record)
     }
 
+    async fn tasks(&self, agent_type: &AgentType, after: &EntryId, limit: usize) -> Result<Vec<Delivery>> {
+        self.core.read(|world, _| world.tasks(agent_type, after, limit))
+    }
+
+    async fn discard_tasks(&self, agent_type: &AgentType, entries: &[EntryId]) -> Result<u64> {
+        let record = |removed: &u64| (*removed > 0).then(|| Write::DiscardTasks(agent_type.clone(), entries.into()));
+        self.core.write(|world, _| world.discard_tasks(agent_type, entries), record)
+    }
+
     async fn trim(&self, agent_type: &AgentType) -> Result<()> {
         self.core.write(|world, _| world.trim(agent_type), |()| Some(Write::Trim(agent_type.clone())))
     }
@@ -217,6 +227,11 @@ impl Broker for Embedded {
 
     async fn agents(&self) -> Result<Registry> {
         self.core.read(|world, _| world.agents()).map(|agents| Registry { agents, refused: Vec::new() })
+    }
+
+    async fn forget_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
+        let record = |removed: &bool| removed.then(|| Write::ForgetAgentType(agent_type.clone(), unused_ms));
+        self.core.write(|world, now| world.forget_agent_type(agent_type, unused_ms, now), record)
     }
 
     async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {

@@ -47,6 +47,9 @@ pub(super) enum Write<'a> {
     PauseQueue(AgentType, bool),
     RequestDrain(WorkerId),
     DiscardDeadLetter(AgentType, EntryId),
+    DiscardTasks(AgentType, Cow<'a, [EntryId]>),
+    EndFormerProcesses,
+    ForgetAgentType(AgentType, u64),
 }
 
 impl Write<'_> {
@@ -95,6 +98,9 @@ impl Write<'_> {
             Self::PauseQueue(agent_type, paused) => world.pause_queue(&agent_type, paused),
             Self::RequestDrain(worker) => world.request_drain(&worker, now),
             Self::DiscardDeadLetter(agent_type, entry) => drop(world.discard_dead_letter(&agent_type, &entry)),
+            Self::DiscardTasks(agent_type, entries) => drop(world.discard_tasks(&agent_type, &entries)),
+            Self::ForgetAgentType(agent_type, unused_ms) => drop(world.forget_agent_type(&agent_type, unused_ms, now)),
+            Self::EndFormerProcesses => world.end_former_processes(),
             Self::PutBlob(key, bytes, ttl_ms) => world.put_blob(&key, &bytes, ttl_ms, now),
         }
     }

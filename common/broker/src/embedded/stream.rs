@@ -49,6 +49,11 @@ impl<T> Stream<T> {
         self.entries.len() - self.place_after(id)
     }
 
+    /// When the last entry was appended, Unix milliseconds; 0 when there never was one.
+    pub(super) fn last_ms(&self) -> u64 {
+        self.last.0
+    }
+
     pub(super) fn newest(&self) -> impl Iterator<Item = &(Id, T)> {
         self.entries.iter().rev()
     }
@@ -156,6 +161,12 @@ impl Group {
             Some((oldest, _)) => stream.drop_below(*oldest),
             None => stream.drop_through(self.delivered),
         }
+    }
+
+    /// Ends all leases: whoever had an entry is gone.
+    pub(super) fn end_leases(&mut self) {
+        self.by_age = self.pending.keys().map(|id| (0, *id)).collect();
+        self.pending.values_mut().for_each(|pending| pending.touched_ms = 0);
     }
 
     fn touch(&mut self, id: Id, consumer: WorkerId, now: u64) {

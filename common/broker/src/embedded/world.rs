@@ -139,6 +139,22 @@ impl World {
         self.meta.get_or_insert_with(make).clone()
     }
 
+    /// Ends what belongs to processes that had the store before: their leases, and their heartbeats. Shards keep the
+    /// tokens of their owners, whose holders are nobody now.
+    pub(super) fn end_former_processes(&mut self) {
+        for owner in self.shards.values_mut().filter_map(|shard| shard.owner.as_mut()) {
+            owner.holder.clear();
+        }
+        self.queues.values_mut().for_each(|queue| queue.group.end_leases());
+        self.schedulers_group.end_leases();
+        for worker in std::mem::take(&mut self.workers).into_keys() {
+            self.deadlines.clear(&Expiring::Worker(worker));
+        }
+        for id in std::mem::take(&mut self.schedulers).into_keys() {
+            self.deadlines.clear(&Expiring::Scheduler(id));
+        }
+    }
+
     // --- ownership --------------------------------------------------------------------------------
 
     pub(super) fn acquire(&mut self, shard: ShardId, claim: &Claim) -> bool {
@@ -311,6 +327,19 @@ impl World {
         ids.into_iter().map(|id| queue.delivery(agent_type, id)).collect()
     }
 
+    /// What lies on a task stream after `after`.
+    pub(super) fn tasks(&self, agent_type: &AgentType, after: &EntryId, limit: usize) -> Vec<Delivery> {
+        let Some(queue) = self.queues.get(agent_type) else { return Vec::new() };
+        queue.tasks.after(Id::read(after)).take(limit).map(|(id, _)| queue.delivery(agent_type, *id)).collect()
+    }
+
+    /// Removes entries that no worker has taken.
+    pub(super) fn discard_tasks(&mut self, agent_type: &AgentType, entries: &[EntryId]) -> u64 {
+        let Some(queue) = self.queues.get_mut(agent_type) else { return 0 };
+        let waiting = entries.iter().map(Id::read).filter(|id| *id > queue.group.delivered());
+        waiting.filter(|id| queue.tasks.remove(*id)).count() as u64
+    }
+
     pub(super) fn trim(&mut self, agent_type: &AgentType) {
         if let Some(queue) = self.queues.get_mut(agent_type) {
             queue.group.trim(&mut queue.tasks);
@@ -380,6 +409,20 @@ impl World {
 
     pub(super) fn agents(&self) -> Vec<Agent> {
         self.agents.values().cloned().collect()
+    }
+
+    pub(super) fn forget_agent_type(&mut self, agent_type: &AgentType, unused_ms: u64, now: u64) -> bool {
+        let is_described = |agent: &Agent| *agent != Agent::named(agent_type.clone());
+        let is_used = |queue: &Queue| {
+            let waiting = queue.tasks.count_after(queue.group.delivered());
+            let counts = [waiting, queue.group.pending_count(), queue.dead.count_after(Id::default())];
+            counts.iter().any(|count| *count > 0) || queue.tasks.last_ms() > now.saturating_sub(unused_ms)
+        };
+        if self.agents.get(agent_type).is_some_and(is_described) || self.queues.get(agent_type).is_some_and(is_used) {
+            return false;
+        }
+        let (queue, agent) = (self.queues.remove(agent_type), self.agents.remove(agent_type));
+        queue.is_some() || agent.is_some()
     }
 
     pub(super) fn beat_worker(&mut self, beat: &WorkerBeat, now: u64) {

@@ -286,6 +286,81 @@ local function send(keys, args)
   return redis.call('XADD', keys[1], '*', unpack(args))
 end
 
+-- The id of the last entry that a group has given out; nil without stream or group.
+local function delivered(stream, group)
+  local groups = redis.pcall('XINFO', 'GROUPS', stream)
+  if groups.err then return nil end
+  for _, state in ipairs(groups) do
+    local fields = {}
+    for place = 1, #state, 2 do fields[state[place]] = state[place + 1] end
+    if fields['name'] == group then return fields['last-delivered-id'] end
+  end
+end
+
+-- Whether one entry id is larger than another.
+local function is_after(id, other)
+  local ms, seq = string.match(id, '^(%d+)%-(%d+)$')
+  local other_ms, other_seq = string.match(other, '^(%d+)%-(%d+)$')
+  ms, seq, other_ms, other_seq = tonumber(ms), tonumber(seq), tonumber(other_ms), tonumber(other_seq)
+  return ms > other_ms or (ms == other_ms and seq > other_seq)
+end
+
+-- Gives out entries and acknowledges them, as long as the next one is in the set: unlike XDEL, the server keeps count.
+-- Returns how many.
+local function pass_over(stream, group, consumer, last, set)
+  local passed = 0
+  while true do
+    local page, ids = redis.call('XRANGE', stream, '(' .. last, '+', 'COUNT', 100), {}
+    for _, entry in ipairs(page) do
+      if not set[entry[1]] then break end
+      ids[#ids + 1], last = entry[1], entry[1]
+    end
+    if #ids == 0 then return passed end
+    redis.call('XREADGROUP', 'GROUP', group, consumer, 'COUNT', #ids, 'STREAMS', stream, '>')
+    redis.call('XACK', stream, group, unpack(ids))
+    passed = passed + #ids
+  end
+end
+
+-- Removes entries that the group has not given out.
+-- KEYS[1] stream. ARGV[1] its group  [2] a consumer, ids… Returns how many.
+local function discard(keys, args)
+  local last, set, removed = delivered(keys[1], args[1]), {}, 0
+  for place = 3, #args do
+    if not last or is_after(args[place], last) then set[args[place]] = true end
+  end
+  if last then removed = pass_over(keys[1], args[1], args[2], last, set) end
+  -- What is left stands behind entries that are still needed.
+  last = delivered(keys[1], args[1])
+  for place = 3, #args do
+    if set[args[place]] and (not last or is_after(args[place], last)) then
+      removed = removed + redis.call('XDEL', keys[1], args[place])
+    end
+  end
+  return removed
+end
+
+-- Removes an agent type that nothing uses.
+-- KEYS[1] queues  [2] agents  [3] its task stream  [4] its dead letters.
+-- ARGV[1] agent type  [2] the card of one of which only the name is known  [3] unused ms. Returns 1 when it was removed, or 0.
+local function forget_type(keys, args)
+  local card = redis.call('HGET', keys[2], args[1])
+  if (card and card ~= args[2]) or redis.call('EXISTS', keys[4]) == 1 then return 0 end
+  local kind = redis.call('TYPE', keys[3]).ok
+  if kind ~= 'stream' and kind ~= 'none' then return 0 end
+  if kind == 'stream' then
+    local last = delivered(keys[3], 'workers')
+    if last and redis.call('XPENDING', keys[3], 'workers')[1] > 0 then return 0 end
+    if redis.call('XRANGE', keys[3], '(' .. (last or '0-0'), '+', 'COUNT', 1)[1] then return 0 end
+    local info, fields = redis.call('XINFO', 'STREAM', keys[3]), {}
+    for place = 1, #info, 2 do fields[info[place]] = info[place + 1] end
+    local used = tonumber(string.match(fields['last-generated-id'], '^%d+'))
+    if used > now() - args[3] then return 0 end
+  end
+  local removed = redis.call('DEL', keys[3]) + redis.call('SREM', keys[1], args[1]) + redis.call('HDEL', keys[2], args[1])
+  return removed > 0 and 1 or 0
+end
+
 -- The id below which nobody needs an entry: the oldest pending one, or else the last one given out.
 local function needed(stream, group)
   local pending = redis.pcall('XPENDING', stream, group)
@@ -294,11 +369,7 @@ local function needed(stream, group)
     error(pending)
   end
   if pending[1] > 0 then return pending[2] end
-  for _, state in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
-    local fields = {}
-    for place = 1, #state, 2 do fields[state[place]] = state[place + 1] end
-    if fields['name'] == group then return fields['last-delivered-id'] end
-  end
+  return delivered(stream, group)
 end
 
 -- Drops entries that nobody needs, in whole nodes.
@@ -489,6 +560,8 @@ define('install', install, {})
 define('send', send, { 'allow-oom' })
 define('extend', extend, { 'allow-oom' })
 define('trim', trim, { 'allow-oom' })
+define('discard', discard, { 'allow-oom' })
+define('forget_type', forget_type, { 'allow-oom' })
 define('settle', settle, { 'allow-oom' })
 define('prune', prune, { 'allow-oom' })
 define('pull', pull, { 'allow-oom' })

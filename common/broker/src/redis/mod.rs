@@ -111,6 +111,18 @@ impl Broker for RedisBroker {
     async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>> {
         self.0.reclaim_submissions(consumer, idle_ms, limit).await
     }
+    async fn submission_holders(&self) -> Result<Vec<String>> {
+        self.0.submission_holders().await
+    }
+    async fn take_over_submissions(
+        &self,
+        holder: &str,
+        consumer: &str,
+        idle_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<Entry>> {
+        self.0.take_over_submissions(holder, consumer, idle_ms, limit).await
+    }
     async fn acknowledge_submissions(&self, ids: &[EntryId]) -> Result<()> {
         self.0.acknowledge_submissions(ids).await
     }
@@ -133,6 +145,12 @@ impl Broker for RedisBroker {
     }
     async fn reclaim(&self, agent_type: &AgentType, idle_ms: u64, limit: usize) -> Result<Vec<Delivery>> {
         self.0.reclaim(agent_type, idle_ms, limit).await
+    }
+    async fn tasks(&self, agent_type: &AgentType, after: &EntryId, limit: usize) -> Result<Vec<Delivery>> {
+        self.0.tasks(agent_type, after, limit).await
+    }
+    async fn discard_tasks(&self, agent_type: &AgentType, entries: &[EntryId]) -> Result<u64> {
+        self.0.discard_tasks(agent_type, entries).await
     }
     async fn trim(&self, agent_type: &AgentType) -> Result<()> {
         self.0.trim(agent_type).await
@@ -159,6 +177,9 @@ impl Broker for RedisBroker {
     }
     async fn agents(&self) -> Result<Registry> {
         self.0.agents().await
+    }
+    async fn forget_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
+        self.0.forget_agent_type(agent_type, unused_ms).await
     }
     async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {
         self.0.beat_worker(beat).await

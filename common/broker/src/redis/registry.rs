@@ -2,7 +2,7 @@
 
 use goalmill_common::agent::{Agent, SILENCE_MS_MAX, WorkerBeat};
 use goalmill_common::card::read_card;
-use goalmill_common::id::{AttemptToken, WorkerId};
+use goalmill_common::id::{AgentType, AttemptToken, WorkerId};
 use goalmill_common::keys;
 use goalmill_common::problem::Issue;
 use redis::{Value, cmd, pipe};
@@ -60,6 +60,13 @@ impl Links {
         registry.agents.sort_by(|a, b| a.agent_type.cmp(&b.agent_type));
         registry.refused.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(registry)
+    }
+
+    pub(super) async fn forget_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
+        let (steps, dead) = (keys::steps(agent_type), keys::dead(agent_type));
+        let mut call = Function::ForgetType.on(&[keys::QUEUES, keys::AGENTS, &steps, &dead]);
+        call.arg(agent_type.as_str()).arg(json(&Agent::named(agent_type.clone()))).arg(unused_ms);
+        self.call(&call).await
     }
 
     pub(super) async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {

@@ -5,10 +5,11 @@ use goalmill_common::keys;
 use goalmill_common::wire::Fields;
 use redis::{Cmd, Value, cmd, pipe};
 
-use super::Result;
 use super::commit::is_entry_id;
+use super::fault::{fault, is_no_group};
 use super::functions::Function;
 use super::link::Links;
+use super::{Result, reply};
 use crate::{BrokerError, Entry};
 
 /// Answers are kept for so long, in milliseconds.
@@ -24,6 +25,38 @@ impl Links {
     pub(super) async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>> {
         let claim = self.claim_idle(keys::GOALS, keys::SCHEDULERS, consumer, idle_ms, limit, "0-0").await?;
         Ok(claim.entries)
+    }
+
+    pub(super) async fn submission_holders(&self) -> Result<Vec<String>> {
+        let summary = match self.try_ask::<Value>(cmd("XPENDING").arg(keys::GOALS).arg(keys::SCHEDULERS)).await? {
+            Ok(summary) => reply::list(summary)?,
+            // Who reads first makes the group.
+            Err(error) if is_no_group(&error) => return Ok(Vec::new()),
+            Err(error) => return Err(fault(error)),
+        };
+        let holders = reply::list(summary.into_iter().nth(3).unwrap_or_default())?;
+        holders.into_iter().map(|holder| reply::text(reply::pair(holder)?.0)).collect()
+    }
+
+    pub(super) async fn take_over_submissions(
+        &self,
+        holder: &str,
+        consumer: &str,
+        idle_ms: u64,
+        limit: usize,
+    ) -> Result<Vec<Entry>> {
+        let mut list = cmd("XPENDING");
+        list.arg(keys::GOALS).arg(keys::SCHEDULERS).arg("-").arg("+").arg(limit).arg(holder);
+        let held: Vec<(String, String, u64, u64)> = self.ask(&list).await?;
+        if held.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut claim = cmd("XCLAIM");
+        claim.arg(keys::GOALS).arg(keys::SCHEDULERS).arg(consumer).arg(idle_ms);
+        for (id, ..) in held {
+            claim.arg(id);
+        }
+        reply::entries(self.ask(&claim).await?)
     }
 
     pub(super) async fn acknowledge_submissions(&self, ids: &[EntryId]) -> Result<()> {

@@ -86,6 +86,22 @@ impl Links {
         Ok(claim.entries.into_iter().chain(gone).map(|entry| delivery(agent_type, entry)).collect())
     }
 
+    pub(super) async fn tasks(&self, agent_type: &AgentType, after: &EntryId, limit: usize) -> Result<Vec<Delivery>> {
+        let mut read = cmd("XRANGE");
+        read.arg(keys::steps(agent_type)).arg(format!("({after}")).arg("+").arg("COUNT").arg(limit);
+        let entries = reply::entries(self.ask(&read).await?)?;
+        Ok(entries.into_iter().map(|entry| delivery(agent_type, entry)).collect())
+    }
+
+    pub(super) async fn discard_tasks(&self, agent_type: &AgentType, entries: &[EntryId]) -> Result<u64> {
+        let mut call = Function::Discard.on(&[keys::steps(agent_type)]);
+        call.arg(keys::WORKERS_GROUP).arg(REAPER);
+        for id in entries.iter().filter(|id| is_entry_id(id)) {
+            call.arg(id.as_str());
+        }
+        self.call(&call).await
+    }
+
     pub(super) async fn trim(&self, agent_type: &AgentType) -> Result<()> {
         let stream = keys::steps(agent_type);
         self.call::<Value>(Function::Trim.on(&[&stream]).arg(keys::WORKERS_GROUP)).await?;

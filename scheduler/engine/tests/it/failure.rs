@@ -1,6 +1,6 @@
 //! What follows from failures: retries, fallback, policies, limits.
 
-use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
 use goalmill_common::goal::Budget;
 use goalmill_common::json::Json;
 use goalmill_common::plan::{Fallback, Jitter, OnFailure, Plan, Retry};
@@ -168,6 +168,18 @@ fn a_lost_attempt_is_tried_again_at_once_and_costs_no_retry() {
     }
     world.complete("a", json!({}));
     assert_eq!(world.state.status(), PlanStatus::Completed);
+}
+
+#[test]
+fn a_task_that_was_on_no_stream_is_not_held_against_its_step() {
+    let mut world = World::of(with(plan(&[("a", &[])]), "a", |step| step.retry = retry(0)));
+    for _ in 0..10 {
+        let task = world.dispatch("a");
+        let failure = Failure::new(FailureClass::Lost, TASK_MISSING, "deleted");
+        world.report(Report { failure: Some(failure), ..report(&task, What::Lost) }).unwrap();
+        assert_eq!(world.status("a"), StepStatus::Ready);
+        assert!(world.report(report(&task, What::Completed)).is_err(), "a copy that is still there changes nothing");
+    }
 }
 
 #[test]

@@ -76,6 +76,20 @@ fn a_queued_step_is_explained_by_who_serves_its_queue() {
     let (because, mend) = told(Serving { waiting: 1, workers: 1, slots: 4, busy: 1, ..Serving::default() });
     assert_eq!(because, "1 live worker serves `w`, with 3 of 4 slots free");
     assert!(!mend.contains("start workers"), "{mend}");
+    let (because, mend) = told(Serving { workers: 1, slots: 4, running: 1, ..Serving::default() });
+    assert!(because.starts_with("a worker has taken it"), "{because}");
+    assert!(mend.starts_with("wait 30 s"), "{mend}");
+}
+
+#[test]
+fn a_task_that_is_on_no_stream_is_the_cause_and_not_its_worker() {
+    let mut world = World::of(plan(&[("a", &[])]));
+    world.dispatch("a");
+    let queues = [("w".into(), Serving { workers: 1, slots: 4, ..Serving::default() })].into();
+    let around = Surroundings { queues, lease_ms: 30_000, ..Surroundings::default() };
+    let told = world.state.explain_among(world.now_ms, &around).steps.remove(0);
+    assert!(told.because[1].contains("TASK_MISSING"), "{told:?}");
+    assert!(told.mend.contains("sent again"), "{told:?}");
 }
 
 #[test]
@@ -83,7 +97,7 @@ fn a_task_in_the_hands_of_a_lost_worker_asks_for_patience_when_others_live() {
     let mut world = World::of(plan(&[("a", &[])]));
     let task = world.dispatch("a");
     let around = |workers| Surroundings {
-        queues: [("w".into(), Serving { workers, slots: workers, ..Serving::default() })].into(),
+        queues: [("w".into(), Serving { workers, slots: workers, running: 1, ..Serving::default() })].into(),
         lease_ms: 30_000,
         ..Surroundings::default()
     };

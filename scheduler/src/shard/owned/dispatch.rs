@@ -73,14 +73,16 @@ impl Owned {
     }
 }
 
-/// Keeps count of the steps on their way, from the events.
+/// Keeps count of the steps on their way, from the events. Returns the queues that may still hold tasks of attempts
+/// that were stopped.
 pub(super) fn track(
     in_flight: &mut HashMap<(Slot, StepIndex), AgentType>,
     outstanding: &mut HashMap<AgentType, u32>,
     slot: Slot,
     state: &PlanState,
     records: &[Record],
-) {
+) -> Vec<AgentType> {
+    let mut stopped = Vec::new();
     for record in records {
         let Event::Step { step, event, .. } = &record.event else { continue };
         let Some(index) = state.step_index(step) else { continue };
@@ -106,6 +108,9 @@ pub(super) fn track(
                     && let Some(count) = outstanding.get_mut(&agent_type)
                 {
                     *count -= 1;
+                    if matches!(event, StepEvent::Skipped(_) | StepEvent::Cancelled(_)) {
+                        stopped.push(agent_type);
+                    }
                 }
             }
             StepEvent::Queued(_)
@@ -122,4 +127,5 @@ pub(super) fn track(
             | StepEvent::Progress(_) => {}
         }
     }
+    stopped
 }

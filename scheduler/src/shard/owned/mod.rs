@@ -31,6 +31,7 @@ use crate::watchdog::Hand;
 
 mod absorb;
 mod dispatch;
+mod reconcile;
 mod seal;
 
 use absorb::RollUp;
@@ -59,6 +60,8 @@ pub(crate) struct Owned {
     /// Steps on their way, by queue.
     in_flight: HashMap<(Slot, StepIndex), AgentType>,
     outstanding: HashMap<AgentType, u32>,
+    /// Queues that may hold tasks of attempts that were stopped.
+    stopped: BTreeSet<AgentType>,
     /// Plans whose last decision stopped at its work limit.
     unsettled: VecDeque<Slot>,
     /// Ends of sub-plans that their parents have yet to hear of, in this turn.
@@ -100,6 +103,7 @@ impl Owned {
             behind: VecDeque::new(),
             in_flight: HashMap::default(),
             outstanding: HashMap::default(),
+            stopped: BTreeSet::new(),
             unsettled: VecDeque::new(),
             roll_ups: VecDeque::new(),
             lately: Lately::new(Instant::now()),
@@ -338,6 +342,11 @@ impl Owned {
                     self.turn.after.push(After::Taken(reply, verdict));
                 }
             }
+            Local::AskSuspects(reply) => {
+                let suspects = self.suspects();
+                self.turn.after.push(After::Suspects(reply, suspects));
+            }
+            Local::Reconcile(scan) => self.reconcile(*scan),
         }
     }
 
@@ -520,7 +529,8 @@ impl Owned {
         if !decision.records.is_empty() {
             self.turn.weigh(decision.records.iter().map(|record| record.event.weight()).sum());
             self.turn.changed.extend(held.enter_turn().then_some(slot));
-            track(&mut self.in_flight, &mut self.outstanding, slot, &held.state, &decision.records);
+            let stopped = track(&mut self.in_flight, &mut self.outstanding, slot, &held.state, &decision.records);
+            self.stopped.extend(stopped);
             held.note(decision.records);
         }
         self.absorb(slot, decision.effects);

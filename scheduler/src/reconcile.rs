@@ -1,0 +1,139 @@
+//! Reconciles the task streams with the plans of the shards owned here.
+//!
+//! A task whose attempt is over, as after its plan was cancelled, is removed from its stream. A task that should be on
+//! its stream and is not, as after the stream was deleted, is sent again. Nothing here is on the way of a step: queues
+//! are scanned when an attempt was stopped, when a step has waited for longer than a task lease, and when tasks wait
+//! without a worker.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use goalmill_broker::BrokerError;
+use goalmill_common::id::{AgentType, EntryId, ShardId};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use crate::shard::{Local, Loops, Scan, Suspects, TaskHead, TaskOnStream};
+use crate::site::Site;
+
+/// Entries read at once.
+const PAGE: usize = 100;
+/// Entries of one stream that are read. Of a longer one only tasks whose attempt is over are removed.
+const ENTRIES_MAX: usize = 20_000;
+/// Queues scanned in one round; the others follow in the next.
+const QUEUES_MAX: usize = 50;
+
+/// Runs until stopped.
+pub(crate) async fn run(site: Arc<Site>, loops: Loops) {
+    let every = Duration::from_millis(site.settings.scheduler.reclaim_ms);
+    let mut due = Due::default();
+    while !site.stop.is_cancelled() {
+        tokio::select! {
+            biased;
+            () = site.stop.cancelled() => return,
+            () = tokio::time::sleep(every) => {}
+        }
+        let round = round(&site, &loops, &mut due);
+        if let Some(Err(error)) = site.stop.run_until_cancelled(round).await {
+            tracing::debug!("the task streams could not be reconciled: {error}");
+        }
+    }
+}
+
+/// Which queues are to be scanned.
+#[derive(Default)]
+struct Due {
+    /// Queues to scan at once.
+    now: BTreeSet<AgentType>,
+    /// When those that are overdue were scanned last.
+    scanned: BTreeMap<AgentType, Instant>,
+    /// When it was last looked for tasks that wait without a worker.
+    looked: Option<Instant>,
+}
+
+/// A shard's loop that runs here, and what it said.
+struct Asked {
+    shard: ShardId,
+    to_loop: mpsc::Sender<Local>,
+    written_ms: u64,
+}
+
+async fn round(site: &Site, loops: &Loops, due: &mut Due) -> Result<(), BrokerError> {
+    let lease = Duration::from_millis(site.settings.scheduler.task_lease_ms);
+    let mut asked = Vec::new();
+    due.scanned.retain(|_, at| at.elapsed() < lease);
+    for shard in loops.owned() {
+        let Some((to_loop, suspects)) = ask(loops, shard).await else { continue };
+        let Suspects { written_ms, overdue, stopped } = suspects;
+        due.now.extend(stopped);
+        due.now.extend(overdue.into_iter().filter(|queue| !due.scanned.contains_key(queue)));
+        asked.push(Asked { shard, to_loop, written_ms });
+    }
+    if asked.is_empty() {
+        return Ok(());
+    }
+    if due.looked.is_none_or(|at| at.elapsed() >= lease) {
+        due.looked = Some(Instant::now());
+        let served: BTreeSet<AgentType> =
+            site.directory.workers().iter().flat_map(|worker| worker.agents.iter().cloned()).collect();
+        let queues = site.directory.queues().await?;
+        let waits = queues.iter().filter(|queue| queue.waiting > 0).map(|queue| &queue.agent_type);
+        due.now.extend(waits.filter(|queue| !served.contains(*queue)).cloned());
+    }
+    for _ in 0..QUEUES_MAX {
+        let Some(agent_type) = due.now.pop_first() else { break };
+        due.scanned.insert(agent_type.clone(), Instant::now());
+        match scan(site, &agent_type).await {
+            Ok((tasks, is_whole)) => tell(&asked, &agent_type, tasks, is_whole).await,
+            Err(BrokerError::WrongType(_) | BrokerError::Corrupt(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+async fn ask(loops: &Loops, shard: ShardId) -> Option<(mpsc::Sender<Local>, Suspects)> {
+    let to_loop = loops.get(shard)?;
+    let (reply, suspects) = oneshot::channel();
+    to_loop.send(Local::AskSuspects(reply)).await.ok()?;
+    Some((to_loop, suspects.await.ok()?))
+}
+
+/// Reads a task stream; also whether that was all of it.
+async fn scan(
+    site: &Site,
+    agent_type: &AgentType,
+) -> Result<(BTreeMap<ShardId, Vec<TaskOnStream>>, bool), BrokerError> {
+    let (mut found, mut after, mut count) = (BTreeMap::<_, Vec<_>>::new(), EntryId::start(), 0);
+    while count < ENTRIES_MAX {
+        let page = site.broker.tasks(agent_type, &after, PAGE).await?;
+        let (is_last, last) = (page.len() < PAGE, page.last().map(|delivery| delivery.entry.clone()));
+        count += page.len();
+        for delivery in page {
+            // What cannot be read is dealt with by the worker that takes it.
+            let Ok(head) = serde_json::from_slice::<TaskHead>(&delivery.data) else { continue };
+            let Some(shard) = head.plan.shard() else { continue };
+            found.entry(shard).or_default().push(TaskOnStream { entry: delivery.entry, head });
+        }
+        match last {
+            Some(last) if !is_last => after = last,
+            Some(_) | None => return Ok((found, true)),
+        }
+    }
+    Ok((found, false))
+}
+
+async fn tell(
+    asked: &[Asked],
+    agent_type: &AgentType,
+    mut tasks: BTreeMap<ShardId, Vec<TaskOnStream>>,
+    is_whole: bool,
+) {
+    for Asked { shard, to_loop, written_ms } in asked {
+        let tasks = tasks.remove(shard).unwrap_or_default();
+        let scan = Scan { agent_type: agent_type.clone(), written_ms: *written_ms, tasks, is_whole };
+        // A loop that has ended asks for nothing any more.
+        drop(to_loop.send(Local::Reconcile(Box::new(scan))).await);
+    }
+}

@@ -1,0 +1,43 @@
+//! What a shard's loop and the reconciliation of task streams say to each other.
+
+use std::collections::BTreeSet;
+
+use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, StepId};
+use serde::Deserialize;
+
+/// The queues of a shard that are worth a scan.
+#[derive(Debug, Default)]
+pub(crate) struct Suspects {
+    /// Every step that was queued before this time, Unix milliseconds, has its task on a stream.
+    pub(crate) written_ms: u64,
+    /// Queues with steps that have waited for longer than a task lease.
+    pub(crate) overdue: BTreeSet<AgentType>,
+    /// Queues with attempts that were stopped since the shard was last asked.
+    pub(crate) stopped: BTreeSet<AgentType>,
+}
+
+/// What a task stream holds for one shard.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    pub(crate) agent_type: AgentType,
+    /// [`Suspects::written_ms`] of before the scan.
+    pub(crate) written_ms: u64,
+    pub(crate) tasks: Vec<TaskOnStream>,
+    /// Whether all of the stream was read: only then is a task missing that was not found.
+    pub(crate) is_whole: bool,
+}
+
+/// One entry of a task stream.
+#[derive(Debug)]
+pub(crate) struct TaskOnStream {
+    pub(crate) entry: EntryId,
+    pub(crate) head: TaskHead,
+}
+
+/// The part of a task that says which attempt it is.
+#[derive(Debug, Deserialize)]
+pub(crate) struct TaskHead {
+    pub(crate) plan: PlanId,
+    pub(crate) step: StepId,
+    pub(crate) token: AttemptToken,
+}
