@@ -175,6 +175,9 @@ metrics! {
     Scheduler Counter "goalmill_tasks_lost_total" Count []
         "Tasks whose lease expired because their worker died or hung.";
 
+    Scheduler Counter "goalmill_tasks_missing_total" Count []
+        "Tasks that were in no queue and were sent again.";
+
     Leader Gauge "goalmill_stream_backlog_entries" Count [AGENT_TYPE]
         "Tasks in a queue that no worker has taken.";
     Leader Gauge "goalmill_stream_pending_entries" Count [AGENT_TYPE]
