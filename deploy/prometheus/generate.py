@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Writes alerts.rules.yml and its tests from one table, so that every alert has both.
+
+    python3 deploy/prometheus/generate.py            writes the files
+    python3 deploy/prometheus/generate.py --check    fails when they differ
+"""
+import json
+import pathlib
+import re
+import sys
+
+HERE = pathlib.Path(__file__).parent
+RUNBOOKS = "https://goalmill.dev/runbooks"
+
+# Series of the tests: values every 15 s; `_xN` repeats.
+UP = "1x240"
+DOWN = "0x240"
+
+
+def alert(name, severity, expr, wait, summary, bad, good, at="30m", labels=None):
+    """bad and good: series → values. The alert fires at `at` with the first and not with the second."""
+    return dict(name=name, severity=severity, expr=expr, wait=wait, summary=summary, bad=bad, good=good, at=at,
+                labels=labels or {})
+
+
+RATE = "[5m]"
+ALERTS = [
+    alert("GoalmillRedisDown", "page", "min by (job) (goalmill_redis_up) == 0", "1m",
+          "A scheduler or worker cannot reach Redis.",
+          {'goalmill_redis_up{job="s",instance="a"}': DOWN}, {'goalmill_redis_up{job="s",instance="a"}': UP},
+          labels={"job": "s"}),
+    alert("GoalmillCommitsRefused", "page", "goalmill_redis_up == 1 and goalmill_redis_writable == 0", "2m",
+          "Redis answers a scheduler and takes no commits: plans stand still.",
+          {'goalmill_redis_up{instance="a"}': UP, 'goalmill_redis_writable{instance="a"}': DOWN},
+          {'goalmill_redis_up{instance="a"}': UP, 'goalmill_redis_writable{instance="a"}': UP},
+          labels={"instance": "a"}),
+    alert("GoalmillNoScheduler", "page", "absent(goalmill_scheduler_leader == 1)", "2m",
+          "No scheduler owns shard 0: no scheduler runs, or none is scraped.",
+          {'goalmill_scheduler_leader{instance="a"}': DOWN}, {'goalmill_scheduler_leader{instance="a"}': UP}),
+    alert("GoalmillShardsLost", "ticket", "sum(increase(goalmill_shards_lost_total[15m])) > 5", "0m",
+          "Schedulers lose shards again and again.",
+          {'goalmill_shards_lost_total{instance="a"}': "0+1x240"}, {'goalmill_shards_lost_total{instance="a"}': "0x20 2x220"}),
+    alert("GoalmillPlansQuarantined", "page", "sum(increase(goalmill_plans_quarantined_total[30m])) > 0", "0m",
+          "A plan was put into quarantine because schedulers died or hung over it.",
+          {'goalmill_plans_quarantined_total{instance="a"}': "0x100 1x140"},
+          {'goalmill_plans_quarantined_total{instance="a"}': "1x240"}),
+    alert("GoalmillQueueQuarantined", "page", "max(goalmill_queues_quarantined) > 0", "1m",
+          "A queue is not used because its key in Redis is of another type.",
+          {'goalmill_queues_quarantined{instance="a"}': UP}, {'goalmill_queues_quarantined{instance="a"}': DOWN}),
+    alert("GoalmillBacklogWithoutWorkers", "page",
+          "sum(goalmill_stream_backlog_entries) > 0 unless sum(goalmill_workers) > 0", "5m",
+          "Tasks wait and no worker gives signs of life.",
+          {'goalmill_stream_backlog_entries{agent_type="a"}': "5x240", 'goalmill_workers{state="active"}': DOWN},
+          {'goalmill_stream_backlog_entries{agent_type="a"}': "5x240", 'goalmill_workers{state="active"}': UP}),
+    alert("GoalmillQueueStalled", "ticket",
+          "goalmill_stream_backlog_entries > 0 and on (agent_type) "
+          "sum by (agent_type) (goalmill_stream_pending_entries) == 0", "10m",
+          "Tasks of an agent type wait and none of them is worked on.",
+          {'goalmill_stream_backlog_entries{agent_type="a"}': "5x240", 'goalmill_stream_pending_entries{agent_type="a"}': DOWN},
+          {'goalmill_stream_backlog_entries{agent_type="a"}': "5x240", 'goalmill_stream_pending_entries{agent_type="a"}': UP},
+          labels={"agent_type": "a"}),
+    alert("GoalmillQueueWaitHigh", "ticket",
+          "histogram_quantile(0.95, sum by (agent_type, le) (rate(goalmill_task_wait_seconds_bucket[10m]))) > 30", "10m",
+          "One of 20 tasks of an agent type waits for more than 30 s: the pool is too small.",
+          {'goalmill_task_wait_seconds_bucket{agent_type="a",le="30"}': "0x240",
+           'goalmill_task_wait_seconds_bucket{agent_type="a",le="60"}': "0+5x240",
+           'goalmill_task_wait_seconds_bucket{agent_type="a",le="+Inf"}': "0+5x240"},
+          {'goalmill_task_wait_seconds_bucket{agent_type="a",le="30"}': "0+5x240",
+           'goalmill_task_wait_seconds_bucket{agent_type="a",le="60"}': "0+5x240",
+           'goalmill_task_wait_seconds_bucket{agent_type="a",le="+Inf"}': "0+5x240"},
+          labels={"agent_type": "a"}),
+    alert("GoalmillDeadLetters", "ticket", "sum by (agent_type) (delta(goalmill_dead_letter_entries[30m])) > 0", "0m",
+          "Steps of an agent type became dead letters.",
+          {'goalmill_dead_letter_entries{agent_type="a"}': "0x80 3x160"},
+          {'goalmill_dead_letter_entries{agent_type="a"}': "3x240"}, labels={"agent_type": "a"}),
+    alert("GoalmillTasksLost", "ticket", "sum(increase(goalmill_tasks_lost_total[15m])) > 5", "0m",
+          "Workers die or hang with tasks in hand.",
+          {'goalmill_tasks_lost_total{instance="a"}': "0+1x240"}, {'goalmill_tasks_lost_total{instance="a"}': "0x20 2x220"}),
+    alert("GoalmillRetryStorm", "ticket",
+          "sum(rate(goalmill_step_retries_total[15m])) > 0.3 * sum(rate(goalmill_steps_ended_total[15m])) "
+          "and sum(increase(goalmill_step_retries_total[15m])) > 20", "5m",
+          "More than 0.3 retries for each step that ends.",
+          {'goalmill_step_retries_total{class="transient"}': "0+5x240", 'goalmill_steps_ended_total{outcome="completed"}': "0+5x240"},
+          {'goalmill_step_retries_total{class="transient"}': "0+1x240", 'goalmill_steps_ended_total{outcome="completed"}': "0+5x240"}),
+    alert("GoalmillPlansFail", "ticket",
+          'sum(rate(goalmill_plans_ended_total{status="failed"}[1h])) > 0.15 * sum(rate(goalmill_plans_ended_total[1h])) '
+          'and sum(increase(goalmill_plans_ended_total{status="failed"}[1h])) > 10', "10m",
+          "More than 15 % of the plans fail.",
+          {'goalmill_plans_ended_total{status="failed"}': "0+1x240", 'goalmill_plans_ended_total{status="completed"}': "0+1x240"},
+          {'goalmill_plans_ended_total{status="failed"}': "0+1x240", 'goalmill_plans_ended_total{status="completed"}': "0+9x240"}),
+    alert("GoalmillReplanStorm", "ticket",
+          "sum(rate(goalmill_replans_total[1h])) > 0.2 * sum(rate(goalmill_plans_ended_total[1h])) "
+          "and sum(increase(goalmill_replans_total[1h])) > 10", "10m",
+          "More than 0.2 revisions for each plan that ends.",
+          {'goalmill_replans_total{trigger="step_failure",strategy="workaround"}': "0+1x240", 'goalmill_plans_ended_total{status="completed"}': "0+1x240"},
+          {'goalmill_replans_total{trigger="step_failure",strategy="workaround"}': "0+1x240", 'goalmill_plans_ended_total{status="completed"}': "0+9x240"}),
+    alert("GoalmillPlannerFallback", "ticket",
+          'sum(increase(goalmill_planner_fallbacks_total{from=~"llm|tools"}[30m])) '
+          "> 0.25 * sum(increase(goalmill_planning_duration_seconds_count[30m])) "
+          'and sum(increase(goalmill_planner_fallbacks_total{from=~"llm|tools"}[30m])) > 5', "5m",
+          "Models give no usable plan for more than a quarter of the goals.",
+          {'goalmill_planner_fallbacks_total{from="llm",to="rules",reason="timeout"}': "0+1x240", 'goalmill_planning_duration_seconds_count{planner="rules"}': "0+2x240"},
+          {'goalmill_planner_fallbacks_total{from="llm",to="rules",reason="timeout"}': "0+1x240", 'goalmill_planning_duration_seconds_count{planner="rules"}': "0+9x240"}),
+    alert("GoalmillPlanningSlow", "ticket",
+          "histogram_quantile(0.95, sum by (le) (rate(goalmill_planning_duration_seconds_bucket[15m]))) > 3", "10m",
+          "One of 20 goals waits for its plan for more than 3 s.",
+          {'goalmill_planning_duration_seconds_bucket{le="3"}': "0x240", 'goalmill_planning_duration_seconds_bucket{le="5"}': "0+5x240",
+           'goalmill_planning_duration_seconds_bucket{le="+Inf"}': "0+5x240"},
+          {'goalmill_planning_duration_seconds_bucket{le="3"}': "0+5x240", 'goalmill_planning_duration_seconds_bucket{le="5"}': "0+5x240",
+           'goalmill_planning_duration_seconds_bucket{le="+Inf"}': "0+5x240"}),
+    alert("GoalmillModelCircuitOpen", "ticket", "max by (provider, model) (goalmill_llm_circuit_open) == 1", "5m",
+          "A model is not asked because its last calls failed.",
+          {'goalmill_llm_circuit_open{provider="p",model="m"}': UP}, {'goalmill_llm_circuit_open{provider="p",model="m"}': DOWN},
+          labels={"provider": "p", "model": "m"}),
+    alert("GoalmillApprovalStale", "info",
+          'max(goalmill_plan_oldest_age_seconds{state="awaiting_approval"}) > 14400', "5m",
+          "A plan has waited for a person for more than 4 hours.",
+          {'goalmill_plan_oldest_age_seconds{state="awaiting_approval"}': "15000x240"},
+          {'goalmill_plan_oldest_age_seconds{state="awaiting_approval"}': "14000x240"}),
+    alert("GoalmillMemoryHigh", "ticket", "max(goalmill_redis_memory_used_ratio) > 0.75", "10m",
+          "Redis uses more than 75 % of its memory limit; above 80 % new goals are refused.",
+          {'goalmill_redis_memory_used_ratio{instance="a"}': "0.78x240"}, {'goalmill_redis_memory_used_ratio{instance="a"}': "0.7x240"}),
+    alert("GoalmillReportsUnsent", "ticket", "sum(goalmill_reports_unsent) > 100", "5m",
+          "Workers hold reports that they cannot write to Redis.",
+          {'goalmill_reports_unsent{instance="a"}': "200x240"}, {'goalmill_reports_unsent{instance="a"}': "50x240"}),
+]
+
+
+def runbook(alert):
+    """The address of its page: NoScheduler → no-scheduler."""
+    words = re.sub(r"(?<!^)([A-Z])", r"-\1", alert["name"].removeprefix("Goalmill")).lower()
+    return f"{RUNBOOKS}/{words}"
+
+
+def rules():
+    entries = []
+    for a in ALERTS:
+        entries.append(
+            f'      - alert: {a["name"]}\n        expr: {json.dumps(a["expr"])}\n        for: {a["wait"]}\n'
+            f'        labels: {{severity: {a["severity"]}}}\n        annotations:\n'
+            f'          summary: {json.dumps(a["summary"])}\n          runbook_url: {runbook(a)}\n')
+    head = "# Made by deploy/prometheus/generate.py.\ngroups:\n  - name: goalmill\n    rules:\n"
+    return head + "".join(entries)
+
+
+def tests():
+    cases = []
+    for a in ALERTS:
+        for series, fires in ((a["bad"], True), (a["good"], False)):
+            inputs = [{"series": name, "values": values} for name, values in series.items()]
+            fired = [{"exp_labels": {"severity": a["severity"], **a["labels"]},
+                      "exp_annotations": {"summary": a["summary"],
+                                          "runbook_url": runbook(a)}}] if fires else []
+            cases.append({"name": f'{a["name"]} {"fires" if fires else "does not fire"}', "interval": "15s",
+                          "input_series": inputs,
+                          "alert_rule_test": [{"eval_time": a["at"], "alertname": a["name"], "exp_alerts": fired}]})
+    # JSON is YAML.
+    return json.dumps({"rule_files": ["../alerts.rules.yml"], "evaluation_interval": "15s", "tests": cases}, indent=1) + "\n"
+
+
+FILES = {HERE / "alerts.rules.yml": rules(), HERE / "tests/alerts.yml": tests()}
+if "--check" in sys.argv:
+    wrong = [str(path) for path, text in FILES.items() if not path.exists() or path.read_text() != text]
+    sys.exit("made by generate.py, and differ: " + ", ".join(wrong) if wrong else 0)
+for path, text in FILES.items():
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
