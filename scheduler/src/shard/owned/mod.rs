@@ -178,6 +178,7 @@ impl Owned {
     }
 
     /// How many plans and steps stand where. Looks at every plan.
+    #[expect(clippy::iter_over_hash_type, reason = "sums are the same in any order")]
     pub(crate) fn tally(&self) -> Tally {
         let in_flight = self.outstanding.iter().map(|(agent_type, count)| (agent_type.clone(), u64::from(*count)));
         let mut tally = Tally { ready: self.ready.counts(), in_flight: in_flight.collect(), ..Tally::default() };

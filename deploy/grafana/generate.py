@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+"""Writes the dashboards from the tables below, so that all panels have a unit and a description.
+
+    python3 deploy/grafana/generate.py            writes dashboards/*.json
+    python3 deploy/grafana/generate.py --check    fails when they differ
+    python3 deploy/grafana/generate.py --queries  prints every expression, one a line
+"""
+import json
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).parent / "dashboards"
+RUNBOOKS = "https://goalmill.dev/runbooks"
+SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+N = 'namespace=~"$namespace"'
+R = "$__rate_interval"
+
+
+def p95(metric, by="", quantile=0.95, extra=""):
+    names = f"le, {by}" if by else "le"
+    return f"histogram_quantile({quantile}, sum by ({names}) (rate({metric}_bucket{{{N}{extra}}}[{R}])))"
+
+
+def rate(metric, by, extra=""):
+    return f"sum by ({by}) (rate({metric}{{{N}{extra}}}[{R}]))"
+
+
+def panel(title, unit, text, *queries, kind="timeseries", runbook=None, width=8, stack=False, limit=None):
+    return dict(title=title, unit=unit, text=text, queries=queries, kind=kind, runbook=runbook, width=width, stack=stack,
+                limit=limit)
+
+
+def q(expr, legend=""):
+    return expr, legend
+
+
+def stat(title, unit, text, expr, runbook=None, limit=None):
+    return panel(title, unit, text, q(expr), kind="stat", runbook=runbook, width=4, limit=limit)
+
+
+OVERVIEW = ("goalmill-overview", "Goalmill / Overview", "Is it healthy, and where is it stuck?", [
+    ("Now", [
+        stat("Plans that run", "short", "Plans that are not final. A number that only rises means that plans do not end.",
+             f"sum(goalmill_plans{{{N}}})"),
+        stat("Wait for a person", "short", "Plans that wait for an approval. Decide with `goalmill plan approve` or `reject`.",
+             f'sum(goalmill_plans{{{N},state="awaiting_approval"}})', "approval-stale"),
+        stat("Tasks in queues", "short", "Tasks that no worker has taken. When it rises, look at the panel of queues below.",
+             f"sum(goalmill_stream_backlog_entries{{{N}}})", "queue-stalled"),
+        stat("Workers", "short", "Workers that give signs of life. 0 with tasks in queues: nothing is executed.",
+             f"sum(goalmill_workers{{{N}}})", "backlog-without-workers"),
+        stat("Dead letters", "short", "Steps that were given up on. `goalmill dead list` names them.",
+             f"sum(goalmill_dead_letter_entries{{{N}}})", "dead-letters", limit=1),
+        stat("Redis writable", "short", "1: commits can be written. 0: plans stand still; `goalmill doctor` names the reason.",
+             f"min(goalmill_redis_writable{{{N}}})", "commits-refused"),
+    ]),
+    ("Plans", [
+        panel("Accepted and ended", "ops", "Ended far below accepted for long: look where plans stand in the next panel.",
+              q(f"sum(rate(goalmill_goals_submitted_total{{{N}}}[{R}]))", "accepted"),
+              q(rate("goalmill_plans_ended_total", "status"), "{{status}}"), runbook="plans-fail"),
+        panel("Plans by state", "short", "Many in `planning`: models are slow. Many in `replanning`: steps fail. Many in `paused`: someone paused them.",
+              q(f"sum by (state) (goalmill_plans{{{N}}})", "{{state}}"), stack=True),
+        panel("Longest without a change", "s", "Time since the longest-standing plan of a state changed. `goalmill explain PLAN` says what it waits for.",
+              q(f"max by (state) (goalmill_plan_oldest_age_seconds{{{N}}})", "{{state}}"), runbook="approval-stale"),
+    ]),
+    ("Queues and workers", [
+        panel("Tasks in queues", "short", "By agent type. A line that rises needs more workers of that type.",
+              q(f"sum by (agent_type) (goalmill_stream_backlog_entries{{{N}}})", "{{agent_type}}"), runbook="queue-wait-high"),
+        panel("Wait in the queue, p95", "s", "From dispatch to start. Above 30 s the pool is too small. Empty while nothing starts.",
+              q(p95("goalmill_task_wait_seconds", "agent_type"), "{{agent_type}}"), runbook="queue-wait-high", limit=30),
+        panel("Slots in use", "percentunit", "Near 100 %: workers are full. Near 0 with tasks in queues: they cannot reach Redis, or serve other types.",
+              q(f"sum(goalmill_worker_slots_busy{{{N}}}) / sum(goalmill_worker_slots{{{N}}})", "busy")),
+        panel("Attempts by outcome", "ops", "Failures by class: `failed_timeout` needs a longer limit or a faster agent, `failed_rate_limited` fewer slots.",
+              q(rate("goalmill_tasks_total", "outcome"), "{{outcome}}"), runbook="retry-storm", stack=True),
+        panel("Retries by class", "ops", "Attempts that failed and are followed by another one.",
+              q(rate("goalmill_step_retries_total", "class"), "{{class}}"), runbook="retry-storm"),
+        panel("Lost tasks", "ops", "Tasks whose worker died or hung. They run again.",
+              q(f"sum(rate(goalmill_tasks_lost_total{{{N}}}[{R}]))", "lost"), runbook="tasks-lost"),
+    ]),
+])
+
+AGENT = ("goalmill-agent-type", "Goalmill / Agent type", "One pool of workers in depth.", [
+    ("Load", [
+        panel("Where its steps are", "short", "Ready: held in memory until the queue has room. In the queue: no worker took them. In flight: out and not reported.",
+              q(f'sum(goalmill_steps_ready{{{N},agent_type="$agent_type"}})', "ready"),
+              q(f'sum(goalmill_stream_backlog_entries{{{N},agent_type="$agent_type"}})', "in the queue"),
+              q(f'sum(goalmill_stream_pending_entries{{{N},agent_type="$agent_type"}})', "with workers"),
+              q(f'sum(goalmill_steps_in_flight{{{N},agent_type="$agent_type"}})', "in flight"), width=12, runbook="queue-stalled"),
+        panel("Wait in the queue", "s", "When p95 rises with free slots, look for workers that drain. Empty while nothing starts.",
+              q(p95("goalmill_task_wait_seconds", extra=',agent_type="$agent_type"', quantile=0.5), "p50"),
+              q(p95("goalmill_task_wait_seconds", extra=',agent_type="$agent_type"'), "p95"), width=12, runbook="queue-wait-high", limit=30),
+    ]),
+    ("Work", [
+        panel("Duration of attempts", "s", "A p95 near the steps' time limit means time-outs soon. Empty while nothing ends.",
+              q(p95("goalmill_task_run_seconds", extra=',agent_type="$agent_type"', quantile=0.5), "p50"),
+              q(p95("goalmill_task_run_seconds", extra=',agent_type="$agent_type"'), "p95"), width=12),
+        panel("Attempts by outcome", "ops", "Only `completed` is good; `released` comes with drains.",
+              q(rate("goalmill_tasks_total", "outcome", ',agent_type="$agent_type"'), "{{outcome}}"), width=12, stack=True,
+              runbook="retry-storm"),
+        panel("Dead letters", "short", "`goalmill dead list` names them and why.",
+              q(f'sum(goalmill_dead_letter_entries{{{N},agent_type="$agent_type"}})', "dead letters"), width=12, runbook="dead-letters"),
+    ]),
+])
+
+PLANNING = ("goalmill-planning", "Goalmill / Planning and models", "Planners, revisions, tokens and cost.", [
+    ("Planning", [
+        panel("Time to a plan, p95", "s", "The target is below 3 s. A planner above it: see its stages. Empty while no goal is planned.",
+              q(p95("goalmill_planning_duration_seconds", "planner"), "{{planner}}"), runbook="planning-slow", limit=3),
+        panel("Stages, p95", "s", "`ask` is the model or the search, `validate` the checks. Empty while no goal is planned.",
+              q(p95("goalmill_planning_stage_seconds", "planner, stage"), "{{planner}} {{stage}}"), runbook="planning-slow"),
+        panel("Fallbacks", "ops", "The next planner was asked. `timeout` and `error` point to the model, `invalid` to its plans.",
+              q(rate("goalmill_planner_fallbacks_total", "from, to, reason"), "{{from}} → {{to}}: {{reason}}"), runbook="planner-fallback"),
+        panel("Refused plans by issue", "ops", "What planners' plans were refused for. `docs/errors` explains each code.",
+              q(rate("goalmill_plan_validation_failures_total", "code"), "{{code}}")),
+        panel("Revisions by trigger", "ops", "More than 0.2 for each plan: see the runbook.",
+              q(rate("goalmill_replans_total", "trigger"), "{{trigger}}"), runbook="replan-storm"),
+        panel("Decisions of people", "ops", "Approvals and rejections of plans and steps, those by default included.",
+              q(rate("goalmill_approvals_total", "decision, of"), "{{of}} {{decision}}")),
+    ]),
+    ("Models", [
+        panel("Tokens", "short", "Tokens a second by model and direction.",
+              q(f"sum by (gen_ai_request_model, gen_ai_token_type) (rate(gen_ai_client_token_usage_sum{{{N}}}[{R}]))",
+                "{{gen_ai_request_model}} {{gen_ai_token_type}}")),
+        panel("Cost of planning an hour", "currencyUSD", "By model and purpose. A jump without more goals: repairs or revisions in a loop.",
+              q(f"sum by (model, purpose) (rate(goalmill_llm_cost_microdollars_total{{{N}}}[{R}])) * 3600 / 1e6", "{{model}} {{purpose}}")),
+        panel("Cost of steps an hour", "currencyUSD", "What completed steps report.",
+              q(f"sum(rate(goalmill_step_cost_microdollars_total{{{N}}}[{R}])) * 3600 / 1e6", "steps")),
+        panel("Calls, p95", "s", "Time of one call. Empty while none is made.",
+              q(p95("gen_ai_client_operation_duration_seconds", "gen_ai_request_model"), "{{gen_ai_request_model}}")),
+        panel("Throttled, and circuits", "short", "Throttled answers a second; 1 while a model is not asked.",
+              q(rate("goalmill_llm_throttled_total", "provider"), "{{provider}} throttled"),
+              q(f"max by (provider, model) (goalmill_llm_circuit_open{{{N}}})", "{{model}} circuit"), runbook="model-circuit-open"),
+    ]),
+])
+
+INTERNALS = ("goalmill-internals", "Goalmill / Internals", "Commits, shards, Redis and HTTP.", [
+    ("Commits and shards", [
+        panel("Commit", "s", "Time of one commit to Redis. p99 above 0.25 s: Redis is slow or far. Empty while nothing is written.",
+              q(p95("goalmill_commit_seconds", quantile=0.5), "p50"), q(p95("goalmill_commit_seconds", quantile=0.99), "p99"), limit=0.25),
+        panel("Shards owned", "short", "By scheduler. All of them together are `scheduler.shards`; a sum below it means plans that stand still.",
+              q(f"goalmill_shards_owned{{{N}}}", "{{instance}}"), stack=True, runbook="no-scheduler"),
+        panel("Shards lost", "ops", "Each loss costs its plans a second or longer.",
+              q(f"sum(rate(goalmill_shards_lost_total{{{N}}}[{R}]))", "lost"), runbook="shards-lost"),
+        panel("Ignored reports", "ops", "Duplicates and late reports are normal in small numbers; `unreadable` is not.",
+              q(rate("goalmill_reports_ignored_total", "reason"), "{{reason}}")),
+        panel("Quarantine", "short", "Queues and agent cards that are not used, and plans that were set apart.",
+              q(f"max(goalmill_queues_quarantined{{{N}}})", "queues"), q(f"max(goalmill_agent_cards_refused{{{N}}})", "agent cards"),
+              q(f"sum(goalmill_plans_quarantined_total{{{N}}})", "plans"), runbook="plans-quarantined"),
+        panel("Unsent reports", "short", "Reports that workers hold because Redis does not take them.",
+              q(f"sum by (instance) (goalmill_reports_unsent{{{N}}})", "{{instance}}"), runbook="reports-unsent"),
+    ]),
+    ("Redis and HTTP", [
+        panel("Redis memory", "percentunit", "Share of `maxmemory`. Above 80 % new goals are refused.",
+              q(f"max(goalmill_redis_memory_used_ratio{{{N}}})", "used"), runbook="memory-high", limit=0.75),
+        panel("Redis reachable", "short", "0: the process cannot reach Redis.", q(f"goalmill_redis_up{{{N}}}", "{{instance}}"), runbook="redis-down"),
+        panel("Requests", "ops", "By class of status. `5xx` is for the scheduler's log.",
+              q(rate("goalmill_http_requests_total", "status_class"), "{{status_class}}"), stack=True),
+        panel("Requests, p95", "s", "By route. Empty while there are none.",
+              q(p95("goalmill_http_request_duration_seconds", "route"), "{{route}}")),
+        panel("Followers", "short", "Clients that follow a plan's log.", q(f"sum(goalmill_sse_connections{{{N}}})", "followers")),
+        panel("Webhooks", "ops", "Deliveries by outcome. `failed` ones are dropped after their retries.",
+              q(rate("goalmill_webhook_deliveries_total", "outcome"), "{{outcome}}")),
+    ]),
+])
+
+
+def variables(with_agent):
+    found = [
+        {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "current": {}, "hide": 0},
+        {"name": "namespace", "label": "Namespace", "type": "query", "datasource": SOURCE, "refresh": 2, "includeAll": True,
+         "multi": True, "allValue": ".*", "current": {"text": "All", "value": "$__all"},
+         "query": {"query": "label_values(goalmill_build_info, namespace)", "refId": "namespace"}},
+    ]
+    if with_agent:
+        found.append({"name": "agent_type", "label": "Agent type", "type": "query", "datasource": SOURCE, "refresh": 2,
+                      "current": {}, "query": {"query": "label_values(goalmill_stream_backlog_entries, agent_type)", "refId": "agent_type"}})
+    return found
+
+
+def draw(number, spec, x, y):
+    steps = [{"color": "green", "value": None}] + ([{"color": "red", "value": spec["limit"]}] if spec["limit"] else [])
+    custom = {"lineWidth": 1, "fillOpacity": 10, "showPoints": "never"}
+    if spec["stack"]:
+        custom["stacking"] = {"mode": "normal", "group": "A"}
+    if spec["limit"]:
+        custom["thresholdsStyle"] = {"mode": "dashed"}
+    defaults = {"unit": spec["unit"], "thresholds": {"mode": "absolute", "steps": steps}, "min": 0}
+    if spec["kind"] == "timeseries":
+        defaults["custom"] = custom
+        options = {"legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+                   "tooltip": {"mode": "multi", "sort": "desc"}}
+    else:
+        options = {"reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False}, "colorMode": "value",
+                   "graphMode": "area", "textMode": "auto", "justifyMode": "auto", "orientation": "auto"}
+    links = [{"title": "Runbook", "url": f"{RUNBOOKS}/{spec['runbook']}", "targetBlank": True}] if spec["runbook"] else []
+    return {
+        "id": number, "type": spec["kind"], "title": spec["title"], "description": spec["text"], "datasource": SOURCE,
+        "gridPos": {"h": 4 if spec["kind"] == "stat" else 8, "w": spec["width"], "x": x, "y": y}, "links": links,
+        "fieldConfig": {"defaults": defaults, "overrides": []}, "options": options,
+        "targets": [{"refId": chr(65 + n), "expr": expr, "legendFormat": legend or "__auto", "datasource": SOURCE, "range": True}
+                    for n, (expr, legend) in enumerate(spec["queries"])],
+    }
+
+
+def dashboard(uid, title, text, rows):
+    panels, number, y = [], 0, 0
+    for name, specs in rows:
+        number += 1
+        panels.append({"id": number, "type": "row", "title": name, "collapsed": False, "panels": [],
+                       "gridPos": {"h": 1, "w": 24, "x": 0, "y": y}})
+        y, x, height = y + 1, 0, 0
+        for spec in specs:
+            if x + spec["width"] > 24:
+                x, y, height = 0, y + height, 0
+            number += 1
+            panels.append(draw(number, spec, x, y))
+            x, height = x + spec["width"], 4 if spec["kind"] == "stat" else 8
+        y += height
+    changes = {"name": "Releases", "enable": True, "iconColor": "blue", "datasource": SOURCE, "titleFormat": "{{version}}",
+               "expr": f"count by (version) (goalmill_build_info{{{N}}}) unless count by (version) (goalmill_build_info{{{N}}} offset 1m)"}
+    moves = {"name": "Takeovers", "enable": True, "iconColor": "orange", "datasource": SOURCE, "titleFormat": "shards moved",
+             "expr": f"changes(goalmill_scheduler_leader{{{N}}}[1m]) > 0"}
+    return {"uid": uid, "title": title, "description": text, "tags": ["goalmill"], "schemaVersion": 41, "version": 1, "editable": True,
+            "refresh": "10s", "time": {"from": "now-1h", "to": "now"}, "timezone": "browser", "graphTooltip": 1,
+            "templating": {"list": variables(uid == "goalmill-agent-type")}, "annotations": {"list": [changes, moves]},
+            "links": [{"title": "Goalmill", "type": "dashboards", "tags": ["goalmill"], "asDropdown": True, "includeVars": True, "keepTime": True}],
+            "panels": panels}
+
+
+BOARDS = [dashboard(*board) for board in (OVERVIEW, AGENT, PLANNING, INTERNALS)]
+if "--queries" in sys.argv:
+    for board in BOARDS:
+        for drawn in board["panels"]:
+            for target in drawn.get("targets", []):
+                print(board["uid"], drawn["title"], target["expr"], sep="\t")
+    sys.exit()
+FILES = {HERE / f'{board["uid"]}.json': json.dumps(board, indent=1, ensure_ascii=False) + "\n" for board in BOARDS}
+if "--check" in sys.argv:
+    wrong = [str(path) for path, text in FILES.items() if not path.exists() or path.read_text() != text]
+    sys.exit("made by generate.py, and differ: " + ", ".join(wrong) if wrong else 0)
+HERE.mkdir(exist_ok=True)
+for path, text in FILES.items():
+    path.write_text(text)
