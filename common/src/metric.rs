@@ -137,7 +137,7 @@ metrics! {
         [PLANNER, Label::Named("stage", "a stage of planning"), Label::Of("outcome", &["ok", "invalid", "error"])]
         "Time of one stage of planning.";
     Scheduler Counter "goalmill_planner_fallbacks_total" Count
-        [Label::Of("from", &["llm", "tools", "htn", "rules"]), Label::Of("to", &["llm", "tools", "htn", "rules"]),
+        [Label::Named("from", "a planner"), Label::Named("to", "a planner"),
          Label::Of("reason", &["timeout", "error", "invalid"])]
         "Times that the next planner was asked.";
     Scheduler Counter "goalmill_plan_validation_failures_total" Count
@@ -170,7 +170,7 @@ metrics! {
         [Label::Of("decision", &["approved", "rejected"]), Label::Of("of", &["plan", "step"])]
         "Decisions on plans and steps that wait for a person, those by default included.";
     Scheduler Counter "goalmill_reports_ignored_total" Count
-        [Label::Named("reason", "why: `stale_attempt`, `unknown_plan`, `final`, …")]
+        [Label::Of("reason", &["stale", "unknown_plan", "refused", "quarantined", "unreadable"])]
         "Reports that changed nothing: duplicates, reports of attempts that are over, and what cannot be read.";
     Scheduler Counter "goalmill_tasks_lost_total" Count []
         "Tasks whose lease expired because their worker died or hung.";
@@ -263,6 +263,32 @@ pub fn describe() {
     }
 }
 
+/// Begins all counters of a component whose labels have known values at 0, so that the first event is seen as an increase.
+pub fn begin(component: From) {
+    let is_its = |metric: &&Metric| match metric.from {
+        From::Leader => component == From::Scheduler,
+        from => from == component || from == From::Both,
+    };
+    for metric in METRICS.iter().filter(is_its).filter(|metric| metric.kind == Kind::Counter) {
+        for labels in combinations(metric.labels) {
+            metrics::counter!(metric.name, &labels).increment(0);
+        }
+    }
+}
+
+/// All values of these labels together; none when one of them may have other values.
+fn combinations(labels: &[Label]) -> Vec<Vec<(&'static str, &'static str)>> {
+    let mut all = vec![Vec::new()];
+    for label in labels {
+        let Label::Of(name, words) = label else { return Vec::new() };
+        all = all
+            .iter()
+            .flat_map(|so_far| words.iter().map(|word| [so_far.as_slice(), &[(*name, *word)]].concat()))
+            .collect();
+    }
+    all
+}
+
 /// The table for people: the text of `docs/metrics.md`.
 pub fn page() -> String {
     let mut page = HEAD.to_owned();
@@ -309,6 +335,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn counters_begin_at_every_value_that_their_labels_may_have() {
+        assert_eq!(combinations(&[]), [[]]);
+        let found = combinations(&[Label::Of("a", &["1", "2"]), Label::Of("b", &["3"])]);
+        assert_eq!(found, [[("a", "1"), ("b", "3")], [("a", "2"), ("b", "3")]]);
+        assert_eq!(combinations(&[Label::Of("a", &["1"]), AGENT_TYPE]), Vec::<Vec<_>>::new());
+    }
 
     #[test]
     fn names_units_and_kinds_follow_the_conventions_of_prometheus() {

@@ -1,6 +1,6 @@
 //! How the back end feels, looked at once a second for everybody, and what is measured on the way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -78,6 +78,7 @@ impl Pulse {
 
 /// Looks until stopped.
 pub(crate) async fn run(site: Arc<Site>, loops: Loops) {
+    let mut told = BTreeSet::new();
     while !site.stop.is_cancelled() {
         let look = site.broker.check().await;
         gauge!("goalmill_build_info", "version" => env!("CARGO_PKG_VERSION"), "component" => "scheduler").set(1.0);
@@ -88,7 +89,7 @@ pub(crate) async fn run(site: Arc<Site>, loops: Loops) {
         site.pulse.keep(look);
         let can_write = site.pulse.probe(&site).await.is_ok();
         gauge!("goalmill_redis_writable").set(f64::from(u8::from(can_write)));
-        tell(&site);
+        tell(&site, &mut told);
         let owned = loops.owned();
         gauge!("goalmill_shards_owned").set(count(owned.len()));
         // One scheduler speaks for the installation, so that sums are right.
@@ -106,7 +107,9 @@ pub(crate) async fn run(site: Arc<Site>, loops: Loops) {
 }
 
 /// Sets the gauges of what the shards that are owned here hold.
-fn tell(site: &Site) {
+///
+/// - `told`: the agent types that have gauges. One that has nothing any more falls to 0.
+fn tell(site: &Site, told: &mut BTreeSet<String>) {
     let sum = site.tallies.sum();
     let now_ms = site.clock.now_ms();
     for (state, plans, oldest_ms) in sum.by_state() {
@@ -115,14 +118,17 @@ fn tell(site: &Site) {
         gauge!("goalmill_plan_oldest_age_seconds", "state" => state.as_str()).set(age_ms as f64 / 1_000.0);
     }
     let most = site.settings.metrics.agent_types_max;
-    for (name, counts) in [("goalmill_steps_ready", &sum.ready), ("goalmill_steps_in_flight", &sum.in_flight)] {
-        let mut sums = BTreeMap::<String, u64>::new();
-        for (n, (agent_type, count)) in counts.iter().enumerate() {
-            *sums.entry(label(n, most, agent_type)).or_default() += count;
-        }
-        for (agent_type, count) in sums {
-            gauge!(name, "agent_type" => agent_type).set(count as f64);
-        }
+    let mut sums: BTreeMap<String, [u64; 2]> = told.iter().map(|agent_type| (agent_type.clone(), [0; 2])).collect();
+    let agent_types: BTreeSet<&AgentType> = sum.ready.keys().chain(sum.in_flight.keys()).collect();
+    for (n, agent_type) in agent_types.into_iter().enumerate() {
+        let [ready, in_flight] = sums.entry(label(n, most, agent_type)).or_default();
+        *ready += sum.ready.get(agent_type).copied().unwrap_or(0);
+        *in_flight += sum.in_flight.get(agent_type).copied().unwrap_or(0);
+    }
+    for (agent_type, [ready, in_flight]) in sums {
+        gauge!("goalmill_steps_ready", "agent_type" => agent_type.clone()).set(ready as f64);
+        gauge!("goalmill_steps_in_flight", "agent_type" => agent_type.clone()).set(in_flight as f64);
+        told.insert(agent_type);
     }
 }
 

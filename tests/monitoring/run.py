@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Runs a loaded installation under a real Prometheus, and asks it every query of the dashboards and alerts.
+
+    python3 tests/monitoring/run.py [PROGRAM]      target/debug/goalmill unless given
+
+Needs redis-server and Debian's package `prometheus`. The load has failures, retries, revisions, fallbacks, approvals, dead
+letters, a killed scheduler and a killed worker. Prints the number of queries, those that are empty, and those that the
+load cannot give anything for. Ends with 1 when another query is empty.
+"""
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "target/debug/goalmill")
+# No model is asked, no webhook is set up, no log is followed, and nothing is quarantined or refused in this load.
+SILENT = re.compile(r"gen_ai_|goalmill_llm_|goalmill_webhook_|goalmill_sse_|goalmill_agent_cards_refused"
+                    r"|goalmill_queues_quarantined|goalmill_plan_validation_failures")
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Installation:
+    def __init__(self, folder):
+        self.folder, self.processes, self.targets = folder, [], []
+        self.redis = f"redis://127.0.0.1:{self.start_redis()}"
+
+    def start(self, name, *words):
+        log = open(self.folder / f"{name}.log", "w")
+        process = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder,
+                                   env={**os.environ, "NO_COLOR": "1"})
+        self.processes.append(process)
+        return process
+
+    def start_redis(self):
+        port = free_port()
+        self.start("redis", "redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
+        wait(lambda: socket.create_connection(("127.0.0.1", port), 1).close() is None, "Redis answers")
+        return port
+
+    def scheduler(self, name):
+        (self.folder / "goalmill.toml").write_text('[planner]\norder = ["htn", "rules"]\n')
+        api, metrics = free_port(), free_port()
+        self.targets.append(f"127.0.0.1:{metrics}")
+        process = self.start(name, PROGRAM, "scheduler", "--redis", self.redis, "--listen", f"127.0.0.1:{api}",
+                             "--metrics", f"127.0.0.1:{metrics}")
+        base = f"http://127.0.0.1:{api}"
+        wait(lambda: call(base + "/livez") is not None, f"{name} answers")
+        return process, base
+
+    def worker(self, name, *words):
+        metrics = free_port()
+        self.targets.append(f"127.0.0.1:{metrics}")
+        return self.start(name, PROGRAM, "worker", "--redis", self.redis, "--demo", "--listen", f"127.0.0.1:{metrics}", *words)
+
+    def prometheus(self):
+        port = free_port()
+        config = {"global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+                  "rule_files": [str(ROOT / "deploy/prometheus/alerts.rules.yml")],
+                  "scrape_configs": [{"job_name": "goalmill", "static_configs": [
+                      {"targets": self.targets, "labels": {"namespace": "plans"}}]}]}
+        path = self.folder / "prometheus.json"
+        path.write_text(json.dumps(config))
+        self.start("prometheus", "prometheus", f"--config.file={path}", f"--storage.tsdb.path={self.folder / 'data'}",
+                   f"--web.listen-address=127.0.0.1:{port}")
+        base = f"http://127.0.0.1:{port}"
+        wait(lambda: call(base + "/-/ready", text=True) is not None, "Prometheus answers")
+        return base
+
+    def stop(self):
+        for process in reversed(self.processes):
+            if process.poll() is None:
+                process.kill()
+        for process in self.processes:
+            process.wait()
+
+
+def call(url, body=None, text=False):
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data=data, headers={"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        found = answer.read().decode()
+    return found if text or not found.startswith(("{", "[")) else json.loads(found)
+
+
+def wait(is_so, what, seconds=60):
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            if is_so():
+                return
+        except (OSError, urllib.error.URLError):
+            pass
+        if time.monotonic() > end:
+            sys.exit(f"{what}: not within {seconds} s")
+        time.sleep(0.2)
+
+
+def load(base, round_):
+    """One round of plans: good, failing, retried, revised, skipped, waiting for a person."""
+    fast = {"max": 2, "initial_ms": 50}
+    plans = [
+        {"steps": [{"id": "a", "agent_type": "sleep", "inputs": {"ms": 300}}, {"id": "b", "agent_type": "echo", "dependencies": ["a"]}]},
+        {"steps": [{"id": "a", "agent_type": "flaky", "retry": fast}]},
+        {"steps": [{"id": "a", "agent_type": "fail", "retry": fast}]},
+        {"continue_on_failure": True, "steps": [{"id": "a", "agent_type": "fail", "retry": fast, "on_failure": "skip"}, {"id": "b", "agent_type": "echo"},
+                   {"id": "c", "agent_type": "echo", "when": "false"}]},
+        {"revision": {"max": 2}, "steps": [{"id": "a", "agent_type": "fail", "on_failure": "replan", "retry": fast},
+                                           {"id": "b", "agent_type": "echo", "dependencies": ["a"]}]},
+        {"steps": [{"id": "a", "agent_type": "echo", "approve": {"limit_ms": 1000, "default": "approve"}}]},
+    ]
+    for n, plan in enumerate(plans):
+        call(f"{base}/v1/plans", {"id": f"load-{round_}-{n}", **plan})
+    waits = {"approve": {"limit_ms": 60000, "default": "reject"}, "steps": [{"id": "a", "agent_type": "echo"}]}
+    waiting = call(f"{base}/v1/plans", {"id": f"edit-{round_}", **waits})["plan_id"]
+    changes = [{"set_fields": {"step": "a", "fields": {"description": "edited"}}}]
+    wait(lambda: call(f"{base}/v1/plans/{waiting}:edit", {"changes": changes, "reason": "to count a revision"}), "the edit is taken")
+    # No domain knows the first, rules do.
+    call(f"{base}/v1/goals", {"description": "water the plants"})
+    call(f"{base}/v1/goals", {"description": "Plan a 3-day trip to Paris in May with a $2000 budget"})
+
+
+def queries():
+    listed = subprocess.run([sys.executable, str(ROOT / "deploy/grafana/generate.py"), "--queries"], check=True,
+                            capture_output=True, text=True).stdout.splitlines()
+    for line in listed:
+        board, title, expr = line.split("\t")
+        filled = expr.replace("$__rate_interval", "1m").replace("$namespace", ".*").replace("$agent_type", "echo")
+        yield f"{board}: {title}", filled
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        it = Installation(folder)
+        try:
+            first, base = it.scheduler("scheduler-1")
+            second, other = it.scheduler("scheduler-2")
+            workers = [it.worker(f"worker-{n}", "--slots", "8") for n in range(3)]
+            server = it.prometheus()
+            begun = time.monotonic()
+            for round_ in range(60):
+                load(other, round_)
+                if round_ == 20:
+                    first.send_signal(signal.SIGKILL)
+                if round_ == 25:
+                    workers[0].send_signal(signal.SIGKILL)
+                time.sleep(0.5)
+            print(f"loaded for {time.monotonic() - begun:.0f} s", flush=True)
+            time.sleep(3)
+            asked, empty, silent = 0, [], []
+            for where, expr in queries():
+                answer = call(f"{server}/api/v1/query?" + urllib.parse.urlencode({"query": expr}))
+                asked += 1
+                if not answer["data"]["result"]:
+                    (silent if SILENT.search(expr) else empty).append(f"{where}: {expr}")
+            groups = call(f"{server}/api/v1/rules")["data"]["groups"]
+            rules = [rule for group in groups for rule in group["rules"]]
+            broken = [rule["name"] for rule in rules if rule["health"] != "ok"]
+            firing = [rule["name"] for rule in rules if rule.get("state") == "firing"]
+        finally:
+            it.stop()
+    print(f"{asked} queries, {len(empty)} empty, {len(silent)} without a cause in this load; "
+          f"{len(rules)} alerts, {len(broken)} broken, firing: {', '.join(firing) or 'none'}")
+    for line in empty:
+        print(f"EMPTY  {line}")
+    for line in silent:
+        print(f"silent {line}")
+    sys.exit(bool(empty or broken or not rules))
+
+
+main()
