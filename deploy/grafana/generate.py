@@ -16,9 +16,9 @@ N = 'namespace=~"$namespace"'
 R = "$__rate_interval"
 
 
-def p95(metric, by="", quantile=0.95, extra=""):
+def quantile(metric, by="", share=0.95, extra=""):
     names = f"le, {by}" if by else "le"
-    return f"histogram_quantile({quantile}, sum by ({names}) (rate({metric}_bucket{{{N}{extra}}}[{R}])))"
+    return f"histogram_quantile({share}, sum by ({names}) (rate({metric}_bucket{{{N}{extra}}}[{R}])))"
 
 
 def rate(metric, by, extra=""):
@@ -59,14 +59,14 @@ OVERVIEW = ("goalmill-overview", "Goalmill / Overview", "Is it healthy, and wher
               q(rate("goalmill_plans_ended_total", "status"), "{{status}}"), runbook="plans-fail"),
         panel("Plans by state", "short", "Many in `planning`: models are slow. Many in `replanning`: steps fail. Many in `paused`: someone paused them.",
               q(f"sum by (state) (goalmill_plans{{{N}}})", "{{state}}"), stack=True),
-        panel("Longest without a change", "s", "Time since the longest-standing plan of a state changed. `goalmill explain PLAN` says what it waits for.",
+        panel("Longest without a change", "s", "Time since the longest-standing plan of a state changed. `goalmill explain PLAN` names what it waits for.",
               q(f"max by (state) (goalmill_plan_oldest_age_seconds{{{N}}})", "{{state}}"), runbook="approval-stale"),
     ]),
     ("Queues and workers", [
         panel("Tasks in queues", "short", "By agent type. A line that rises needs more workers of that type.",
               q(f"sum by (agent_type) (goalmill_stream_backlog_entries{{{N}}})", "{{agent_type}}"), runbook="queue-wait-high"),
         panel("Wait in the queue, p95", "s", "From dispatch to start. Above 30 s the pool is too small. Empty while nothing starts.",
-              q(p95("goalmill_task_wait_seconds", "agent_type"), "{{agent_type}}"), runbook="queue-wait-high", limit=30),
+              q(quantile("goalmill_task_wait_seconds", "agent_type"), "{{agent_type}}"), runbook="queue-wait-high", limit=30),
         panel("Slots in use", "percentunit", "Near 100 %: workers are full. Near 0 with tasks in queues: they cannot reach Redis, or serve other types.",
               q(f"sum(goalmill_worker_slots_busy{{{N}}}) / sum(goalmill_worker_slots{{{N}}})", "busy")),
         panel("Attempts by outcome", "ops", "Failures by class: `failed_timeout` needs a longer limit or a faster agent, `failed_rate_limited` fewer slots.",
@@ -86,13 +86,13 @@ AGENT = ("goalmill-agent-type", "Goalmill / Agent type", "One pool of workers in
               q(f'sum(goalmill_stream_pending_entries{{{N},agent_type="$agent_type"}})', "with workers"),
               q(f'sum(goalmill_steps_in_flight{{{N},agent_type="$agent_type"}})', "in flight"), width=12, runbook="queue-stalled"),
         panel("Wait in the queue", "s", "When p95 rises with free slots, look for workers that drain. Empty while nothing starts.",
-              q(p95("goalmill_task_wait_seconds", extra=',agent_type="$agent_type"', quantile=0.5), "p50"),
-              q(p95("goalmill_task_wait_seconds", extra=',agent_type="$agent_type"'), "p95"), width=12, runbook="queue-wait-high", limit=30),
+              q(quantile("goalmill_task_wait_seconds", extra=',agent_type="$agent_type"', share=0.5), "p50"),
+              q(quantile("goalmill_task_wait_seconds", extra=',agent_type="$agent_type"'), "p95"), width=12, runbook="queue-wait-high", limit=30),
     ]),
     ("Work", [
         panel("Duration of attempts", "s", "A p95 near the steps' time limit means time-outs soon. Empty while nothing ends.",
-              q(p95("goalmill_task_run_seconds", extra=',agent_type="$agent_type"', quantile=0.5), "p50"),
-              q(p95("goalmill_task_run_seconds", extra=',agent_type="$agent_type"'), "p95"), width=12),
+              q(quantile("goalmill_task_run_seconds", extra=',agent_type="$agent_type"', share=0.5), "p50"),
+              q(quantile("goalmill_task_run_seconds", extra=',agent_type="$agent_type"'), "p95"), width=12),
         panel("Attempts by outcome", "ops", "Only `completed` is good; `released` comes with drains.",
               q(rate("goalmill_tasks_total", "outcome", ',agent_type="$agent_type"'), "{{outcome}}"), width=12, stack=True,
               runbook="retry-storm"),
@@ -104,9 +104,9 @@ AGENT = ("goalmill-agent-type", "Goalmill / Agent type", "One pool of workers in
 PLANNING = ("goalmill-planning", "Goalmill / Planning and models", "Planners, revisions, tokens and cost.", [
     ("Planning", [
         panel("Time to a plan, p95", "s", "The target is below 3 s. A planner above it: see its stages. Empty while no goal is planned.",
-              q(p95("goalmill_planning_duration_seconds", "planner"), "{{planner}}"), runbook="planning-slow", limit=3),
+              q(quantile("goalmill_planning_duration_seconds", "planner"), "{{planner}}"), runbook="planning-slow", limit=3),
         panel("Stages, p95", "s", "`ask` is the model or the search, `validate` the checks. Empty while no goal is planned.",
-              q(p95("goalmill_planning_stage_seconds", "planner, stage"), "{{planner}} {{stage}}"), runbook="planning-slow"),
+              q(quantile("goalmill_planning_stage_seconds", "planner, stage"), "{{planner}} {{stage}}"), runbook="planning-slow"),
         panel("Fallbacks", "ops", "The next planner was asked. `timeout` and `error` point to the model, `invalid` to its plans.",
               q(rate("goalmill_planner_fallbacks_total", "from, to, reason"), "{{from}} → {{to}}: {{reason}}"), runbook="planner-fallback"),
         panel("Refused plans by issue", "ops", "What planners' plans were refused for. `docs/errors` explains each code.",
@@ -125,7 +125,7 @@ PLANNING = ("goalmill-planning", "Goalmill / Planning and models", "Planners, re
         panel("Cost of steps an hour", "currencyUSD", "What completed steps report.",
               q(f"sum(rate(goalmill_step_cost_microdollars_total{{{N}}}[{R}])) * 3600 / 1e6", "steps")),
         panel("Calls, p95", "s", "Time of one call. Empty while none is made.",
-              q(p95("gen_ai_client_operation_duration_seconds", "gen_ai_request_model"), "{{gen_ai_request_model}}")),
+              q(quantile("gen_ai_client_operation_duration_seconds", "gen_ai_request_model"), "{{gen_ai_request_model}}")),
         panel("Throttled, and circuits", "short", "Throttled answers a second; 1 while a model is not asked.",
               q(rate("goalmill_llm_throttled_total", "provider"), "{{provider}} throttled"),
               q(f"max by (provider, model) (goalmill_llm_circuit_open{{{N}}})", "{{model}} circuit"), runbook="model-circuit-open"),
@@ -135,7 +135,7 @@ PLANNING = ("goalmill-planning", "Goalmill / Planning and models", "Planners, re
 INTERNALS = ("goalmill-internals", "Goalmill / Internals", "Commits, shards, Redis and HTTP.", [
     ("Commits and shards", [
         panel("Commit", "s", "Time of one commit to Redis. p99 above 0.25 s: Redis is slow or far. Empty while nothing is written.",
-              q(p95("goalmill_commit_seconds", quantile=0.5), "p50"), q(p95("goalmill_commit_seconds", quantile=0.99), "p99"), limit=0.25),
+              q(quantile("goalmill_commit_seconds", share=0.5), "p50"), q(quantile("goalmill_commit_seconds", share=0.99), "p99"), limit=0.25),
         panel("Shards owned", "short", "By scheduler. All of them together are `scheduler.shards`; a sum below it means plans that stand still.",
               q(f"goalmill_shards_owned{{{N}}}", "{{instance}}"), stack=True, runbook="no-scheduler"),
         panel("Shards lost", "ops", "Each loss costs its plans a second or longer.",
@@ -155,7 +155,7 @@ INTERNALS = ("goalmill-internals", "Goalmill / Internals", "Commits, shards, Red
         panel("Requests", "ops", "By class of status. `5xx` is for the scheduler's log.",
               q(rate("goalmill_http_requests_total", "status_class"), "{{status_class}}"), stack=True),
         panel("Requests, p95", "s", "By route. Empty while there are none.",
-              q(p95("goalmill_http_request_duration_seconds", "route"), "{{route}}")),
+              q(quantile("goalmill_http_request_duration_seconds", "route"), "{{route}}")),
         panel("Followers", "short", "Clients that follow a plan's log.", q(f"sum(goalmill_sse_connections{{{N}}})", "followers")),
         panel("Webhooks", "ops", "Deliveries by outcome. `failed` ones are dropped after their retries.",
               q(rate("goalmill_webhook_deliveries_total", "outcome"), "{{outcome}}")),

@@ -17,13 +17,29 @@ UP = "1x240"
 DOWN = "0x240"
 
 
-def alert(name, severity, expr, wait, summary, bad, good, at="30m", labels=None):
-    """bad and good: series → values. The alert fires at `at` with the first and not with the second."""
-    return dict(name=name, severity=severity, expr=expr, wait=wait, summary=summary, bad=bad, good=good, at=at,
-                labels=labels or {})
+def alert(name, severity, expr, wait, summary, bad, good, labels=None):
+    """bad and good: series → values. The alert fires after 30 minutes with the first and not with the second."""
+    return dict(name=name, severity=severity, expr=expr, wait=wait, summary=summary, bad=bad, good=good, labels=labels or {})
 
 
-RATE = "[5m]"
+
+
+def buckets(metric, labels, **counts):
+    """Cumulated buckets of a histogram: upper bound → values; `inf` for the last one."""
+    bound = {"inf": "+Inf"}
+    return {f'{metric}_bucket{{{labels}le="{bound.get(le, le.removeprefix("s"))}"}}': values for le, values in counts.items()}
+
+
+def waits(within):
+    """Waits in a queue: those within 30 s, and 20 a minute in all."""
+    return buckets("goalmill_task_wait_seconds", 'agent_type="a",', s30=within, s60="0+5x240", inf="0+5x240")
+
+
+def plans(within):
+    """Times to a plan: those within 3 s, and 20 a minute in all."""
+    return buckets("goalmill_planning_duration_seconds", "", s3=within, s5="0+5x240", inf="0+5x240")
+
+
 ALERTS = [
     alert("GoalmillRedisDown", "page", "min by (job) (goalmill_redis_up) == 0", "1m",
           "A scheduler or worker cannot reach Redis.",
@@ -62,12 +78,7 @@ ALERTS = [
     alert("GoalmillQueueWaitHigh", "ticket",
           "histogram_quantile(0.95, sum by (agent_type, le) (rate(goalmill_task_wait_seconds_bucket[10m]))) > 30", "10m",
           "One of 20 tasks of an agent type waits for more than 30 s: the pool is too small.",
-          {'goalmill_task_wait_seconds_bucket{agent_type="a",le="30"}': "0x240",
-           'goalmill_task_wait_seconds_bucket{agent_type="a",le="60"}': "0+5x240",
-           'goalmill_task_wait_seconds_bucket{agent_type="a",le="+Inf"}': "0+5x240"},
-          {'goalmill_task_wait_seconds_bucket{agent_type="a",le="30"}': "0+5x240",
-           'goalmill_task_wait_seconds_bucket{agent_type="a",le="60"}': "0+5x240",
-           'goalmill_task_wait_seconds_bucket{agent_type="a",le="+Inf"}': "0+5x240"},
+          waits("0x240"), waits("0+5x240"),
           labels={"agent_type": "a"}),
     alert("GoalmillDeadLetters", "ticket", "sum by (agent_type) (delta(goalmill_dead_letter_entries[30m])) > 0", "0m",
           "Steps of an agent type became dead letters.",
@@ -104,10 +115,7 @@ ALERTS = [
     alert("GoalmillPlanningSlow", "ticket",
           "histogram_quantile(0.95, sum by (le) (rate(goalmill_planning_duration_seconds_bucket[15m]))) > 3", "10m",
           "One of 20 goals waits for its plan for more than 3 s.",
-          {'goalmill_planning_duration_seconds_bucket{le="3"}': "0x240", 'goalmill_planning_duration_seconds_bucket{le="5"}': "0+5x240",
-           'goalmill_planning_duration_seconds_bucket{le="+Inf"}': "0+5x240"},
-          {'goalmill_planning_duration_seconds_bucket{le="3"}': "0+5x240", 'goalmill_planning_duration_seconds_bucket{le="5"}': "0+5x240",
-           'goalmill_planning_duration_seconds_bucket{le="+Inf"}': "0+5x240"}),
+          plans("0x240"), plans("0+5x240")),
     alert("GoalmillModelCircuitOpen", "ticket", "max by (provider, model) (goalmill_llm_circuit_open) == 1", "5m",
           "A model is not asked because its last calls failed.",
           {'goalmill_llm_circuit_open{provider="p",model="m"}': UP}, {'goalmill_llm_circuit_open{provider="p",model="m"}': DOWN},
@@ -153,7 +161,7 @@ def tests():
                                           "runbook_url": runbook(a)}}] if fires else []
             cases.append({"name": f'{a["name"]} {"fires" if fires else "does not fire"}', "interval": "15s",
                           "input_series": inputs,
-                          "alert_rule_test": [{"eval_time": a["at"], "alertname": a["name"], "exp_alerts": fired}]})
+                          "alert_rule_test": [{"eval_time": "30m", "alertname": a["name"], "exp_alerts": fired}]})
     # JSON is YAML.
     return json.dumps({"rule_files": ["../alerts.rules.yml"], "evaluation_interval": "15s", "tests": cases}, indent=1) + "\n"
 
