@@ -8,6 +8,7 @@ mod app;
 mod ask;
 mod directory;
 mod effects;
+mod gauges;
 mod heavy;
 mod intake;
 mod janitor;

@@ -1,0 +1,130 @@
+//! Gauges of plans, steps, queues and workers, set once a second.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use goalmill_broker::BrokerError;
+use goalmill_common::id::AgentType;
+use metrics::gauge;
+
+use crate::site::Site;
+
+/// Label of the agent types that get none of their own.
+const OTHER: &str = "other";
+
+/// The gauges of one scheduler.
+pub(crate) struct Gauges {
+    steps: ByAgentType<2>,
+    queues: ByAgentType<3>,
+    /// Whether those of the installation were set.
+    has_led: bool,
+}
+
+impl Gauges {
+    pub(crate) fn new() -> Self {
+        Self {
+            steps: ByAgentType::new(["goalmill_steps_ready", "goalmill_steps_in_flight"]),
+            queues: ByAgentType::new([
+                "goalmill_stream_backlog_entries",
+                "goalmill_stream_pending_entries",
+                "goalmill_dead_letter_entries",
+            ]),
+            has_led: false,
+        }
+    }
+
+    /// Sets those of what the shards that are owned here hold.
+    pub(crate) fn set_own(&mut self, site: &Site) {
+        let sum = site.tallies.sum();
+        let now_ms = site.clock.now_ms();
+        for (state, plans, oldest_ms) in sum.by_state() {
+            let age_ms = oldest_ms.map_or(0, |oldest_ms| now_ms.saturating_sub(oldest_ms));
+            gauge!("goalmill_plans", "state" => state.as_str()).set(plans as f64);
+            gauge!("goalmill_plan_oldest_age_seconds", "state" => state.as_str()).set(age_ms as f64 / 1_000.0);
+        }
+        let agent_types: BTreeSet<&AgentType> = sum.ready.keys().chain(sum.in_flight.keys()).collect();
+        let count = |counts: &BTreeMap<AgentType, u64>, agent_type| counts.get(agent_type).copied().unwrap_or(0);
+        let counts = agent_types.into_iter().map(|name| (name, [count(&sum.ready, name), count(&sum.in_flight, name)]));
+        self.steps.set(site.settings.metrics.agent_types_max, counts);
+    }
+
+    /// Sets those of the installation's queues and workers. One scheduler speaks for it, so that sums are right: what
+    /// one set that does so no more falls to 0.
+    ///
+    /// - `leads`: whether it is this one.
+    pub(crate) async fn set_installation(&mut self, site: &Site, leads: bool) -> Result<(), BrokerError> {
+        let most = site.settings.metrics.agent_types_max;
+        if leads {
+            let queues = site.directory.queues().await?;
+            let counts = |queue: &'_ goalmill_broker::QueueState| [queue.waiting, queue.pending, queue.dead_letters];
+            self.queues.set(most, queues.iter().map(|queue| (&queue.agent_type, counts(queue))));
+            let workers = site.directory.workers();
+            let draining = workers.iter().filter(|worker| worker.draining).count();
+            set_workers(workers.len() - draining, draining);
+        } else if self.has_led {
+            self.queues.set(most, std::iter::empty());
+            set_workers(0, 0);
+        }
+        self.has_led = leads;
+        Ok(())
+    }
+}
+
+fn set_workers(active: usize, draining: usize) {
+    gauge!("goalmill_workers", "state" => "active").set(active as f64);
+    gauge!("goalmill_workers", "state" => "draining").set(draining as f64);
+}
+
+/// Gauges with the label `agent_type`. An agent type that is not counted any more falls to 0.
+struct ByAgentType<const N: usize> {
+    names: [&'static str; N],
+    /// The labels that were set before.
+    labels: BTreeSet<String>,
+}
+
+impl<const N: usize> ByAgentType<N> {
+    fn new(names: [&'static str; N]) -> Self {
+        Self { names, labels: BTreeSet::new() }
+    }
+
+    /// - `most`: agent types with a label of their own; the others share one.
+    fn set<'a>(&mut self, most: usize, counts: impl Iterator<Item = (&'a AgentType, [u64; N])>) {
+        let mut sums: BTreeMap<String, [u64; N]> =
+            std::mem::take(&mut self.labels).into_iter().map(|label| (label, [0; N])).collect();
+        for (n, (agent_type, counts)) in counts.enumerate() {
+            let label = if n < most { agent_type.to_string() } else { OTHER.to_owned() };
+            let sum = sums.entry(label).or_insert([0; N]);
+            sum.iter_mut().zip(counts).for_each(|(sum, more)| *sum += more);
+        }
+        for (label, sum) in sums {
+            for (name, value) in self.names.into_iter().zip(sum) {
+                gauge!(name, "agent_type" => label.clone()).set(value as f64);
+            }
+            self.labels.insert(label);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use metrics_exporter_prometheus::PrometheusBuilder;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_counted_any_more_falls_to_zero_and_what_is_too_much_shares_a_label() {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let handle = recorder.handle();
+        let names: [AgentType; 3] = ["a".into(), "b".into(), "c".into()];
+        let mut gauges = ByAgentType::new(["tasks"]);
+        let shown = |gauges: &mut ByAgentType<1>, counts: &[u64]| {
+            metrics::with_local_recorder(&recorder, || {
+                gauges.set(1, names.iter().zip(counts.iter().map(|count| [*count])));
+            });
+            ["a", "other"].map(|label| handle.render().contains(&format!("tasks{{agent_type=\"{label}\"}} 5")))
+        };
+        assert_eq!(shown(&mut gauges, &[5, 2, 3]), [true, true]);
+        assert_eq!(shown(&mut gauges, &[5]), [true, false]);
+        assert_eq!(shown(&mut gauges, &[]), [false, false]);
+        assert!(handle.render().contains("tasks{agent_type=\"a\"} 0"));
+    }
+}
