@@ -42,6 +42,11 @@ fn one() -> f64 {
 }
 
 impl Agent {
+    /// Whether nothing is known of it but its name.
+    pub fn is_bare(&self) -> bool {
+        *self == Self::named(self.agent_type.clone())
+    }
+
     /// An agent of which only the name is known.
     pub fn named(agent_type: AgentType) -> Self {
         Self {

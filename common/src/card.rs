@@ -1,7 +1,8 @@
 //! Reads an agent's card: what a client declares of an agent type, over the API, in a worker's settings or by `HSET`.
 //!
-//! A field that nobody reads, or a rate that no agent can have, is a mistake of whoever wrote the card: the card is
-//! refused with every such place.
+//! A card with an unknown field, or with a rate out of range, is refused with every such place.
+
+use std::borrow::Cow;
 
 use serde_json::Value;
 
@@ -9,6 +10,7 @@ use crate::agent::{Agent, LATENCY_MS_MAX};
 use crate::foreign::COST_MAX;
 use crate::id::{AgentType, is_id};
 use crate::problem::{ERRORS_MAX, Issue};
+use crate::text::{pointer_part, shorten};
 
 /// Most bytes of a card.
 pub const CARD_BYTES_MAX: usize = 1 << 20;
@@ -88,13 +90,13 @@ impl Found {
     fn fields(&mut self, value: &Value, at: &str, fields: &[Field]) {
         let Some(object) = value.as_object() else { return self.wrong_type(at, "an object", value) };
         for (name, value) in object {
-            let pointer = format!("{at}/{}", shorten(name).replace('~', "~0").replace('/', "~1"));
+            let pointer = format!("{at}/{}", pointer_part(&shown(name)));
             match fields.iter().find(|(known, ..)| known == name) {
                 Some((.., check)) => check(self, value, &pointer),
                 None => {
                     let known: Vec<&str> = fields.iter().map(|(known, ..)| *known).collect();
                     let hint = format!("there are `{}`", known.join("`, `"));
-                    self.note("UNKNOWN_FIELD", &pointer, format!("there is no field `{}`", shorten(name)), hint);
+                    self.note("UNKNOWN_FIELD", &pointer, format!("there is no field `{}`", shown(name)), hint);
                 }
             }
         }
@@ -128,7 +130,7 @@ impl Found {
         match value.as_str() {
             Some(text) if is_id(text) && !AgentType::from(text).is_auto() => {}
             Some(text) => {
-                let detail = format!("`{}` cannot be an agent type", shorten(text));
+                let detail = format!("`{}` cannot be an agent type", shown(text));
                 let hint = "write a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`; not `auto`";
                 self.note("INVALID_ID", at, detail, hint);
             }
@@ -182,12 +184,8 @@ impl Found {
     }
 }
 
-/// At most 64 characters of what a client wrote.
-fn shorten(text: &str) -> String {
-    match text.char_indices().nth(64) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+fn shown(text: &str) -> Cow<'_, str> {
+    shorten(text, 64)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use crate::json::Json;
 use crate::report::Report;
+use crate::text::pointer_part;
 
 /// Largest amount of US dollars that an answer, a budget or a sum may have.
 pub const COST_MAX: f64 = 1e15;
@@ -187,7 +188,7 @@ impl Scan<'_> {
             if open.is_object {
                 let key = self.text.get(open.key.0..open.key.1).unwrap_or_default();
                 let name = serde_json::from_str::<String>(key).unwrap_or_else(|_| key.trim_matches('"').to_owned());
-                pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
+                pointer.push_str(&pointer_part(&name));
             } else {
                 pointer.push_str(&open.index.to_string());
             }

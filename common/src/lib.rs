@@ -31,6 +31,7 @@ pub mod schema;
 pub mod status;
 pub mod task;
 pub mod telemetry;
+pub mod text;
 pub mod trace;
 pub mod trust;
 pub mod view;

@@ -2,9 +2,9 @@
 
 use metrics::Unit;
 
-/// What a metric is.
+/// How a metric measures.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum Instrument {
     /// It only rises.
     Counter,
     /// It rises and falls.
@@ -24,7 +24,7 @@ pub enum Label {
 
 /// Who exposes a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
+pub enum Exposer {
     /// Every scheduler.
     Scheduler,
     /// Only the scheduler that owns shard 0, so that sums over schedulers are right.
@@ -41,11 +41,11 @@ pub struct Metric {
     /// Its name on `/metrics`.
     pub name: &'static str,
     /// What it is.
-    pub kind: Kind,
+    pub kind: Instrument,
     /// The unit of its values.
     pub unit: Unit,
     /// Who exposes it.
-    pub from: From,
+    pub from: Exposer,
     /// Its labels.
     pub labels: &'static [Label],
     /// What it means: one sentence.
@@ -96,9 +96,9 @@ macro_rules! metrics {
         /// Every metric, by subject.
         pub const METRICS: &[Metric] = &[$(Metric {
             name: $name,
-            kind: Kind::$kind $(($buckets))?,
+            kind: Instrument::$kind $(($buckets))?,
             unit: Unit::$unit,
-            from: From::$from,
+            from: Exposer::$from,
             labels: &[$($label),*],
             help: $help,
         },)+];
@@ -256,20 +256,17 @@ metrics! {
 pub fn describe() {
     for metric in METRICS {
         match metric.kind {
-            Kind::Counter => metrics::describe_counter!(metric.name, metric.unit, metric.help),
-            Kind::Gauge => metrics::describe_gauge!(metric.name, metric.unit, metric.help),
-            Kind::Histogram(_) => metrics::describe_histogram!(metric.name, metric.unit, metric.help),
+            Instrument::Counter => metrics::describe_counter!(metric.name, metric.unit, metric.help),
+            Instrument::Gauge => metrics::describe_gauge!(metric.name, metric.unit, metric.help),
+            Instrument::Histogram(_) => metrics::describe_histogram!(metric.name, metric.unit, metric.help),
         }
     }
 }
 
-/// Begins all counters of a component whose labels have known values at 0, so that the first event is seen as an increase.
-pub fn begin(component: From) {
-    let is_its = |metric: &&Metric| match metric.from {
-        From::Leader => component == From::Scheduler,
-        from => from == component || from == From::Both,
-    };
-    for metric in METRICS.iter().filter(is_its).filter(|metric| metric.kind == Kind::Counter) {
+/// Begins all counters of schedulers whose labels have known values at 0, so that the first event is seen as an increase.
+pub fn begin_scheduler() {
+    let is_its = |metric: &&Metric| metric.kind == Instrument::Counter && metric.from != Exposer::Worker;
+    for metric in METRICS.iter().filter(is_its) {
         for labels in combinations(metric.labels) {
             metrics::counter!(metric.name, &labels).increment(0);
         }
@@ -295,17 +292,17 @@ pub fn page() -> String {
     for metric in METRICS {
         let labels: Vec<String> = metric.labels.iter().map(label).collect();
         let kind = match metric.kind {
-            Kind::Counter => "counter".to_owned(),
-            Kind::Gauge => "gauge".to_owned(),
-            Kind::Histogram(buckets) => {
+            Instrument::Counter => "counter".to_owned(),
+            Instrument::Gauge => "gauge".to_owned(),
+            Instrument::Histogram(buckets) => {
                 format!("histogram, {} buckets up to {}", buckets.len(), buckets.last().unwrap_or(&0.0))
             }
         };
         let from = match metric.from {
-            From::Scheduler => "scheduler",
-            From::Leader => "owner of shard 0",
-            From::Worker => "worker",
-            From::Both => "both",
+            Exposer::Scheduler => "scheduler",
+            Exposer::Leader => "owner of shard 0",
+            Exposer::Worker => "worker",
+            Exposer::Both => "both",
         };
         page += &format!("| `{}` | {kind} | {from} | {} | {} |\n", metric.name, labels.join("; "), metric.help);
     }
@@ -350,10 +347,10 @@ mod tests {
         assert_eq!(names.len(), METRICS.len(), "a name is there twice");
         for metric in METRICS {
             let name = metric.name;
-            assert_eq!(name.ends_with("_total"), metric.kind == Kind::Counter, "{name}");
+            assert_eq!(name.ends_with("_total"), metric.kind == Instrument::Counter, "{name}");
             assert_eq!(name.ends_with("_seconds"), metric.unit == Unit::Seconds, "{name}");
             assert!(metric.help.ends_with('.'), "{name}: {}", metric.help);
-            if let Kind::Histogram(buckets) = metric.kind {
+            if let Instrument::Histogram(buckets) = metric.kind {
                 assert!(buckets.is_sorted() && !buckets.is_empty(), "{name}");
             }
         }

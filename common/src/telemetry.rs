@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
 
-use crate::metric::{self, Kind, METRICS};
+use crate::metric::{self, Instrument, METRICS};
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ fn install() -> Option<PrometheusHandle> {
 /// A recorder with the buckets of [`metric::METRICS`].
 pub fn builder() -> Result<PrometheusBuilder, BuildError> {
     METRICS.iter().try_fold(PrometheusBuilder::new(), |builder, metric| match metric.kind {
-        Kind::Histogram(buckets) => builder.set_buckets_for_metric(Matcher::Full(metric.name.into()), buckets),
-        Kind::Counter | Kind::Gauge => Ok(builder),
+        Instrument::Histogram(buckets) => builder.set_buckets_for_metric(Matcher::Full(metric.name.into()), buckets),
+        Instrument::Counter | Instrument::Gauge => Ok(builder),
     })
 }

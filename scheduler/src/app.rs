@@ -142,7 +142,7 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
     if metrics_listener.is_some() {
         // What is counted before there is a recorder is lost.
         drop(goalmill_common::telemetry::metrics());
-        goalmill_common::metric::begin(goalmill_common::metric::From::Scheduler);
+        goalmill_common::metric::begin_scheduler();
     }
     if let Some(connect) = extras.watchdog {
         let limit = Duration::from_millis(site.settings.scheduler.watchdog_ms);

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use goalmill_broker::{BrokerError, QueueState};
-use goalmill_common::agent::Agent;
 use goalmill_common::id::AgentType;
 use tokio::time::Instant;
 
@@ -62,7 +61,7 @@ impl Unused {
 /// Agent types without tasks, dead letters and workers, of which only the name is known and that no person has paused.
 async fn unused(site: &Site, queues: &[QueueState]) -> Result<BTreeSet<AgentType>, BrokerError> {
     let (agents, workers) = (site.directory.agents(), site.directory.workers());
-    let described = agents.iter().filter(|agent| **agent != Agent::named(agent.agent_type.clone()));
+    let described = agents.iter().filter(|agent| !agent.is_bare());
     let mut used: BTreeSet<&AgentType> = described.map(|agent| &agent.agent_type).collect();
     used.extend(workers.iter().flat_map(|worker| &worker.agents));
     let paused = site.broker.paused_queues().await?;

@@ -30,10 +30,10 @@ pub(crate) struct Hands(Arc<Mutex<BTreeMap<ShardId, Hand>>>);
 
 /// What one loop has in hand.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Hand(Arc<Held>);
+pub(crate) struct Hand(Arc<InHand>);
 
 #[derive(Debug, Default)]
-struct Held {
+struct InHand {
     /// Counts up whenever a plan is taken up or put down: odd while one is in hand.
     changes: AtomicU64,
     /// The plan that was taken up last.

@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use goalmill_common::id::is_id;
 use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::text::shorten;
 use goalmill_engine::draft::Format;
 use serde::de::DeserializeOwned;
 
@@ -85,10 +86,7 @@ pub(crate) fn json<T: DeserializeOwned>(body: &Bytes) -> Result<T, Refusal> {
 
 /// What a client sent, cut to a length that a refusal may repeat.
 pub(crate) fn shown(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+    shorten(text, SHOWN_CHARS).into_owned()
 }
 
 /// How a document is written, by its content type.

@@ -27,7 +27,8 @@ pub(crate) struct ListQuery {
     #[schemars(range(min = 1, max = 500))]
     limit: Option<usize>,
     /// The `next` of the page before.
-    cursor: Option<String>,
+    #[schemars(with = "Option<String>")]
+    cursor: Option<Cursor>,
     /// Only plans with this status.
     status: Option<PlanStatus>,
 }
@@ -37,9 +38,9 @@ impl Parameters for ListQuery {
 
     fn read(given: &mut Given) -> Self {
         let limit = given.number("limit", 1..=PAGE_MAX);
-        let cursor = given.value("cursor", |text| match Cursor::read(text) {
-            Some(_) => Ok(text.to_owned()),
-            None => Err((format!("`cursor` is `{}`", shown(text)), "give the `next` of the page before".into())),
+        let cursor = given.value("cursor", |text| {
+            Cursor::read(text)
+                .ok_or_else(|| (format!("`cursor` is `{}`", shown(text)), "give the `next` of the page before".into()))
         });
         let status = given.value("status", |text| {
             PlanStatus::parse(text).ok_or_else(|| {
@@ -79,7 +80,7 @@ pub(crate) async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Page<PlanSummary>>, Refusal> {
     let limit = query.limit.unwrap_or(PAGE);
-    let mut after = query.cursor.as_deref().and_then(Cursor::read);
+    let mut after = query.cursor;
     let mut items = Vec::new();
     let mut looked_at = 0;
     loop {

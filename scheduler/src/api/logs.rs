@@ -39,7 +39,8 @@ pub(crate) struct LogsQuery {
     /// Only of steps with this id, and events of plans that list it.
     step: Option<String>,
     /// Only of these types, separated by commas.
-    types: Option<String>,
+    #[schemars(with = "Option<String>")]
+    types: Option<Vec<String>>,
     /// Only events since then, Unix milliseconds; of the last hour unless told.
     since_ms: Option<u64>,
     /// Events, at most 1000; 200 unless told.
@@ -47,7 +48,8 @@ pub(crate) struct LogsQuery {
     limit: Option<usize>,
     /// The `next` of an answer: goes on where that request had looked at as much as one may (20,000 events). A page may
     /// be short or empty and still have a `next`. Of several pages together, the newest events are asked for.
-    cursor: Option<String>,
+    #[schemars(with = "Option<String>")]
+    cursor: Option<Cursor>,
 }
 
 impl Parameters for LogsQuery {
@@ -58,16 +60,15 @@ impl Parameters for LogsQuery {
             true => Ok(text.to_owned()),
             false => Err((format!("`{}` is not an id", answer::shown(text)), "give the step's id".to_owned())),
         };
-        let cursor = |text: &str| match Cursor::read(text) {
-            Some(_) => Ok(text.to_owned()),
-            None => {
-                Err((format!("`{}` is no `next` of an answer", answer::shown(text)), "start without it".to_owned()))
-            }
+        let cursor = |text: &str| {
+            Cursor::read(text).ok_or_else(|| {
+                (format!("`{}` is no `next` of an answer", answer::shown(text)), "start without it".to_owned())
+            })
         };
         Self {
             plan: given.value("plan", |text| Ok(text.to_owned())),
             step: given.value("step", id),
-            types: given.value("types", |text| types(text).map(|_| text.to_owned())),
+            types: given.value("types", types),
             since_ms: given.number("since_ms", 0..=u64::MAX),
             limit: given.number("limit", 1..=PAGE_MAX),
             cursor: given.value("cursor", cursor),
@@ -93,14 +94,14 @@ impl Filter {
 
 /// The newest events that fit, oldest first: as far as one request may look, and where the next one goes on.
 pub(crate) async fn list(State(api): State<Api>, Query(query): Query<LogsQuery>) -> Result<Json<Page<Text>>, Refusal> {
-    let cursor = query.cursor.as_deref().and_then(Cursor::read);
+    let cursor = query.cursor;
     let _place = api.scans.try_acquire().map_err(|_| {
         let detail = format!("{SCANS_MAX} requests for logs are being answered; try again");
         Problem::new(ErrorCode::NotReady, detail)
     })?;
     let filter = Filter {
         step: query.step,
-        types: query.types.as_deref().and_then(|listed| types(listed).ok()).unwrap_or_default(),
+        types: query.types.unwrap_or_default(),
         since_ms: query.since_ms.unwrap_or_else(|| api.site.clock.now_ms().saturating_sub(SINCE_MS)),
         limit: query.limit.unwrap_or(PAGE),
     };

@@ -11,6 +11,7 @@ use axum::http::{Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use goalmill_common::problem::{ErrorCode, Issue};
+use goalmill_common::text::pointer_part;
 
 use super::answer::{Refusal, shown};
 use crate::admit::refused;
@@ -100,8 +101,7 @@ impl Given {
     }
 
     fn note(&mut self, code: &str, name: &str, detail: impl Into<String>, hint: impl Into<String>) {
-        let name = shown(name).replace('~', "~0").replace('/', "~1");
-        let pointer = if name.is_empty() { String::new() } else { format!("/{name}") };
+        let pointer = if name.is_empty() { String::new() } else { format!("/{}", pointer_part(&shown(name))) };
         self.issues.push(Issue { code: code.into(), pointer, detail: detail.into(), mend: hint.into() });
     }
 

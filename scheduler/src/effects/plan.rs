@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::hooks::{self, Ruling};
 use crate::planner::stage::Outcome;
-use crate::planner::{Gate, Ledger, Outlet, PlanRequest, PlanningError, ReviseRequest, Terms, Written, pipeline};
+use crate::planner::{Ledger, OnePlan, Outlet, PlanRequest, PlanningError, ReviseRequest, Terms, Written, pipeline};
 use crate::site::Site;
 
 /// What planners said when one of them panicked.
@@ -39,27 +39,27 @@ pub(crate) async fn plan(
     let may_begin = site.settings.planner.stream && !site.hooks.may_veto(hooks::Point::OnPlanGenerated);
     let limits = site.settings.limits.inside(depth);
     let request = PlanRequest { limits, ledger, ..request(site, goal, 0) };
-    let gate = Gate::new(outlet);
+    let outlet = OnePlan::new(outlet);
     let planners = &site.planners;
     let asked = async {
         if may_begin {
-            planners.stream(&request, &gate).await
+            planners.stream(&request, &outlet).await
         } else {
             planners.plan(&request).await.map(|planned| Written::Whole(Box::new(planned)))
         }
     };
     let begin = async |planned: Planned| {
         if site.hooks.plan_generated(plan, &planned).await == Ruling::Allowed
-            && let Err(stopped) = gate.begin_whole(planned).await
+            && let Err(stopped) = outlet.begin_whole(planned).await
         {
             tracing::debug!(plan.id = plan, "the fallback plan has not begun: {stopped:?}");
         }
     };
     let after = Duration::from_millis(site.settings.planner.fallback_after_ms);
-    let asked = planners.race(&request, &gate, after, asked, begin);
+    let asked = planners.race(&request, &outlet, after, asked, begin);
     let written = AssertUnwindSafe(asked).catch_unwind().await.unwrap_or_else(|_| Err(PlanningError::new(PANICKED)));
     note_planning(written.as_ref().ok(), begun);
-    if gate.has_fallback().await {
+    if outlet.has_fallback().await {
         return match written {
             Ok(Written::Whole(planned)) => {
                 let is_allowed = site.hooks.plan_generated(plan, &planned).await == Ruling::Allowed;

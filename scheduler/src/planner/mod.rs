@@ -40,7 +40,7 @@ pub use ledger::{Books, Ledger};
 pub use llm::LlmPlanner;
 pub use load::LoadError;
 pub use pipeline::{Candidate, Checked, Pipeline, SetupError, Validate};
-pub(crate) use race::Gate;
+pub(crate) use race::OnePlan;
 pub use rules::RulesPlanner;
 pub use stream::{Outlet, Stopped, Written};
 pub use tools::ToolsPlanner;

@@ -29,12 +29,12 @@ enum Begun {
 }
 
 /// An outlet that lets only one of two plans begin.
-pub(crate) struct Gate<'a> {
+pub(crate) struct OnePlan<'a> {
     outlet: &'a dyn Outlet,
     begun: Mutex<Option<Begun>>,
 }
 
-impl<'a> Gate<'a> {
+impl<'a> OnePlan<'a> {
     pub(crate) fn new(outlet: &'a dyn Outlet) -> Self {
         Self { outlet, begun: Mutex::default() }
     }
@@ -50,7 +50,7 @@ impl<'a> Gate<'a> {
 }
 
 #[async_trait]
-impl Outlet for Gate<'_> {
+impl Outlet for OnePlan<'_> {
     async fn begin(&self, planned: Planned) -> Result<(), Stopped> {
         let mut begun = self.begun.lock().await;
         if *begun == Some(Begun::Whole) {
@@ -87,8 +87,16 @@ impl Pipeline {
     }
 
     /// A plan for this goal by a planner that asks no model; none when it would be the generic one.
-    async fn fallback(&self, request: &PlanRequest, after: Duration) -> Option<Planned> {
-        let (slow, others) = self.racers(&request.goal)?;
+    ///
+    /// - `slow`: the planner that is still asked after `after`.
+    /// - `others`: those that may plan instead.
+    async fn fallback(
+        &self,
+        request: &PlanRequest,
+        after: Duration,
+        slow: &'static str,
+        others: Vec<&Arc<dyn Planner>>,
+    ) -> Option<Planned> {
         let reason = format!("no answer within {} ms yet", after.as_millis());
         let waiting = Refusal { planner: slow, why: Why::Timeout, reason, issues: Vec::new(), account: None };
         // The calls of the planner that is still asked are not theirs.
@@ -111,21 +119,19 @@ impl Pipeline {
     pub(crate) async fn race<T, B: Future<Output = ()>>(
         &self,
         request: &PlanRequest,
-        gate: &Gate<'_>,
+        outlet: &OnePlan<'_>,
         after: Duration,
         asked: impl Future<Output = T>,
         begin: impl FnOnce(Planned) -> B,
     ) -> T {
         let mut asked = pin!(asked);
-        if after.is_zero() || self.racers(&request.goal).is_none() {
-            return asked.await;
-        }
+        let Some((slow, others)) = self.racers(&request.goal).filter(|_| !after.is_zero()) else { return asked.await };
         if let Ok(answer) = tokio::time::timeout(after, &mut asked).await {
             return answer;
         }
         let meanwhile = async {
-            if !gate.has_begun().await
-                && let Some(planned) = self.fallback(request, after).await
+            if !outlet.has_begun().await
+                && let Some(planned) = self.fallback(request, after, slow, others).await
             {
                 begin(planned).await;
             }

@@ -1,10 +1,10 @@
 //! Shards: a share of all plans each, with one inbox, one owner, one loop.
 
 mod caution;
+mod counters;
 mod held;
 mod lately;
 mod membership;
-mod meter;
 mod outlet;
 mod owned;
 mod poison;

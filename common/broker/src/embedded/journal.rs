@@ -233,7 +233,7 @@ mod tests {
         let (build, year_ms) = ("build".into(), 365 * 86_400_000);
         let after = open(Some(dir.path()), Clock::system()).unwrap();
         let owner = after.owner(ShardId(0)).await.unwrap().unwrap();
-        assert_eq!((owner.holder.as_str(), owner.token.as_str()), ("", "t"), "its holder is nobody");
+        assert_eq!((owner.holder.as_str(), owner.token.as_str()), ("", "t"), "it has no holder");
         assert_eq!(after.beat_scheduler("new", year_ms).await.unwrap(), ["new"]);
         assert_eq!(after.reclaim_submissions("new", year_ms, 9).await.unwrap().len(), 1);
         assert_eq!(after.reclaim(&build, year_ms, 9).await.unwrap().len(), 1);

@@ -163,7 +163,7 @@ impl Group {
         }
     }
 
-    /// Ends all leases: whoever had an entry is gone.
+    /// Ends all leases: the processes that had the entries have ended.
     pub(super) fn end_leases(&mut self) {
         self.by_age = self.pending.keys().map(|id| (0, *id)).collect();
         self.pending.values_mut().for_each(|pending| pending.touched_ms = 0);

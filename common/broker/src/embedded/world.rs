@@ -140,7 +140,7 @@ impl World {
     }
 
     /// Ends what belongs to processes that had the store before: their leases, and their heartbeats. Shards keep the
-    /// tokens of their owners, whose holders are nobody now.
+    /// tokens of their owners and have no holder.
     pub(super) fn end_former_processes(&mut self) {
         for owner in self.shards.values_mut().filter_map(|shard| shard.owner.as_mut()) {
             owner.holder.clear();
@@ -412,13 +412,14 @@ impl World {
     }
 
     pub(super) fn forget_agent_type(&mut self, agent_type: &AgentType, unused_ms: u64, now: u64) -> bool {
-        let is_described = |agent: &Agent| *agent != Agent::named(agent_type.clone());
         let is_used = |queue: &Queue| {
             let waiting = queue.tasks.count_after(queue.group.delivered());
             let counts = [waiting, queue.group.pending_count(), queue.dead.count_after(Id::default())];
             counts.iter().any(|count| *count > 0) || queue.tasks.last_ms() > now.saturating_sub(unused_ms)
         };
-        if self.agents.get(agent_type).is_some_and(is_described) || self.queues.get(agent_type).is_some_and(is_used) {
+        if self.agents.get(agent_type).is_some_and(|agent| !agent.is_bare())
+            || self.queues.get(agent_type).is_some_and(is_used)
+        {
             return false;
         }
         let (queue, agent) = (self.queues.remove(agent_type), self.agents.remove(agent_type));

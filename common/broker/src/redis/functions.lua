@@ -286,14 +286,20 @@ local function send(keys, args)
   return redis.call('XADD', keys[1], '*', unpack(args))
 end
 
+-- A flat list of names and values, by name.
+local function fields(flat)
+  local found = {}
+  for place = 1, #flat, 2 do found[flat[place]] = flat[place + 1] end
+  return found
+end
+
 -- The id of the last entry that a group has given out; nil without stream or group.
 local function delivered(stream, group)
   local groups = redis.pcall('XINFO', 'GROUPS', stream)
   if groups.err then return nil end
   for _, state in ipairs(groups) do
-    local fields = {}
-    for place = 1, #state, 2 do fields[state[place]] = state[place + 1] end
-    if fields['name'] == group then return fields['last-delivered-id'] end
+    local found = fields(state)
+    if found['name'] == group then return found['last-delivered-id'] end
   end
 end
 
@@ -352,9 +358,8 @@ local function forget_type(keys, args)
     local last = delivered(keys[3], 'workers')
     if last and redis.call('XPENDING', keys[3], 'workers')[1] > 0 then return 0 end
     if redis.call('XRANGE', keys[3], '(' .. (last or '0-0'), '+', 'COUNT', 1)[1] then return 0 end
-    local info, fields = redis.call('XINFO', 'STREAM', keys[3]), {}
-    for place = 1, #info, 2 do fields[info[place]] = info[place + 1] end
-    local used = tonumber(string.match(fields['last-generated-id'], '^%d+'))
+    local info = fields(redis.call('XINFO', 'STREAM', keys[3]))
+    local used = tonumber(string.match(info['last-generated-id'], '^%d+'))
     if used > now() - args[3] then return 0 end
   end
   local removed = redis.call('DEL', keys[3]) + redis.call('SREM', keys[1], args[1]) + redis.call('HDEL', keys[2], args[1])
@@ -458,12 +463,11 @@ local function queues(keys, _)
     local kind = redis.call('TYPE', stream).ok
     if kind == 'stream' then
       for _, state in ipairs(redis.call('XINFO', 'GROUPS', stream)) do
-        local fields = {}
-        for field = 1, #state, 2 do fields[state[field]] = state[field + 1] end
-        if fields['name'] == 'workers' then
+        local group = fields(state)
+        if group['name'] == 'workers' then
           grouped = true
-          pending = fields['pending']
-          waiting = fields['lag'] or count_after(stream, fields['last-delivered-id'])
+          pending = group['pending']
+          waiting = group['lag'] or count_after(stream, group['last-delivered-id'])
         end
       end
       if not grouped then waiting = redis.call('XLEN', stream) end

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 pub(crate) use duration::{Unit, milliseconds};
 pub(crate) use fields::{Field, Fields, Table, canonical, count, text, wrong_type};
-pub(crate) use place::{At, Cx, escape, shorten};
+pub(crate) use place::{At, Cx, shorten};
 
 use tree::{Reading, Tree};
 

@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::{ERRORS_MAX, Issue};
+use goalmill_common::text::{self, pointer_part};
 
 use super::issue;
 use crate::validate::{Rules, Weight};
@@ -44,7 +45,7 @@ impl<'a> At<'a> {
             Self::Key(parent, key) => {
                 parent.spell(pointer);
                 pointer.push('/');
-                pointer.push_str(&escape(key));
+                pointer.push_str(&pointer_part(key));
             }
             Self::Item(parent, index) => {
                 parent.spell(pointer);
@@ -54,20 +55,9 @@ impl<'a> At<'a> {
     }
 }
 
-pub(crate) fn escape(key: &str) -> Cow<'_, str> {
-    if key.contains(['~', '/']) { key.replace('~', "~0").replace('/', "~1").into() } else { key.into() }
-}
-
 /// At most 64 characters of what somebody wrote.
 pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
-    shorten_to(text, 64)
-}
-
-pub(super) fn shorten_to(text: &str, chars: usize) -> Cow<'_, str> {
-    match text.char_indices().nth(chars) {
-        Some((at, _)) => format!("{}…", &text[..at]).into(),
-        None => text.into(),
-    }
+    text::shorten(text, 64)
 }
 
 /// What is wrong in a document: the first issues, and how many there are.

@@ -5,6 +5,7 @@ use std::fmt;
 
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::{ERRORS_MAX, Issue};
+use goalmill_common::text::{pointer_part, shorten};
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
@@ -81,7 +82,7 @@ impl<'l> Reading<'l> {
         let mut path = self.path.borrow_mut();
         let before = path.len();
         path.push('/');
-        path.push_str(&super::place::escape(key));
+        path.push_str(&pointer_part(key));
         before
     }
 
@@ -368,6 +369,6 @@ pub(super) fn yaml_failure(error: &serde_yaml_ng::Error) -> Failure {
         let detail = "the aliases blow the document up".into();
         return Failure { code: "PLAN_TOO_LARGE", detail, mend: "write the data out instead of using aliases" };
     }
-    let detail = super::place::shorten_to(&text, 200).into_owned();
+    let detail = shorten(&text, 200).into_owned();
     Failure { code: "INVALID_YAML", detail, mend: "correct the YAML at that place" }
 }

@@ -10,6 +10,7 @@ mod value;
 
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
+use goalmill_common::text;
 use minijinja::{Environment, ErrorKind};
 use serde_json::Value as JsonValue;
 
@@ -335,11 +336,7 @@ fn described(error: &minijinja::Error) -> String {
 
 /// At most 64 characters of what somebody wrote.
 fn shorten(text: &str) -> String {
-    let text = text.trim();
-    match text.char_indices().nth(64) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
-    }
+    text::shorten(text.trim(), 64).into_owned()
 }
 
 #[cfg(test)]

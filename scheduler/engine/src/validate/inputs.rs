@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use goalmill_common::hash::HashMap;
 use goalmill_common::id::StepId;
 use goalmill_common::plan::{Plan, Step};
+use goalmill_common::text::pointer_part;
 use jsonschema::error::ValidationErrorKind;
 use serde_json::{Map, Value};
 
@@ -143,7 +144,7 @@ impl Check<'_, '_> {
             ValidationErrorKind::Required { property } => {
                 let name = property.as_str().unwrap_or_default();
                 let detail = format!("action `{}` needs the input `{}`", step.action, shorten(name));
-                let below = format!("/{}", crate::draft::escape(name));
+                let below = format!("/{}", pointer_part(name));
                 weigh("INPUT_MISSING", &below, detail, format!("give `{}`", shorten(name)));
             }
             ValidationErrorKind::AdditionalProperties { unexpected } => {
@@ -152,7 +153,7 @@ impl Check<'_, '_> {
                     let near = known.and_then(|known| nearest(name, known.keys()));
                     let mend = near.map_or("remove it".to_owned(), |near| format!("did you mean `{near}`?"));
                     let detail = format!("action `{}` has no input `{}`", step.action, shorten(name));
-                    weigh("INPUT_UNKNOWN", &format!("/{}", crate::draft::escape(name)), detail, mend);
+                    weigh("INPUT_UNKNOWN", &format!("/{}", pointer_part(name)), detail, mend);
                 }
             }
             _ => {
@@ -281,7 +282,7 @@ fn collect(value: &Value, at: &mut String, places: &mut Vec<Place>) {
         }),
         Value::Object(map) => map.iter().for_each(|(key, item)| {
             at.push('/');
-            at.push_str(&crate::draft::escape(key));
+            at.push_str(&pointer_part(key));
             collect(item, at, places);
             at.truncate(depth);
         }),

@@ -1,9 +1,10 @@
 //! Inputs under the names and types that the action's schema has for them.
 
+use goalmill_common::text::pointer_part;
 use goalmill_engine::validate::names::{alike, normal};
 use serde_json::{Map, Value};
 
-use super::work::{Work, escape};
+use super::work::Work;
 
 /// Renames inputs that the schema has under another spelling, and writes numbers and truth values as such.
 pub(super) fn align(work: &mut Work<'_>) {
@@ -41,7 +42,7 @@ fn rename(work: &mut Work<'_>, step: usize, schema: &Value, known: &Map<String, 
         let entries = std::mem::take(map).into_iter();
         *map = entries.map(|(key, value)| if key == given { (became.clone(), value) } else { (key, value) }).collect();
         let why = "the action's schema has this input under that name".to_owned();
-        work.note("INPUT_RENAMED", format!("{place}/{}", escape(&given)), given.into(), became.into(), why);
+        work.note("INPUT_RENAMED", format!("{place}/{}", pointer_part(&given)), given.into(), became.into(), why);
     }
 }
 
@@ -54,7 +55,7 @@ fn convert(work: &mut Work<'_>, step: usize, known: &Map<String, Value>) {
         .collect();
     for (name, became) in changes {
         let why = "the same value in the type of the action's schema".to_owned();
-        work.replace(&format!("{place}/{}", escape(&name)), became, "INPUT_TYPE", why);
+        work.replace(&format!("{place}/{}", pointer_part(&name)), became, "INPUT_TYPE", why);
     }
 }
 

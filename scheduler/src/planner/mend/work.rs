@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use goalmill_common::problem::Issue;
+use goalmill_common::text::pointer_part;
 use goalmill_engine::validate::path::{mentions, mentions_bare, spelled};
 use goalmill_engine::validate::{Ability, Catalogue, Checked, Rules, plan_field, step_field};
 use serde_json::{Map, Value};
@@ -114,7 +115,7 @@ impl<'r> Work<'r> {
     /// Where a field stands, or would stand.
     pub(super) fn place(&self, step: usize, name: &str) -> String {
         let at = &self.steps[step];
-        format!("{}/{}", at.pointer, escape(at.keys.get(name).map_or(name, String::as_str)))
+        format!("{}/{}", at.pointer, pointer_part(at.keys.get(name).map_or(name, String::as_str)))
     }
 
     /// Whether the step has such a field under some name.
@@ -339,7 +340,7 @@ fn found(draft: &Value) -> Option<Found> {
         Value::Array(_) => gather(document, &root, &mut steps)?,
         Value::Object(map) => {
             for (key, value) in map {
-                let at = format!("{root}/{}", escape(key));
+                let at = format!("{root}/{}", pointer_part(key));
                 match plan_field(key) {
                     Some("steps") => gather(value, &at, &mut steps)?,
                     Some("edges") if value.is_array() => edges = Some(at),
@@ -367,7 +368,7 @@ fn gather(steps: &Value, at: &str, found: &mut Vec<StepAt>) -> Option<()> {
         Value::Object(map) => {
             for (key, item) in map {
                 let step = item.as_object();
-                found.extend(step.map(|map| step_at(map, format!("{at}/{}", escape(key)), Some(key.clone()))));
+                found.extend(step.map(|map| step_at(map, format!("{at}/{}", pointer_part(key)), Some(key.clone()))));
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -379,7 +380,7 @@ fn phases(phases: &Value, at: &str, found: &mut Vec<StepAt>) -> Option<()> {
     for (i, phase) in phases.as_array().into_iter().flatten().enumerate() {
         for (key, value) in phase.as_object().into_iter().flatten() {
             if plan_field(key) == Some("steps") {
-                gather(value, &format!("{at}/{i}/{}", escape(key)), found)?;
+                gather(value, &format!("{at}/{i}/{}", pointer_part(key)), found)?;
             }
         }
     }
@@ -404,7 +405,7 @@ pub(super) fn collect<'v>(value: &'v Value, at: &str, texts: &mut Vec<(String, &
             items.iter().enumerate().for_each(|(i, item)| collect(item, &format!("{at}/{i}"), texts));
         }
         Value::Object(map) => {
-            map.iter().for_each(|(key, item)| collect(item, &format!("{at}/{}", escape(key)), texts));
+            map.iter().for_each(|(key, item)| collect(item, &format!("{at}/{}", pointer_part(key)), texts));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
@@ -420,10 +421,6 @@ fn find<'v>(root: &'v Value, pointer: &str) -> Option<&'v Value> {
         Value::Array(items) => items.get(key.parse::<usize>().ok()?),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     })
-}
-
-pub(super) fn escape(key: &str) -> String {
-    if key.contains(['~', '/']) { key.replace('~', "~0").replace('/', "~1") } else { key.to_owned() }
 }
 
 pub(super) fn unescape(key: &str) -> String {

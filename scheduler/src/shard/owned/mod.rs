@@ -17,9 +17,9 @@ use goalmill_common::wire::Inbox;
 use goalmill_engine::{Command, Context, Effect, Envelope, PlanState, Rejection, StepIndex, decide, pending};
 use tokio::time::Instant;
 
+use super::counters::EventCounters;
 use super::held::Held;
 use super::lately::{Lately, Looked};
-use super::meter::Meter;
 use super::ready::ReadySet;
 use super::tally::Tally;
 use super::timers::Timers;
@@ -83,7 +83,7 @@ pub(crate) struct Owned {
     tasks_max: usize,
     outcomes: Option<Arc<Outcomes>>,
     hand: Hand,
-    meter: Meter,
+    counters: EventCounters,
 }
 
 impl Owned {
@@ -117,7 +117,7 @@ impl Owned {
             tasks_max: TASKS_FIRST,
             outcomes: None,
             hand: Hand::default(),
-            meter: Meter::new(),
+            counters: EventCounters::new(),
         }
     }
 

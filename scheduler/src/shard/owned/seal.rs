@@ -28,7 +28,7 @@ impl Owned {
                 self.behind.push_back((self.now_ms + INDEX_MS, slot));
             }
             plans.push(write);
-            records.iter().for_each(|record| self.meter.count(&record.event));
+            records.iter().for_each(|record| self.counters.count(&record.event));
             self.outcomes.iter().for_each(|outcomes| outcomes.hear(&held.state, &records));
             if self.is_heard
                 && !records.is_empty()

@@ -4,11 +4,11 @@ use goalmill_common::event::{Event, PlanEvent, StepEvent};
 use goalmill_common::revision::{RevisionStrategy, Trigger};
 use metrics::{Counter, counter};
 
-pub(super) struct Meter {
+pub(super) struct EventCounters {
     completed: Counter,
 }
 
-impl Meter {
+impl EventCounters {
     pub(super) fn new() -> Self {
         Self { completed: ended("completed") }
     }
