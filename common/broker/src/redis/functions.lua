@@ -404,10 +404,9 @@ local function prune(keys, args)
   if consumers.err then return 0 end
   local pruned = 0
   for _, state in ipairs(consumers) do
-    local fields = {}
-    for place = 1, #state, 2 do fields[state[place]] = state[place + 1] end
-    if fields['pending'] == 0 and fields['idle'] > tonumber(args[2]) and pruned < tonumber(args[3]) then
-      redis.call('XGROUP', 'DELCONSUMER', keys[1], args[1], fields['name'])
+    local consumer = fields(state)
+    if consumer['pending'] == 0 and consumer['idle'] > tonumber(args[2]) and pruned < tonumber(args[3]) then
+      redis.call('XGROUP', 'DELCONSUMER', keys[1], args[1], consumer['name'])
       pruned = pruned + 1
     end
   end
