@@ -28,6 +28,8 @@ pub const CANCEL: &str = "goalmill:cancel";
 pub const CANCELLED: &str = "goalmill:cancelled";
 /// STRING, 1 min: when a scheduler last saw that the server takes writes.
 pub const PROBE: &str = "goalmill:probe";
+/// HASH: shard → what its owner holds in memory, as JSON; for autoscalers.
+pub const LOADS: &str = "goalmill:loads";
 /// The group of [`GOALS`].
 pub const SCHEDULERS: &str = "schedulers";
 /// The group of every task stream.

@@ -21,6 +21,7 @@ pub mod id;
 pub mod json;
 pub mod keys;
 pub mod limits;
+pub mod load;
 pub mod metric;
 pub mod plan;
 pub mod problem;

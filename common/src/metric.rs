@@ -182,6 +182,9 @@ metrics! {
         "Tasks in a queue that no worker has taken.";
     Leader Gauge "goalmill_stream_pending_entries" Count [AGENT_TYPE]
         "Tasks that workers have taken and not finished.";
+    Leader Gauge "goalmill_scaling_desired_slots" Count [AGENT_TYPE]
+        "Slots that would serve all of an agent type's work at once: in the queue, with workers, ready in memory, and due \
+         again within 30 s.";
     Leader Gauge "goalmill_dead_letter_entries" Count [AGENT_TYPE]
         "Dead letters of an agent type.";
     Leader Gauge "goalmill_workers" Count [Label::Of("state", &["active", "draining"])]

@@ -94,11 +94,17 @@ impl Directory {
     /// Tasks of an agent type that one shard may have out: twice the live slots, or the least that is set; none
     /// while its queue is paused or in quarantine.
     pub(crate) fn window(&self, agent_type: &AgentType) -> u32 {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        if known.paused.contains(agent_type) || known.quarantined.contains_key(agent_type) {
+        if self.is_held(agent_type) {
             return 0;
         }
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         self.window_min.max(known.slots.get(agent_type).copied().unwrap_or(0) * 2)
+    }
+
+    /// Whether a queue gets nothing new: it is paused or in quarantine.
+    pub(crate) fn is_held(&self, agent_type: &AgentType) -> bool {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.paused.contains(agent_type) || known.quarantined.contains_key(agent_type)
     }
 
     /// Is notified when windows change: steps that waited for room may find it.

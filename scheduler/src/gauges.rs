@@ -6,6 +6,7 @@ use goalmill_broker::BrokerError;
 use goalmill_common::id::AgentType;
 use metrics::gauge;
 
+use crate::scaling;
 use crate::site::Site;
 
 /// Label of the agent types that get none of their own.
@@ -15,6 +16,7 @@ const OTHER: &str = "other";
 pub(crate) struct Gauges {
     steps: ByAgentType<2>,
     queues: ByAgentType<3>,
+    scaling: ByAgentType<1>,
     /// Whether those of the installation were set.
     has_led: bool,
 }
@@ -28,6 +30,7 @@ impl Gauges {
                 "goalmill_stream_pending_entries",
                 "goalmill_dead_letter_entries",
             ]),
+            scaling: ByAgentType::new(["goalmill_scaling_desired_slots"]),
             has_led: false,
         }
     }
@@ -57,11 +60,14 @@ impl Gauges {
             let queues = site.directory.queues().await?;
             let counts = |queue: &'_ goalmill_broker::QueueState| [queue.waiting, queue.pending, queue.dead_letters];
             self.queues.set(most, queues.iter().map(|queue| (&queue.agent_type, counts(queue))));
+            let desired = scaling::desired(site, &queues).await?;
+            self.scaling.set(most, desired.iter().map(|(agent_type, slots)| (agent_type, [*slots])));
             let workers = site.directory.workers();
             let draining = workers.iter().filter(|worker| worker.draining).count();
             set_workers(workers.len() - draining, draining);
         } else if self.has_led {
             self.queues.set(most, std::iter::empty());
+            self.scaling.set(most, std::iter::empty());
             set_workers(0, 0);
         }
         self.has_led = leads;

@@ -18,6 +18,7 @@ mod outcomes;
 mod pulse;
 mod quarantine;
 mod reconcile;
+mod scaling;
 mod shard;
 mod site;
 mod spin;

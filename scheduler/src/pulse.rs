@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::gauges::Gauges;
 use crate::outage;
+use crate::scaling::Publisher;
 use crate::shard::Loops;
 use crate::site::Site;
 
@@ -76,7 +77,7 @@ impl Pulse {
 
 /// Looks until stopped.
 pub(crate) async fn run(site: Arc<Site>, loops: Loops) {
-    let mut gauges = Gauges::new();
+    let (mut gauges, mut publisher) = (Gauges::new(), Publisher::default());
     while !site.stop.is_cancelled() {
         let look = site.broker.check().await;
         gauge!("goalmill_build_info", "version" => env!("CARGO_PKG_VERSION"), "component" => "scheduler").set(1.0);
@@ -88,6 +89,9 @@ pub(crate) async fn run(site: Arc<Site>, loops: Loops) {
         let can_write = site.pulse.probe(&site).await.is_ok();
         gauge!("goalmill_redis_writable").set(f64::from(u8::from(can_write)));
         gauges.set_own(&site);
+        if let Err(error) = publisher.publish(&site).await {
+            tracing::debug!("other schedulers were not told what is in memory here: {error}");
+        }
         let owned = loops.owned();
         gauge!("goalmill_shards_owned").set(count(owned.len()));
         let leads = owned.contains(&ShardId(0));

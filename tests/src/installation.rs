@@ -91,6 +91,12 @@ impl Installation {
         format!("http://{api}{path}")
     }
 
+    /// The addresses of all schedulers.
+    pub fn urls(&self) -> Vec<String> {
+        let apis = self.schedulers.iter().filter_map(|scheduler| scheduler.api());
+        apis.map(|api| format!("http://{api}")).collect()
+    }
+
     /// `GET`, as JSON.
     pub async fn get(&self, path: &str) -> Result<Value> {
         Ok(self.http.get(self.url(path)).send().await?.json().await?)

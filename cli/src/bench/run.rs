@@ -11,6 +11,7 @@ use goalmill_common::clock;
 use goalmill_common::config::RedisSettings;
 use goalmill_common::event::{Event, StepEvent, read_entry};
 use goalmill_common::id::PlanId;
+use goalmill_common::limits::Limits;
 use goalmill_common::plan::Plan;
 use goalmill_common::random::Random;
 use goalmill_common::status::PlanStatus;
@@ -36,6 +37,14 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs one shape.
 pub async fn measure(args: &RunArgs) -> Result<Report> {
+    let plans = args.shape.plans(args.steps.unwrap_or_else(|| args.shape.steps()));
+    let (largest, limit) = (plans.iter().map(|plan| plan.steps.len()).max().unwrap_or(0), Limits::default().steps_max);
+    if largest > limit {
+        bail!(
+            "a plan of {largest} steps would be refused: `--shape {}` takes `--steps` up to {limit}",
+            args.shape.name()
+        );
+    }
     let workplace = Workplace::new(args.logs.as_deref(), args.shape.name())?;
     let (_server, url) = match &args.redis {
         Some(url) => (None, url.clone()),
@@ -57,7 +66,6 @@ pub async fn measure(args: &RunArgs) -> Result<Report> {
     bench.warm_up().await?;
 
     let before = (redis::probe::stats(&url).await?, usage::of(scheduler.id()), usage::of(worker.id()));
-    let plans = args.shape.plans(args.steps.unwrap_or_else(|| args.shape.steps()));
     let steps: usize = plans.iter().map(|plan| plan.steps.len()).sum();
     let run = bench.run(&plans).await?;
     // Before the summaries and logs are read: nobody's steps need that.

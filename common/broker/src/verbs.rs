@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
 use goalmill_common::keys;
+use goalmill_common::load::Loads;
 use goalmill_common::problem::Issue;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Fields;
@@ -274,6 +275,15 @@ pub trait Broker: Send + Sync + 'static {
     /// Marks a queue as one that gets nothing new, or takes the mark away. Schedulers look; what is on it stays.
     async fn pause_queue(&self, agent_type: &AgentType, paused: bool) -> Result<()>;
     async fn paused_queues(&self) -> Result<BTreeSet<AgentType>>;
+
+    /// Tells what these shards hold in memory; the last word of a shard counts. A back end of one process need not keep it.
+    async fn share_loads(&self, _loads: &[(ShardId, Loads)]) -> Result<()> {
+        Ok(())
+    }
+    /// What shards hold in memory, as their owners said last.
+    async fn loads(&self) -> Result<BTreeMap<ShardId, Loads>> {
+        Ok(BTreeMap::new())
+    }
 
     // --- cancellation -----------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::card::read_card;
 use goalmill_common::event::RouteCandidate;
 use goalmill_common::id::{AgentType, is_id};
+use goalmill_common::load::Load;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::view::{Page, QueueView};
 use goalmill_engine::{Serving, Surroundings, Unusable, unusable};
@@ -23,6 +24,7 @@ use super::answer::{self, Refusal};
 use super::plans::unknown_verb;
 use crate::admit::refused;
 use crate::router::Ranking;
+use crate::scaling;
 
 type Answer<T> = Result<Json<T>, Refusal>;
 
@@ -197,21 +199,30 @@ pub(super) async fn surroundings(api: &Api) -> Result<Surroundings, BrokerError>
 #[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct Scaling {
     agent_type: AgentType,
+    /// Tasks on the stream that no worker has taken.
     waiting: u64,
+    /// Tasks that workers have taken.
     running: u64,
+    /// Steps in the memory of schedulers that wait for nothing but room on the stream.
+    ready: u64,
+    /// Failed steps that are tried again within 30 s.
+    due_soon: u64,
     slots: u32,
     workers: u32,
-    /// Slots that would serve all of it at once.
+    /// Slots that would serve all of it at once; of a paused queue, what is waiting and running only.
     desired_slots: u64,
 }
 
 pub(crate) async fn scaling(State(api): State<Api>, Path(agent_type): Path<String>) -> Answer<Scaling> {
     let agent_type = known_form(agent_type)?;
     let queues = api.site.broker.queues().await?;
-    let queue = queues.into_iter().find(|queue| queue.agent_type == agent_type);
+    let queue = queues.iter().find(|queue| queue.agent_type == agent_type);
     let (waiting, running) = queue.map_or((0, 0), |queue| (queue.waiting, queue.pending));
+    let load = scaling::loads(&api.site).await?.get(&agent_type).copied().unwrap_or_default();
+    let desired_slots = scaling::desired_slots(queue, load, api.site.directory.is_held(&agent_type));
+    let Load { ready, due_soon } = load;
     let Served { workers, slots, .. } = served(&api).get(&agent_type).copied().unwrap_or_default();
-    Ok(Json(Scaling { agent_type, waiting, running, slots, workers, desired_slots: waiting.saturating_add(running) }))
+    Ok(Json(Scaling { agent_type, waiting, running, ready, due_soon, slots, workers, desired_slots }))
 }
 
 /// An agent type from an address.

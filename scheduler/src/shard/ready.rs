@@ -81,15 +81,21 @@ impl ReadySet {
 
     /// How many steps wait for each queue, those included whose plan has no room for them.
     pub(crate) fn counts(&self) -> BTreeMap<AgentType, u64> {
-        let mut counts = BTreeMap::<AgentType, u64>::new();
-        for (agent_type, queue) in &self.queues {
-            let tenants = queue.classes.values().flat_map(BTreeMap::values);
-            counts.insert(agent_type.clone(), tenants.map(|tenant| tenant.places.len() as u64).sum());
-        }
+        let mut counts = self.open_counts();
         for parked in self.parked.values() {
             for (_, _, agent_type) in parked.waiting.iter().chain(&parked.excluded) {
                 *counts.entry(agent_type.clone()).or_default() += 1;
             }
+        }
+        counts
+    }
+
+    /// How many steps wait for nothing but room in their queue.
+    pub(crate) fn open_counts(&self) -> BTreeMap<AgentType, u64> {
+        let mut counts = BTreeMap::<AgentType, u64>::new();
+        for (agent_type, queue) in &self.queues {
+            let tenants = queue.classes.values().flat_map(BTreeMap::values);
+            counts.insert(agent_type.clone(), tenants.map(|tenant| tenant.places.len() as u64).sum());
         }
         counts
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use goalmill_common::id::{AgentType, ShardId};
+use goalmill_common::load::Loads;
 use goalmill_common::status::PlanStatus;
 
 /// The states of plans that are not final.
@@ -24,6 +25,8 @@ pub(crate) struct Tally {
     pub(crate) ready: BTreeMap<AgentType, u64>,
     /// Steps whose tasks are out, by queue.
     pub(crate) in_flight: BTreeMap<AgentType, u64>,
+    /// What more workers could begin with, now or soon.
+    pub(crate) loads: Loads,
 }
 
 impl Tally {
@@ -51,6 +54,9 @@ impl Tally {
                 *sums.entry(agent_type.clone()).or_default() += count;
             }
         }
+        for (agent_type, load) in &other.loads {
+            self.loads.entry(agent_type.clone()).or_default().add(*load);
+        }
     }
 }
 
@@ -65,6 +71,12 @@ impl Tallies {
 
     pub(crate) fn remove(&self, shard: ShardId) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&shard);
+    }
+
+    /// What each shard holds in memory.
+    pub(crate) fn loads(&self) -> BTreeMap<ShardId, Loads> {
+        let tallies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tallies.iter().map(|(shard, tally)| (*shard, tally.loads.clone())).collect()
     }
 
     /// All of them together.

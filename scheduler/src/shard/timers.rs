@@ -34,6 +34,11 @@ impl Timers {
         self.due.first().map(|(due, _, _)| *due)
     }
 
+    /// Those that come due until then, first come first.
+    pub(crate) fn until(&self, due_ms: u64) -> impl Iterator<Item = (Slot, Timer)> + '_ {
+        self.due.iter().take_while(move |(due, ..)| *due <= due_ms).map(|(_, slot, timer)| (*slot, *timer))
+    }
+
     /// Takes out one that is due.
     pub(crate) fn pop(&mut self, now_ms: u64) -> Option<(Slot, Timer)> {
         let (due, slot, timer) = *self.due.first()?;

@@ -9,6 +9,7 @@ use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::config::RedisSettings;
 use goalmill_common::id::{AgentType, EntryId};
 use goalmill_common::keys;
+use goalmill_common::load::{Load, Loads};
 use goalmill_tests::proxy::{Proxy, Way};
 use goalmill_tests::redis_server::{Fsync, Options, RedisServer};
 use goalmill_tests::wait::{SOON, until, until_some};
@@ -30,7 +31,7 @@ enum Repeated {
 }
 
 /// Every verb of the broker that is not a wait.
-const VERBS: [(&str, Repeated); 43] = [
+const VERBS: [(&str, Repeated); 45] = [
     ("open", Repeated::Nothing),
     ("meta", Repeated::Nothing),
     ("check", Repeated::Nothing),
@@ -56,6 +57,8 @@ const VERBS: [(&str, Repeated); 43] = [
     ("queues", Repeated::Nothing),
     ("pause_queue", Repeated::Nothing),
     ("paused_queues", Repeated::Nothing),
+    ("share_loads", Repeated::Nothing),
+    ("loads", Repeated::Nothing),
     ("cancel", Repeated::Ticks),
     ("register", Repeated::Completes),
     ("beat_worker", Repeated::Ticks),
@@ -119,6 +122,8 @@ async fn act(verb: &str, broker: &dyn Broker, known: &Known) -> Result<(), Broke
         "queues" => broker.queues().await.map(drop),
         "pause_queue" => broker.pause_queue(&build, true).await,
         "paused_queues" => broker.paused_queues().await.map(drop),
+        "share_loads" => broker.share_loads(&[(S0, Loads::from([("build".into(), Load::default())]))]).await,
+        "loads" => broker.loads().await.map(drop),
         "request_drain" => broker.request_drain(&"w1".into()).await,
         "drain_requested" => broker.drain_requested(&"w1".into()).await.map(drop),
         "discard_dead_letter" => broker.discard_dead_letter(&build, &known.letter).await.map(drop),

@@ -221,8 +221,8 @@ async fn an_empty_installation_answers_with_empty_lists() -> Result<()> {
     let it = Installation::embedded().await?;
     assert_eq!(it.get("/v1/plans").await?, json!({"items": []}));
     assert_eq!(it.get("/v1/dead-letters/nothing").await?, json!({"items": []}));
-    let zeros =
-        json!({"agent_type": "nothing", "waiting": 0, "running": 0, "slots": 0, "workers": 0, "desired_slots": 0});
+    let zeros = json!({"agent_type": "nothing", "waiting": 0, "running": 0, "ready": 0, "due_soon": 0, "slots": 0,
+        "workers": 0, "desired_slots": 0});
     assert_eq!(it.get("/v1/scaling/nothing").await?, zeros);
     assert_eq!(it.http.get(it.url("/livez")).send().await?.status(), StatusCode::OK);
     until(SOON, async || {

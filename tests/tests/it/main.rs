@@ -26,6 +26,7 @@ mod reconcile;
 mod replay;
 mod revisions;
 mod roles;
+mod scaling;
 mod schemas;
 mod story;
 mod streaming;

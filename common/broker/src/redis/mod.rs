@@ -28,6 +28,7 @@ use async_trait::async_trait;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::config::RedisSettings;
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::load::Loads;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Fields;
 
@@ -163,6 +164,12 @@ impl Broker for RedisBroker {
     }
     async fn paused_queues(&self) -> Result<BTreeSet<AgentType>> {
         self.0.paused_queues().await
+    }
+    async fn share_loads(&self, loads: &[(ShardId, Loads)]) -> Result<()> {
+        self.0.share_loads(loads).await
+    }
+    async fn loads(&self) -> Result<BTreeMap<ShardId, Loads>> {
+        self.0.loads().await
     }
 
     async fn cancel(&self, tokens: &[AttemptToken]) -> Result<()> {

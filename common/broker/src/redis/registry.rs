@@ -1,9 +1,12 @@
 //! Who is there: agent types, workers, schedulers; and which attempts shall stop.
 
+use std::collections::BTreeMap;
+
 use goalmill_common::agent::{Agent, SILENCE_MS_MAX, WorkerBeat};
 use goalmill_common::card::read_card;
-use goalmill_common::id::{AgentType, AttemptToken, WorkerId};
+use goalmill_common::id::{AgentType, AttemptToken, ShardId, WorkerId};
 use goalmill_common::keys;
+use goalmill_common::load::Loads;
 use goalmill_common::problem::Issue;
 use redis::{Value, cmd, pipe};
 use serde::de::DeserializeOwned;
@@ -143,6 +146,24 @@ impl Links {
     pub(super) async fn forget_scheduler(&self, id: &str) -> Result<()> {
         self.ask::<Value>(cmd("ZREM").arg(keys::SCHEDULERS_ALIVE).arg(id)).await?;
         Ok(())
+    }
+
+    pub(super) async fn share_loads(&self, loads: &[(ShardId, Loads)]) -> Result<()> {
+        if loads.is_empty() {
+            return Ok(());
+        }
+        let mut hset = cmd("HSET");
+        hset.arg(keys::LOADS);
+        for (shard, loads) in loads {
+            hset.arg(shard.0).arg(json(loads));
+        }
+        self.ask::<Value>(&hset).await?;
+        Ok(())
+    }
+
+    pub(super) async fn loads(&self) -> Result<BTreeMap<ShardId, Loads>> {
+        let texts: Vec<(u16, Vec<u8>)> = self.ask(cmd("HGETALL").arg(keys::LOADS)).await?;
+        Ok(texts.into_iter().filter_map(|(n, text)| Some((ShardId(n), read(keys::LOADS, &text)?))).collect())
     }
 
     /// Members of a ZSET of times that are younger than `within_ms`, with their times.

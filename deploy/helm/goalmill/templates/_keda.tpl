@@ -55,7 +55,7 @@ spec:
       name: load{{ $at }}
       metadata:
         serverAddress: {{ required (printf "set autoscaling.keda.prometheus.serverAddress of %s" $.name) $keda.prometheus.serverAddress | quote }}
-        query: max(goalmill_stream_backlog_entries{agent_type={{ $type | quote }}}) + max(goalmill_stream_pending_entries{agent_type={{ $type | quote }}})
+        query: max(goalmill_scaling_desired_slots{agent_type={{ $type | quote }}})
         threshold: {{ $slots | quote }}
         ignoreNullValues: "false"
 {{- with $keda.prometheus.authenticationRef }}

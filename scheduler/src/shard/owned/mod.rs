@@ -9,12 +9,13 @@ use goalmill_common::command::{Request, Submit, Verb};
 use goalmill_common::event::ModelAnswered;
 use goalmill_common::hash::HashMap;
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
+use goalmill_common::load::{Load, Loads};
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::random::Random;
 use goalmill_common::report::{Report, What};
-use goalmill_common::status::PlanStatus;
+use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::wire::Inbox;
-use goalmill_engine::{Command, Context, Effect, Envelope, PlanState, Rejection, StepIndex, decide, pending};
+use goalmill_engine::{Command, Context, Effect, Envelope, PlanState, Rejection, StepIndex, Timer, decide, pending};
 use tokio::time::Instant;
 
 use super::counters::EventCounters;
@@ -41,6 +42,10 @@ use dispatch::track;
 const TASKS_FIRST: usize = 50;
 /// A turn that waits for the one before it to be written takes inputs for so long: they all get its time.
 const TURN_MS_MAX: u64 = 100;
+/// Steps that are tried again within so long count as load.
+const SOON_MS: u64 = 30_000;
+/// Timers that are looked at for that.
+const SOON_MAX: usize = 10_000;
 
 /// Everything an owner knows of its shard.
 pub(crate) struct Owned {
@@ -181,11 +186,34 @@ impl Owned {
     #[expect(clippy::iter_over_hash_type, reason = "sums are the same in any order")]
     pub(crate) fn tally(&self) -> Tally {
         let in_flight = self.outstanding.iter().map(|(agent_type, count)| (agent_type.clone(), u64::from(*count)));
-        let mut tally = Tally { ready: self.ready.counts(), in_flight: in_flight.collect(), ..Tally::default() };
+        let mut tally = Tally {
+            ready: self.ready.counts(),
+            in_flight: in_flight.collect(),
+            loads: self.loads(),
+            ..Tally::default()
+        };
         for held in self.plans.values() {
             tally.plan(held.state.status(), held.state.updated_ms());
         }
         tally
+    }
+
+    /// What more workers could begin with, now or soon.
+    fn loads(&self) -> Loads {
+        let mut loads = Loads::new();
+        for (agent_type, ready) in self.ready.open_counts() {
+            loads.entry(agent_type).or_default().ready = ready;
+        }
+        for (slot, timer) in self.timers.until(self.clock.now_ms() + SOON_MS).take(SOON_MAX) {
+            let Timer::Step(step) = timer else { continue };
+            let Some(held) = self.plans.get(&slot) else { continue };
+            let is_retried = held.state.step(step).is_some_and(|at| at.status == StepStatus::Retrying);
+            if let Some(queue) = held.state.queue(step).filter(|queue| is_retried && !queue.as_str().is_empty()) {
+                loads.entry(queue.clone()).or_default().due_soon += 1;
+            }
+        }
+        loads.retain(|_, load| *load != Load::default());
+        loads
     }
 
     /// The plan in a slot.

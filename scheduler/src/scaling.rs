@@ -1,0 +1,78 @@
+//! What autoscalers are told: all work of an agent type, also what is on no stream yet.
+//!
+//! Streams are kept short, so most of a backlog is in the memory of the shards' owners. Each owner tells the others once a
+//! second what its shards hold, if that has changed; every scheduler adds up the same numbers.
+
+use std::collections::BTreeMap;
+
+use goalmill_broker::{BrokerError, QueueState};
+use goalmill_common::id::{AgentType, ShardId};
+use goalmill_common::load::{Load, Loads};
+
+use crate::site::Site;
+
+/// Tells others what the shards that are owned here hold.
+#[derive(Default)]
+pub(crate) struct Publisher {
+    /// What was told of each.
+    said: BTreeMap<ShardId, Loads>,
+}
+
+impl Publisher {
+    /// Tells what has changed, and everything of a shard that was not owned here before.
+    pub(crate) async fn publish(&mut self, site: &Site) -> Result<(), BrokerError> {
+        let loads = site.tallies.loads();
+        let is_new = |(shard, loads): &(&ShardId, &Loads)| self.said.get(shard) != Some(loads);
+        let news: Vec<_> = loads.iter().filter(is_new).map(|(shard, loads)| (*shard, loads.clone())).collect();
+        if !news.is_empty() {
+            site.broker.share_loads(&news).await?;
+        }
+        self.said = loads;
+        Ok(())
+    }
+}
+
+/// What all shards hold, by agent type: those owned here as they are now, others as their owners said last.
+pub(crate) async fn loads(site: &Site) -> Result<Loads, BrokerError> {
+    let mut shards = site.broker.loads().await?;
+    shards.extend(site.tallies.loads());
+    let mut sum = Loads::new();
+    for (agent_type, load) in shards.into_values().flatten() {
+        sum.entry(agent_type).or_default().add(load);
+    }
+    Ok(sum)
+}
+
+/// Slots that would serve everything at once: what is on the stream, with workers, and in memory. What is in memory does
+/// not count while the queue gets nothing new.
+pub(crate) fn desired_slots(queue: Option<&QueueState>, load: Load, is_held: bool) -> u64 {
+    let sent = queue.map_or(0, |queue| queue.waiting.saturating_add(queue.pending));
+    if is_held { sent } else { sent.saturating_add(load.ready).saturating_add(load.due_soon) }
+}
+
+/// [`desired_slots`] of every agent type that has a queue or a load.
+pub(crate) async fn desired(site: &Site, queues: &[QueueState]) -> Result<BTreeMap<AgentType, u64>, BrokerError> {
+    let (loads, by_type) = (loads(site).await?, queues.iter().map(|queue| (&queue.agent_type, queue)));
+    let by_type: BTreeMap<&AgentType, &QueueState> = by_type.collect();
+    let agent_types = loads.keys().chain(by_type.keys().copied());
+    let wanted = agent_types.map(|agent_type| {
+        let (queue, load) = (by_type.get(agent_type).copied(), loads.get(agent_type).copied().unwrap_or_default());
+        (agent_type.clone(), desired_slots(queue, load, site.directory.is_held(agent_type)))
+    });
+    Ok(wanted.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_gets_nothing_new_wants_slots_for_what_was_sent_only() {
+        let agent_type = AgentType::from("a");
+        let queue = QueueState { agent_type, waiting: 1, pending: 2, dead_letters: 9, wrong_type: None };
+        let load = Load { ready: 40, due_soon: 500 };
+        assert_eq!(desired_slots(Some(&queue), load, false), 543);
+        assert_eq!(desired_slots(Some(&queue), load, true), 3);
+        assert_eq!(desired_slots(None, load, false), 540);
+    }
+}
