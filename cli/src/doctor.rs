@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use goalmill_broker::redis;
+use goalmill_common::clock::Clock;
 use goalmill_common::config::{Loaded, Origin, hide_password};
 use serde::Serialize;
 use serde_json::Value;
@@ -43,6 +45,12 @@ impl Checks {
 
     fn ok(&mut self, topic: &'static str, detail: impl Into<String>) {
         self.add(Level::Ok, topic, detail, "");
+    }
+
+    /// A warning whose last part, after a semicolon, is the fix.
+    fn warn(&mut self, topic: &'static str, warning: &str) {
+        let (detail, fix) = warning.rsplit_once("; ").unwrap_or((warning, ""));
+        self.add(Level::Warning, topic, detail, fix);
     }
 
     fn count(&self, level: Level) -> usize {
@@ -109,7 +117,7 @@ async fn check_redis(loaded: &Loaded, has_scheduler: bool, checks: &mut Checks) 
     let is_asked_for = loaded.origin("redis.url") != Origin::Default;
     let begun = Instant::now();
     let checked = async {
-        let broker = goalmill_broker::redis::connect(&loaded.settings.redis).await?;
+        let broker = redis::connect(&loaded.settings.redis).await?;
         Ok::<_, goalmill_broker::BrokerError>((broker.check().await, broker.meta().await?))
     };
     match checked.await {
@@ -124,12 +132,22 @@ async fn check_redis(loaded: &Loaded, has_scheduler: bool, checks: &mut Checks) 
                     };
                     checks.ok("redis", format!("{url}  {}  {took:.1} ms{used}", health.version));
                     for warning in health.warnings {
-                        checks.add(Level::Warning, "redis", warning, "");
+                        checks.warn("redis", &warning);
                     }
                 }
                 Err(error) => {
                     let failed = Failed::from(error);
                     checks.add(Level::Problem, "redis", format!("{url}: {}", failed.message), failed.help);
+                }
+            }
+            match redis::inspect::inspect(&loaded.settings.redis, &Clock::system()).await {
+                Ok(found) => {
+                    found.into_iter().for_each(|it| checks.add(Level::Problem, "redis", it.detail, it.fix));
+                }
+                Err(error) => {
+                    let detail = format!("not everything could be looked at: {error}");
+                    let fix = "let `redis.url` name the user of schedulers: deploy/redis/users.acl";
+                    checks.add(Level::Warning, "redis", detail, fix);
                 }
             }
             match meta {
@@ -150,8 +168,21 @@ async fn check_redis(loaded: &Loaded, has_scheduler: bool, checks: &mut Checks) 
         }
         Err(error) => {
             let failed = Failed::from(error);
-            checks.add(Level::Problem, "redis", format!("{url}: {}", failed.message), failed.help);
+            let fix = fix_of(&failed.message).map_or(failed.help, str::to_owned);
+            checks.add(Level::Problem, "redis", format!("{url}: {}", failed.message), fix);
         }
+    }
+}
+
+/// What helps when Redis refuses a user.
+fn fix_of(refusal: &str) -> Option<&'static str> {
+    let names = |codes: &[&str]| codes.iter().any(|code| refusal.contains(code));
+    if names(&["NOPERM"]) {
+        Some("give the user the rights of its role: deploy/redis/users.acl")
+    } else if names(&["WRONGPASS", "NOAUTH", "AuthenticationFailed"]) {
+        Some("put user and password into `redis.url`: redis://USER:PASSWORD@HOST")
+    } else {
+        None
     }
 }
 
@@ -168,7 +199,7 @@ async fn check_scheduler(context: &Context, checks: &mut Checks) -> bool {
                 format!("{base}  {}  on {}  runs {owned} of {total} shards", field("scheduler"), field("store")),
             );
             for warning in answer.get("warnings").and_then(Value::as_array).into_iter().flatten() {
-                checks.add(Level::Warning, "scheduler", warning.as_str().unwrap_or_default(), "");
+                checks.warn("scheduler", warning.as_str().unwrap_or_default());
             }
             true
         }
@@ -179,7 +210,7 @@ async fn check_scheduler(context: &Context, checks: &mut Checks) -> bool {
                 Level::Problem,
                 "scheduler",
                 format!("{base} is not ready: {why}"),
-                "check its log and its Redis",
+                fix_of(why).unwrap_or("check its log and its Redis"),
             );
             true
         }

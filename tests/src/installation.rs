@@ -175,3 +175,8 @@ pub async fn read_log(broker: &dyn Broker, plan: &PlanId) -> Result<Vec<Record>>
 pub fn step(id: &str, agent_type: &str, dependencies: &[&str], inputs: Value) -> Value {
     serde_json::json!({"id": id, "agent_type": AgentType::from(agent_type), "dependencies": dependencies, "inputs": inputs})
 }
+
+/// A plan of one step for an agent type.
+pub fn one_step_plan(agent_type: &str) -> Value {
+    serde_json::json!({"steps": [step("a", agent_type, &[], serde_json::json!({}))]})
+}

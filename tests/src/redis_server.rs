@@ -188,7 +188,7 @@ impl RedisServer {
             Fsync::Off => ("no", "no"),
         };
         let log = File::options().create(true).append(true).open(self.log_path())?;
-        let mut command = Command::new("redis-server");
+        let mut command = Command::new(server_program());
         if let Some(users) = &self.options.users {
             let file = self.dir.path().join("users.acl");
             std::fs::write(&file, users)?;
@@ -226,6 +226,11 @@ impl Drop for RedisServer {
     fn drop(&mut self) {
         self.kill9();
     }
+}
+
+/// The server that tests run: `REDIS_SERVER` names another one than that on PATH.
+pub fn server_program() -> std::ffi::OsString {
+    std::env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into())
 }
 
 /// A port that nobody listens on at this moment.

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use redis::Value;
 use tempfile::TempDir;
 
-use crate::redis_server::{RedisServer, free_port};
+use crate::redis_server::{RedisServer, free_port, server_program};
 use crate::wait::until_some;
 
 /// What the primary is called.
@@ -40,7 +40,7 @@ impl Sentinel {
         );
         std::fs::write(&file, settings)?;
         let log = File::create(log_path(&dir))?;
-        let mut command = Command::new("redis-server");
+        let mut command = Command::new(server_program());
         command.arg(&file).arg("--sentinel").stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let child = command.spawn().context("`redis-server` 7.0 or newer must be on PATH")?;
         let sentinel = Self { child, port, dir };

@@ -78,7 +78,7 @@ async fn quarantined(api: &Api) -> Result<Vec<String>, Refusal> {
     for shard in (0..api.site.shards).map(ShardId) {
         let found = Poison::read(api.site.broker.as_ref(), shard).await?.quarantined;
         warnings.extend(found.keys().map(|plan| {
-            format!("plan {plan} is in quarantine: goalmill explain {plan}, then goalmill plan resume {plan}")
+            format!("plan {plan} is in quarantine; goalmill explain {plan}, then goalmill plan resume {plan}")
         }));
     }
     Ok(warnings)

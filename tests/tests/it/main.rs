@@ -6,6 +6,7 @@ mod choice;
 mod data_dir;
 mod dependencies;
 mod docs;
+mod doctor;
 mod evaluation;
 mod events;
 mod guard;

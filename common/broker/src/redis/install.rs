@@ -199,11 +199,11 @@ impl Links {
 }
 
 /// The reply of `INFO`.
-struct Info(String);
+pub(super) struct Info(pub(super) String);
 
 impl Info {
     /// The value of a field; empty when the server does not tell it.
-    fn text(&self, name: &str) -> &str {
+    pub(super) fn text(&self, name: &str) -> &str {
         let found = self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         found.unwrap_or_default().trim_end()
     }
@@ -244,7 +244,7 @@ impl Info {
         }
         let used = self.memory_used();
         if used > MEMORY_USED_MAX {
-            warnings.push(format!("{:.0} % of `maxmemory` is in use: new submissions are refused", used * 100.0));
+            warnings.push(format!("{:.0} % of `maxmemory` is in use, new submissions are refused; raise `maxmemory`, or wait for running plans to end", used * 100.0));
         }
         warnings
     }

@@ -3,6 +3,7 @@
 mod commit;
 mod fault;
 mod functions;
+pub mod inspect;
 mod install;
 mod journal;
 mod letters;

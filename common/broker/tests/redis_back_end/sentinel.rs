@@ -36,7 +36,7 @@ impl Sentinel {
             ),
         )
         .unwrap();
-        let mut command = Command::new("redis-server");
+        let mut command = Command::new(std::env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into()));
         command.arg(&file).arg("--sentinel").stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().expect("`redis-server` is installed");
         let sentinel = Self { child, port, _dir: dir };

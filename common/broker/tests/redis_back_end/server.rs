@@ -48,7 +48,7 @@ impl Server {
     /// Starts the process; false when it ended, because its port was taken.
     async fn begin(&mut self) -> bool {
         let dir = self.dir.path().to_str().unwrap();
-        let mut command = Command::new("redis-server");
+        let mut command = Command::new(std::env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into()));
         command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--dir", dir, "--save", ""]);
         command.args(["--unixsocket", &format!("{dir}/redis.sock"), "--unixsocketperm", "700"]);
         command.args(["--appendonly", "yes", "--appendfsync", "everysec"]).args(&self.options);
