@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Runs a loaded installation under a real Prometheus, and asks it every query of the dashboards and alerts.
 
-    python3 tests/monitoring/run.py [PROGRAM]      target/debug/goalmill unless given
+    python3 tests/monitoring/run.py [PROGRAM [FOLDER]]      target/debug/goalmill unless given
+
+FOLDER gets pictures of the dashboards; that needs matplotlib.
 
 Needs redis-server and Debian's package `prometheus`. The load has failures, retries, revisions, fallbacks, approvals, dead
 letters, a killed scheduler and a killed worker. Prints the number of queries, those that are empty, and those that the
@@ -21,8 +23,11 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+import picture
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "target/debug/goalmill")
+PICTURES = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
 # No model is asked, no webhook is set up, no log is followed, and nothing is quarantined or refused in this load.
 SILENT = re.compile(r"gen_ai_|goalmill_llm_|goalmill_webhook_|goalmill_sse_|goalmill_agent_cards_refused"
                     r"|goalmill_queues_quarantined|goalmill_plan_validation_failures")
@@ -158,13 +163,15 @@ def main():
             second, other = it.scheduler("scheduler-2")
             workers = [it.worker(f"worker-{n}", "--slots", "8") for n in range(3)]
             server = it.prometheus()
-            begun = time.monotonic()
+            begun, since, marks = time.monotonic(), time.time(), {}
             for round_ in range(60):
                 load(other, round_)
                 if round_ == 20:
                     first.send_signal(signal.SIGKILL)
+                    marks[time.time()] = "a scheduler is killed"
                 if round_ == 25:
                     workers[0].send_signal(signal.SIGKILL)
+                    marks[time.time()] = "a worker is killed"
                 time.sleep(0.5)
             print(f"loaded for {time.monotonic() - begun:.0f} s", flush=True)
             time.sleep(3)
@@ -178,6 +185,8 @@ def main():
             rules = [rule for group in groups for rule in group["rules"]]
             broken = [rule["name"] for rule in rules if rule["health"] != "ok"]
             firing = [rule["name"] for rule in rules if rule.get("state") == "firing"]
+            for uid in ("goalmill-overview", "goalmill-agent-type", "goalmill-planning", "goalmill-internals") if PICTURES else ():
+                picture.draw(call, server, uid, since, marks, PICTURES / f"{uid}.png")
         finally:
             it.stop()
     print(f"{asked} queries, {len(empty)} empty, {len(silent)} without a cause in this load; "
