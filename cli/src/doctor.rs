@@ -142,7 +142,10 @@ async fn check_redis(loaded: &Loaded, has_scheduler: bool, checks: &mut Checks) 
             }
             match redis::inspect::inspect(&loaded.settings.redis, &Clock::system()).await {
                 Ok(found) => {
-                    found.into_iter().for_each(|it| checks.add(Level::Problem, "redis", it.detail, it.fix));
+                    for it in found {
+                        let level = if it.stops_plans { Level::Problem } else { Level::Warning };
+                        checks.add(level, "redis", it.detail, it.fix);
+                    }
                 }
                 Err(error) => {
                     let detail = format!("not everything could be looked at: {error}");

@@ -25,10 +25,16 @@ pub struct Finding {
     pub detail: String,
     /// What to do about it.
     pub fix: String,
+    /// Whether plans stand still because of it.
+    pub stops_plans: bool,
 }
 
-fn finding(detail: String, fix: impl Into<String>) -> Finding {
-    Finding { detail, fix: fix.into() }
+fn stops_plans(detail: String, fix: impl Into<String>) -> Finding {
+    Finding { detail, fix: fix.into(), stops_plans: true }
+}
+
+fn misleads(detail: String, fix: impl Into<String>) -> Finding {
+    Finding { detail, fix: fix.into(), stops_plans: false }
 }
 
 /// Looks at protocol, role, clocks, and the groups of task streams. Reads only.
@@ -48,7 +54,7 @@ pub async fn inspect(settings: &RedisSettings, clock: &Clock) -> Result<Vec<Find
     if server_ms.abs_diff(local_ms) > SKEW_MS_MAX {
         let seconds = server_ms.abs_diff(local_ms) as f64 / 1_000.0;
         let detail = format!("the clocks of this machine and of Redis differ by {seconds:.1} s");
-        found.push(finding(detail, "let both machines follow a time server (NTP)"));
+        found.push(misleads(detail, "let both machines follow a time server (NTP)"));
     }
     found.extend(links.workers(SILENCE_MS_MAX).await?.iter().filter_map(early));
     found.extend(links.unseen_queues().await?);
@@ -57,7 +63,8 @@ pub async fn inspect(settings: &RedisSettings, clock: &Clock) -> Result<Vec<Find
 
 fn foreign_protocol(protocol: &str) -> Option<Finding> {
     let detail = format!("the installation speaks protocol {protocol}, this program {}", wire::PROTOCOL);
-    (protocol != wire::PROTOCOL).then(|| finding(detail, "use the release that the schedulers run, or another Redis"))
+    (protocol != wire::PROTOCOL)
+        .then(|| stops_plans(detail, "use the release that the schedulers run, or another Redis"))
 }
 
 fn read_only(info: &Info) -> Option<Finding> {
@@ -67,7 +74,7 @@ fn read_only(info: &Info) -> Option<Finding> {
         info.text("master_host"),
         info.text("master_port")
     );
-    (info.text("role") == "slave").then(|| finding(detail, fix))
+    (info.text("role") == "slave").then(|| stops_plans(detail, fix))
 }
 
 /// A worker that began after its last heartbeat was seen.
@@ -75,7 +82,7 @@ fn early(beat: &WorkerBeat) -> Option<Finding> {
     let ahead_ms = beat.started_ms.saturating_sub(beat.seen_ms);
     let (worker, host) = (beat.worker.as_str(), beat.host.as_str());
     let detail = format!("the clock of worker {worker} on {host} is at least {:.1} s ahead", ahead_ms as f64 / 1_000.0);
-    (ahead_ms > SKEW_MS_MAX).then(|| finding(detail, format!("let {host} follow a time server (NTP)")))
+    (ahead_ms > SKEW_MS_MAX).then(|| misleads(detail, format!("let {host} follow a time server (NTP)")))
 }
 
 impl Links {
@@ -92,11 +99,11 @@ impl Links {
             };
             let is_workers = |group: &&BTreeMap<String, Value>| matches!(group.get("name"), Some(Value::BulkString(name)) if name == keys::WORKERS_GROUP.as_bytes());
             match groups.iter().find(is_workers) {
-                None => found.push(finding(
+                None => found.push(stops_plans(
                     format!("`{key}` has no group `{}`: no worker can read it", keys::WORKERS_GROUP),
                     format!("redis-cli XGROUP CREATE {key} {} 0", keys::WORKERS_GROUP),
                 )),
-                Some(group) if matches!(group.get("lag"), Some(Value::Nil)) => found.push(finding(
+                Some(group) if matches!(group.get("lag"), Some(Value::Nil)) => found.push(misleads(
                     format!("Redis has lost count of `{key}`: KEDA's trigger `redis-streams` cannot see what waits"),
                     "it counts again once workers have taken what is there; until then scale on \
                      `/v1/scaling/AGENT_TYPE`. Let nobody delete entries (XDEL)",
