@@ -182,6 +182,9 @@ metrics! {
         "Tasks in a queue that no worker has taken.";
     Leader Gauge "goalmill_stream_pending_entries" Count [AGENT_TYPE]
         "Tasks that workers have taken and not finished.";
+    Leader Gauge "goalmill_worker_slots_live" Count [AGENT_TYPE]
+        "Slots of live workers that serve an agent type and are not draining. A slot of a worker that serves several counts \
+         for each.";
     Leader Gauge "goalmill_scaling_desired_slots" Count [AGENT_TYPE]
         "Slots that would serve all of an agent type's work at once: in the queue, with workers, ready in memory, and due \
          again within 30 s.";

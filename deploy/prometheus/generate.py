@@ -63,10 +63,12 @@ ALERTS = [
           "A queue is not used because its key in Redis is of another type.",
           {'goalmill_queues_quarantined{instance="a"}': UP}, {'goalmill_queues_quarantined{instance="a"}': DOWN}),
     alert("GoalmillBacklogWithoutWorkers", "page",
-          "sum(goalmill_stream_backlog_entries) > 0 unless sum(goalmill_workers) > 0", "5m",
-          "Tasks wait and no worker gives signs of life.",
-          {'goalmill_stream_backlog_entries{agent_type="a"}': "5x240", 'goalmill_workers{state="active"}': DOWN},
-          {'goalmill_stream_backlog_entries{agent_type="a"}': "5x240", 'goalmill_workers{state="active"}': UP}),
+          "max by (namespace, agent_type) (goalmill_stream_backlog_entries) > 0 "
+          "unless max by (namespace, agent_type) (goalmill_worker_slots_live) > 0", "5m",
+          "Tasks of an agent type wait and no live worker serves it.",
+          {'goalmill_stream_backlog_entries{agent_type="a"}': "5x240", 'goalmill_worker_slots_live{agent_type="b"}': UP},
+          {'goalmill_stream_backlog_entries{agent_type="a"}': "5x240", 'goalmill_worker_slots_live{agent_type="a"}': UP},
+          labels={"agent_type": "a"}),
     alert("GoalmillQueueStalled", "ticket",
           "goalmill_stream_backlog_entries > 0 and on (agent_type) "
           "sum by (agent_type) (goalmill_stream_pending_entries) == 0", "10m",

@@ -163,6 +163,11 @@ impl Directory {
         self.known.read().unwrap_or_else(PoisonError::into_inner).workers.clone()
     }
 
+    /// Slots of live workers that are not draining, by agent type.
+    pub(crate) fn slots(&self) -> BTreeMap<AgentType, u32> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).slots.clone()
+    }
+
     /// The agent types that have live workers; none before these were read.
     pub(crate) fn live(&self) -> Option<Arc<BTreeSet<AgentType>>> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).live.clone()

@@ -17,6 +17,7 @@ pub(crate) struct Gauges {
     steps: ByAgentType<2>,
     queues: ByAgentType<3>,
     scaling: ByAgentType<1>,
+    slots: ByAgentType<1>,
     /// Whether those of the installation were set.
     has_led: bool,
 }
@@ -31,6 +32,7 @@ impl Gauges {
                 "goalmill_dead_letter_entries",
             ]),
             scaling: ByAgentType::new(["goalmill_scaling_desired_slots"]),
+            slots: ByAgentType::new(["goalmill_worker_slots_live"]),
             has_led: false,
         }
     }
@@ -62,12 +64,15 @@ impl Gauges {
             self.queues.set(most, queues.iter().map(|queue| (&queue.agent_type, counts(queue))));
             let desired = scaling::desired(site, &queues).await?;
             self.scaling.set(most, desired.iter().map(|(agent_type, slots)| (agent_type, [*slots])));
+            let slots = site.directory.slots();
+            self.slots.set(most, slots.iter().map(|(agent_type, slots)| (agent_type, [u64::from(*slots)])));
             let workers = site.directory.workers();
             let draining = workers.iter().filter(|worker| worker.draining).count();
             set_workers(workers.len() - draining, draining);
         } else if self.has_led {
             self.queues.set(most, std::iter::empty());
             self.scaling.set(most, std::iter::empty());
+            self.slots.set(most, std::iter::empty());
             set_workers(0, 0);
         }
         self.has_led = leads;
