@@ -3,16 +3,20 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use goalmill_broker::redis;
+use goalmill_broker::redis::groups::GroupTrouble;
+use goalmill_broker::{BrokerError, redis};
+use goalmill_common::agent::{SILENCE_MS_MAX, WorkerBeat};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{Loaded, Origin, hide_password};
+use goalmill_common::keys::WORKERS_GROUP;
+use goalmill_common::wire::PROTOCOL;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::args::DoctorArgs;
 use crate::commands::{Context, settings};
-use crate::exit::{Exit, Failed, Outcome};
+use crate::exit::{Exit, Failed, Outcome, fix_of};
 use crate::output::{Paint, Tone};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -58,6 +62,8 @@ impl Checks {
     }
 }
 
+/// A larger difference between two clocks is reported, in milliseconds.
+const SKEW_MS_MAX: u64 = 2_000;
 /// Wait between two looks.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -118,10 +124,11 @@ async fn check_redis(loaded: &Loaded, has_scheduler: bool, checks: &mut Checks) 
     let begun = Instant::now();
     let checked = async {
         let broker = redis::connect(&loaded.settings.redis).await?;
-        Ok::<_, goalmill_broker::BrokerError>((broker.check().await, broker.meta().await?))
+        let (health, meta) = (broker.check().await, broker.meta().await?);
+        Ok::<_, BrokerError>((broker, health, meta))
     };
     match checked.await {
-        Ok((health, meta)) => {
+        Ok((broker, health, meta)) => {
             let took = begun.elapsed().as_secs_f64() * 1_000.0;
             match health {
                 Ok(health) => {
@@ -131,8 +138,23 @@ async fn check_redis(loaded: &Loaded, has_scheduler: bool, checks: &mut Checks) 
                         String::new()
                     };
                     checks.ok("redis", format!("{url}  {}  {took:.1} ms{used}", health.version));
-                    for warning in health.warnings {
-                        checks.warn("redis", &warning);
+                    for warning in &health.warnings {
+                        checks.warn("redis", warning);
+                    }
+                    let looked = async {
+                        let workers = broker.workers(SILENCE_MS_MAX).await?;
+                        Ok::<_, BrokerError>((workers, redis::groups::troubled(&loaded.settings.redis).await?))
+                    };
+                    match looked.await {
+                        Ok((workers, troubled)) => {
+                            check_clocks(health.time_ms, &workers, checks);
+                            check_groups(troubled, checks);
+                        }
+                        Err(error) => {
+                            let detail = format!("not everything could be looked at: {error}");
+                            let fix = "let `redis.url` name the user of schedulers: deploy/redis/users.acl";
+                            checks.add(Level::Warning, "redis", detail, fix);
+                        }
                     }
                 }
                 Err(error) => {
@@ -140,20 +162,13 @@ async fn check_redis(loaded: &Loaded, has_scheduler: bool, checks: &mut Checks) 
                     checks.add(Level::Problem, "redis", format!("{url}: {}", failed.message), failed.help);
                 }
             }
-            match redis::inspect::inspect(&loaded.settings.redis, &Clock::system()).await {
-                Ok(found) => {
-                    for it in found {
-                        let level = if it.stops_plans { Level::Problem } else { Level::Warning };
-                        checks.add(level, "redis", it.detail, it.fix);
-                    }
-                }
-                Err(error) => {
-                    let detail = format!("not everything could be looked at: {error}");
-                    let fix = "let `redis.url` name the user of schedulers: deploy/redis/users.acl";
-                    checks.add(Level::Warning, "redis", detail, fix);
-                }
-            }
             match meta {
+                Some(meta) if meta.protocol != PROTOCOL => checks.add(
+                    Level::Problem,
+                    "redis",
+                    format!("the installation speaks protocol {}, this program {PROTOCOL}", meta.protocol),
+                    "use the release that the schedulers run, or another Redis",
+                ),
                 Some(meta) => checks.ok(
                     "redis",
                     format!("installation {} · protocol {} · {} shards", meta.instance, meta.protocol, meta.shards),
@@ -171,21 +186,46 @@ async fn check_redis(loaded: &Loaded, has_scheduler: bool, checks: &mut Checks) 
         }
         Err(error) => {
             let failed = Failed::from(error);
-            let fix = fix_of(&failed.message).map_or(failed.help, str::to_owned);
-            checks.add(Level::Problem, "redis", format!("{url}: {}", failed.message), fix);
+            checks.add(Level::Problem, "redis", format!("{url}: {}", failed.message), failed.help);
         }
     }
 }
 
-/// What helps when Redis refuses a user.
-fn fix_of(refusal: &str) -> Option<&'static str> {
-    let names = |codes: &[&str]| codes.iter().any(|code| refusal.contains(code));
-    if names(&["NOPERM"]) {
-        Some("give the user the rights of its role: deploy/redis/users.acl")
-    } else if names(&["WRONGPASS", "NOAUTH", "AuthenticationFailed"]) {
-        Some("put user and password into `redis.url`: redis://USER:PASSWORD@HOST")
-    } else {
-        None
+/// Compares the clocks of this machine, of Redis and of the workers.
+fn check_clocks(redis_ms: u64, workers: &[WorkerBeat], checks: &mut Checks) {
+    let skew_ms = redis_ms.abs_diff(Clock::system().now_ms());
+    if skew_ms > SKEW_MS_MAX {
+        let detail = format!("the clocks of this machine and of Redis differ by {:.1} s", skew_ms as f64 / 1_000.0);
+        checks.add(Level::Warning, "redis", detail, "let both machines follow a time server (NTP)");
+    }
+    for WorkerBeat { worker, host, started_ms, seen_ms, .. } in workers {
+        // A worker cannot have begun after its last heartbeat.
+        let ahead_ms = started_ms.saturating_sub(*seen_ms);
+        if ahead_ms > SKEW_MS_MAX {
+            let ahead = ahead_ms as f64 / 1_000.0;
+            let detail = format!("the clock of worker {worker} on {host} is at least {ahead:.1} s ahead");
+            checks.add(Level::Warning, "redis", detail, format!("let {host} follow a time server (NTP)"));
+        }
+    }
+}
+
+fn check_groups(troubled: Vec<(String, GroupTrouble)>, checks: &mut Checks) {
+    for (stream, trouble) in troubled {
+        match trouble {
+            GroupTrouble::Missing => checks.add(
+                Level::Problem,
+                "redis",
+                format!("`{stream}` has no group `{WORKERS_GROUP}`: no worker can read it"),
+                format!("redis-cli XGROUP CREATE {stream} {WORKERS_GROUP} 0"),
+            ),
+            GroupTrouble::UnknownLag => checks.add(
+                Level::Warning,
+                "redis",
+                format!("Redis has lost count of `{stream}`: KEDA's trigger `redis-streams` cannot see what waits"),
+                "it counts again once workers have taken what is there; until then scale on \
+                 `/v1/scaling/AGENT_TYPE`. Entries must not be deleted (XDEL)",
+            ),
+        }
     }
 }
 

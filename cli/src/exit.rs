@@ -149,7 +149,9 @@ impl From<Problem> for Failed {
 impl From<BrokerError> for Failed {
     fn from(error: BrokerError) -> Self {
         let (exit, help) = match &error {
-            BrokerError::Unavailable(_) => (Exit::Unreachable, "check the address, or start one with: redis-server"),
+            BrokerError::Unavailable(why) => {
+                (Exit::Unreachable, fix_of(why).unwrap_or("check the address, or start one with: redis-server"))
+            }
             BrokerError::OutOfMemory => (Exit::Other, "raise `maxmemory`, or wait for running plans to end"),
             BrokerError::DataLost(_) => (Exit::Other, "check that this is the right Redis; see: goalmill doctor"),
             BrokerError::Unsafe(_) => {
@@ -166,6 +168,17 @@ impl From<BrokerError> for Failed {
         };
         Self::new(exit, error.to_string()).help(help)
     }
+}
+
+/// What helps against a refusal of Redis, where its text tells.
+pub fn fix_of(refusal: &str) -> Option<&str> {
+    if refusal.contains("NOPERM") {
+        return Some("give the user the rights of its role: deploy/redis/users.acl");
+    }
+    if ["WRONGPASS", "NOAUTH", "AuthenticationFailed"].iter().any(|code| refusal.contains(code)) {
+        return Some("put user and password into `redis.url`: redis://USER:PASSWORD@HOST");
+    }
+    refusal.split_once("is a replica and takes no writes; ").map(|(_, fix)| fix)
 }
 
 impl From<std::io::Error> for Failed {

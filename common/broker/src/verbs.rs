@@ -276,7 +276,7 @@ pub trait Broker: Send + Sync + 'static {
     async fn pause_queue(&self, agent_type: &AgentType, paused: bool) -> Result<()>;
     async fn paused_queues(&self) -> Result<BTreeSet<AgentType>>;
 
-    /// Tells what these shards hold in memory; the last word of a shard counts. A back end of one process need not keep it.
+    /// Shares what these shards hold in memory; the last value of a shard counts. A back end of one process need not keep it.
     async fn share_loads(&self, _loads: &[(ShardId, Loads)]) -> Result<()> {
         Ok(())
     }

@@ -179,7 +179,11 @@ impl Links {
             ));
         }
         if info.text("role") == "slave" {
-            return Err(BrokerError::Unavailable("this server is a replica; connect to the primary".into()));
+            let (host, port) = (info.text("master_host"), info.text("master_port"));
+            return Err(BrokerError::Unavailable(format!(
+                "this server is a replica and takes no writes; put the primary ({host}:{port}) into `redis.url`, or use \
+                 `redis+sentinel://`"
+            )));
         }
         match info.eviction() {
             Some(policy) if !self.allow_unsafe => Err(BrokerError::Unsafe(format!(
@@ -199,11 +203,11 @@ impl Links {
 }
 
 /// The reply of `INFO`.
-pub(super) struct Info(pub(super) String);
+struct Info(String);
 
 impl Info {
     /// The value of a field; empty when the server does not tell it.
-    pub(super) fn text(&self, name: &str) -> &str {
+    fn text(&self, name: &str) -> &str {
         let found = self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         found.unwrap_or_default().trim_end()
     }
@@ -244,7 +248,11 @@ impl Info {
         }
         let used = self.memory_used();
         if used > MEMORY_USED_MAX {
-            warnings.push(format!("{:.0} % of `maxmemory` is in use, new submissions are refused; raise `maxmemory`, or wait for running plans to end", used * 100.0));
+            warnings.push(format!(
+                "{:.0} % of `maxmemory` is in use, new submissions are refused; raise `maxmemory`, or wait for running \
+                 plans to end",
+                used * 100.0
+            ));
         }
         warnings
     }

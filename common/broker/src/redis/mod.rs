@@ -3,7 +3,7 @@
 mod commit;
 mod fault;
 mod functions;
-pub mod inspect;
+pub mod groups;
 mod install;
 mod journal;
 mod letters;
