@@ -1,4 +1,4 @@
-//! What autoscalers are told: all work of an agent type, also what is on no stream yet.
+//! The numbers that autoscalers read: all work of an agent type, also what is on no stream yet.
 //!
 //! Streams are kept short, so most of a backlog is in the memory of the shards' owners. Each owner tells the others once a
 //! second what its shards hold, if that has changed; every scheduler adds up the same numbers.
@@ -11,15 +11,15 @@ use goalmill_common::load::{Load, Loads};
 
 use crate::site::Site;
 
-/// Tells others what the shards that are owned here hold.
+/// Shares what the shards that are owned here hold.
 #[derive(Default)]
 pub(crate) struct Publisher {
-    /// What was told of each.
+    /// What was last shared of each.
     said: BTreeMap<ShardId, Loads>,
 }
 
 impl Publisher {
-    /// Tells what has changed, and everything of a shard that was not owned here before.
+    /// Shares what has changed, and everything of a shard that was not owned here before.
     pub(crate) async fn publish(&mut self, site: &Site) -> Result<(), BrokerError> {
         let loads = site.tallies.loads();
         let is_new = |(shard, loads): &(&ShardId, &Loads)| self.said.get(shard) != Some(loads);
@@ -52,14 +52,18 @@ pub(crate) fn desired_slots(queue: Option<&QueueState>, load: Load, is_held: boo
 
 /// [`desired_slots`] of every agent type that has a queue or a load.
 pub(crate) async fn desired(site: &Site, queues: &[QueueState]) -> Result<BTreeMap<AgentType, u64>, BrokerError> {
-    let (loads, by_type) = (loads(site).await?, queues.iter().map(|queue| (&queue.agent_type, queue)));
-    let by_type: BTreeMap<&AgentType, &QueueState> = by_type.collect();
-    let agent_types = loads.keys().chain(by_type.keys().copied());
-    let wanted = agent_types.map(|agent_type| {
-        let (queue, load) = (by_type.get(agent_type).copied(), loads.get(agent_type).copied().unwrap_or_default());
-        (agent_type.clone(), desired_slots(queue, load, site.directory.is_held(agent_type)))
+    let mut loads = loads(site).await?;
+    let is_held = |agent_type: &AgentType| site.directory.is_held(agent_type);
+    let with_queue = queues.iter().map(|queue| {
+        let load = loads.remove(&queue.agent_type).unwrap_or_default();
+        (queue.agent_type.clone(), desired_slots(Some(queue), load, is_held(&queue.agent_type)))
     });
-    Ok(wanted.collect())
+    let mut desired: BTreeMap<_, _> = with_queue.collect();
+    desired.extend(loads.into_iter().map(|(agent_type, load)| {
+        let slots = desired_slots(None, load, is_held(&agent_type));
+        (agent_type, slots)
+    }));
+    Ok(desired)
 }
 
 #[cfg(test)]

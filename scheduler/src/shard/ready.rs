@@ -62,6 +62,15 @@ struct Parked {
     tenant: String,
 }
 
+/// Ready steps of one queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Waiting {
+    /// Those that wait for nothing but room in the queue.
+    pub(crate) open: u64,
+    /// Those whose plan has no room for them.
+    pub(crate) parked: u64,
+}
+
 /// A step taken out of the set.
 #[derive(Debug)]
 pub(crate) struct Taken {
@@ -79,23 +88,18 @@ impl ReadySet {
         self.put(standing.agent_type, Reverse(standing.priority), standing.tenant, place);
     }
 
-    /// How many steps wait for each queue, those included whose plan has no room for them.
-    pub(crate) fn counts(&self) -> BTreeMap<AgentType, u64> {
-        let mut counts = self.open_counts();
-        for parked in self.parked.values() {
-            for (_, _, agent_type) in parked.waiting.iter().chain(&parked.excluded) {
-                *counts.entry(agent_type.clone()).or_default() += 1;
-            }
-        }
-        counts
-    }
-
-    /// How many steps wait for nothing but room in their queue.
-    pub(crate) fn open_counts(&self) -> BTreeMap<AgentType, u64> {
-        let mut counts = BTreeMap::<AgentType, u64>::new();
+    /// How many steps wait for each queue.
+    pub(crate) fn counts(&self) -> BTreeMap<AgentType, Waiting> {
+        let mut counts = BTreeMap::<AgentType, Waiting>::new();
         for (agent_type, queue) in &self.queues {
             let tenants = queue.classes.values().flat_map(BTreeMap::values);
-            counts.insert(agent_type.clone(), tenants.map(|tenant| tenant.places.len() as u64).sum());
+            let open = tenants.map(|tenant| tenant.places.len() as u64).sum();
+            counts.insert(agent_type.clone(), Waiting { open, parked: 0 });
+        }
+        for parked in self.parked.values() {
+            for (_, _, agent_type) in parked.waiting.iter().chain(&parked.excluded) {
+                counts.entry(agent_type.clone()).or_default().parked += 1;
+            }
         }
         counts
     }

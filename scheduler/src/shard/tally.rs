@@ -25,7 +25,7 @@ pub(crate) struct Tally {
     pub(crate) ready: BTreeMap<AgentType, u64>,
     /// Steps whose tasks are out, by queue.
     pub(crate) in_flight: BTreeMap<AgentType, u64>,
-    /// What more workers could begin with, now or soon.
+    /// What more workers could begin with, now or soon; of a shard alone, see [`Tallies::loads`].
     pub(crate) loads: Loads,
 }
 
@@ -53,9 +53,6 @@ impl Tally {
             for (agent_type, count) in counts {
                 *sums.entry(agent_type.clone()).or_default() += count;
             }
-        }
-        for (agent_type, load) in &other.loads {
-            self.loads.entry(agent_type.clone()).or_default().add(*load);
         }
     }
 }

@@ -9,7 +9,7 @@ use goalmill_common::command::{Request, Submit, Verb};
 use goalmill_common::event::ModelAnswered;
 use goalmill_common::hash::HashMap;
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
-use goalmill_common::load::{Load, Loads};
+use goalmill_common::load::Loads;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::random::Random;
 use goalmill_common::report::{Report, What};
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::counters::EventCounters;
 use super::held::Held;
 use super::lately::{Lately, Looked};
-use super::ready::ReadySet;
+use super::ready::{ReadySet, Waiting};
 use super::tally::Tally;
 use super::timers::Timers;
 use super::turn::{After, Turn};
@@ -186,33 +186,31 @@ impl Owned {
     #[expect(clippy::iter_over_hash_type, reason = "sums are the same in any order")]
     pub(crate) fn tally(&self) -> Tally {
         let in_flight = self.outstanding.iter().map(|(agent_type, count)| (agent_type.clone(), u64::from(*count)));
-        let mut tally = Tally {
-            ready: self.ready.counts(),
-            in_flight: in_flight.collect(),
-            loads: self.loads(),
-            ..Tally::default()
-        };
+        let mut tally = Tally { in_flight: in_flight.collect(), loads: self.due_soon(), ..Tally::default() };
+        for (agent_type, Waiting { open, parked }) in self.ready.counts() {
+            if open > 0 {
+                tally.loads.entry(agent_type.clone()).or_default().ready = open;
+            }
+            tally.ready.insert(agent_type, open + parked);
+        }
         for held in self.plans.values() {
             tally.plan(held.state.status(), held.state.updated_ms());
         }
         tally
     }
 
-    /// What more workers could begin with, now or soon.
-    fn loads(&self) -> Loads {
+    /// The failed steps that are tried again soon, by queue.
+    fn due_soon(&self) -> Loads {
         let mut loads = Loads::new();
-        for (agent_type, ready) in self.ready.open_counts() {
-            loads.entry(agent_type).or_default().ready = ready;
-        }
         for (slot, timer) in self.timers.until(self.clock.now_ms() + SOON_MS).take(SOON_MAX) {
             let Timer::Step(step) = timer else { continue };
             let Some(held) = self.plans.get(&slot) else { continue };
-            let is_retried = held.state.step(step).is_some_and(|at| at.status == StepStatus::Retrying);
-            if let Some(queue) = held.state.queue(step).filter(|queue| is_retried && !queue.as_str().is_empty()) {
+            let state = &held.state;
+            let is_retried = state.step(step).is_some_and(|at| at.status == StepStatus::Retrying);
+            if let Some(queue) = state.queue(step).filter(|queue| is_retried && !queue.as_str().is_empty()) {
                 loads.entry(queue.clone()).or_default().due_soon += 1;
             }
         }
-        loads.retain(|_, load| *load != Load::default());
         loads
     }
 
