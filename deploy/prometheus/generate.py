@@ -22,7 +22,6 @@ def alert(name, severity, expr, wait, summary, bad, good, labels=None):
     return dict(name=name, severity=severity, expr=expr, wait=wait, summary=summary, bad=bad, good=good, labels=labels or {})
 
 
-
 def buckets(metric, labels, **counts):
     """Cumulated buckets of a histogram: upper bound → values; `inf` for the last one."""
     bound = {"inf": "+Inf"}
@@ -135,7 +134,7 @@ ALERTS = [
 ]
 
 
-# Series that dashboards of your own and long ranges are cheap over: name, query, input → values, and what it is after 30 minutes.
+# Recorded series: name, query, inputs of the test → values, and the result after 30 minutes by labels.
 RECORDS = [
     ("namespace:goalmill_plans_ended:rate5m", "sum by (namespace, status) (rate(goalmill_plans_ended_total[5m]))",
      {'goalmill_plans_ended_total{namespace="n",status="completed",instance="a"}': "0+15x240",
@@ -170,6 +169,22 @@ def runbook(alert):
     return f"{RUNBOOKS}/{words}"
 
 
+def group(name, entries):
+    """A file of rules."""
+    return f"# Made by deploy/prometheus/generate.py.\ngroups:\n  - name: {name}\n    rules:\n" + "".join(entries)
+
+
+def case(name, series, **expected):
+    """A unit test: `series` is a name → its values."""
+    inputs = [{"series": series, "values": values} for series, values in series.items()]
+    return {"name": name, "interval": "15s", "input_series": inputs, **expected}
+
+
+def suite(rules, cases):
+    """A file of unit tests. JSON is YAML."""
+    return json.dumps({"rule_files": [f"../{rules}"], "evaluation_interval": "15s", "tests": cases}, indent=1) + "\n"
+
+
 def rules():
     entries = []
     for a in ALERTS:
@@ -177,38 +192,32 @@ def rules():
             f'      - alert: {a["name"]}\n        expr: {json.dumps(a["expr"])}\n        for: {a["wait"]}\n'
             f'        labels: {{severity: {a["severity"]}}}\n        annotations:\n'
             f'          summary: {json.dumps(a["summary"])}\n          runbook_url: {runbook(a)}\n')
-    head = "# Made by deploy/prometheus/generate.py.\ngroups:\n  - name: goalmill\n    rules:\n"
-    return head + "".join(entries)
+    return group("goalmill", entries)
 
 
 def tests():
     cases = []
     for a in ALERTS:
         for series, fires in ((a["bad"], True), (a["good"], False)):
-            inputs = [{"series": name, "values": values} for name, values in series.items()]
             fired = [{"exp_labels": {"severity": a["severity"], **a["labels"]},
                       "exp_annotations": {"summary": a["summary"],
                                           "runbook_url": runbook(a)}}] if fires else []
-            cases.append({"name": f'{a["name"]} {"fires" if fires else "does not fire"}', "interval": "15s",
-                          "input_series": inputs,
-                          "alert_rule_test": [{"eval_time": "30m", "alertname": a["name"], "exp_alerts": fired}]})
-    # JSON is YAML.
-    return json.dumps({"rule_files": ["../alerts.rules.yml"], "evaluation_interval": "15s", "tests": cases}, indent=1) + "\n"
+            cases.append(case(f'{a["name"]} {"fires" if fires else "does not fire"}', series,
+                              alert_rule_test=[{"eval_time": "30m", "alertname": a["name"], "exp_alerts": fired}]))
+    return suite("alerts.rules.yml", cases)
 
 
 def recording():
     entries = [f"      - record: {name}\n        expr: {json.dumps(expr)}\n" for name, expr, _, _ in RECORDS]
-    return "# Made by deploy/prometheus/generate.py.\ngroups:\n  - name: goalmill-recording\n    rules:\n" + "".join(entries)
+    return group("goalmill-recording", entries)
 
 
 def recording_tests():
     cases = []
     for name, _, series, after in RECORDS:
         wanted = [{"labels": name + labels, "value": value} for labels, value in after.items()]
-        cases.append({"name": name, "interval": "15s",
-                      "input_series": [{"series": series, "values": values} for series, values in series.items()],
-                      "promql_expr_test": [{"expr": name, "eval_time": "30m", "exp_samples": wanted}]})
-    return json.dumps({"rule_files": ["../recording.rules.yml"], "evaluation_interval": "15s", "tests": cases}, indent=1) + "\n"
+        cases.append(case(name, series, promql_expr_test=[{"expr": name, "eval_time": "30m", "exp_samples": wanted}]))
+    return suite("recording.rules.yml", cases)
 
 
 FILES = {HERE / "recording.rules.yml": recording(), HERE / "tests/recording.yml": recording_tests(),

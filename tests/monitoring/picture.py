@@ -1,11 +1,16 @@
-"""Draws a dashboard as Grafana would lay it out, from the data of a Prometheus. Needs matplotlib."""
+"""Draws the dashboards as Grafana would lay them out, from the data of a Prometheus. Needs matplotlib."""
 import json
 import pathlib
 import re
+import sys
 import time
 import urllib.parse
 
-DASHBOARDS = pathlib.Path(__file__).resolve().parents[2] / "deploy/grafana/dashboards"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from processes import call
+
+DASHBOARDS = ROOT / "deploy/grafana/dashboards"
 COLOURS = ["#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a463f2", "#97bbf5"]
 
 
@@ -17,24 +22,30 @@ def shown(value, unit):
 
 
 def legend(text, labels):
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: labels.get(found[1], ""), text) if "{{" in text else text
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: labels.get(found[1], ""), text)
 
 
-def ranges(call, server, expr, since, until):
+def filled(expr, rate_interval, agent_type="echo"):
+    """A panel's query with its variables replaced."""
+    return expr.replace("$__rate_interval", rate_interval).replace("$namespace", ".*").replace("$agent_type", agent_type)
+
+
+def ranges(server, expr, since, until):
     words = {"query": expr, "start": since, "end": until, "step": 1}
     return call(f"{server}/api/v1/query_range?" + urllib.parse.urlencode(words))["data"]["result"]
 
 
-def draw(call, server, uid, since, marks, path, agent_type="echo"):
-    """One dashboard between `since` and now.
-
-    - `call`: reads a URL as JSON.
-    - `marks`: moment → what happened then.
-    """
+def draw_all(server, since, marks, folder):
+    """Every dashboard between `since` and now, a file each. `marks` are moments with a dotted line."""
     import matplotlib
     matplotlib.use("Agg")
+    until = time.time()
+    for path in sorted(DASHBOARDS.glob("*.json")):
+        draw(server, json.loads(path.read_text()), since, until, marks, folder / f"{path.stem}.png")
+
+
+def draw(server, board, since, until, marks, path):
     from matplotlib import pyplot
-    board, until = json.loads((DASHBOARDS / f"{uid}.json").read_text()), time.time()
     panels = board["panels"]
     rows = max(p["gridPos"]["y"] + p["gridPos"]["h"] for p in panels)
     figure = pyplot.figure(figsize=(14, rows * 0.36))
@@ -48,8 +59,7 @@ def draw(call, server, uid, since, marks, path, agent_type="echo"):
         unit = panel["fieldConfig"]["defaults"].get("unit", "short")
         series = []
         for target in panel["targets"]:
-            expr = target["expr"].replace("$__rate_interval", "15s").replace("$namespace", ".*").replace("$agent_type", agent_type)
-            for found in ranges(call, server, expr, since, until):
+            for found in ranges(server, filled(target["expr"], "15s"), since, until):
                 points = [(at - since, float(value)) for at, value in found["values"]]
                 series.append((legend(target.get("legendFormat", ""), found["metric"]), points))
         axis = figure.add_axes(box)

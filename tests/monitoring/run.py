@@ -10,22 +10,21 @@ letters, a killed scheduler and a killed worker. Prints the number of queries, t
 load cannot give anything for. Ends with 1 when another query is empty.
 """
 import json
-import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 
 import picture
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from processes import Processes, call, free_port, wait
+
 PROGRAM = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "target/debug/goalmill")
 PICTURES = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
 # No model is asked, no webhook is set up, no log is followed, and nothing is quarantined or refused in this load.
@@ -33,29 +32,10 @@ SILENT = re.compile(r"gen_ai_|goalmill_llm_|goalmill_webhook_|goalmill_sse_|goal
                     r"|goalmill_queues_quarantined|goalmill_plan_validation_failures")
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-class Installation:
+class Installation(Processes):
     def __init__(self, folder):
-        self.folder, self.processes, self.targets = folder, [], []
-        self.redis = f"redis://127.0.0.1:{self.start_redis()}"
-
-    def start(self, name, *words):
-        log = open(self.folder / f"{name}.log", "w")
-        process = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder,
-                                   env={**os.environ, "NO_COLOR": "1"})
-        self.processes.append(process)
-        return process
-
-    def start_redis(self):
-        port = free_port()
-        self.start("redis", "redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
-        wait(lambda: socket.create_connection(("127.0.0.1", port), 1).close() is None, "Redis answers")
-        return port
+        super().__init__(folder)
+        self.targets, self.redis = [], f"redis://127.0.0.1:{self.start_redis()}"
 
     def scheduler(self, name):
         (self.folder / "goalmill.toml").write_text('[planner]\norder = ["htn", "rules"]\n')
@@ -85,34 +65,6 @@ class Installation:
         base = f"http://127.0.0.1:{port}"
         wait(lambda: call(base + "/-/ready", text=True) is not None, "Prometheus answers")
         return base
-
-    def stop(self):
-        for process in reversed(self.processes):
-            if process.poll() is None:
-                process.kill()
-        for process in self.processes:
-            process.wait()
-
-
-def call(url, body=None, text=False):
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data=data, headers={"content-type": "application/json"})
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        found = answer.read().decode()
-    return found if text or not found.startswith(("{", "[")) else json.loads(found)
-
-
-def wait(is_so, what, seconds=60):
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            if is_so():
-                return
-        except (OSError, urllib.error.URLError):
-            pass
-        if time.monotonic() > end:
-            sys.exit(f"{what}: not within {seconds} s")
-        time.sleep(0.2)
 
 
 def load(base, round_):
@@ -144,10 +96,7 @@ def queries():
                             capture_output=True, text=True).stdout.splitlines()
     for line in listed:
         board, title, expr = line.split("\t")
-        filled = expr.replace("$__rate_interval", "1m").replace("$namespace", ".*").replace("$agent_type", "echo")
-        yield f"{board}: {title}", filled
-
-
+        yield f"{board}: {title}", picture.filled(expr, "1m")
     for line in (ROOT / "deploy/prometheus/recording.rules.yml").read_text().splitlines():
         if "- record: " in line:
             name = line.split("- record: ")[1]
@@ -163,15 +112,15 @@ def main():
             second, other = it.scheduler("scheduler-2")
             workers = [it.worker(f"worker-{n}", "--slots", "8") for n in range(3)]
             server = it.prometheus()
-            begun, since, marks = time.monotonic(), time.time(), {}
+            begun, since, kills = time.monotonic(), time.time(), []
             for round_ in range(60):
                 load(other, round_)
                 if round_ == 20:
                     first.send_signal(signal.SIGKILL)
-                    marks[time.time()] = "a scheduler is killed"
+                    kills.append(time.time())
                 if round_ == 25:
                     workers[0].send_signal(signal.SIGKILL)
-                    marks[time.time()] = "a worker is killed"
+                    kills.append(time.time())
                 time.sleep(0.5)
             print(f"loaded for {time.monotonic() - begun:.0f} s", flush=True)
             time.sleep(3)
@@ -185,8 +134,8 @@ def main():
             rules = [rule for group in groups for rule in group["rules"]]
             broken = [rule["name"] for rule in rules if rule["health"] != "ok"]
             firing = [rule["name"] for rule in rules if rule.get("state") == "firing"]
-            for uid in ("goalmill-overview", "goalmill-agent-type", "goalmill-planning", "goalmill-internals") if PICTURES else ():
-                picture.draw(call, server, uid, since, marks, PICTURES / f"{uid}.png")
+            if PICTURES:
+                picture.draw_all(server, since, kills, PICTURES)
         finally:
             it.stop()
     print(f"{asked} queries, {len(empty)} empty, {len(silent)} without a cause in this load; "

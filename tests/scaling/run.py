@@ -3,7 +3,7 @@
 
     python3 tests/scaling/run.py [--program PROGRAM] [--speed 10] [--plots FOLDER] [TRIGGER…]
 
-Needs redis-server; `--plots` needs matplotlib. Redis, the scheduler and the workers are real processes; only the controller
+Needs redis-server and Debian's python3-redis; `--plots` needs matplotlib. Redis, the scheduler and the workers are real processes; only the controller
 and the time that a pod needs to start are made up. All times of the controller and of the steps are divided by `--speed`.
 Prints a table for each trigger, and ends with 1 when a step was killed or ran twice.
 
@@ -22,14 +22,16 @@ import os
 import pathlib
 import random
 import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
+
+import redis
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from processes import Processes, call, free_port, wait
+
 TYPES = ["sleep", "echo"]
 SLOTS, PODS_MAX = 4, 20
 POLL_S, SYNC_S, COOLDOWN_S, SCRAPE_S = 10, 15, 300, 30
@@ -41,78 +43,25 @@ TRIGGERS = ["metrics-api", "redis-streams", "prometheus", "hpa"]
 SEED = 17
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def http(url, body=None):
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data=data, headers={"content-type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return answer.read().decode()
-
-
-def until(is_so, what, seconds=120.0, every=0.05):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            if is_so():
-                return
-        except OSError:
-            pass
-        time.sleep(every)
-    sys.exit(f"{what}: not within {seconds} s")
-
-
-class Installation:
+class Installation(Processes):
     """Redis and one scheduler."""
 
     def __init__(self, program, folder):
-        self.program, self.folder, self.processes = program, folder, []
-        self.port, api, metrics = free_port(), free_port(), free_port()
+        super().__init__(folder)
+        self.program, self.port, api, metrics = program, self.start_redis(), free_port(), free_port()
         self.url, self.api = f"redis://127.0.0.1:{self.port}", f"http://127.0.0.1:{api}"
         self.metrics = f"http://127.0.0.1:{metrics}/metrics"
-        self.start("redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
-        until(lambda: socket.create_connection(("127.0.0.1", self.port), 1).close() is None, "Redis answers")
-        self.start(program, "scheduler", "--redis", self.url, "--listen", f"127.0.0.1:{api}", "--metrics", f"127.0.0.1:{metrics}")
-        until(lambda: http(self.api + "/readyz") is not None, "the scheduler answers")
+        self.start("scheduler", program, "scheduler", "--redis", self.url, "--listen", f"127.0.0.1:{api}",
+                   "--metrics", f"127.0.0.1:{metrics}")
+        wait(lambda: call(self.api + "/readyz") is not None, "the scheduler answers")
 
-    def start(self, *words):
-        log = open(self.folder / "log", "a")
-        process = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.folder,
-                                   env={**os.environ, "NO_COLOR": "1"})
-        self.processes.append(process)
-        return process
+    def scaling(self):
+        """What the API says of each agent type."""
+        return [call(f"{self.api}/v1/scaling/{agent_type}") for agent_type in TYPES]
 
     def worker(self):
-        return self.start(self.program, "worker", "--redis", self.url, "--demo", "--agents", ",".join(TYPES), "--slots",
+        return self.start("workers", self.program, "worker", "--redis", self.url, "--demo", "--agents", ",".join(TYPES), "--slots",
                           str(SLOTS), "--listen", f"127.0.0.1:{free_port()}")
-
-    def redis(self, *words):
-        """One command over a connection of its own: integers, texts and lists of them."""
-        with socket.create_connection(("127.0.0.1", self.port), 5) as s:
-            s.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w.encode()) for w in words))
-            return reply(s.makefile("rb"))
-
-    def stop(self):
-        for process in reversed(self.processes):
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-
-
-def reply(file):
-    line = file.readline().decode().rstrip()
-    kind, rest = line[0], line[1:]
-    if kind == "*":
-        return [reply(file) for _ in range(int(rest))]
-    if kind == "$":
-        return None if rest == "-1" else file.read(int(rest) + 2)[:-2].decode()
-    if kind == "-":
-        return None
-    return int(rest) if kind == ":" else rest
 
 
 class Trigger:
@@ -121,28 +70,29 @@ class Trigger:
     def __init__(self, name, it, speed):
         self.name, self.it, self.age_max = name, it, SCRAPE_S / speed
         self.read_at, self.last = 0.0, 0.0
+        self.redis = redis.Redis(port=it.port)
 
     def load(self):
         if self.name == "metrics-api":
-            return sum(json.loads(http(f"{self.it.api}/v1/scaling/{t}"))["desired_slots"] for t in TYPES)
+            return sum(state["desired_slots"] for state in self.it.scaling())
         if self.name == "redis-streams":
             return sum(self.stream(t) for t in TYPES)
         if time.monotonic() - self.read_at >= self.age_max:
-            self.read_at, lines = time.monotonic(), http(self.it.metrics).splitlines()
+            self.read_at, lines = time.monotonic(), call(self.it.metrics, text=True).splitlines()
             wanted = [f'goalmill_scaling_desired_slots{{agent_type="{t}"}} ' for t in TYPES]
             self.last = sum(float(line.split()[-1]) for line in lines if line.startswith(tuple(wanted)))
         return self.last
 
     def stream(self, agent_type):
-        groups = self.it.redis("XINFO", "GROUPS", f"goalmill:steps:{agent_type}")
-        if not groups:
-            return 0
-        group = dict(zip(groups[0][::2], groups[0][1::2]))
+        try:
+            group = self.redis.xinfo_groups(f"goalmill:steps:{agent_type}")[0]
+        except redis.ResponseError:
+            return 0  # There is no such stream yet.
         return (1 if group["lag"] is None else group["lag"]) + group["pending"]
 
 
 class Pool:
-    """Pods that start after a while and drain when they are told to end; any of them may be told."""
+    """Pods. A new one needs a while to start; which one has to drain and end is chance."""
 
     def __init__(self, it, speed):
         self.it, self.speed, self.random = it, speed, random.Random(SEED)
@@ -182,7 +132,7 @@ class Controller:
         self.trigger, self.pool, self.speed = trigger, pool, speed
         self.pods_min = 1 if trigger.name == "hpa" else 0
         self.active_at = self.polled_at = self.synced_at = -math.inf
-        self.wishes, self.changes, self.wanted = [], [], self.pods_min
+        self.wishes, self.changes = [], []
         pool.scale(self.pods_min)
 
     def tick(self):
@@ -221,7 +171,6 @@ class Controller:
         if size != self.pool.size():
             self.changes.append((now, self.pool.size()))
             self.pool.scale(size)
-        self.wanted = size
 
     def turns(self):
         """How often it went the other way."""
@@ -258,22 +207,22 @@ def measure(name, it, speed):
     def turn():
         pool.look()
         controller.tick()
-        state = [json.loads(http(f"{it.api}/v1/scaling/{t}")) for t in TYPES]
+        state = it.scaling()
         samples.append((clock(), sum(s["waiting"] + s["ready"] for s in state), sum(s["running"] for s in state),
-                        controller.wanted, len(pool.running)))
+                        pool.size(), len(pool.running)))
         time.sleep(0.1)
 
     row = {"trigger": name}
     for stage, bodies in stages(speed):
         at, worked = clock(), pool.seconds
-        ids = [json.loads(http(f"{it.api}/v1/plans", {"name": stage, **body}))["plan_id"] for body in bodies]
+        ids = [call(f"{it.api}/v1/plans", {"name": stage, **body})["plan_id"] for body in bodies]
         plans += ids
         marks.append((at, stage))
-        done = lambda plan: json.loads(http(f"{it.api}/v1/plans/{plan}"))["status"] not in ("running", "planning")
+        done = lambda plan: call(f"{it.api}/v1/plans/{plan}")["status"] not in ("running", "planning")
         open_, first = list(ids), None
         while open_:
             turn()
-            if first is None and any(s[2] for s in samples[-1:]):
+            if first is None and samples[-1][2]:
                 first = clock() - at
             while open_ and done(open_[-1]):
                 open_.pop()
@@ -294,7 +243,7 @@ def measure(name, it, speed):
 
 def started_twice(it, plan):
     """Steps of a plan with more than one attempt."""
-    return sum(step["attempt"] > 1 for step in json.loads(http(f"{it.api}/v1/plans/{plan}"))["steps"])
+    return sum(step["attempt"] > 1 for step in call(f"{it.api}/v1/plans/{plan}")["steps"])
 
 
 def plot(name, samples, marks, folder):

@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use goalmill_common::config::RedisSettings;
 use goalmill_common::random::Random;
-use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, RedisError, Value};
 use tempfile::TempDir;
 
 use crate::process::signal;
@@ -231,6 +231,16 @@ impl Drop for RedisServer {
 /// The server that tests run: `REDIS_SERVER` names another one than that on PATH.
 pub fn server_program() -> std::ffi::OsString {
     std::env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into())
+}
+
+/// Sends a command that is written as on a command line.
+pub async fn send(connection: &mut MultiplexedConnection, line: &str) -> Result<Value, RedisError> {
+    let mut words = line.split_whitespace();
+    let mut command = redis::cmd(words.next().unwrap_or_default());
+    words.for_each(|word| {
+        command.arg(word);
+    });
+    command.query_async(connection).await
 }
 
 /// A port that nobody listens on at this moment.

@@ -5,7 +5,7 @@ use std::process::Output;
 use anyhow::{Context, Result, ensure};
 use goalmill_tests::dev::program;
 use goalmill_tests::installation::{Installation, one_step_plan as plan};
-use goalmill_tests::redis_server::{Fsync, Options, RedisServer};
+use goalmill_tests::redis_server::{self, Fsync, Options, RedisServer};
 use goalmill_tests::wait::{SOON, until};
 use redis::cmd;
 use serde_json::{Value, json};
@@ -39,12 +39,7 @@ async fn finds(redis: &str, server: &str, detail: &str, fix: &str) -> Result<()>
 }
 
 async fn send(server: &RedisServer, line: &str) -> Result<()> {
-    let mut words = line.split_whitespace();
-    let mut command = cmd(words.next().context("a command")?);
-    words.for_each(|word| {
-        command.arg(word);
-    });
-    Ok(command.query_async::<redis::Value>(&mut server.connection().await?).await.map(drop)?)
+    redis_server::send(&mut server.connection().await?, line).await.map(drop).with_context(|| line.to_owned())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -105,16 +100,13 @@ async fn what_stands_still_or_is_not_understood_is_found() -> Result<()> {
     send(&server, &format!("HSET goalmill:workers:beats early {beat}")).await?;
     send(&server, &format!("ZADD goalmill:workers {} early", time.0 * 1_000)).await?;
     send(&server, "HSET goalmill:agents crooked {}").await?;
-    // Of two entries the second is taken, and the first is deleted: Redis cannot count any more.
-    let mut connection = server.connection().await?;
+    // Redis cannot count the entries any more once one that nobody has taken was deleted before others.
     send(&server, "SADD goalmill:queues uncounted").await?;
     send(&server, "XGROUP CREATE goalmill:steps:uncounted workers $ MKSTREAM").await?;
-    let add = async |connection: &mut _| -> Result<String> {
-        Ok(cmd("XADD").arg("goalmill:steps:uncounted").arg("*").arg("v").arg("1").query_async(connection).await?)
-    };
-    let (_, second) = (add(&mut connection).await?, add(&mut connection).await?);
-    send(&server, &format!("XDEL goalmill:steps:uncounted {second}")).await?;
-    send(&server, "XADD goalmill:steps:uncounted * v 1").await?;
+    send(&server, "XADD goalmill:steps:uncounted 1-1 v 1").await?;
+    send(&server, "XADD goalmill:steps:uncounted 1-2 v 1").await?;
+    send(&server, "XDEL goalmill:steps:uncounted 1-2").await?;
+    send(&server, "XADD goalmill:steps:uncounted 1-3 v 1").await?;
     until(SOON, async || {
         let ready = it.get("/readyz").await.expect("it answers");
         ready["warnings"].as_array().is_some_and(|warnings| !warnings.is_empty())

@@ -8,7 +8,7 @@ use goalmill_common::event::{Event, StepEvent};
 use goalmill_common::failure::TASK_MISSING;
 use goalmill_common::id::PlanId;
 use goalmill_common::keys;
-use goalmill_tests::installation::{Installation, settings, step};
+use goalmill_tests::installation::{Installation, one_step_plan, settings};
 use goalmill_tests::redis_server::RedisServer;
 use goalmill_tests::wait::{SOON, until};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 const UNSERVED: &str = "unserved";
 
 fn plan() -> Value {
-    json!({"steps": [step("a", UNSERVED, &[], json!({}))]})
+    one_step_plan(UNSERVED)
 }
 
 /// What an autoscaler reads of the agent type.

@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 use goalmill_broker::{Broker, redis as back_end};
 use goalmill_common::wire::{Fields, PLAN_TYPE};
 use goalmill_tests::installation::{Installation, http_client, settings, step};
-use goalmill_tests::redis_server::{Options, RedisServer};
+use goalmill_tests::redis_server::{Options, RedisServer, send};
 use goalmill_tests::wait::{SOON, until_some};
 use redis::aio::MultiplexedConnection;
-use redis::{RedisError, Value, cmd};
+use redis::{Value, cmd};
 use serde_json::json;
 
 use crate::docs::read;
@@ -95,16 +95,6 @@ async fn refusals(server: &RedisServer) -> Result<Vec<String>> {
     };
     let refused = log.iter().map(|entry| format!("{}: {}", text(entry, "username"), text(entry, "object")));
     Ok(refused.filter(|what| !what.ends_with("client|setinfo")).collect())
-}
-
-/// Sends a command written as on a command line.
-async fn send(connection: &mut MultiplexedConnection, line: &str) -> Result<Value, RedisError> {
-    let mut words = line.split_whitespace();
-    let mut command = cmd(words.next().expect("there is a command"));
-    words.for_each(|word| {
-        command.arg(word);
-    });
-    command.query_async(connection).await
 }
 
 /// A scheduler and a worker, each with the user of its role.

@@ -1,7 +1,7 @@
 //! What autoscalers read: the whole backlog of an agent type, whoever is asked.
 
 use anyhow::Result;
-use goalmill_tests::installation::{Installation, settings, step};
+use goalmill_tests::installation::{Installation, step};
 use goalmill_tests::redis_server::RedisServer;
 use goalmill_tests::wait::{SOON, until};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// An agent type that no worker serves.
 const UNSERVED: &str = "unserved";
 
-/// Steps of each plan; more than one shard sends while nobody takes them.
+/// Steps of each plan: more than a shard sends ahead to a queue without workers.
 const STEPS: u64 = 100;
 
 fn wide(limits: &Value) -> Value {
@@ -70,12 +70,7 @@ async fn what_is_in_memory_does_not_count_while_the_queue_is_paused() -> Result<
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_that_is_tried_again_soon_counts() -> Result<()> {
-    let mut it = Installation::start(
-        goalmill_broker::embedded::open(None, goalmill_common::clock::Clock::system())?,
-        settings(),
-    )
-    .await?;
-    it.add_worker(4).await?;
+    let it = Installation::embedded().await?;
     for (initial_ms, counts) in [(20_000, 1), (600_000, 0)] {
         let mut failing = step("a", "fail", &[], json!({"class": "transient"}));
         failing["retry"] = json!({"max": 3, "initial_ms": initial_ms, "max_ms": initial_ms, "jitter": "none"});

@@ -10,7 +10,7 @@ use goalmill_common::wire;
 use redis::Value;
 
 use crate::seed::{SHARD, blocked, commit, own, plan};
-use crate::server::{DEADLINE, Server, eventually, install};
+use crate::server::{DEADLINE, Server, eventually, install, server_program};
 
 /// A `redis-server` as Sentinel, which watches one service, `plans`; gone with its owner.
 struct Sentinel {
@@ -36,7 +36,7 @@ impl Sentinel {
             ),
         )
         .unwrap();
-        let mut command = Command::new(std::env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into()));
+        let mut command = Command::new(server_program());
         command.arg(&file).arg("--sentinel").stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().expect("`redis-server` is installed");
         let sentinel = Self { child, port, _dir: dir };

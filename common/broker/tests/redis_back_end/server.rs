@@ -48,7 +48,7 @@ impl Server {
     /// Starts the process; false when it ended, because its port was taken.
     async fn begin(&mut self) -> bool {
         let dir = self.dir.path().to_str().unwrap();
-        let mut command = Command::new(std::env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into()));
+        let mut command = Command::new(server_program());
         command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--dir", dir, "--save", ""]);
         command.args(["--unixsocket", &format!("{dir}/redis.sock"), "--unixsocketperm", "700"]);
         command.args(["--appendonly", "yes", "--appendfsync", "everysec"]).args(&self.options);
@@ -150,6 +150,11 @@ fn free_port() -> u16 {
     let random = Random::system();
     let any = || PORTS.start + u16::try_from(random.below(PORTS.len() as u64)).unwrap();
     std::iter::repeat_with(any).take(1_000).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
+}
+
+/// The server that tests run: `REDIS_SERVER` names another one than that on PATH.
+pub fn server_program() -> std::ffi::OsString {
+    std::env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into())
 }
 
 pub fn install() -> Install {
