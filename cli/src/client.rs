@@ -11,6 +11,7 @@ use goalmill_common::json::Json;
 use goalmill_common::problem::Problem;
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::status::PlanStatus;
+use goalmill_common::trace::is_traceparent;
 use goalmill_common::trust::client_failure;
 use goalmill_common::view::{
     Accepted, Explanation, LetterView, Page, PlanSummary, PlanView, Preview, QuestionView, QueueView, Results, StepView,
@@ -112,6 +113,11 @@ impl Http {
     }
 }
 
+/// The trace context that this program was started with, as programs hand it on in `TRACEPARENT`.
+pub fn traceparent() -> Option<String> {
+    environment("TRACEPARENT").filter(|text| is_traceparent(text))
+}
+
 fn builder() -> reqwest::ClientBuilder {
     let agent = concat!("goalmill/", env!("CARGO_PKG_VERSION"));
     reqwest::Client::builder().user_agent(agent).connect_timeout(CONNECT).pool_idle_timeout(IDLE)
@@ -136,12 +142,11 @@ impl Client {
     }
 
     pub async fn submit_goal(&self, goal: &Value, key: &str) -> Result<Accepted, Failed> {
-        self.read(self.request(Method::POST, "/v1/goals").header("Idempotency-Key", key).json(goal)).await
+        self.read(self.submission("/v1/goals", key).json(goal)).await
     }
 
     pub async fn submit_plan(&self, plan: &Document, key: &str) -> Result<Accepted, Failed> {
-        let request = self.request(Method::POST, "/v1/plans").header("Idempotency-Key", key);
-        self.read(document(request, plan)).await
+        self.read(document(self.submission("/v1/plans", key), plan)).await
     }
 
     pub async fn validate(&self, plan: &Document) -> Result<Preview, Failed> {
@@ -229,7 +234,7 @@ impl Client {
 
     /// Begins a plan that goes on from another one.
     pub async fn fork(&self, plan: &PlanId, body: Value, key: &str) -> Result<Accepted, Failed> {
-        let request = self.request(Method::POST, &format!("/v1/plans/{plan}:fork")).header("Idempotency-Key", key);
+        let request = self.submission(&format!("/v1/plans/{plan}:fork"), key);
         self.read(request.json(&signed(body))).await
     }
 
@@ -383,6 +388,15 @@ impl Client {
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http().client.request(method, format!("{}{path}", self.base));
         request.header("Accept", "application/json").timeout(ANSWER)
+    }
+
+    /// What begins a plan: as part of the trace that the command runs in, if it runs in one.
+    fn submission(&self, path: &str, key: &str) -> RequestBuilder {
+        let request = self.request(Method::POST, path).header("Idempotency-Key", key);
+        match traceparent() {
+            Some(traceparent) => request.header("traceparent", traceparent),
+            None => request,
+        }
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failed> {

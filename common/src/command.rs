@@ -23,6 +23,16 @@ pub struct Request {
     pub verb: Verb,
 }
 
+impl Request {
+    /// The trace context of a submission.
+    pub fn traceparent(&self) -> Option<&str> {
+        match &self.verb {
+            Verb::Submit(submit) => submit.traceparent.as_deref(),
+            _ => None,
+        }
+    }
+}
+
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -243,6 +243,12 @@ metrics! {
     Scheduler Counter "goalmill_errands_failed_total" Count []
         "Effects outside a plan's log that failed: answers to submissions, acknowledgements, dead letters.";
 
+    Scheduler Counter "goalmill_spans_sent_total" Count []
+        "Spans that a collector of traces has taken.";
+    Scheduler Counter "goalmill_traces_dropped_total" Count [
+        Label::Of("reason", &["queue_full", "not_sent", "unreadable"])]
+        "Traces, or batches of spans, that no collector has got: too many waited, the collector did not take them, the log could not be read.";
+
     Scheduler Counter "goalmill_http_requests_total" Count
         [Label::Named("route", "a route's template"), Label::Named("method", "the method"),
          Label::Of("status_class", &["1xx", "2xx", "3xx", "4xx", "5xx"])]

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentType, AttemptToken, PlanId, StepId};
 use crate::json::Json;
+use crate::trace;
 
 /// What a worker gets: one attempt of one step, complete in itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -31,7 +32,14 @@ pub struct Task {
     pub reply: String,
     /// The same for every attempt of the step: pass it to side effects.
     pub idempotency_key: String,
-    /// W3C trace context, when the caller gave one.
+    /// W3C trace context: of the attempt's execution when traces are on, else as the caller gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
+}
+
+impl Task {
+    /// The id of the trace that it belongs to, for logs.
+    pub fn trace_id(&self) -> Option<&str> {
+        self.traceparent.as_deref().and_then(trace::trace_id)
+    }
 }

@@ -28,7 +28,7 @@ pub fn log(level: &str, format: LogFormat) {
     let colour = crate::config::environment("NO_COLOR").is_none() && std::io::stderr().is_terminal();
     let started = match format {
         LogFormat::Text => builder.with_ansi(colour).try_init(),
-        LogFormat::Json => builder.json().try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).try_init(),
     };
     drop(started);
 }

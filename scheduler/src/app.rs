@@ -26,6 +26,7 @@ use crate::planner::{Candidate, Checked, Pipeline, PlanRequest, Planner, SetupEr
 use crate::pulse::{self, Pulse};
 use crate::shard::{Loops, Membership, Share, Tallies};
 use crate::site::{self, Site};
+use crate::traces::{self, Exporter, Traces};
 use crate::trial::Trial;
 use crate::watchdog::{self, Connect, Hands};
 use crate::{api, ask, intake, janitor, outcomes, reconcile, spin};
@@ -49,6 +50,8 @@ pub struct Extras {
     /// Asked before the planners that the settings name.
     pub planners: Vec<Arc<dyn Planner>>,
     pub hooks: Vec<Arc<dyn Hook>>,
+    /// Where traces go; none are made without it.
+    pub traces: Option<Exporter>,
     /// How a plan is tried over which a scheduler seems to have died.
     pub trial: Option<Trial>,
     /// Lets a watchdog end this process when a shard's loop hangs; it reaches the store by this.
@@ -116,6 +119,7 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
     let recalled_plans = settings.scheduler.recalled_plans;
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     let hooks = Hooks::start(&settings.hooks, extras.hooks, random.clone(), &tasks, &stop).map_err(StartError::Hook)?;
+    let (traces, traced) = extras.traces.map(|exporter| Traces::new(exporter, meta.instance.clone())).unzip();
     let site = Arc::new(Site {
         id,
         policy: Arc::new(site::policy(&settings)),
@@ -124,6 +128,7 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
         planners,
         outcomes: Arc::new(outcomes),
         hooks,
+        traces,
         pulse: Pulse::default(),
         share: Share::default(),
         spin: spin::length(settings.scheduler.spin_us),
@@ -159,6 +164,9 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
     site.tasks.spawn(outcomes::recall(site.clone(), recalled_plans));
     site.tasks.spawn(ask::pass_on(site.clone(), loops.clone(), signs));
     site.tasks.spawn(keep_fresh(site.clone()));
+    if let Some(traced) = traced {
+        site.tasks.spawn(traces::run(site.clone(), traced));
+    }
     if let Some(listener) = api_listener {
         site.tasks.spawn(api::serve(site.clone(), loops, listener));
     }

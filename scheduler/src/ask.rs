@@ -59,8 +59,11 @@ pub(crate) async fn ask(site: &Site, loops: &Loops, mut request: Request) -> Res
 }
 
 /// The request that begins a plan, with the id that follows from the submission's.
-pub(crate) fn submission(site: &Site, actor: &str, submit: Submit) -> Request {
+pub(crate) fn submission(site: &Site, actor: &str, mut submit: Submit) -> Request {
     let plan = PlanId::derive(site.shards, &submit.submission);
+    if let Some(traces) = &site.traces {
+        submit.traceparent = Some(traces.begin(&plan, submit.traceparent.as_deref()));
+    }
     Request { plan, actor: actor.into(), answer: None, verb: Verb::Submit(Box::new(submit)) }
 }
 

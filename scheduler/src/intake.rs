@@ -243,6 +243,10 @@ async fn take(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<()
             Ok(submit) => {
                 metrics::counter!("goalmill_goals_submitted_total", "source" => "redis").increment(1);
                 let (request, looked) = (ask::submission(site, "redis", submit), Looked { at, status });
+                if let Some(traces) = &site.traces {
+                    let (received_ms, now_ms) = (entry.parts().0, site.clock.now_ms());
+                    traces.submitted(&request.plan, request.traceparent(), "redis", received_ms, now_ms);
+                }
                 pass_on(site, loops, entry, request, looked, &mut errands).await?;
             }
             Err(bad) => errands.extend(refuse(entry, bad)),

@@ -22,6 +22,7 @@ mod scaling;
 mod shard;
 mod site;
 mod spin;
+mod traces;
 mod unused;
 
 pub mod hooks;
@@ -32,3 +33,4 @@ pub mod trial;
 pub mod watchdog;
 
 pub use app::{Extras, Options, Running, StartError, start, start_with};
+pub use traces::{Exporter, ExporterError};

@@ -410,7 +410,7 @@ pub(crate) fn remember(site: &Arc<Site>, plans: &[PlanState]) {
     site.tasks.spawn(async move {
         for plan in &plans {
             if let Some(Err(error)) = heard.stop.run_until_cancelled(recall_plan(&heard, plan, Hearing::Again)).await {
-                tracing::debug!(plan.id = %plan, "what plan {plan} teaches will not be known: {error}");
+                tracing::debug!(plan_id = %plan, "what plan {plan} teaches will not be known: {error}");
                 return;
             }
         }

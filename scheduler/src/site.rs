@@ -20,6 +20,7 @@ use crate::outcomes::Outcomes;
 use crate::planner::Pipeline;
 use crate::pulse::Pulse;
 use crate::shard::{Share, Tallies};
+use crate::traces::Traces;
 use crate::trial::Trial;
 use crate::watchdog::Hands;
 
@@ -41,6 +42,8 @@ pub(crate) struct Site {
     pub(crate) planners: Pipeline,
     pub(crate) outcomes: Arc<Outcomes>,
     pub(crate) hooks: Hooks,
+    /// `None` unless traces are on.
+    pub(crate) traces: Option<Traces>,
     pub(crate) pulse: Pulse,
     pub(crate) share: Share,
     /// Plans that cannot be worked on, as when the engine panicked over them: left alone until this process is started again.
@@ -61,7 +64,7 @@ pub(crate) struct Site {
 impl Site {
     /// Leaves a plan alone from now on, so that the others of its shard go on.
     pub(crate) fn set_aside(&self, plan: PlanId, why: &str) {
-        tracing::error!(plan.id = %plan, "plan {plan} is left alone until this scheduler is started again: it {why}");
+        tracing::error!(plan_id = %plan, "plan {plan} is left alone until this scheduler is started again: it {why}");
         metrics::counter!("goalmill_plans_unreadable_total").increment(1);
         self.set_aside.lock().unwrap_or_else(PoisonError::into_inner).insert(plan);
     }

@@ -112,7 +112,7 @@ pub(crate) fn start(hands: Hands, limit: Duration, clock: Clock, connect: Connec
 fn end(shard: ShardId, plan: PlanId, limit: Duration, clock: &Clock, connect: Connect) {
     let seconds = limit.as_secs();
     tracing::error!(
-        %shard, plan.id = %plan,
+        %shard, plan_id = %plan,
         "one decision over plan {plan} has taken more than {seconds} s: this process ends, to be started again"
     );
     let reason = format!("one decision over it took more than {seconds} s (`scheduler.watchdog_ms`)");

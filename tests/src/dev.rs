@@ -30,8 +30,9 @@ pub fn program() -> Command {
 }
 
 /// Starts the process, and gives the address of its API.
-async fn spawn(dir: &Path, log: &str, arguments: &[&str]) -> Result<(Process, String)> {
+async fn spawn(dir: &Path, log: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Result<(Process, String)> {
     let mut command = program();
+    command.envs(environment.iter().copied());
     command.args(["dev", "--listen", "127.0.0.1:0", "--metrics", "off", "--config"]);
     command.arg(dir.join("goalmill.toml")).args(arguments);
     let mut process = Process::spawn(&mut command, &dir.join(log))?;
@@ -45,23 +46,33 @@ async fn spawn(dir: &Path, log: &str, arguments: &[&str]) -> Result<(Process, St
 impl Dev {
     /// Starts it with these arguments besides the addresses; `config` is its settings file, in TOML.
     pub async fn start(arguments: &[&str], config: &str) -> Result<Self> {
+        Self::start_in(arguments, config, &[]).await
+    }
+
+    /// As [`Dev::start`], with variables of the environment.
+    pub async fn start_in(arguments: &[&str], config: &str, environment: &[(&str, &str)]) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let settings = dir.path().join("goalmill.toml");
         std::fs::write(&settings, config)?;
-        let (process, server) = spawn(dir.path(), "log", arguments).await?;
+        let (process, server) = spawn(dir.path(), "log", arguments, environment).await?;
         Ok(Self { process, dir, server })
     }
 
     /// Kills it with `kill -9` and starts it with these arguments and the same settings.
     pub async fn restart(&mut self, arguments: &[&str]) -> Result<()> {
         self.process.kill9();
-        (self.process, self.server) = spawn(self.dir.path(), "log-again", arguments).await?;
+        (self.process, self.server) = spawn(self.dir.path(), "log-again", arguments, &[]).await?;
         Ok(())
     }
 
     /// A file of this name in its directory, for the test's own use.
     pub fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// The address of its API.
+    pub fn server(&self) -> &str {
+        &self.server
     }
 
     /// Runs a client command.

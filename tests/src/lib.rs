@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod cluster;
+pub mod collector;
 pub mod dev;
 pub mod door;
 pub mod installation;

@@ -89,7 +89,7 @@ fn renew(worker: &Worker, sent_at: Instant, answers: impl Iterator<Item = (u64, 
             held.renewed_at = sent_at;
         } else {
             tracing::warn!(
-                plan.id = %held.assignment.task.plan, step.id = %held.assignment.task.step,
+                plan_id = %held.assignment.task.plan, step_id = %held.assignment.task.step, trace_id = held.assignment.task.trace_id(),
                 "the lease on step `{}` is lost, its execution is cancelled", held.assignment.task.step
             );
             held.assignment.stop(Why::LeaseLost);
@@ -116,7 +116,7 @@ fn stop_untrusted(worker: &Worker) {
     for held in worker.table.lock().values() {
         if held.assignment.stopped().is_none() && now >= trusted_until(worker, held) {
             tracing::warn!(
-                plan.id = %held.assignment.task.plan, step.id = %held.assignment.task.step,
+                plan_id = %held.assignment.task.plan, step_id = %held.assignment.task.step, trace_id = held.assignment.task.trace_id(),
                 "the lease on step `{}` could not be extended, its execution is stopped", held.assignment.task.step
             );
             held.assignment.stop(Why::LeaseLost);

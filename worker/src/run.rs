@@ -126,7 +126,7 @@ fn classify(worker: &Worker, served: &Served, assignment: &Assignment, ended: En
         Ended::Badly(failure) => {
             served.meter.failed(failure.class).increment(1);
             tracing::debug!(
-                plan.id = %assignment.task.plan, step.id = %assignment.task.step,
+                plan_id = %assignment.task.plan, step_id = %assignment.task.step, trace_id = assignment.task.trace_id(),
                 "attempt {} of step `{}` failed with `{}`", assignment.task.attempt, assignment.task.step, failure.code
             );
             report.what = What::Failed;

@@ -15,7 +15,7 @@ use super::plan::show_preview;
 use super::{Context, checked_id, input, place, show_results};
 use crate::args::{Format, RunArgs, SubmitArgs, WaitArgs};
 use crate::budget::lacks_amount;
-use crate::client::Document;
+use crate::client::{Document, traceparent};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::watch::{Patience, Source, Waited, left_alone, wait};
 
@@ -196,8 +196,8 @@ async fn submit_by_stream(
     data: &Document,
     limit: Duration,
 ) -> Result<Accepted, Failed> {
-    let submission =
-        Submission { id: key.into(), source: SOURCE.into(), kind, data: data.text.clone(), traceparent: None };
+    let (source, traceparent) = (SOURCE.into(), traceparent());
+    let submission = Submission { id: key.into(), source, kind, data: data.text.clone(), traceparent };
     broker.submit(&submission.fields()).await?;
     let deadline = Instant::now() + limit;
     let ids = [key.to_owned()];

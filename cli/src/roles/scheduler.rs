@@ -6,7 +6,7 @@ use goalmill_common::clock::Clock;
 use goalmill_common::config::Settings;
 use goalmill_common::random::Random;
 use goalmill_scheduler::trial::Trial;
-use goalmill_scheduler::{Extras, Options, StartError};
+use goalmill_scheduler::{Exporter, Extras, Options, StartError};
 use tracing::info;
 
 use super::signals::Signals;
@@ -52,14 +52,21 @@ pub async fn run(screen: &Screen, args: &SchedulerArgs) -> Outcome {
 }
 
 /// What protects the other plans from one that kills its scheduler, or makes it hang.
-fn extras(settings: &Settings) -> std::io::Result<Extras> {
+fn extras(settings: &Settings) -> Result<Extras, Failed> {
     let redis = settings.redis.clone();
     let limit = Duration::from_millis(settings.scheduler.watchdog_ms);
     Ok(Extras {
         trial: Some(Trial { program: std::env::current_exe()?, args: vec!["trial".into()], limit }),
         watchdog: Some(Box::new(move || Box::pin(async move { goalmill_broker::redis::connect(&redis).await }))),
+        traces: exporter()?,
         ..Extras::default()
     })
+}
+
+/// Where traces go, by the standard's environment variables.
+pub fn exporter() -> Result<Option<Exporter>, Failed> {
+    let help = "traces are off without it: unset OTEL_EXPORTER_OTLP_ENDPOINT";
+    Exporter::from_environment().map_err(|error| Failed::invalid(error.to_string()).help(help))
 }
 
 /// Why the scheduler did not start, with what to do about it.

@@ -166,7 +166,7 @@ impl Follower {
                 Ok(records) => records,
                 Err(Refusal(problem)) if problem.code.is_retryable() => continue,
                 Err(Refusal(problem)) => {
-                    tracing::warn!(plan.id = %self.plan, "the log of {} cannot be followed: {problem}", self.plan);
+                    tracing::warn!(plan_id = %self.plan, "the log of {} cannot be followed: {problem}", self.plan);
                     return None;
                 }
             };

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::answer::{self, Refusal};
 use super::edit::issue;
-use super::plans::{Sent, accepted, actor_of};
+use super::plans::{Sent, accepted, actor_of, begin};
 use super::{Api, past};
 use crate::{admit, ask};
 
@@ -44,12 +44,12 @@ pub(super) struct Asked {
 pub(super) async fn fork(api: &Api, id: &str, headers: &HeaderMap, body: &Bytes) -> Result<Response, Refusal> {
     let asked: Asked = answer::json(body)?;
     let actor = actor_of(&asked.actor)?;
-    let sent = Sent::read(headers, &format!("fork {id}"), body)?;
+    let sent = Sent::read(api, headers, &format!("fork {id}"), body)?;
     if let Some(repeated) = sent.repeated(api).await? {
         return Ok(repeated);
     }
     let from = past::at(api, id, asked.revision).await?;
-    let Sent { key, fingerprint, traceparent } = sent;
+    let Sent { key, fingerprint, traceparent, received_ms } = sent;
     let submission = key.unwrap_or_else(|| api.site.random.token());
     let made = goalmill_engine::fork(&from, asked.step.as_ref(), submission, "http".into());
     let mut submit = Submit { fingerprint, traceparent, ..made.map_err(|rejection| refusal(&rejection))? };
@@ -77,7 +77,7 @@ pub(super) async fn fork(api: &Api, id: &str, headers: &HeaderMap, body: &Bytes)
     }
     api.site.pulse.admits()?;
     let request = ask::submission(&api.site, &actor, submit);
-    let (plan, status) = ask::ask(&api.site, &api.loops, request).await?;
+    let (plan, status) = begin(api, request, received_ms).await?;
     Ok(accepted(plan, status, Vec::new()))
 }
 

@@ -32,7 +32,7 @@ pub(super) type Body = Result<Bytes, BytesRejection>;
 pub(crate) async fn submit_goal(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response, Refusal> {
     answer::format(&headers)?;
     let body = answer::body(body)?;
-    let sent = Sent::read(&headers, "goal", &body)?;
+    let sent = Sent::read(&api, &headers, "goal", &body)?;
     if let Some(repeated) = sent.repeated(&api).await? {
         return Ok(repeated);
     }
@@ -43,7 +43,7 @@ pub(crate) async fn submit_goal(State(api): State<Api>, headers: HeaderMap, body
 pub(crate) async fn submit_plan(State(api): State<Api>, headers: HeaderMap, body: Body) -> Result<Response, Refusal> {
     let format = answer::format(&headers)?;
     let body = answer::body(body)?;
-    let sent = Sent::read(&headers, "plan", &body)?;
+    let sent = Sent::read(&api, &headers, "plan", &body)?;
     if let Some(repeated) = sent.repeated(&api).await? {
         return Ok(repeated);
     }
@@ -61,15 +61,17 @@ pub(super) struct Sent {
     /// Empty without a key.
     pub(super) fingerprint: String,
     pub(super) traceparent: Option<String>,
+    /// Unix milliseconds.
+    pub(super) received_ms: u64,
 }
 
 impl Sent {
-    pub(super) fn read(headers: &HeaderMap, kind: &str, body: &Bytes) -> Result<Self, Refusal> {
+    pub(super) fn read(api: &Api, headers: &HeaderMap, kind: &str, body: &Bytes) -> Result<Self, Refusal> {
         let key = answer::idempotency_key(headers)?;
         let fingerprint = key.as_ref().map(|_| fingerprint(kind, body)).unwrap_or_default();
         let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
         let traceparent = traceparent.filter(|text| is_traceparent(text)).map(Into::into);
-        Ok(Self { key, fingerprint, traceparent })
+        Ok(Self { key, fingerprint, traceparent, received_ms: api.site.clock.now_ms() })
     }
 
     /// The answer to a request that was made before under the same key.
@@ -90,13 +92,26 @@ async fn submit(api: &Api, sent: Sent, goal: Goal, plan: Option<Planned>) -> Res
     let site = &api.site;
     site.pulse.admits().inspect_err(count_refused)?;
     let submission = sent.key.unwrap_or_else(|| site.random.token());
-    let Sent { fingerprint, traceparent, .. } = sent;
+    let Sent { fingerprint, traceparent, received_ms, .. } = sent;
     let source = "http".into();
     let warnings = plan.as_ref().map(|planned| planned.warnings.clone()).unwrap_or_default();
     let made = Submit { goal, plan, submission, fingerprint, source, parent: None, traceparent, fork: None };
-    let (plan_id, status) = ask::ask(site, &api.loops, ask::submission(site, "api", made)).await?;
+    let (plan_id, status) = begin(api, ask::submission(site, "api", made), received_ms).await?;
     metrics::counter!("goalmill_goals_submitted_total", "source" => "http").increment(1);
     Ok(accepted(plan_id, status, warnings))
+}
+
+/// Has a plan begun, and traces its submission.
+///
+/// - `received_ms`: when the request came, Unix milliseconds.
+pub(super) async fn begin(api: &Api, request: Request, received_ms: u64) -> Result<(PlanId, PlanStatus), Problem> {
+    let site = &api.site;
+    let context = request.traceparent().map(ToOwned::to_owned);
+    let begun = ask::ask(site, &api.loops, request).await?;
+    if let Some(traces) = &site.traces {
+        traces.submitted(&begun.0, context.as_deref(), "http", received_ms, site.clock.now_ms());
+    }
+    Ok(begun)
 }
 
 pub(super) fn accepted(plan_id: PlanId, status: PlanStatus, warnings: Vec<Issue>) -> Response {

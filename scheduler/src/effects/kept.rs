@@ -19,7 +19,7 @@ pub(crate) async fn look_up(site: &Site, plan: &PlanId, step: StepIndex, key: St
     let found = match tokio::time::timeout(WAIT_MAX, site.broker.recall(&key)).await {
         Ok(Ok(found)) => found.and_then(|text| Json::from_text(text).ok()),
         Ok(Err(error)) => {
-            tracing::debug!(plan.id = %plan, "kept results cannot be read: {error}");
+            tracing::debug!(plan_id = %plan, "kept results cannot be read: {error}");
             None
         }
         Err(_) => None,

@@ -52,7 +52,7 @@ pub(crate) async fn plan(
         if site.hooks.plan_generated(plan, &planned).await == Ruling::Allowed
             && let Err(stopped) = outlet.begin_whole(planned).await
         {
-            tracing::debug!(plan.id = plan, "the fallback plan has not begun: {stopped:?}");
+            tracing::debug!(plan_id = plan, "the fallback plan has not begun: {stopped:?}");
         }
     };
     let after = Duration::from_millis(site.settings.planner.fallback_after_ms);

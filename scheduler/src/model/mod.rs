@@ -42,3 +42,4 @@ pub use purse::{Allowance, Price, Purse, Refused, Reservation, Spent, Usd};
 pub use secret::Secret;
 pub use standing::{Outcome, Rates};
 pub use tokens::of_text as tokens_of;
+pub(crate) use wire::install_tls;

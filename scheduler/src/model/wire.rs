@@ -267,7 +267,7 @@ fn retry_after_ms(text: &str, now_ms: u64) -> Option<u64> {
 }
 
 /// Chooses the TLS provider of the process, unless the program around this one has chosen one.
-fn install_tls() {
+pub(crate) fn install_tls() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         if rustls::crypto::ring::default_provider().install_default().is_err() {

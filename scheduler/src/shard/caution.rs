@@ -34,7 +34,7 @@ impl Caution {
     ) -> Result<Self, BrokerError> {
         let before = poison.in_hand.clone();
         if let Some((plan, deaths)) = poison.suspect().map(|(plan, deaths)| (plan.clone(), deaths)) {
-            tracing::warn!(%shard, plan.id = %plan, "the scheduler that had shard {shard} ended with plan {plan} in hand");
+            tracing::warn!(%shard, plan_id = %plan, "the scheduler that had shard {shard} ended with plan {plan} in hand");
             if let Some(reason) = convict(site, shard, &plan, deaths, cursor).await? {
                 poison.quarantine(plan, reason, site.clock.now_ms());
                 poison.write(site.broker.as_ref(), shard).await?;
@@ -112,12 +112,12 @@ async fn convict(
     };
     Ok(match trial.hold(&case).await {
         Verdict::Innocent => {
-            tracing::info!(plan.id = %plan, "plan {plan} was tried and goes on");
+            tracing::info!(plan_id = %plan, "plan {plan} was tried and goes on");
             None
         }
         Verdict::Guilty(how) => Some(format!("a scheduler died over it, and {how}")),
         Verdict::Unknown(why) => {
-            tracing::warn!(plan.id = %plan, "plan {plan} could not be tried: {why}");
+            tracing::warn!(plan_id = %plan, "plan {plan} could not be tried: {why}");
             None
         }
     })

@@ -276,6 +276,9 @@ impl Begin {
             owned.tell_hooks();
         }
         owned.leave_alone(site.left_alone());
+        if site.traces.is_some() {
+            owned.trace();
+        }
         owned.tell_outcomes(site.outcomes.clone());
         owned.tell_watchdog(site.hands.of(shard));
         outcomes::remember(&site, &plans);

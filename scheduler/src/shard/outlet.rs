@@ -59,7 +59,7 @@ impl Books for ToLoop {
     /// What a call took is written down with the next commit; the answer waits for it, so that it is not asked for again.
     async fn answered(&self, call: ModelAnswered) {
         if let Err(stopped) = self.ask(Command::ModelAnswered(Box::new(call))).await {
-            tracing::debug!(plan.id = %self.plan, "what a model's answer took was not written down: {stopped:?}");
+            tracing::debug!(plan_id = %self.plan, "what a model's answer took was not written down: {stopped:?}");
         }
     }
 }

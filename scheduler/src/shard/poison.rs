@@ -75,7 +75,7 @@ impl Poison {
 
     pub(crate) fn quarantine(&mut self, plan: PlanId, reason: String, now_ms: u64) {
         metrics::counter!("goalmill_plans_quarantined_total").increment(1);
-        tracing::error!(plan.id = %plan, "plan {plan} is in quarantine: {reason}; take it up again: goalmill plan resume {plan}");
+        tracing::error!(plan_id = %plan, "plan {plan} is in quarantine: {reason}; take it up again: goalmill plan resume {plan}");
         self.in_hand = None;
         self.quarantined.insert(plan, Quarantined { reason, since_ms: now_ms, recorded: false });
     }

@@ -467,6 +467,11 @@ impl Loop {
                     let site = self.site.clone();
                     self.site.tasks.spawn(async move { effects::keep(&site, key, outputs, ttl_ms).await });
                 }
+                After::Trace(plan) => {
+                    if let Some(traces) = &self.site.traces {
+                        traces.ended(plan);
+                    }
+                }
                 After::Tell { plan, records } => self.site.hooks.tell(plan.as_str(), &records),
                 After::LetIn(plan) => self.let_in = Some(plan),
                 After::Errand(errand) => errands.push(errand),

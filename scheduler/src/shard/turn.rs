@@ -75,6 +75,8 @@ pub(crate) enum After {
         outputs: Json,
         ttl_ms: u64,
     },
+    /// Make the trace of a plan that has ended.
+    Trace(PlanId),
     /// Tell the hooks what was written.
     Tell {
         plan: PlanId,

@@ -31,4 +31,5 @@ mod scaling;
 mod schemas;
 mod story;
 mod streaming;
+mod traces;
 mod wrong_keys;

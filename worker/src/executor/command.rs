@@ -2,7 +2,8 @@
 //!
 //! `{"kind": "command", "argv": ["python3", "agent.py"], "env": ["PATH", "HOME"], "set": {"LANG": "C"}, "dir": "/srv"}`
 //!
-//! There is no shell. The environment is empty but for what `env` lets through and `set` sets. The program leads a
+//! There is no shell. The environment is empty but for what `env` lets through and `set` sets, and
+//! `TRACEPARENT` when the task has one. The program leads a
 //! process group of its own, which is killed as a whole when the attempt ends, in whatever way; at a time limit or a
 //! cancellation it gets `SIGTERM` a moment before.
 //!
@@ -29,6 +30,7 @@ use goalmill_common::config::environment;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::limits::Limits;
 use goalmill_common::task::Task;
+use goalmill_common::trace::is_traceparent;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -79,11 +81,14 @@ impl Command {
         Ok(Self { settings, answer_bytes_max: limits.payload_bytes_max + FRAME_BYTES_MAX })
     }
 
-    fn spawn(&self) -> io::Result<Child> {
+    fn spawn(&self, task: &Task) -> io::Result<Child> {
         let mut command = tokio::process::Command::new(&self.settings.argv[0]);
         command.args(&self.settings.argv[1..]).env_clear();
         command.envs(self.settings.env.iter().filter_map(|name| Some((name, environment(name)?))));
         command.envs(&self.settings.set);
+        if let Some(traceparent) = task.traceparent.as_deref().filter(|text| is_traceparent(text)) {
+            command.env("TRACEPARENT", traceparent);
+        }
         if let Some(dir) = &self.settings.dir {
             command.current_dir(dir);
         }
@@ -95,7 +100,7 @@ impl Command {
 #[async_trait]
 impl Executor for Command {
     async fn execute(&self, task: &Task, _: &Progress, cancelled: &CancellationToken) -> Result<Outcome, Failure> {
-        let mut child = self.spawn().map_err(|e| self.not_started(&e))?;
+        let mut child = self.spawn(task).map_err(|e| self.not_started(&e))?;
         let group = Group::of(&child);
         let leader = group.0;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());

@@ -10,6 +10,7 @@ mod story;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::Settings;
 use goalmill_common::random::Random;
+use goalmill_scheduler::{Extras, Options};
 use goalmill_worker::executor::demo::{self, DemoServer};
 
 use super::signals::Signals;
@@ -35,12 +36,14 @@ pub async fn run(screen: &Screen, args: &DevArgs) -> Outcome {
     // Ends with this function.
     let _scripted = model::serve(args, &mut settings).await?;
     let store = store::open(args, &mut settings, &clock).await?;
-    let running = goalmill_scheduler::start(goalmill_scheduler::Options {
+    let options = Options {
         settings: settings.clone(),
         broker: store.broker.clone(),
         clock: clock.clone(),
         random: Random::system(),
-    });
+    };
+    let extras = Extras { traces: scheduler::exporter()?, ..Extras::default() };
+    let running = goalmill_scheduler::start_with(options, extras);
     let running = tokio::select! {
         running = running => running.map_err(scheduler::failed)?,
         () = signals.next() => return Ok(Exit::Interrupted),

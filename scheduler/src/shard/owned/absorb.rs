@@ -8,6 +8,7 @@ use goalmill_common::goal::Usage;
 use goalmill_common::id::PlanId;
 use goalmill_common::json::Json;
 use goalmill_common::status::PlanStatus;
+use goalmill_common::task::Task;
 use goalmill_engine::{Closing, Command, Effect, StepIndex};
 
 use super::Owned;
@@ -15,6 +16,7 @@ use crate::effects::Errand;
 use crate::shard::Slot;
 use crate::shard::ready::Standing;
 use crate::shard::turn::After;
+use crate::traces;
 
 /// The end of a sub-plan, for its parent. A queue of them and not a recursion: the end of one may begin the next, and
 /// chains are long.
@@ -38,7 +40,10 @@ impl Owned {
     pub(super) fn absorb(&mut self, slot: Slot, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Send(task) => self.turn.send(&task),
+                Effect::Send(mut task) => {
+                    self.name_execution(&mut task);
+                    self.turn.send(&task);
+                }
                 Effect::Acknowledge { agent_type, entry } => self.turn.acknowledged.push((agent_type, entry)),
                 Effect::Ready(step) => {
                     let state = &self.plans[&slot].state;
@@ -117,6 +122,12 @@ impl Owned {
         self.turn.after.push(After::Errand(errand));
     }
 
+    fn name_execution(&self, task: &mut Task) {
+        if self.is_traced {
+            traces::name_execution(task);
+        }
+    }
+
     fn dead_letter(&self, slot: Slot, index: StepIndex, failure: Failure) -> Option<DeadLetter> {
         let state = &self.plans[&slot].state;
         let step = state.step(index)?;
@@ -128,7 +139,10 @@ impl Owned {
             code: failure.code,
             reason: failure.message,
             task: match state.task(index, &self.context)? {
-                Ok(task) => serde_json::to_string(&task).expect("a task always has a JSON text"),
+                Ok(mut task) => {
+                    self.name_execution(&mut task);
+                    serde_json::to_string(&task).expect("a task always has a JSON text")
+                }
                 Err(_) => String::new(),
             },
         })
@@ -157,7 +171,7 @@ impl Owned {
     fn ask_sub_plan(&mut self, plan: &PlanId, verb: Verb) {
         let Some(slot) = self.slots.get(plan).copied() else { return };
         if let Err(rejection) = self.decide_one(slot, None, Command::Verb(verb)) {
-            tracing::debug!(plan.id = %plan, "sub-plan {plan} does not do as its parent: {rejection}");
+            tracing::debug!(plan_id = %plan, "sub-plan {plan} does not do as its parent: {rejection}");
         }
     }
 }

@@ -82,6 +82,8 @@ pub(crate) struct Owned {
     turn_begun_ms: u64,
     /// Whether there are hooks to be told what is written.
     is_heard: bool,
+    /// Names spans in tasks, and the end of plans that have some with [`After::Trace`].
+    is_traced: bool,
     /// Whether the last dispatch ended because the turn was full.
     has_more: bool,
     /// Tasks after which the turn sends no more.
@@ -118,6 +120,7 @@ impl Owned {
             now_ms,
             turn_begun_ms: now_ms,
             is_heard: false,
+            is_traced: false,
             has_more: false,
             tasks_max: TASKS_FIRST,
             outcomes: None,
@@ -134,6 +137,11 @@ impl Owned {
     /// Hands over what is written with [`After::Tell`], too.
     pub(crate) fn tell_hooks(&mut self) {
         self.is_heard = true;
+    }
+
+    /// Traces plans whose trace is kept.
+    pub(crate) fn trace(&mut self) {
+        self.is_traced = true;
     }
 
     /// Refuses whatever is asked of these plans, their submission too.
@@ -363,7 +371,7 @@ impl Owned {
                     command => self.handle(slot, None, command),
                 };
                 if let Err(rejection) = &verdict {
-                    tracing::debug!(plan.id = %plan, "an effect's answer was not taken: {rejection}");
+                    tracing::debug!(plan_id = %plan, "an effect's answer was not taken: {rejection}");
                 }
                 if let Some(reply) = reply {
                     self.turn.after.push(After::Taken(reply, verdict));

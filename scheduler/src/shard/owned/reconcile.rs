@@ -85,7 +85,7 @@ impl Owned {
             failure: Some(Failure::new(FailureClass::Lost, TASK_MISSING, message)),
             ..Report::on_none(agent_type.clone(), entry, worker, What::Lost)
         };
-        tracing::warn!(plan.id = %report.plan, "the task of step `{}` was on no stream: it is sent again", report.step);
+        tracing::warn!(plan_id = %report.plan, "the task of step `{}` was on no stream: it is sent again", report.step);
         metrics::counter!("goalmill_tasks_missing_total").increment(1);
         self.errand(Errand::Cancel(token));
         if let Err(rejection) = self.handle(slot, None, Command::Report(Box::new(report))) {

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 use super::{Owned, TASKS_FIRST};
 use crate::shard::held::INDEX_MS;
 use crate::shard::turn::After;
+use crate::traces;
 
 /// Tasks that a turn sends at most: the more there are, the more go together.
 const TASKS_MAX: usize = 400;
@@ -37,6 +38,12 @@ impl Owned {
                 turn.after.push(After::Tell { plan, records });
             }
             if held.state.is_final() {
+                if self.is_traced
+                    && let Some(accepted) = held.state.accepted()
+                    && traces::sampled(accepted.traceparent.as_deref()).is_some()
+                {
+                    turn.after.push(After::Trace(accepted.plan_id.clone()));
+                }
                 if let Some(plan) = held.state.id().cloned() {
                     self.lately.note(Instant::now(), plan, held.state.status());
                 }

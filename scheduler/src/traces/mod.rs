@@ -1,0 +1,225 @@
+//! Traces for OpenTelemetry: made from a plan's log when it ends, so that they cost a running plan nothing, tell exactly
+//! what was recorded, and do not depend on which schedulers the plan has seen. Off unless an [`Exporter`] is given.
+//!
+//! ```text
+//! plan                                     from the submission's acceptance to the end
+//! ├─ submission                            from its arrival to the acceptance
+//! ├─ planning                              until there is a plan
+//! │  └─ chat <model>                       a call of a language model
+//! ├─ validation
+//! ├─ revision 1                            from its cause to the changed plan; its model calls within it
+//! ├─ approval                              a person is awaited
+//! └─ step <id>                             one attempt, from ready to its outcome; linked to the attempt before it
+//!    ├─ dispatch                           waits in the scheduler
+//!    ├─ queue                              waits in the stream of its agent type
+//!    ├─ execution                          in the worker: agents get this one as `traceparent`
+//!    └─ commit                             until the outcome is recorded
+//! ```
+
+mod export;
+mod genai;
+mod plan;
+mod span;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use goalmill_common::id::PlanId;
+use goalmill_common::task::Task;
+use goalmill_common::trace::TraceContext;
+use opentelemetry::KeyValue;
+use opentelemetry::trace::SpanKind;
+use opentelemetry_sdk::trace::SpanData;
+use tokio::sync::mpsc;
+
+use crate::journal;
+use crate::site::Site;
+use plan::PlanTrace;
+use span::Span;
+
+pub use export::{Exporter, ExporterError};
+
+/// Plans and spans that wait to be sent; what comes beyond is counted and forgotten.
+const QUEUE_MAX: usize = 10_000;
+/// Spans in one request.
+const BATCH_MAX: usize = 512;
+/// How long the last plans are awaited at the end.
+const LAST: Duration = Duration::from_millis(100);
+/// Log entries read at once.
+const PAGE: usize = 500;
+
+/// The traces of one scheduler.
+#[derive(Debug)]
+pub(crate) struct Traces {
+    exporter: Exporter,
+    instance: String,
+    queue: mpsc::Sender<Item>,
+}
+
+/// What is to be sent.
+#[derive(Debug)]
+pub(crate) enum Item {
+    /// All that the log of this plan tells.
+    Plan(PlanId),
+    Span(Box<SpanData>),
+}
+
+impl Traces {
+    /// - `instance`: the installation's id.
+    pub(crate) fn new(exporter: Exporter, instance: String) -> (Self, mpsc::Receiver<Item>) {
+        let (queue, items) = mpsc::channel(QUEUE_MAX);
+        (Self { exporter, instance, queue }, items)
+    }
+
+    /// The trace context that a plan begins with.
+    ///
+    /// - `given`: the submission's.
+    pub(crate) fn begin(&self, plan: &PlanId, given: Option<&str>) -> String {
+        let parent = given.and_then(TraceContext::parse);
+        let own = || TraceContext {
+            trace_id: span::trace_id(&self.instance, plan),
+            span_id: span::plan_span(plan),
+            is_sampled: true,
+        };
+        let context = parent.unwrap_or_else(own);
+        let is_sampled = self.exporter.is_sampled(context.trace_id, parent);
+        TraceContext { is_sampled, ..context }.to_string()
+    }
+
+    /// Notes a submission that was accepted.
+    ///
+    /// - `traceparent`: what the plan begins with.
+    /// - `received_ms`, `now_ms`: Unix milliseconds.
+    pub(crate) fn submitted(
+        &self,
+        plan: &PlanId,
+        traceparent: Option<&str>,
+        source: &'static str,
+        received_ms: u64,
+        now_ms: u64,
+    ) {
+        let Some(context) = sampled(traceparent) else { return };
+        let context_of_it = context.with_span(span::span_id(&["submission", plan.as_str(), &received_ms.to_string()]));
+        let span = Span {
+            kind: SpanKind::Server,
+            is_parent_remote: context.span_id != span::plan_span(plan),
+            attributes: vec![
+                KeyValue::new("goalmill.plan.id", plan.to_string()),
+                KeyValue::new("goalmill.source", source),
+            ],
+            ..Span::new(context_of_it, context.span_id, "submission", received_ms, now_ms)
+        };
+        self.enqueue(Item::Span(Box::new(span.into())));
+    }
+
+    /// Notes that a plan has ended.
+    pub(crate) fn ended(&self, plan: PlanId) {
+        self.enqueue(Item::Plan(plan));
+    }
+
+    fn enqueue(&self, item: Item) {
+        if self.queue.try_send(item).is_err() {
+            metrics::counter!("goalmill_traces_dropped_total", "reason" => "queue_full").increment(1);
+        }
+    }
+}
+
+/// The trace context, if somebody keeps the trace.
+pub(crate) fn sampled(traceparent: Option<&str>) -> Option<TraceContext> {
+    traceparent.and_then(TraceContext::parse).filter(|context| context.is_sampled)
+}
+
+/// Gives a task the context of its execution.
+pub(crate) fn name_execution(task: &mut Task) {
+    if let Some(context) = sampled(task.traceparent.as_deref()) {
+        let execution = span::execution_span(&task.plan, &task.step, task.attempt);
+        task.traceparent = Some(context.with_span(execution).to_string());
+    }
+}
+
+/// Sends what is noted, until stopped and all is sent.
+pub(crate) async fn run(site: Arc<Site>, mut items: mpsc::Receiver<Item>) {
+    let Some(traces) = site.traces.as_ref() else { return };
+    let mut outbox = Outbox { exporter: &traces.exporter, waiting: Vec::new(), is_failing: false };
+    while let Some(Some(item)) = site.stop.run_until_cancelled(items.recv()).await {
+        outbox.take(&site, item).await;
+        while let Ok(item) = items.try_recv() {
+            outbox.take(&site, item).await;
+        }
+        outbox.flush().await;
+    }
+    // The shards' loops may still write the ends of plans.
+    while let Ok(Some(item)) = tokio::time::timeout(LAST, items.recv()).await {
+        outbox.take(&site, item).await;
+    }
+    outbox.flush().await;
+}
+
+/// Spans on their way to the collector.
+struct Outbox<'a> {
+    exporter: &'a Exporter,
+    waiting: Vec<SpanData>,
+    /// Said once, until it is over.
+    is_failing: bool,
+}
+
+impl Outbox<'_> {
+    async fn take(&mut self, site: &Site, item: Item) {
+        match item {
+            Item::Span(span) => self.push([*span]).await,
+            Item::Plan(plan) => {
+                if let Err(error) = self.take_plan(site, &plan).await {
+                    metrics::counter!("goalmill_traces_dropped_total", "reason" => "unreadable").increment(1);
+                    tracing::debug!(plan_id = %plan, "the trace of plan {plan} cannot be made: {error}");
+                }
+            }
+        }
+    }
+
+    async fn take_plan(&mut self, site: &Site, plan: &PlanId) -> Result<(), journal::ReadError> {
+        let mut trace = PlanTrace::new(&site.settings.models);
+        let mut after = 0;
+        loop {
+            let entries = site.broker.log(plan, after, PAGE).await?;
+            for entry in &entries {
+                after = entry.last_seq;
+                for record in journal::records(entry)? {
+                    trace.take(&record);
+                }
+                self.push(trace.finished().map(SpanData::from)).await;
+            }
+            if entries.len() < PAGE {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn push(&mut self, spans: impl IntoIterator<Item = SpanData>) {
+        for span in spans {
+            self.waiting.push(span);
+            if self.waiting.len() >= BATCH_MAX {
+                self.flush().await;
+            }
+        }
+    }
+
+    async fn flush(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let batch = std::mem::take(&mut self.waiting);
+        let count = batch.len() as u64;
+        match self.exporter.send(batch).await {
+            Ok(()) => {
+                metrics::counter!("goalmill_spans_sent_total").increment(count);
+                self.is_failing = false;
+            }
+            Err(error) => {
+                metrics::counter!("goalmill_traces_dropped_total", "reason" => "not_sent").increment(1);
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    tracing::warn!("traces cannot be sent, see `OTEL_EXPORTER_OTLP_ENDPOINT`: {error}");
+                }
+            }
+        }
+    }
+}

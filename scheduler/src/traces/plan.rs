@@ -1,0 +1,395 @@
+//! The spans of one plan, from its events in their order.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use goalmill_common::config::ModelSettings;
+use goalmill_common::event::{Event, GoalAccepted, ModelAnswered, PlanEvent, Record, StepEvent};
+use goalmill_common::failure::Failure;
+use goalmill_common::id::{PlanId, StepId};
+use goalmill_common::trace::TraceContext;
+use opentelemetry::KeyValue;
+use opentelemetry::trace::SpanKind;
+
+use super::span::{self, Span};
+use super::{genai, sampled};
+
+const STATUS: &str = "goalmill.status";
+const AGENT_TYPE: &str = "goalmill.agent_type";
+const ERROR_TYPE: &str = "error.type";
+
+/// Reads a plan's log and gives its spans, each once it has ended.
+pub(super) struct PlanTrace<'a> {
+    models: &'a [ModelSettings],
+    /// `None` before the first event, and where nobody keeps the trace.
+    plan: Option<Begun>,
+    finished: Vec<Span>,
+}
+
+/// A plan whose trace is kept.
+struct Begun {
+    id: PlanId,
+    root: Span,
+    planning: Option<Span>,
+    revision: Option<Span>,
+    validation_ms: u64,
+    /// Approvals that are awaited: of the plan, of steps.
+    approvals: BTreeMap<Option<StepId>, u64>,
+    /// When models were asked, by revision, planner and call.
+    calls: BTreeMap<(u32, String, u32), u64>,
+    steps: BTreeMap<StepId, Step>,
+}
+
+#[derive(Default)]
+struct Step {
+    ready_ms: u64,
+    /// The attempt on its way.
+    attempt: Option<Attempt>,
+    /// The attempt before it.
+    last: Option<TraceContext>,
+}
+
+struct Attempt {
+    span: Span,
+    number: u32,
+    queued_ms: u64,
+    started_ms: Option<u64>,
+    worker: Option<String>,
+    /// Whether a worker does it; the others are done by the engine, or are plans of their own.
+    is_sent: bool,
+}
+
+/// How an attempt ended.
+#[derive(Default)]
+struct End<'a> {
+    status: &'static str,
+    failure: Option<&'a Failure>,
+    finished_ms: Option<u64>,
+    cost: f64,
+    tokens: u64,
+}
+
+impl<'a> PlanTrace<'a> {
+    pub(super) fn new(models: &'a [ModelSettings]) -> Self {
+        Self { models, plan: None, finished: Vec::new() }
+    }
+
+    /// The spans that have ended since this was asked last.
+    pub(super) fn finished(&mut self) -> impl Iterator<Item = Span> {
+        std::mem::take(&mut self.finished).into_iter()
+    }
+
+    /// Takes the next event of the log.
+    pub(super) fn take(&mut self, record: &Record) {
+        if let Event::Plan(PlanEvent::GoalAccepted(accepted)) = &record.event {
+            self.plan = Begun::new(accepted, record.time_ms);
+        }
+        let Some(plan) = &mut self.plan else { return };
+        match &record.event {
+            Event::Plan(event) => plan.take(event, record.time_ms, self.models, &mut self.finished),
+            Event::Step { step, attempt, event } => {
+                plan.take_step(step, *attempt, event, record.time_ms, &mut self.finished);
+            }
+        }
+    }
+}
+
+impl Begun {
+    fn new(accepted: &GoalAccepted, now_ms: u64) -> Option<Self> {
+        let given = sampled(accepted.traceparent.as_deref())?;
+        let id = accepted.plan_id.clone();
+        let context = given.with_span(span::plan_span(&id));
+        let (parent, is_parent_remote) = match &accepted.parent {
+            Some(parent) => (span::attempt_span(&parent.plan, &parent.step, parent.attempt), false),
+            // Nobody gave it a context: it is the first span of a trace of its own.
+            None if given == context => (0, false),
+            None => (given.span_id, true),
+        };
+        let mut root = Span { is_parent_remote, ..Span::new(context, parent, "plan", now_ms, now_ms) };
+        root.attributes.push(KeyValue::new("goalmill.plan.id", id.to_string()));
+        root.attributes.push(KeyValue::new("goalmill.source", accepted.source.clone()));
+        let planning = Some(Span::new(inner(context, &id, "planning", 0), context.span_id, "planning", now_ms, now_ms));
+        Some(Self {
+            id,
+            root,
+            planning,
+            revision: None,
+            validation_ms: now_ms,
+            approvals: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            steps: BTreeMap::new(),
+        })
+    }
+
+    /// A span of the plan that began at `start_ms` and ends now.
+    fn span(&self, name: impl Into<Cow<'static, str>>, about: &str, start_ms: u64, now_ms: u64) -> Span {
+        let name = name.into();
+        let context = inner(self.root.context, &self.id, &format!("{name} {about}"), start_ms);
+        Span::new(context, self.root.context.span_id, name, start_ms, now_ms)
+    }
+
+    fn take(&mut self, event: &PlanEvent, now_ms: u64, models: &[ModelSettings], out: &mut Vec<Span>) {
+        match event {
+            PlanEvent::ModelAsked(asked) => {
+                self.calls.insert((asked.revision, asked.planner.clone(), asked.call), now_ms);
+            }
+            PlanEvent::ModelAnswered(answered) => out.push(self.call(answered, now_ms, models)),
+            PlanEvent::PlanCreated(created) => {
+                self.validation_ms = now_ms;
+                if let Some(planning) = &mut self.planning {
+                    planning.attributes.push(KeyValue::new("goalmill.planner", created.planner.clone()));
+                    planning.attributes.push(KeyValue::new("goalmill.confidence", created.confidence));
+                }
+                if !created.open {
+                    self.end_planning(now_ms, None, out);
+                }
+            }
+            PlanEvent::Extended(extended) if !extended.open => self.end_planning(now_ms, None, out),
+            PlanEvent::PlanValidated(_) => out.push(self.span("validation", "", self.validation_ms, now_ms)),
+            PlanEvent::PlanningFailed(_) => {
+                let failed = Some("PLANNING_FAILED");
+                if self.planning.is_some() {
+                    self.end_planning(now_ms, failed, out);
+                } else {
+                    self.end_revision(now_ms, failed, out);
+                }
+            }
+            PlanEvent::ApprovalRequested(_) => {
+                self.approvals.insert(None, now_ms);
+            }
+            PlanEvent::Approved(_) => self.end_approval(None, "approved", now_ms, out),
+            PlanEvent::ReplanTriggered(trigger) => {
+                self.end_revision(now_ms, None, out);
+                let mut revision = self.span("revision", "", now_ms, now_ms);
+                revision.attributes.push(KeyValue::new("goalmill.trigger", trigger.trigger.clone()));
+                self.revision = Some(revision);
+            }
+            PlanEvent::Revised(revised) => {
+                if let Some(revision) = &mut self.revision {
+                    revision.name = format!("revision {}", revised.revision).into();
+                }
+                self.end_revision(now_ms, None, out);
+            }
+            PlanEvent::RevisionRefused(refused) if refused.due_ms == 0 => {
+                self.end_revision(now_ms, Some("REVISION_REFUSED"), out);
+            }
+            PlanEvent::Rejected(_) => {
+                self.end_approval(None, "rejected", now_ms, out);
+                self.end("rejected", None, now_ms, out);
+            }
+            PlanEvent::Completed(end) | PlanEvent::Failed(end) | PlanEvent::Cancelled(end) => {
+                self.end(end.status.as_str(), end.failure.as_ref(), now_ms, out);
+            }
+            PlanEvent::GoalAccepted(_) => {}
+            PlanEvent::Extended(_)
+            | PlanEvent::RevisionRefused(_)
+            | PlanEvent::PhaseAdded(_)
+            | PlanEvent::PhaseStarted(_)
+            | PlanEvent::PhaseCompleted(_)
+            | PlanEvent::PhaseFailed(_)
+            | PlanEvent::PhaseSkipped(_)
+            | PlanEvent::RevisionProposed(_)
+            | PlanEvent::QuestionAsked(_)
+            | PlanEvent::QuestionAnswered(_)
+            | PlanEvent::Paused(_)
+            | PlanEvent::Resumed(_)
+            | PlanEvent::Quarantined(_) => self.root.events.push((event.type_name().into(), now_ms)),
+        }
+    }
+
+    fn call(&mut self, answered: &ModelAnswered, now_ms: u64, models: &[ModelSettings]) -> Span {
+        let key = (answered.revision, answered.planner.clone(), answered.call);
+        let start_ms = self.calls.remove(&key).unwrap_or(now_ms);
+        let (name, mut attributes) = genai::describe(answered, models);
+        attributes.push(KeyValue::new("goalmill.planner", answered.planner.clone()));
+        let around = self.revision.as_ref().or(self.planning.as_ref()).unwrap_or(&self.root);
+        let about = format!("{} {} {}", answered.revision, answered.planner, answered.call);
+        Span {
+            parent: around.context.span_id,
+            kind: SpanKind::Client,
+            attributes,
+            error: Some(answered.error.clone()).filter(|error| !error.is_empty()),
+            ..self.span(name, &about, start_ms, now_ms)
+        }
+    }
+
+    fn end_planning(&mut self, now_ms: u64, error: Option<&str>, out: &mut Vec<Span>) {
+        out.extend(self.planning.take().map(|span| ended(span, now_ms, error)));
+    }
+
+    fn end_revision(&mut self, now_ms: u64, error: Option<&str>, out: &mut Vec<Span>) {
+        out.extend(self.revision.take().map(|span| ended(span, now_ms, error)));
+    }
+
+    fn end_approval(&mut self, step: Option<&StepId>, decision: &'static str, now_ms: u64, out: &mut Vec<Span>) {
+        let Some(start_ms) = self.approvals.remove(&step.cloned()) else { return };
+        let mut span = self.span("approval", step.map_or("", StepId::as_str), start_ms, now_ms);
+        span.attributes.push(KeyValue::new("goalmill.decision", decision));
+        span.attributes.extend(step.map(|step| KeyValue::new("goalmill.step.id", step.to_string())));
+        out.push(span);
+    }
+
+    /// Ends the plan's own span, and what was still open within it.
+    fn end(&mut self, status: &'static str, failure: Option<&Failure>, now_ms: u64, out: &mut Vec<Span>) {
+        self.end_planning(now_ms, None, out);
+        self.end_revision(now_ms, None, out);
+        let awaited: Vec<Option<StepId>> = self.approvals.keys().cloned().collect();
+        for step in awaited {
+            self.end_approval(step.as_ref(), "none", now_ms, out);
+        }
+        for (step, state) in std::mem::take(&mut self.steps) {
+            if let Some(attempt) = state.attempt {
+                let end = End { status: "cancelled", ..End::default() };
+                out.extend(attempt.end(&self.id, &step, &end, now_ms));
+            }
+        }
+        let mut root = self.root.clone();
+        root.attributes.push(KeyValue::new(STATUS, status));
+        note_failure(&mut root, failure);
+        out.push(ended(root, now_ms, None));
+    }
+
+    fn take_step(&mut self, id: &StepId, number: u32, event: &StepEvent, now_ms: u64, out: &mut Vec<Span>) {
+        let end = match event {
+            StepEvent::Ready => {
+                self.steps.entry(id.clone()).or_default().ready_ms = now_ms;
+                return;
+            }
+            StepEvent::Queued(queued) => {
+                self.begin_attempt(id, number, queued.agent_type.as_str(), now_ms);
+                return;
+            }
+            StepEvent::Started(started) => {
+                let step = self.steps.get_mut(id);
+                if let Some(attempt) = step.and_then(|step| step.attempt.as_mut()) {
+                    attempt.started_ms = Some(started.started_ms);
+                    attempt.worker = started.worker.as_ref().map(ToString::to_string);
+                }
+                return;
+            }
+            StepEvent::ApprovalRequested(_) => {
+                self.approvals.insert(Some(id.clone()), now_ms);
+                return;
+            }
+            StepEvent::Approved(_) => {
+                self.end_approval(Some(id), "approved", now_ms, out);
+                return;
+            }
+            StepEvent::Completed(done) => {
+                let (finished_ms, cost, tokens) = (done.finished_ms, done.cost, done.tokens);
+                End { status: "completed", finished_ms, cost, tokens, ..End::default() }
+            }
+            StepEvent::Retrying(retrying) => {
+                let (failure, cost, tokens) = (Some(&retrying.failure), retrying.cost, retrying.tokens);
+                End { status: "retrying", failure, cost, tokens, ..End::default() }
+            }
+            StepEvent::Failed(failed) => {
+                let (failure, cost, tokens) = (Some(&failed.failure), failed.cost, failed.tokens);
+                End { status: "failed", failure, cost, tokens, ..End::default() }
+            }
+            StepEvent::Skipped(skipped) => {
+                let (failure, cost, tokens) = (skipped.failure.as_ref(), skipped.cost, skipped.tokens);
+                End { status: "skipped", failure, cost, tokens, ..End::default() }
+            }
+            StepEvent::Decomposed(decomposed) => {
+                let (cost, tokens) = (decomposed.cost, decomposed.tokens);
+                End { status: "decomposed", cost, tokens, ..End::default() }
+            }
+            StepEvent::Released(_) => End { status: "released", ..End::default() },
+            StepEvent::Recalled(_) => End { status: "recalled", ..End::default() },
+            StepEvent::Cancelled(_) => End { status: "cancelled", ..End::default() },
+            StepEvent::Added(_)
+            | StepEvent::Modified(_)
+            | StepEvent::Removed(_)
+            | StepEvent::Blocked(_)
+            | StepEvent::QuestionAsked(_)
+            | StepEvent::Answered(_)
+            | StepEvent::Progress(_) => return,
+        };
+        self.end_attempt(id, &end, now_ms, out);
+    }
+
+    fn begin_attempt(&mut self, id: &StepId, number: u32, agent_type: &str, now_ms: u64) {
+        let step = self.steps.entry(id.clone()).or_default();
+        let context = self.root.context.with_span(span::attempt_span(&self.id, id, number));
+        let ready_ms = if step.ready_ms == 0 { now_ms } else { step.ready_ms };
+        let mut span = Span::new(context, self.root.context.span_id, format!("step {id}"), ready_ms, now_ms);
+        span.links.extend(step.last);
+        span.attributes.extend([
+            KeyValue::new("goalmill.step.id", id.to_string()),
+            KeyValue::new("goalmill.attempt", i64::from(number)),
+        ]);
+        if !agent_type.is_empty() {
+            span.attributes.push(KeyValue::new(AGENT_TYPE, agent_type.to_owned()));
+        }
+        let is_sent = !agent_type.is_empty();
+        step.last = Some(context);
+        step.attempt = Some(Attempt { span, number, queued_ms: now_ms, started_ms: None, worker: None, is_sent });
+    }
+
+    /// What a step that was decomposed has become is a plan of its own within the attempt, which goes on.
+    fn end_attempt(&mut self, id: &StepId, end: &End<'_>, now_ms: u64, out: &mut Vec<Span>) {
+        let Some(attempt) = self.steps.get_mut(id).and_then(|step| step.attempt.take()) else { return };
+        out.extend(attempt.end(&self.id, id, end, now_ms));
+    }
+}
+
+impl Attempt {
+    /// The spans of the attempt: itself, and its parts.
+    fn end(mut self, plan: &PlanId, step: &StepId, end: &End<'_>, now_ms: u64) -> Vec<Span> {
+        let mut spans = Vec::with_capacity(5);
+        if self.is_sent {
+            let (ready_ms, queued_ms) = (self.span.start_ms, self.queued_ms);
+            spans.push(self.part(plan, step, "dispatch", ready_ms, queued_ms));
+            spans.push(self.part(plan, step, "queue", queued_ms, self.started_ms.unwrap_or(now_ms)));
+            if let Some(started_ms) = self.started_ms {
+                // Only a completion says when the worker had finished.
+                let finished_ms = end.finished_ms.unwrap_or(now_ms);
+                let context = self.span.context.with_span(span::execution_span(plan, step, self.number));
+                let mut execution = Span::new(context, self.span.context.span_id, "execution", started_ms, finished_ms);
+                execution.kind = SpanKind::Consumer;
+                execution.attributes.extend(self.worker.take().map(|id| KeyValue::new("goalmill.worker.id", id)));
+                note_failure(&mut execution, end.failure);
+                spans.push(execution);
+                spans.push(self.part(plan, step, "commit", finished_ms, now_ms));
+            }
+        }
+        self.span.attributes.push(KeyValue::new(STATUS, end.status));
+        if end.cost > 0.0 {
+            self.span.attributes.push(KeyValue::new("goalmill.cost_usd", end.cost));
+        }
+        if end.tokens > 0 {
+            self.span.attributes.push(KeyValue::new("goalmill.tokens", end.tokens.cast_signed()));
+        }
+        note_failure(&mut self.span, end.failure);
+        spans.push(ended(self.span, now_ms, None));
+        spans
+    }
+
+    fn part(&self, plan: &PlanId, step: &StepId, name: &'static str, start_ms: u64, end_ms: u64) -> Span {
+        let number = self.number.to_string();
+        let id = span::span_id(&[name, plan.as_str(), step.as_str(), &number]);
+        Span::new(self.span.context.with_span(id), self.span.context.span_id, name, start_ms, end_ms)
+    }
+}
+
+fn inner(around: TraceContext, plan: &PlanId, about: &str, start_ms: u64) -> TraceContext {
+    around.with_span(span::span_id(&["inner", plan.as_str(), about, &start_ms.to_string()]))
+}
+
+fn ended(mut span: Span, now_ms: u64, error: Option<&str>) -> Span {
+    span.end_ms = now_ms.max(span.start_ms);
+    if let Some(error) = error {
+        span.attributes.push(KeyValue::new(ERROR_TYPE, error.to_owned()));
+        span.error = Some(error.to_owned());
+    }
+    span
+}
+
+/// Says what failed by its code; messages may hold anything, and stay in the log.
+fn note_failure(span: &mut Span, failure: Option<&Failure>) {
+    let Some(failure) = failure else { return };
+    span.attributes.push(KeyValue::new(ERROR_TYPE, failure.code.clone()));
+    span.attributes.push(KeyValue::new("goalmill.failure.class", failure.class.as_str()));
+    span.error = Some(failure.code.clone());
+}

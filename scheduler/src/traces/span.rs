@@ -1,0 +1,131 @@
+//! One span, and the ids of spans: made from what they are about, so that whoever needs one again gets the same.
+
+use std::borrow::Cow;
+use std::hash::Hasher;
+use std::time::{Duration, SystemTime};
+
+use goalmill_common::id::{PlanId, StepId};
+use goalmill_common::trace::TraceContext;
+use opentelemetry::trace::{Event, Link, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
+use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
+use siphasher::sip128::{Hasher128, SipHasher24};
+
+/// Events of one span; more are dropped and counted in it.
+const EVENTS_MAX: usize = 128;
+
+/// The trace of a plan that nobody gave one, by the installation and the plan.
+pub(super) fn trace_id(instance: &str, plan: &PlanId) -> u128 {
+    hash(&["trace", instance, plan.as_str()]).max(1)
+}
+
+/// The span of a plan as a whole.
+pub(super) fn plan_span(plan: &PlanId) -> u64 {
+    span_id(&["plan", plan.as_str()])
+}
+
+/// The span of one attempt of a step, from `ready` to its outcome.
+pub(super) fn attempt_span(plan: &PlanId, step: &StepId, attempt: u32) -> u64 {
+    span_id(&["attempt", plan.as_str(), step.as_str(), &attempt.to_string()])
+}
+
+/// The span of the execution of an attempt, within that of the attempt.
+pub(super) fn execution_span(plan: &PlanId, step: &StepId, attempt: u32) -> u64 {
+    span_id(&["execution", plan.as_str(), step.as_str(), &attempt.to_string()])
+}
+
+/// A span's id, from words that no other span of the trace has.
+pub(super) fn span_id(words: &[&str]) -> u64 {
+    (hash(words) as u64).max(1)
+}
+
+fn hash(words: &[&str]) -> u128 {
+    let mut hasher = SipHasher24::new();
+    for word in words {
+        hasher.write(word.as_bytes());
+        hasher.write(&[0]);
+    }
+    hasher.finish128().as_u128()
+}
+
+/// A span that has ended. Times are Unix milliseconds.
+#[derive(Clone, Debug)]
+pub(super) struct Span {
+    pub(super) context: TraceContext,
+    /// 0: it is the first of its trace.
+    pub(super) parent: u64,
+    /// Whether another program made the parent.
+    pub(super) is_parent_remote: bool,
+    pub(super) kind: SpanKind,
+    pub(super) name: Cow<'static, str>,
+    pub(super) start_ms: u64,
+    pub(super) end_ms: u64,
+    pub(super) attributes: Vec<KeyValue>,
+    pub(super) events: Vec<(Cow<'static, str>, u64)>,
+    pub(super) links: Vec<TraceContext>,
+    /// Why what it stands for has failed.
+    pub(super) error: Option<String>,
+}
+
+impl Span {
+    pub(super) fn new(
+        context: TraceContext,
+        parent: u64,
+        name: impl Into<Cow<'static, str>>,
+        start_ms: u64,
+        end_ms: u64,
+    ) -> Self {
+        Self {
+            context,
+            parent,
+            is_parent_remote: false,
+            kind: SpanKind::Internal,
+            name: name.into(),
+            start_ms,
+            // Clocks of two machines may disagree; a span never ends before it begins.
+            end_ms: end_ms.max(start_ms),
+            attributes: Vec::new(),
+            events: Vec::new(),
+            links: Vec::new(),
+            error: None,
+        }
+    }
+}
+
+impl From<Span> for SpanData {
+    fn from(span: Span) -> Self {
+        let mut events = SpanEvents::default();
+        let dropped = span.events.len().saturating_sub(EVENTS_MAX);
+        events.dropped_count = u32::try_from(dropped).unwrap_or(u32::MAX);
+        let kept = span.events.into_iter().take(EVENTS_MAX);
+        events.events = kept.map(|(name, at_ms)| Event::new(name, time(at_ms), Vec::new(), 0)).collect();
+        let mut links = SpanLinks::default();
+        links.links = span.links.into_iter().map(|to| Link::with_context(context(to))).collect();
+        Self {
+            span_context: context(span.context),
+            parent_span_id: SpanId::from_bytes(span.parent.to_be_bytes()),
+            parent_span_is_remote: span.is_parent_remote,
+            span_kind: span.kind,
+            name: span.name,
+            start_time: time(span.start_ms),
+            end_time: time(span.end_ms),
+            attributes: span.attributes,
+            dropped_attributes_count: 0,
+            events,
+            links,
+            status: span.error.map_or(Status::Unset, Status::error),
+            instrumentation_scope: InstrumentationScope::builder("goalmill")
+                .with_version(env!("CARGO_PKG_VERSION"))
+                .build(),
+        }
+    }
+}
+
+fn context(of: TraceContext) -> SpanContext {
+    let (trace, span) = (TraceId::from_bytes(of.trace_id.to_be_bytes()), SpanId::from_bytes(of.span_id.to_be_bytes()));
+    SpanContext::new(trace, span, TraceFlags::SAMPLED, false, TraceState::NONE)
+}
+
+fn time(at_ms: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(at_ms)
+}
