@@ -84,7 +84,6 @@ async fn a_plan_is_one_whole_trace() -> Result<()> {
         assert_eq!(count(spans, name), 1, "{name}");
     }
     assert_eq!(spans.len(), 4 + 5 * steps.len(), "{:?}", spans.iter().map(|span| &span.name).collect::<Vec<_>>());
-    println!("one plan of {} attempts: one trace of {} spans, no orphan", steps.len(), spans.len());
     Ok(())
 }
 
