@@ -1,4 +1,4 @@
-//! `doctor`: checks the installation from the outside and says what to mend.
+//! `doctor`: checks the installation from the outside and says what to fix.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,7 +34,7 @@ struct Check {
     topic: &'static str,
     detail: String,
     #[serde(skip_serializing_if = "String::is_empty")]
-    mend: String,
+    hint: String,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -43,8 +43,8 @@ struct Checks {
 }
 
 impl Checks {
-    fn add(&mut self, level: Level, topic: &'static str, detail: impl Into<String>, mend: impl Into<String>) {
-        self.checks.push(Check { level, topic, detail: detail.into(), mend: mend.into() });
+    fn add(&mut self, level: Level, topic: &'static str, detail: impl Into<String>, hint: impl Into<String>) {
+        self.checks.push(Check { level, topic, detail: detail.into(), hint: hint.into() });
     }
 
     fn ok(&mut self, topic: &'static str, detail: impl Into<String>) {
@@ -258,8 +258,8 @@ async fn check_scheduler(context: &Context, checks: &mut Checks) -> bool {
             true
         }
         Ok((false, ..)) => {
-            let mend = "name the scheduler with `--server URL`";
-            checks.add(Level::Problem, "scheduler", format!("what answers at {base} is no scheduler"), mend);
+            let hint = "name the scheduler with `--server URL`";
+            checks.add(Level::Problem, "scheduler", format!("what answers at {base} is no scheduler"), hint);
             false
         }
         Err(failed) => {
@@ -278,21 +278,21 @@ async fn check_queues(context: &Context, checks: &mut Checks) -> Result<(), Fail
     for queue in queues {
         let name = &queue.agent_type;
         if queue.waiting > 0 && queue.workers == 0 {
-            let mend = format!("goalmill worker --agents {name}    or check what scales the workers");
+            let hint = format!("goalmill worker --agents {name}    or check what scales the workers");
             let tasks = if queue.waiting == 1 { "1 task".into() } else { format!("{} tasks", queue.waiting) };
-            checks.add(Level::Problem, "queues", format!("{name} has {tasks} waiting and no worker"), mend);
+            checks.add(Level::Problem, "queues", format!("{name} has {tasks} waiting and no worker"), hint);
         }
         if let Some(problem) = &queue.quarantined {
             let (problem, fix) = problem.split_once(": ").unwrap_or((problem, ""));
             checks.add(Level::Problem, "queues", format!("{name} is in quarantine: {problem}"), fix);
         }
         if queue.paused {
-            let mend = format!("goalmill queue resume {name}");
-            checks.add(Level::Warning, "queues", format!("{name} is paused"), mend);
+            let hint = format!("goalmill queue resume {name}");
+            checks.add(Level::Warning, "queues", format!("{name} is paused"), hint);
         }
         if queue.dead_letters > 0 {
-            let mend = format!("goalmill dead list {name}");
-            checks.add(Level::Warning, "queues", format!("{name} has {} dead letters", queue.dead_letters), mend);
+            let hint = format!("goalmill dead list {name}");
+            checks.add(Level::Warning, "queues", format!("{name} has {} dead letters", queue.dead_letters), hint);
         }
     }
     Ok(())
@@ -328,8 +328,8 @@ fn people(checks: &Checks, paint: Paint) -> String {
             Level::Problem => paint.tone(Tone::Bad, "✗"),
         };
         text.push_str(&format!("{mark} {:<10} {}\n", check.topic, check.detail));
-        if !check.mend.is_empty() {
-            text.push_str(&format!("             → {}\n", check.mend));
+        if !check.hint.is_empty() {
+            text.push_str(&format!("             → {}\n", check.hint));
         }
     }
     text.push_str(&format!(

@@ -60,7 +60,7 @@ pub fn check_card(card: &Value) -> Vec<Issue> {
 }
 
 fn issue(code: &str, pointer: &str, detail: impl Into<String>, hint: impl Into<String>) -> Issue {
-    Issue { code: code.into(), pointer: pointer.into(), detail: detail.into(), mend: hint.into() }
+    Issue { code: code.into(), pointer: pointer.into(), detail: detail.into(), hint: hint.into() }
 }
 
 /// What is wrong so far.
@@ -196,7 +196,7 @@ mod tests {
 
     fn found(card: &str) -> Vec<(String, String)> {
         let issues = read_card(card.as_bytes()).err().unwrap_or_default();
-        assert!(issues.iter().all(|issue| !issue.detail.is_empty() && !issue.mend.is_empty()), "{issues:?}");
+        assert!(issues.iter().all(|issue| !issue.detail.is_empty() && !issue.hint.is_empty()), "{issues:?}");
         issues.into_iter().map(|issue| (issue.code, issue.pointer)).collect()
     }
 

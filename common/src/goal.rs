@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::foreign::COST_MAX;
+use crate::plan::RevisionPolicy;
 
 /// What a caller wants: words, limits, and how to know that it is reached.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -32,25 +33,39 @@ pub struct Goal {
     /// Who pays: plans of one tenant do not push back those of another.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tenant: String,
-    /// Wishes such as `planner` and `model`, and anything the caller wants to find again.
+    /// Who plans it, and the conditions of its plan.
+    #[serde(skip_serializing_if = "Planning::is_default")]
+    pub planning: Planning,
+    /// Anything the caller wants to find again.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
 
-impl Goal {
-    /// Whether a person must agree to its plan, whoever makes it: `metadata.require_approval`.
-    pub fn requires_approval(&self) -> bool {
-        self.metadata.get("require_approval") == Some(&true.into())
-    }
+/// Who plans a goal, and the conditions of its plan.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Planning {
+    /// The planner that is asked first; the others of the settings follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub planner: Option<String>,
+    /// No other planner is asked.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub planner_only: bool,
+    /// The language model that is asked first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// A person must agree to the plan, whoever makes it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub require_approval: bool,
+    /// How the plan may be revised, as in a plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<RevisionPolicy>,
+}
 
-    /// The planner that it wants: `metadata.planner`.
-    pub fn planner(&self) -> Option<&str> {
-        self.metadata.get("planner").and_then(serde_json::Value::as_str)
-    }
-
-    /// Whether no other planner is to be asked: `metadata.planner_only`.
-    pub fn is_planner_only(&self) -> bool {
-        self.metadata.get("planner_only") == Some(&true.into())
+impl Planning {
+    /// Whether the goal leaves everything to the settings.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Problem {
     pub errors: Vec<Issue>,
 }
 
-/// One thing that is wrong in a document: what, where, and how to mend it.
+/// One thing that is wrong in a document: what, where, and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Issue {
     /// Stable, upper case: `PLAN_CYCLE`.
@@ -35,7 +35,7 @@ pub struct Issue {
     pub detail: String,
     /// What to do about it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub mend: String,
+    pub hint: String,
 }
 
 impl Problem {
@@ -65,8 +65,8 @@ impl std::fmt::Display for Problem {
         write!(f, "{} [{}]", self.detail, self.code.as_str())?;
         for e in &self.errors {
             write!(f, "\n  {} at {}: {}", e.code, if e.pointer.is_empty() { "/" } else { &e.pointer }, e.detail)?;
-            if !e.mend.is_empty() {
-                write!(f, "\n    help: {}", e.mend)?;
+            if !e.hint.is_empty() {
+                write!(f, "\n    help: {}", e.hint)?;
             }
         }
         Ok(())

@@ -81,7 +81,7 @@ words! {
         Adjust = "adjust",
         /// What remains is planned anew.
         ReplanRemaining = "replan_remaining",
-        /// Steps that mend what went wrong come in between.
+        /// Steps that repair what went wrong come in between.
         InsertRecovery = "insert_recovery",
         /// The step is passed over.
         SkipAndContinue = "skip_and_continue",

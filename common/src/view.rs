@@ -263,7 +263,7 @@ pub struct StepExplanation {
     pub because: Vec<String>,
     /// What somebody can do about it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub mend: String,
+    pub hint: String,
 }
 
 /// One agent type's queue.

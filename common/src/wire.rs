@@ -83,17 +83,17 @@ impl Submission {
             _ => None,
         };
         let mut issues = Vec::new();
-        let mut issue = |code: &str, field: &str, detail: &str, mend: &str| {
+        let mut issue = |code: &str, field: &str, detail: &str, hint: &str| {
             issues.push(Issue {
                 code: code.into(),
                 pointer: format!("/{field}"),
                 detail: detail.into(),
-                mend: mend.into(),
+                hint: hint.into(),
             });
         };
         if id.is_none() {
-            let mend = "give a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`";
-            issue("INVALID_ID", "id", "the id is missing or not valid", mend);
+            let hint = "give a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`";
+            issue("INVALID_ID", "id", "the id is missing or not valid", hint);
         }
         match text("specversion") {
             Some(Ok(v)) if v.split('.').next() == Some("1") => {}

@@ -75,7 +75,7 @@ fn bad_traceparent() -> Problem {
         code: "INVALID_TRACEPARENT".into(),
         pointer: "/traceparent".into(),
         detail: "`traceparent` does not have the format of W3C Trace Context".into(),
-        mend: "send 00-<32 hex digits>-<16 hex digits>-<2 hex digits> in lower case, or leave the field out".into(),
+        hint: "send 00-<32 hex digits>-<16 hex digits>-<2 hex digits> in lower case, or leave the field out".into(),
     };
     Problem::new(ErrorCode::InvalidEntry, issue.detail.clone()).with_errors(vec![issue])
 }
@@ -134,7 +134,7 @@ fn in_time(now_ms: u64, goal: &Goal) -> Result<(), Problem> {
         code: "DEADLINE_OVER".into(),
         pointer: "/deadline".into(),
         detail: format!("the deadline {} is over: it is {}", rfc3339(deadline_ms), rfc3339(now_ms)),
-        mend: "give a later deadline, or none".into(),
+        hint: "give a later deadline, or none".into(),
     };
     Err(refused(ErrorCode::InvalidGoal, vec![issue]))
 }

@@ -220,7 +220,7 @@ fn weigh_unserved(odd: Vec<Issue>, weight: Weight) -> Result<Vec<Issue>, Vec<Iss
     }
 }
 
-/// Opens the installation; waits as long as Redis cannot be reached, refuses what waiting cannot mend.
+/// Opens the installation; waits as long as Redis cannot be reached, refuses what waiting cannot repair.
 async fn open(broker: &dyn Broker, install: &Install) -> Result<goalmill_broker::Meta, BrokerError> {
     let mut told = false;
     loop {

@@ -93,7 +93,7 @@ pub enum Command {
     /// Looks at single steps and steers them.
     #[command(subcommand)]
     Step(StepCommand),
-    /// Says why a plan or a step is not moving, or what a code means, and the mend.
+    /// Says why a plan or a step is not moving, or what a code means, and the hint.
     Explain(ExplainArgs),
     /// Prints a plan's event log.
     Events(EventsArgs),
@@ -112,7 +112,7 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Measures steps a second beside raw Redis in the same run.
     Bench(crate::bench::BenchArgs),
-    /// Checks the installation and says what to mend.
+    /// Checks the installation and says what to fix.
     Doctor(DoctorArgs),
     /// Asks one process whether it is ready: a scheduler, or a worker at its `--listen` address (exit code 0 or 1).
     ///

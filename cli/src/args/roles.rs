@@ -31,7 +31,7 @@ pub struct RoleArgs {
 pub enum Demo {
     /// A trip that goes well.
     Trip,
-    /// One that does not: what goes wrong is mended, until it is too much.
+    /// One that does not: what goes wrong is repaired, until it is too much.
     Story,
 }
 

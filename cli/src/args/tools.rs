@@ -122,7 +122,7 @@ pub struct ReplayArgs {
     pub expect: Option<PathBuf>,
 }
 
-/// Checks the installation and says what to mend.
+/// Checks the installation and says what to fix.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Exit code 1 when there is a problem; warnings alone give 0.\n\nExamples:\n  goalmill doctor\n  goalmill doctor --wait 30s -q"

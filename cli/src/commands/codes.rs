@@ -149,6 +149,8 @@ mod tests {
             }
         }
         let told = told();
+        // The variables of OpenTelemetry look like codes, too.
+        used.retain(|code| !code.starts_with("OTEL_"));
         let missing: Vec<&String> = used.iter().filter(|code| !told.contains(code.as_str())).collect();
         assert_eq!(missing, Vec::<&String>::new(), "no page of docs/errors/ explains them");
         let is_used = |code: &&&str| text.contains(&format!("\"{code}\""));

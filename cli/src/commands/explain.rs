@@ -1,4 +1,4 @@
-//! `explain`: why a plan is not moving, as a chain of causes with mends; and what a code means.
+//! `explain`: why a plan is not moving, as a chain of causes with hints; and what a code means.
 
 use goalmill_common::view::Explanation;
 
@@ -53,9 +53,9 @@ fn people(explanation: &Explanation, paint: Paint) -> String {
         for (depth, cause) in step.because.iter().enumerate() {
             text.push_str(&format!("{}└─ {cause}\n", "   ".repeat(depth + 1)));
         }
-        if !step.mend.is_empty() {
+        if !step.hint.is_empty() {
             let indent = "   ".repeat(step.because.len() + 1);
-            text.push_str(&format!("{indent}{} {}\n", paint.tone(Tone::Good, "→"), step.mend));
+            text.push_str(&format!("{indent}{} {}\n", paint.tone(Tone::Good, "→"), step.hint));
         }
     }
     text
@@ -78,7 +78,7 @@ mod tests {
                 step_id: "budget".into(),
                 status: StepStatus::Pending,
                 because: vec!["it waits for `hotels`".into(), "no worker serves `hotel_agent`".into()],
-                mend: "goalmill worker --agents hotel_agent".into(),
+                hint: "goalmill worker --agents hotel_agent".into(),
             }],
         };
         let want = "p0-1  running\n1 step waits\n\n· budget  pending\n   └─ it waits for `hotels`\n      └─ no worker serves \

@@ -108,7 +108,7 @@ mod tests {
             code: "X".into(),
             pointer: pointer.into(),
             detail: String::new(),
-            mend: String::new(),
+            hint: String::new(),
         };
         let shown = excerpts("plan.yaml", PLAN, &[issue("/steps/1/dependencies/1"), issue("/steps/1/dependencies/1")]);
         assert_eq!(shown, ["plan.yaml:9:   - ghost"]);

@@ -296,8 +296,8 @@ fn sources(from: SecondsFrom) -> String {
 fn issue_text(issue: &Issue, tone: Tone, paint: Paint) -> String {
     let place = if issue.pointer.is_empty() { "/" } else { &issue.pointer };
     let mut text = format!("  {} at {place}: {}\n", paint.tone(tone, &issue.code), issue.detail);
-    if !issue.mend.is_empty() {
-        text.push_str(&format!("    help: {}\n", issue.mend));
+    if !issue.hint.is_empty() {
+        text.push_str(&format!("    help: {}\n", issue.hint));
     }
     text
 }

@@ -105,27 +105,27 @@ fn goal_of(args: &SubmitArgs, now_ms: u64) -> Result<Value, Failed> {
     if let Some(tenant) = &args.tenant {
         goal.insert("tenant".into(), json!(tenant));
     }
-    let mut metadata = object(&mut goal, "metadata")?;
+    let mut planning = object(&mut goal, "planning")?;
     for (name, value) in [("planner", &args.planner), ("model", &args.model)] {
         if let Some(value) = value {
-            metadata.insert(name.into(), json!(value));
+            planning.insert(name.into(), json!(value));
         }
     }
     if args.only {
-        metadata.insert("planner_only".into(), json!(true));
+        planning.insert("planner_only".into(), json!(true));
     }
     if args.require_approval {
-        metadata.insert("require_approval".into(), json!(true));
+        planning.insert("require_approval".into(), json!(true));
     }
-    let mut revision = object(&mut metadata, "revision")?;
+    let mut revision = object(&mut planning, "revision")?;
     if args.approve_revisions {
         revision.insert("approve".into(), json!({}));
     }
     if let Some(least) = args.min_confidence {
         revision.insert("confidence_floor".into(), json!(least));
     }
-    put(&mut metadata, "revision", revision);
-    put(&mut goal, "metadata", metadata);
+    put(&mut planning, "revision", revision);
+    put(&mut goal, "planning", planning);
     if let Some(deadline) = args.deadline {
         let in_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
         goal.insert("deadline_ms".into(), json!(now_ms.saturating_add(in_ms)));

@@ -145,11 +145,11 @@ impl RefusedCard {
     /// What is wrong first, where, and the fix.
     pub fn text(&self) -> String {
         let name = self.name.chars().take(64).collect::<String>();
-        let Some(Issue { pointer, detail, mend, .. }) = self.issues.first() else {
+        let Some(Issue { pointer, detail, hint, .. }) = self.issues.first() else {
             return format!("the card of agent type `{name}` is refused");
         };
         let place = if pointer.is_empty() { "/" } else { pointer };
-        format!("the card of agent type `{name}` is refused: {detail} at {place}; {mend}")
+        format!("the card of agent type `{name}` is refused: {detail} at {place}; {hint}")
     }
 }
 

@@ -234,7 +234,7 @@ mod tests {
                 let time = r#""time":"2026-11-22T05:00:00Z","actor":"cli:ann""#;
                 let data = least_data(type_name);
                 let line = format!(r#"{{"seq":{seq},"type":"{type_name}",{time}{about},"data":{data}}}"#);
-                Record::from_line(&line).unwrap_or_else(|error| panic!("give `least_data` a mend: {error}"))
+                Record::from_line(&line).unwrap_or_else(|error| panic!("give `least_data` a hint: {error}"))
             })
             .collect()
     }

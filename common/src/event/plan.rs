@@ -212,7 +212,7 @@ pub struct RouteCandidate {
     /// Believed duration of a step, in milliseconds; none if neither declared nor measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<u64>,
-    /// What the similarity is made of, 0 to 1 each: `words`, `letters`, `meaning`, …
+    /// What the similarity is made of, 0 to 1 each: `bm25`, `char_ngrams`, `embedding`, …
     #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub factors: std::collections::BTreeMap<String, f64>,
 }

@@ -143,7 +143,7 @@ pub enum Rejection {
     /// The status does not allow it; says what would.
     #[error("{reason}")]
     NotAllowed { reason: String },
-    /// What was given is wrong; says where, and how to mend it.
+    /// What was given is wrong; says where, and how to correct it.
     #[error("{reason}")]
     Invalid { reason: String, issues: Vec<Issue> },
     /// A timer that was overtaken, or a dispatch for which there is no room.

@@ -7,7 +7,7 @@ use goalmill_common::view::{Explanation, StepExplanation};
 
 use crate::fail::ASK_USER;
 use crate::graph::{to_u32, to_usize};
-use crate::mend::Surroundings;
+use crate::remedy::Surroundings;
 use crate::{PlanState, StepIndex};
 
 /// Longest chain of causes shown.
@@ -117,7 +117,7 @@ impl PlanState {
         let step_id = self.plan.steps[to_usize(i)].id.clone();
         let root = self.root(root, around);
         because.extend(root.because);
-        StepExplanation { step_id, status: self.at(i), because, mend: root.mend }
+        StepExplanation { step_id, status: self.at(i), because, hint: root.hint }
     }
 
     /// The step that this one waits for, if it waits for one: one that failed before one that is open.

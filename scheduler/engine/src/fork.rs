@@ -68,7 +68,7 @@ impl PlanState {
         let fork = self.origin.fork.as_ref().and_then(|fork| fork.replan.as_ref());
         let is_own =
             self.revision == 0 && replan.trigger == Trigger::UserRequest.as_str() && fork == Some(&replan.reason);
-        is_own && self.accepted().is_some_and(|accepted| accepted.goal.is_planner_only())
+        is_own && self.accepted().is_some_and(|accepted| accepted.goal.planning.planner_only)
     }
 
     /// A step, and all that depend on it at any remove.

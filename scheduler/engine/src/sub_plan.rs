@@ -3,7 +3,7 @@
 use goalmill_common::command::{Planned, Submit, Verb};
 use goalmill_common::event::{Parent, StepCompleted, StepEvent, StepQueued, StepStarted};
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::goal::{Budget, Goal, Usage};
+use goalmill_common::goal::{Budget, Goal, Planning, Usage};
 use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::plan::{Kind, Strategy};
@@ -132,11 +132,10 @@ impl PlanState {
         let mut metadata = Map::new();
         metadata.insert("inputs".into(), inputs.value());
         // Who plans the whole plans its parts, and they change as it may; what a person has not seen yet is shown.
-        let is_unseen = spec.plan.is_none().then_some("require_approval");
-        for name in ["planner", "planner_only", "model", "revision"].into_iter().chain(is_unseen) {
-            let value = born.accepted.goal.metadata.get(name).cloned();
-            metadata.extend(value.map(|value| (name.to_owned(), value)));
-        }
+        let planning = Planning {
+            require_approval: spec.plan.is_none() && born.accepted.goal.planning.require_approval,
+            ..born.accepted.goal.planning.clone()
+        };
         let description =
             if spec.description.is_empty() { format!("step `{}`", spec.id) } else { spec.description.clone() };
         let goal = Goal {
@@ -146,6 +145,7 @@ impl PlanState {
             priority: self.priority(StepIndex(i)),
             budget: self.share_of_budget(i),
             tenant: born.accepted.goal.tenant.clone(),
+            planning,
             metadata,
             ..Goal::default()
         };

@@ -120,7 +120,7 @@ impl Turn<'_> {
 
     /// Whether the goal says that a person must agree to its plan, whoever makes it.
     fn wants_approval(&self) -> bool {
-        self.state.accepted().is_some_and(|accepted| accepted.goal.requires_approval())
+        self.state.accepted().is_some_and(|accepted| accepted.goal.planning.require_approval)
     }
 
     pub(crate) fn approve(&mut self, reason: String) {
@@ -133,7 +133,7 @@ impl Turn<'_> {
         let anew = self.state.origin.fork.as_ref().and_then(|fork| fork.replan.clone());
         if let Some(reason) = anew {
             self.replan(Trigger::UserRequest, None, reason.clone());
-            let is_only = self.state.accepted().is_some_and(|accepted| accepted.goal.is_planner_only());
+            let is_only = self.state.accepted().is_some_and(|accepted| accepted.goal.planning.planner_only);
             if is_only && self.state.status != PlanStatus::Replanning {
                 return self.end_revisions(&reason);
             }

@@ -48,9 +48,9 @@ fn unknown_agents_and_actions_come_with_the_nearest_names() {
             ("UNKNOWN_AGENT", "/steps/3/fallback"),
         ]
     );
-    assert_eq!(issues[0].mend, "did you mean `travel`?");
-    assert_eq!(issues[1].mend, "did you mean `search_flights`?");
-    assert!(issues[2].mend.contains("`search_flights`"));
+    assert_eq!(issues[0].hint, "did you mean `travel`?");
+    assert_eq!(issues[1].hint, "did you mean `search_flights`?");
+    assert!(issues[2].hint.contains("`search_flights`"));
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn an_agent_that_nobody_serves_is_told_by_the_setting() {
     let strict = Rules { weights, ..Rules::submitted(&catalogue) };
     let issues = validate::plan_by(&plan, &Limits::default(), &strict).unwrap_err();
     assert_eq!(found(&issues), [("NO_LIVE_WORKER", "/0/agent")]);
-    assert!(issues[0].mend.contains("goalmill worker --agents mail"));
+    assert!(issues[0].hint.contains("goalmill worker --agents mail"));
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn without_a_catalogue_only_agent_types_without_a_live_worker_are_told() {
     let rules = Rules { live: Some(&live), ..Rules::default() };
     let checked = validate::plan_by(&plan, &Limits::default(), &rules).unwrap();
     assert_eq!(found(&checked.warnings), [("NO_LIVE_WORKER", "/0/agent"), ("NO_LIVE_WORKER", "/2/fallback")]);
-    assert!(checked.warnings[1].mend.contains("goalmill worker --agents bus"));
+    assert!(checked.warnings[1].hint.contains("goalmill worker --agents bus"));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn inputs_are_held_against_the_schema_and_expressions_stand_for_any_value() {
         assert_eq!(found(&issues), expected, "{inputs}");
     }
     let issues = judge(&step(json!({"from": "AMS", "to": "CDG", "seatz": 2}))).unwrap_err();
-    assert_eq!(issues[0].mend, "did you mean `seats`?");
+    assert_eq!(issues[0].hint, "did you mean `seats`?");
 }
 
 /// Issues of inputs against an input schema, and the warnings when there are none.
@@ -189,7 +189,7 @@ fn outputs_of_one_step_are_held_against_inputs_of_another() {
         assert_eq!(found(&issues), expected, "{expression}");
     }
     let issues = judge(&read("{{ steps.f.outputs.best.fre }}")).unwrap_err();
-    assert_eq!(issues[0].mend, "did you mean `free`?");
+    assert_eq!(issues[0].hint, "did you mean `free`?");
     let warnings = judge(&read("{{ steps.f.outputs.anything }}")).unwrap().warnings;
     assert_eq!(found(&warnings), [("OUTPUT_UNKNOWN", "/1/args/seats")]);
 }

@@ -17,7 +17,7 @@ fn every_bad_plan_gets_its_code_and_place() {
         let issues = validate::plan(&plan, &Limits::default()).map(|_| ()).expect_err(name);
         assert_eq!(found(&issues), expected, "{name}: {issues:#?}");
         for issue in issues {
-            assert!(!issue.mend.is_empty(), "{name}: {} has no mend", issue.code);
+            assert!(!issue.hint.is_empty(), "{name}: {} has no hint", issue.code);
             assert!(issue.detail.len() < 400, "{name}: {}", issue.detail);
         }
     }
@@ -138,14 +138,14 @@ fn a_cycle_is_spelled_the_way_it_would_run() {
 
 #[test]
 fn the_mend_names_what_was_probably_meant() {
-    let mends = |plan: Value| validate::plan(&plan, &Limits::default()).unwrap_err().remove(0).mend;
-    assert_eq!(mends(json!({"stpes": []})), "did you mean `steps`?");
-    assert_eq!(mends(json!([{"id": "flights"}, {"id": "b", "needs": ["flihgts"]}])), "did you mean `flights`?");
+    let hints = |plan: Value| validate::plan(&plan, &Limits::default()).unwrap_err().remove(0).hint;
+    assert_eq!(hints(json!({"stpes": []})), "did you mean `steps`?");
+    assert_eq!(hints(json!([{"id": "flights"}, {"id": "b", "needs": ["flihgts"]}])), "did you mean `flights`?");
     let itself = json!([{"id": "a", "needs": ["b"]}, {"id": "other_step"}]);
-    assert_eq!(mends(itself), "name a step of this plan, or remove the dependency", "not the step itself");
+    assert_eq!(hints(itself), "name a step of this plan, or remove the dependency", "not the step itself");
     let own = json!([{"id": "flight", "inputs": {"x": "{{ steps.flihgt.outputs }}"}}]);
-    assert_eq!(mends(own), "name a step of this plan", "not the step itself");
-    assert!(mends(json!([{"id": "My Step"}])).contains("`my_step`"));
+    assert_eq!(hints(own), "name a step of this plan", "not the step itself");
+    assert!(hints(json!([{"id": "My Step"}])).contains("`my_step`"));
     let twice = validate::plan(&json!([{"id": "a"}, {"id": "a"}]), &Limits::default()).unwrap_err().remove(0);
     assert!(twice.detail.contains("first at /0"), "{}", twice.detail);
 }

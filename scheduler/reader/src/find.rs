@@ -228,7 +228,7 @@ impl Search<'_> {
         !(before.is_empty() || before.starts_with("```") || before.ends_with(':') || before == "---")
     }
 
-    /// Reads the value at `at` plainly, else mending.
+    /// Reads the value at `at` plainly, else repairing.
     fn parse(&mut self, at: usize) -> Option<(Node, Edits)> {
         let (stop, state) = match self.begun.take() {
             Some((place, stop, state)) if place == at => (stop, state),
@@ -396,7 +396,7 @@ fn table_behind(bytes: &[u8], end: usize) -> Option<usize> {
     (bytes.get(at) == Some(&b'{')).then_some(at)
 }
 
-/// Whether a mended value is more than some words between brackets.
+/// Whether a repaired value is more than some words between brackets.
 fn has_substance(node: &Node) -> bool {
     match &node.kind {
         Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) => false,

@@ -1,4 +1,4 @@
-//! Reads what models write: JSON, Python literals, calls, prose around them, and says what it had to mend.
+//! Reads what models write: JSON, Python literals, calls, prose around them, and says what it had to repair.
 //!
 //! Nothing is invented, no cut argument is completed, and no change is silent: see [`Edit`] and [`Verdict`].
 

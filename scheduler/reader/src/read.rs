@@ -26,7 +26,7 @@ struct Candidate {
 
 /// Reads `text` as a plan, or whatever value it holds.
 ///
-/// All values in the text are found, mended where they are broken, and held against what plans look like and against
+/// All values in the text are found, repaired where they are broken, and held against what plans look like and against
 /// the actions of the catalogue; the best is the reading, the others are named in it. Time is linear in the length of
 /// the text, which [`Limits::bytes_max`] bounds.
 #[must_use]

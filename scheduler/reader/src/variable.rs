@@ -35,7 +35,7 @@ impl<'a> Variables<'a> {
         }
     }
 
-    /// Puts the values in the place of the names in a value that was mended. A name whose value is not written stays as
+    /// Puts the values in the place of the names in a value that was repaired. A name whose value is not written stays as
     /// text, and the edit says that it is an expression.
     pub(crate) fn resolve(&self, node: &mut Node, text: &str, edits: &mut Edits, budget: &Budget) {
         if self.0.is_empty() || edits.guesses == 0 {

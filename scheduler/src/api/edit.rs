@@ -108,8 +108,8 @@ impl Desk<'_> {
         }
         // By way of text: payloads are carried as the text they are.
         serde_json::from_str(&value.to_string()).map_err(|error| {
-            let mend = "see `goalmill schema` and the page on edits for the changes that there are";
-            vec![issue("INVALID_VALUE", place, format!("it is no change of a plan: {error}"), mend)]
+            let hint = "see `goalmill schema` and the page on edits for the changes that there are";
+            vec![issue("INVALID_VALUE", place, format!("it is no change of a plan: {error}"), hint)]
         })
     }
 
@@ -150,8 +150,8 @@ impl Desk<'_> {
     /// The changes that make of the plan as it stands the one in the document.
     fn towards(&self, document: &Value) -> Result<Edited, Refusal> {
         let Some(steps) = document.get("steps").and_then(Value::as_array) else {
-            let mend = "send the plan as `goalmill plan export` prints it, with its changes";
-            return Err(refused(vec![issue("INVALID_VALUE", "/steps", "it is no list of steps", mend)]));
+            let hint = "send the plan as `goalmill plan export` prints it, with its changes";
+            return Err(refused(vec![issue("INVALID_VALUE", "/steps", "it is no list of steps", hint)]));
         };
         let mut issues = self.fixed(document);
         let (mut changes, mut places) = (Vec::new(), Places::default());
@@ -219,11 +219,11 @@ impl Desk<'_> {
         let others = fields.filter(|(name, value)| {
             !EDITABLE.contains(&name.as_str()) && own.get(name.as_str()).is_none_or(|own| own != *value)
         });
-        let mend = "leave it as it is; what can be edited are steps and phases";
+        let hint = "leave it as it is; what can be edited are steps and phases";
         others
             .map(|(name, _)| {
                 let detail = format!("`{name}` of a plan that has begun cannot be edited");
-                issue("NOT_EDITABLE", &format!("/{name}"), detail, mend)
+                issue("NOT_EDITABLE", &format!("/{name}"), detail, hint)
             })
             .collect()
     }
@@ -242,8 +242,8 @@ impl Desk<'_> {
                     let own = self.live.phases.iter().find(|own| own.id == phase.id);
                     match own {
                         Some(own) if *own != phase => {
-                            let mend = "skip it, or add another";
-                            issues.push(issue("NOT_EDITABLE", &place, "a phase cannot be changed", mend));
+                            let hint = "skip it, or add another";
+                            issues.push(issue("NOT_EDITABLE", &place, "a phase cannot be changed", hint));
                         }
                         Some(_) => {}
                         None => added.push((phase.clone(), after.clone())),
@@ -333,8 +333,8 @@ fn under(issues: Vec<Issue>, place: &str) -> Vec<Issue> {
     issues.into_iter().map(moved).collect()
 }
 
-pub(super) fn issue(code: &str, pointer: &str, detail: impl Into<String>, mend: &str) -> Issue {
-    Issue { code: code.into(), pointer: pointer.into(), detail: detail.into(), mend: mend.into() }
+pub(super) fn issue(code: &str, pointer: &str, detail: impl Into<String>, hint: &str) -> Issue {
+    Issue { code: code.into(), pointer: pointer.into(), detail: detail.into(), hint: hint.into() }
 }
 
 fn refused(issues: Vec<Issue>) -> Refusal {

@@ -54,20 +54,16 @@ pub(super) async fn fork(api: &Api, id: &str, headers: &HeaderMap, body: &Bytes)
     let made = goalmill_engine::fork(&from, asked.step.as_ref(), submission, "http".into());
     let mut submit = Submit { fingerprint, traceparent, ..made.map_err(|rejection| refusal(&rejection))? };
     take_inputs(api, &mut submit, asked.inputs)?;
-    for (name, value) in [("planner", &asked.planner), ("model", &asked.model)] {
-        if let Some(value) = value {
-            submit.goal.metadata.insert(name.into(), value.as_str().into());
-        }
-    }
+    let planning = &mut submit.goal.planning;
+    planning.planner = asked.planner.clone().or(planning.planner.take());
+    planning.model = asked.model.clone().or(planning.model.take());
+    planning.planner_only = if asked.planner.is_some() { asked.only } else { planning.planner_only };
     if !asked.reason.is_empty() {
         submit.goal.metadata.insert("fork_reason".into(), asked.reason.as_str().into());
     }
-    if asked.planner.is_some() {
-        submit.goal.metadata.insert("planner_only".into(), asked.only.into());
-    }
     admit::choice_of(&api.site, &submit.goal).map_err(|mut problem| {
         for issue in &mut problem.errors {
-            issue.pointer = issue.pointer.replacen("/metadata", "", 1);
+            issue.pointer = issue.pointer.replacen("/planning", "", 1);
         }
         problem
     })?;

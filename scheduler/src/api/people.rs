@@ -88,8 +88,8 @@ pub(super) async fn approve(api: &Api, id: &str, body: &Bytes) -> Result<(), Ref
 pub(super) async fn edit(api: &Api, id: &str, body: &Bytes) -> Result<(), Refusal> {
     let said = Said::read(body)?;
     if !said.has_changes() {
-        let mend = "give `changes`, or the whole `plan` as it is to be";
-        return Err(refused("an edit changes something", vec![missing("/changes", mend)]));
+        let hint = "give `changes`, or the whole `plan` as it is to be";
+        return Err(refused("an edit changes something", vec![missing("/changes", hint)]));
     }
     let at = state(api, id).await?;
     let edited = edit::changes(api, &at, said.plan.as_ref(), &said.changes)?;
@@ -175,8 +175,8 @@ pub(super) async fn summary(api: &Api, id: &str) -> Answer<PlanSummary> {
     summary.map(Json).ok_or_else(|| not_found(id))
 }
 
-fn missing(pointer: &str, mend: &str) -> Issue {
-    Issue { code: "MISSING_FIELD".into(), pointer: pointer.into(), detail: "it is not there".into(), mend: mend.into() }
+fn missing(pointer: &str, hint: &str) -> Issue {
+    Issue { code: "MISSING_FIELD".into(), pointer: pointer.into(), detail: "it is not there".into(), hint: hint.into() }
 }
 
 /// A refusal that lists what is wrong with a request.

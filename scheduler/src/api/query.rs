@@ -102,7 +102,7 @@ impl Given {
 
     fn note(&mut self, code: &str, name: &str, detail: impl Into<String>, hint: impl Into<String>) {
         let pointer = if name.is_empty() { String::new() } else { format!("/{}", pointer_part(&shown(name))) };
-        self.issues.push(Issue { code: code.into(), pointer, detail: detail.into(), mend: hint.into() });
+        self.issues.push(Issue { code: code.into(), pointer, detail: detail.into(), hint: hint.into() });
     }
 
     /// A whole number within a range.
@@ -150,7 +150,7 @@ mod tests {
         given.number("after", 0..=u64::MAX);
         given.value("word", |text| if text == "good" { Ok(()) } else { Err((format!("`{text}`"), "good".into())) });
         let issues = given.finish().err().map(|Refusal(problem)| problem.errors).unwrap_or_default();
-        assert!(issues.iter().all(|issue| !issue.detail.is_empty() && !issue.mend.is_empty()), "{issues:?}");
+        assert!(issues.iter().all(|issue| !issue.detail.is_empty() && !issue.hint.is_empty()), "{issues:?}");
         issues.into_iter().map(|issue| (issue.code, issue.pointer)).collect()
     }
 

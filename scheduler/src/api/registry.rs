@@ -52,9 +52,9 @@ fn check_schemas(agent: &Agent) -> Result<(), Refusal> {
     for (i, action) in agent.actions.iter().enumerate() {
         for (field, schema) in [("inputs", &action.inputs), ("outputs", &action.outputs)] {
             let schema = schema.as_ref().map(goalmill_common::json::Json::value).filter(|schema| !schema.is_null());
-            if let Some(Unusable { code, detail, mend }) = schema.and_then(|schema| unusable(&schema)) {
+            if let Some(Unusable { code, detail, hint }) = schema.and_then(|schema| unusable(&schema)) {
                 let pointer = format!("/actions/{i}/{field}");
-                issues.push(Issue { code: code.into(), pointer, detail, mend: mend.into() });
+                issues.push(Issue { code: code.into(), pointer, detail, hint: hint.into() });
             }
         }
     }

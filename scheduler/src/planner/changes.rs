@@ -1,4 +1,4 @@
-//! Holds a proposal that a model wrote against the running plan: its steps are read, mended and checked in the plan
+//! Holds a proposal that a model wrote against the running plan: its steps are read, repaired and checked in the plan
 //! as it would be.
 
 use goalmill_common::command::Proposal;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::ReviseRequest;
 use super::llm::draft::tidy_step;
-use super::mend::{Edit, mend};
+use super::repair::{Edit, repair};
 
 /// Names of changes, as they are tagged.
 const NAMES: [&str; 11] = [
@@ -74,10 +74,10 @@ pub fn hold(
     value: &Value,
     ground: &Ground<'_>,
     actions: &Actions,
-    mends: &mut Vec<Edit>,
+    repairs: &mut Vec<Edit>,
 ) -> Result<Proposal, (Value, Vec<Issue>)> {
     let mut draft = match whole_plan(value) {
-        Some(plan) => towards(plan, ground, actions, mends),
+        Some(plan) => towards(plan, ground, actions, repairs),
         None => value.clone(),
     };
     let mut issues = Vec::new();
@@ -89,7 +89,7 @@ pub fn hold(
     for (at, change) in changes.iter_mut().enumerate() {
         tag(change);
         for step in steps_of_mut(change) {
-            tidy_step(step, &format!("/changes/{at}"), actions, mends);
+            tidy_step(step, &format!("/changes/{at}"), actions, repairs);
         }
         refer(change, at, ground, &mut issues);
     }
@@ -103,11 +103,11 @@ pub fn hold(
         steps_max: Some(steps_max),
         ..Rules::planned(&ground.catalogue)
     };
-    let mended = mend(after, &ground.request.limits, &rules);
-    mends.extend(mended.edits);
-    match mended.outcome {
+    let repaired = repair(after, &ground.request.limits, &rules);
+    repairs.extend(repaired.edits);
+    match repaired.outcome {
         Ok(checked) => canonical(&mut changes, &checked.plan),
-        Err(found) => issues.extend(found.into_iter().filter_map(|issue| of_changes(issue, &mended.draft, &changes))),
+        Err(found) => issues.extend(found.into_iter().filter_map(|issue| of_changes(issue, &repaired.draft, &changes))),
     }
     draft["changes"] = Value::Array(changes);
     if !issues.is_empty() {
@@ -121,7 +121,7 @@ pub fn hold(
             code: "INVALID_PROPOSAL".into(),
             pointer: String::new(),
             detail: error.to_string(),
-            mend: "keep to the form of the answer".into(),
+            hint: "keep to the form of the answer".into(),
         };
         (draft, vec![issue])
     })
@@ -142,10 +142,10 @@ fn whole_plan(value: &Value) -> Option<Value> {
 
 /// The changes that make of the plan as it stands the one that was written: what is over stays, what the new plan does
 /// not have goes.
-fn towards(steps: Value, ground: &Ground<'_>, actions: &Actions, mends: &mut Vec<Edit>) -> Value {
+fn towards(steps: Value, ground: &Ground<'_>, actions: &Actions, repairs: &mut Vec<Edit>) -> Value {
     let mut wanted = steps.as_array().cloned().unwrap_or_default();
     for (at, step) in wanted.iter_mut().enumerate() {
-        tidy_step(step, &format!("/steps/{at}"), actions, mends);
+        tidy_step(step, &format!("/steps/{at}"), actions, repairs);
     }
     let ids: Vec<Option<String>> = wanted.iter().map(super::llm::draft::id).collect();
     let mut changes = Vec::new();
@@ -228,8 +228,8 @@ fn brought(change: &Value) -> Vec<Value> {
 
 /// The step that a change is about: one that is there, and is not completed.
 fn refer(change: &Value, at: usize, ground: &Ground<'_>, issues: &mut Vec<Issue>) {
-    let mut issue = |code: &str, pointer: String, detail: String, mend: &str| {
-        issues.push(Issue { code: code.into(), pointer, detail, mend: mend.into() });
+    let mut issue = |code: &str, pointer: String, detail: String, hint: &str| {
+        issues.push(Issue { code: code.into(), pointer, detail, hint: hint.into() });
     };
     let Some((name, body)) = parts(change).filter(|(name, _)| NAMES.contains(name)) else {
         let detail = "a change is one object with one key, its kind".to_owned();
@@ -238,8 +238,8 @@ fn refer(change: &Value, at: usize, ground: &Ground<'_>, issues: &mut Vec<Issue>
     };
     if name == "add_phase" {
         for (key, detail) in wrong_phase(body) {
-            let mend = "write `{\"phase\": {\"id\": …, \"description\": …}, \"after\": \"ID\", \"steps\": […]}`";
-            issue("INVALID_PROPOSAL", format!("/changes/{at}/add_phase/{key}"), detail, mend);
+            let hint = "write `{\"phase\": {\"id\": …, \"description\": …}, \"after\": \"ID\", \"steps\": […]}`";
+            issue("INVALID_PROPOSAL", format!("/changes/{at}/add_phase/{key}"), detail, hint);
         }
     }
     let named = match (name, body.get("step")) {
@@ -254,8 +254,8 @@ fn refer(change: &Value, at: usize, ground: &Ground<'_>, issues: &mut Vec<Issue>
         let known: Vec<&str> = ground.situation().plan.steps.iter().map(|step| step.id.as_str()).take(50).collect();
         issue("UNKNOWN_STEP", pointer, format!("there is no step `{id}`"), &format!("there are: {}", known.join(", ")));
     } else if ground.is_completed(id) {
-        let mend = "leave it, and add steps behind it";
-        issue("STEP_COMPLETED", pointer, format!("step `{id}` is completed and stays as it is"), mend);
+        let hint = "leave it, and add steps behind it";
+        issue("STEP_COMPLETED", pointer, format!("step `{id}` is completed and stays as it is"), hint);
     }
 }
 

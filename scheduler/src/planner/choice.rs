@@ -1,4 +1,4 @@
-//! What a goal's metadata says about who plans it: `planner`, `planner_only`, `model`.
+//! Chooses planners and models for a goal by its `planning`.
 //!
 //! The planner comes first and the others of the settings after it, unless it is to be the only one; so does the model.
 
@@ -8,23 +8,17 @@ use goalmill_common::command::Planned;
 use goalmill_common::goal::Goal;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Trigger;
-use serde_json::Value;
 
 use super::pipeline::{Pipeline, failure};
 use super::stage::Stages;
 use super::{PlanRequest, Planner, PlanningError, ReviseRequest, Terms};
 
-/// The model that the goal wants to be asked first.
-pub fn model_of(goal: &Goal) -> Option<&str> {
-    goal.metadata.get("model").and_then(Value::as_str)
-}
-
 impl Pipeline {
     /// The planners for a goal, in the order in which they are asked.
     pub(super) fn chosen(&self, goal: &Goal) -> Vec<&Arc<dyn Planner>> {
-        let Some(name) = goal.planner() else { return self.planners().iter().collect() };
+        let Some(name) = goal.planning.planner.as_deref() else { return self.planners().iter().collect() };
         let wanted = self.known().find(|planner| planner.name() == name);
-        let others = self.planners().iter().filter(|planner| planner.name() != name && !goal.is_planner_only());
+        let others = self.planners().iter().filter(|planner| planner.name() != name && !goal.planning.planner_only);
         wanted.into_iter().chain(others).collect()
     }
 
@@ -33,7 +27,7 @@ impl Pipeline {
     pub async fn plan_anew(&self, request: &ReviseRequest, terms: Terms) -> Option<Result<Planned, PlanningError>> {
         let situation = &request.situation;
         let says_no_more = situation.hint.is_empty() && situation.refused.is_empty();
-        let name = situation.goal.planner().filter(|_| says_no_more)?;
+        let name = situation.goal.planning.planner.as_deref().filter(|_| says_no_more)?;
         if Trigger::parse(&situation.trigger) != Some(Trigger::UserRequest) {
             return None;
         }
@@ -52,7 +46,7 @@ impl Pipeline {
             Ok(planned) => Some(Ok(self.account(planned, &[], &stages))),
             Err(refusal) => {
                 tracing::debug!(planner = name, "planner `{name}` gave no plan for what remains: {}", refusal.reason);
-                request.goal.is_planner_only().then(|| Err(failure(vec![refusal], &stages)))
+                request.goal.planning.planner_only.then(|| Err(failure(vec![refusal], &stages)))
             }
         }
     }
@@ -61,46 +55,27 @@ impl Pipeline {
     pub fn choice_issues(&self, goal: &Goal) -> Vec<Issue> {
         let planners: Vec<&str> = self.known().map(|planner| planner.name()).collect();
         let models: Vec<&str> = self.models().iter().map(String::as_str).collect();
-        let mut issues = Vec::new();
-        issues.extend(unknown(goal, "planner", &planners));
-        issues.extend(unknown(goal, "model", &models));
-        let only = goal.metadata.get("planner_only");
-        if only.is_some_and(|only| !only.is_boolean()) {
-            issues.push(wrong("planner_only", "a yes or no (`true`, `false`)"));
-        }
-        issues
+        let planner = goal.planning.planner.as_deref().and_then(|name| unknown("planner", name, &planners));
+        let model = goal.planning.model.as_deref().and_then(|name| unknown("model", name, &models));
+        planner.into_iter().chain(model).collect()
     }
 }
 
-fn unknown(goal: &Goal, field: &str, there: &[&str]) -> Option<Issue> {
-    let name = match goal.metadata.get(field)? {
-        Value::Null => return None,
-        Value::String(name) => name,
-        _ => return Some(wrong(field, "a name")),
-    };
-    if there.contains(&name.as_str()) {
+fn unknown(field: &str, name: &str, there: &[&str]) -> Option<Issue> {
+    if there.contains(&name) {
         return None;
     }
     let names: Vec<String> = there.iter().map(|name| format!("`{name}`")).collect();
-    let mend = match names.as_slice() {
-        [] => format!("there is none; set one up under `{field}s` in the settings, or leave `metadata.{field}` out"),
+    let hint = match names.as_slice() {
+        [] => format!("there is none; set one up under `{field}s` in the settings, or leave `planning.{field}` out"),
         _ => format!("there are: {}", names.join(", ")),
     };
     Some(Issue {
         code: format!("UNKNOWN_{}", field.to_uppercase()),
-        pointer: format!("/metadata/{field}"),
+        pointer: format!("/planning/{field}"),
         detail: format!("there is no {field} `{name}`"),
-        mend,
+        hint,
     })
-}
-
-fn wrong(field: &str, wanted: &str) -> Issue {
-    Issue {
-        code: "WRONG_TYPE".into(),
-        pointer: format!("/metadata/{field}"),
-        detail: format!("`metadata.{field}` must be {wanted}"),
-        mend: format!("write it so, or keep what is for yourself under a name other than `{field}`"),
-    }
 }
 
 #[cfg(test)]
@@ -108,7 +83,7 @@ mod tests {
     use std::time::Duration;
 
     use async_trait::async_trait;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::super::{Candidate, Checked};
     use super::*;
@@ -128,8 +103,8 @@ mod tests {
     #[test]
     fn the_planner_that_a_goal_names_comes_first_or_alone() {
         let pipeline = pipeline();
-        let order = |metadata: Value| -> Vec<&str> {
-            pipeline.chosen(&goal(metadata)).iter().map(|planner| planner.name()).collect()
+        let order = |planning: Value| -> Vec<&str> {
+            pipeline.chosen(&goal(planning)).iter().map(|planner| planner.name()).collect()
         };
         assert_eq!(order(json!({})), ["a", "b"]);
         assert_eq!(order(json!({"planner": "b"})), ["b", "a"]);
@@ -141,18 +116,16 @@ mod tests {
     #[test]
     fn names_that_do_not_exist_are_told_with_those_that_do() {
         let pipeline = pipeline();
-        let issues = |metadata: Value| pipeline.choice_issues(&goal(metadata));
+        let issues = |planning: Value| pipeline.choice_issues(&goal(planning));
         assert_eq!(issues(json!({"planner": "spare", "model": "m", "planner_only": false})), []);
-        let found = issues(json!({"planner": "magic", "model": 3}));
+        let found = issues(json!({"planner": "magic", "model": "n"}));
         assert_eq!(found[0].code, "UNKNOWN_PLANNER");
-        assert_eq!(found[0].mend, "there are: `a`, `b`, `spare`");
-        assert_eq!((found[1].code.as_str(), found[1].pointer.as_str()), ("WRONG_TYPE", "/metadata/model"));
-        assert_eq!(issues(json!({"model": "n"}))[0].code, "UNKNOWN_MODEL");
+        assert_eq!(found[0].hint, "there are: `a`, `b`, `spare`");
+        assert_eq!((found[1].code.as_str(), found[1].pointer.as_str()), ("UNKNOWN_MODEL", "/planning/model"));
     }
 
-    fn goal(metadata: Value) -> Goal {
-        let Value::Object(metadata) = metadata else { panic!("metadata is an object") };
-        Goal { metadata, ..Goal::default() }
+    fn goal(planning: Value) -> Goal {
+        serde_json::from_value(json!({ "planning": planning })).expect("it is a goal")
     }
 
     fn pipeline() -> Pipeline {

@@ -12,7 +12,6 @@ use goalmill_common::json::Json;
 use goalmill_common::plan::{OnFailure, Plan, RevisionPolicy, Step};
 use goalmill_common::problem::Issue;
 use goalmill_engine::validate::{self, Catalogue, Rules};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -59,14 +58,14 @@ pub fn check(plan: &Plan, request: &PlanRequest) -> Result<validate::Checked, Ve
 
 /// A planned goal changes when the world does: a step that would end the plan by its failure asks for a revision.
 ///
-/// The goal's `metadata.revision` says how, as a plan's `revision` does. A planner that has set one knows better; that
+/// The goal's `planning.revision` says how, as a plan's `revision` does. A planner that has set one knows better; that
 /// of an iterative plan only stands in for the fields that the goal does not name.
 pub fn let_revise(plan: &mut Plan, goal: &Goal) {
     if plan.revision.is_some() && !plan.is_iterative() {
         return;
     }
     let own = plan.revision.unwrap_or_default();
-    plan.revision = Some(goal.metadata.get("revision").and_then(|told| policy_over(own, told)).unwrap_or(own));
+    plan.revision = Some(goal.planning.revision.map_or(own, |told| policy_over(own, told)));
     let_steps_revise(&mut plan.steps);
 }
 
@@ -77,13 +76,19 @@ pub fn let_steps_revise(steps: &mut [Step]) {
     }
 }
 
-/// The policy with the fields that were told in place of its own; none when those make no policy.
-fn policy_over(own: RevisionPolicy, told: &Value) -> Option<RevisionPolicy> {
-    let mut policy = serde_json::to_value(own).ok()?;
-    for (key, value) in told.as_object()? {
-        policy[key.as_str()] = value.clone();
+/// The goal's policy; where it is the usual one, the plan's own counts.
+fn policy_over(own: RevisionPolicy, told: RevisionPolicy) -> RevisionPolicy {
+    let usual = RevisionPolicy::default();
+    let share = |told: f64, usual: f64, own: f64| if told == usual { own } else { told };
+    RevisionPolicy {
+        max: told.max.or(own.max),
+        threshold: share(told.threshold, usual.threshold, own.threshold),
+        confidence_floor: share(told.confidence_floor, usual.confidence_floor, own.confidence_floor),
+        budget_low: share(told.budget_low, usual.budget_low, own.budget_low),
+        circles: told.circles || own.circles,
+        approve: told.approve.or(own.approve),
+        widen: if told.widen == usual.widen { own.widen } else { told.widen },
     }
-    RevisionPolicy::deserialize(policy).ok()
 }
 
 /// Says whether a planner's plan may run: the engine's validation, then the router.
@@ -378,7 +383,7 @@ fn say_which_model_failed(warnings: &mut [Issue], refusals: &[Refusal]) {
     let Some(refusal) = refusals.iter().find(|refusal| asks_models(refusal.planner)) else { return };
     for warning in warnings.iter_mut().filter(|warning| warning.code == "GENERIC_PLAN") {
         warning.detail = format!("no rule matched, and planner `{}` gave no plan: {}", refusal.planner, refusal.reason);
-        warning.mend = "correct what kept the model from planning; `plan get` shows what was tried".into();
+        warning.hint = "correct what kept the model from planning; `plan get` shows what was tried".into();
     }
 }
 
@@ -475,8 +480,8 @@ mod tests {
 
     #[test]
     fn the_goal_s_own_fields_win_over_the_policy_of_an_iterative_plan_only() {
-        let told = json!({"approve": {}, "max": 2});
-        let goal = Goal { metadata: Map::from_iter([("revision".to_owned(), told)]), ..Goal::default() };
+        let goal = json!({"planning": {"revision": {"approve": {}, "max": 2}}});
+        let goal: Goal = serde_json::from_value(goal).expect("it is a goal");
         let set = RevisionPolicy { confidence_floor: 0.0, ..RevisionPolicy::default() };
         let iterative = Map::from_iter([("planning".to_owned(), json!("iterative"))]);
         let mut plan = Plan { revision: Some(set), metadata: iterative, ..Plan::default() };
@@ -519,7 +524,7 @@ mod tests {
                     code: "GENERIC_PLAN".into(),
                     pointer: String::new(),
                     detail: "no rule matched; set up a model for better plans".into(),
-                    mend: String::new(),
+                    hint: String::new(),
                 };
                 Ok(Planned { warnings: vec![warning], ..planned("rules", "fine") })
             }
@@ -612,7 +617,7 @@ mod tests {
             code: code.into(),
             pointer: "/steps/0/id".into(),
             detail: "a detail".into(),
-            mend: String::new(),
+            hint: String::new(),
         };
         Arc::new(move |candidate: Candidate, _: &PlanRequest| match candidate.plan() {
             plan if plan.steps[0].id.as_str() == "bad" => Err(vec![issue("BAD")]),

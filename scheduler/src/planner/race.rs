@@ -14,7 +14,6 @@ use goalmill_common::goal::Goal;
 use goalmill_common::plan::Step;
 use tokio::sync::Mutex;
 
-use super::choice::model_of;
 use super::pipeline::{Pipeline, Refusal, Why, asks_models};
 use super::stage::Stages;
 use super::{Ledger, Outlet, PlanRequest, Planner, Stopped};
@@ -79,7 +78,8 @@ impl Pipeline {
     /// The planner that asks models, and those behind it that ask none: they may plan while it is still asked. None
     /// when the goal asks for one of them, or a person wants to see the plan before it begins.
     fn racers(&self, goal: &Goal) -> Option<(&'static str, Vec<&Arc<dyn Planner>>)> {
-        let is_free = goal.planner().is_none() && model_of(goal).is_none() && !goal.requires_approval();
+        let is_free =
+            goal.planning.planner.is_none() && goal.planning.model.is_none() && !goal.planning.require_approval;
         let mut chosen = self.chosen(goal).into_iter().filter(|_| is_free);
         let slow = chosen.find(|planner| asks_models(planner.name()))?;
         let others: Vec<_> = chosen.filter(|planner| !asks_models(planner.name())).collect();

@@ -1,4 +1,4 @@
-//! What the stages of planning take: asked, read, mended, validated, routed.
+//! What the stages of planning take: asked, read, repaired, validated, routed.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -13,8 +13,8 @@ pub enum Stage {
     Ask,
     /// What a model wrote becomes a document.
     Read,
-    /// The document is mended without a model.
-    Mend,
+    /// The document is repaired without a model.
+    Repair,
     Validate,
     Route,
 }
@@ -25,7 +25,7 @@ impl Stage {
         match self {
             Self::Ask => "ask",
             Self::Read => "read",
-            Self::Mend => "mend",
+            Self::Repair => "repair",
             Self::Validate => "validate",
             Self::Route => "route",
         }
@@ -36,7 +36,7 @@ impl Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Ok,
-    /// It was not as it should be, and could be mended.
+    /// It was not as it should be, and could be repaired.
     Repaired,
     /// It cannot be used.
     Invalid,

@@ -146,7 +146,7 @@ impl<'a> Writer<'a> {
     fn new(pipeline: &'a Pipeline, planner: &'static str, request: &'a PlanRequest, outlet: &'a dyn Outlet) -> Self {
         let (head, sent, routes) = (Plan::default(), Vec::new(), Vec::new());
         // A person agrees to a whole plan.
-        let halted = request.goal.requires_approval();
+        let halted = request.goal.planning.require_approval;
         Self { pipeline, planner, request, outlet, head, sent, routes, halted }
     }
 

@@ -31,7 +31,7 @@ pub(super) fn evidence(likeness: &Likeness) -> Vec<f64> {
         let (_, values) = likeness.factors.iter().find(|(factor, _)| *factor == name)?;
         Some(values.get(best).copied().map_or(0.0, f64::from))
     };
-    evidence.extend(["words", "letters", "meaning", "step_met", "agent_met"].into_iter().filter_map(factor));
+    evidence.extend(["bm25", "char_ngrams", "embedding", "maxsim_step", "maxsim_agent"].into_iter().filter_map(factor));
     evidence
 }
 

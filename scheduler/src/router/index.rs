@@ -105,7 +105,7 @@ struct Words(Bm25);
 
 impl Embedder for Words {
     fn name(&self) -> &'static str {
-        "words"
+        "bm25"
     }
 
     fn weight(&self) -> f32 {
@@ -123,7 +123,7 @@ struct Letters(Ngrams);
 
 impl Embedder for Letters {
     fn name(&self) -> &'static str {
-        "letters"
+        "char_ngrams"
     }
 
     fn weight(&self) -> f32 {
@@ -141,7 +141,7 @@ struct Meaning(Arc<Statics>);
 
 impl Embedder for Meaning {
     fn name(&self) -> &'static str {
-        "meaning"
+        "embedding"
     }
 
     fn weight(&self) -> f32 {
@@ -245,7 +245,7 @@ impl Index {
             }
             factors.push((embedder.name(), similarities));
         }
-        let is_known = factors.iter().any(|(name, _)| *name == "meaning");
+        let is_known = factors.iter().any(|(name, _)| *name == "embedding");
         if let Some(second) = self.second.as_ref().filter(|_| is_known) {
             let best = shortlist(&total);
             let sentences = &query.contents().sentences;
@@ -253,7 +253,7 @@ impl Index {
                 let pieces = query.pieces(&second.statics);
                 let parts = sentences.iter().map(|words| pieces.of_words(words));
                 let nearer = second.statics.nearer(query.vector(&second.statics), parts, &best);
-                let meaning = factors.iter_mut().find(|(name, _)| *name == "meaning");
+                let meaning = factors.iter_mut().find(|(name, _)| *name == "embedding");
                 let mut told = meaning.map(|(_, values)| values);
                 for (at, nearer) in best.iter().zip(nearer) {
                     total[*at] += MEANING * SENTENCE * nearer;
@@ -268,7 +268,7 @@ impl Index {
                 *sum += STEP_MET * step + AGENT_MET * agent;
             }
             weights += STEP_MET + AGENT_MET;
-            factors.extend([("step_met", step), ("agent_met", agent)]);
+            factors.extend([("maxsim_step", step), ("maxsim_agent", agent)]);
         }
         total.iter_mut().for_each(|sum| *sum = (*sum / weights.max(1.0)).clamp(0.0, 1.0));
         Likeness { total, factors }

@@ -104,7 +104,7 @@ fn issue(step: &Step, pointer: &str, unroutable: &Unroutable) -> Issue {
         code: "UNROUTABLE".into(),
         pointer: format!("{pointer}/agent_type"),
         detail: format!("no agent type fits step `{}`: {found}", step.id),
-        mend:
+        hint:
             "name an agent type, say more in `description`, start a worker that can do it, or lower `router.threshold`"
                 .into(),
     }

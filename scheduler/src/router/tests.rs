@@ -173,7 +173,7 @@ fn every_step_that_cannot_be_routed_is_named() {
     let issues = route_plan(&mut plan, &router).expect_err("nobody knits");
     let places: Vec<_> = issues.iter().map(|i| (i.code.as_str(), i.pointer.as_str())).collect();
     assert_eq!(places, [("UNROUTABLE", "/steps/0/agent_type"), ("UNROUTABLE", "/steps/1/plan/steps/0/agent_type")]);
-    assert!(issues[0].detail.contains("`hotel_agent`") && !issues[0].mend.is_empty(), "{:?}", issues[0]);
+    assert!(issues[0].detail.contains("`hotel_agent`") && !issues[0].hint.is_empty(), "{:?}", issues[0]);
 }
 
 #[test]

@@ -171,7 +171,7 @@ impl Begun {
                 self.end_revision(now_ms, None, out);
             }
             PlanEvent::RevisionRefused(refused) if refused.due_ms == 0 => {
-                self.end_revision(now_ms, Some("REVISION_REFUSED"), out);
+                self.end_revision(now_ms, Some("revision_refused"), out);
             }
             PlanEvent::Rejected(_) => {
                 self.end_approval(None, "rejected", now_ms, out);

@@ -152,7 +152,7 @@ async fn malformed_submissions_are_answered_and_not_tried_again() -> Result<()> 
         ensure!((400..500).contains(&status), "{id}: {problem}");
         let errors = problem["errors"].as_array().map(Vec::as_slice).unwrap_or_default();
         ensure!(place.is_empty() || errors.iter().any(|e| e["pointer"] == place), "{id}: {problem}");
-        ensure!(errors.iter().all(|e| e["mend"].as_str().is_some_and(|mend| !mend.is_empty())), "{id}: {problem}");
+        ensure!(errors.iter().all(|e| e["hint"].as_str().is_some_and(|hint| !hint.is_empty())), "{id}: {problem}");
     }
     all_settled(&cluster).await?;
     submit(&cluster, "good", PLAN, &one_step().to_string())?;

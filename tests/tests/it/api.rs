@@ -164,7 +164,7 @@ async fn every_refusal_is_a_problem_with_a_stable_code() -> Result<()> {
         let problem = refused(request("POST", "/v1/agents").json(&card), 400, "INVALID_REQUEST").await?;
         let issue = &problem["errors"][0];
         assert_eq!((&issue["code"], &issue["pointer"]), (&json!(code), &json!(pointer)), "{problem:#}");
-        assert!(issue["mend"].as_str().is_some_and(|hint| !hint.is_empty()), "{problem:#}");
+        assert!(issue["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{problem:#}");
     }
     for (path, body) in [
         ("/v1/plans/p0-0000000000000000:cancel", json!({"resaon": "enough"})),
@@ -209,7 +209,7 @@ async fn every_address_refuses_parameters_that_it_does_not_take() -> Result<()> 
                 refused(asked, 400, "INVALID_REQUEST").await.map_err(|e| e.context(format!("{method} {place}")))?;
             let issue = &problem["errors"][0];
             assert_eq!((&issue["code"], &issue["pointer"]), (&json!("UNKNOWN_PARAMETER"), &json!("/nope")), "{place}");
-            assert!(issue["mend"].as_str().is_some_and(|hint| !hint.is_empty()), "{place}: {problem:#}");
+            assert!(issue["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{place}: {problem:#}");
         }
     }
     it.stop().await;

@@ -1,4 +1,4 @@
-//! Who plans a goal, by its own word: planners and models that its metadata names.
+//! Who plans a goal, by its own word: planners and models that its planning names.
 
 use std::time::Duration;
 
@@ -22,13 +22,13 @@ const TRIP: &str = "Plan a 3-day trip to Paris in May with a $20000 budget";
 async fn one_goal_is_planned_by_whom_it_names() -> Result<()> {
     let (first, second) = (server().await?, server().await?);
     let at = start(&[&first, &second]).await?;
-    for (metadata, planner) in [
+    for (planning, planner) in [
         (json!({}), "rules"),
         (json!({"planner": "rules"}), "rules"),
         (json!({"planner": "htn"}), "htn"),
         (json!({"planner": "llm", "model": "m1"}), "llm"),
     ] {
-        let ended = run(&at, &metadata).await?;
+        let ended = run(&at, &planning).await?;
         assert_eq!(
             (ended["planner"].as_str(), ended["status"].as_str()),
             (Some(planner), Some("completed")),
@@ -39,10 +39,10 @@ async fn one_goal_is_planned_by_whom_it_names() -> Result<()> {
 
     // A planner that has no plan leaves the goal to the others, unless it is the only one.
     let words = "water the plants";
-    let fallen = run_goal(&at, &json!({"description": words, "metadata": {"planner": "htn"}})).await?;
+    let fallen = run_goal(&at, &json!({"description": words, "planning": {"planner": "htn"}})).await?;
     assert_eq!(fallen["planner"], "rules", "{fallen:#}");
     let only = json!({"planner": "htn", "planner_only": true});
-    let failed = run_goal(&at, &json!({"description": words, "metadata": only})).await?;
+    let failed = run_goal(&at, &json!({"description": words, "planning": only})).await?;
     assert_eq!(failed["failure"]["code"], "PLANNING_FAILED", "{failed:#}");
     at.stop().await;
     Ok(())
@@ -52,20 +52,20 @@ async fn one_goal_is_planned_by_whom_it_names() -> Result<()> {
 async fn names_that_do_not_exist_are_refused_with_those_that_do() -> Result<()> {
     let server = server().await?;
     let at = start(&[&server]).await?;
-    let refused = async |metadata: Value| -> Result<Value> {
-        let (status, problem) = at.post("/v1/goals", &json!({"description": TRIP, "metadata": metadata})).await?;
+    let refused = async |planning: Value| -> Result<Value> {
+        let (status, problem) = at.post("/v1/goals", &json!({"description": TRIP, "planning": planning})).await?;
         anyhow::ensure!(status == 422, "{status}: {problem:#}");
         Ok(problem["errors"][0].clone())
     };
     let issue = refused(json!({"planner": "oracle"})).await?;
     assert_eq!(
         (issue["code"].as_str(), issue["pointer"].as_str()),
-        (Some("UNKNOWN_PLANNER"), Some("/metadata/planner"))
+        (Some("UNKNOWN_PLANNER"), Some("/planning/planner"))
     );
-    let mend = issue["mend"].as_str().unwrap_or_default();
-    assert!(["`rules`", "`htn`", "`llm`", "`tools`"].iter().all(|name| mend.contains(name)), "{mend}");
+    let hint = issue["hint"].as_str().unwrap_or_default();
+    assert!(["`rules`", "`htn`", "`llm`", "`tools`"].iter().all(|name| hint.contains(name)), "{hint}");
     let issue = refused(json!({"model": "m9"})).await?;
-    assert_eq!((issue["code"].as_str(), issue["mend"].as_str()), (Some("UNKNOWN_MODEL"), Some("there are: `m0`")));
+    assert_eq!((issue["code"].as_str(), issue["hint"].as_str()), (Some("UNKNOWN_MODEL"), Some("there are: `m0`")));
     at.stop().await;
     Ok(())
 }
@@ -153,9 +153,9 @@ async fn start(servers: &[&ModelServer]) -> Result<Installation> {
     Ok(at)
 }
 
-async fn run(at: &Installation, metadata: &Value) -> Result<Value> {
+async fn run(at: &Installation, planning: &Value) -> Result<Value> {
     let constraints = json!({"further_destinations": ["Lyon"]});
-    run_goal(at, &json!({"description": TRIP, "constraints": constraints, "metadata": metadata})).await
+    run_goal(at, &json!({"description": TRIP, "constraints": constraints, "planning": planning})).await
 }
 
 async fn run_goal(at: &Installation, goal: &Value) -> Result<Value> {

@@ -196,7 +196,7 @@ fn resolved(targets: &[String]) -> Vec<Package> {
     metadata.packages
 }
 
-/// What the rules have against each package: a sentence with its mend.
+/// What the rules have against each package: a sentence with its hint.
 fn faults(rules: &Rules, packages: &[Package]) -> Vec<String> {
     let mut faults = Vec::new();
     for Package { name, version, license } in packages {

@@ -29,7 +29,7 @@ fn found(checks: &[Value], detail: &str, fix: &str) -> Result<()> {
     let says = |check: &&Value, field: &str, text: &str| check[field].as_str().is_some_and(|said| said.contains(text));
     let found = checks
         .iter()
-        .any(|check| check["level"] != "ok" && says(&check, "detail", detail) && says(&check, "mend", fix));
+        .any(|check| check["level"] != "ok" && says(&check, "detail", detail) && says(&check, "hint", fix));
     ensure!(found, "`{detail}` with the fix `{fix}` is not among {checks:#?}");
     Ok(())
 }

@@ -38,7 +38,7 @@ async fn a_paused_queue_holds_steps_back(it: Installation) -> Result<()> {
     let explained = it.get(&format!("/v1/plans/{id}/explain")).await?;
     let step = &explained["steps"][0];
     assert_eq!((&step["status"], &step["because"][1]), (&json!("ready"), &json!("the queue `echo` is paused")));
-    assert_eq!(step["mend"], "resume it: `goalmill queue resume echo`", "{explained:#}");
+    assert_eq!(step["hint"], "resume it: `goalmill queue resume echo`", "{explained:#}");
     let queues = it.get("/v1/queues").await?;
     let queue = queues["items"].as_array().and_then(|all| all.iter().find(|queue| queue["agent_type"] == "echo"));
     assert_eq!(queue.map(|queue| (&queue["paused"], &queue["waiting"])), Some((&json!(true), &json!(0))));

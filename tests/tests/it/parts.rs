@@ -75,18 +75,18 @@ async fn server(answers: impl IntoIterator<Item = Value>) -> Result<ModelServer>
     ModelServer::start(Script { answers: script, ..Script::default() }).await
 }
 
-async fn run(server: &ModelServer, metadata: &Value) -> Result<Value> {
+async fn run(server: &ModelServer, planning: &Value) -> Result<Value> {
     let mut settings = settings();
     settings.planner.llm.strategy = PlanningStrategy::Iterative;
-    run_with(server, settings, metadata).await
+    run_with(server, settings, planning).await
 }
 
-async fn run_with(server: &ModelServer, mut settings: Settings, metadata: &Value) -> Result<Value> {
+async fn run_with(server: &ModelServer, mut settings: Settings, planning: &Value) -> Result<Value> {
     settings.models = vec![server.settings("m0", Dialect::Openai)];
     settings.planner.order = vec!["llm".into(), "rules".into()];
     let at = Installation::start(embedded::open(None, Clock::system())?, settings).await?;
     until(SOON, async || at.get("/v1/agents").await.is_ok_and(|agents| agents.to_string().contains("\"echo\""))).await;
-    let goal = json!({"description": "say it in parts", "metadata": metadata});
+    let goal = json!({"description": "say it in parts", "planning": planning});
     let (status, answer) = at.post("/v1/goals", &goal).await?;
     anyhow::ensure!(status == 202, "{answer:#}");
     let id = PlanId::from(answer["plan_id"].as_str().context("a plan has an id")?);

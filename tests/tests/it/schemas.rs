@@ -27,8 +27,8 @@ fn checked_in_schemas_are_current() {
         let path = root().join(format!("docs/schemas/{name}.json"));
         let text = fs::read_to_string(&path).unwrap_or_default();
         let kept: Option<Value> = serde_json::from_str(&text).ok();
-        let mend = format!("`docs/schemas/{name}.json` is old: goalmill schema {name} > docs/schemas/{name}.json");
-        assert!(kept == schema(name), "{mend}");
+        let hint = format!("`docs/schemas/{name}.json` is old: goalmill schema {name} > docs/schemas/{name}.json");
+        assert!(kept == schema(name), "{hint}");
     }
 }
 

@@ -120,7 +120,7 @@ async fn a_revision_below_the_least_confidence_is_not_taken() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_trouble_alone_is_mended_by_rules_too() -> Result<()> {
+async fn each_trouble_alone_is_repaired_by_rules_too() -> Result<()> {
     let dev = Dev::start(&[], "").await?;
     let (calm, tight) = ("Plan a 3-day trip to Paris in May with a $2000 budget", GOAL);
     for (goal, fault, strategy, after, total) in [

@@ -141,7 +141,7 @@ async fn a_late_plan_that_is_no_better_changes_nothing() -> Result<()> {
 async fn a_goal_that_only_a_model_can_plan_or_names_its_planner_waits_for_it() -> Result<()> {
     for goal in [
         json!({"description": "say the numbers"}),
-        json!({"description": "Plan a trip to Rome", "metadata": {"planner": "llm"}}),
+        json!({"description": "Plan a trip to Rome", "planning": {"planner": "llm"}}),
     ] {
         let model = Model::start("", &plan().to_string(), "stop").await?;
         let at = start_with(&model, 1).await?;
@@ -243,8 +243,8 @@ async fn start_with(model: &Model, fallback_after_ms: u64) -> Result<Installatio
     Ok(at)
 }
 
-async fn submit(at: &Installation, metadata: Value) -> Result<PlanId> {
-    accepted(at, &json!({"description": "say the numbers", "metadata": metadata})).await
+async fn submit(at: &Installation, planning: Value) -> Result<PlanId> {
+    accepted(at, &json!({"description": "say the numbers", "planning": planning})).await
 }
 
 async fn accepted(at: &Installation, goal: &Value) -> Result<PlanId> {

@@ -32,7 +32,7 @@ async fn a_plan_that_makes_the_engine_panic_is_left_alone_and_the_others_of_its_
     let after = world.submit("after", &chain(&["a", "b", "c"])).await;
     world.await_end(&after).await;
     assert!(!world.ground.watch().plans()[&unlucky].is_final());
-    mend(&mut world);
+    repair(&mut world);
     await_completion(&world, &unlucky).await;
     expect_nothing_found(&world, &unlucky);
 }
@@ -61,7 +61,7 @@ async fn a_plan_over_whose_submission_the_engine_panics_is_refused_and_costs_its
     let after = world.submit("after", &chain(&["a", "b"])).await;
     world.await_end(&after).await;
 
-    mend(&mut world);
+    repair(&mut world);
     let born = world.submit("born", &chain(&["unlucky", "last"])).await;
     await_completion(&world, &born).await;
     world.expect_no_commit_refused();
@@ -86,7 +86,7 @@ async fn a_plan_that_is_left_alone_has_its_sub_plans_left_alone_too() {
     let after = world.submit("after", &chain(&["a", "b", "c", "d", "e", "f", "g", "h"])).await;
     world.await_end(&after).await;
 
-    mend(&mut world);
+    repair(&mut world);
     await_completion(&world, &outer).await;
     expect_nothing_found(&world, &outer);
 }
@@ -101,7 +101,7 @@ fn started() -> World {
 }
 
 /// Another scheduler, without the mistake, takes the place of the first.
-fn mend(world: &mut World) {
+fn repair(world: &mut World) {
     mutant::switch(None);
     world.cluster.kill_role(Role::Scheduler);
     world.cluster.start(Role::Scheduler);

@@ -124,7 +124,7 @@ fn card_of(agent_type: &AgentType, mut card: Value) -> Result<Agent, String> {
     let fields = card.as_object_mut().ok_or("`card` is not an object")?;
     fields.insert("agent_type".into(), agent_type.as_str().into());
     read_card(card.to_string().as_bytes()).map_err(|issues| {
-        let said = |issue: &Issue| format!("{} at `card{}`; {}", issue.detail, issue.pointer, issue.mend);
+        let said = |issue: &Issue| format!("{} at `card{}`; {}", issue.detail, issue.pointer, issue.hint);
         issues.iter().map(said).collect::<Vec<_>>().join("; ")
     })
 }

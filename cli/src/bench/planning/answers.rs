@@ -1,4 +1,4 @@
-//! Answers as models write them: several spellings, remarks, and now and then a mistake that can be mended.
+//! Answers as models write them: several spellings, remarks, and now and then a mistake that can be repaired.
 
 use goalmill_common::agent::Agent;
 use goalmill_common::random::Random;
@@ -14,7 +14,7 @@ const WRONG: usize = 3;
 const BACK: u64 = 8;
 /// Most dependencies of a step.
 const DEPENDENCIES_MAX: u64 = 3;
-/// Larger plans are not mended, only validated.
+/// Larger plans are not repaired, only validated.
 const MENDED_MAX: usize = 200;
 
 const PLACES: [&str; 12] = [

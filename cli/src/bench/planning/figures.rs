@@ -37,8 +37,8 @@ pub struct Measured {
     pub answer_bytes: usize,
     /// Steps that were routed, in all plans.
     pub routed: usize,
-    /// Plans in which something was mended.
-    pub mended: usize,
+    /// Plans in which something was repaired.
+    pub repaired: usize,
     pub stages: Stages<Spread>,
     /// What the 95th percentile of all is to stay below, microseconds, where something was promised.
     pub target_p95_us: Option<f64>,
@@ -61,13 +61,13 @@ pub struct Size {
     pub plans: usize,
     bytes: usize,
     routed: usize,
-    mended: usize,
+    repaired: usize,
     took: Vec<Took>,
 }
 
 impl Size {
     pub fn new(steps: usize) -> Self {
-        Self { steps, plans: 0, bytes: 0, routed: 0, mended: 0, took: Vec::new() }
+        Self { steps, plans: 0, bytes: 0, routed: 0, repaired: 0, took: Vec::new() }
     }
 
     pub fn count(&mut self, answer: &str, digested: &Digested) {
@@ -75,7 +75,7 @@ impl Size {
         self.bytes += answer.len();
         self.routed += digested.planned.routes.len();
         let account = digested.planned.provenance.as_ref().map(goalmill_common::json::Json::value).unwrap_or_default();
-        self.mended += usize::from(account["mends"].as_array().is_some_and(|mends| !mends.is_empty()));
+        self.repaired += usize::from(account["repairs"].as_array().is_some_and(|repairs| !repairs.is_empty()));
         self.took.push(digested.took);
     }
 
@@ -94,7 +94,7 @@ impl Size {
             plans: self.plans,
             answer_bytes: self.bytes / self.plans.max(1),
             routed: self.routed,
-            mended: self.mended,
+            repaired: self.repaired,
             is_met: target_p95_us.map(|target| stages.all.p95_us < target),
             stages,
             target_p95_us,
@@ -119,12 +119,12 @@ pub fn table(report: &Report, paint: Paint) -> String {
     let mut text = format!("{} agents, {} actions · routed by {model}\n", report.agents, report.actions);
     for size in &report.sizes {
         text.push_str(&format!(
-            "\n{} steps · {} plans · {:.1} kB each · {} steps routed · {} plans mended\n",
+            "\n{} steps · {} plans · {:.1} kB each · {} steps routed · {} plans repaired\n",
             size.steps,
             size.plans,
             size.answer_bytes as f64 / 1e3,
             size.routed,
-            size.mended
+            size.repaired
         ));
         let mut rows = Table::new(&["  stage", "p50 ms", "p95 ms", "p99 ms"]).right(&[1, 2, 3]);
         let Stages { offer, read, validate, route, all } = &size.stages;

@@ -31,7 +31,7 @@ const WARM_UP: usize = 5;
 const STEPS_MAX: i64 = 10_000;
 const REPEAT_MAX: i64 = 1_000_000;
 
-/// Measures what planning costs besides the model: reading its answer, mending, validating and routing the plan.
+/// Measures what planning costs besides the model: reading its answer, repairing, validating and routing the plan.
 ///
 /// Each answer is another one: its words, values, graph, spelling and mistakes are drawn at random. Nothing is started.
 #[derive(Args, Clone, Debug)]
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_gives_a_plan_with_routed_and_mended_steps_among_them() {
+    fn every_answer_gives_a_plan_with_routed_and_repaired_steps_among_them() {
         let report = measured(&[1, 20, 60], false);
         assert_eq!((report.agents, report.actions), (50, 150));
         assert_eq!(
@@ -151,7 +151,7 @@ mod tests {
             [(1, 12), (20, 12), (60, 12)]
         );
         let size = &report.sizes[1];
-        assert!(size.routed > 12 && size.mended > 0 && size.mended < 12, "{size:?}");
+        assert!(size.routed > 12 && size.repaired > 0 && size.repaired < 12, "{size:?}");
         assert!(size.stages.all.p50_us >= size.stages.read.p50_us && size.stages.all.p50_us <= size.stages.all.p99_us);
     }
 

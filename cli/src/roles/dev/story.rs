@@ -88,7 +88,7 @@ impl Chapter {
         json!({
             "description": GOAL,
             "constraints": {"demo_fault": faults},
-            "metadata": {"revision": {"confidence_floor": MIN_CONFIDENCE}},
+            "planning": {"revision": {"confidence_floor": MIN_CONFIDENCE}},
         })
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Reads the file back, mends its end, shortens it when it is long.
+    /// Reads the file back, repairs its end, shortens it when it is long.
     pub(super) fn open(dir: &Path, now: u64) -> Result<(Self, World), BrokerError> {
         let path = dir.join(NAME);
         let failed = |e: std::io::Error| BrokerError::Unavailable(format!("`{}`: {e}", path.display()));
@@ -76,7 +76,8 @@ impl Journal {
             written.map_err(|e| e.to_string())
         });
         if let Err(why) = kept {
-            self.broken = Some(format!("`{}` cannot be written: {why}; mend it and start again", self.path.display()));
+            self.broken =
+                Some(format!("`{}` cannot be written: {why}; repair it and start again", self.path.display()));
         }
         self.check()
     }
@@ -153,8 +154,8 @@ fn replay(bytes: &[u8], path: &Path) -> Result<Replayed, BrokerError> {
     loop {
         let at = bytes.len() - rest.len();
         let damaged = |why: &str| {
-            let mend = "restore the file, or move it away to begin anew";
-            BrokerError::Corrupt(format!("`{}` is damaged at byte {at}: {why}; {mend}", path.display()))
+            let hint = "restore the file, or move it away to begin anew";
+            BrokerError::Corrupt(format!("`{}` is damaged at byte {at}: {why}; {hint}", path.display()))
         };
         match split_record(rest).map_err(damaged)? {
             Split::Record(body, after) => {

@@ -183,7 +183,7 @@ fn read_registered(name: &[u8], text: &[u8]) -> std::result::Result<Agent, Vec<I
         code: "CONFLICTING_FIELDS".into(),
         pointer: "/agent_type".into(),
         detail: format!("the card says `{}`, and stands under another name", agent.agent_type),
-        mend: "give the card the name of its field in the hash".into(),
+        hint: "give the card the name of its field in the hash".into(),
     }])
 }
 

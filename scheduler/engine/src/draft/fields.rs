@@ -60,12 +60,12 @@ impl<'v, 'a> Fields<'v, 'a> {
         if let Some(near) = near {
             self.slips.extend(canonical(near, table));
         }
-        let mend = match near {
+        let hint = match near {
             Some(near) => format!("did you mean `{near}`?"),
             None => "remove it, or put it under `metadata`".to_owned(),
         };
         let detail = format!("there is no field `{}` here", shorten(key));
-        self.cx.error("UNKNOWN_FIELD", &self.at.key(key), detail, mend);
+        self.cx.error("UNKNOWN_FIELD", &self.at.key(key), detail, hint);
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<Field<'v>> {

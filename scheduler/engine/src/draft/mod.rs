@@ -88,6 +88,6 @@ fn too_large(limits: &Limits) -> Issue {
     issue("PLAN_TOO_LARGE", "", detail, "split it into plans, or pass large data by reference")
 }
 
-pub(crate) fn issue(code: &str, pointer: &str, detail: impl Into<String>, mend: impl Into<String>) -> Issue {
-    Issue { code: code.into(), pointer: pointer.into(), detail: detail.into(), mend: mend.into() }
+pub(crate) fn issue(code: &str, pointer: &str, detail: impl Into<String>, hint: impl Into<String>) -> Issue {
+    Issue { code: code.into(), pointer: pointer.into(), detail: detail.into(), hint: hint.into() }
 }

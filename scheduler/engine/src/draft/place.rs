@@ -80,7 +80,7 @@ impl Issues {
             self.list.truncate(ERRORS_MAX - 1);
             let more = self.count - self.list.len();
             let detail = format!("{more} more issues of {}", self.count);
-            self.list.push(issue("MORE_ISSUES", "", detail, "mend the ones above and try again"));
+            self.list.push(issue("MORE_ISSUES", "", detail, "hint the ones above and try again"));
         }
         self.list
     }
@@ -110,12 +110,12 @@ impl<'l> Cx<'l> {
         Self { rules: Some(rules), ..Self::new(limits) }
     }
 
-    pub(crate) fn error(&self, code: &str, at: &At<'_>, detail: impl Into<String>, mend: impl Into<String>) {
-        self.errors.borrow_mut().push(|| issue(code, &at.pointer(), detail, mend));
+    pub(crate) fn error(&self, code: &str, at: &At<'_>, detail: impl Into<String>, hint: impl Into<String>) {
+        self.errors.borrow_mut().push(|| issue(code, &at.pointer(), detail, hint));
     }
 
-    pub(crate) fn warn(&self, code: &str, at: &At<'_>, detail: impl Into<String>, mend: impl Into<String>) {
-        self.warnings.borrow_mut().push(|| issue(code, &at.pointer(), detail, mend));
+    pub(crate) fn warn(&self, code: &str, at: &At<'_>, detail: impl Into<String>, hint: impl Into<String>) {
+        self.warnings.borrow_mut().push(|| issue(code, &at.pointer(), detail, hint));
     }
 
     /// Notes an error, a warning or nothing.
@@ -125,12 +125,12 @@ impl<'l> Cx<'l> {
         code: &str,
         at: &At<'_>,
         detail: impl Into<String>,
-        mend: impl Into<String>,
+        hint: impl Into<String>,
     ) {
         match weight {
             Weight::Ignore => {}
-            Weight::Warning => self.warn(code, at, detail, mend),
-            Weight::Error => self.error(code, at, detail, mend),
+            Weight::Warning => self.warn(code, at, detail, hint),
+            Weight::Error => self.error(code, at, detail, hint),
         }
     }
 

@@ -29,7 +29,7 @@ pub(super) struct Reading<'l> {
 pub(super) struct Failure {
     code: &'static str,
     detail: String,
-    mend: &'static str,
+    hint: &'static str,
 }
 
 impl<'l> Reading<'l> {
@@ -49,15 +49,15 @@ impl<'l> Reading<'l> {
         if let Some(failure) = failure
             && !self.stopped.get()
         {
-            issues.push(issue(failure.code, &self.path.borrow(), failure.detail, failure.mend));
+            issues.push(issue(failure.code, &self.path.borrow(), failure.detail, failure.hint));
         }
         issues
     }
 
-    fn note(&self, code: &str, detail: String, mend: &str) {
+    fn note(&self, code: &str, detail: String, hint: &str) {
         let mut issues = self.issues.borrow_mut();
         if issues.len() < ERRORS_MAX {
-            issues.push(issue(code, &self.path.borrow(), detail, mend));
+            issues.push(issue(code, &self.path.borrow(), detail, hint));
         }
     }
 
@@ -337,13 +337,13 @@ pub(super) fn json_failure(text: &str, error: &serde_json::Error) -> Failure {
     let word = near.unwrap_or_default();
     if detail.contains("number out of range") || word.contains("NaN") || word.contains("Infinity") {
         let detail = format!("a number is not one of JSON at line {} column {}", error.line(), error.column());
-        return Failure { code: "INVALID_NUMBER", detail, mend: NUMBER_MEND };
+        return Failure { code: "INVALID_NUMBER", detail, hint: NUMBER_MEND };
     }
     if detail.starts_with("recursion limit") {
-        return Failure { code: "NESTING_TOO_DEEP", detail, mend: "flatten the data" };
+        return Failure { code: "NESTING_TOO_DEEP", detail, hint: "flatten the data" };
     }
-    let mend = if error.is_eof() { "the text ends too early; complete it" } else { "correct the JSON at that place" };
-    Failure { code: "INVALID_JSON", detail, mend }
+    let hint = if error.is_eof() { "the text ends too early; complete it" } else { "correct the JSON at that place" };
+    Failure { code: "INVALID_JSON", detail, hint }
 }
 
 /// Where a line and column are, in bytes.
@@ -360,15 +360,15 @@ pub(super) fn yaml_failure(error: &serde_yaml_ng::Error) -> Failure {
     let text = error.to_string();
     if text.contains("more than one document") {
         let detail = "there is more than one YAML document".into();
-        return Failure { code: "MULTIPLE_DOCUMENTS", detail, mend: "keep one; remove the others and their `---`" };
+        return Failure { code: "MULTIPLE_DOCUMENTS", detail, hint: "keep one; remove the others and their `---`" };
     }
     if text.contains("recursion limit") {
-        return Failure { code: "NESTING_TOO_DEEP", detail: text, mend: "flatten the data" };
+        return Failure { code: "NESTING_TOO_DEEP", detail: text, hint: "flatten the data" };
     }
     if text.contains("repetition limit") {
         let detail = "the aliases blow the document up".into();
-        return Failure { code: "PLAN_TOO_LARGE", detail, mend: "write the data out instead of using aliases" };
+        return Failure { code: "PLAN_TOO_LARGE", detail, hint: "write the data out instead of using aliases" };
     }
     let detail = shorten(&text, 200).into_owned();
-    Failure { code: "INVALID_YAML", detail, mend: "correct the YAML at that place" }
+    Failure { code: "INVALID_YAML", detail, hint: "correct the YAML at that place" }
 }

@@ -191,9 +191,9 @@ impl Turn<'_> {
     fn ask(&mut self, proposal: Proposal) {
         let asked = self.state.revising.answers.len();
         let Some(question) = proposal.question.clone().filter(|_| asked < QUESTIONS_MAX) else {
-            let (code, mend) = ("MISSING_FIELD", "give `question`, or another strategy");
+            let (code, hint) = ("MISSING_FIELD", "give `question`, or another strategy");
             let detail = if asked < QUESTIONS_MAX { "`ask_user` asks nothing" } else { "enough has been asked" };
-            let issues = vec![issue(code, "/question", detail, mend)];
+            let issues = vec![issue(code, "/question", detail, hint)];
             return self.refuse_proposal(&proposal, "there is no question", issues);
         };
         if let Some(problem) = self.question_issue(&question) {
@@ -369,8 +369,8 @@ impl Turn<'_> {
     fn question_issue(&mut self, question: &Question) -> Option<Issue> {
         let answer = question.default.clone()?;
         let detail = self.answer_issue(question, &answer)?;
-        let mend = "give a `default` that fits the `schema`";
-        Some(issue("INVALID_VALUE", "/question/default", detail, mend))
+        let hint = "give a `default` that fits the `schema`";
+        Some(issue("INVALID_VALUE", "/question/default", detail, hint))
     }
 }
 

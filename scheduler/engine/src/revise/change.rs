@@ -74,9 +74,9 @@ impl<'a> Draft<'a> {
         (self.delta, self.issues)
     }
 
-    fn refuse(&mut self, code: &str, detail: impl Into<String>, mend: impl Into<String>) {
+    fn refuse(&mut self, code: &str, detail: impl Into<String>, hint: impl Into<String>) {
         let at = self.at.clone();
-        self.issues.push(issue(code, &at, detail, mend));
+        self.issues.push(issue(code, &at, detail, hint));
     }
 
     /// A step of the plan that a revision may touch.
@@ -85,17 +85,17 @@ impl<'a> Draft<'a> {
         let known = state.graph.find(id.as_str());
         let Some(i) = known.filter(|i| state.steps[to_usize(*i)].status != StepStatus::Revised) else {
             let words = state.plan.steps.iter().map(|step| step.id.as_str());
-            let mend = match nearest(id.as_str(), words) {
+            let hint = match nearest(id.as_str(), words) {
                 Some(near) if known.is_none() => format!("did you mean `{near}`?"),
                 _ => "name a step of this plan".into(),
             };
-            self.refuse("UNKNOWN_STEP", format!("there is no step `{id}`"), mend);
+            self.refuse("UNKNOWN_STEP", format!("there is no step `{id}`"), hint);
             return None;
         };
         let status = state.steps[to_usize(i)].status;
         if !is_changeable(status) {
-            let mend = "leave it as it is; add a step that does it again, if need be";
-            self.refuse("STEP_FINAL", format!("step `{id}` is {status}, which is kept"), mend);
+            let hint = "leave it as it is; add a step that does it again, if need be";
+            self.refuse("STEP_FINAL", format!("step `{id}` is {status}, which is kept"), hint);
             return None;
         }
         Some(i)
@@ -167,8 +167,8 @@ impl<'a> Draft<'a> {
             Ok(step) if step.id == *id => self.modify(&step),
             Ok(_) => self.refuse("INVALID_VALUE", "a step keeps its id", "replace the step instead"),
             Err(e) => {
-                let mend = "spell the fields as `goalmill plan export` does";
-                self.refuse("INVALID_VALUE", format!("step `{id}` would not be a step: {e}"), mend);
+                let hint = "spell the fields as `goalmill plan export` does";
+                self.refuse("INVALID_VALUE", format!("step `{id}` would not be a step: {e}"), hint);
             }
         }
     }
@@ -323,8 +323,8 @@ impl<'a> Draft<'a> {
     fn refuse_phase(&mut self, name: &str) {
         let state = self.state;
         let near = nearest(name, state.plan.phases.iter().map(|phase| phase.id.as_str()));
-        let mend = near.map_or("name a phase of this plan".into(), |near| format!("did you mean `{near}`?"));
-        self.refuse("PHASE_UNKNOWN", format!("there is no phase `{name}`"), mend);
+        let hint = near.map_or("name a phase of this plan".into(), |near| format!("did you mean `{near}`?"));
+        self.refuse("PHASE_UNKNOWN", format!("there is no phase `{name}`"), hint);
     }
 }
 

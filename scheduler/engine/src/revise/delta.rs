@@ -41,8 +41,8 @@ pub(crate) fn resolve(state: &PlanState, changes: &[Change], limits: &Limits) ->
         return Err(issues);
     }
     if delta.is_empty() {
-        let mend = "say what is to be added, changed, removed, skipped or tried again";
-        return Err(vec![issue("NO_CHANGE", "/changes", "the changes leave the plan as it is", mend)]);
+        let hint = "say what is to be added, changed, removed, skipped or tried again";
+        return Err(vec![issue("NO_CHANGE", "/changes", "the changes leave the plan as it is", hint)]);
     }
     let before = state.plan.steps.len();
     let most = limits.steps_max.saturating_mul(2);
@@ -136,8 +136,8 @@ pub(super) fn untouched(state: &PlanState, delta: &Delta) -> Option<Issue> {
         return None;
     }
     let detail = format!("step `{id}` has failed, and the changes leave it, and what waits for it, as they are");
-    let mend = format!("try `{id}` again, change, replace, remove or skip it, or answer `abort`");
-    Some(issue("FAILED_STEP_UNTOUCHED", "/changes", detail, mend))
+    let hint = format!("try `{id}` again, change, replace, remove or skip it, or answer `abort`");
+    Some(issue("FAILED_STEP_UNTOUCHED", "/changes", detail, hint))
 }
 
 /// Validates the plan that the changes make. What is over is shown as what it gave: neither its inputs nor what it

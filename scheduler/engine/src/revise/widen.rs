@@ -17,10 +17,10 @@ pub(super) fn widens(state: &PlanState, delta: &Delta) -> Vec<Issue> {
 }
 
 fn approvals(state: &PlanState, delta: &Delta) -> Vec<Issue> {
-    let mend = "keep `approve` as it was, or let the policy ask a person";
+    let hint = "keep `approve` as it was, or let the policy ask a person";
     let dropped = |step: &Step, how: &str| {
         let detail = format!("step `{}` needed a person's approval, and {how}", step.id);
-        issue("APPROVAL_DROPPED", &format!("/steps/{}/approve", step.id), detail, mend)
+        issue("APPROVAL_DROPPED", &format!("/steps/{}/approve", step.id), detail, hint)
     };
     let mut issues = Vec::new();
     for (i, after) in &delta.modified {
@@ -52,7 +52,7 @@ fn spend(state: &PlanState, delta: &Delta) -> Vec<Issue> {
     let before = sum(all().filter(is_open).map(|i| &state.plan.steps[to_usize(i)]));
     let stays = |i: &u32| (is_open(i) && !delta.skipped.contains_key(i)) || delta.restarted.contains(i);
     let after = sum(all().filter(stays).filter_map(|i| delta.spec(state, i)).chain(&delta.added));
-    let mend = "choose what fits the budget, or let the policy ask a person";
+    let hint = "choose what fits the budget, or let the policy ask a person";
     let mut issues = Vec::new();
     if let Some(most) = budget.cost
         && after.0 > before.0
@@ -60,7 +60,7 @@ fn spend(state: &PlanState, delta: &Delta) -> Vec<Issue> {
     {
         let detail =
             format!("{:.2} dollars are used and {:.2} more estimated, {most} are allowed", state.usage.cost, after.0);
-        issues.push(issue("BUDGET_WIDENED", "/budget/cost", detail, mend));
+        issues.push(issue("BUDGET_WIDENED", "/budget/cost", detail, hint));
     }
     if let Some(most) = budget.tokens
         && after.1 > before.1
@@ -68,7 +68,7 @@ fn spend(state: &PlanState, delta: &Delta) -> Vec<Issue> {
     {
         let detail =
             format!("{} tokens are used and {} more estimated, {most} are allowed", state.usage.tokens, after.1);
-        issues.push(issue("BUDGET_WIDENED", "/budget/tokens", detail, mend));
+        issues.push(issue("BUDGET_WIDENED", "/budget/tokens", detail, hint));
     }
     issues
 }

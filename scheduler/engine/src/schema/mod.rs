@@ -44,7 +44,7 @@ pub struct Unusable {
     /// What is wrong.
     pub detail: String,
     /// How to correct it.
-    pub mend: &'static str,
+    pub hint: &'static str,
 }
 
 /// The work of a value is over the limit.
@@ -75,7 +75,7 @@ impl Schema {
         let validator = options.build(schema).map_err(|e| Unusable {
             code: "INVALID_SCHEMA",
             detail: format!("this is not a JSON Schema: {}", crate::draft::shorten(&e.to_string())),
-            mend: "correct it; `json-schema.org` has the rules, and a `pattern` takes no look-around or back-reference",
+            hint: "correct it; `json-schema.org` has the rules, and a `pattern` takes no look-around or back-reference",
         })?;
         Ok(Self { validator, cost })
     }
@@ -100,7 +100,7 @@ fn bounded(schema: &Value) -> Result<Cost, Unusable> {
     let graph = Graph::of(schema).map_err(|Remote(target)| Unusable {
         code: "SCHEMA_REMOTE_REF",
         detail: format!("`{}` lies outside of the schema; nothing is fetched", crate::draft::shorten(&target)),
-        mend: "copy the target into `$defs` and refer to it by `#/$defs/…`",
+        hint: "copy the target into `$defs` and refer to it by `#/$defs/…`",
     })?;
     let cost = Cost::of(graph)
         .ok_or_else(|| too_complex("a `$ref` leads back to itself without a step into the value".into()))?;
@@ -120,8 +120,8 @@ fn bounded(schema: &Value) -> Result<Cost, Unusable> {
 }
 
 fn too_complex(detail: String) -> Unusable {
-    let mend = "use fewer alternatives and references; check the rest in a step of its own";
-    Unusable { code: "SCHEMA_TOO_COMPLEX", detail, mend }
+    let hint = "use fewer alternatives and references; check the rest in a step of its own";
+    Unusable { code: "SCHEMA_TOO_COMPLEX", detail, hint }
 }
 
 fn is_small(value: &Value, levels: usize, values: &mut usize) -> bool {

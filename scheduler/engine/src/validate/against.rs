@@ -51,8 +51,8 @@ fn warn_of_unserved(cx: &Cx<'_>, live: &BTreeSet<AgentType>, plan: &Plan, origin
             {
                 continue;
             }
-            let Issue { code, detail, mend, .. } = no_live_worker(agent_type, String::new());
-            origin.with_key(key, |at| cx.warn(&code, at, detail, mend));
+            let Issue { code, detail, hint, .. } = no_live_worker(agent_type, String::new());
+            origin.with_key(key, |at| cx.warn(&code, at, detail, hint));
         }
         before = Some(&step.agent_type);
     }
@@ -64,7 +64,7 @@ pub fn no_live_worker(agent_type: &AgentType, pointer: String) -> Issue {
         code: "NO_LIVE_WORKER".into(),
         pointer,
         detail: format!("no live worker serves `{agent_type}`"),
-        mend: format!("start one: goalmill worker --agents {agent_type}"),
+        hint: format!("start one: goalmill worker --agents {agent_type}"),
     }
 }
 
@@ -113,19 +113,19 @@ impl<'a> Check<'a, '_> {
         if offer.is_some() && !is_idle {
             return;
         }
-        // An error has to be mended at each place; of a warning, once is enough.
+        // An error has to be repaired at each place; of a warning, once is enough.
         if !self.told.borrow_mut().insert(agent_type.as_str().to_owned()) && !is_unknown_error {
             return;
         }
         if is_idle {
-            let Issue { code, detail, mend, .. } = no_live_worker(agent_type, String::new());
-            self.cx.weigh(self.rules.weights.no_worker, &code, at, detail, mend);
+            let Issue { code, detail, hint, .. } = no_live_worker(agent_type, String::new());
+            self.cx.weigh(self.rules.weights.no_worker, &code, at, detail, hint);
             return;
         }
         let near = if self.cx.may_guess() { self.catalogue.near_agents(agent_type.as_str()) } else { Vec::new() };
-        let mend = proposal(&near, || "register it, start a worker for it, or write `auto`".to_owned());
+        let hint = proposal(&near, || "register it, start a worker for it, or write `auto`".to_owned());
         let detail = format!("there is no agent type `{}`", shorten(agent_type.as_str()));
-        self.cx.weigh(self.rules.weights.unknown_agent, "UNKNOWN_AGENT", at, detail, mend);
+        self.cx.weigh(self.rules.weights.unknown_agent, "UNKNOWN_AGENT", at, detail, hint);
     }
 
     fn action(&self, agent_type: &'a AgentType, action: &'a str, at: &At<'_>) {
@@ -144,8 +144,8 @@ impl<'a> Check<'a, '_> {
         };
         let near =
             if self.cx.may_guess() { self.catalogue.near_actions(agent_type.as_str(), action) } else { Vec::new() };
-        let mend = proposal(&near, || self.others(agent_type));
-        self.cx.weigh(self.rules.weights.unknown_action, "UNKNOWN_ACTION", at, detail, mend);
+        let hint = proposal(&near, || self.others(agent_type));
+        self.cx.weigh(self.rules.weights.unknown_action, "UNKNOWN_ACTION", at, detail, hint);
     }
 
     fn others(&self, agent_type: &AgentType) -> String {
@@ -256,11 +256,11 @@ fn permit_steps(
         if !is_meant(step) {
             continue;
         }
-        let issue = |code: &str, detail: String, mend: &str| Issue {
+        let issue = |code: &str, detail: String, hint: &str| Issue {
             code: code.into(),
             pointer: format!("{pointer}/agent_type"),
             detail,
-            mend: mend.into(),
+            hint: hint.into(),
         };
         let pairs = pairs(step);
         let denied = pairs.iter().find_map(|(agent, action)| Some((agent, action, policy.forbids(agent, action)?)));

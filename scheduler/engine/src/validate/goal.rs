@@ -1,7 +1,7 @@
 //! A goal, from a sentence or an object.
 
 use goalmill_common::clock::parse_rfc3339;
-use goalmill_common::goal::Goal;
+use goalmill_common::goal::{Goal, Planning};
 use goalmill_common::id::is_id;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
@@ -19,10 +19,17 @@ const GOAL: &Table = &[
     ("priority", &[]),
     ("budget", &["budgets"]),
     ("tenant", &[]),
+    ("planning", &[]),
     ("metadata", &["meta"]),
 ];
 
-const REVISION: &Table = &[("revision", &[])];
+const PLANNING: &Table = &[
+    ("planner", &[]),
+    ("planner_only", &["only"]),
+    ("model", &[]),
+    ("require_approval", &["requires_approval", "approval_required"]),
+    ("revision", &[]),
+];
 
 /// Checks a goal: a sentence, or an object with `description`.
 pub fn goal(draft: &Value, limits: &Limits) -> Result<Goal, Vec<Issue>> {
@@ -64,8 +71,8 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>) -> Goal {
         Some(field) => described(cx, &at.key(field.key), description.as_deref()),
         None if fields.slips.contains(&"description") => {}
         None => {
-            let mend = "say in plain language what is to be reached";
-            cx.error("MISSING_FIELD", &at.key("description"), "a goal needs a `description`", mend);
+            let hint = "say in plain language what is to be reached";
+            cx.error("MISSING_FIELD", &at.key("description"), "a goal needs a `description`", hint);
         }
     }
     Goal {
@@ -77,24 +84,26 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>) -> Goal {
         priority: policy::priority(&fields).unwrap_or_default(),
         budget: policy::budget(&fields),
         tenant: tenant(&fields),
-        metadata: metadata(&fields),
+        planning: planning(&fields),
+        metadata: free(&fields, "metadata"),
     }
 }
 
-/// What is said beside the goal. `revision` is a plan's policy of that name, and is checked and spelled out like one.
-fn metadata(fields: &Fields<'_, '_>) -> Map<String, Value> {
-    let mut all = free(fields, "metadata");
-    let (Some(said), Some(field)) = (all.get("revision"), fields.get("metadata")) else { return all };
-    let only = Map::from_iter([("revision".to_owned(), said.clone())]);
+fn planning(fields: &Fields<'_, '_>) -> Planning {
+    let Some(field) = fields.get("planning") else { return Planning::default() };
     let at = fields.at.key(field.key);
-    match policy::revision(&Fields::read(fields.cx, &at, &only, REVISION)) {
-        Some(policy) => {
-            let spelled = serde_json::to_value(policy).expect("a policy always has a JSON form");
-            all.insert("revision".into(), spelled);
-        }
-        None => drop(all.remove("revision")),
+    let Value::Object(map) = field.value else {
+        wrong_type(fields.cx, &at, field.value, "an object with `planner`, `model`, `revision`");
+        return Planning::default();
+    };
+    let inner = Fields::read(fields.cx, &at, map, PLANNING);
+    Planning {
+        planner: inner.text("planner"),
+        planner_only: inner.flag("planner_only").unwrap_or(false),
+        model: inner.text("model"),
+        require_approval: inner.flag("require_approval").unwrap_or(false),
+        revision: policy::revision(&inner),
     }
-    all
 }
 
 fn described(cx: &Cx<'_>, at: &At<'_>, description: Option<&str>) {
@@ -148,8 +157,8 @@ fn deadline(fields: &Fields<'_, '_>) -> Option<u64> {
             let parsed = parse_rfc3339(text.trim());
             if parsed.is_none() {
                 let detail = format!("`{}` is not a time", shorten(text));
-                let mend = "write RFC 3339 as in `2027-01-31T12:00:00Z`, or Unix milliseconds";
-                fields.cx.error("INVALID_VALUE", &fields.at.key(field.key), detail, mend);
+                let hint = "write RFC 3339 as in `2027-01-31T12:00:00Z`, or Unix milliseconds";
+                fields.cx.error("INVALID_VALUE", &fields.at.key(field.key), detail, hint);
             }
             parsed
         }
@@ -165,8 +174,8 @@ fn tenant(fields: &Fields<'_, '_>) -> String {
         && !is_id(&tenant)
     {
         let detail = format!("`{}` is not the name of a tenant", shorten(&tenant));
-        let mend = "use a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`";
-        fields.cx.error("INVALID_ID", &fields.at.key(field.key), detail, mend);
+        let hint = "use a letter or digit, then up to 127 of letters, digits, `.`, `_`, `:`, `-`";
+        fields.cx.error("INVALID_ID", &fields.at.key(field.key), detail, hint);
     }
     tenant
 }
@@ -191,14 +200,18 @@ mod tests {
     #[test]
     fn how_a_plan_may_be_revised_is_checked_and_spelled_out() {
         let limits = Limits::default();
-        let said =
-            json!({"description": "x", "metadata": {"revision": {"min_confidence": 0.1, "approve": {}}, "x": 1}});
-        let metadata = goal(&said, &limits).expect("it is valid").metadata;
-        assert_eq!(metadata["x"], 1);
-        assert_eq!(metadata["revision"]["confidence_floor"], 0.1);
-        assert_eq!(metadata["revision"]["approve"]["default"], "reject");
-        let wrong = json!({"description": "x", "metadata": {"revision": {"confidence_floor": 2}}});
-        let issues = goal(&wrong, &limits).expect_err("2 is no share");
-        assert_eq!(issues[0].pointer, "/metadata/revision/confidence_floor", "{issues:?}");
+        let said = json!({"description": "x", "planning": {"revision": {"min_confidence": 0.1, "approve": {}}}});
+        let policy = goal(&said, &limits).expect("it is valid").planning.revision.expect("it is given");
+        assert_eq!(policy.confidence_floor, 0.1);
+        assert!(policy.approve.is_some(), "an empty object has the defaults");
+        let place = |planning: Value| {
+            let said = json!({"description": "x", "planning": planning});
+            goal(&said, &limits).expect_err("it is wrong")[0].pointer.clone()
+        };
+        assert_eq!(place(json!({"revision": {"confidence_floor": 2}})), "/planning/revision/confidence_floor");
+        assert_eq!(place(json!({"planner": 5})), "/planning/planner");
+        assert_eq!(place(json!({"planner_only": "perhaps"})), "/planning/planner_only");
+        assert_eq!(place(json!({"plannner": "rules"})), "/planning/plannner");
+        assert_eq!(place(json!("rules")), "/planning");
     }
 }

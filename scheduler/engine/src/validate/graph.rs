@@ -168,8 +168,8 @@ fn resolve(
                 needs.len(),
                 cx.limits.dependencies_max
             );
-            let mend = "join some of them in a step between";
-            cx.error("TOO_MANY_DEPENDENCIES", &At::Pointer(&origin.at), detail, mend);
+            let hint = "join some of them in a step between";
+            cx.error("TOO_MANY_DEPENDENCIES", &At::Pointer(&origin.at), detail, hint);
         }
         plan.steps[i].dependencies = needs.iter().map(|n| names[*n as usize].clone()).collect();
         all.push(needs);
@@ -178,11 +178,11 @@ fn resolve(
 }
 
 pub(super) fn unknown(cx: &Cx<'_>, at: &At<'_>, id: &str, near: Option<&str>) {
-    let mend = match near {
+    let hint = match near {
         Some(near) => format!("did you mean `{near}`?"),
         None => "name a step of this plan, or remove the dependency".to_owned(),
     };
-    cx.error("UNKNOWN_DEPENDENCY", at, format!("there is no step `{}`", shorten(id)), mend);
+    cx.error("UNKNOWN_DEPENDENCY", at, format!("there is no step `{}`", shorten(id)), hint);
 }
 
 /// Orders steps so that each comes after all it needs (A. B. Kahn, 1962); steps on cycles are left out.
@@ -256,9 +256,9 @@ fn cycles(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>], needs: &[Vec<u32>]) 
         spelled.push(id(cycle[0]));
         let (first, last) = (cycle[0], cycle[cycle.len() - 1]);
         let detail = format!("cycle detected: {}", spelled.join(" -> "));
-        let mend = format!("remove one of these dependencies, such as that of `{}` on `{}`", id(first), id(last));
+        let hint = format!("remove one of these dependencies, such as that of `{}` on `{}`", id(first), id(last));
         let closing = origins[first].dependencies.iter().position(|d| d.id == plan.steps[last].id);
-        let place = |at: &At<'_>| cx.error("PLAN_CYCLE", at, detail, mend);
+        let place = |at: &At<'_>| cx.error("PLAN_CYCLE", at, detail, hint);
         match closing {
             Some(d) => origins[first].with_dependency(d, place),
             None => place(&At::Pointer(&origins[first].at)),
@@ -315,12 +315,12 @@ fn joins(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) {
             && (k == 0 || k as usize > most)
         {
             let detail = format!("step `{}` waits for {k} of its {most} dependencies", step.id);
-            let mend = if most == 0 {
+            let hint = if most == 0 {
                 "give it dependencies, or remove `join`".into()
             } else {
                 format!("give a number in 1..={most}")
             };
-            origin.with_key(origin.join_key, |at| cx.error("JOIN_IMPOSSIBLE", at, detail, mend));
+            origin.with_key(origin.join_key, |at| cx.error("JOIN_IMPOSSIBLE", at, detail, hint));
         }
     }
 }
@@ -334,12 +334,12 @@ fn phases(cx: &Cx<'_>, at: &At<'_>, plan: &Plan, origins: &[Origin<'_>], graph: 
         if let (Some(phase), None) = (&step.phase, rank) {
             let names = plan.phases.iter().map(|p| p.id.as_str());
             let near = if cx.may_guess() { nearest(phase, names) } else { None };
-            let mend = match near {
+            let hint = match near {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "list it under `phases`".to_owned(),
             };
             let detail = format!("there is no phase `{}`", shorten(phase));
-            origin.with_key(origin.phase_key, |at| cx.error("PHASE_UNKNOWN", at, detail, mend));
+            origin.with_key(origin.phase_key, |at| cx.error("PHASE_UNKNOWN", at, detail, hint));
         }
         ranks.push(rank);
     }

@@ -104,8 +104,8 @@ impl Check<'_, '_> {
             Ok(validator) => validator,
             Err(much) => {
                 let detail = format!("the inputs of action `{}` cannot be checked: {much}", step.action);
-                let mend = "give less, or let the agent declare a simpler schema";
-                return self.weigh(Weight::Error, "INPUT_TOO_COMPLEX", origin, "", detail, mend);
+                let hint = "give less, or let the agent declare a simpler schema";
+                return self.weigh(Weight::Error, "INPUT_TOO_COMPLEX", origin, "", detail, hint);
             }
         };
         let mut listed = 0;
@@ -125,8 +125,8 @@ impl Check<'_, '_> {
     /// The card of an agent was not registered through the API, or by an older version.
     fn unchecked(&self, step: &Step, origin: &Origin<'_>, unusable: &Unusable) {
         let detail = format!("the input schema of action `{}` is not used: {}", step.action, unusable.detail);
-        let mend = "correct the schema in the agent's registration; until then inputs are not checked";
-        self.weigh(Weight::Warning, "AGENT_SCHEMA_UNUSABLE", origin, "", detail, mend);
+        let hint = "correct the schema in the agent's registration; until then inputs are not checked";
+        self.weigh(Weight::Warning, "AGENT_SCHEMA_UNUSABLE", origin, "", detail, hint);
     }
 
     fn mismatch(
@@ -137,8 +137,8 @@ impl Check<'_, '_> {
         pointer: &str,
         error: &jsonschema::ValidationError<'_>,
     ) {
-        let weigh = |code: &str, below: &str, detail: String, mend: String| {
-            self.weigh(self.rules.weights.inputs, code, origin, &format!("{pointer}{below}"), detail, &mend);
+        let weigh = |code: &str, below: &str, detail: String, hint: String| {
+            self.weigh(self.rules.weights.inputs, code, origin, &format!("{pointer}{below}"), detail, &hint);
         };
         match error.kind() {
             ValidationErrorKind::Required { property } => {
@@ -151,9 +151,9 @@ impl Check<'_, '_> {
                 let known = ability.inputs.as_ref().and_then(|s| s.pointer("/properties")).and_then(Value::as_object);
                 for name in unexpected {
                     let near = known.and_then(|known| nearest(name, known.keys()));
-                    let mend = near.map_or("remove it".to_owned(), |near| format!("did you mean `{near}`?"));
+                    let hint = near.map_or("remove it".to_owned(), |near| format!("did you mean `{near}`?"));
                     let detail = format!("action `{}` has no input `{}`", step.action, shorten(name));
-                    weigh("INPUT_UNKNOWN", &format!("/{}", pointer_part(name)), detail, mend);
+                    weigh("INPUT_UNKNOWN", &format!("/{}", pointer_part(name)), detail, hint);
                 }
             }
             _ => {
@@ -197,10 +197,10 @@ impl Check<'_, '_> {
             Look::Missing { name, known, is_certain } => {
                 let detail = format!("step `{}` does not give `{}`", mention.step, shorten(name));
                 let near = nearest(name, known.iter().copied());
-                let mend = near.map_or("use an output that it declares".to_owned(), |n| format!("did you mean `{n}`?"));
+                let hint = near.map_or("use an output that it declares".to_owned(), |n| format!("did you mean `{n}`?"));
                 let weight =
                     if *is_certain { self.rules.weights.outputs } else { min_warning(self.rules.weights.outputs) };
-                self.weigh(weight, "OUTPUT_UNKNOWN", origin, &place.pointer, detail, &mend);
+                self.weigh(weight, "OUTPUT_UNKNOWN", origin, &place.pointer, detail, &hint);
             }
             Look::Types(schema) => {
                 let Some(wanted) = ability.and_then(|a| a.inputs.as_ref()) else { return };
@@ -215,8 +215,8 @@ impl Check<'_, '_> {
                     gives.join(" or "),
                     takes.join(" or ")
                 );
-                let mend = "refer to an output of that type, or convert it";
-                self.weigh(self.rules.weights.outputs, "TYPE_MISMATCH", origin, &place.pointer, detail, mend);
+                let hint = "refer to an output of that type, or convert it";
+                self.weigh(self.rules.weights.outputs, "TYPE_MISMATCH", origin, &place.pointer, detail, hint);
             }
         }
     }
@@ -235,15 +235,15 @@ impl Check<'_, '_> {
             giver.gives.join(" and "),
             ability.takes.join(" and ")
         );
-        let mend = "put a step between that converts it";
-        self.weigh(self.rules.weights.kinds, "KIND_MISMATCH", origin, &place.pointer, detail, mend);
+        let hint = "put a step between that converts it";
+        self.weigh(self.rules.weights.kinds, "KIND_MISMATCH", origin, &place.pointer, detail, hint);
     }
 
     /// Notes what is odd about a place in the inputs, a JSON Pointer inside them.
-    fn weigh(&self, weight: Weight, code: &str, origin: &Origin<'_>, pointer: &str, detail: String, mend: &str) {
+    fn weigh(&self, weight: Weight, code: &str, origin: &Origin<'_>, pointer: &str, detail: String, hint: &str) {
         origin.with_key(origin.inputs_key, |at| {
             let pointer = format!("{}{pointer}", at.pointer());
-            self.cx.weigh(weight, code, &At::Pointer(&pointer), detail, mend);
+            self.cx.weigh(weight, code, &At::Pointer(&pointer), detail, hint);
         });
     }
 }

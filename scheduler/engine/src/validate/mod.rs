@@ -1,7 +1,7 @@
 //! Turns what somebody wrote into a plan or a goal, or says everything that is wrong with it.
 //!
 //! Whatever the spelling, there is one canonical result. Every issue names its place in the document as it was
-//! given and the mend; they come all at once. What is executed has passed through here.
+//! given and the hint; they come all at once. What is executed has passed through here.
 
 mod against;
 pub mod catalogue;

@@ -45,7 +45,7 @@ pub(super) fn read(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Option<Json> {
         && cx.is_new_schema(schema.text())
         && let Err(unusable) = crate::schema::Schema::of_outputs(value)
     {
-        cx.error(unusable.code, at, unusable.detail, unusable.mend);
+        cx.error(unusable.code, at, unusable.detail, unusable.hint);
     }
     Some(schema)
 }

@@ -344,8 +344,8 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
             match named {
                 Some(edge) => edges.push(edge),
                 None => {
-                    let mend = "write `{\"from\": \"a\", \"to\": \"b\"}` or `[\"a\", \"b\"]`";
-                    self.cx.error("WRONG_TYPE", &at.item(i), "an edge needs the ids of two steps", mend);
+                    let hint = "write `{\"from\": \"a\", \"to\": \"b\"}` or `[\"a\", \"b\"]`";
+                    self.cx.error("WRONG_TYPE", &at.item(i), "an edge needs the ids of two steps", hint);
                 }
             }
         }

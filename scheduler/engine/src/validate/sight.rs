@@ -101,8 +101,8 @@ impl Check<'_, '_> {
         let refs = match refs {
             Ok(refs) => refs,
             Err(error) => {
-                let mend = "correct it; to keep braces as text write `{% raw %}…{% endraw %}`";
-                self.cx.error("INVALID_EXPRESSION", at, error.message, mend);
+                let hint = "correct it; to keep braces as text write `{% raw %}…{% endraw %}`";
+                self.cx.error("INVALID_EXPRESSION", at, error.message, hint);
                 return;
             }
         };
@@ -142,7 +142,7 @@ impl Check<'_, '_> {
     fn unknown(&self, at: &At<'_>, step: usize, id: &str) {
         let others = self.plan.steps.iter().enumerate().filter(|(i, _)| *i != step).map(|(_, step)| step.id.as_str());
         let near = if self.cx.may_guess() { nearest(id, others) } else { None };
-        let mend = match near {
+        let hint = match near {
             Some(near) => format!("did you mean `{near}`?"),
             None => "name a step of this plan".to_owned(),
         };
@@ -150,7 +150,7 @@ impl Check<'_, '_> {
             "REF_UNKNOWN_STEP",
             at,
             format!("the expression sees step `{}`, which is not there", shorten(id)),
-            mend,
+            hint,
         );
     }
 

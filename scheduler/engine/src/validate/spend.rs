@@ -111,8 +111,8 @@ pub(super) fn check(cx: &Cx<'_>, at: &At<'_>, plan: &Plan, allowed: &Budget, cat
         for (name, unit, sum, limit) in sums {
             let Some(limit) = limit.filter(|limit| sum > *limit) else { continue };
             let detail = format!("the steps are estimated at {sum} {unit}, {whose} budget is {limit}");
-            let mend = "use fewer or cheaper steps, or raise the budget";
-            cx.error("BUDGET_EXCEEDED", &at.key("budget").key(name), detail, mend);
+            let hint = "use fewer or cheaper steps, or raise the budget";
+            cx.error("BUDGET_EXCEEDED", &at.key("budget").key(name), detail, hint);
         }
     }
 }

@@ -355,9 +355,9 @@ fn fallback(fields: &Fields<'_, '_>) -> Option<Fallback> {
     }
     let agent_type = agent_type.map(AgentType::from);
     if agent_type.as_ref().is_some_and(AgentType::is_auto) {
-        let mend = "name the agent type that stands in, or leave `agent_type` out for another action of the same one";
+        let hint = "name the agent type that stands in, or leave `agent_type` out for another action of the same one";
         let key = inner.get("agent_type").map_or("agent_type", |field| field.key);
-        fields.cx.error("INVALID_VALUE", &at.key(key), "nobody chooses an agent type for a fallback", mend);
+        fields.cx.error("INVALID_VALUE", &at.key(key), "nobody chooses an agent type for a fallback", hint);
     }
     let fallback = Fallback { agent_type, action: inner.text("action") };
     Some(fallback)
@@ -393,8 +393,8 @@ fn on_failure(fields: &Fields<'_, '_>) -> OnFailure {
 fn sub_plan(fields: &Fields<'_, '_>, step: &mut Step, depth: u32) {
     let Some(field) = fields.get("plan") else {
         if step.kind == Kind::Plan && step.description.is_empty() {
-            let mend = "give the inner plan, or a description to plan from";
-            fields.cx.error("MISSING_FIELD", &fields.at.key("plan"), "a `plan` step needs `plan`", mend);
+            let hint = "give the inner plan, or a description to plan from";
+            fields.cx.error("MISSING_FIELD", &fields.at.key("plan"), "a `plan` step needs `plan`", hint);
         } else if step.kind == Kind::Plan && depth >= fields.cx.limits.depth_max {
             let at = fields.at.key(fields.get("kind").map_or("kind", |f| f.key));
             let detail = format!("the plan of step `{}` would be nested deeper than `depth_max` allows", step.id);

@@ -211,7 +211,7 @@ fn what_a_revision_cost_while_the_plan_was_written_stays_paid() {
 }
 
 #[test]
-fn a_plan_whose_rest_is_of_no_use_is_mended_around_what_ran() {
+fn a_plan_whose_rest_is_of_no_use_is_repaired_around_what_ran() {
     let begin = || {
         let mut world = World::new();
         world.submit_as(submission(None)).unwrap();
@@ -274,7 +274,7 @@ fn a_fork_that_one_planner_is_to_plan_does_not_run_without_it() {
     first.finish();
     let forked = |only: bool, max: Option<u32>| {
         let mut submit = fork(&first.state, Some(&"b".into()), "fork".into(), "cli".into()).unwrap();
-        submit.goal.metadata.insert("planner_only".into(), only.into());
+        submit.goal.planning.planner_only = only;
         submit.fork.as_mut().unwrap().replan = Some("the fork is to be planned anew".into());
         submit.plan.as_mut().unwrap().plan.revision = Some(RevisionPolicy { max, ..RevisionPolicy::default() });
         let mut second = World::new();

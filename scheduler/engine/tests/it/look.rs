@@ -51,7 +51,7 @@ fn an_explanation_goes_from_the_step_to_the_root_and_says_a_mend() {
     assert_eq!(c.because.len(), 3);
     assert_eq!(c.because[0], "`c` waits for its only dependency");
     assert!(c.because[2].starts_with("attempt 1 of `a` is in the queue `w` for 5 s"), "{:?}", c.because);
-    assert_eq!(c.mend, "start workers for it: `goalmill worker --agents w`");
+    assert_eq!(c.hint, "start workers for it: `goalmill worker --agents w`");
 }
 
 #[test]
@@ -64,21 +64,21 @@ fn a_queued_step_is_explained_by_who_serves_its_queue() {
         let told = world.state.explain_among(world.now_ms, &around);
         let a = told.steps.iter().find(|step| step.step_id.as_str() == "a").unwrap().clone();
         let b = told.steps.iter().find(|step| step.step_id.as_str() == "b").unwrap().clone();
-        assert_eq!((a.because.last(), &a.mend), (b.because.last(), &b.mend), "the root is the same for both");
-        (a.because.last().unwrap().clone(), a.mend)
+        assert_eq!((a.because.last(), &a.hint), (b.because.last(), &b.hint), "the root is the same for both");
+        (a.because.last().unwrap().clone(), a.hint)
     };
-    let (because, mend) = told(Serving { waiting: 1, ..Serving::default() });
+    let (because, hint) = told(Serving { waiting: 1, ..Serving::default() });
     assert_eq!(because, "no live worker serves `w`");
-    assert_eq!(mend, "start workers for it: `goalmill worker --agents w`");
-    let (because, mend) = told(Serving { waiting: 1, workers: 2, slots: 4, busy: 4, ..Serving::default() });
+    assert_eq!(hint, "start workers for it: `goalmill worker --agents w`");
+    let (because, hint) = told(Serving { waiting: 1, workers: 2, slots: 4, busy: 4, ..Serving::default() });
     assert_eq!(because, "all 4 slots for `w` are busy (2 workers)");
-    assert!(mend.starts_with("wait, or start workers"), "{mend}");
-    let (because, mend) = told(Serving { waiting: 1, workers: 1, slots: 4, busy: 1, ..Serving::default() });
+    assert!(hint.starts_with("wait, or start workers"), "{hint}");
+    let (because, hint) = told(Serving { waiting: 1, workers: 1, slots: 4, busy: 1, ..Serving::default() });
     assert_eq!(because, "1 live worker serves `w`, with 3 of 4 slots free");
-    assert!(!mend.contains("start workers"), "{mend}");
-    let (because, mend) = told(Serving { workers: 1, slots: 4, running: 1, ..Serving::default() });
+    assert!(!hint.contains("start workers"), "{hint}");
+    let (because, hint) = told(Serving { workers: 1, slots: 4, running: 1, ..Serving::default() });
     assert!(because.starts_with("a worker has taken it"), "{because}");
-    assert!(mend.starts_with("wait 30 s"), "{mend}");
+    assert!(hint.starts_with("wait 30 s"), "{hint}");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_task_that_is_on_no_stream_is_the_cause_and_not_its_worker() {
     let around = Surroundings { queues, lease_ms: 30_000, ..Surroundings::default() };
     let told = world.state.explain_among(world.now_ms, &around).steps.remove(0);
     assert!(told.because[1].contains("TASK_MISSING"), "{told:?}");
-    assert!(told.mend.contains("sent again"), "{told:?}");
+    assert!(told.hint.contains("sent again"), "{told:?}");
 }
 
 #[test]
@@ -103,18 +103,18 @@ fn a_task_in_the_hands_of_a_lost_worker_asks_for_patience_when_others_live() {
     };
     let told = world.state.explain_among(world.now_ms, &around(1)).steps.remove(0);
     assert!(told.because[1].contains("its lease ends within 30 s"), "{told:?}");
-    assert_eq!(told.mend, "wait 30 s: 1 live worker serves `w`");
+    assert_eq!(told.hint, "wait 30 s: 1 live worker serves `w`");
     let told = world.state.explain_among(world.now_ms, &around(0)).steps.remove(0);
-    assert!(told.mend.starts_with("start workers"), "{told:?}");
+    assert!(told.hint.starts_with("start workers"), "{told:?}");
     world.report(report(&task, What::Started)).expect("it is the current attempt");
     let told = world.state.explain_among(world.now_ms, &around(1)).steps.remove(0);
     assert!(told.because[1].starts_with("nothing was heard of worker"), "{told:?}");
-    assert_eq!(told.mend, "wait 30 s: the step is then tried again by another");
+    assert_eq!(told.hint, "wait 30 s: the step is then tried again by another");
     let worker = world.state.step(StepIndex(0)).unwrap().worker.unwrap().clone();
     let around = Surroundings { workers: [worker].into(), ..around(1) };
     let told = world.state.explain_among(world.now_ms, &around).steps.remove(0);
     assert_eq!(told.because.len(), 1);
-    assert!(told.mend.contains("goalmill step skip"), "{told:?}");
+    assert!(told.hint.contains("goalmill step skip"), "{told:?}");
 }
 
 #[test]
@@ -123,23 +123,23 @@ fn a_paused_queue_is_why_a_ready_step_is_not_out() {
     let queues = [("w".into(), Serving { paused: true, workers: 1, ..Serving::default() })].into();
     let told = world.state.explain_among(0, &Surroundings { queues, ..Surroundings::default() }).steps.remove(0);
     assert_eq!(told.because[1], "the queue `w` is paused");
-    assert_eq!(told.mend, "resume it: `goalmill queue resume w`");
+    assert_eq!(told.hint, "resume it: `goalmill queue resume w`");
 }
 
 #[test]
-fn a_step_that_awaits_approval_is_mended_by_its_own_approval_while_the_plan_is_replanned() {
+fn a_step_that_awaits_approval_is_repaired_by_its_own_approval_while_the_plan_is_replanned() {
     let plan = with(plan(&[("a", &[]), ("b", &[]), ("c", &["b"])]), "a", |step| step.on_failure = OnFailure::AskUser);
     let mut world = World::of(with(plan, "b", |step| step.approve = Some(Approval::default())));
     world.fail("a", permanent());
     assert_eq!(world.state.status(), PlanStatus::Replanning);
     let told = world.state.explain(world.now_ms);
-    let mend = |name: &str| told.steps.iter().find(|step| step.step_id.as_str() == name).map(|step| step.mend.clone());
+    let hint = |name: &str| told.steps.iter().find(|step| step.step_id.as_str() == name).map(|step| step.hint.clone());
     for step in ["b", "c"] {
-        let mend = mend(step).unwrap();
-        assert!(mend.starts_with("`goalmill step approve") && mend.ends_with(" b`"), "{step}: {mend}");
+        let hint = hint(step).unwrap();
+        assert!(hint.starts_with("`goalmill step approve") && hint.ends_with(" b`"), "{step}: {hint}");
     }
-    if let Some(mend) = mend("a") {
-        assert!(mend.contains("`goalmill plan approve"), "{mend}");
+    if let Some(hint) = hint("a") {
+        assert!(hint.contains("`goalmill plan approve"), "{hint}");
     }
 }
 
@@ -149,7 +149,7 @@ fn an_explanation_names_the_failure_that_a_retry_waits_out() {
     world.fail("a", transient());
     let told = world.state.explain(world.now_ms);
     assert!(told.steps[0].because[0].contains("the service is down [HTTP_503]"), "{told:?}");
-    assert!(told.steps[0].mend.contains("goalmill step retry"), "{told:?}");
+    assert!(told.steps[0].hint.contains("goalmill step retry"), "{told:?}");
 }
 
 #[test]

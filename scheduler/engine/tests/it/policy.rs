@@ -2,7 +2,7 @@
 
 use goalmill_common::agent::Agent;
 use goalmill_common::command::{Change, Proposal, RevisionStrategy};
-use goalmill_common::goal::Goal;
+use goalmill_common::goal::{Goal, Planning};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Kind, OnFailure, RevisionPolicy, Step, Widen};
@@ -77,7 +77,7 @@ fn a_plan_cannot_allow_itself_what_the_installation_wants_a_person_to_see() {
         code: "APPROVAL_REQUIRED".into(),
         pointer: "/steps/b".into(),
         detail: "step `b` waits for a person".into(),
-        mend: String::new(),
+        hint: String::new(),
     };
     let change = Change::ReplaceStep { step: "a".into(), with: vec![step("b", &[])] };
     let proposal = Proposal { widens: vec![wider], ..Proposal::new(RevisionStrategy::InsertRecovery, vec![change]) };
@@ -90,8 +90,9 @@ fn a_plan_cannot_allow_itself_what_the_installation_wants_a_person_to_see() {
 fn a_part_that_is_planned_later_is_shown_to_whoever_must_agree_and_revised_as_the_goal_says() {
     let mut world = World::new();
     let mut submit = submission(Some(plan(&[("trip", &[])])));
-    let metadata = json!({"require_approval": true, "revision": {"confidence_floor": 0.5}});
-    submit.goal = Goal { metadata: metadata.as_object().cloned().expect("an object"), ..submit.goal };
+    let revision = RevisionPolicy { confidence_floor: 0.5, ..RevisionPolicy::default() };
+    let planning = Planning { require_approval: true, revision: Some(revision), ..Planning::default() };
+    submit.goal = Goal { planning: planning.clone(), ..submit.goal };
     if let Some(planned) = &mut submit.plan {
         planned.plan.steps[0].kind = Kind::Plan;
     }
@@ -99,10 +100,8 @@ fn a_part_that_is_planned_later_is_shown_to_whoever_must_agree_and_revised_as_th
     let approve = goalmill_common::command::Verb::Approve { reason: String::new() };
     world.command(Command::Verb(approve)).expect("it awaits that");
     let begun = world.others.iter().find_map(|effect| match effect {
-        Effect::StartSubPlan { submit, .. } => Some(submit.goal.metadata.clone()),
+        Effect::StartSubPlan { submit, .. } => Some(submit.goal.planning.clone()),
         _ => None,
     });
-    let metadata = begun.expect("its part begins");
-    assert_eq!(metadata.get("require_approval"), Some(&json!(true)));
-    assert_eq!(metadata.get("revision"), Some(&json!({"confidence_floor": 0.5})));
+    assert_eq!(begun.expect("its part begins"), planning);
 }

@@ -13,7 +13,7 @@ impl Parser<'_> {
     /// Takes what stands at `pos` up to the next delimiter as one value.
     pub(super) fn bare(&mut self) -> Step {
         let start = self.s.pos;
-        if !self.s.mend {
+        if !self.s.repair {
             return Err(Stop::Wrong(start));
         }
         let end = self.bare_end(start)?;

@@ -7,7 +7,7 @@ use crate::span::Span;
 impl Parser<'_> {
     /// An object or a list where a key should be: the table around it was not closed, if it stands in a list.
     pub(super) fn opener_for_key(&mut self, c: u8) -> Step {
-        self.mending()?;
+        self.repairing()?;
         let n = self.s.stack.len();
         let first = self.s.stack.last().is_some_and(|f| f.want == Want::First);
         let listed = self.s.stack[..n - 1].iter().any(|f| matches!(f.open, Open::List(_)));
@@ -59,7 +59,7 @@ impl Parser<'_> {
 
     /// A closing bracket that does not fit the innermost open one.
     pub(super) fn close_other(&mut self, c: u8) -> Step {
-        self.mending()?;
+        self.repairing()?;
         let at = self.s.pos;
         let n = self.s.stack.len();
         let Some(target) = self.s.stack.iter().rposition(|f| f.closer() == c) else {

@@ -29,7 +29,7 @@ const STRANGERS_MAX: usize = 8;
 
 impl Parser<'_> {
     /// The quote that ends the string, by what follows each.
-    pub(super) fn mended_end(&mut self, quote: Quote, place: Place, body: usize) -> Result<Close, Stop> {
+    pub(super) fn repaired_end(&mut self, quote: Quote, place: Place, body: usize) -> Result<Close, Stop> {
         let mut at = body;
         let mut weak = None;
         let mut inner = Vec::new();

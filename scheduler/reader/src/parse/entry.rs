@@ -18,7 +18,7 @@ impl Parser<'_> {
             let (text, end) = self.string(quote, quote::Place::Key)?;
             return self.keyed(text, Span::new(start, end));
         }
-        if self.s.mend && (c == b'{' || c == b'[') {
+        if self.s.repair && (c == b'{' || c == b'[') {
             return self.opener_for_key(c);
         }
         if let Some((text, end)) = self.bare_key()? {

@@ -1,15 +1,15 @@
 //! The parser: one pass over the bytes with an explicit stack, for JSON, Python literals and calls.
 //!
 //! It runs in two ways. Plain, it accepts what the notations allow and stops at the first byte they don't; it can be
-//! resumed when more text arrives. Mending, it goes on where the text is broken, and notes each guess.
+//! resumed when more text arrives. Repairing, it goes on where the text is broken, and notes each guess.
 
 mod bare;
 mod blank;
 mod bracket;
 mod ending;
 mod entry;
-mod mend;
 mod quote;
+mod repair;
 mod state;
 mod string;
 mod word;
@@ -53,7 +53,7 @@ type Step = Result<(), Stop>;
 impl<'a> Parser<'a> {
     pub(crate) fn new(src: &'a str, state: State) -> Self {
         let mut parser = Self { src, bytes: src.as_bytes(), s: state };
-        if parser.s.mend && parser.s.fuel == usize::MAX {
+        if parser.s.repair && parser.s.fuel == usize::MAX {
             parser.s.fuel = 4 * (src.len() - parser.s.pos.min(src.len())) + 4096;
             parser.s.filled = parser.s.fuel;
         }
@@ -77,10 +77,10 @@ impl<'a> Parser<'a> {
                     return stop;
                 }
             }
-            if self.s.mend && self.s.edits.guesses > self.s.guesses_max {
+            if self.s.repair && self.s.edits.guesses > self.s.guesses_max {
                 return Stop::Broken;
             }
-            self.s.work += if self.s.mend { 6 * TOKEN } else { TOKEN };
+            self.s.work += if self.s.repair { 6 * TOKEN } else { TOKEN };
             if self.s.work + (self.s.filled - self.s.fuel) > self.s.work_max {
                 return Stop::Costly;
             }
@@ -121,7 +121,7 @@ impl<'a> Parser<'a> {
             return self.close(c);
         }
         if let Some(quote) = self.quote_at(self.s.pos)
-            && !self.s.mend
+            && !self.s.repair
             && self.joins(quote)
         {
             return self.join(quote);
@@ -221,7 +221,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A closing bracket that fits the innermost open one; the others are for mending.
+    /// A closing bracket that fits the innermost open one; the others are for repairing.
     fn close(&mut self, c: u8) -> Step {
         match self.s.stack.last() {
             Some(top) if top.closer() == c => {}

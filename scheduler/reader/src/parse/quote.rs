@@ -98,7 +98,7 @@ impl Parser<'_> {
         match rest {
             [q @ (b'"' | b'\''), b, c, ..] if b == q && c == q => Some(Quote::Triple(*q)),
             [q @ (b'"' | b'\''), ..] => Some(Quote::Plain(*q)),
-            [b'`', next, ..] if self.s.mend && *next != b'`' => Some(Quote::Plain(b'`')),
+            [b'`', next, ..] if self.s.repair && *next != b'`' => Some(Quote::Plain(b'`')),
             [0xe2, 0x80, 0x9c..=0x9f, ..] => Some(Quote::Double),
             [0xe2, 0x80, 0x98..=0x9b, ..] => Some(Quote::Single),
             _ => None,

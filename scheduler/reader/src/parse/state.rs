@@ -18,7 +18,7 @@ pub(crate) struct State {
     pub(crate) dialect: Dialect,
     /// Up to where the string at `pos` is known to have no end.
     pub(crate) scanned: usize,
-    pub(super) mend: bool,
+    pub(super) repair: bool,
     pub(super) depth_max: usize,
     pub(super) guesses_max: usize,
     /// Bytes of text that fitted nowhere.
@@ -67,7 +67,7 @@ pub(crate) enum Want {
 
 impl State {
     /// To read the value that starts at `pos`.
-    pub(crate) fn new(pos: usize, mend: bool, limits: &Limits) -> Self {
+    pub(crate) fn new(pos: usize, repair: bool, limits: &Limits) -> Self {
         Self {
             pos,
             stack: Vec::new(),
@@ -76,7 +76,7 @@ impl State {
             met: Met::default(),
             dialect: Dialect::Json,
             scanned: 0,
-            mend,
+            repair,
             depth_max: limits.depth(),
             guesses_max: limits.guesses_max,
             dropped: 0,

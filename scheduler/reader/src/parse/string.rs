@@ -17,8 +17,8 @@ impl Parser<'_> {
     pub(super) fn string_with(&mut self, quote: Quote, place: Place, raw: bool) -> Result<(Text, usize), Stop> {
         let start = self.s.pos;
         let body = start + quote.len();
-        let end = if self.s.mend && !quote.is_triple() {
-            self.mended_end(quote, place, body)?
+        let end = if self.s.repair && !quote.is_triple() {
+            self.repaired_end(quote, place, body)?
         } else {
             self.plain_end(quote, body)?
         };

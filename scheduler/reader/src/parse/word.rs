@@ -51,7 +51,7 @@ impl Parser<'_> {
             matches!(self.bytes[end], b',' | b']' | b'}' | b')' | b':' | b' ' | b'\n' | b'\r' | b'\t' | b'#' | b'/');
         match number::read(&self.src[start..end]).filter(|_| delimited) {
             Some(spelled) => self.put_number(spelled.number, spelled.json, spelled.exact, Span::new(start, end)),
-            None if self.s.mend => self.bare(),
+            None if self.s.repair => self.bare(),
             None => Err(Stop::Wrong(start)),
         }
     }
@@ -65,7 +65,7 @@ impl Parser<'_> {
         self.put(Node::new(Kind::Number(number), at.start, at.end))
     }
 
-    /// A constant, a call, or a string with a prefix; anything else only when mending.
+    /// A constant, a call, or a string with a prefix; anything else only when repairing.
     pub(super) fn word(&mut self) -> Step {
         let start = self.s.pos;
         let end = self.name_end(start);
@@ -76,7 +76,7 @@ impl Parser<'_> {
             {
                 return self.number();
             }
-            return if self.s.mend { self.bare() } else { Err(Stop::Wrong(start)) };
+            return if self.s.repair { self.bare() } else { Err(Stop::Wrong(start)) };
         }
         if end == self.bytes.len() {
             return Err(Stop::End);
@@ -114,7 +114,7 @@ impl Parser<'_> {
             "True" => (Kind::Bool(true), false),
             "False" => (Kind::Bool(false), false),
             "None" => (Kind::Null, false),
-            _ if self.s.mend => return self.bare(),
+            _ if self.s.repair => return self.bare(),
             _ => return Err(Stop::Wrong(start)),
         };
         if !json {
@@ -152,12 +152,12 @@ impl Parser<'_> {
         match self.bytes.get(colon) {
             None => Err(Stop::End),
             Some(b':') => Ok(Some((Text::Slice(Span::new(start, end)), end))),
-            Some(b'=') if self.s.mend => Ok(Some((Text::Slice(Span::new(start, end)), end))),
+            Some(b'=') if self.s.repair => Ok(Some((Text::Slice(Span::new(start, end)), end))),
             Some(_) => Ok(None),
         }
     }
 
-    /// `name=` in a call, which is left behind when it is there. Quotes around the name and `:` only when mending.
+    /// `name=` in a call, which is left behind when it is there. Quotes around the name and `:` only when repairing.
     pub(super) fn argument_name(&mut self) -> Result<Option<(Text, usize)>, Stop> {
         let start = self.s.pos;
         let end = self.name_end(start);
@@ -165,7 +165,7 @@ impl Parser<'_> {
             return Err(Stop::End);
         }
         if end == start {
-            return if self.s.mend { Ok(self.quoted_argument_name()) } else { Ok(None) };
+            return if self.s.repair { Ok(self.quoted_argument_name()) } else { Ok(None) };
         }
         let mut sign = end;
         while self.bytes.get(sign).is_some_and(|c| c.is_ascii_whitespace()) {
@@ -178,7 +178,7 @@ impl Parser<'_> {
                 self.s.pos = sign + 1;
                 Ok(Some((name, end)))
             }
-            (Some(b':'), Some(_)) if self.s.mend => {
+            (Some(b':'), Some(_)) if self.s.repair => {
                 let name = self.name(start, end);
                 self.s.edits.respelled(EditKind::CallRead, Span::new(start, sign + 1), ":", "=");
                 self.s.pos = sign + 1;

@@ -176,7 +176,7 @@ fn with_defaults(domain: &GoalDomain, said: &Values) -> Result<(Values, Values),
                 code: "FACT_MISSING".into(),
                 pointer: format!("/constraints/{name}"),
                 detail: format!("the goal does not say `{name}`: {}", want.question),
-                mend: format!("say it, or add `{name}` to the constraints"),
+                hint: format!("say it, or add `{name}` to the constraints"),
             });
         }
     }
@@ -193,7 +193,7 @@ fn assumption(name: &str, value: &Value) -> Issue {
         code: "FACT_ASSUMED".into(),
         pointer: format!("/constraints/{name}"),
         detail: format!("the goal does not say `{name}`; taken: `{value}`"),
-        mend: format!("say it, or add `{name}` to the constraints"),
+        hint: format!("say it, or add `{name}` to the constraints"),
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::prompts::Prompt;
 use super::redact::redact;
 use crate::model::{Answer, ModelError, Spent, Stage};
-use crate::planner::mend::Edit;
+use crate::planner::repair::Edit;
 
 /// Bytes of texts that one account keeps in all.
 const TEXT_BYTES_MAX: usize = 96 << 10;
@@ -56,8 +56,8 @@ struct Begun {
 #[derive(Debug, Default)]
 pub struct Round {
     pub verdict: String,
-    pub repairs: Vec<goalmill_reader::Edit>,
-    pub mends: Vec<Edit>,
+    pub syntax_repairs: Vec<goalmill_reader::Edit>,
+    pub repairs: Vec<Edit>,
     pub issues: Vec<Issue>,
 }
 
@@ -104,8 +104,8 @@ impl Account {
         ];
         let is_empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty) || *value == json!("");
         entry.extend(fields.into_iter().filter(|(_, value)| !is_empty(value)).map(|(k, v)| (k.to_owned(), v)));
+        self.list("syntax_repairs", &round.syntax_repairs, &mut entry);
         self.list("repairs", &round.repairs, &mut entry);
-        self.list("mends", &round.mends, &mut entry);
         self.list("issues", &round.issues, &mut entry);
         self.inner().rounds.push(Value::Object(entry));
     }
@@ -117,13 +117,13 @@ impl Account {
 
     /// Notes what was changed in the steps that begin while the rest of the answer is written: it may never come to
     /// its end. Takes the place of the last such note; the whole answer takes the place of all.
-    pub fn begun(&self, steps: &[Step], mends: &[Edit]) {
+    pub fn begun(&self, steps: &[Step], repairs: &[Edit]) {
         let ids: Vec<&StepId> = steps.iter().map(|step| &step.id).collect();
         let mut entry = Map::from_iter([("begun".to_owned(), json!(ids))]);
         let mut inner = self.inner();
         inner.end_begun();
         let left = inner.entries_left;
-        within(&mut inner.entries_left, "mends", mends, &mut entry);
+        within(&mut inner.entries_left, "repairs", repairs, &mut entry);
         let bytes = left - inner.entries_left;
         inner.begun = Some(Begun { entry: Value::Object(entry), bytes });
     }
@@ -240,13 +240,13 @@ mod tests {
         let account = Account::new();
         let listed = |texts: &[String]| {
             let mut entry = Map::new();
-            account.list("mends", texts, &mut entry);
+            account.list("repairs", texts, &mut entry);
             Value::Object(entry)
         };
         let many: Vec<String> = (0..500).map(|n| format!("edit {n}")).collect();
-        assert_eq!(listed(&many), json!({ "mends": many }));
+        assert_eq!(listed(&many), json!({ "repairs": many }));
         let large = ["x".repeat(ENTRY_BYTES_MAX), "small".into()];
-        assert_eq!(listed(&large), json!({"mends": ["small"], "left_out": {"mends": 1}}));
+        assert_eq!(listed(&large), json!({"repairs": ["small"], "left_out": {"repairs": 1}}));
         assert_eq!(listed(&[]), json!({}));
     }
 

@@ -4,7 +4,7 @@ use goalmill_engine::validate::{plan_field, step_field};
 use goalmill_reader::{Catalogue, Limits, Reading, Verdict, read};
 use serde_json::{Map, Value, json};
 
-use crate::planner::mend::Edit;
+use crate::planner::repair::Edit;
 use crate::planner::stage::Outcome;
 
 /// What models say about a step or a plan besides it; nothing depends on it.

@@ -1,7 +1,7 @@
-//! Goals → plans by language models: ask, read, mend, validate, criticise.
+//! Goals → plans by language models: ask, read, repair, validate, criticise.
 //!
 //! ```text
-//! prompt ─▶ model ─▶ read ─▶ mend ─▶ validate ─▶ plan
+//! prompt ─▶ model ─▶ read ─▶ repair ─▶ validate ─▶ plan
 //!    ▲                 │       │        │
 //!    │       unreadable, cut   │      issues ─▶ critique (issues and their steps only) ─▶ model ─▶ …
 //!    └── another author ◀──────┴── two answers without fewer issues

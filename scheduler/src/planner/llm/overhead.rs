@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::draft::{self, Written};
 use super::offer::Offer;
-use crate::planner::mend::mend;
+use crate::planner::repair::repair;
 use crate::planner::{PlanRequest, pipeline};
 use crate::router::{Router, route_plan};
 
@@ -28,7 +28,7 @@ pub struct Took {
     /// Which actions the prompt lists; the answer is read by them.
     pub offer: Duration,
     pub read: Duration,
-    /// What validation finds is mended where it can be, and validated again then.
+    /// What validation finds is repaired where it can be, and validated again then.
     pub validate: Duration,
     pub route: Duration,
 }
@@ -52,15 +52,15 @@ pub fn digest(text: &str, request: &PlanRequest, router: &Router) -> Result<Dige
 
     let begun = Instant::now();
     let catalogue = pipeline::catalogue(request);
-    let mended = mend(value, &request.limits, &pipeline::rules(&catalogue, request));
-    let checked = mended.outcome?;
+    let repaired = repair(value, &request.limits, &pipeline::rules(&catalogue, request));
+    let checked = repaired.outcome?;
     took.validate = begun.elapsed();
 
     let begun = Instant::now();
     let mut plan = checked.plan;
     let routed = route_plan(&mut plan, router)?;
     took.route = begun.elapsed();
-    let provenance = Some(Json::of(&json!({ "mends": mended.edits })));
+    let provenance = Some(Json::of(&json!({ "repairs": repaired.edits })));
     let warnings = checked.warnings.into_iter().chain(routed.warnings).collect();
     let routes = routed.routes;
     let planned = Planned { plan, planner: "llm".into(), confidence: 0.0, provenance, warnings, routes };
@@ -68,5 +68,5 @@ pub fn digest(text: &str, request: &PlanRequest, router: &Router) -> Result<Dige
 }
 
 fn unread(detail: String) -> Issue {
-    Issue { code: "UNREADABLE".into(), pointer: String::new(), detail, mend: "answer with one JSON object".into() }
+    Issue { code: "UNREADABLE".into(), pointer: String::new(), detail, hint: "answer with one JSON object".into() }
 }

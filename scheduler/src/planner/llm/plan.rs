@@ -16,7 +16,7 @@ use super::talk::{Judged, Matter};
 use super::{Desk, Offer, day, goal_context};
 use crate::model::Want;
 use crate::planner::memory::Example;
-use crate::planner::mend::mend;
+use crate::planner::repair::repair;
 use crate::planner::stage::{self, Outcome, Stage};
 use crate::planner::{Candidate, PlanRequest, Validate, pipeline};
 
@@ -98,23 +98,23 @@ impl<'a> PlanMatter<'a> {
         Rules { weights: WeightSettings { unknown_agent, ..rules.weights }, in_order: true, ..rules }
     }
 
-    /// Mends and validates a draft.
+    /// Repairs and validates a draft.
     pub fn hold(&self, draft: Value, round: &mut Round) -> (Value, Result<Checked, Vec<Issue>>) {
-        let mended = mend(draft, &self.request.limits, &self.rules());
-        round.mends.extend(mended.edits);
-        (mended.draft, mended.outcome)
+        let repaired = repair(draft, &self.request.limits, &self.rules());
+        round.repairs.extend(repaired.edits);
+        (repaired.draft, repaired.outcome)
     }
 
     /// What becomes of a draft.
     pub fn consider(&self, value: Value, round: &mut Round) -> Judged<Good> {
-        let (begun, mends) = (Instant::now(), round.mends.len());
+        let (begun, repairs) = (Instant::now(), round.repairs.len());
         let (draft, outcome) = self.hold(value, round);
         let ended = match &outcome {
-            Ok(_) if round.mends.len() == mends => Outcome::Ok,
+            Ok(_) if round.repairs.len() == repairs => Outcome::Ok,
             Ok(_) => Outcome::Repaired,
             Err(_) => Outcome::Invalid,
         };
-        stage::count(self.planner, Stage::Mend, ended, begun.elapsed());
+        stage::count(self.planner, Stage::Repair, ended, begun.elapsed());
         let checked = match outcome {
             Ok(checked) => checked,
             Err(issues) => return Judged::Bad { draft, issues },
@@ -140,7 +140,7 @@ impl<'a> PlanMatter<'a> {
             code: "STEP_HAS_BEGUN".into(),
             pointer: format!("/steps/{at}"),
             detail: format!("step `{}` has begun and can neither change nor move", step.id),
-            mend: "leave it as it is, and add steps behind it".into(),
+            hint: "leave it as it is, and add steps behind it".into(),
         })
     }
 
@@ -239,7 +239,7 @@ impl PlanMatter<'_> {
         let (value, reading, edits, removes) = match written {
             Written::Whole { value, reading, edits, removes } => (value, reading, edits, removes),
             Written::Cut { reading } => {
-                round.repairs = reading.edits;
+                round.syntax_repairs = reading.edits;
                 let complete = reading.items.len();
                 let reason = format!("it was cut after {complete} complete steps; write shorter descriptions");
                 return Judged::Unreadable { reason };
@@ -247,8 +247,8 @@ impl PlanMatter<'_> {
             Written::Unreadable { reason } => return Judged::Unreadable { reason },
         };
         round.verdict = verdict(&reading);
-        round.repairs = reading.edits;
-        round.mends.extend(edits);
+        round.syntax_repairs = reading.edits;
+        round.repairs.extend(edits);
         let value = match before {
             Some(before) => draft::merge(before, &value, &removes, &self.frozen_ids()),
             None => value,
@@ -298,7 +298,7 @@ fn field(pointer: &str, steps: &str) -> String {
 }
 
 fn told(issue: &Issue, place: &str) -> Value {
-    json!({"place": if place.is_empty() { "the plan" } else { place }, "detail": issue.detail, "mend": issue.mend})
+    json!({"place": if place.is_empty() { "the plan" } else { place }, "detail": issue.detail, "hint": issue.hint})
 }
 
 fn agent_of(step: &Value) -> Option<&str> {

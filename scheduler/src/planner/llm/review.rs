@@ -32,13 +32,13 @@ struct Finding {
 
 impl Finding {
     fn issue(&self, at: Option<usize>) -> Issue {
-        let (code, mend) = if self.is_error {
+        let (code, hint) = if self.is_error {
             ("REVIEW_ERROR", "change it, or what it builds on, so that the goal can be reached")
         } else {
             ("REVIEW_WARNING", "")
         };
         let pointer = at.map(|at| format!("/steps/{at}")).unwrap_or_default();
-        Issue { code: code.into(), pointer, detail: self.reason.clone(), mend: mend.into() }
+        Issue { code: code.into(), pointer, detail: self.reason.clone(), hint: hint.into() }
     }
 }
 
@@ -151,7 +151,7 @@ fn read(matter: &PlanMatter<'_>, answer: &Answer, steps: &[Step], round: &mut Ro
         Written::Unreadable { reason } => return Err(reason),
     };
     round.verdict = verdict(&reading);
-    round.repairs = reading.edits;
+    round.syntax_repairs = reading.edits;
     let list = match value {
         Value::Object(mut map) => map.remove("findings"),
         other => Some(other),

@@ -93,7 +93,7 @@ impl Matter for ReviseMatter<'_> {
     fn critique(&self, draft: &Value, issues: &[Issue], note: Option<&str>) -> Result<Prompt, PromptError> {
         let told: Vec<Value> = issues
             .iter()
-            .map(|issue| json!({"place": issue.pointer, "detail": issue.detail, "mend": issue.mend}))
+            .map(|issue| json!({"place": issue.pointer, "detail": issue.detail, "hint": issue.hint}))
             .collect();
         let context = json!({"whole": true, "wrong": draft.to_string(), "issues": told, "note": note,
                              "agents": self.offer.context(), "goal": goal_context(&self.request.situation.goal)});
@@ -107,13 +107,13 @@ impl Matter for ReviseMatter<'_> {
         let (value, reading) = match written {
             Written::Whole { value, reading, .. } => (value, reading),
             Written::Cut { reading } => {
-                round.repairs = reading.edits;
+                round.syntax_repairs = reading.edits;
                 return Judged::Unreadable { reason: "it was cut; write less".into() };
             }
             Written::Unreadable { reason } => return Judged::Unreadable { reason },
         };
         round.verdict = verdict(&reading);
-        round.repairs = reading.edits;
+        round.syntax_repairs = reading.edits;
         let value = match value {
             Value::Object(mut map) if map.len() == 1 && map.contains_key("proposal") => {
                 map.remove("proposal").unwrap_or_default()
@@ -121,13 +121,13 @@ impl Matter for ReviseMatter<'_> {
             other => other,
         };
         let begun = Instant::now();
-        let held = hold(&value, &self.ground, &self.actions, &mut round.mends);
+        let held = hold(&value, &self.ground, &self.actions, &mut round.repairs);
         let outcome = match &held {
-            Ok(_) if round.mends.is_empty() => Outcome::Ok,
+            Ok(_) if round.repairs.is_empty() => Outcome::Ok,
             Ok(_) => Outcome::Repaired,
             Err(_) => Outcome::Invalid,
         };
-        stage::count("llm", Stage::Mend, outcome, begun.elapsed());
+        stage::count("llm", Stage::Repair, outcome, begun.elapsed());
         match held {
             Ok(proposal) => Judged::Good(proposal),
             Err((draft, issues)) => Judged::Bad { draft, issues },

@@ -14,7 +14,7 @@ use super::plan::{Arrived, ArrivedStep, Good, PlanMatter};
 use super::talk::{Judged, Matter, Talk};
 use crate::model::{Answer, Delta, ModelError, Purpose};
 use crate::planner::ledger::Begun;
-use crate::planner::mend::Edit;
+use crate::planner::repair::Edit;
 use crate::planner::{Part, PlanRequest, PlanningError};
 
 /// Asks the first question and hands over what is complete; gives what became of the whole answer. None when there
@@ -76,8 +76,8 @@ struct Arriving {
     steps: Vec<Value>,
     /// What was changed to see steps in it.
     tidied: Vec<Edit>,
-    /// The same, and what was mended, in the steps that were handed over.
-    mends: Vec<Edit>,
+    /// The same, and what was repaired, in the steps that were handed over.
+    repairs: Vec<Edit>,
     handed: Vec<ArrivedStep>,
 }
 
@@ -88,7 +88,7 @@ impl Arriving {
             stream: Stream::new(Limits::default()),
             steps: Vec::new(),
             tidied: Vec::new(),
-            mends: Vec::new(),
+            repairs: Vec::new(),
             handed: Vec::new(),
         }
     }
@@ -127,9 +127,9 @@ impl Arriving {
         if steps.len() != self.steps.len() || steps.get(..begun) != Some(&matter.frozen[..]) {
             return;
         }
-        self.mends = self.tidied.iter().cloned().chain(round.mends).collect();
+        self.repairs = self.tidied.iter().cloned().chain(round.repairs).collect();
         // Before they are out: from then on they may run, whatever becomes of the rest.
-        account.begun(&steps, &self.mends);
+        account.begun(&steps, &self.repairs);
         if begun == 0 {
             self.send(Part::Head(Box::new(head(request)))).await;
         }
@@ -159,11 +159,11 @@ impl Arriving {
 
     /// Judges the whole answer.
     fn finish(mut self, matter: &PlanMatter<'_>, answer: &Answer) -> (Judged<Good>, Round) {
-        let mends = std::mem::take(&mut self.mends);
+        let repairs = std::mem::take(&mut self.repairs);
         let (judged, mut round) = self.judge(matter, answer);
         if matches!(judged, Judged::Unreadable { .. }) {
-            // Nothing is made of the answer, but the steps that were handed over run as they were mended.
-            round.mends.extend(mends);
+            // Nothing is made of the answer, but the steps that were handed over run as they were repaired.
+            round.repairs.extend(repairs);
         }
         (judged, round)
     }

@@ -19,7 +19,6 @@ use super::account::{Account, Round};
 use super::prompts::{Prompt, PromptError};
 use crate::model::{Allowance, Answer, Ask, ModelError, Models, Outcome, Purpose, Purse, Stage, Usd, Want};
 use crate::planner::PlanningError;
-use crate::planner::choice::model_of;
 use crate::planner::ledger::{Begun, Ledger, Tab};
 
 /// Issues that count beyond which it does not matter how many there are.
@@ -170,7 +169,7 @@ impl<'a> Talk<'a> {
 
     /// The same; the model that the goal names is asked first.
     pub fn preferring(self, goal: &Goal) -> Self {
-        Self { first: model_of(goal).map(Into::into), ..self }
+        Self { first: goal.planning.model.as_deref().map(Into::into), ..self }
     }
 
     /// From now on half of the time that is left is all; gives it.
@@ -427,7 +426,7 @@ mod tests {
         let told = |count| {
             let text = |word: &str| word.to_owned();
             let issue =
-                Issue { code: text("MISSING_FIELD"), pointer: text("/steps"), detail: text("d"), mend: text("m") };
+                Issue { code: text("MISSING_FIELD"), pointer: text("/steps"), detail: text("d"), hint: text("m") };
             let issues = vec![issue; count];
             failure(&Error::Model(ModelError::Cancelled), Some(issues), None).reason
         };

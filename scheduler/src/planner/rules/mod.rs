@@ -233,7 +233,7 @@ fn questions(rule: &Rule, candidates: &[Candidate<'_>], known: &Map<String, Valu
 
 fn warnings(rule: &Rule, assumed: &Map<String, Value>, questions: &Map<String, Value>) -> Vec<Issue> {
     let issue =
-        |code: &str, pointer: String, detail: String, mend: String| Issue { code: code.into(), pointer, detail, mend };
+        |code: &str, pointer: String, detail: String, hint: String| Issue { code: code.into(), pointer, detail, hint };
     let note =
         (!rule.warning.is_empty()).then(|| issue("GENERIC_PLAN", String::new(), rule.warning.clone(), String::new()));
     let assumed = assumed.iter().map(|(name, value)| {

@@ -11,7 +11,7 @@ use crate::planner::llm::account::Round;
 use crate::planner::llm::draft::{self, tidy_step};
 use crate::planner::llm::plan::{Good, PlanMatter};
 use crate::planner::llm::talk::Judged;
-use crate::planner::mend::Edit;
+use crate::planner::repair::Edit;
 
 /// Steps and phases of one plan, and changes of one revision.
 const ENTRIES_MAX: usize = 200;
@@ -41,12 +41,12 @@ pub struct PlanBench<'a> {
     matter: &'a PlanMatter<'a>,
     phases: Vec<Value>,
     steps: Vec<Value>,
-    mends: Vec<Edit>,
+    repairs: Vec<Edit>,
 }
 
 impl<'a> PlanBench<'a> {
     pub fn new(matter: &'a PlanMatter<'a>) -> Self {
-        Self { matter, phases: Vec::new(), steps: Vec::new(), mends: Vec::new() }
+        Self { matter, phases: Vec::new(), steps: Vec::new(), repairs: Vec::new() }
     }
 
     fn draft(&self) -> Value {
@@ -94,7 +94,7 @@ impl<'a> PlanBench<'a> {
 
     fn add_step(&mut self, arguments: &Map<String, Value>) -> Value {
         let mut step = Value::Object(arguments.clone());
-        tidy_step(&mut step, &format!("/steps/{}", self.steps.len()), &self.matter.actions, &mut self.mends);
+        tidy_step(&mut step, &format!("/steps/{}", self.steps.len()), &self.matter.actions, &mut self.repairs);
         let Some(id) = draft::id(&step) else { return refused("a step needs an `id`", "give it one") };
         if self.steps.iter().any(|known| draft::id(known).as_ref() == Some(&id)) {
             return refused(&format!("there is a step `{id}` already"), "call `modify_step`, or use another id");
@@ -158,8 +158,8 @@ impl Bench for PlanBench<'_> {
                 let mut round = Round::default();
                 match self.matter.consider(self.draft(), &mut round) {
                     Judged::Good(good) => {
-                        let mends = self.mends.drain(..).chain(round.mends).collect();
-                        Called::Done((good, mends))
+                        let repairs = self.repairs.drain(..).chain(round.repairs).collect();
+                        Called::Done((good, repairs))
                     }
                     Judged::Bad { issues, .. } => Called::Answer(answer("checked", &issues)),
                     Judged::Unreadable { reason } => Called::Answer(refused(&reason, "add steps")),
@@ -199,12 +199,12 @@ impl<'a> ReviseBench<'a> {
         answer("taken", &issues)
     }
 
-    /// The proposal, and what was mended in it.
+    /// The proposal, and what was repaired in it.
     fn held(&self, strategy: &str, summary: &str) -> Result<(Proposal, Vec<Edit>), Vec<Issue>> {
         let proposal = json!({"strategy": strategy, "summary": summary, "changes": self.changes});
-        let mut mends = Vec::new();
-        let held = hold(&proposal, &self.ground, &self.actions, &mut mends).map_err(|(_, issues)| issues)?;
-        Ok((held, mends))
+        let mut repairs = Vec::new();
+        let held = hold(&proposal, &self.ground, &self.actions, &mut repairs).map_err(|(_, issues)| issues)?;
+        Ok((held, repairs))
     }
 
     fn results(&self, phase: &str) -> Value {
@@ -290,8 +290,8 @@ fn answer(what: &str, issues: &[Issue]) -> Value {
     }
 }
 
-fn refused(detail: &str, mend: &str) -> Value {
-    json!({"ok": false, "issues": [{"detail": detail, "mend": mend}]})
+fn refused(detail: &str, hint: &str) -> Value {
+    json!({"ok": false, "issues": [{"detail": detail, "hint": hint}]})
 }
 
 /// Issues as the model sees them.
@@ -299,6 +299,6 @@ fn shown(issues: &[Issue]) -> Value {
     issues
         .iter()
         .take(20)
-        .map(|issue| json!({"at": issue.pointer, "detail": issue.detail, "mend": issue.mend}))
+        .map(|issue| json!({"at": issue.pointer, "detail": issue.detail, "hint": issue.hint}))
         .collect()
 }

@@ -63,7 +63,7 @@ impl Planner for ToolsPlanner {
         let mut talk = Talk::new(&self.desk, &request.ledger, self.name(), &request.goal.budget, Purpose::Plan)
             .preferring(&request.goal);
         let mut bench = PlanBench::new(&matter);
-        let (good, mends) = turns(&mut talk, prompt, Task::Plan, &mut bench).await?;
+        let (good, repairs) = turns(&mut talk, prompt, Task::Plan, &mut bench).await?;
         let (good, _) = reviewed(&mut talk, &mut matter, Settled::one(good, String::new())).await;
         let strategy = self.desk.settings.strategy;
         let plan = finish(good.plan, request, strategy);
@@ -73,7 +73,7 @@ impl Planner for ToolsPlanner {
             ("strategy".to_owned(), strategy.as_str().into()),
             ("actions_left_out".to_owned(), matter.offer.left_out.into()),
         ]);
-        talk.account.list("mends", &mends, &mut account);
+        talk.account.list("repairs", &repairs, &mut account);
         Ok(Planned {
             plan,
             planner: "tools".into(),
@@ -99,7 +99,7 @@ impl Planner for ToolsPlanner {
         let prompt = self.prompt(context, &offer, request.now_ms)?;
         let mut talk = Talk::new(&self.desk, &request.ledger, self.name(), &situation.left, Purpose::Replan)
             .preferring(&situation.goal);
-        let (mut proposal, mends) = turns(&mut talk, prompt, Task::Revise, &mut bench).await?;
+        let (mut proposal, repairs) = turns(&mut talk, prompt, Task::Revise, &mut bench).await?;
         if situation.wants_part() {
             keep_going(&mut proposal);
         }
@@ -109,7 +109,7 @@ impl Planner for ToolsPlanner {
         }
         let spent = talk.purse.spent();
         let mut account = Map::from_iter([("planner".to_owned(), "tools".into())]);
-        talk.account.list("mends", &mends, &mut account);
+        talk.account.list("repairs", &repairs, &mut account);
         proposal.provenance = Some(Json::of(&talk.account.close(Value::Object(account), &spent)));
         Ok(proposal)
     }
@@ -176,7 +176,7 @@ async fn turns<B: Bench + Send>(
                     }
                     Called::Answer(reply) => reply,
                 },
-                Err(reason) => json!({"ok": false, "issues": [{"detail": reason, "mend": "call it again"}]}),
+                Err(reason) => json!({"ok": false, "issues": [{"detail": reason, "hint": "call it again"}]}),
             };
             if at < CALLS_MAX {
                 note(&talk.account, &call.name, &reply);
@@ -205,7 +205,7 @@ fn note(account: &Account, call: &str, reply: &Value) {
 /// The answer to a call of a turn that has too many. Servers want one for every call.
 fn not_run() -> Value {
     let detail = format!("it was not run: one turn may have {CALLS_MAX} calls");
-    json!({"ok": false, "issues": [{"detail": detail, "mend": "call it again"}]})
+    json!({"ok": false, "issues": [{"detail": detail, "hint": "call it again"}]})
 }
 
 /// A call, and its arguments or why they cannot be used.

@@ -1,6 +1,6 @@
-//! Finding what is wrong with plans, and mending it without a model: `dag/`.
+//! Finding what is wrong with plans, and repairing it without a model: `dag/`.
 //!
-//! Plans of models are validated against the tools they had and mended; gold plans must raise no alarm.
+//! Plans of models are validated against the tools they had and repaired; gold plans must raise no alarm.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,7 +9,7 @@ use anyhow::Result;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_engine::validate::{self, Ability, Catalogue, Offer, Rules};
-use goalmill_scheduler::planner::mend;
+use goalmill_scheduler::planner::repair;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -80,7 +80,7 @@ fn items<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Value>, D::Err
     Ok(Value::deserialize(from)?.as_array().cloned().unwrap_or_default())
 }
 
-/// Plans of models: what is wrong with each, and whether it could be mended.
+/// Plans of models: what is wrong with each, and whether it could be repaired.
 fn predictions(dir: &Path, limits: &Limits, out: &mut Out) -> Result<Value> {
     let rows: Vec<Prediction> = rows::read(&dir.join("taskbench_predictions.jsonl"))?;
     let mut catalogues = BTreeMap::new();
@@ -89,7 +89,7 @@ fn predictions(dir: &Path, limits: &Limits, out: &mut Out) -> Result<Value> {
             catalogues.insert(row.dataset.clone(), catalogue(dir, &row.dataset)?);
         }
     }
-    let (mut invalid, mut mended) = (0, 0);
+    let (mut invalid, mut repaired) = (0, 0);
     let mut codes: BTreeMap<String, usize> = BTreeMap::new();
     let mut edits: BTreeMap<String, usize> = BTreeMap::new();
     let mut left: BTreeMap<String, usize> = BTreeMap::new();
@@ -104,12 +104,12 @@ fn predictions(dir: &Path, limits: &Limits, out: &mut Out) -> Result<Value> {
         if !issues.is_empty() {
             invalid += 1;
             count(&mut codes, issues.iter().map(|issue| issue.code.as_str()));
-            let result = mend::mend(draft, limits, &rules);
-            mended += usize::from(result.outcome.is_ok());
+            let result = repair::repair(draft, limits, &rules);
+            repaired += usize::from(result.outcome.is_ok());
             count(&mut edits, result.edits.iter().map(|edit| edit.code.as_str()));
             let rest = result.outcome.as_ref().err().cloned().unwrap_or_default();
             count(&mut left, rest.iter().map(|issue| issue.code.as_str()));
-            answer["mended"] = result.outcome.is_ok().into();
+            answer["repaired"] = result.outcome.is_ok().into();
             answer["edits"] = serde_json::to_value(&result.edits)?;
             answer["left"] = told(row, &rest);
             answer["plan"] = restored(&result.draft);
@@ -120,8 +120,8 @@ fn predictions(dir: &Path, limits: &Limits, out: &mut Out) -> Result<Value> {
     Ok(json!({
         "rows": rows.len(),
         "invalid": invalid,
-        "mended": mended,
-        "mended_share": share(mended, invalid),
+        "repaired": repaired,
+        "repaired_share": share(repaired, invalid),
         "plans_by_issue": codes,
         "plans_by_edit": edits,
         "plans_by_issue_left": left,
@@ -214,7 +214,7 @@ fn with_expressions(text: &str) -> String {
     made + rest
 }
 
-/// A mended draft in the format of the rows, with links between nodes by number as well.
+/// A repaired draft in the format of the rows, with links between nodes by number as well.
 fn restored(draft: &Value) -> Value {
     let nodes = draft["nodes"].as_array().cloned().unwrap_or_default();
     let number = |id: &Value| nodes.iter().position(|node| node["id"] == *id);
@@ -257,7 +257,7 @@ fn told(row: &Prediction, issues: &[Issue]) -> Value {
             (Some("links"), Some(i)) => row.links.get(i).map(|link| json!({"link": i, "ends": link})),
             _ => None,
         };
-        json!({"code": issue.code, "pointer": pointer, "step": step, "detail": issue.detail, "mend": issue.mend})
+        json!({"code": issue.code, "pointer": pointer, "step": step, "detail": issue.detail, "hint": issue.hint})
     };
     issues.iter().map(one).collect()
 }

@@ -47,7 +47,7 @@ enum What {
     Calls,
     /// Choosing the tool for a step or a query.
     Routing,
-    /// Finding what is wrong with plans, and mending it without a model.
+    /// Finding what is wrong with plans, and repairing it without a model.
     Dag,
     /// Checking plans against preconditions and effects.
     Verify,

@@ -125,8 +125,8 @@ fn account(planned: &Planned) -> Value {
     planned.provenance.as_ref().expect("a model's plan has an account").value()
 }
 
-fn mends(entry: &Value) -> Vec<&str> {
-    entry["mends"].as_array().into_iter().flatten().filter_map(|edit| edit["code"].as_str()).collect()
+fn repairs(entry: &Value) -> Vec<&str> {
+    entry["repairs"].as_array().into_iter().flatten().filter_map(|edit| edit["code"].as_str()).collect()
 }
 
 fn prompt_of(world: &World, call: usize) -> String {
@@ -153,18 +153,18 @@ async fn a_plan_comes_with_its_whole_provenance() {
 }
 
 #[tokio::test]
-async fn what_is_certain_is_mended_without_a_second_call_and_told() {
+async fn what_is_certain_is_repaired_without_a_second_call_and_told() {
     let mut step = room();
     step["action"] = "Book Room".into();
     let answer = format!("Here is the plan:\n```json\n{}\n```", json!({"thought": "hm", "steps": [flight(), step]}));
     let world = world(LlmSettings::default(), vec![vec![Scripted { text: Some(answer), ..Scripted::default() }]]).await;
-    let planned = world.llm.plan(&request()).await.expect("the answer can be mended");
+    let planned = world.llm.plan(&request()).await.expect("the answer can be repaired");
     assert_eq!(world.servers[0].calls(), 1);
     let account = account(&planned);
     let codes: Vec<_> =
-        account["rounds"][0]["mends"].as_array().into_iter().flatten().map(|edit| edit["code"].clone()).collect();
+        account["rounds"][0]["repairs"].as_array().into_iter().flatten().map(|edit| edit["code"].clone()).collect();
     assert_eq!(codes, ["REMARK_DROPPED", "ACTION_NORMAL_FORM"]);
-    assert_eq!(account["rounds"][0]["repairs"][0]["kind"], "prose_dropped");
+    assert_eq!(account["rounds"][0]["syntax_repairs"][0]["kind"], "prose_dropped");
 }
 
 #[tokio::test]
@@ -310,7 +310,7 @@ async fn a_hierarchical_plan_may_leave_parts_to_be_planned() {
 }
 
 #[tokio::test]
-async fn a_plan_as_deep_as_it_may_be_is_told_so_and_has_its_parts_mended() {
+async fn a_plan_as_deep_as_it_may_be_is_told_so_and_has_its_parts_repaired() {
     let settings = LlmSettings { strategy: PlanningStrategy::Hierarchical, ..LlmSettings::default() };
     let part = json!({"id": "room", "kind": "plan", "description": "Find and book a room in Rome", "dependencies": ["flight"]});
     let answers = vec![says(&json!({"steps": [flight(), part]})), says(&json!({"steps": [room()]}))];

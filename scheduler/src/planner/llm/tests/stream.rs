@@ -27,8 +27,8 @@ async fn steps_are_handed_over_before_the_rest_is_written() {
     assert!(matches!(&got[1], Part::Step(step) if step.id.as_str() == "flight"), "{got:?}");
 }
 
-/// A streamed answer of twenty steps, the first of which has to be mended.
-fn to_mend() -> (Scripted, String) {
+/// A streamed answer of twenty steps, the first of which has to be repaired.
+fn to_repair() -> (Scripted, String) {
     let mut first = flight();
     first["action"] = "Find Flight".into();
     first["thought"] = "hm".into();
@@ -43,19 +43,19 @@ fn to_mend() -> (Scripted, String) {
 }
 
 #[tokio::test]
-async fn what_was_mended_in_steps_that_run_is_told_though_the_stream_breaks() {
-    let (script, text) = to_mend();
+async fn what_was_repaired_in_steps_that_run_is_told_though_the_stream_breaks() {
+    let (script, text) = to_repair();
     let cut = Scripted { cut_after: Some(text.len() / 2 / 64), ..script };
     let world = world(LlmSettings::default(), vec![vec![cut]]).await;
     let (request, (sender, _parts)) = (request(), mpsc::channel(100));
     world.llm.stream(&request, sender).await.expect_err("the rest never came");
     let told = request.ledger.told().expect("something was asked");
-    assert_eq!(mends(&told["rounds"][0]), ["REMARK_DROPPED", "ACTION_NORMAL_FORM"], "{told:#}");
+    assert_eq!(repairs(&told["rounds"][0]), ["REMARK_DROPPED", "ACTION_NORMAL_FORM"], "{told:#}");
 }
 
 #[tokio::test]
-async fn what_was_mended_in_steps_that_run_is_told_though_nobody_waits_for_the_rest() {
-    let (script, text) = to_mend();
+async fn what_was_repaired_in_steps_that_run_is_told_though_nobody_waits_for_the_rest() {
+    let (script, text) = to_repair();
     let hangs = Scripted { hang_after: Some(text.len() / 2 / 64), ..script };
     let world = world(LlmSettings::default(), vec![vec![hangs]]).await;
     let (request, (sender, mut parts)) = (request(), mpsc::channel(100));
@@ -67,7 +67,7 @@ async fn what_was_mended_in_steps_that_run_is_told_though_nobody_waits_for_the_r
     }
     let told = request.ledger.told().expect("something was asked");
     let begun = &told["rounds"][0];
-    assert_eq!((&begun["begun"][0], mends(begun)), (&json!("flight"), vec!["REMARK_DROPPED", "ACTION_NORMAL_FORM"]));
+    assert_eq!((&begun["begun"][0], repairs(begun)), (&json!("flight"), vec!["REMARK_DROPPED", "ACTION_NORMAL_FORM"]));
 }
 
 #[tokio::test]

@@ -48,7 +48,7 @@ async fn calls_beyond_those_of_one_turn_are_answered_and_not_run() {
 }
 
 #[tokio::test]
-async fn what_is_mended_in_a_revision_by_tools_is_told() {
+async fn what_is_repaired_in_a_revision_by_tools_is_told() {
     let turns = vec![
         calls(&[("retry_step", json!({"step": "room", "agent_type": "inns"}))]),
         calls(&[(
@@ -61,7 +61,7 @@ async fn what_is_mended_in_a_revision_by_tools_is_told() {
     let world = world(LlmSettings::default(), vec![turns]).await;
     let proposal = world.tools.revise(&revise_request()).await.expect("the calls give a proposal");
     let account = proposal.provenance.expect("there is one").value();
-    assert!(mends(&account).contains(&"ACTION_NORMAL_FORM"), "{account:#}");
+    assert!(repairs(&account).contains(&"ACTION_NORMAL_FORM"), "{account:#}");
 }
 
 #[tokio::test]

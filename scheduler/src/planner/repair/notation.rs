@@ -59,7 +59,7 @@ fn leads_nowhere(foreign: &Foreign) -> Issue {
         code: "REF_UNKNOWN_STEP".into(),
         pointer: foreign.pointer.clone(),
         detail: format!("the reference `{}` does not say which step it means", foreign.text),
-        mend: "write `{{ steps['ID'].outputs }}` with the id of an earlier step".into(),
+        hint: "write `{{ steps['ID'].outputs }}` with the id of an earlier step".into(),
     }
 }
 

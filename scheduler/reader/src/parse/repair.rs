@@ -9,13 +9,13 @@ use crate::span::Span;
 const DROPPED_MAX: usize = 80;
 
 impl Parser<'_> {
-    pub(super) fn mending(&self) -> Step {
-        if self.s.mend { Ok(()) } else { Err(Stop::Wrong(self.s.pos)) }
+    pub(super) fn repairing(&self) -> Step {
+        if self.s.repair { Ok(()) } else { Err(Stop::Wrong(self.s.pos)) }
     }
 
     /// A comma where a value should be.
     pub(super) fn stray_comma(&mut self) -> Step {
-        self.mending()?;
+        self.repairing()?;
         let at = self.s.pos;
         self.s.edits.guessed(EditKind::TextDropped, Span::new(at, at + 1), ",", "");
         self.s.pos += 1;
@@ -24,7 +24,7 @@ impl Parser<'_> {
 
     /// A key, and no value: the key is left out.
     pub(super) fn value_missing(&mut self) -> Step {
-        self.mending()?;
+        self.repairing()?;
         let pos = self.s.pos;
         let Some(top) = self.s.stack.last_mut() else { return Err(Stop::Wrong(pos)) };
         top.want = Want::After;
@@ -37,7 +37,7 @@ impl Parser<'_> {
 
     /// After a key, something else than a colon.
     pub(super) fn no_colon(&mut self, c: u8) -> Step {
-        self.mending()?;
+        self.repairing()?;
         let at = self.s.pos;
         let mut end = at;
         while matches!(self.bytes.get(end), Some(b'=' | b'>')) {
@@ -60,7 +60,7 @@ impl Parser<'_> {
 
     /// After a value, neither a comma nor a bracket.
     pub(super) fn unexpected(&mut self, c: u8) -> Step {
-        self.mending()?;
+        self.repairing()?;
         let at = self.s.pos;
         let rest = &self.bytes[at..];
         if rest.starts_with(b"```") || rest.starts_with(b"</") || rest.starts_with(b"<|") || self.prose_begins() {
@@ -154,7 +154,7 @@ impl Parser<'_> {
 
     /// A quote before the name of a call, `'f(a='x')'`: the call counts, and the quotes around it are left out.
     pub(super) fn call_in_quotes(&mut self) -> bool {
-        if !self.s.mend {
+        if !self.s.repair {
             return false;
         }
         let at = self.s.pos;
@@ -225,7 +225,7 @@ impl Parser<'_> {
 
     /// Leaves out what fits nowhere, up to the next byte of structure.
     pub(super) fn drop_junk(&mut self) -> Step {
-        self.mending()?;
+        self.repairing()?;
         let start = self.s.pos;
         let rest = &self.bytes[start..];
         let first = rest.first().map_or(1, |b| usize::from(*b < 0x80));

@@ -1,4 +1,4 @@
-//! Plans inside steps: each is mended by itself, as a plan of its own.
+//! Plans inside steps: each is repaired by itself, as a plan of its own.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,9 @@ use goalmill_common::limits::Limits;
 use super::Edit;
 use super::work::Work;
 
-/// Mends the plans inside the draft's steps. One that looks at steps outside is left as it is: it sees its own steps and
+/// Repairs the plans inside the draft's steps. One that looks at steps outside is left as it is: it sees its own steps and
 /// inputs only, and which of them was meant is a matter for the critique.
-pub(super) fn mend(work: &mut Work<'_>, limits: &Limits) {
+pub(super) fn repair(work: &mut Work<'_>, limits: &Limits) {
     let outside: BTreeSet<String> = (0..work.steps.len()).map(|step| work.id(step)).collect();
     for step in 0..work.steps.len() {
         let at = work.place(step, "plan");
@@ -23,11 +23,11 @@ pub(super) fn mend(work: &mut Work<'_>, limits: &Limits) {
         if looks_out {
             continue;
         }
-        let mended = super::mend(inner, limits, work.rules);
+        let repaired = super::repair(inner, limits, work.rules);
         if let Some(place) = work.draft.pointer_mut(&at) {
-            *place = mended.draft;
+            *place = repaired.draft;
         }
         let outer = |edit: Edit| Edit { pointer: format!("{at}{}", edit.pointer), ..edit };
-        work.edits.extend(mended.edits.into_iter().map(outer));
+        work.edits.extend(repaired.edits.into_iter().map(outer));
     }
 }

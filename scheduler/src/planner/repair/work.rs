@@ -9,9 +9,9 @@ use goalmill_engine::validate::path::{mentions, mentions_bare, spelled};
 use goalmill_engine::validate::{Ability, Catalogue, Checked, Rules, plan_field, step_field};
 use serde_json::{Map, Value};
 
-use super::{Edit, Mended, notation};
+use super::{Edit, Repaired, notation};
 
-/// Most steps of a draft that is mended; a larger one is only validated. Planners are held to far fewer.
+/// Most steps of a draft that is repaired; a larger one is only validated. Planners are held to far fewer.
 pub(super) const STEPS_MAX: usize = 200;
 
 pub(super) struct Work<'r> {
@@ -76,14 +76,14 @@ impl<'r> Work<'r> {
         Ok(Self { draft, steps, edges, rules, edits: Vec::new(), rank, removed: BTreeSet::new() })
     }
 
-    pub(super) fn finish(mut self, outcome: Result<Checked, Vec<Issue>>) -> Mended {
+    pub(super) fn finish(mut self, outcome: Result<Checked, Vec<Issue>>) -> Repaired {
         self.sweep();
         let outcome = match (outcome, notation::unresolved(&self)) {
             (Ok(checked), unresolved) if unresolved.is_empty() => Ok(checked),
             (Ok(_), unresolved) => Err(unresolved),
             (Err(issues), unresolved) => Err(issues.into_iter().chain(unresolved).collect()),
         };
-        Mended { draft: self.draft, edits: self.edits, outcome }
+        Repaired { draft: self.draft, edits: self.edits, outcome }
     }
 
     /// Takes out what was marked, last first.

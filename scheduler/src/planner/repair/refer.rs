@@ -11,7 +11,7 @@ use super::work::{Graph, Seen, Work};
 
 pub(super) fn resolve(work: &mut Work<'_>) {
     spelled_otherwise(work);
-    // What is mended here are references: steps, ids and links stay, and so do the references of other steps.
+    // What is repaired here are references: steps, ids and links stay, and so do the references of other steps.
     let (graph, seen) = (work.graph(), work.seen());
     if bad(work, &graph, &seen).is_empty() || shift_all(work, &graph, &seen) {
         return;

@@ -1,4 +1,4 @@
-//! Mends what is logically wrong with a draft without asking a model.
+//! Repairs what is logically wrong with a draft without asking a model.
 //!
 //! Every change is an [`Edit`] that says what was, what became and why. Nothing is invented: names become names of the
 //! catalogue, references become references to steps that the draft itself connects, and a value is never made up. What
@@ -26,9 +26,9 @@ pub use edit::Edit;
 
 use work::Work;
 
-/// A draft after mending.
+/// A draft after repairing.
 #[derive(Clone, Debug)]
-pub struct Mended {
+pub struct Repaired {
     pub draft: Value,
     /// What was changed, in the order in which it was.
     pub edits: Vec<Edit>,
@@ -36,19 +36,19 @@ pub struct Mended {
     pub outcome: Result<Checked, Vec<Issue>>,
 }
 
-/// Mends a draft as far as it can be done with certainty, and validates the result.
+/// Repairs a draft as far as it can be done with certainty, and validates the result.
 ///
 /// A draft that is valid comes back as it is, except that references in the notation of other formats (`<node-0>`,
 /// `#E1`) become expressions. Pure: the same draft always gives the same edits.
-pub fn mend(draft: Value, limits: &Limits, rules: &Rules<'_>) -> Mended {
+pub fn repair(draft: Value, limits: &Limits, rules: &Rules<'_>) -> Repaired {
     let mut work = match Work::of(draft, rules) {
         Ok(work) => work,
         Err(draft) => {
             let outcome = validate::plan_by(&draft, limits, rules);
-            return Mended { draft, edits: Vec::new(), outcome };
+            return Repaired { draft, edits: Vec::new(), outcome };
         }
     };
-    nested::mend(&mut work, limits);
+    nested::repair(&mut work, limits);
     ids::complete(&mut work);
     notation::translate(&mut work);
     let outcome = validate::plan_by(&work.draft, limits, rules);

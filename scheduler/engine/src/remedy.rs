@@ -46,14 +46,14 @@ pub struct Serving {
 #[derive(Default)]
 pub(crate) struct Root {
     pub(crate) because: Option<String>,
-    pub(crate) mend: String,
+    pub(crate) hint: String,
 }
 
 impl PlanState {
-    /// What holds up the last step of a chain, and the mend.
+    /// What holds up the last step of a chain, and the hint.
     pub(crate) fn root(&self, i: u32, around: Option<&Surroundings>) -> Root {
         let (id, plan) = (&self.plan.steps[to_usize(i)].id, self.id().map_or("", |plan| plan.as_str()));
-        let only = |mend: String| Root { because: None, mend };
+        let only = |hint: String| Root { because: None, hint };
         match self.steps[to_usize(i)].status {
             StepStatus::AwaitingApproval if self.asked(i).is_some() => {
                 only(format!("answer it: `goalmill step answer {plan} {id} ANSWER`"))
@@ -118,7 +118,7 @@ impl PlanState {
     fn ready(&self, i: u32, around: Option<&Surroundings>) -> Root {
         let wait = "wait for room, or start more workers";
         let (Some(around), Some(queue)) = (around, self.queue(StepIndex(i))) else {
-            return Root { because: None, mend: wait.into() };
+            return Root { because: None, hint: wait.into() };
         };
         if queue.as_str().is_empty() {
             return Root::default();
@@ -132,9 +132,9 @@ impl PlanState {
         }
         if serving.workers == 0 {
             let because = Some(format!("no live worker serves `{queue}`"));
-            return Root { because, mend: self.mend_unserved(i) };
+            return Root { because, hint: self.mend_unserved(i) };
         }
-        Root { because: None, mend: wait.into() }
+        Root { because: None, hint: wait.into() }
     }
 
     /// A task that is on its stream, or in the hands of a worker that has not said so.
@@ -149,31 +149,31 @@ impl PlanState {
         if waiting == 0 && running == 0 {
             let because =
                 format!("the queue `{queue}` holds no task: its entry or stream was deleted [{TASK_MISSING}]");
-            let mend = format!("wait: once it has been missing for {lease}, the step is sent again");
-            return Root { because: Some(because), mend };
+            let hint = format!("wait: once it has been missing for {lease}, the step is sent again");
+            return Root { because: Some(because), hint };
         }
         if waiting == 0 {
             let because = format!(
                 "a worker has taken it and said nothing yet; if that worker is gone, its lease ends within {lease}, \
                  and the step is tried again"
             );
-            let mend = if workers == 0 {
+            let hint = if workers == 0 {
                 self.mend_unserved(i)
             } else {
                 format!("wait {lease}: {} `{queue}`", serve(workers))
             };
-            return Root { because: Some(because), mend };
+            return Root { because: Some(because), hint };
         }
         if workers == 0 {
-            return Root { because: Some(format!("no live worker serves `{queue}`")), mend: self.mend_unserved(i) };
+            return Root { because: Some(format!("no live worker serves `{queue}`")), hint: self.mend_unserved(i) };
         }
         let free = slots.saturating_sub(busy);
         if free == 0 {
             let because = format!("all {slots} slots for `{queue}` are busy ({workers} workers)");
-            return Root { because: Some(because), mend: format!("wait, or {}", self.mend_unserved(i)) };
+            return Root { because: Some(because), hint: format!("wait, or {}", self.mend_unserved(i)) };
         }
         let because = format!("{} `{queue}`, with {free} of {slots} slots free", serve(workers));
-        Root { because: Some(because), mend: "wait: it is about to be taken; if not, see `goalmill doctor`".into() }
+        Root { because: Some(because), hint: "wait: it is about to be taken; if not, see `goalmill doctor`".into() }
     }
 
     fn running(&self, i: u32, around: Option<&Surroundings>) -> Root {
@@ -181,22 +181,22 @@ impl PlanState {
         let plan = self.id().map_or("", |plan| plan.as_str());
         if spec.kind == Kind::Plan {
             let own = self.sub_plan_id(i).map(|plan| plan.to_string()).unwrap_or_default();
-            return Root { because: None, mend: format!("see why that is not moving: `goalmill explain {own}`") };
+            return Root { because: None, hint: format!("see why that is not moving: `goalmill explain {own}`") };
         }
         if let (Some(around), Some(worker)) = (around, &step.worker)
             && !around.workers.contains(worker)
         {
             let lease = lasted(0, around.lease_ms);
             let because = format!("nothing was heard of worker `{worker}` lately: its lease ends within {lease}");
-            let mend = match self.queue(StepIndex(i)).and_then(|queue| around.queues.get(queue)) {
+            let hint = match self.queue(StepIndex(i)).and_then(|queue| around.queues.get(queue)) {
                 Some(serving) if serving.workers > 0 => {
                     format!("wait {lease}: the step is then tried again by another")
                 }
                 Some(_) | None => self.mend_unserved(i),
             };
-            return Root { because: Some(because), mend };
+            return Root { because: Some(because), hint };
         }
-        Root { because: None, mend: format!("wait, or skip it: `goalmill step skip {plan} {}`", spec.id) }
+        Root { because: None, hint: format!("wait, or skip it: `goalmill step skip {plan} {}`", spec.id) }
     }
 }
 
@@ -208,12 +208,12 @@ fn serve(workers: u32) -> String {
 fn quarantined(queue: &AgentType, around: &Surroundings) -> Option<Root> {
     let problem = around.quarantined.get(queue)?;
     let because = Some(format!("the queue `{queue}` is in quarantine: {problem}"));
-    Some(Root { because, mend: "the queue goes on by itself once the key is gone".into() })
+    Some(Root { because, hint: "the queue goes on by itself once the key is gone".into() })
 }
 
 fn paused(queue: &AgentType) -> Root {
     Root {
         because: Some(format!("the queue `{queue}` is paused")),
-        mend: format!("resume it: `goalmill queue resume {queue}`"),
+        hint: format!("resume it: `goalmill queue resume {queue}`"),
     }
 }
