@@ -54,7 +54,7 @@ pub struct Planning {
     /// The language model that is asked first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// A person must agree to the plan, whoever makes it.
+    /// The plan needs the approval of a person, whichever planner makes it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub require_approval: bool,
     /// How the plan may be revised, as in a plan.

@@ -38,6 +38,11 @@ pub struct Task {
 }
 
 impl Task {
+    /// The trace context, if it may be handed on: schedulers of other makes may send anything.
+    pub fn safe_traceparent(&self) -> Option<&str> {
+        self.traceparent.as_deref().filter(|text| trace::is_traceparent(text))
+    }
+
     /// The id of the trace that it belongs to, for logs.
     pub fn trace_id(&self) -> Option<&str> {
         self.traceparent.as_deref().and_then(trace::trace_id)

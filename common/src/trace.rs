@@ -14,7 +14,7 @@ pub struct TraceContext {
     pub trace_id: u128,
     /// Never 0.
     pub span_id: u64,
-    /// Whether whoever began the trace keeps it.
+    /// The sampled flag: somebody keeps the trace.
     pub is_sampled: bool,
 }
 

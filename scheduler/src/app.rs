@@ -119,7 +119,8 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
     let recalled_plans = settings.scheduler.recalled_plans;
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     let hooks = Hooks::start(&settings.hooks, extras.hooks, random.clone(), &tasks, &stop).map_err(StartError::Hook)?;
-    let (traces, traced) = extras.traces.map(|exporter| Traces::new(exporter, meta.instance.clone())).unzip();
+    let (traces, traced) =
+        extras.traces.map(|exporter| Traces::new(exporter, meta.instance.clone(), &settings.models)).unzip();
     let site = Arc::new(Site {
         id,
         policy: Arc::new(site::policy(&settings)),

@@ -1,4 +1,4 @@
-//! Reads a plan's log and folds it.
+//! Reads a plan's log, page by page, and folds it.
 
 use goalmill_broker::{Broker, BrokerError, LogEntry};
 use goalmill_common::clock::parse_rfc3339;
@@ -25,15 +25,42 @@ pub(crate) enum ReadError {
 /// A plan's state as its log tells it; `None` when there is no such plan.
 pub(crate) async fn read(broker: &dyn Broker, plan: &PlanId) -> Result<Option<PlanState>, ReadError> {
     let mut state = PlanState::default();
-    loop {
-        let entries = broker.log(plan, state.seq(), PAGE).await?;
-        let is_last = entries.len() < PAGE;
-        let bytes = entries.iter().map(|entry| entry.events.len()).sum();
-        state = heavy(bytes, move || fold(state, &entries)).await?;
-        if is_last {
-            return Ok((state.seq() > 0).then_some(state));
-        }
+    let mut pages = Pages::new(broker, plan);
+    while let Some(entries) = pages.next().await? {
+        state = heavy(bytes(&entries), move || fold(state, &entries)).await?;
     }
+    Ok((state.seq() > 0).then_some(state))
+}
+
+/// A plan's log from its beginning, a page at a time.
+pub(crate) struct Pages<'a> {
+    broker: &'a dyn Broker,
+    plan: &'a PlanId,
+    /// Number of the last event that was read.
+    after: u64,
+    is_over: bool,
+}
+
+impl<'a> Pages<'a> {
+    pub(crate) fn new(broker: &'a dyn Broker, plan: &'a PlanId) -> Self {
+        Self { broker, plan, after: 0, is_over: false }
+    }
+
+    /// The next entries; `None` after the last ones.
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<LogEntry>>, BrokerError> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let entries = self.broker.log(self.plan, self.after, PAGE).await?;
+        self.is_over = entries.len() < PAGE;
+        self.after = entries.last().map_or(self.after, |entry| entry.last_seq);
+        Ok(Some(entries))
+    }
+}
+
+/// What the entries weigh, for [`heavy`].
+pub(crate) fn bytes(entries: &[LogEntry]) -> usize {
+    entries.iter().map(|entry| entry.events.len()).sum()
 }
 
 fn fold(mut state: PlanState, entries: &[LogEntry]) -> Result<PlanState, ReadError> {

@@ -22,7 +22,7 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 
 use crate::directory::Directory;
-use crate::journal;
+use crate::journal::{self, Pages};
 use crate::planner::calibrate::Confidences;
 use crate::router;
 use crate::site::Site;
@@ -35,8 +35,6 @@ const LESSONS_WAITING: usize = 1_024;
 const LESSONS_AT_ONCE: usize = 64;
 /// Signs of trouble that wait to be passed on.
 const SIGNS_WAITING: usize = 256;
-/// Log entries read at once.
-const PAGE: usize = 500;
 /// Events read at the start, of all plans together.
 const RECALLED_EVENTS_MAX: u64 = 500_000;
 
@@ -422,8 +420,8 @@ async fn recall_plan(site: &Site, plan: &PlanId, hearing: Hearing) -> Result<u64
     let outcomes = &site.outcomes;
     let mut state = PlanState::default();
     let mut notes = BTreeMap::new();
-    loop {
-        let entries = site.broker.log(plan, state.seq(), PAGE).await?;
+    let mut pages = Pages::new(site.broker.as_ref(), plan);
+    while let Some(entries) = pages.next().await? {
         for entry in &entries {
             let Ok(records) = journal::records(entry) else { return Ok(state.seq()) };
             if records.iter().any(|record| apply(&mut state, record).is_err()) {
@@ -437,15 +435,13 @@ async fn recall_plan(site: &Site, plan: &PlanId, hearing: Hearing) -> Result<u64
                 }
             }
         }
-        if entries.len() < PAGE {
-            // What was committed since is missing from the note; that costs a lesson at most.
-            if let Some(note) = notes.remove(plan) {
-                keep(&mut outcomes.notes(), plan, note);
-            }
-            return Ok(state.seq());
-        }
         tokio::task::yield_now().await;
     }
+    // What was committed since is missing from the note; that costs a lesson at most.
+    if let Some(note) = notes.remove(plan) {
+        keep(&mut outcomes.notes(), plan, note);
+    }
+    Ok(state.seq())
 }
 
 impl Heard {

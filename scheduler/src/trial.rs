@@ -22,13 +22,11 @@ use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-use crate::journal;
+use crate::journal::{self, Pages};
 use crate::shard::Owned;
 
 /// Inbox entries of a plan that are tried with it.
 const ENTRIES_MAX: usize = 1_000;
-/// Log entries read at once.
-const PAGE: usize = 500;
 /// Memory that the process may take, in bytes.
 const MEMORY_MAX: u64 = 4 << 30;
 
@@ -103,14 +101,9 @@ pub(crate) async fn evidence(
     cursor: &EntryId,
 ) -> Result<(Vec<LogEntry>, Vec<(EntryId, Fields)>), BrokerError> {
     let mut log = Vec::new();
-    loop {
-        let after = log.last().map_or(0, |entry: &LogEntry| entry.last_seq);
-        let page = broker.log(plan, after, PAGE).await?;
-        let is_last = page.len() < PAGE;
-        log.extend(page);
-        if is_last {
-            break;
-        }
+    let mut pages = Pages::new(broker, plan);
+    while let Some(entries) = pages.next().await? {
+        log.extend(entries);
     }
     let waiting = broker.reader().await?.inbox(shard, cursor, ENTRIES_MAX, 0).await?;
     let about = |entry: &Entry| plans_of(&Inbox::from_fields(&entry.fields)).contains(plan);

@@ -18,7 +18,7 @@ pub struct WatchArgs {
     pub timeout: Option<Duration>,
 }
 
-/// Says why a plan or a step is not moving, or what a code means, and the hint.
+/// Explains why a plan or a step does not progress, or what a code means, with a hint.
 #[derive(Args, Debug)]
 #[command(after_help = "A word in upper case is a code: of a problem, an issue, a failure. Codes need no server.\n\n\
     Examples:\n  goalmill explain @latest\n  goalmill explain p0-01kb… hotels\n  goalmill explain PLAN_CYCLE")]

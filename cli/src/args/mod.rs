@@ -93,7 +93,7 @@ pub enum Command {
     /// Looks at single steps and steers them.
     #[command(subcommand)]
     Step(StepCommand),
-    /// Says why a plan or a step is not moving, or what a code means, and the hint.
+    /// Explains why a plan or a step does not progress, or what a code means, with a hint.
     Explain(ExplainArgs),
     /// Prints a plan's event log.
     Events(EventsArgs),

@@ -8,10 +8,7 @@ use goalmill_engine::{PlanState, apply};
 use super::Api;
 use super::answer::Refusal;
 use super::plans::state;
-use crate::journal;
-
-/// Log entries read at once.
-const PAGE: usize = 500;
+use crate::journal::{self, Pages};
 
 /// The plan as it stood when revision `revision` was last in force; as it stands without one.
 pub(super) async fn at(api: &Api, id: &str, revision: Option<u32>) -> Result<PlanState, Refusal> {
@@ -28,8 +25,8 @@ async fn fold(api: &Api, plan: &PlanId, revision: u32) -> Result<PlanState, Refu
     let unreadable =
         |why: String| Refusal(Problem::new(ErrorCode::Internal, format!("the log of plan `{plan}`: {why}")));
     let mut state = PlanState::default();
-    loop {
-        let entries = api.site.broker.log(plan, state.seq(), PAGE).await?;
+    let mut pages = Pages::new(api.site.broker.as_ref(), plan);
+    while let Some(entries) = pages.next().await? {
         for entry in &entries {
             for record in journal::records(entry).map_err(|error| unreadable(error.to_string()))? {
                 let ends = matches!(&record.event, Event::Plan(PlanEvent::Revised(next)) if next.revision > revision);
@@ -39,8 +36,6 @@ async fn fold(api: &Api, plan: &PlanId, revision: u32) -> Result<PlanState, Refu
                 apply(&mut state, &record).map_err(|error| unreadable(error.to_string()))?;
             }
         }
-        if entries.len() < PAGE {
-            return Ok(state);
-        }
     }
+    Ok(state)
 }

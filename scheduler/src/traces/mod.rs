@@ -24,6 +24,9 @@ mod span;
 use std::sync::Arc;
 use std::time::Duration;
 
+use goalmill_broker::LogEntry;
+use goalmill_common::config::ModelSettings;
+use goalmill_common::event::LogError;
 use goalmill_common::id::PlanId;
 use goalmill_common::task::Task;
 use goalmill_common::trace::TraceContext;
@@ -32,7 +35,8 @@ use opentelemetry::trace::SpanKind;
 use opentelemetry_sdk::trace::SpanData;
 use tokio::sync::mpsc;
 
-use crate::journal;
+use crate::heavy::heavy;
+use crate::journal::{self, Pages};
 use crate::site::Site;
 use plan::PlanTrace;
 use span::Span;
@@ -45,14 +49,14 @@ const QUEUE_MAX: usize = 10_000;
 const BATCH_MAX: usize = 512;
 /// How long the last plans are awaited at the end.
 const LAST: Duration = Duration::from_millis(100);
-/// Log entries read at once.
-const PAGE: usize = 500;
 
 /// The traces of one scheduler.
 #[derive(Debug)]
 pub(crate) struct Traces {
     exporter: Exporter,
     instance: String,
+    /// Those of the settings.
+    models: Arc<[ModelSettings]>,
     queue: mpsc::Sender<Item>,
 }
 
@@ -66,9 +70,9 @@ pub(crate) enum Item {
 
 impl Traces {
     /// - `instance`: the installation's id.
-    pub(crate) fn new(exporter: Exporter, instance: String) -> (Self, mpsc::Receiver<Item>) {
+    pub(crate) fn new(exporter: Exporter, instance: String, models: &[ModelSettings]) -> (Self, mpsc::Receiver<Item>) {
         let (queue, items) = mpsc::channel(QUEUE_MAX);
-        (Self { exporter, instance, queue }, items)
+        (Self { exporter, instance, models: models.into(), queue }, items)
     }
 
     /// The trace context that a plan begins with.
@@ -140,7 +144,7 @@ pub(crate) fn name_execution(task: &mut Task) {
 /// Sends what is noted, until stopped and all is sent.
 pub(crate) async fn run(site: Arc<Site>, mut items: mpsc::Receiver<Item>) {
     let Some(traces) = site.traces.as_ref() else { return };
-    let mut outbox = Outbox { exporter: &traces.exporter, waiting: Vec::new(), is_failing: false };
+    let mut outbox = Outbox { traces, waiting: Vec::new(), is_failing: false };
     while let Some(Some(item)) = site.stop.run_until_cancelled(items.recv()).await {
         outbox.take(&site, item).await;
         while let Ok(item) = items.try_recv() {
@@ -155,9 +159,18 @@ pub(crate) async fn run(site: Arc<Site>, mut items: mpsc::Receiver<Item>) {
     outbox.flush().await;
 }
 
+/// Reads entries of a plan's log; gives the spans that end in them.
+fn read(mut trace: PlanTrace, entries: &[LogEntry]) -> Result<(PlanTrace, Vec<SpanData>), LogError> {
+    for entry in entries {
+        journal::records(entry)?.iter().for_each(|record| trace.take(record));
+    }
+    let spans = trace.finished().map(SpanData::from).collect();
+    Ok((trace, spans))
+}
+
 /// Spans on their way to the collector.
 struct Outbox<'a> {
-    exporter: &'a Exporter,
+    traces: &'a Traces,
     waiting: Vec<SpanData>,
     /// Said once, until it is over.
     is_failing: bool,
@@ -177,21 +190,14 @@ impl Outbox<'_> {
     }
 
     async fn take_plan(&mut self, site: &Site, plan: &PlanId) -> Result<(), journal::ReadError> {
-        let mut trace = PlanTrace::new(&site.settings.models);
-        let mut after = 0;
-        loop {
-            let entries = site.broker.log(plan, after, PAGE).await?;
-            for entry in &entries {
-                after = entry.last_seq;
-                for record in journal::records(entry)? {
-                    trace.take(&record);
-                }
-                self.push(trace.finished().map(SpanData::from)).await;
-            }
-            if entries.len() < PAGE {
-                return Ok(());
-            }
+        let mut trace = PlanTrace::new(self.traces.models.clone());
+        let mut pages = Pages::new(site.broker.as_ref(), plan);
+        while let Some(entries) = pages.next().await? {
+            let spans;
+            (trace, spans) = heavy(journal::bytes(&entries), move || read(trace, &entries)).await?;
+            self.push(spans).await;
         }
+        Ok(())
     }
 
     async fn push(&mut self, spans: impl IntoIterator<Item = SpanData>) {
@@ -209,7 +215,7 @@ impl Outbox<'_> {
         }
         let batch = std::mem::take(&mut self.waiting);
         let count = batch.len() as u64;
-        match self.exporter.send(batch).await {
+        match self.traces.exporter.send(batch).await {
             Ok(()) => {
                 metrics::counter!("goalmill_spans_sent_total").increment(count);
                 self.is_failing = false;

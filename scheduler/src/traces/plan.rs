@@ -2,25 +2,26 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use goalmill_common::config::ModelSettings;
 use goalmill_common::event::{Event, GoalAccepted, ModelAnswered, PlanEvent, Record, StepEvent};
 use goalmill_common::failure::Failure;
+use goalmill_common::goal::Usage;
 use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::trace::TraceContext;
 use opentelemetry::KeyValue;
 use opentelemetry::trace::SpanKind;
 
-use super::span::{self, Span};
+use super::span::{self, ERROR_TYPE, Span};
 use super::{genai, sampled};
 
 const STATUS: &str = "goalmill.status";
 const AGENT_TYPE: &str = "goalmill.agent_type";
-const ERROR_TYPE: &str = "error.type";
 
 /// Reads a plan's log and gives its spans, each once it has ended.
-pub(super) struct PlanTrace<'a> {
-    models: &'a [ModelSettings],
+pub(super) struct PlanTrace {
+    models: Arc<[ModelSettings]>,
     /// `None` before the first event, and where nobody keeps the trace.
     plan: Option<Begun>,
     finished: Vec<Span>,
@@ -65,12 +66,11 @@ struct End<'a> {
     status: &'static str,
     failure: Option<&'a Failure>,
     finished_ms: Option<u64>,
-    cost: f64,
-    tokens: u64,
+    usage: Usage,
 }
 
-impl<'a> PlanTrace<'a> {
-    pub(super) fn new(models: &'a [ModelSettings]) -> Self {
+impl PlanTrace {
+    pub(super) fn new(models: Arc<[ModelSettings]>) -> Self {
         Self { models, plan: None, finished: Vec::new() }
     }
 
@@ -86,7 +86,7 @@ impl<'a> PlanTrace<'a> {
         }
         let Some(plan) = &mut self.plan else { return };
         match &record.event {
-            Event::Plan(event) => plan.take(event, record.time_ms, self.models, &mut self.finished),
+            Event::Plan(event) => plan.take(event, record.time_ms, &self.models, &mut self.finished),
             Event::Step { step, attempt, event } => {
                 plan.take_step(step, *attempt, event, record.time_ms, &mut self.finished);
             }
@@ -276,24 +276,24 @@ impl Begun {
                 return;
             }
             StepEvent::Completed(done) => {
-                let (finished_ms, cost, tokens) = (done.finished_ms, done.cost, done.tokens);
-                End { status: "completed", finished_ms, cost, tokens, ..End::default() }
+                let usage = Usage { tokens: done.tokens, cost: done.cost };
+                End { status: "completed", finished_ms: done.finished_ms, usage, ..End::default() }
             }
             StepEvent::Retrying(retrying) => {
-                let (failure, cost, tokens) = (Some(&retrying.failure), retrying.cost, retrying.tokens);
-                End { status: "retrying", failure, cost, tokens, ..End::default() }
+                let usage = Usage { tokens: retrying.tokens, cost: retrying.cost };
+                End { status: "retrying", failure: Some(&retrying.failure), usage, ..End::default() }
             }
             StepEvent::Failed(failed) => {
-                let (failure, cost, tokens) = (Some(&failed.failure), failed.cost, failed.tokens);
-                End { status: "failed", failure, cost, tokens, ..End::default() }
+                let usage = Usage { tokens: failed.tokens, cost: failed.cost };
+                End { status: "failed", failure: Some(&failed.failure), usage, ..End::default() }
             }
             StepEvent::Skipped(skipped) => {
-                let (failure, cost, tokens) = (skipped.failure.as_ref(), skipped.cost, skipped.tokens);
-                End { status: "skipped", failure, cost, tokens, ..End::default() }
+                let usage = Usage { tokens: skipped.tokens, cost: skipped.cost };
+                End { status: "skipped", failure: skipped.failure.as_ref(), usage, ..End::default() }
             }
             StepEvent::Decomposed(decomposed) => {
-                let (cost, tokens) = (decomposed.cost, decomposed.tokens);
-                End { status: "decomposed", cost, tokens, ..End::default() }
+                let usage = Usage { tokens: decomposed.tokens, cost: decomposed.cost };
+                End { status: "decomposed", usage, ..End::default() }
             }
             StepEvent::Released(_) => End { status: "released", ..End::default() },
             StepEvent::Recalled(_) => End { status: "recalled", ..End::default() },
@@ -355,11 +355,11 @@ impl Attempt {
             }
         }
         self.span.attributes.push(KeyValue::new(STATUS, end.status));
-        if end.cost > 0.0 {
-            self.span.attributes.push(KeyValue::new("goalmill.cost_usd", end.cost));
+        if end.usage.cost > 0.0 {
+            self.span.attributes.push(span::cost(end.usage.cost));
         }
-        if end.tokens > 0 {
-            self.span.attributes.push(KeyValue::new("goalmill.tokens", end.tokens.cast_signed()));
+        if end.usage.tokens > 0 {
+            self.span.attributes.push(span::tokens(end.usage.tokens));
         }
         note_failure(&mut self.span, end.failure);
         spans.push(ended(self.span, now_ms, None));

@@ -14,6 +14,24 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 /// Events of one span; more are dropped and counted in it.
 const EVENTS_MAX: usize = 128;
 
+/// What a span failed with.
+pub(super) const ERROR_TYPE: &str = "error.type";
+
+/// US dollars.
+pub(super) fn cost(cost: f64) -> KeyValue {
+    KeyValue::new("goalmill.cost_usd", cost)
+}
+
+/// Tokens of language models.
+pub(super) fn tokens(tokens: u64) -> KeyValue {
+    KeyValue::new("goalmill.tokens", integer(tokens))
+}
+
+/// Attributes have signed numbers.
+pub(super) fn integer(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
 /// The trace of a plan that nobody gave one, by the installation and the plan.
 pub(super) fn trace_id(instance: &str, plan: &PlanId) -> u128 {
     hash(&["trace", instance, plan.as_str()]).max(1)

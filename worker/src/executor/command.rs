@@ -2,10 +2,9 @@
 //!
 //! `{"kind": "command", "argv": ["python3", "agent.py"], "env": ["PATH", "HOME"], "set": {"LANG": "C"}, "dir": "/srv"}`
 //!
-//! There is no shell. The environment is empty but for what `env` lets through and `set` sets, and
-//! `TRACEPARENT` when the task has one. The program leads a
-//! process group of its own, which is killed as a whole when the attempt ends, in whatever way; at a time limit or a
-//! cancellation it gets `SIGTERM` a moment before.
+//! There is no shell. The environment is empty but for what `env` lets through and `set` sets, and `TRACEPARENT` when
+//! the task has a trace. The program leads a process group of its own, which is killed as a whole when the attempt
+//! ends, in whatever way; at a time limit or a cancellation it gets `SIGTERM` a moment before.
 //!
 //! | exit | failure class | code |
 //! |---|---|---|
@@ -30,7 +29,6 @@ use goalmill_common::config::environment;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::limits::Limits;
 use goalmill_common::task::Task;
-use goalmill_common::trace::is_traceparent;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -86,7 +84,7 @@ impl Command {
         command.args(&self.settings.argv[1..]).env_clear();
         command.envs(self.settings.env.iter().filter_map(|name| Some((name, environment(name)?))));
         command.envs(&self.settings.set);
-        if let Some(traceparent) = task.traceparent.as_deref().filter(|text| is_traceparent(text)) {
+        if let Some(traceparent) = task.safe_traceparent() {
             command.env("TRACEPARENT", traceparent);
         }
         if let Some(dir) = &self.settings.dir {

@@ -22,7 +22,6 @@ use goalmill_common::clock::Clock;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::limits::Limits;
 use goalmill_common::task::Task;
-use goalmill_common::trace::is_traceparent;
 use goalmill_common::trust::client_failure;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, Url, redirect};
@@ -121,7 +120,7 @@ impl Executor for Http {
             .header("accept", "application/json")
             .header("idempotency-key", &task.idempotency_key)
             .body(call::ask(task));
-        if let Some(traceparent) = task.traceparent.as_deref().filter(|text| is_traceparent(text)) {
+        if let Some(traceparent) = task.safe_traceparent() {
             request = request.header("traceparent", traceparent);
         }
         let response = request.send().await.map_err(|e| unreachable(&e))?;
