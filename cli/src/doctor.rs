@@ -262,7 +262,8 @@ async fn check_scheduler(context: &Context, checks: &mut Checks) -> bool {
             checks.add(Level::Problem, "scheduler", format!("what answers at {base} is no scheduler"), hint);
             false
         }
-        Err(failed) => {
+        Err(error) => {
+            let failed = Failed::from(error);
             checks.add(Level::Problem, "scheduler", failed.message, failed.help);
             false
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use goalmill_broker::BrokerError;
+use goalmill_client::ClientError;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::PlanStatus;
 
@@ -143,6 +144,28 @@ impl From<Problem> for Failed {
             problem: Some(Box::new(problem)),
             places: Vec::new(),
         }
+    }
+}
+
+impl From<ClientError> for Failed {
+    fn from(error: ClientError) -> Self {
+        const LIST: &str = "list the plans: goalmill plan list";
+        let (exit, help) = match error {
+            ClientError::Problem(problem) => return (*problem).into(),
+            ClientError::InvalidAddress { .. } => (Exit::Usage, ""),
+            ClientError::Unreachable { .. } => (
+                Exit::Unreachable,
+                "start one (`goalmill dev`), or name another with `--server URL` or GOALMILL_SERVER",
+            ),
+            ClientError::NoCertificates { .. } | ClientError::InvalidEvent { .. } => (Exit::Other, ""),
+            ClientError::Status { status, .. } => (Exit::of_status(status.as_u16(), None), ""),
+            ClientError::InvalidAnswer { .. } => (Exit::Other, "client and server may be of different versions"),
+            ClientError::InvalidSelector(_) => (Exit::Usage, LIST),
+            ClientError::AmbiguousSelector { .. } => (Exit::Usage, "give more of the id, or its end"),
+            ClientError::UnknownPlan(_) | ClientError::NoFailedPlan => (Exit::NotFound, LIST),
+            ClientError::NoPlans => (Exit::NotFound, "submit one: goalmill submit 'YOUR GOAL'"),
+        };
+        Self::new(exit, error.to_string()).help(help)
     }
 }
 

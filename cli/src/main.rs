@@ -3,7 +3,6 @@
 mod args;
 mod bench;
 mod budget;
-mod client;
 mod commands;
 mod doctor;
 mod exit;

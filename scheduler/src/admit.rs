@@ -10,8 +10,8 @@ use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::Preview;
 use goalmill_common::wire::{Submission, SubmissionKind};
-use goalmill_engine::draft::{self, Format};
-use goalmill_engine::validate::{self, Checked, Rules};
+use goalmill_plan::draft::{self, Format};
+use goalmill_plan::validate::{self, Checked, Rules};
 use serde_json::Value;
 
 use crate::heavy::heavy;

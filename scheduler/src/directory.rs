@@ -15,12 +15,11 @@ use goalmill_common::event::Route;
 use goalmill_common::id::AgentType;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
-use goalmill_engine::validate::{Catalogue, Policy, permit_routed};
+use goalmill_plan::validate::{Catalogue, Policy, permit_routed};
+use goalmill_router::{self as router, Routed, Router};
 use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-
-use crate::router::{self, Routed, Router};
 
 /// How often workers are looked at; their slots decide how many tasks may be out.
 const REFRESH: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! The I/O half of the brain: API, planners, router, shards, effects.
+//! The shell around the engine: API, intake, shards, effects, hooks.
 //!
 //! `start` runs one scheduler. Run as many as you like: they find each other and share the shards.
 
@@ -26,9 +26,6 @@ mod traces;
 mod unused;
 
 pub mod hooks;
-pub mod model;
-pub mod planner;
-pub mod router;
 pub mod trial;
 pub mod watchdog;
 

@@ -18,13 +18,13 @@ use goalmill_common::plan::Kind;
 use goalmill_common::status::PlanStatus;
 use goalmill_engine::notice::{Limits, PlanWatch};
 use goalmill_engine::{PlanState, StepAt, apply};
+use goalmill_planning::calibrate::Confidences;
+use goalmill_router as router;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 
 use crate::directory::Directory;
 use crate::journal::{self, Pages};
-use crate::planner::calibrate::Confidences;
-use crate::router;
 use crate::site::Site;
 
 /// Running plans of which something is noted; the oldest ids are forgotten first.

@@ -221,8 +221,9 @@ impl Auditor {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     fn plan() -> Plan {
         let mut b = Step::new("b", "x");

@@ -79,7 +79,8 @@ impl Installation {
             broker: self.broker.clone(),
             clock: Clock::system(),
             random: Random::system(),
-            executors: goalmill_worker::executor::demo::executors(),
+            executors: goalmill_demo::agents::executors(),
+            kinds: Default::default(),
         };
         self.workers.push(goalmill_worker::start(options).await?);
         Ok(())

@@ -48,6 +48,8 @@ pub struct Options {
     pub random: Random,
     /// Executors besides those that `settings.agents` names.
     pub executors: BTreeMap<AgentType, Arc<dyn executor::Executor>>,
+    /// Kinds of executors that `settings.agents` may name besides those of this crate.
+    pub kinds: executor::Kinds,
 }
 
 /// Why a worker cannot start.

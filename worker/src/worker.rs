@@ -76,14 +76,14 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub fn new(options: Options) -> Result<(Self, UnboundedReceiver<Report>), StartError> {
-        let Options { settings, limits, broker, clock, random, executors } = options;
+        let Options { settings, limits, broker, clock, random, executors, kinds } = options;
         let mut served = BTreeMap::new();
         for (agent_type, executor) in executors {
             let (card, meter) = (executor.card(), Meter::new(&agent_type));
             served.insert(agent_type, Served { executor, card, meter });
         }
         for (agent_type, value) in &settings.agents {
-            let built = executor::build(agent_type, value, &limits)
+            let built = executor::build(agent_type, value, &limits, &kinds)
                 .map_err(|reason| StartError::Executor { agent_type: agent_type.clone(), reason })?;
             let meter = Meter::new(agent_type);
             served.insert(agent_type.clone(), Served { executor: built.executor, card: built.card, meter });

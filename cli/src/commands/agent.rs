@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 
+use goalmill_client::Candidates;
 use goalmill_common::agent::Agent;
 use goalmill_common::event::RouteCandidate;
 use goalmill_common::view::Page;
@@ -11,7 +12,6 @@ use serde_json::json;
 
 use super::{Context, cell, checked_id, input};
 use crate::args::{AgentCommand, Language};
-use crate::client::Candidates;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Paint, Screen, Table, Tone, seconds, yaml};
 

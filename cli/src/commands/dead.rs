@@ -108,10 +108,10 @@ fn line(done: &Done) -> String {
     }
 }
 
-fn with_help(agent_type: &str) -> impl Fn(Failed) -> Failed {
-    move |failed| match failed.exit {
-        Exit::NotFound => failed.help(format!("list them: goalmill dead list {agent_type}")),
-        _ => failed,
+fn with_help<E: Into<Failed>>(agent_type: &str) -> impl Fn(E) -> Failed {
+    move |error| match error.into() {
+        failed if failed.exit == Exit::NotFound => failed.help(format!("list them: goalmill dead list {agent_type}")),
+        failed => failed,
     }
 }
 

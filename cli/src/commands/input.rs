@@ -2,9 +2,9 @@
 
 use std::io::Read;
 
+use goalmill_client::Document;
 use serde_json::Value;
 
-use crate::client::Document;
 use crate::exit::{Exit, Failed};
 
 /// Most bytes read from a file or standard input.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use goalmill_client::LogQuery;
 use goalmill_common::clock::parse_rfc3339;
 use goalmill_common::json::Json;
 use serde::Deserialize;
@@ -10,7 +11,6 @@ use serde::Deserialize;
 use super::Context;
 use super::events::{event_text, head};
 use crate::args::{Format, LogsArgs};
-use crate::client::LogQuery;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::Tone;
 

@@ -24,10 +24,10 @@ mod submit;
 mod validate;
 mod worker;
 
+use goalmill_client::Client;
 use goalmill_common::clock::Clock;
 
 use crate::args::{Cli, Command, Format, ImportCommand, SERVER, WorkerCommand};
-use crate::client::Client;
 use crate::exit::{Failed, Outcome};
 use crate::output::Screen;
 use crate::{bench, doctor, replay, roles, watch};

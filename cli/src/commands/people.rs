@@ -1,5 +1,6 @@
 //! What people decide: approve, edit, answer, fork; in a terminal by being asked.
 
+use goalmill_client::Client;
 use goalmill_common::clock::{Clock, parse_rfc3339};
 use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::random::Random;
@@ -11,7 +12,6 @@ use serde_json::{Map, Value, json};
 use super::plan::shown;
 use super::{Context, change, checked_id, graph, input, step, submit};
 use crate::args::{ApproveArgs, EditArgs, ForkArgs, PlanAnswerArgs, Reasoned, StepAnswerArgs, StepRef};
-use crate::client::Client;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Paint, Table, Tone, span, yaml};
 use crate::prompt;
@@ -220,7 +220,7 @@ async fn edit_in_editor(context: &Context, plan: &PlanId, reason: &str) -> Outco
             Ok(document) => {
                 let reason = why(reason)?;
                 let body = json!({ "plan": document, "revision": revision, "reason": reason });
-                client.steer_plan(plan, "edit", body).await
+                client.steer_plan(plan, "edit", body).await.map_err(Failed::from)
             }
             Err(failed) => Err(failed),
         };
@@ -327,7 +327,8 @@ async fn put(context: &Context, plan: &PlanId, asked: &QuestionView, reason: &st
             screen.note(format!("`{}` is not answered", asked.id));
             return Ok(false);
         };
-        match client.answer(plan, &asked.id, json!({ "answer": answer, "reason": reason })).await {
+        match client.answer(plan, &asked.id, json!({ "answer": answer, "reason": reason })).await.map_err(Failed::from)
+        {
             Ok(summary) => {
                 shown(screen, &summary)?;
                 return Ok(true);

@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
+use goalmill_client::PlanQuery;
 use goalmill_common::clock::{Clock, parse_rfc3339};
 use goalmill_common::problem::Issue;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::view::{Page, PlanSummary, PlanView, Preview, SecondsFrom, StepView};
-
 use serde_json::json;
 
 use super::{Context, cell, diff, graph, people, show_results};
 use crate::args::{Format, PlanCommand, Reasoned, TimeFormat};
-use crate::client::PlanQuery;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Paint, Screen, Table, Tone, mark, plan_tone, seconds, step_tone, time, yaml};
 use crate::watch::{Patience, Source, left_alone, note, wait};

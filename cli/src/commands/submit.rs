@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use goalmill_broker::Broker;
+use goalmill_client::{Document, traceparent};
 use goalmill_common::config::RedisSettings;
 use goalmill_common::random::Random;
 use goalmill_common::view::{Accepted, Preview};
@@ -15,7 +16,6 @@ use super::plan::show_preview;
 use super::{Context, checked_id, input, place, show_results};
 use crate::args::{Format, RunArgs, SubmitArgs, WaitArgs};
 use crate::budget::lacks_amount;
-use crate::client::{Document, traceparent};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::watch::{Patience, Source, Waited, left_alone, wait};
 

@@ -4,8 +4,8 @@ use goalmill_common::command::Planned;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_common::view::Preview;
-use goalmill_engine::draft::{self, Format};
-use goalmill_engine::validate;
+use goalmill_plan::draft::{self, Format};
+use goalmill_plan::validate;
 
 use super::plan::show_preview;
 use super::{Context, input, place, settings};

@@ -7,8 +7,8 @@ use goalmill_common::clock::Clock;
 use goalmill_common::config::WorkerSettings;
 use goalmill_common::id::AgentType;
 use goalmill_common::random::Random;
-use goalmill_worker::executor::Executor;
-use goalmill_worker::executor::demo;
+use goalmill_demo::agents as demo;
+use goalmill_worker::executor::{Build, Executor, Kinds};
 use goalmill_worker::{Options, Running, StartError};
 use tracing::info;
 
@@ -34,7 +34,7 @@ pub async fn run(args: &WorkerRunArgs) -> Outcome {
     let mut signals = Signals::listen()?;
     let broker = goalmill_broker::redis::connect(&loaded.settings.redis).await?;
     let (limits, clock, random) = (loaded.settings.limits, Clock::system(), Random::system());
-    let options = Options { settings, limits, broker, clock, random, executors };
+    let options = Options { settings, limits, broker, clock, random, executors, kinds: kinds() };
     let running = goalmill_worker::start(options).await.map_err(failed)?;
     info!("worker {} runs", running.id());
     if let Some(address) = running.address() {
@@ -47,6 +47,11 @@ pub async fn run(args: &WorkerRunArgs) -> Outcome {
     end(&running, &mut signals).await;
     info!("worker {} has ended", running.id());
     Ok(Exit::Done)
+}
+
+/// Kinds of executors that the settings may name besides those of every worker.
+pub fn kinds() -> Kinds {
+    Kinds::from([("demo", demo::executor as Build)])
 }
 
 /// Drains; hands everything back at the next signal.

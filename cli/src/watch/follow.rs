@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use goalmill_broker::{Broker, Reader};
+use goalmill_client::{Client, ClientError};
 use goalmill_common::clock::parse_rfc3339;
 use goalmill_common::event::{Record, read_entry};
 use goalmill_common::id::PlanId;
@@ -12,7 +13,6 @@ use reqwest::Response;
 use tokio::time::timeout;
 use tracing::debug;
 
-use crate::client::Client;
 use crate::exit::{Exit, Failed};
 use crate::sse::Parser;
 
@@ -117,12 +117,12 @@ async fn reopen(client: &Client, plan: &PlanId, after: u64, tries: &mut u32) -> 
         }
         *tries += 1;
         match client.event_stream(plan, after).await {
-            Err(failed) if failed.exit == Exit::Unreachable && after > 0 && *tries < TRIES => {}
+            Err(ClientError::Unreachable { .. }) if after > 0 && *tries < TRIES => {}
             other => {
                 if *tries >= TRIES {
                     return Err(Failed::new(Exit::Unreachable, format!("the event stream of plan {plan} broke off")));
                 }
-                return other;
+                return other.map_err(Failed::from);
             }
         }
     }

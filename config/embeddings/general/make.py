@@ -152,7 +152,7 @@ def teach(args):
 
 
 def stops():
-    source = (HERE / "../../../scheduler/src/router/words.rs").read_text().split("const STOPS")[1].split("];")[0]
+    source = (HERE / "../../../scheduler/router/src/words.rs").read_text().split("const STOPS")[1].split("];")[0]
     return set(re.findall(r'"([a-z]+)"', source))
 
 

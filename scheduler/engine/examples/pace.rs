@@ -61,7 +61,7 @@ fn submit(steps: Vec<Step>) -> Command {
 
 fn give(state: &mut PlanState, command: Command) -> Decision {
     let limits = Limits { steps_max: 100_000, events_max: 1_000_000, ..Limits::default() };
-    let policy = goalmill_engine::validate::Policy::default();
+    let policy = goalmill_plan::validate::Policy::default();
     let context = Context { limits, policy, task_lease_ms: 30_000, reply: "goalmill:{s0}:reports".into() };
     let envelope = Envelope { now_ms: 1_795_293_490_000, random: 7, actor: None, command };
     decide(state, &context, envelope).expect("the command fits")

@@ -8,8 +8,7 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::Step;
-
-use crate::schema::{Schema, TooMuchWork, Unusable};
+use goalmill_plan::schema::{Schema, TooMuchWork, Unusable};
 
 /// Longest message about a mismatch, in characters: it may quote the payload.
 const MESSAGE_CHARS_MAX: usize = 300;

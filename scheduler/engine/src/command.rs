@@ -11,9 +11,9 @@ use goalmill_common::plan::Step;
 use goalmill_common::problem::Issue;
 use goalmill_common::report::Report;
 use goalmill_common::status::PlanStatus;
+use goalmill_plan::validate::Policy;
 
 use crate::StepIndex;
-use crate::validate::Policy;
 
 /// A command with all that the engine may not find out by itself.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,10 +6,11 @@ use goalmill_common::json::Json;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_common::report::{Report, What};
+use goalmill_plan::validate;
 
 use crate::decide::Turn;
 use crate::graph::to_usize;
-use crate::{open, validate};
+use crate::open;
 
 /// Code of a failure that says: not by one agent in one go.
 pub const TOO_COMPLEX: &str = "TOO_COMPLEX";

@@ -1,4 +1,4 @@
-//! The pure half of the scheduler: validate, decide, apply, react. No I/O, no clock, no randomness.
+//! The state machine of a plan: decide, apply, react, revise, explain. No I/O, no clock, no randomness.
 //!
 //! A shell keeps one [`PlanState`] per plan and gives it one [`Command`] after another. [`decide()`] folds the events it
 //! makes into the state as it goes, so the shell must commit them before it runs the effects; when a commit fails it
@@ -12,11 +12,7 @@ mod command;
 mod effect;
 pub mod mutant;
 
-pub mod draft;
-pub mod expression;
-mod near;
 pub mod notice;
-pub mod validate;
 
 mod graph;
 mod moves;
@@ -36,7 +32,6 @@ mod open;
 mod question;
 mod render;
 mod revise;
-mod schema;
 mod sub_plan;
 mod submit;
 mod unlock;
@@ -62,7 +57,6 @@ pub use moves::{plan_move, step_move};
 pub use react::pending;
 pub use remedy::{Serving, Surroundings};
 pub use revise::consider;
-pub use schema::{Unusable, unusable};
 pub use situation::situation;
 pub use state::{PlanState, StepIndex};
 pub use view::Shown;

@@ -6,9 +6,9 @@ use goalmill_common::foreign;
 use goalmill_common::json::Json;
 use goalmill_common::plan::Question;
 use goalmill_common::status::StepStatus;
+use goalmill_plan::draft::issue;
 
 use crate::decide::{Turn, not_allowed};
-use crate::draft::issue;
 use crate::fail::PLANNER_MS;
 use crate::graph::to_usize;
 use crate::{Rejection, check, render};

@@ -3,9 +3,9 @@
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
+use goalmill_plan::expression::{self, ExpressionError, Scope, StepView};
 use serde_json::{Map, Value};
 
-use crate::expression::{self, ExpressionError, Scope, StepView};
 use crate::graph::to_usize;
 use crate::state::PlanState;
 

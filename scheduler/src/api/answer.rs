@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use goalmill_common::id::is_id;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::text::shorten;
-use goalmill_engine::draft::Format;
+use goalmill_plan::draft::Format;
 use serde::de::DeserializeOwned;
 
 /// Seconds after which a refused request may be tried again.

@@ -7,7 +7,7 @@ use goalmill_common::plan::{Phase, Plan, Step};
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::revision::Change;
 use goalmill_engine::PlanState;
-use goalmill_engine::validate::{self, Policy};
+use goalmill_plan::validate::{self, Policy};
 use serde_json::{Map, Value, json};
 
 use super::Api;

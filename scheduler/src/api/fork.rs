@@ -10,7 +10,7 @@ use goalmill_common::id::StepId;
 use goalmill_common::json::Json as Payload;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_engine::Rejection;
-use goalmill_engine::validate;
+use goalmill_plan::validate;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 

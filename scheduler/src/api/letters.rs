@@ -11,7 +11,8 @@ use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::task::Task;
 use goalmill_common::view::{LetterView, Page};
-use goalmill_engine::validate;
+use goalmill_plan::validate;
+use goalmill_planning::rules::literal;
 use serde_json::Value;
 
 use super::Api;
@@ -19,7 +20,6 @@ use super::answer::{self, Refusal};
 use super::plans::{accepted, unknown_verb};
 use super::registry::known_form;
 use crate::ask;
-use crate::planner::rules::literal;
 
 /// Dead letters shown at once.
 const LETTERS: usize = 100;

@@ -34,6 +34,7 @@ use tokio::sync::Semaphore;
 
 use crate::shard::Loops;
 use crate::site::Site;
+
 use answer::Refusal;
 use body::BodyLimits;
 use guard::Guard;

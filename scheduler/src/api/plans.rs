@@ -16,7 +16,7 @@ use goalmill_common::status::PlanStatus;
 use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::{Accepted, Explanation, PlanView, Preview, Results};
 use goalmill_engine::PlanState;
-use goalmill_engine::validate;
+use goalmill_plan::validate;
 use serde::Deserialize;
 
 use super::answer::{self, Refusal};

@@ -15,7 +15,9 @@ use goalmill_common::id::{AgentType, is_id};
 use goalmill_common::load::Load;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::view::{Page, QueueView};
-use goalmill_engine::{Serving, Surroundings, Unusable, unusable};
+use goalmill_engine::{Serving, Surroundings};
+use goalmill_plan::schema::{Unusable, unusable};
+use goalmill_router::Ranking;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -23,7 +25,6 @@ use super::Api;
 use super::answer::{self, Refusal};
 use super::plans::unknown_verb;
 use crate::admit::refused;
-use crate::router::Ranking;
 use crate::scaling;
 
 type Answer<T> = Result<Json<T>, Refusal>;

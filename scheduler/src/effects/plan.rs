@@ -10,13 +10,13 @@ use goalmill_common::id::StepId;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::revision::Change;
-use goalmill_engine::validate::{Catalogue, Policy, Rules, Weight, WeightSettings};
 use goalmill_engine::{Command, PlanAnswer, PlanState, consider, situation};
+use goalmill_plan::validate::{Catalogue, Policy, Rules, Weight, WeightSettings};
+use goalmill_planning::stage::Outcome;
+use goalmill_planning::{Ledger, OnePlan, Outlet, PlanRequest, PlanningError, ReviseRequest, Terms, Written, pipeline};
 use tokio::time::Instant;
 
 use crate::hooks::{self, Ruling};
-use crate::planner::stage::Outcome;
-use crate::planner::{Ledger, OnePlan, Outlet, PlanRequest, PlanningError, ReviseRequest, Terms, Written, pipeline};
 use crate::site::Site;
 
 /// What planners said when one of them panicked.

@@ -6,10 +6,10 @@ use goalmill_common::event::{ModelAnswered, ModelAsked};
 use goalmill_common::id::PlanId;
 use goalmill_common::plan::Step;
 use goalmill_engine::{Command, PlanAnswer, Rejection};
+use goalmill_planning::{Books, Outlet, Stopped};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Local;
-use crate::planner::{Books, Outlet, Stopped};
 
 /// The way from an effect to the loop that began it.
 #[derive(Clone)]

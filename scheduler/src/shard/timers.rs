@@ -52,8 +52,9 @@ impl Timers {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use goalmill_engine::StepIndex;
+
+    use super::*;
 
     #[test]
     fn a_moved_timer_fires_once_at_its_new_time() {

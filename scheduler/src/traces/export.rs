@@ -48,7 +48,7 @@ impl Exporter {
             let name = "OTEL_EXPORTER_OTLP_PROTOCOL";
             return Err(ExporterError::Unknown { name, value, known: "http/protobuf" });
         }
-        crate::model::install_tls();
+        goalmill_llm::install_tls();
         let client = reqwest::Client::builder().connect_timeout(CONNECT).build();
         let client = client.map_err(|error| ExporterError::Setup(client_failure(&error)))?;
         let builder = SpanExporter::builder().with_http().with_http_client(client).with_protocol(Protocol::HttpBinary);

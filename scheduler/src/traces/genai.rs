@@ -5,10 +5,10 @@
 
 use goalmill_common::config::ModelSettings;
 use goalmill_common::event::ModelAnswered;
+use goalmill_llm::Answer;
 use opentelemetry::KeyValue;
 
 use super::span::{ERROR_TYPE, cost, integer, tokens};
-use crate::model::Answer;
 
 const OPERATION: &str = "gen_ai.operation.name";
 const PROVIDER: &str = "gen_ai.provider.name";

@@ -38,6 +38,7 @@ use tokio::sync::mpsc;
 use crate::heavy::heavy;
 use crate::journal::{self, Pages};
 use crate::site::Site;
+
 use plan::PlanTrace;
 use span::Span;
 

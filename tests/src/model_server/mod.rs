@@ -6,8 +6,8 @@ use anyhow::Result;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{Dialect, ModelSettings};
 use goalmill_common::random::Random;
-use goalmill_scheduler::model::scripted::{Script, Scripted, ScriptedServer, Seen};
-use goalmill_scheduler::model::{Ask, Message, Models, Want};
+use goalmill_demo::scripted::{Script, Scripted, ScriptedServer, Seen};
+use goalmill_llm::{Ask, Message, Models, Want};
 
 pub mod held;
 pub mod quirks;

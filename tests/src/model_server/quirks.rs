@@ -1,7 +1,7 @@
 //! Twelve ways in which servers differ from what they imitate, each seen in the wild and reported where `seen` says.
 
-use goalmill_scheduler::model::Finish;
-use goalmill_scheduler::model::scripted::Scripted;
+use goalmill_demo::scripted::Scripted;
+use goalmill_llm::Finish;
 
 /// One answer on the wire, and what must be read from it.
 pub struct Quirk {

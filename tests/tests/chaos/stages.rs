@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use goalmill_common::config::Dialect;
 use goalmill_common::event::{Event, PlanEvent};
 use goalmill_common::id::PlanId;
-use goalmill_scheduler::model::scripted::{Scripted, ScriptedUsage};
+use goalmill_demo::scripted::{Scripted, ScriptedUsage};
 use goalmill_tests::cluster::{Cluster, Options};
 use goalmill_tests::model_server::ModelServer;
 use goalmill_tests::proxy::Proxy;

@@ -8,7 +8,7 @@ use goalmill_common::clock::Clock;
 use goalmill_common::config::Dialect;
 use goalmill_common::event::{Event, PlanEvent, StepEvent};
 use goalmill_common::id::PlanId;
-use goalmill_scheduler::model::scripted::{Script, Scripted};
+use goalmill_demo::scripted::{Script, Scripted};
 use goalmill_tests::installation::{Installation, settings};
 use goalmill_tests::model_server::ModelServer;
 use goalmill_tests::wait::{SOON, until};

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use goalmill_common::limits::Limits;
-use goalmill_engine::draft::Format;
-use goalmill_engine::validate;
+use goalmill_plan::draft::Format;
+use goalmill_plan::validate;
 use goalmill_tests::process::binary;
 
 /// Directories of a working copy that hold no page of ours.
@@ -97,9 +97,8 @@ fn every_plan_and_every_settings_file_on_a_page_is_valid() {
 #[test]
 fn every_dependency_is_used_and_has_its_reason() {
     let declared = names(&read("Cargo.toml"), "[workspace.dependencies]");
-    let packages = "common common/broker scheduler scheduler/engine scheduler/htn scheduler/reader worker cli tests";
-    let used: BTreeSet<String> = packages
-        .split(' ')
+    let used: BTreeSet<String> = crate::layering::packages()
+        .into_iter()
         .flat_map(|package| {
             let manifest = read(format!("{package}/Cargo.toml"));
             let dev = names(&manifest, "[dev-dependencies]");

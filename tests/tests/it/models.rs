@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::Result;
 use futures_util::StreamExt;
 use goalmill_common::config::{Dialect, ModelSettings, ModelTag};
-use goalmill_scheduler::model::scripted::{Feature, Script, Scripted, ScriptedCall, ScriptedUsage};
-use goalmill_scheduler::model::{
+use goalmill_demo::scripted::{Feature, Script, Scripted, ScriptedCall, ScriptedUsage};
+use goalmill_llm::{
     Allowance, Answer, Ask, Delta, Finish, Message, ModelError, Models, Outcome, Purse, Rung, Stage, Tool, ToolChoice,
     Usd, Wait, Want,
 };

@@ -12,7 +12,7 @@ use goalmill_common::random::Random;
 use goalmill_common::task::Task;
 use goalmill_tests::installation::{Installation, step};
 use goalmill_worker::Options;
-use goalmill_worker::executor::{Executor, Outcome, Progress};
+use goalmill_worker::executor::{Executor, Kinds, Outcome, Progress};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -37,7 +37,8 @@ async fn an_executor_of_ones_own_serves_its_agent_type() -> Result<()> {
     let limits = installation.settings.limits.clone();
     let (clock, random) = (Clock::system(), Random::system());
     let executors = BTreeMap::from([("shout".into(), Arc::new(Shout) as Arc<dyn Executor>)]);
-    let worker = goalmill_worker::start(Options { settings, limits, broker, clock, random, executors }).await?;
+    let kinds = Kinds::new();
+    let worker = goalmill_worker::start(Options { settings, limits, broker, clock, random, executors, kinds }).await?;
     installation.workers.push(worker);
     let mut mute = step("b", "shout", &["a"], json!({}));
     mute["on_failure"] = "continue".into();

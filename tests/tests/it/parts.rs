@@ -7,7 +7,7 @@ use goalmill_broker::embedded;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{Dialect, PlanningStrategy, Settings};
 use goalmill_common::id::PlanId;
-use goalmill_scheduler::model::scripted::{Script, Scripted};
+use goalmill_demo::scripted::{Script, Scripted};
 use goalmill_tests::installation::{Installation, settings};
 use goalmill_tests::model_server::ModelServer;
 use goalmill_tests::wait::{SOON, until};

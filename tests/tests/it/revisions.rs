@@ -18,9 +18,9 @@ use goalmill_common::id::PlanId;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::random::Random;
 use goalmill_common::task::Task;
+use goalmill_planning::{Part, PlanRequest, Planner, PlanningError, ReviseRequest};
 use goalmill_scheduler::Extras;
 use goalmill_scheduler::hooks::{Call, Hook, HookError, Point, Ruling, Veto};
-use goalmill_scheduler::planner::{Part, PlanRequest, Planner, PlanningError, ReviseRequest};
 use goalmill_tests::installation::{Installation, http_client, settings};
 use goalmill_tests::wait::{SOON, until, until_some};
 use goalmill_worker::executor::{Executor, Outcome, Progress};
@@ -393,6 +393,7 @@ impl Town {
             clock: Clock::system(),
             random: Random::system(),
             executors,
+            kinds: Default::default(),
         };
         self.at.workers.push(goalmill_worker::start(options).await?);
         self.await_agents().await;

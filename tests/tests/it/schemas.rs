@@ -11,7 +11,7 @@ use goalmill_common::problem::Problem;
 use goalmill_common::report::Report;
 use goalmill_common::schema::{NAMES, schema};
 use goalmill_common::task::Task;
-use goalmill_engine::validate;
+use goalmill_plan::validate;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

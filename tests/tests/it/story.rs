@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use goalmill_scheduler::model::scripted::Script;
+use goalmill_demo::scripted::Script;
 use goalmill_tests::dev::{Dev, program};
 use goalmill_tests::model_server::held::HeldModel;
 use goalmill_tests::process::signal;

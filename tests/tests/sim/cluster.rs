@@ -178,7 +178,15 @@ async fn run(
             Role::Worker => {
                 let (settings, limits) = (settings.worker.clone(), settings.limits.clone());
                 let executors = executors();
-                let options = goalmill_worker::Options { settings, limits, broker, clock, random, executors };
+                let options = goalmill_worker::Options {
+                    settings,
+                    limits,
+                    broker,
+                    clock,
+                    random,
+                    executors,
+                    kinds: Default::default(),
+                };
                 goalmill_worker::start(options).await.map(Running::Worker).ok()
             }
         };

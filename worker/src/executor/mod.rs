@@ -5,10 +5,12 @@
 //! - [`http`]: posts the task to a web service.
 //! - [`command`]: runs a program; JSON on standard input, JSON on standard output.
 //! - [`transform`]: computes an expression over the inputs.
-//! - [`demo`]: one of the shipped, deterministic agents.
+//!
+//! A program that embeds a worker can add kinds of its own ([`Kinds`]); `demo` is one of them.
 //!
 //! Every kind takes a `card` too: what the agent type registers as (description, capabilities, actions, cost, …).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -25,7 +27,6 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 pub mod command;
-pub mod demo;
 pub mod http;
 pub mod transform;
 
@@ -99,25 +100,43 @@ enum Settings {
     Http(http::HttpSettings),
     Command(command::CommandSettings),
     Transform(transform::TransformSettings),
-    Demo(demo::DemoSettings),
 }
 
+/// Makes an executor of one kind from its entry in the settings, without `kind` and `card`; the error is a sentence for
+/// people.
+pub type Build = fn(&AgentType, &Value) -> Result<Arc<dyn Executor>, String>;
+
+/// Kinds of executors besides `http`, `command` and `transform`, by their names in the settings.
+pub type Kinds = BTreeMap<&'static str, Build>;
+
 /// Makes the executor that `value` describes; the error is a sentence for people.
-pub(crate) fn build(agent_type: &AgentType, value: &Value, limits: &Limits) -> Result<Built, String> {
+pub(crate) fn build(agent_type: &AgentType, value: &Value, limits: &Limits, kinds: &Kinds) -> Result<Built, String> {
     let mut value = value.clone();
     let card = match value.as_object_mut().and_then(|fields| fields.remove("card")) {
         Some(card) => Some(card_of(agent_type, card)?),
         None => None,
     };
-    let settings: Settings = serde_json::from_value(value).map_err(|e| e.to_string())?;
-    let executor: Arc<dyn Executor> = match settings {
-        Settings::Http(settings) => Arc::new(http::Http::new(settings, limits)?),
-        Settings::Command(settings) => Arc::new(command::Command::new(settings, limits)?),
-        Settings::Transform(settings) => Arc::new(transform::Transform::new(settings, limits)?),
-        Settings::Demo(settings) => demo::executor(agent_type, settings)?,
+    let added = value["kind"].as_str().and_then(|kind| kinds.get(kind));
+    let executor: Arc<dyn Executor> = match added {
+        Some(build) => {
+            value.as_object_mut().and_then(|fields| fields.remove("kind"));
+            build(agent_type, &value)?
+        }
+        None => match serde_json::from_value(value).map_err(|error| unknown_kind(&error, kinds))? {
+            Settings::Http(settings) => Arc::new(http::Http::new(settings, limits)?),
+            Settings::Command(settings) => Arc::new(command::Command::new(settings, limits)?),
+            Settings::Transform(settings) => Arc::new(transform::Transform::new(settings, limits)?),
+        },
     };
     let card = card.or_else(|| executor.card().map(|card| Agent { agent_type: agent_type.clone(), ..card }));
     Ok(Built { executor, card })
+}
+
+/// What is wrong with an entry; an unknown kind is answered with all kinds there are.
+fn unknown_kind(error: &serde_json::Error, kinds: &Kinds) -> String {
+    let added: String = kinds.keys().map(|kind| format!(", `{kind}`")).collect();
+    let text = error.to_string();
+    if text.starts_with("unknown variant") { format!("{text}{added}") } else { text }
 }
 
 fn card_of(agent_type: &AgentType, mut card: Value) -> Result<Agent, String> {

@@ -4,7 +4,7 @@ use goalmill_common::config::WorkerSettings;
 use goalmill_common::failure::FailureClass;
 use goalmill_common::report::What;
 use goalmill_common::task::Task;
-use goalmill_worker::executor::demo;
+use goalmill_demo::agents as demo;
 use serde_json::json;
 
 use crate::world::{World, task};

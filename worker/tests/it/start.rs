@@ -6,7 +6,7 @@ use goalmill_common::agent::Agent;
 use goalmill_common::config::WorkerSettings;
 use goalmill_common::report::What;
 use goalmill_common::task::Task;
-use goalmill_worker::executor::demo;
+use goalmill_demo::agents as demo;
 use goalmill_worker::{Options, StartError};
 use serde_json::json;
 

@@ -18,7 +18,7 @@ use goalmill_common::random::Random;
 use goalmill_common::report::{Report, What};
 use goalmill_common::task::Task;
 use goalmill_common::wire::{Inbox, write_task};
-use goalmill_worker::executor::{Executor, Outcome, Progress};
+use goalmill_worker::executor::{Build, Executor, Outcome, Progress};
 use goalmill_worker::{Options, Running};
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
@@ -74,6 +74,7 @@ impl World {
             clock: self.clock.clone(),
             random: Random::seeded(7),
             executors,
+            kinds: [("demo", goalmill_demo::agents::executor as Build)].into(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use goalmill_scheduler::planner::llm::overhead::{Digested, Took};
+use goalmill_planning::llm::overhead::{Digested, Took};
 use serde::Serialize;
 
 use crate::output::{Paint, Table};

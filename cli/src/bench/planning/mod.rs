@@ -15,9 +15,9 @@ use goalmill_common::config::RouterSettings;
 use goalmill_common::goal::Goal;
 use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
-use goalmill_scheduler::planner::llm::overhead::digest;
-use goalmill_scheduler::planner::{Ledger, PlanRequest, Terms};
-use goalmill_scheduler::router::{Router, open_table};
+use goalmill_planning::llm::overhead::digest;
+use goalmill_planning::{Ledger, PlanRequest, Terms};
+use goalmill_router::{Router, open_table};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::exit::Exit;

@@ -2,13 +2,13 @@
 
 use std::net::SocketAddr;
 
+use goalmill_client::Client;
 use goalmill_common::config::Settings;
-use goalmill_worker::executor::demo;
+use goalmill_demo::agents as demo;
 
 use super::model;
 use super::store::Store;
 use crate::args::{DevArgs, SERVER};
-use crate::client::Client;
 use crate::exit::Failed;
 use crate::output::{Screen, Tone};
 

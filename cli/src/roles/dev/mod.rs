@@ -7,17 +7,17 @@ mod session;
 mod store;
 mod story;
 
+use goalmill_client::Client;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::Settings;
 use goalmill_common::random::Random;
+use goalmill_demo::agents::{self as demo, DemoServer};
 use goalmill_scheduler::{Extras, Options};
-use goalmill_worker::executor::demo::{self, DemoServer};
 
 use super::signals::Signals;
 use super::worker::{self, Executors};
 use super::{load, metrics_address, scheduler};
 use crate::args::{Demo, DevArgs};
-use crate::client::Client;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::Screen;
 
@@ -139,6 +139,7 @@ async fn start_worker(
         clock: clock.clone(),
         random: Random::system(),
         executors,
+        kinds: worker::kinds(),
     };
     goalmill_worker::start(options).await.map_err(worker::failed)
 }

@@ -1,7 +1,7 @@
 //! A language model out of a script, so that planning by a model can be tried without one.
 
 use goalmill_common::config::{Dialect, ModelTag, Settings};
-use goalmill_scheduler::model::scripted::{Script, ScriptedServer};
+use goalmill_demo::scripted::{Script, ScriptedServer};
 
 use super::story;
 use crate::args::{Demo, DevArgs};

@@ -1,11 +1,11 @@
 //! The demo: submits a goal as anybody would, shows it run, prints what came of it.
 
+use goalmill_client::Client;
 use goalmill_common::random::Random;
 use goalmill_common::view::Results;
 use serde_json::{Value, json};
 
 use crate::args::DevArgs;
-use crate::client::Client;
 use crate::commands::show_results;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Screen, Table, Tone};

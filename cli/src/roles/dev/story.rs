@@ -3,12 +3,12 @@
 //! Twice the same goal. The first time an agent, a hotel and the budget fail, and each time the plan changes; the second
 //! time there is a fourth failure, and three revisions are all that a plan may have.
 
+use goalmill_client::Client;
 use goalmill_common::status::PlanStatus;
 use serde_json::{Map, Value, json};
 
 use super::session::{people, watch};
 use crate::args::DevArgs;
-use crate::client::Client;
 use crate::commands::show_results;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Screen, Tone};

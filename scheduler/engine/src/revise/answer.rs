@@ -10,13 +10,13 @@ use goalmill_common::plan::{Approval, ApprovalDefault, Question, Widen};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Change, Proposal, RevisionStrategy, Trigger};
 use goalmill_common::status::PlanStatus;
+use goalmill_plan::draft::issue;
 
 use super::change::towards;
 use super::delta::untouched;
 use super::widen::widens;
 use super::{Delta, resolve};
 use crate::decide::Turn;
-use crate::draft::issue;
 use crate::fail::PLANNER_MS;
 use crate::graph::to_usize;
 use crate::{PlanAnswer, Rejection};

@@ -10,15 +10,15 @@ use goalmill_common::plan::{Kind, Phase, Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Change;
 use goalmill_common::status::StepStatus;
+use goalmill_plan::draft::issue;
+use goalmill_plan::near::nearest;
 use serde_json::{Map, Value};
 
 use super::Delta;
 use super::rewrite::rename;
 use crate::PlanState;
-use crate::draft::issue;
 use crate::graph::{to_u32, to_usize};
 use crate::moves::is_changeable;
-use crate::near::nearest;
 
 /// The steps that changes touch, as they will be.
 pub(super) struct Draft<'a> {

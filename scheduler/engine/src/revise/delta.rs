@@ -9,12 +9,13 @@ use goalmill_common::plan::{Kind, Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Change;
 use goalmill_common::status::StepStatus;
+use goalmill_plan::draft::issue;
+use goalmill_plan::validate;
 use serde_json::{Map, Value, json};
 
 use super::change::Draft;
-use crate::draft::issue;
+use crate::PlanState;
 use crate::graph::{to_u32, to_usize};
-use crate::{PlanState, validate};
 
 /// What a revision does, step by step. Everything else stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -20,9 +20,9 @@ use goalmill_common::limits::Limits;
 use goalmill_common::plan::{RevisionPolicy, Step};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Answered, Change, Refusal, RevisionRecord, RevisionStrategy};
+use goalmill_plan::validate::Rules;
 
 use crate::PlanState;
-use crate::validate::Rules;
 
 pub(crate) use change::into_plan;
 pub(crate) use delta::{Delta, resolve};

@@ -3,9 +3,8 @@
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::plan::Step;
+use goalmill_plan::expression;
 use serde_json::Value;
-
-use crate::expression;
 
 /// Lets the step's expressions see `new` where they saw `old`.
 pub(super) fn rename(step: &mut Step, old: &StepId, new: &StepId) {

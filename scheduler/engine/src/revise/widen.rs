@@ -2,10 +2,10 @@
 
 use goalmill_common::plan::{ApprovalDefault, Step};
 use goalmill_common::problem::Issue;
+use goalmill_plan::draft::issue;
 
 use super::Delta;
 use crate::PlanState;
-use crate::draft::issue;
 use crate::graph::{to_u32, to_usize};
 
 /// What the revision widens: approvals that are gone, and estimates that no longer fit the budget. What actions may do

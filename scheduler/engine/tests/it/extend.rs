@@ -8,7 +8,8 @@ use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Approval, Cache, Kind, OnFailure, Plan, Question, RevisionPolicy};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Closing, Command, Effect, PlanAnswer, Rejection, fork, situation, validate};
+use goalmill_engine::{Closing, Command, Effect, PlanAnswer, Rejection, fork, situation};
+use goalmill_plan::validate;
 use serde_json::json;
 
 use crate::world::{World, completed, failed, permanent, plan, planned, report, step, submission, with};

@@ -9,8 +9,8 @@ use goalmill_common::plan::{Kind, OnFailure, RevisionPolicy, Step, Widen};
 use goalmill_common::problem::Issue;
 use goalmill_common::report::What;
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::validate::{Catalogue, Policy, Rules};
 use goalmill_engine::{Command, Effect, PlanAnswer, consider};
+use goalmill_plan::validate::{Catalogue, Policy, Rules};
 use serde_json::json;
 
 use crate::world::{World, permanent, plan, report, step, submission, with};

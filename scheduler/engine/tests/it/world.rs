@@ -13,10 +13,10 @@ use goalmill_common::plan::{Plan, Step};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
-use goalmill_engine::validate::Policy;
 use goalmill_engine::{
     Command, Context, Decision, Effect, Envelope, PlanState, Rejection, StepIndex, Timer, apply, decide, pending,
 };
+use goalmill_plan::validate::Policy;
 use serde_json::json;
 
 pub const START_MS: u64 = 1_795_293_490_000;

@@ -5,7 +5,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::plan::{OnFailure, Plan, RevisionPolicy, Step};
 use goalmill_common::revision::{Change, Proposal, RevisionStrategy};
 use goalmill_engine::PlanAnswer;
-use goalmill_engine::validate::Policy;
+use goalmill_plan::validate::Policy;
 use tokio::sync::oneshot;
 
 use super::*;

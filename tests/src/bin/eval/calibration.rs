@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use goalmill_scheduler::planner::calibrate::{Confidences, Outcome, Reliability, reliability};
+use goalmill_planning::calibrate::{Confidences, Outcome, Reliability, reliability};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

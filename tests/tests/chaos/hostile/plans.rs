@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use Expect::{Ends, Refused};
 use serde_json::{Map, Value, json};
 
 use super::{Expect, Hostile};
-use Expect::{Ends, Refused};
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";

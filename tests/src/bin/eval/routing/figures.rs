@@ -1,6 +1,6 @@
 //! Counts hits, and how well the confidence tells steps that somebody fits from those that nobody does.
 
-use goalmill_scheduler::router::Ranking;
+use goalmill_router::Ranking;
 use serde_json::{Value, json};
 
 use super::sets::Row;

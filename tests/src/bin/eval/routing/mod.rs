@@ -11,7 +11,7 @@ use anyhow::{Result, anyhow, ensure};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{Gate, RouterSettings, environment};
 use goalmill_common::random::Random;
-use goalmill_scheduler::router::{CANDIDATES_MAX, Ranking, Router, Table, open_table};
+use goalmill_router::{CANDIDATES_MAX, Ranking, Router, Table, open_table};
 use serde_json::{Map, Value, json};
 
 use crate::rows::Out;

@@ -16,7 +16,7 @@ use goalmill_common::random::Random;
 use goalmill_common::task::Task;
 use goalmill_tests::redis_server::RedisServer;
 use goalmill_tests::wait::until_some;
-use goalmill_worker::executor::{Executor, Outcome, Progress};
+use goalmill_worker::executor::{Executor, Kinds, Outcome, Progress};
 use goalmill_worker::{Options, Running};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -53,7 +53,8 @@ impl Lanes {
                 let settings = WorkerSettings { slots: lane.slots, ..WorkerSettings::default() };
                 let (clock, random) = (Clock::system(), Random::system());
                 let limits = Limits::default();
-                let options = Options { settings, limits, broker: broker.clone(), clock, random, executors };
+                let options =
+                    Options { settings, limits, broker: broker.clone(), clock, random, executors, kinds: Kinds::new() };
                 workers.push(goalmill_worker::start(options).await?);
             }
         }

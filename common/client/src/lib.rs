@@ -1,0 +1,590 @@
+//! Client of the HTTP API: one function per route, typed answers, problems as errors.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::config::environment;
+use goalmill_common::event::RouteCandidate;
+use goalmill_common::id::{PlanId, StepId, WorkerId, is_id};
+use goalmill_common::json::Json;
+use goalmill_common::problem::Problem;
+use goalmill_common::revision::RevisionRecord;
+use goalmill_common::status::PlanStatus;
+use goalmill_common::trace::is_traceparent;
+use goalmill_common::trust::client_failure;
+use goalmill_common::view::{
+    Accepted, Explanation, LetterView, Page, PlanSummary, PlanView, Preview, QuestionView, QueueView, Results, StepView,
+};
+use reqwest::{Method, RequestBuilder, Response};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+mod error;
+
+pub use error::ClientError;
+
+/// A request that got no answer by then is given up.
+const ANSWER: Duration = Duration::from_mins(1);
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long an open connection is kept for the next request: less than a server keeps it, so that none is sent while
+/// the server closes it.
+const IDLE: Duration = Duration::from_secs(4);
+
+/// A plan or a goal as text, and what the text is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    pub text: String,
+    pub media: &'static str,
+}
+
+/// One page of a plan's log; the events are kept as the text they came as.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventPage {
+    pub items: Vec<Json>,
+    /// The last event of the page, when more follow; a number, or its text.
+    #[serde(default)]
+    pub next: Option<Value>,
+}
+
+impl EventPage {
+    /// Where the next page begins.
+    pub fn next(&self) -> Option<u64> {
+        let next = self.next.as_ref()?;
+        next.as_u64().or_else(|| next.as_str()?.parse().ok())
+    }
+}
+
+/// The router's answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Candidates {
+    pub candidates: Vec<RouteCandidate>,
+    /// How likely it is that anybody fits, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
+    /// Whether the router would rather choose nobody.
+    #[serde(default)]
+    pub abstains: bool,
+}
+
+/// Which plans to list.
+#[derive(Clone, Debug, Default)]
+pub struct PlanQuery {
+    pub limit: usize,
+    pub cursor: Option<String>,
+    pub status: Option<PlanStatus>,
+}
+
+/// Which events to look up.
+#[derive(Clone, Debug, Default)]
+pub struct LogQuery {
+    pub plan: Option<PlanId>,
+    /// Empty for all.
+    pub step: String,
+    pub types: Vec<String>,
+    pub since_ms: u64,
+    pub limit: u16,
+}
+
+/// Speaks to one server.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Made for the first request: most machines' certificates are read for it.
+    http: Arc<OnceLock<Http>>,
+    base: String,
+}
+
+#[derive(Clone, Debug)]
+struct Http {
+    client: reqwest::Client,
+    /// Why only `http://` can be spoken.
+    plain_only: Option<String>,
+}
+
+impl Http {
+    fn new() -> Self {
+        match builder().build() {
+            Ok(client) => Self { client, plain_only: None },
+            Err(error) => {
+                let client = builder().tls_certs_only([]).build();
+                let client = client.expect("a client without certificates can always be made");
+                Self { client, plain_only: Some(client_failure(&error)) }
+            }
+        }
+    }
+}
+
+/// The trace context that this program was started with, as programs hand it on in `TRACEPARENT`.
+pub fn traceparent() -> Option<String> {
+    environment("TRACEPARENT").filter(|text| is_traceparent(text))
+}
+
+fn builder() -> reqwest::ClientBuilder {
+    let agent = concat!("goalmill/", env!("CARGO_PKG_VERSION"));
+    reqwest::Client::builder().user_agent(agent).connect_timeout(CONNECT).pool_idle_timeout(IDLE)
+}
+
+impl Client {
+    /// Prepares a client; nothing is sent yet.
+    pub fn new(server: &str) -> Result<Self, ClientError> {
+        let base = server.trim_end_matches('/').to_owned();
+        let base = if base.contains("://") { base } else { format!("http://{base}") };
+        reqwest::Url::parse(&base)
+            .map_err(|error| ClientError::InvalidAddress { server: server.to_owned(), reason: error.to_string() })?;
+        Ok(Self { http: Arc::default(), base })
+    }
+
+    fn http(&self) -> &Http {
+        self.http.get_or_init(Http::new)
+    }
+
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    pub async fn submit_goal(&self, goal: &Value, key: &str) -> Result<Accepted, ClientError> {
+        self.read(self.submission("/v1/goals", key).json(goal)).await
+    }
+
+    pub async fn submit_plan(&self, plan: &Document, key: &str) -> Result<Accepted, ClientError> {
+        self.read(document(self.submission("/v1/plans", key), plan)).await
+    }
+
+    pub async fn validate(&self, plan: &Document) -> Result<Preview, ClientError> {
+        self.read(document(self.request(Method::POST, "/v1/plans:validate"), plan)).await
+    }
+
+    pub async fn preview(&self, goal: &Value) -> Result<Preview, ClientError> {
+        self.read(self.request(Method::POST, "/v1/plans:preview").json(goal)).await
+    }
+
+    pub async fn plans(&self, query: &PlanQuery) -> Result<Page<PlanSummary>, ClientError> {
+        let mut url = format!("/v1/plans?limit={}", query.limit);
+        if let Some(cursor) = &query.cursor {
+            url.push_str("&cursor=");
+            url.push_str(&escaped(cursor));
+        }
+        if let Some(status) = query.status {
+            url.push_str(&format!("&status={status}"));
+        }
+        self.get(&url).await
+    }
+
+    pub async fn plan(&self, plan: &PlanId) -> Result<PlanView, ClientError> {
+        self.get(&format!("/v1/plans/{plan}")).await
+    }
+
+    pub async fn results(&self, plan: &PlanId) -> Result<Results, ClientError> {
+        self.get(&format!("/v1/plans/{plan}/results")).await
+    }
+
+    pub async fn explain(&self, plan: &PlanId) -> Result<Explanation, ClientError> {
+        self.get(&format!("/v1/plans/{plan}/explain")).await
+    }
+
+    /// The plan as a document, every field as the server wrote it.
+    pub async fn graph(&self, plan: &PlanId) -> Result<Value, ClientError> {
+        self.get(&format!("/v1/plans/{plan}/graph")).await
+    }
+
+    pub async fn events(&self, plan: &PlanId, after: u64, limit: usize) -> Result<EventPage, ClientError> {
+        self.get(&format!("/v1/plans/{plan}/events?after={after}&limit={limit}")).await
+    }
+
+    /// Opens the event stream after event `after`.
+    pub async fn event_stream(&self, plan: &PlanId, after: u64) -> Result<Response, ClientError> {
+        let request = self
+            .http()
+            .client
+            .get(format!("{}/v1/plans/{plan}/events?after={after}", self.base))
+            .header("Accept", "text/event-stream")
+            .header("Last-Event-ID", after.to_string());
+        self.accept(request).await
+    }
+
+    /// The plan as it was at a revision, as a document.
+    pub async fn graph_at(&self, plan: &PlanId, revision: u32) -> Result<Value, ClientError> {
+        self.get(&format!("/v1/plans/{plan}/graph?revision={revision}")).await
+    }
+
+    pub async fn revisions(&self, plan: &PlanId) -> Result<Page<RevisionRecord>, ClientError> {
+        self.get(&format!("/v1/plans/{plan}/revisions")).await
+    }
+
+    /// What waits for an answer.
+    pub async fn questions(&self, plan: &PlanId) -> Result<Page<QuestionView>, ClientError> {
+        self.get(&format!("/v1/plans/{plan}/questions")).await
+    }
+
+    /// `verb` is one of `pause`, `resume`, `cancel`, `approve`, `reject`, `edit`, `replan`.
+    pub async fn steer_plan(&self, plan: &PlanId, verb: &str, body: Value) -> Result<PlanSummary, ClientError> {
+        self.read(self.request(Method::POST, &format!("/v1/plans/{plan}:{verb}")).json(&signed(body))).await
+    }
+
+    /// `verb` is one of `retry`, `skip`, `complete`, `approve`, `reject`, `answer`.
+    pub async fn steer_step(
+        &self,
+        plan: &PlanId,
+        step: &StepId,
+        verb: &str,
+        body: Value,
+    ) -> Result<StepView, ClientError> {
+        let path = format!("/v1/plans/{plan}/steps/{step}:{verb}");
+        self.read(self.request(Method::POST, &path).json(&signed(body))).await
+    }
+
+    /// Answers what a plan asks.
+    pub async fn answer(&self, plan: &PlanId, question: &str, body: Value) -> Result<PlanSummary, ClientError> {
+        let path = format!("/v1/plans/{plan}/questions/{}:answer", escaped(question));
+        self.read(self.request(Method::POST, &path).json(&signed(body))).await
+    }
+
+    /// Begins a plan that goes on from another one.
+    pub async fn fork(&self, plan: &PlanId, body: Value, key: &str) -> Result<Accepted, ClientError> {
+        let request = self.submission(&format!("/v1/plans/{plan}:fork"), key);
+        self.read(request.json(&signed(body))).await
+    }
+
+    pub async fn agents(&self) -> Result<Page<Agent>, ClientError> {
+        self.get("/v1/agents").await
+    }
+
+    pub async fn register(&self, agent: &Agent) -> Result<Value, ClientError> {
+        self.read(self.request(Method::POST, "/v1/agents").json(agent)).await
+    }
+
+    pub async fn route(&self, text: &str) -> Result<Candidates, ClientError> {
+        self.read(self.request(Method::POST, "/v1/agents:route").json(&serde_json::json!({ "text": text }))).await
+    }
+
+    pub async fn workers(&self) -> Result<Page<WorkerBeat>, ClientError> {
+        self.get("/v1/workers").await
+    }
+
+    pub async fn drain(&self, worker: &WorkerId) -> Result<WorkerBeat, ClientError> {
+        self.read(self.request(Method::POST, &format!("/v1/workers/{worker}:drain"))).await
+    }
+
+    /// `verb` is `pause` or `resume`.
+    pub async fn steer_queue(&self, agent_type: &str, verb: &str) -> Result<QueueView, ClientError> {
+        self.read(self.request(Method::POST, &format!("/v1/queues/{agent_type}:{verb}"))).await
+    }
+
+    pub async fn retry_letter(&self, agent_type: &str, entry: &str) -> Result<Accepted, ClientError> {
+        self.read(self.request(Method::POST, &format!("/v1/dead-letters/{agent_type}/{entry}:retry"))).await
+    }
+
+    pub async fn discard_letter(&self, agent_type: &str, entry: &str) -> Result<Value, ClientError> {
+        self.read(self.request(Method::POST, &format!("/v1/dead-letters/{agent_type}/{entry}:discard"))).await
+    }
+
+    /// The newest events of all plans, oldest first. One request looks at so many events only: the next one goes on.
+    pub async fn logs(&self, query: &LogQuery) -> Result<Page<Json>, ClientError> {
+        let mut page = self.log_page(query, "").await?;
+        let is_whole = page.next.is_none();
+        while let Some(next) = page.next.take() {
+            let more = self.log_page(query, &next).await?;
+            page.items.extend(more.items);
+            page.next = more.next;
+        }
+        if !is_whole {
+            page.items = newest_events(page.items, usize::from(query.limit))?;
+        }
+        Ok(page)
+    }
+
+    async fn log_page(&self, query: &LogQuery, cursor: &str) -> Result<Page<Json>, ClientError> {
+        let mut url = format!("/v1/logs?since_ms={}&limit={}", query.since_ms, query.limit);
+        let types = query.types.join(",");
+        let plan = query.plan.as_ref().map_or("", |plan| plan.as_str());
+        for (name, value) in
+            [("plan", plan), ("step", query.step.as_str()), ("types", types.as_str()), ("cursor", cursor)]
+        {
+            if !value.is_empty() {
+                url.push_str(&format!("&{name}={}", escaped(value)));
+            }
+        }
+        self.get(&url).await
+    }
+
+    pub async fn queues(&self) -> Result<Page<QueueView>, ClientError> {
+        self.get("/v1/queues").await
+    }
+
+    pub async fn dead_letters(&self, agent_type: &str) -> Result<Page<LetterView>, ClientError> {
+        self.get(&format!("/v1/dead-letters/{agent_type}")).await
+    }
+
+    /// Whether the server is alive, and ready; the second answer's text says why not.
+    pub async fn health(&self) -> Result<(bool, bool, String), ClientError> {
+        let live = self.send(self.request(Method::GET, "/livez")).await?.status().is_success();
+        let ready = self.send(self.request(Method::GET, "/readyz")).await?;
+        let is_ready = ready.status().is_success();
+        Ok((live, is_ready, ready.text().await.unwrap_or_default()))
+    }
+
+    /// Whether the server has a page for people.
+    pub async fn has_page(&self) -> bool {
+        matches!(self.send(self.request(Method::GET, "/")).await, Ok(answer) if answer.status().is_success())
+    }
+
+    /// The id of the plan that `text` means: an id, a unique beginning or end of one, `@latest` or `@last-failed`.
+    pub async fn resolve(&self, text: &str) -> Result<PlanId, ClientError> {
+        if text == "@latest" {
+            let page = self.plans(&PlanQuery { limit: LATEST_OF, ..PlanQuery::default() }).await?;
+            return newest(page.items).ok_or(ClientError::NoPlans);
+        }
+        if text == "@last-failed" {
+            return self.last_failed().await;
+        }
+        let id = PlanId::from(text);
+        if is_whole_id(&id) {
+            return Ok(id);
+        }
+        if !is_id(text) {
+            return Err(ClientError::InvalidSelector(text.to_owned()));
+        }
+        self.search(text).await
+    }
+
+    /// The plan that failed last.
+    async fn last_failed(&self) -> Result<PlanId, ClientError> {
+        let mut query = PlanQuery { limit: 1, status: Some(PlanStatus::Failed), ..PlanQuery::default() };
+        loop {
+            let page = self.plans(&query).await?;
+            if let Some(plan) = page.items.into_iter().next() {
+                return Ok(plan.plan_id);
+            }
+            // A page may be empty and yet not the last: the server looks at so many plans for one page.
+            query.cursor = page.next;
+            if query.cursor.is_none() {
+                return Err(ClientError::NoFailedPlan);
+            }
+        }
+    }
+
+    /// Looks through the newest plans.
+    async fn search(&self, part: &str) -> Result<PlanId, ClientError> {
+        let mut found: Vec<PlanId> = Vec::new();
+        let mut query = PlanQuery { limit: 200, ..PlanQuery::default() };
+        for _ in 0..SEARCH_PAGES {
+            let page = self.plans(&query).await?;
+            found.extend(page.items.into_iter().map(|plan| plan.plan_id).filter(|id| means(part, id)));
+            query.cursor = page.next;
+            if query.cursor.is_none() || found.len() > 1 {
+                break;
+            }
+        }
+        match found.as_slice() {
+            [one] => Ok(one.clone()),
+            [] => Err(ClientError::UnknownPlan(part.to_owned())),
+            [first, second, ..] => Err(ClientError::AmbiguousSelector {
+                selector: part.to_owned(),
+                first: first.clone(),
+                second: second.clone(),
+            }),
+        }
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.http().client.request(method, format!("{}{path}", self.base));
+        request.header("Accept", "application/json").timeout(ANSWER)
+    }
+
+    /// What begins a plan: as part of the trace that the command runs in, if it runs in one.
+    fn submission(&self, path: &str, key: &str) -> RequestBuilder {
+        let request = self.request(Method::POST, path).header("Idempotency-Key", key);
+        match traceparent() {
+            Some(traceparent) => request.header("traceparent", traceparent),
+            None => request,
+        }
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.read(self.request(Method::GET, path)).await
+    }
+
+    async fn read<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {
+        let response = self.accept(request).await?;
+        let url = response.url().path().to_owned();
+        let bytes = response.bytes().await.map_err(|error| self.unreachable(&error))?;
+        serde_json::from_slice(&bytes).map_err(|error| ClientError::InvalidAnswer {
+            path: url,
+            server: self.base.clone(),
+            reason: error.to_string(),
+        })
+    }
+
+    /// Sends, and turns an answer that is no success into a failure.
+    async fn accept(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+        let response = self.send(request).await?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let path = response.url().path().to_owned();
+        let text = response.text().await.unwrap_or_default();
+        if let Ok(problem) = serde_json::from_str::<Problem>(&text) {
+            return Err(ClientError::Problem(Box::new(problem)));
+        }
+        let body: String = text.trim().chars().take(200).collect();
+        Err(ClientError::Status { path, server: self.base.clone(), status, body })
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+        if let Some(why) = &self.http().plain_only
+            && self.base.starts_with("https")
+        {
+            return Err(ClientError::NoCertificates { server: self.base.clone(), reason: why.clone() });
+        }
+        request.send().await.map_err(|error| self.unreachable(&error))
+    }
+
+    pub fn unreachable(&self, error: &reqwest::Error) -> ClientError {
+        let mut cause: &dyn std::error::Error = error;
+        while let Some(source) = cause.source() {
+            cause = source;
+        }
+        let reason = if error.is_timeout() { "no answer in time".to_owned() } else { cause.to_string() };
+        ClientError::Unreachable { server: self.base.clone(), reason }
+    }
+}
+
+/// Pages of plans that are looked through for a part of an id.
+const SEARCH_PAGES: usize = 20;
+/// The newest plan is looked for among so many, last changed first.
+const LATEST_OF: usize = 100;
+/// Characters of an id after its shard, at the least: sub-plans have more.
+const ID_CHARS: usize = 16;
+/// Characters of a person's name in the log.
+const NAME_CHARS: usize = 64;
+
+fn is_whole_id(id: &PlanId) -> bool {
+    id.shard().is_some() && id.as_str().split_once('-').is_some_and(|(_, rest)| rest.len() >= ID_CHARS)
+}
+
+/// The plan that was made last; of those made at once the one listed first.
+fn newest(plans: Vec<PlanSummary>) -> Option<PlanId> {
+    let mut newest: Option<PlanSummary> = None;
+    for plan in plans {
+        if newest.as_ref().is_none_or(|other| plan.created_at > other.created_at) {
+            newest = Some(plan);
+        }
+    }
+    newest.map(|plan| plan.plan_id)
+}
+
+/// Whether `part` begins or ends the id, with or without its shard.
+fn means(part: &str, id: &PlanId) -> bool {
+    let text = id.as_str();
+    let rest = text.split_once('-').map_or(text, |(_, rest)| rest);
+    text.starts_with(part) || rest.starts_with(part) || rest.ends_with(part)
+}
+
+/// A request with who makes it.
+fn signed(mut body: Value) -> Value {
+    body["actor"] = actor(environment("USER").or_else(|| environment("LOGNAME"))).into();
+    body
+}
+
+/// `cli:ann`; letters that an id cannot have become `-`.
+fn actor(user: Option<String>) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' };
+    match user {
+        Some(user) => format!("cli:{}", user.chars().take(NAME_CHARS).map(plain).collect::<String>()),
+        None => "cli".into(),
+    }
+}
+
+fn document(request: RequestBuilder, document: &Document) -> RequestBuilder {
+    request.header("Content-Type", document.media).body(document.text.clone())
+}
+
+/// The newest of the events of several pages, oldest first.
+fn newest_events(mut items: Vec<Json>, limit: usize) -> Result<Vec<Json>, ClientError> {
+    #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+    struct Place {
+        time: String,
+        plan_id: String,
+        seq: u64,
+    }
+    let place = |item: &Json| -> Result<Place, ClientError> {
+        serde_json::from_str(item.text())
+            .map_err(|error| ClientError::InvalidEvent { event: item.text().to_owned(), reason: error.to_string() })
+    };
+    items.iter().try_for_each(|item| place(item).map(drop))?;
+    items.sort_by_cached_key(|item| place(item).ok());
+    items.drain(..items.len().saturating_sub(limit));
+    Ok(items)
+}
+
+/// Escapes everything but unreserved characters (RFC 3986).
+fn escaped(text: &str) -> String {
+    text.bytes()
+        .map(|byte| match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+            other => format!("%{other:02X}"),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_an_id_is_its_beginning_or_its_end() {
+        let id = PlanId::from("p0-01kb3v0x5c8q2k4w");
+        for part in ["p0-01kb", "01kb", "2k4w", "p0-01kb3v0x5c8q2k4w"] {
+            assert!(means(part, &id), "{part}");
+        }
+        assert!(!means("p1", &id) && !means("3v0x", &id));
+        assert!(is_whole_id(&id) && !is_whole_id(&"p0-01kb".into()) && !is_whole_id(&"x".into()));
+    }
+
+    #[test]
+    fn addresses_are_checked_and_completed() {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        assert_eq!(Client::new("http://h:1/").expect("it is an address").base(), "http://h:1");
+        assert_eq!(Client::new("h:1").expect("a host and port are enough").base(), "http://h:1");
+        let refused = Client::new("http://:99999").expect_err("no such port");
+        assert!(matches!(refused, ClientError::InvalidAddress { .. }), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_there_is_unreachable() {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let client = Client::new("http://127.0.0.1:1").expect("it is an address");
+        let failed = client.plans(&PlanQuery::default()).await.expect_err("nobody listens on port 1");
+        assert!(matches!(failed, ClientError::Unreachable { .. }), "{failed}");
+        assert!(failed.to_string().contains("http://127.0.0.1:1"), "{failed}");
+    }
+
+    #[test]
+    fn the_latest_plan_is_the_one_made_last_not_the_one_changed_last() {
+        let plan = |id: &str, created: &str| -> PlanSummary {
+            serde_json::from_value(serde_json::json!({
+                "plan_id": id, "status": "running", "name": "", "revision": 0, "counts": goalmill_common::status::Counts::default(),
+                "progress": 0.0, "usage": {"tokens": 0, "cost": 0.0}, "created_at": created, "updated_at": created, "seq": 1,
+            }))
+            .expect("it is a summary")
+        };
+        let plans = vec![plan("p0-old", "2026-01-01T00:00:00.000Z"), plan("p0-new", "2026-01-01T00:00:00.001Z")];
+        assert_eq!(newest(plans), Some("p0-new".into()));
+        assert_eq!(newest(vec![]), None);
+    }
+
+    #[test]
+    fn who_asks_is_an_id() {
+        assert_eq!(actor(Some("ann".into())), "cli:ann");
+        assert_eq!(actor(Some("Änn Smith".into())), "cli:-nn-Smith");
+        assert_eq!(actor(None), "cli");
+        assert!(is_id(&actor(Some("x".repeat(500)))));
+    }
+
+    #[test]
+    fn cursors_are_escaped() {
+        assert_eq!(escaped("a b/1~"), "a%20b%2F1~");
+    }
+}

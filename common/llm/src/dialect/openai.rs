@@ -1,0 +1,172 @@
+//! OpenAI's chat completions, as a great many servers have them, each a little differently.
+
+use serde_json::{Value, json};
+
+use super::{Request, arguments, count, functions, object, text_at};
+use crate::answer::{CallFragment, Delta, Finish, SaidUsage, ToolCall};
+use crate::ask::{Message, ToolChoice, Want};
+use crate::ladder::Rung;
+
+/// Levels of a schema that are looked at before `strict` is asked for; deeper ones go without it.
+const DEPTH_MAX: usize = 32;
+
+pub(super) fn body(request: &Request<'_>) -> Value {
+    let messages: Vec<Value> = request.messages().iter().map(message).collect();
+    let tools = request.tools();
+    let limit = Value::from(request.output_tokens_max());
+    let named = |name: &str| json!({"type": "function", "function": {"name": name}});
+    let tool_choice = match (&request.ask.want, request.rung) {
+        (Want::Json { name, .. }, Rung::ForcedTool) => Some(named(name)),
+        (Want::Tools { choice: ToolChoice::Named(name), .. }, Rung::Tools) => Some(named(name)),
+        _ => None,
+    };
+    let format = match (&request.ask.want, request.rung) {
+        (Want::Json { name, schema }, Rung::JsonSchema) => {
+            let strict = (!request.habits.no_strict).then(|| is_strict(schema, DEPTH_MAX).into());
+            let inner =
+                object([("name", Some(name.as_str().into())), ("schema", Some(schema.clone())), ("strict", strict)]);
+            Some(json!({"type": "json_schema", "json_schema": inner}))
+        }
+        (Want::Json { .. }, Rung::JsonObject) => Some(json!({"type": "json_object"})),
+        _ => None,
+    };
+    let asks_usage = request.stream && !request.habits.no_stream_options;
+    let completion = request.habits.completion_tokens;
+    object([
+        ("model", Some(request.model.wire_name().into())),
+        ("messages", Some(messages.into())),
+        ("tools", (!tools.is_empty()).then(|| functions(&tools))),
+        ("tool_choice", tool_choice),
+        ("response_format", format),
+        ("max_tokens", (!completion).then(|| limit.clone())),
+        ("max_completion_tokens", completion.then_some(limit)),
+        ("temperature", request.temperature().map(Value::from)),
+        ("stream", request.stream.then_some(true.into())),
+        ("stream_options", asks_usage.then(|| json!({"include_usage": true}))),
+    ])
+}
+
+fn message(message: &Message) -> Value {
+    match message {
+        Message::System { text } => json!({"role": "system", "content": text}),
+        Message::User { text } => json!({"role": "user", "content": text}),
+        Message::Assistant { text, tool_calls } if tool_calls.is_empty() => {
+            json!({"role": "assistant", "content": text})
+        }
+        Message::Assistant { text, tool_calls } => {
+            let content = if text.is_empty() { Value::Null } else { text.as_str().into() };
+            let calls: Vec<Value> = tool_calls.iter().map(call).collect();
+            json!({"role": "assistant", "content": content, "tool_calls": calls})
+        }
+        Message::Tool { call_id, text, .. } => json!({"role": "tool", "tool_call_id": call_id, "content": text}),
+    }
+}
+
+fn call(call: &ToolCall) -> Value {
+    let arguments = if call.arguments.is_empty() { "{}" } else { &call.arguments };
+    json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})
+}
+
+/// Whether a schema meets what `strict` asks for: every object closed, and every property of it required.
+fn is_strict(schema: &Value, depth: usize) -> bool {
+    let Some(fields) = schema.as_object() else {
+        return schema.as_array().is_none_or(|all| depth > 0 && all.iter().all(|inner| is_strict(inner, depth - 1)));
+    };
+    let closed = match (fields.get("properties").and_then(Value::as_object), text_at(schema, "type")) {
+        (None, "object") => false,
+        (None, _) => true,
+        (Some(properties), _) => {
+            let required: Vec<&str> = fields
+                .get("required")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .collect();
+            fields.get("additionalProperties") == Some(&Value::Bool(false))
+                && properties.keys().all(|name| required.contains(&name.as_str()))
+        }
+    };
+    closed && depth > 0 && fields.values().all(|inner| is_strict(inner, depth - 1))
+}
+
+/// Reads a chunk, or a whole completion.
+pub(super) fn read(value: &Value, deltas: &mut Vec<Delta>) {
+    let model = text_at(value, "model");
+    if !model.is_empty() {
+        deltas.push(Delta::ServedBy(model.into()));
+    }
+    let choices = value.get("choices").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let first = choices.iter().find(|choice| choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0);
+    if let Some(choice) = first {
+        for part in ["delta", "message"].iter().filter_map(|field| choice.get(field)) {
+            content(part, deltas);
+        }
+        // Completions of old, and servers that answer with them.
+        push_text(text_at(choice, "text"), Delta::Text, deltas);
+        deltas.extend(Finish::read(text_at(choice, "finish_reason")).map(Delta::Finish));
+    }
+    let groq = value.get("x_groq").and_then(|own| own.get("usage"));
+    if let Some(usage) = value.get("usage").filter(|usage| usage.is_object()).or(groq) {
+        let said = SaidUsage {
+            input_tokens: count(usage, "prompt_tokens").or_else(|| count(usage, "input_tokens")),
+            output_tokens: count(usage, "completion_tokens").or_else(|| count(usage, "output_tokens")),
+        };
+        deltas.push(Delta::Usage(said));
+    }
+}
+
+fn content(part: &Value, deltas: &mut Vec<Delta>) {
+    let thinking = ["reasoning_content", "reasoning"].iter().map(|field| text_at(part, field)).find(|t| !t.is_empty());
+    push_text(thinking.unwrap_or_default(), Delta::Thinking, deltas);
+    match part.get("content") {
+        Some(Value::String(text)) => push_text(text, Delta::Text, deltas),
+        Some(Value::Array(pieces)) => pieces.iter().for_each(|piece| match piece {
+            Value::String(text) => push_text(text, Delta::Text, deltas),
+            other => push_text(text_at(other, "text"), Delta::Text, deltas),
+        }),
+        _ => {}
+    }
+    push_text(text_at(part, "refusal"), Delta::Refusal, deltas);
+    for call in part.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
+        let function = call.get("function").unwrap_or(call);
+        deltas.push(fragment(call.get("index").and_then(Value::as_u64), text_at(call, "id"), function));
+    }
+    if let Some(function) = part.get("function_call").filter(|call| call.is_object()) {
+        deltas.push(fragment(Some(0), "", function));
+    }
+}
+
+fn fragment(index: Option<u64>, id: &str, function: &Value) -> Delta {
+    Delta::Call(CallFragment {
+        index,
+        id: id.into(),
+        name: text_at(function, "name").into(),
+        arguments: arguments(function.get("arguments")),
+    })
+}
+
+fn push_text(text: &str, piece: fn(String) -> Delta, deltas: &mut Vec<Delta>) {
+    if !text.is_empty() {
+        deltas.push(piece(text.into()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strict_is_asked_for_only_where_it_is_taken() {
+        let strict = json!({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}},
+            "required": ["a"], "additionalProperties": false});
+        assert!(is_strict(&strict, DEPTH_MAX));
+        let open = json!({"type": "object", "properties": {"a": {"type": "object"}}, "required": ["a"],
+            "additionalProperties": false});
+        assert!(!is_strict(&open, DEPTH_MAX));
+        let optional = json!({"type": "object", "properties": {"a": {}}, "additionalProperties": false});
+        assert!(!is_strict(&optional, DEPTH_MAX));
+        let deep = (0..=DEPTH_MAX).fold(json!({"type": "string"}), |inner, _| json!({"anyOf": [inner]}));
+        assert!(!is_strict(&deep, DEPTH_MAX));
+    }
+}

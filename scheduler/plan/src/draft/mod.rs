@@ -1,0 +1,93 @@
+//! Reads what somebody wrote, JSON or YAML, strictly: nothing is guessed, dropped or changed in silence.
+
+mod duration;
+mod encoding;
+mod fields;
+mod place;
+mod tree;
+
+use goalmill_common::limits::Limits;
+use goalmill_common::problem::Issue;
+use serde::de::DeserializeSeed;
+use serde_json::{Value, json};
+
+pub(crate) use duration::{Unit, milliseconds};
+pub(crate) use fields::{Field, Fields, Table, canonical, count, text, wrong_type};
+pub(crate) use place::{At, Cx, shorten};
+
+use tree::{Reading, Tree};
+
+/// How a text is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    Json,
+    Yaml,
+    /// JSON when it begins with `{`, `[` or `"`, else YAML.
+    #[default]
+    Auto,
+}
+
+/// Reads a document. Keys stand once, numbers are finite, nesting and size are limited; every error says where.
+pub fn read(text: &[u8], format: Format, limits: &Limits) -> Result<Value, Vec<Issue>> {
+    if text.len() > limits.plan_bytes_max {
+        return Err(vec![too_large(limits)]);
+    }
+    let text = encoding::utf8(text).map_err(|issue| vec![issue])?;
+    let is_json = match format {
+        Format::Json => true,
+        Format::Yaml => false,
+        Format::Auto => text.trim_start().starts_with(['{', '[', '"']),
+    };
+    let code = if is_json { "INVALID_JSON" } else { "INVALID_YAML" };
+    if text.trim().is_empty() {
+        return Err(vec![issue(code, "", "the text is empty", "give a document")]);
+    }
+    if !is_json && tree::flow_depth(text) > limits.nesting_max * 2 {
+        return Err(vec![tree::too_deep(limits, "")]);
+    }
+    let reading = Reading::new(limits, !is_json);
+    let tree = Tree::root(&reading);
+    let (value, failure) = if is_json {
+        let mut json = serde_json::Deserializer::from_str(text);
+        let read = tree.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+        split(read.map_err(|e| tree::json_failure(text, &e)))
+    } else {
+        let read = tree.deserialize(serde_yaml_ng::Deserializer::from_str(text));
+        split(read.map_err(|e| tree::yaml_failure(&e)))
+    };
+    match (reading.finish(failure), value) {
+        (issues, Some(value)) if issues.is_empty() => Ok(value),
+        (issues, _) => Err(issues),
+    }
+}
+
+/// The goal that a document with a plan carries: its own field, or at least what the plan says it is for.
+pub fn split_goal(draft: &Value) -> Option<Value> {
+    let outer = draft.as_object()?;
+    let inner = outer.get("plan").and_then(Value::as_object);
+    let documents = [Some(outer), inner];
+    for name in ["goal", "query", "job"] {
+        let found = documents.iter().flatten().find_map(|document| document.get(name));
+        if let Some(goal) = found.filter(|goal| !goal.is_null()) {
+            return Some(goal.clone());
+        }
+    }
+    let description = documents.iter().flatten().find_map(|document| document.get("description"))?;
+    description.is_string().then(|| json!({ "description": description }))
+}
+
+fn split<T, E>(result: Result<T, E>) -> (Option<T>, Option<E>) {
+    match result {
+        Ok(value) => (Some(value), None),
+        Err(error) => (None, Some(error)),
+    }
+}
+
+fn too_large(limits: &Limits) -> Issue {
+    let detail = format!("the document is larger than {} bytes", limits.plan_bytes_max);
+    issue("PLAN_TOO_LARGE", "", detail, "split it into plans, or pass large data by reference")
+}
+
+pub fn issue(code: &str, pointer: &str, detail: impl Into<String>, hint: impl Into<String>) -> Issue {
+    Issue { code: code.into(), pointer: pointer.into(), detail: detail.into(), hint: hint.into() }
+}

@@ -1,0 +1,277 @@
+//! A plan held against the catalogue: who is to do each step, whether they can, and whether policy lets them.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use goalmill_common::event::Route;
+use goalmill_common::hash::{HashMap, HashSet};
+use goalmill_common::id::{AgentType, StepId};
+use goalmill_common::plan::{Approval, Kind, Plan, Step};
+use goalmill_common::problem::Issue;
+
+use super::catalogue::Catalogue;
+use super::graph::Origin;
+use super::inputs;
+use super::rules::{Policy, Rules, Weight};
+use crate::draft::{At, Cx, shorten};
+
+pub(super) fn check(cx: &Cx<'_>, plan: &mut Plan, origins: &[Origin<'_>], index: &HashMap<StepId, u32>) {
+    let Some(rules) = cx.rules else { return };
+    if let Some(catalogue) = rules.catalogue {
+        let check = Check { cx, rules, catalogue, told: RefCell::default(), offered: RefCell::default() };
+        for (step, origin) in plan.steps.iter().zip(origins).filter(|(step, _)| !step.kind.is_inline()) {
+            check.step(step, origin);
+            check.fallback(step, origin);
+        }
+        inputs::check(cx, rules, catalogue, plan, origins, index);
+    } else if let Some(live) = rules.live {
+        warn_of_unserved(cx, live, plan, origins);
+    }
+    if !rules.policy.is_empty() {
+        plan.steps.iter_mut().zip(origins).for_each(|(step, origin)| permit(cx, rules, step, origin));
+    }
+}
+
+/// Warns of agent types without a live worker, each once: all that is looked at where there is no catalogue.
+fn warn_of_unserved(cx: &Cx<'_>, live: &BTreeSet<AgentType>, plan: &Plan, origins: &[Origin<'_>]) {
+    let mut told: HashSet<&AgentType> = HashSet::default();
+    let mut before: Option<&AgentType> = None;
+    for (step, origin) in plan.steps.iter().zip(origins) {
+        if step.kind.is_inline() || step.kind == Kind::Plan || step.plan.is_some() {
+            continue;
+        }
+        let fallback = step.fallback.as_ref().and_then(|fallback| fallback.agent_type.as_ref());
+        for (agent_type, key) in [(Some(&step.agent_type), origin.agent_key), (fallback, "fallback")] {
+            let Some(agent_type) = agent_type else { continue };
+            // Most steps ask for the same as the step before.
+            if before == Some(agent_type)
+                || agent_type.is_auto()
+                || live.contains(agent_type)
+                || !told.insert(agent_type)
+            {
+                continue;
+            }
+            let Issue { code, detail, hint, .. } = no_live_worker(agent_type, String::new());
+            origin.with_key(key, |at| cx.warn(&code, at, detail, hint));
+        }
+        before = Some(&step.agent_type);
+    }
+}
+
+/// A step waits until somebody starts a worker for its agent type.
+pub fn no_live_worker(agent_type: &AgentType, pointer: String) -> Issue {
+    Issue {
+        code: "NO_LIVE_WORKER".into(),
+        pointer,
+        detail: format!("no live worker serves `{agent_type}`"),
+        hint: format!("start one: goalmill worker --agents {agent_type}"),
+    }
+}
+
+struct Check<'a, 'l> {
+    cx: &'a Cx<'l>,
+    rules: &'a Rules<'a>,
+    catalogue: &'a Catalogue,
+    /// Agent types that were told of.
+    told: RefCell<BTreeSet<String>>,
+    /// Actions that somebody has, of steps that ask for any agent.
+    offered: RefCell<HashSet<&'a str>>,
+}
+
+impl<'a> Check<'a, '_> {
+    fn step(&self, step: &'a Step, origin: &Origin<'_>) {
+        if step.plan.is_some() || step.kind == Kind::Plan {
+            return;
+        }
+        if !step.agent_type.is_auto() {
+            origin.with_key(origin.agent_key, |at| self.agent(&step.agent_type, at));
+        }
+        if !step.action.is_empty() {
+            origin.with_key(origin.action_key, |at| self.action(&step.agent_type, &step.action, at));
+        }
+    }
+
+    /// A fallback that cannot be had is only noticed when it is needed most.
+    fn fallback(&self, step: &'a Step, origin: &Origin<'_>) {
+        let Some(fallback) = &step.fallback else { return };
+        let agent_type = fallback.agent_type.as_ref().unwrap_or(&step.agent_type);
+        origin.with_key("fallback", |at| {
+            if fallback.agent_type.is_some() {
+                self.agent(agent_type, at);
+            }
+            if let Some(action) = fallback.action.as_ref().filter(|action| !action.is_empty()) {
+                self.action(agent_type, action, at);
+            }
+        });
+    }
+
+    fn agent(&self, agent_type: &AgentType, at: &At<'_>) {
+        let offer = self.catalogue.offer(agent_type.as_str());
+        let slots = self.catalogue.slots(agent_type.as_str());
+        let is_idle = offer.is_some() && slots == 0 && self.catalogue.knows_workers();
+        let is_unknown_error = offer.is_none() && self.rules.weights.unknown_agent == Weight::Error;
+        if offer.is_some() && !is_idle {
+            return;
+        }
+        // An error has to be repaired at each place; of a warning, once is enough.
+        if !self.told.borrow_mut().insert(agent_type.as_str().to_owned()) && !is_unknown_error {
+            return;
+        }
+        if is_idle {
+            let Issue { code, detail, hint, .. } = no_live_worker(agent_type, String::new());
+            self.cx.weigh(self.rules.weights.no_worker, &code, at, detail, hint);
+            return;
+        }
+        let near = if self.cx.may_guess() { self.catalogue.near_agents(agent_type.as_str()) } else { Vec::new() };
+        let hint = proposal(&near, || "register it, start a worker for it, or write `auto`".to_owned());
+        let detail = format!("there is no agent type `{}`", shorten(agent_type.as_str()));
+        self.cx.weigh(self.rules.weights.unknown_agent, "UNKNOWN_AGENT", at, detail, hint);
+    }
+
+    fn action(&self, agent_type: &'a AgentType, action: &'a str, at: &At<'_>) {
+        let detail = match self.catalogue.offer(agent_type.as_str()) {
+            Some(offer) if offer.actions.is_empty() || offer.actions.contains_key(action) => return,
+            Some(_) => format!("agent type `{agent_type}` has no action `{}`", shorten(action)),
+            // An unknown agent type has its own issue.
+            None if !agent_type.is_auto() || self.catalogue.is_open() => return,
+            // Every agent has to be looked at, and many steps ask for the same.
+            None if self.offered.borrow().contains(action) => return,
+            None if !self.catalogue.find(agent_type.as_str(), action).is_empty() => {
+                self.offered.borrow_mut().insert(action);
+                return;
+            }
+            None => format!("no agent has an action `{}`", shorten(action)),
+        };
+        let near =
+            if self.cx.may_guess() { self.catalogue.near_actions(agent_type.as_str(), action) } else { Vec::new() };
+        let hint = proposal(&near, || self.others(agent_type));
+        self.cx.weigh(self.rules.weights.unknown_action, "UNKNOWN_ACTION", at, detail, hint);
+    }
+
+    fn others(&self, agent_type: &AgentType) -> String {
+        /// Actions that are listed when none looks like the one given.
+        const LISTED: usize = 8;
+        let names: Vec<&str> = match self.catalogue.offer(agent_type.as_str()) {
+            Some(offer) => offer.actions.keys().map(String::as_str).take(LISTED).collect(),
+            None => self.catalogue.abilities().map(|(_, name, _)| name).take(LISTED).collect(),
+        };
+        match names.as_slice() {
+            [] => "leave the action out".to_owned(),
+            _ => format!("use one of {}", quoted(&names, ", ")),
+        }
+    }
+}
+
+fn proposal(near: &[&str], otherwise: impl FnOnce() -> String) -> String {
+    match near {
+        [] => otherwise(),
+        _ => format!("did you mean {}?", quoted(near, " or ")),
+    }
+}
+
+fn quoted(names: &[&str], between: &str) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(between)
+}
+
+/// Refuses what policy forbids, and has a person asked where it says so.
+fn permit(cx: &Cx<'_>, rules: &Rules<'_>, step: &mut Step, origin: &Origin<'_>) {
+    if step.kind.is_inline() {
+        return;
+    }
+    let pairs = pairs(step);
+    let key = if step.action.is_empty() { origin.agent_key } else { origin.action_key };
+    for (agent, action) in &pairs {
+        // Whether the agent that the router chooses is among those allowed is seen then: see `permit_routed`.
+        let forbidden = rules.policy.forbids(agent, action).filter(|by| !by.is_empty() || agent != AUTO);
+        if let Some(pattern) = forbidden {
+            let detail = denial(agent, action, pattern);
+            origin.with_key(key, |at| cx.error("ACTION_DENIED", at, detail, DENIED_MEND));
+        }
+    }
+    let asks = pairs.iter().find_map(|(agent, action)| rules.policy.asks(agent, action));
+    if let (Some(pattern), None) = (asks, step.approve) {
+        step.approve = Some(Approval::default());
+        let detail = format!("step `{}` waits for a person, as `{}` demands", step.id, shorten(pattern));
+        origin.with_key(key, |at| {
+            cx.weigh(Weight::Warning, "APPROVAL_REQUIRED", at, detail, "set `approve` to choose limit and default");
+        });
+    }
+}
+
+/// What the step may turn out to ask for: an agent type and an action, and those of its fallback.
+fn pairs(step: &Step) -> Vec<(String, String)> {
+    let agent = step.agent_type.as_str().to_owned();
+    let mut pairs = vec![(agent.clone(), step.action.clone())];
+    if let Some(fallback) = &step.fallback {
+        let other = fallback.agent_type.as_ref().map_or(agent, |a| a.as_str().to_owned());
+        pairs.push((other, fallback.action.clone().unwrap_or_else(|| step.action.clone())));
+    }
+    pairs
+}
+
+const AUTO: &str = "auto";
+const DENIED_MEND: &str = "use another action, or change the policy";
+
+fn denial(agent: &str, action: &str, pattern: &str) -> String {
+    let what = shorten(if action.is_empty() { agent } else { action }).into_owned();
+    match pattern {
+        "" => format!("`{what}` is not among the actions that are allowed"),
+        pattern => format!("`{what}` is denied by `{}`", shorten(pattern)),
+    }
+}
+
+/// Holds the steps that the router has just given away against policy, in plans inside the plan too: refuses what it
+/// forbids, and has a person asked where it says so. Gives what is odd.
+pub fn permit_routed(plan: &mut Plan, routes: &[Route], policy: &Policy) -> Result<Vec<Issue>, Vec<Issue>> {
+    let routed: BTreeSet<&StepId> = routes.iter().map(|route| &route.step).collect();
+    if routed.is_empty() { Ok(Vec::new()) } else { permit_those(plan, policy, &|step| routed.contains(&step.id)) }
+}
+
+/// Holds all steps of a plan that an agent gave against policy, as [`permit_routed`] does.
+pub fn permit_all(plan: &mut Plan, policy: &Policy) -> Result<Vec<Issue>, Vec<Issue>> {
+    permit_those(plan, policy, &|step| !step.kind.is_inline())
+}
+
+fn permit_those(plan: &mut Plan, policy: &Policy, is_meant: &dyn Fn(&Step) -> bool) -> Result<Vec<Issue>, Vec<Issue>> {
+    let (mut odd, mut wrong) = (Vec::new(), Vec::new());
+    if !policy.is_empty() {
+        permit_steps(plan, "", is_meant, policy, &mut odd, &mut wrong);
+    }
+    if wrong.is_empty() { Ok(odd) } else { Err(wrong) }
+}
+
+fn permit_steps(
+    plan: &mut Plan,
+    above: &str,
+    is_meant: &dyn Fn(&Step) -> bool,
+    policy: &Policy,
+    odd: &mut Vec<Issue>,
+    wrong: &mut Vec<Issue>,
+) {
+    for (n, step) in plan.steps.iter_mut().enumerate() {
+        let pointer = format!("{above}/steps/{n}");
+        if let Some(inner) = &mut step.plan {
+            permit_steps(inner, &format!("{pointer}/plan"), is_meant, policy, odd, wrong);
+        }
+        if !is_meant(step) {
+            continue;
+        }
+        let issue = |code: &str, detail: String, hint: &str| Issue {
+            code: code.into(),
+            pointer: format!("{pointer}/agent_type"),
+            detail,
+            hint: hint.into(),
+        };
+        let pairs = pairs(step);
+        let denied = pairs.iter().find_map(|(agent, action)| Some((agent, action, policy.forbids(agent, action)?)));
+        let asks = pairs.iter().find_map(|(agent, action)| policy.asks(agent, action));
+        if let Some((agent, action, pattern)) = denied {
+            let detail = format!("step `{}` would go to `{agent}`: {}", step.id, denial(agent, action, pattern));
+            wrong.push(issue("ACTION_DENIED", detail, "name an agent type that may do it, or change the policy"));
+        } else if let (Some(pattern), None) = (asks, step.approve) {
+            let detail = format!("step `{}` waits for a person, as `{}` demands", step.id, shorten(pattern));
+            odd.push(issue("APPROVAL_REQUIRED", detail, "set `approve` to choose limit and default"));
+            step.approve = Some(Approval::default());
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! What must hold for any plan and any text.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use goalmill_common::goal::{Budget, Goal, Priority};
+use goalmill_common::json::Json;
+use goalmill_common::limits::Limits;
+use goalmill_common::plan::{
+    Approval, ApprovalDefault, Cache, Estimates, Fallback, Jitter, Join, Kind, OnFailure, Phase, Plan, Question, Retry,
+    RevisionPolicy, Step, Strategy as Width, Widen,
+};
+use goalmill_common::status::StepStatus;
+use goalmill_plan::draft::{self, Format};
+use goalmill_plan::expression::{self, Scope, StepView};
+use goalmill_plan::validate;
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn a_canonical_plan_validates_back_to_itself(plan in plan()) {
+        let json = serde_json::to_vec(&plan).unwrap();
+        for format in [Format::Json, Format::Yaml] {
+            let text = match format {
+                Format::Yaml => serde_yaml_ng::to_string(&serde_json::from_slice::<Value>(&json).unwrap()).unwrap().into_bytes(),
+                Format::Json | Format::Auto => json.clone(),
+            };
+            let checked = validate::text(&text, format, &Limits::default());
+            match checked {
+                Ok(checked) => prop_assert_eq!(&checked.plan, &plan),
+                Err(issues) => prop_assert!(false, "{:#?}", issues),
+            }
+        }
+    }
+
+    #[test]
+    fn any_json_gives_a_plan_or_issues_with_pointers_into_it(value in anything()) {
+        let wrapped = [value.clone(), json!({"steps": value}), json!({"steps": [value]}), json!({"steps": [{"id": "a", "retry": value, "join": value, "approve": value}]})];
+        for document in wrapped {
+            if let Err(issues) = validate::plan(&document, &Limits::default()) {
+                prop_assert!(!issues.is_empty());
+                for issue in issues {
+                    let parent = issue.pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
+                    prop_assert!(document.pointer(parent).is_some(), "{:?}", issue);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in vec(any::<u8>(), 0..200), text in "[\\[\\]{}:,\"'a-z0-9&*!<>|\n -]{0,80}") {
+        for format in [Format::Json, Format::Yaml, Format::Auto] {
+            for input in [bytes.as_slice(), text.as_bytes()] {
+                if let Err(issues) = draft::read(input, format, &Limits::default()) {
+                    prop_assert!(!issues.is_empty());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_expression_that_passed_is_never_malformed_when_it_runs(parts in vec(part(), 0..12)) {
+        let text = parts.concat();
+        let goal = Goal { description: "x".into(), ..Goal::default() };
+        let outputs = Json::of(&json!({"x": [1, 2], "y": "text"}));
+        let look = |_: &str| Some(StepView { status: StepStatus::Completed, outputs: Some(&outputs) });
+        let scope = Scope::new(&goal, &look);
+        let rendered = expression::render(&Json::of(&text), &scope, &Limits::default());
+        let malformed = rendered.is_err_and(|e| e.code == "INVALID_EXPRESSION");
+        prop_assert_eq!(malformed, expression::references(&text).is_err(), "{}", text);
+        let judged = expression::is_true(&text, &scope, &Limits::default());
+        let malformed = judged.is_err_and(|e| e.code == "INVALID_EXPRESSION");
+        prop_assert_eq!(malformed, expression::condition_references(&text).is_err(), "{}", text);
+    }
+
+    #[test]
+    fn json_reads_the_same_as_json_and_as_yaml(value in anything()) {
+        let text = value.to_string();
+        prop_assert_eq!(draft::read(text.as_bytes(), Format::Json, &Limits::default()).unwrap(), value.clone());
+        let yaml = serde_yaml_ng::to_string(&value).unwrap();
+        prop_assert_eq!(draft::read(yaml.as_bytes(), Format::Yaml, &Limits::default()).unwrap(), value);
+    }
+}
+
+fn part() -> impl Strategy<Value = String> {
+    let parts = [
+        "{{",
+        "}}",
+        "{%",
+        "%}",
+        "{#",
+        "#}",
+        "-",
+        "steps",
+        ".a",
+        ".outputs",
+        ".x",
+        "['b-1']",
+        "[\"c\"]",
+        "[0]",
+        " ",
+        "if ",
+        "endif",
+        "else",
+        "for i in ",
+        "endfor",
+        "raw",
+        "endraw",
+        "goal",
+        ".description",
+        "|upper",
+        "|default('y')",
+        "|join(',')",
+        " ~ ",
+        " + ",
+        " * ",
+        " > ",
+        "1",
+        "'s'",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        "not ",
+        " and ",
+        " is defined",
+        ",",
+        ":",
+        "steps.a.outputs.x",
+        "\\",
+        "é",
+        "\n",
+    ];
+    proptest::sample::select(parts.to_vec()).prop_map(str::to_owned)
+}
+
+fn anything() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-1_000_000..1_000_000_i64).prop_map(Value::from),
+        (-1_000..1_000).prop_map(|n| json!(f64::from(n) + 0.5)),
+        "[a-z{} .%]{0,12}".prop_map(Value::from),
+    ];
+    let key = prop_oneof![
+        Just("id".to_owned()),
+        Just("steps".to_owned()),
+        Just("needs".to_owned()),
+        Just("plan".to_owned()),
+        Just("phases".to_owned()),
+        Just("inputs".to_owned()),
+        Just("at_least".to_owned()),
+        Just("max".to_owned()),
+        "[a-z/~]{1,6}",
+    ];
+    leaf.prop_recursive(4, 32, 5, move |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..5).prop_map(Value::from),
+            proptest::collection::btree_map(key.clone(), inner, 0..5)
+                .prop_map(|map| Value::Object(map.into_iter().collect::<Map<_, _>>())),
+        ]
+    })
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    let head = (
+        "[A-Za-z ]{0,20}",
+        prop_oneof![Just(Width::Sequential), Just(Width::Parallel), Just(Width::Adaptive)],
+        option::of(1..100_u32),
+        option::of(0..9_999_u64),
+        option::of(approval()),
+        0..3_usize,
+    );
+    (head, vec(step(), 1..8)).prop_map(|((name, strategy, max_parallel, tokens, approve, phases), mut steps)| {
+        let phases: Vec<Phase> = (0..phases)
+            .map(|i| Phase { id: format!("phase {i}"), description: "some".into(), checkpoint: i == 1 })
+            .collect();
+        let count = steps.len();
+        for (i, step) in steps.iter_mut().enumerate() {
+            step.id = format!("s-{i}").into();
+            step.dependencies = (0..i).filter(|d| (i * 7 + d * 3) % 3 == 0).map(|d| format!("s-{d}").into()).collect();
+            step.phase = (!phases.is_empty()).then(|| phases[i * phases.len() / count].id.clone());
+            if let Some(first) = step.dependencies.first() {
+                step.inputs = Json::of(&json!({"seen": format!("{{{{ steps['{first}'].outputs.x }}}}"), "n": 1.5}));
+                step.when = Some(format!("steps['{first}'].outputs.n > 1"));
+                step.ask = (i % 2 == 0).then(|| Question {
+                    question: format!("{{{{ steps['{first}'].outputs.x }}}}?"),
+                    schema: Some(Json::of(&json!({"type": "integer"}))),
+                    default: Some(Json::of(&json!(1))),
+                    limit_ms: 7,
+                    into: Some("n".into()),
+                });
+                step.join = Join::AtLeast(step.dependencies.len() as u32);
+            }
+        }
+        Plan {
+            name,
+            strategy,
+            max_parallel,
+            budget: Budget { tokens, cost: tokens.map(|t| t as f64 / 4.0), seconds: None },
+            approve,
+            revision: max_parallel.map(|n| RevisionPolicy {
+                max: Some(n % 4),
+                threshold: 0.5,
+                approve,
+                widen: Widen::Approve,
+                ..RevisionPolicy::default()
+            }),
+            continue_on_failure: phases.len() == 1,
+            phases,
+            steps,
+            metadata: Map::from_iter([("b".to_owned(), json!(1)), ("a".to_owned(), json!({"x": []}))]),
+        }
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let what = ("[A-Za-z ]{0,20}", kind(), "[a-z_]{0,9}", option::of("[a-z]{1,9}"), vec("[a-z_]{1,9}", 0..3));
+    let policy = (
+        option::of(1..9_999_999_u64),
+        retry(),
+        on_failure(),
+        option::of(approval()),
+        option::of(1..=10_u8),
+        option::of("[a-z]{1,9}"),
+    );
+    let more = (
+        option::of(0..999_u32),
+        option::of(1..99_999_u64),
+        option::of("[a-z]{1,9}"),
+        prop_oneof![Just(Join::All), Just(Join::Any)],
+    );
+    (what, policy, more).prop_map(
+        |(
+            (description, kind, action, agent, expected_outputs),
+            (timeout_ms, retry, on_failure, approve, priority, resource),
+            (seconds, ttl_ms, fallback, join),
+        )| {
+            let agent = match kind {
+                Kind::Tool | Kind::Llm => agent.unwrap_or_else(|| "auto".to_owned()),
+                Kind::Message | Kind::Finish | Kind::Internal | Kind::Plan => String::new(),
+            };
+            let plan = (kind == Kind::Plan)
+                .then(|| Box::new(Plan { steps: vec![Step::new("inner", "auto")], ..Plan::default() }));
+            Step {
+                description,
+                kind,
+                action,
+                expected_outputs,
+                join,
+                timeout_ms,
+                retry,
+                on_failure,
+                approve,
+                resource,
+                plan,
+                priority: priority.map(Priority),
+                fallback: fallback.map(|agent| Fallback { agent_type: Some(agent.into()), action: None }),
+                estimates: Estimates { seconds: seconds.map(f64::from), tokens: ttl_ms, cost: None },
+                cache: ttl_ms.map(|ttl_ms| Cache { key: "{{ goal.description }}".into(), ttl_ms }),
+                output_schema: ttl_ms.map(|_| Json::of(&json!({"type": "object"}))),
+                ..Step::new("x", agent)
+            }
+        },
+    )
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        Just(Kind::Tool),
+        Just(Kind::Llm),
+        Just(Kind::Message),
+        Just(Kind::Finish),
+        Just(Kind::Internal),
+        Just(Kind::Plan)
+    ]
+}
+
+fn on_failure() -> impl Strategy<Value = OnFailure> {
+    prop_oneof![
+        Just(OnFailure::Abort),
+        Just(OnFailure::Skip),
+        Just(OnFailure::Continue),
+        Just(OnFailure::Replan),
+        Just(OnFailure::AskUser),
+    ]
+}
+
+fn approval() -> impl Strategy<Value = Approval> {
+    (1..86_400_000_u64, any::<bool>()).prop_map(|(limit_ms, yes)| Approval {
+        limit_ms,
+        default: if yes { ApprovalDefault::Approve } else { ApprovalDefault::Reject },
+    })
+}
+
+fn retry() -> impl Strategy<Value = Retry> {
+    (0..=100_u32, 0..5_000_u64, 4..40_u32, 0..90_000_u64, any::<bool>()).prop_map(
+        |(max, initial_ms, quarters, more, full)| Retry {
+            max,
+            initial_ms,
+            factor: f64::from(quarters) / 4.0,
+            max_ms: initial_ms + more,
+            jitter: if full { Jitter::Full } else { Jitter::None },
+        },
+    )
+}

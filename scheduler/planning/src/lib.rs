@@ -1,0 +1,143 @@
+//! How goals become plans: planners are tried in order, the first valid plan is taken.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use goalmill_common::agent::{Agent, WorkerBeat};
+use goalmill_common::command::{Planned, Proposal, Situation};
+use goalmill_common::config::WeightSettings;
+use goalmill_common::goal::Goal;
+use goalmill_common::json::Json;
+use goalmill_common::limits::Limits;
+use goalmill_common::plan::{Plan, Step};
+use goalmill_common::problem::Issue;
+use goalmill_plan::validate::Policy;
+use tokio::sync::mpsc;
+
+mod amend;
+pub mod calibrate;
+mod changes;
+pub mod choice;
+pub mod facts;
+pub mod htn;
+pub mod ledger;
+pub mod llm;
+mod load;
+pub mod memory;
+pub mod pipeline;
+mod race;
+mod recall;
+pub mod repair;
+mod revise;
+pub mod rules;
+pub mod stage;
+pub mod stream;
+pub mod tools;
+
+pub use amend::Consider;
+pub use htn::HtnPlanner;
+pub use ledger::{Books, Ledger};
+pub use llm::LlmPlanner;
+pub use load::LoadError;
+pub use pipeline::{Candidate, Checked, Pipeline, SetupError, Validate};
+pub use race::OnePlan;
+pub use rules::RulesPlanner;
+pub use stream::{Outlet, Stopped, Written};
+pub use tools::ToolsPlanner;
+
+/// A way to make plans.
+#[async_trait]
+pub trait Planner: Send + Sync {
+    /// The word for it in settings and in the log: `rules`.
+    fn name(&self) -> &'static str;
+
+    /// Makes a plan for the goal; the caller validates it and limits the time.
+    async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError>;
+
+    /// Makes a plan and hands steps over while the rest is written; returns the whole plan.
+    ///
+    /// Unless a planner has a way of its own, nothing is handed over before the end: this is the adapter that makes
+    /// every planner a stream. What is handed over may run at once, so it holds by itself, as far as it goes.
+    async fn stream(&self, request: &PlanRequest, _parts: mpsc::Sender<Part>) -> Result<Planned, PlanningError> {
+        self.plan(request).await
+    }
+
+    /// Whether [`Planner::revise`] plans what remains with what is done in view. A person who wants such a planner to plan
+    /// what remains gets its plan for the whole goal, around what is done.
+    fn sees_results(&self) -> bool {
+        true
+    }
+
+    /// Says how to change a running plan; the caller validates it and limits the time.
+    async fn revise(&self, _request: &ReviseRequest) -> Result<Proposal, PlanningError> {
+        Err(PlanningError::new(format!("planner `{}` makes no revisions", self.name())))
+    }
+}
+
+/// What a planner hands over before its plan is whole.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// The plan without its steps: name, strategy, limits.
+    Head(Box<Plan>),
+    /// The next step, complete; it depends on steps before it only.
+    Step(Box<Step>),
+}
+
+/// A running plan that is to be changed.
+#[derive(Clone, Debug)]
+pub struct ReviseRequest {
+    pub situation: Situation,
+    /// The agents that are registered.
+    pub agents: Vec<Agent>,
+    /// The workers that are live.
+    pub workers: Arc<Vec<WorkerBeat>>,
+    pub limits: Limits,
+    /// Unix milliseconds.
+    pub now_ms: u64,
+    /// Where calls of models are written down.
+    pub ledger: Ledger,
+}
+
+/// What is to be planned.
+#[derive(Clone, Debug)]
+pub struct PlanRequest {
+    pub goal: Goal,
+    /// The agents that are registered.
+    pub agents: Vec<Agent>,
+    /// What is left of them where the plan is nested.
+    pub limits: Limits,
+    /// Unix milliseconds; `in May` is the next May from then.
+    pub now_ms: u64,
+    /// 0 for the first plan of a goal, else the revision asked for.
+    pub revision: u32,
+    /// Where calls of models are written down.
+    pub ledger: Ledger,
+    pub terms: Terms,
+}
+
+/// What plans are held to besides the limits.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// Who is there to run them.
+    pub workers: Arc<Vec<WorkerBeat>>,
+    pub policy: Arc<Policy>,
+    /// What of a plan that does not fit the agents is refused.
+    pub weights: WeightSettings,
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{reason}")]
+pub struct PlanningError {
+    pub reason: String,
+    /// The located errors of the best try.
+    pub issues: Vec<Issue>,
+    /// What was said to models, and what it took.
+    pub provenance: Option<Json>,
+}
+
+impl PlanningError {
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), issues: Vec::new(), provenance: None }
+    }
+}

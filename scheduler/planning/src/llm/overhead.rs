@@ -1,0 +1,72 @@
+//! Everything that a plan takes besides the model: offer, read, validate, route. For measuring.
+
+use std::time::Duration;
+
+use goalmill_common::command::Planned;
+use goalmill_common::config::LlmSettings;
+use goalmill_common::json::Json;
+use goalmill_common::problem::Issue;
+use goalmill_router::{Router, route_plan};
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::draft::{self, Written};
+use super::offer::Offer;
+use crate::repair::repair;
+use crate::{PlanRequest, pipeline};
+
+/// A plan that may run, and what it took.
+#[derive(Clone, Debug)]
+pub struct Digested {
+    pub planned: Planned,
+    pub took: Took,
+}
+
+/// How long each stage took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Took {
+    /// Which actions the prompt lists; the answer is read by them.
+    pub offer: Duration,
+    pub read: Duration,
+    /// What validation finds is repaired where it can be, and validated again then.
+    pub validate: Duration,
+    pub route: Duration,
+}
+
+/// What a model wrote, as a plan that may run, by the same calls as the planner `llm` and the pipeline make.
+pub fn digest(text: &str, request: &PlanRequest, router: &Router) -> Result<Digested, Vec<Issue>> {
+    let mut took = Took::default();
+    let begun = Instant::now();
+    let actions_max = LlmSettings::default().actions_max;
+    let offer = Offer::choose(&request.agents, &request.goal.description, actions_max);
+    let actions = offer.catalogue();
+    took.offer = begun.elapsed();
+
+    let begun = Instant::now();
+    let value = match draft::plan(text, &actions, false) {
+        Written::Whole { value, .. } => value,
+        Written::Cut { .. } => return Err(vec![unread("the answer is cut".into())]),
+        Written::Unreadable { reason } => return Err(vec![unread(reason)]),
+    };
+    took.read = begun.elapsed();
+
+    let begun = Instant::now();
+    let catalogue = pipeline::catalogue(request);
+    let repaired = repair(value, &request.limits, &pipeline::rules(&catalogue, request));
+    let checked = repaired.outcome?;
+    took.validate = begun.elapsed();
+
+    let begun = Instant::now();
+    let mut plan = checked.plan;
+    let routed = route_plan(&mut plan, router)?;
+    took.route = begun.elapsed();
+    let provenance = Some(Json::of(&json!({ "repairs": repaired.edits })));
+    let warnings = checked.warnings.into_iter().chain(routed.warnings).collect();
+    let routes = routed.routes;
+    let planned = Planned { plan, planner: "llm".into(), confidence: 0.0, provenance, warnings, routes };
+    Ok(Digested { planned, took })
+}
+
+fn unread(detail: String) -> Issue {
+    Issue { code: "UNREADABLE".into(), pointer: String::new(), detail, hint: "answer with one JSON object".into() }
+}

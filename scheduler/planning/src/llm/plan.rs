@@ -1,0 +1,351 @@
+//! A plan as the matter of a talk with models.
+
+use goalmill_common::config::{LlmSettings, PlanningStrategy};
+use goalmill_common::id::StepId;
+use goalmill_common::plan::{Plan, Step};
+use goalmill_common::problem::Issue;
+use goalmill_llm::Want;
+use goalmill_plan::validate::{Catalogue, Checked, Rules, Weight, WeightSettings};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::account::Round;
+use super::draft::{self, Written};
+use super::prompts::{Prompt, PromptError};
+use super::talk::{Judged, Matter};
+use super::{Desk, Offer, day, goal_context};
+use crate::memory::Example;
+use crate::repair::repair;
+use crate::stage::{self, Outcome, Stage};
+use crate::{Candidate, PlanRequest, Validate, pipeline};
+
+/// Characters of one step in a critique.
+const STEP_CHARS_MAX: usize = 6_000;
+
+/// A plan that holds.
+#[derive(Debug)]
+pub struct Good {
+    pub plan: Plan,
+    pub warnings: Vec<Issue>,
+}
+
+/// The plan that is wanted.
+pub struct PlanMatter<'a> {
+    /// Who asks.
+    planner: &'static str,
+    desk: &'a Desk,
+    request: &'a PlanRequest,
+    check: &'a Validate,
+    pub offer: Offer,
+    catalogue: Catalogue,
+    /// For the reader.
+    pub actions: goalmill_reader::Catalogue,
+    examples: Vec<Example>,
+    /// Steps that were handed over, in order.
+    pub frozen: Vec<Step>,
+    /// How far the answer had come each time, and its whole length, in bytes; none when it came in one piece.
+    pub arrived: Option<Arrived>,
+    /// There is a plan that holds already: a better one is wanted of the same author's draft, or none.
+    pub holds: bool,
+}
+
+/// When the steps of an answer came.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Arrived {
+    /// Bytes of the whole answer.
+    pub bytes: usize,
+    pub steps: Vec<ArrivedStep>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ArrivedStep {
+    pub step: StepId,
+    /// Bytes of the answer that had come when the step was handed over.
+    pub bytes: usize,
+}
+
+impl<'a> PlanMatter<'a> {
+    /// - `planner`: who asks.
+    pub fn new(planner: &'static str, desk: &'a Desk, request: &'a PlanRequest, check: &'a Validate) -> Self {
+        let offer = Offer::choose(&request.agents, &request.goal.description, desk.settings.actions_max);
+        let actions = offer.catalogue();
+        let catalogue = pipeline::catalogue(request);
+        let examples = desk.memory.near(&request.goal.description, desk.settings.examples_max);
+        Self {
+            planner,
+            desk,
+            request,
+            check,
+            offer,
+            catalogue,
+            actions,
+            examples,
+            frozen: Vec::new(),
+            arrived: None,
+            holds: false,
+        }
+    }
+
+    pub fn examples_shown(&self) -> usize {
+        self.examples.len()
+    }
+
+    /// What is checked: who is there, and that steps look at earlier ones only.
+    fn rules(&self) -> Rules<'_> {
+        let unknown_agent = if self.request.agents.is_empty() { Weight::Warning } else { Weight::Error };
+        let rules = pipeline::rules(&self.catalogue, self.request);
+        Rules { weights: WeightSettings { unknown_agent, ..rules.weights }, in_order: true, ..rules }
+    }
+
+    /// Repairs and validates a draft.
+    pub fn hold(&self, draft: Value, round: &mut Round) -> (Value, Result<Checked, Vec<Issue>>) {
+        let repaired = repair(draft, &self.request.limits, &self.rules());
+        round.repairs.extend(repaired.edits);
+        (repaired.draft, repaired.outcome)
+    }
+
+    /// What becomes of a draft.
+    pub fn consider(&self, value: Value, round: &mut Round) -> Judged<Good> {
+        let (begun, repairs) = (Instant::now(), round.repairs.len());
+        let (draft, outcome) = self.hold(value, round);
+        let ended = match &outcome {
+            Ok(_) if round.repairs.len() == repairs => Outcome::Ok,
+            Ok(_) => Outcome::Repaired,
+            Err(_) => Outcome::Invalid,
+        };
+        stage::count(self.planner, Stage::Repair, ended, begun.elapsed());
+        let checked = match outcome {
+            Ok(checked) => checked,
+            Err(issues) => return Judged::Bad { draft, issues },
+        };
+        if let Some(issue) = self.thawed(&checked.plan) {
+            return Judged::Bad { draft, issues: vec![issue] };
+        }
+        let plan = checked.plan.clone();
+        let finished = super::finish(checked.plan, self.request, self.desk.settings.strategy);
+        // Held to all rules by now: what is left is to route it.
+        let finished = Candidate::Checked(Checked { plan: finished, ..checked });
+        match (self.check)(finished, self.request) {
+            // The plan goes on unrouted: the pipeline asks for the very same, and takes the answer with its warnings.
+            Ok(_) => Judged::Good(Good { plan, warnings: Vec::new() }),
+            Err(issues) => Judged::Bad { draft, issues },
+        }
+    }
+
+    /// A step that has begun and is another one in this plan.
+    fn thawed(&self, plan: &Plan) -> Option<Issue> {
+        let gone = self.frozen.iter().enumerate().find(|(at, step)| plan.steps.get(*at) != Some(step));
+        gone.map(|(at, step)| Issue {
+            code: "STEP_HAS_BEGUN".into(),
+            pointer: format!("/steps/{at}"),
+            detail: format!("step `{}` has begun and can neither change nor move", step.id),
+            hint: "leave it as it is, and add steps behind it".into(),
+        })
+    }
+
+    fn frozen_ids(&self) -> Vec<String> {
+        self.frozen.iter().map(|step| step.id.to_string()).collect()
+    }
+
+    fn render(&self, template: &str, mut context: Value, note: Option<&str>) -> Result<Prompt, PromptError> {
+        context["goal"] = goal_context(&self.request.goal);
+        context["note"] = note.into();
+        context["today"] = day(self.request.now_ms).into();
+        context["strategy"] = self.desk.settings.strategy.as_str().into();
+        context["limits"] = super::limits_context(&self.request.limits);
+        self.desk.prompts.render(template, &context)
+    }
+}
+
+impl Matter for PlanMatter<'_> {
+    type Good = Good;
+
+    fn first(&self, note: Option<&str>) -> Result<Prompt, PromptError> {
+        let examples: Vec<Value> =
+            self.examples.iter().map(|example| json!({"goal": example.goal, "plan": example.plan})).collect();
+        let context = json!({"agents": self.offer.context(), "left_out": self.offer.left_out, "examples": examples});
+        self.render("plan", context, note)
+    }
+
+    fn critique(&self, draft: &Value, issues: &[Issue], note: Option<&str>) -> Result<Prompt, PromptError> {
+        let Some((at, steps)) = draft::steps(draft) else {
+            let context = json!({"whole": true, "wrong": draft.to_string(), "agents": self.offer.context(),
+                                 "issues": issues.iter().map(|issue| told(issue, &issue.pointer)).collect::<Vec<_>>()});
+            return self.render("critique", context, note);
+        };
+        let is_frozen =
+            |step: &Value| draft::id(step).is_some_and(|id| self.frozen.iter().any(|s| s.id.as_str() == id));
+        let place = |issue: &Issue| place_of(&issue.pointer, &at).filter(|n| *n < steps.len());
+        let mut wrong: Vec<usize> = issues.iter().filter_map(place).filter(|n| !is_frozen(&steps[*n])).collect();
+        let is_of_the_whole = issues.iter().any(|issue| place(issue).is_none_or(|n| is_frozen(&steps[n])));
+        if is_of_the_whole || wrong.is_empty() {
+            wrong = (0..steps.len()).filter(|n| !is_frozen(&steps[*n])).collect();
+        }
+        wrong.sort_unstable();
+        wrong.dedup();
+        let others: Vec<String> =
+            (0..steps.len()).filter(|n| !wrong.contains(n)).map(|n| in_short(&steps[n])).collect();
+        let texts: Vec<String> = wrong.iter().map(|n| cut(&steps[*n].to_string())).collect();
+        let issues: Vec<Value> = issues
+            .iter()
+            .map(|issue| {
+                let place = match place(issue) {
+                    Some(n) => {
+                        format!("step `{}`{}", draft::id(&steps[n]).unwrap_or_default(), field(&issue.pointer, &at))
+                    }
+                    None => "the plan".to_owned(),
+                };
+                told(issue, &place)
+            })
+            .collect();
+        let context = json!({"whole": false, "wrong": texts.join("\n"), "others": others, "issues": issues,
+                             "agents": self.agents_for(&wrong, steps)});
+        self.render("critique", context, note)
+    }
+
+    fn judge(&self, text: &str, is_cut: bool, before: Option<&Value>, round: &mut Round) -> Judged<Good> {
+        let begun = Instant::now();
+        let written = draft::plan(text, &self.actions, is_cut);
+        self.was_read(&written, begun);
+        self.weigh(written, before, round)
+    }
+
+    fn want(&self) -> Want {
+        Want::Json { name: "plan".into(), schema: schema() }
+    }
+
+    fn may_begin_anew(&self) -> bool {
+        self.frozen.is_empty() && !self.holds
+    }
+}
+
+impl PlanMatter<'_> {
+    /// The question whether a plan can reach the goal.
+    pub fn review(&self, plan: &Plan) -> Result<Prompt, PromptError> {
+        let steps: Vec<Value> = plan.steps.iter().map(|step| json!(step)).collect();
+        let all: Vec<usize> = (0..steps.len()).collect();
+        let texts: Vec<String> = steps.iter().map(|step| cut(&step.to_string())).collect();
+        self.render("review", json!({"agents": self.agents_for(&all, &steps), "steps": texts}), None)
+    }
+
+    /// Counts the stage of reading.
+    pub fn was_read(&self, written: &Written, begun: Instant) {
+        stage::count(self.planner, Stage::Read, written.outcome(), begun.elapsed());
+    }
+
+    /// What becomes of something that was read.
+    pub fn weigh(&self, written: Written, before: Option<&Value>, round: &mut Round) -> Judged<Good> {
+        let (value, reading, edits, removes) = match written {
+            Written::Whole { value, reading, edits, removes } => (value, reading, edits, removes),
+            Written::Cut { reading } => {
+                round.syntax_repairs = reading.edits;
+                let complete = reading.items.len();
+                let reason = format!("it was cut after {complete} complete steps; write shorter descriptions");
+                return Judged::Unreadable { reason };
+            }
+            Written::Unreadable { reason } => return Judged::Unreadable { reason },
+        };
+        round.verdict = verdict(&reading);
+        round.syntax_repairs = reading.edits;
+        round.repairs.extend(edits);
+        let value = match before {
+            Some(before) => draft::merge(before, &value, &removes, &self.frozen_ids()),
+            None => value,
+        };
+        self.consider(value, round)
+    }
+
+    /// The agents that the steps to correct speak of, or all when one of them is not known.
+    fn agents_for(&self, wrong: &[usize], steps: &[Value]) -> Value {
+        let named: Vec<&str> = wrong.iter().filter_map(|n| agent_of(&steps[*n])).collect();
+        let is_known = |name: &&str| self.offer.agents.iter().any(|agent| agent.agent_type.as_str() == *name);
+        if named.len() < wrong.len() || !named.iter().all(is_known) {
+            return self.offer.context();
+        }
+        let agents = self.offer.agents.iter().filter(|agent| named.contains(&agent.agent_type.as_str())).cloned();
+        Offer { agents: agents.collect(), left_out: 0 }.context()
+    }
+}
+
+/// Whether plans that hold are looked at once more. A part of a plan cannot reach the goal.
+pub fn is_reviewed(settings: &LlmSettings) -> bool {
+    settings.review && settings.strategy != PlanningStrategy::Iterative
+}
+
+/// How a reading is told in the account.
+pub fn verdict(reading: &goalmill_reader::Reading) -> String {
+    let word = serde_json::to_value(reading.verdict).unwrap_or_default();
+    match word {
+        Value::String(word) => word,
+        other => other.to_string(),
+    }
+}
+
+/// The step that a pointer leads into.
+fn place_of(pointer: &str, steps: &str) -> Option<usize> {
+    let rest = pointer.strip_prefix(steps).or_else(|| pointer.strip_prefix("/steps"))?.strip_prefix('/')?;
+    rest.split('/').next()?.parse().ok()
+}
+
+/// What of a step a pointer leads to, in words.
+fn field(pointer: &str, steps: &str) -> String {
+    let rest = pointer.strip_prefix(steps).or_else(|| pointer.strip_prefix("/steps")).unwrap_or_default();
+    match rest.splitn(3, '/').nth(2) {
+        Some(field) if !field.is_empty() => format!(", `{}`", field.replace('/', ".")),
+        _ => String::new(),
+    }
+}
+
+fn told(issue: &Issue, place: &str) -> Value {
+    json!({"place": if place.is_empty() { "the plan" } else { place }, "detail": issue.detail, "hint": issue.hint})
+}
+
+fn agent_of(step: &Value) -> Option<&str> {
+    step.get("agent_type").or_else(|| step.get("agent")).and_then(Value::as_str)
+}
+
+fn in_short(step: &Value) -> String {
+    let text = |name: &str| step.get(name).and_then(Value::as_str).unwrap_or_default();
+    let id = draft::id(step).unwrap_or_default();
+    format!("{id}: {}, {}", agent_of(step).unwrap_or_default(), text("action"))
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(STEP_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// The form of a plan, as servers are asked for it.
+pub fn schema() -> Value {
+    let text = json!({"type": "string"});
+    let texts = json!({"type": "array", "items": {"type": "string"}});
+    json!({
+        "type": "object",
+        "properties": {
+            "steps": {"type": "array", "items": step_schema()},
+            "remove": texts,
+            "name": text,
+        },
+        "required": ["steps"],
+    })
+}
+
+/// The form of a step.
+pub fn step_schema() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "object",
+        "properties": {
+            "id": text, "description": text, "agent_type": text, "action": text,
+            "kind": {"type": "string", "enum": ["tool", "llm", "message", "finish", "plan"]},
+            "inputs": {"type": "object"},
+            "dependencies": {"type": "array", "items": {"type": "string"}},
+            "when": text,
+            "phase": text,
+        },
+        "required": ["id", "description", "dependencies"],
+    })
+}

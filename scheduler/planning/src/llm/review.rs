@@ -1,0 +1,201 @@
+//! A second look at plans that hold: can they reach the goal, and which of their steps cannot work?
+//!
+//! A model's opinion, and taken as one: what it objects to is criticised once, and told. It refuses nothing, so a model
+//! that fails, or has no time, leaves the plan as it is.
+
+use futures_util::future::join_all;
+use goalmill_common::plan::{Plan, Step};
+use goalmill_common::problem::Issue;
+use goalmill_llm::{Answer, ModelError, Purpose, Want};
+use serde_json::{Map, Value, json};
+use tokio::time::{Instant, timeout};
+
+use super::account::Round;
+use super::draft::{self, Written};
+use super::plan::{Good, PlanMatter, is_reviewed, verdict};
+use super::prompts::PromptError;
+use super::talk::{Judged, Settled, Talk};
+
+/// Findings of one review that count.
+const FINDINGS_MAX: usize = 20;
+/// Characters of a reason.
+const REASON_CHARS_MAX: usize = 600;
+
+/// What a review objects to.
+#[derive(Clone, Debug, PartialEq)]
+struct Finding {
+    /// The step's place; none when it is about the whole plan.
+    at: Option<usize>,
+    is_error: bool,
+    reason: String,
+}
+
+impl Finding {
+    fn issue(&self, at: Option<usize>) -> Issue {
+        let (code, hint) = if self.is_error {
+            ("REVIEW_ERROR", "change it, or what it builds on, so that the goal can be reached")
+        } else {
+            ("REVIEW_WARNING", "")
+        };
+        let pointer = at.map(|at| format!("/steps/{at}")).unwrap_or_default();
+        Issue { code: code.into(), pointer, detail: self.reason.clone(), hint: hint.into() }
+    }
+}
+
+/// The plan to take, with what a review says of it, and whether it was changed for that.
+///
+/// Of several plans the one with the fewest errors found is taken. Looking takes half of the time that is left at most, and
+/// so does correcting.
+pub async fn reviewed(talk: &mut Talk<'_>, matter: &mut PlanMatter<'_>, settled: Settled<Good>) -> (Good, bool) {
+    if !is_reviewed(talk.settings) {
+        return (settled.good, false);
+    }
+    let mut plans = vec![(settled.good, settled.by)];
+    for (good, by) in settled.others {
+        if plans.iter().all(|(known, _)| known.plan != good.plan) {
+            plans.push((good, by));
+        }
+    }
+    let begun = Instant::now();
+    let until = talk.until;
+    let limit = talk.halve();
+    let found = timeout(limit, look(talk, matter, &plans)).await.unwrap_or_else(|_| {
+        let limit_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let error = ModelError::OutOfTime { limit_ms };
+        talk.account
+            .note(json!({"template": {"id": "review"}, "error": {"code": error.code(), "detail": error.to_string()}}));
+        Vec::new()
+    });
+    // What looking left of its half is there for correcting.
+    talk.until = until;
+    let found = found.into_iter().chain(std::iter::repeat(None));
+    let best = plans.into_iter().zip(found).min_by_key(|(_, findings)| rank(findings.as_deref()));
+    let ((good, by), findings) = best.expect("there is a plan");
+    correct(talk, matter, good, by, findings.unwrap_or_default()).await
+}
+
+/// Errors found; what nobody looked at comes between those without and those with errors.
+fn rank(findings: Option<&[Finding]>) -> (usize, bool) {
+    (findings.into_iter().flatten().filter(|finding| finding.is_error).count(), findings.is_none())
+}
+
+/// Criticises what a review calls an error. What comes of that is not reviewed again; when nothing does, the plan stays.
+async fn correct(
+    talk: &mut Talk<'_>,
+    matter: &mut PlanMatter<'_>,
+    mut good: Good,
+    by: String,
+    findings: Vec<Finding>,
+) -> (Good, bool) {
+    let errors: Vec<Issue> = findings.iter().filter(|f| f.is_error).map(|f| f.issue(f.at)).collect();
+    if !errors.is_empty() {
+        matter.holds = true;
+        let draft = serde_json::to_value(&good.plan).expect("a plan always has a JSON form");
+        let begun = (Judged::Bad { draft, issues: errors }, by);
+        let limit = talk.halve();
+        if let Ok(Ok(Settled { good: mut better, .. })) = timeout(limit, talk.settle(matter, Some(begun))).await {
+            better.warnings.extend(standing(&findings, &good.plan, &better.plan));
+            let is_changed = better.plan != good.plan;
+            return (better, is_changed);
+        }
+    }
+    good.warnings.extend(standing(&findings, &good.plan, &good.plan));
+    (good, false)
+}
+
+/// Asks for a review of each plan; none where there was no answer that can be read.
+async fn look(talk: &mut Talk<'_>, matter: &PlanMatter<'_>, plans: &[(Good, String)]) -> Vec<Option<Vec<Finding>>> {
+    let prompts: Result<Vec<_>, PromptError> = plans.iter().map(|(good, _)| matter.review(&good.plan)).collect();
+    let prompts = match prompts {
+        Ok(prompts) => prompts,
+        Err(error) => {
+            talk.account.note(json!({"template": {"id": "review"}, "error": {"detail": error.to_string()}}));
+            return Vec::new();
+        }
+    };
+    let want = Want::Json { name: "review".into(), schema: schema() };
+    let questions: Vec<_> = prompts.iter().map(|prompt| talk.question(prompt, want.clone(), Purpose::Review)).collect();
+    let asked = prompts.iter().zip(&questions).map(|(prompt, question)| talk.complete(prompt, question));
+    let answers: Vec<Result<Answer, ModelError>> = join_all(asked).await;
+    let mut all = Vec::new();
+    for ((answer, (good, _)), (prompt, question)) in answers.into_iter().zip(plans).zip(prompts.iter().zip(&questions))
+    {
+        all.push(match answer {
+            Ok(answer) => {
+                let mut round = Round::default();
+                let read = read(matter, &answer, &good.plan.steps, &mut round);
+                let judged = match &read {
+                    Ok(_) => Judged::Good(()),
+                    Err(reason) => Judged::Unreadable { reason: reason.clone() },
+                };
+                talk.told(prompt, question.stage, &answer, &judged, round);
+                read.ok()
+            }
+            Err(error) => {
+                talk.account.failed(prompt, question.stage, &error);
+                None
+            }
+        });
+    }
+    all
+}
+
+/// What an answer objects to, or why it cannot be read.
+fn read(matter: &PlanMatter<'_>, answer: &Answer, steps: &[Step], round: &mut Round) -> Result<Vec<Finding>, String> {
+    let begun = Instant::now();
+    let written = draft::value(answer.written(), &matter.actions, answer.is_truncated());
+    matter.was_read(&written, begun);
+    let (value, reading) = match written {
+        Written::Whole { value, reading, .. } => (value, reading),
+        Written::Cut { .. } => return Err("it was cut".into()),
+        Written::Unreadable { reason } => return Err(reason),
+    };
+    round.verdict = verdict(&reading);
+    round.syntax_repairs = reading.edits;
+    let list = match value {
+        Value::Object(mut map) => map.remove("findings"),
+        other => Some(other),
+    };
+    let Some(Value::Array(list)) = list else { return Err("it has no list of `findings`".into()) };
+    let findings: Vec<Finding> =
+        list.iter().filter_map(Value::as_object).filter_map(|told| finding(told, steps)).take(FINDINGS_MAX).collect();
+    round.issues = findings.iter().map(|finding| finding.issue(finding.at)).collect();
+    Ok(findings)
+}
+
+/// - `steps`: of the plan; a finding about none of them is about the whole.
+fn finding(told: &Map<String, Value>, steps: &[Step]) -> Option<Finding> {
+    let text = |key: &str| told.get(key).and_then(Value::as_str).unwrap_or_default().trim();
+    let reason: String = text("reason").chars().take(REASON_CHARS_MAX).collect();
+    let at = steps.iter().position(|step| step.id.as_str() == text("step"));
+    (!reason.is_empty()).then(|| Finding { at, is_error: text("severity").eq_ignore_ascii_case("error"), reason })
+}
+
+/// What is still to be said of `after`: findings about steps that are as they were, and those about the whole if all are.
+fn standing(findings: &[Finding], before: &Plan, after: &Plan) -> Vec<Issue> {
+    let standing = |finding: &Finding| match finding.at {
+        Some(at) => {
+            let at = after.steps.iter().position(|step| Some(step) == before.steps.get(at))?;
+            Some(finding.issue(Some(at)))
+        }
+        None => (before.steps == after.steps).then(|| finding.issue(None)),
+    };
+    findings.iter().filter_map(standing).collect()
+}
+
+/// The form of a review, as servers are asked for it.
+fn schema() -> Value {
+    let text = json!({"type": "string"});
+    let finding = json!({
+        "type": "object",
+        "properties": {"step": text, "severity": {"type": "string", "enum": ["error", "warning"]}, "reason": text},
+        "required": ["step", "severity", "reason"],
+        "additionalProperties": false,
+    });
+    json!({
+        "type": "object",
+        "properties": {"findings": {"type": "array", "items": finding}},
+        "required": ["findings"],
+        "additionalProperties": false,
+    })
+}

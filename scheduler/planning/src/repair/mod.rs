@@ -1,0 +1,75 @@
+//! Repairs what is logically wrong with a draft without asking a model.
+//!
+//! Every change is an [`Edit`] that says what was, what became and why. Nothing is invented: names become names of the
+//! catalogue, references become references to steps that the draft itself connects, and a value is never made up. What
+//! could mean several things is left as it is, for the critique. The draft keeps its layout, so that the places of what
+//! is still wrong are places in what the model wrote.
+
+mod depend;
+mod edit;
+mod evidence;
+mod fields;
+mod ids;
+mod names;
+mod nested;
+mod notation;
+mod order;
+mod refer;
+mod work;
+
+use goalmill_common::limits::Limits;
+use goalmill_common::problem::Issue;
+use goalmill_plan::validate::{self, Checked, Rules};
+use serde_json::Value;
+
+pub use edit::Edit;
+
+use work::Work;
+
+/// A draft after repairing.
+#[derive(Clone, Debug)]
+pub struct Repaired {
+    pub draft: Value,
+    /// What was changed, in the order in which it was.
+    pub edits: Vec<Edit>,
+    /// The plan, or what is still wrong with the draft.
+    pub outcome: Result<Checked, Vec<Issue>>,
+}
+
+/// Repairs a draft as far as it can be done with certainty, and validates the result.
+///
+/// A draft that is valid comes back as it is, except that references in the notation of other formats (`<node-0>`,
+/// `#E1`) become expressions. Pure: the same draft always gives the same edits.
+pub fn repair(draft: Value, limits: &Limits, rules: &Rules<'_>) -> Repaired {
+    let mut work = match Work::of(draft, rules) {
+        Ok(work) => work,
+        Err(draft) => {
+            let outcome = validate::plan_by(&draft, limits, rules);
+            return Repaired { draft, edits: Vec::new(), outcome };
+        }
+    };
+    nested::repair(&mut work, limits);
+    ids::complete(&mut work);
+    notation::translate(&mut work);
+    let outcome = validate::plan_by(&work.draft, limits, rules);
+    if outcome.is_ok() {
+        return work.finish(outcome);
+    }
+    ids::unique(&mut work);
+    depend::index(&mut work);
+    names::agents(&mut work);
+    names::actions(&mut work, names::Evidence::Name);
+    depend::rename(&mut work);
+    order::find(&mut work);
+    refer::resolve(&mut work);
+    names::actions(&mut work, names::Evidence::Neighbours);
+    refer::resolve(&mut work);
+    depend::resolve(&mut work);
+    fields::align(&mut work);
+    order::write(&mut work);
+    let outcome = validate::plan_by(&work.draft, limits, rules);
+    work.finish(outcome)
+}
+
+#[cfg(test)]
+mod tests;

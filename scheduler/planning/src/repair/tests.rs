@@ -1,0 +1,441 @@
+//! Drafts with one thing wrong, and what becomes of them.
+
+use goalmill_common::limits::Limits;
+use goalmill_plan::validate::{Ability, Catalogue, Offer, Rules};
+use serde_json::{Value, json};
+
+use super::work::STEPS_MAX;
+use super::*;
+
+use random_drafts::corrupted;
+
+#[test]
+fn a_valid_draft_comes_back_as_it_is() {
+    let draft = plan(&[("a", "resize", json!({"image": "x.png"}), &[]), ("b", "caption", seen("a"), &["a"])]);
+    let repaired = repaired(&draft);
+    assert_eq!(repaired.edits, []);
+    assert_eq!(repaired.draft, draft);
+    assert!(repaired.outcome.is_ok());
+}
+
+#[test]
+fn names_in_another_spelling_become_names_of_the_catalogue() {
+    for (given, meant) in
+        [("Text-To-Speech", "text_to_speech"), ("textToSpeech", "text_to_speech"), ("Caption (English)", "caption")]
+    {
+        let repaired = repaired(&plan(&[("a", given, json!({}), &[])]));
+        assert_eq!(repaired.draft["steps"][0]["action"], meant);
+        assert_eq!(told(&repaired), [("ACTION_NORMAL_FORM", "/steps/0/action")]);
+        assert!(repaired.outcome.is_ok());
+    }
+}
+
+#[test]
+fn a_plan_inside_a_step_is_repaired_as_a_plan_of_its_own() {
+    let inner = plan(&[("a", "textToSpeech", json!({}), &[])]);
+    let outer = |inner: Value| {
+        json!({"steps": [
+            {"id": "first", "kind": "tool", "agent_type": "tools", "action": "caption", "inputs": {}},
+            {"id": "part", "kind": "plan", "plan": inner, "dependencies": ["first"]},
+        ]})
+    };
+    let whole = repaired(&outer(inner));
+    assert!(told(&whole).contains(&("ACTION_NORMAL_FORM", "/steps/1/plan/steps/0/action")), "{:?}", whole.edits);
+    assert_eq!(whole.draft["steps"][1]["plan"]["steps"][0]["action"], "text_to_speech");
+    // What it would see outside is not guessed at.
+    let looking = plan(&[("a", "textToSpeech", seen("first"), &[])]);
+    let left = repaired(&outer(looking.clone()));
+    assert_eq!(left.draft["steps"][1]["plan"], looking);
+}
+
+#[test]
+fn another_name_is_known_from_the_description_of_an_action() {
+    for given in ["Optical Character Recognition", "OCR"] {
+        let repaired = repaired(&plan(&[("a", given, json!({}), &[])]));
+        assert_eq!(repaired.draft["steps"][0]["action"], "read_image", "{given}");
+        assert_eq!(told(&repaired), [("ACTION_ALIAS", "/steps/0/action")]);
+    }
+}
+
+#[test]
+fn the_only_action_between_two_kinds_of_data_is_the_one() {
+    let repaired = repaired(&plan(&[("a", "speech-to-text", json!({"x": "talk.wav"}), &[])]));
+    assert_eq!(repaired.draft["steps"][0]["action"], "transcribe");
+    assert_eq!(told(&repaired), [("ACTION_BY_KINDS", "/steps/0/action")]);
+}
+
+#[test]
+fn a_name_that_could_be_several_things_or_none_is_left_for_the_critique() {
+    for given in ["frobnicate", "text", "process", "image tool", "text-to-text"] {
+        let draft = plan(&[("a", given, json!({}), &[])]);
+        let repaired = repaired(&draft);
+        assert_eq!(repaired.draft, draft, "{given}: {:?}", repaired.edits);
+        assert!(repaired.outcome.is_err());
+    }
+}
+
+#[test]
+fn an_agent_is_known_by_its_action_or_its_spelling() {
+    let mut catalogue = catalogue();
+    catalogue
+        .insert("Mail-Agent", Offer { actions: [("send".to_owned(), Ability::default())].into(), ..Offer::default() });
+    let limits = Limits::default();
+    for (agent, action, code) in [
+        ("postman", "send", "AGENT_BY_ACTION"),
+        ("mail_agent", "send", "AGENT_BY_ACTION"),
+        ("mailAgent", "", "AGENT_NORMAL_FORM"),
+    ] {
+        let draft = json!({"steps": [{"id": "a", "agent": agent, "tool": action}]});
+        let repaired = repair(draft, &limits, &Rules::planned(&catalogue));
+        assert_eq!(repaired.draft["steps"][0]["agent"], "Mail-Agent", "{agent}");
+        assert_eq!(told(&repaired), [(code, "/steps/0/agent")]);
+        assert!(repaired.outcome.is_ok());
+    }
+}
+
+#[test]
+fn numbers_are_moved_when_all_references_then_lead_to_an_earlier_step() {
+    let draft = plan(&[
+        ("step-0", "resize", json!({"image": "x.png"}), &[]),
+        ("step-1", "caption", seen("step-1"), &["step-0"]),
+        ("step-2", "shorten", seen("step-2"), &["step-1"]),
+    ]);
+    let repaired = repaired(&draft);
+    assert_eq!(repaired.draft["steps"][1]["inputs"], seen("step-0"));
+    assert_eq!(repaired.draft["steps"][2]["inputs"], seen("step-1"));
+    assert!(repaired.edits.iter().all(|edit| edit.code == "INDEX_SHIFT"));
+    assert!(repaired.outcome.is_ok(), "{:?}", repaired.outcome);
+}
+
+#[test]
+fn a_reference_to_the_step_itself_is_what_its_only_link_says() {
+    let draft = plan(&[("get", "resize", json!({"image": "x.png"}), &[]), ("say", "caption", seen("say"), &["get"])]);
+    let repaired = repaired(&draft);
+    assert_eq!(repaired.draft["steps"][1]["inputs"], seen("get"));
+    assert_eq!(told(&repaired), [("REFERENCE_REDIRECTED", "/steps/1/inputs/x")]);
+}
+
+#[test]
+fn a_reference_that_nothing_explains_stays() {
+    let draft = plan(&[("a", "caption", seen("zzz"), &[]), ("b", "caption", json!({"x": "y.png"}), &[])]);
+    let repaired = repaired(&draft);
+    assert_eq!(repaired.draft, draft);
+    assert_eq!(repaired.outcome.unwrap_err()[0].code, "REF_UNKNOWN_STEP");
+}
+
+#[test]
+fn dependencies_are_completed_from_references() {
+    let draft =
+        plan(&[("a", "resize", json!({}), &[]), ("b", "caption", seen("a"), &[]), ("c", "shorten", seen("a"), &["b"])]);
+    let repaired = repaired(&draft);
+    assert_eq!(told(&repaired), [("DEPENDENCY_ADDED", "/steps/1/dependencies")]);
+    let checked = repaired.outcome.unwrap();
+    assert_eq!(checked.plan.steps[1].dependencies, ["a".into()]);
+}
+
+#[test]
+fn links_that_say_they_name_no_step_go_and_links_to_missing_steps_stay() {
+    let draft = |edges: Value| {
+        json!({
+            "nodes": [{"id": "a", "agent": "tools", "action": "resize", "args": {"x": "x.png"}},
+                      {"id": "b", "agent": "tools", "action": "caption", "args": seen("a")}],
+            "edges": edges,
+        })
+    };
+    let whole = repaired(&draft(json!([["a", "b"], ["b", "none"], ["start", "a"]])));
+    assert_eq!(whole.draft["edges"], json!([["a", "b"]]));
+    assert_eq!(told(&whole), [("DEPENDENCY_DROPPED", "/edges/1"), ("DEPENDENCY_DROPPED", "/edges/2")]);
+    assert!(whole.outcome.is_ok());
+    for edge in [json!(["ghost", "b"]), json!(["b", "ghost"])] {
+        let open = draft(json!([["a", "b"], edge]));
+        let left = repaired(&open);
+        assert_eq!(left.draft, open);
+        assert!(codes(&left).contains(&"UNKNOWN_DEPENDENCY"), "{:?}", left.outcome);
+    }
+}
+
+#[test]
+fn indices_become_ids_when_one_base_fits_all_of_them() {
+    let draft = |needs: [Value; 3]| {
+        let [a, b, c] = needs;
+        json!({"steps": [
+            {"id": "find", "agent": "tools", "action": "resize", "inputs": {}, "dependencies": a},
+            {"id": "book", "agent": "tools", "action": "resize", "inputs": {}, "dependencies": b},
+            {"id": "pay", "agent": "tools", "action": "resize", "inputs": {}, "dependencies": c},
+        ]})
+    };
+    for needs in [
+        [json!([]), json!([0]), json!([0, 1])],
+        [json!([]), json!([1]), json!([1, 2])],
+        [json!([]), json!(["0"]), json!(["0", "1"])],
+    ] {
+        let repaired = repaired(&draft(needs));
+        let plan = repaired.outcome.as_ref().expect("one base fits").plan.clone();
+        assert_eq!(plan.steps[1].dependencies, ["find".into()]);
+        assert_eq!(plan.steps[2].dependencies, ["find".into(), "book".into()]);
+        assert!(repaired.edits.iter().all(|edit| edit.code == "DEPENDENCY_INDEX"), "{:?}", repaired.edits);
+    }
+    // From 0 and from 1, or from neither: nothing is chosen, nothing is lost.
+    for needs in [[json!([]), json!([]), json!([1])], [json!([0]), json!([1]), json!([2])]] {
+        let open = draft(needs);
+        let left = repaired(&open);
+        assert_eq!(left.draft, open);
+        assert!(codes(&left).contains(&"UNKNOWN_DEPENDENCY"), "{:?}", left.outcome);
+    }
+}
+
+#[test]
+fn indices_are_the_numbers_of_ids_that_have_such_numbers() {
+    let draft = plan(&[
+        ("step-1", "resize", json!({}), &[]),
+        ("step-2", "resize", json!({}), &[]),
+        ("step-3", "resize", json!({}), &["1"]),
+    ]);
+    let plan = repaired(&draft).outcome.expect("the ids tell").plan;
+    assert_eq!(plan.steps[2].dependencies, ["step-1".into()]);
+}
+
+#[test]
+fn a_dependency_on_a_missing_step_is_never_dropped() {
+    let draft = plan(&[("book", "resize", json!({}), &[]), ("pay", "resize", json!({}), &["book", "approve_payment"])]);
+    let left = repaired(&draft);
+    assert_eq!(left.draft, draft);
+    let issues = left.outcome.expect_err("the approval is missing");
+    let told: Vec<_> = issues.iter().map(|issue| (issue.code.as_str(), issue.pointer.as_str())).collect();
+    assert_eq!(told, [("UNKNOWN_DEPENDENCY", "/steps/1/dependencies/1")]);
+    // An id that is merely like a missing one is another step.
+    let other = plan(&[("approve_a", "resize", json!({}), &[]), ("pay", "resize", json!({}), &["approve_b"])]);
+    assert_eq!(repaired(&other).draft, other);
+}
+
+#[test]
+fn a_reference_in_another_notation_that_leads_nowhere_is_an_issue_and_never_plain_text() {
+    for text in ["<node-9>", "#E1", "see #E7!", "${ghost.findings}", "about ${ghost.findings}", "$1"] {
+        let draft = plan(&[
+            ("find", "resize", json!({}), &[]),
+            ("look", "resize", json!({}), &[]),
+            ("say", "caption", json!({"x": text}), &[]),
+        ]);
+        let left = repaired(&draft);
+        let issues = left.outcome.expect_err(text);
+        let told: Vec<_> = issues.iter().map(|issue| (issue.code.as_str(), issue.pointer.as_str())).collect();
+        assert_eq!(told, [("REF_UNKNOWN_STEP", "/steps/2/inputs/x")], "{text}");
+    }
+    let inner = plan(&[("a", "caption", json!({"x": "<node-9>"}), &[])]);
+    let outer = repaired(&json!({"steps": [{"id": "part", "kind": "plan", "plan": inner}]}));
+    assert_eq!(outer.outcome.expect_err("it is inside")[0].pointer, "/steps/0/plan/steps/0/inputs/x");
+}
+
+#[test]
+fn a_name_and_a_path_in_braces_become_an_expression_that_makes_the_step_wait() {
+    let draft =
+        plan(&[("find", "resize", json!({}), &[]), ("say", "caption", json!({"x": "about ${find.findings}"}), &[])]);
+    let repaired = repaired(&draft);
+    assert_eq!(repaired.draft["steps"][1]["inputs"]["x"], "about {{ steps.find.outputs['findings'] }}");
+    assert_eq!(repaired.outcome.expect("it is known").plan.steps[1].dependencies, ["find".into()]);
+}
+
+#[test]
+fn an_id_of_several_steps_stays_when_several_of_them_can_be_meant() {
+    let draft =
+        plan(&[("a", "resize", json!({}), &[]), ("a", "caption", json!({}), &[]), ("b", "shorten", json!({}), &["a"])]);
+    let left = repaired(&draft);
+    assert_eq!(left.draft, draft);
+    assert!(codes(&left).contains(&"DUPLICATE_STEP_ID"));
+}
+
+#[test]
+fn links_that_name_steps_by_their_action_name_them_by_their_id() {
+    let draft = json!({
+        "nodes": [{"id": "n1", "agent": "tools", "action": "resize", "args": {}}, {"id": "n2", "agent": "tools", "action": "resize", "args": {}},
+                  {"id": "n3", "agent": "tools", "action": "caption", "args": {}}],
+        "edges": [["resize-2", "caption"]],
+    });
+    let repaired = repaired(&draft);
+    assert_eq!(repaired.draft["edges"], json!([["n2", "n3"]]));
+    assert!(repaired.outcome.is_ok());
+}
+
+#[test]
+fn a_ring_is_never_opened() {
+    for steps in [
+        [("a", "resize", json!({}), &["b"] as &[&str]), ("b", "caption", seen("a"), &["a"])],
+        [("a", "resize", seen("b"), &["b"]), ("b", "caption", seen("a"), &["a"])],
+        [("a", "resize", json!({}), &["a"]), ("b", "caption", json!({}), &["a"])],
+    ] {
+        let draft = plan(&steps);
+        let left = repaired(&draft);
+        assert_eq!(left.draft, draft);
+        assert!(left.outcome.is_err());
+    }
+}
+
+#[test]
+fn steps_are_written_in_the_order_of_their_links() {
+    let draft = plan(&[
+        ("say", "shorten", seen("look"), &["look"]),
+        ("load", "resize", json!({"image": "x.png"}), &[]),
+        ("look", "caption", seen("load"), &["load"]),
+    ]);
+    let repaired = repaired(&draft);
+    let ids: Vec<_> = repaired.draft["steps"].as_array().unwrap().iter().map(|s| s["id"].clone()).collect();
+    assert_eq!(ids, ["load", "look", "say"]);
+    assert_eq!(told(&repaired), [("STEPS_REORDERED", "/steps")]);
+    assert!(repaired.outcome.is_ok());
+}
+
+#[test]
+fn ids_are_added_respelled_and_made_unique() {
+    let none = json!([{"agent": "tools", "action": "resize"}, {"agent": "tools", "action": "caption"}]);
+    assert_eq!(told(&repaired(&none)), [("ID_ADDED", "/0/id"), ("ID_ADDED", "/1/id")]);
+    let twice = plan(&[
+        ("a", "resize", json!({}), &[]),
+        ("a", "caption", seen("a"), &["a"]),
+        ("my step", "shorten", json!({}), &[]),
+        ("end", "shorten", seen("my step"), &["my step"]),
+    ]);
+    let repaired = repaired(&twice);
+    let plan = repaired.outcome.unwrap().plan;
+    assert_eq!(plan.steps.iter().map(|s| s.id.as_str()).collect::<Vec<_>>(), ["a", "a-2", "my_step", "end"]);
+    assert_eq!(plan.steps[1].dependencies, ["a".into()]);
+    assert_eq!(plan.steps[3].dependencies, ["my_step".into()]);
+}
+
+#[test]
+fn references_of_other_formats_become_expressions_and_prices_stay() {
+    let draft = json!({"steps": [
+        {"id": "E1", "agent": "tools", "action": "resize", "args": {"price": "$2", "note": "costs $19.99"}},
+        {"id": "E2", "agent": "tools", "action": "caption", "args": {"x": "#E1"}, "needs": ["E1"]},
+    ]});
+    let repaired = repaired(&draft);
+    assert_eq!(repaired.draft["steps"][1]["args"]["x"], "{{ steps.E1.outputs }}");
+    assert_eq!(repaired.draft["steps"][0]["args"], draft["steps"][0]["args"]);
+    assert_eq!(told(&repaired), [("REFERENCE_NOTATION", "/steps/1/args/x")]);
+}
+
+#[test]
+fn inputs_get_the_names_and_types_of_the_schema() {
+    let mut ability = Ability::described("");
+    ability.inputs = Some(json!({"type": "object", "required": ["fromCity", "seats"], "additionalProperties": false,
+        "properties": {"fromCity": {"type": "string"}, "seats": {"type": "integer"}, "note": {"type": "string"}}}));
+    let mut catalogue = Catalogue::default();
+    catalogue.insert("travel", Offer { actions: [("book".to_owned(), ability)].into(), ..Offer::default() });
+    let draft = json!([{"id": "a", "agent": "travel", "action": "book", "args": {"from_city": "AMS", "seats": "2", "note": "02"}}]);
+    let repaired = repair(draft, &Limits::default(), &Rules::planned(&catalogue));
+    assert_eq!(repaired.draft[0]["args"], json!({"fromCity": "AMS", "seats": 2, "note": "02"}));
+    assert_eq!(told(&repaired), [("INPUT_RENAMED", "/0/args/from_city"), ("INPUT_TYPE", "/0/args/seats")]);
+    assert!(repaired.outcome.is_ok());
+    let vague = json!([{"id": "a", "agent": "travel", "action": "book", "args": {"fromCity": "AMS", "seats": "two"}}]);
+    assert_eq!(repair(vague.clone(), &Limits::default(), &Rules::planned(&catalogue)).draft, vague);
+}
+
+#[test]
+fn repair_is_stable_and_no_draft_makes_it_panic() {
+    for seed in 0..400 {
+        let draft = corrupted(seed);
+        let first = repaired(&draft);
+        let second = repaired(&draft);
+        assert_eq!((&first.draft, &first.edits), (&second.draft, &second.edits), "seed {seed}");
+        if first.outcome.is_ok() {
+            let again = repaired(&first.draft);
+            assert_eq!(again.edits, [], "seed {seed}: {}", first.draft);
+        }
+    }
+    for odd in [
+        json!(null),
+        json!(3),
+        json!([]),
+        json!({"steps": 3}),
+        json!({"steps": [1, null, {}]}),
+        json!({"plan": {"plan": []}}),
+    ] {
+        let _issues = repaired(&odd).outcome.unwrap_err();
+    }
+}
+
+#[test]
+fn a_draft_far_beyond_what_planners_may_write_is_only_validated() {
+    let draft = |steps: usize| {
+        let ids: Vec<String> = (0..steps).map(|n| format!("s{n}")).collect();
+        let given = |id: &String| json!({"id": id, "agent_type": "tools", "action": "textToSpeech"});
+        json!({"steps": ids.iter().map(given).collect::<Vec<_>>()})
+    };
+    assert_eq!(repaired(&draft(STEPS_MAX)).edits.len(), STEPS_MAX);
+    let larger = draft(STEPS_MAX + 1);
+    let repaired = repaired(&larger);
+    assert_eq!((repaired.draft, repaired.edits), (larger, Vec::new()));
+    let issues = repaired.outcome.unwrap_err();
+    assert_eq!((issues[0].code.as_str(), issues[0].pointer.as_str()), ("UNKNOWN_ACTION", "/steps/0/action"));
+}
+
+fn repaired(draft: &Value) -> Repaired {
+    repair(draft.clone(), &Limits::default(), &Rules::planned(&catalogue()))
+}
+
+fn told(repaired: &Repaired) -> Vec<(&str, &str)> {
+    repaired.edits.iter().map(|edit| (edit.code.as_str(), edit.pointer.as_str())).collect()
+}
+
+fn codes(repaired: &Repaired) -> Vec<&str> {
+    repaired.outcome.as_ref().err().into_iter().flatten().map(|issue| issue.code.as_str()).collect()
+}
+
+fn seen(id: &str) -> Value {
+    json!({"x": format!("{{{{ {}.outputs }}}}", goalmill_plan::validate::path::spelled(id))})
+}
+
+fn plan(steps: &[(&str, &str, Value, &[&str])]) -> Value {
+    let step = |(id, action, inputs, needs): &(&str, &str, Value, &[&str])| {
+        let mut step = json!({"id": id, "agent_type": "tools", "action": action, "inputs": inputs});
+        if !needs.is_empty() {
+            step["dependencies"] = json!(needs);
+        }
+        step
+    };
+    json!({"steps": steps.iter().map(step).collect::<Vec<_>>()})
+}
+
+/// Tools with kinds of data, as tool graphs have them.
+fn catalogue() -> Catalogue {
+    let mut offer = Offer::default();
+    for (name, takes, gives, description) in [
+        ("resize", "image", "image", "Changes the size of an image."),
+        ("caption", "image", "text", "Says in a sentence what an image shows."),
+        ("read_image", "image", "text", "Finds letters by optical character recognition."),
+        ("shorten", "text", "text", "Makes a text shorter."),
+        ("reword", "text", "text", "Says the same in other words."),
+        ("text_to_speech", "text", "audio", "Speaks a text."),
+        ("transcribe", "audio", "text", "Writes down what is said."),
+    ] {
+        let mut ability = Ability::described(description);
+        (ability.takes, ability.gives) = (vec![takes.into()], vec![gives.into()]);
+        offer.actions.insert(name.into(), ability);
+    }
+    let mut catalogue = Catalogue::default();
+    catalogue.insert("tools", offer);
+    catalogue
+}
+
+mod random_drafts {
+    //! Drafts with random faults, the same ones for the same seed.
+
+    use goalmill_common::random::Random;
+    use serde_json::{Value, json};
+
+    pub(super) fn corrupted(seed: u64) -> Value {
+        let random = Random::seeded(seed);
+        let pick = |n: u64| random.draw() % n;
+        let names = ["resize", "Caption", "shorten", "text-to-speech", "OCR", "what?", ""];
+        let ids = ["node-0", "node-1", "node-2", "node-3", "step 4", "node-1"];
+        let steps: Vec<Value> = (0..pick(6))
+            .map(|i| {
+                let target = ids[pick(6) as usize];
+                let text = ["{{ steps['ID'].outputs }}", "<ID>", "$1", "see {{ steps['ID'].outputs.x }}!", "plain"];
+                let text = text[pick(5) as usize].replace("ID", target);
+                json!({"id": ids[(i % 6) as usize], "agent": "tools", "tool": names[pick(7) as usize], "args": [text],
+                       "needs": if pick(2) == 0 { json!([ids[pick(6) as usize]]) } else { json!([]) }})
+            })
+            .collect();
+        json!({"steps": steps})
+    }
+}

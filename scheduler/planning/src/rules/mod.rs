@@ -1,0 +1,267 @@
+//! Goal patterns → plan templates: the floor that works with no key and no network.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use goalmill_common::command::{Planned, Proposal};
+use goalmill_common::id::AgentType;
+use goalmill_common::json::Json;
+use goalmill_common::plan::Plan;
+use goalmill_common::problem::Issue;
+use serde_json::{Map, Value, json};
+
+use super::facts::Facts;
+use super::{LoadError, PlanRequest, Planner, PlanningError, ReviseRequest, revise};
+
+mod load;
+mod phrase;
+mod render;
+mod rule;
+#[cfg(test)]
+mod tests;
+
+pub use phrase::Phrase;
+pub use rule::{Match, Rule, Signal, Want};
+
+pub(crate) use phrase::words;
+pub use render::literal;
+pub(crate) use render::{Render, check_all};
+
+/// Steps in flight at once, of a plan whose rule names no number.
+const MAX_PARALLEL: u32 = 3;
+
+/// Makes plans from rules.
+#[derive(Clone, Debug)]
+pub struct RulesPlanner {
+    rules: Vec<Rule>,
+}
+
+/// A rule with how well it fits a goal.
+struct Candidate<'a> {
+    rule: &'a Rule,
+    score: f64,
+    /// Facts that it cannot do without and that the goal does not say.
+    missing: Vec<&'a str>,
+}
+
+impl RulesPlanner {
+    /// With the shipped rules.
+    pub fn built_in() -> Self {
+        Self { rules: load::built_in() }
+    }
+
+    /// With the rules of a directory.
+    pub fn from_dir(dir: &Path) -> Result<Self, LoadError> {
+        load::from_dir(dir).map(|rules| Self { rules })
+    }
+
+    fn make(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
+        if request.revision > 0 {
+            return Err(PlanningError::new("rules make first plans only, no revisions"));
+        }
+        let facts = Facts::read(&request.goal, request.now_ms).by_name();
+        let candidates = self.candidates(request, &facts);
+        let fitting = candidates.iter().find(|c| c.missing.is_empty()).map(|c| c.rule);
+        let rule = fitting.or_else(|| self.rules.iter().find(|rule| rule.matching.is_none()));
+        let rule = rule.ok_or_else(|| PlanningError::new("no rule matched"))?;
+        write(rule, &candidates, request, facts)
+    }
+
+    /// The rules that the goal calls for, best first.
+    fn candidates(&self, request: &PlanRequest, facts: &Map<String, Value>) -> Vec<Candidate<'_>> {
+        let words = phrase::words(&request.goal.description);
+        let mut candidates: Vec<Candidate<'_>> = Vec::new();
+        for rule in &self.rules {
+            let Some(matching) = &rule.matching else { continue };
+            let named = !request.goal.goal_type.is_empty() && request.goal.goal_type == rule.goal_type;
+            let score = if named { f64::INFINITY } else { score(matching, &words, facts) };
+            if score >= matching.score {
+                let missing = rule.facts.iter().filter(|(name, want)| want.required && !facts.contains_key(*name));
+                candidates.push(Candidate { rule, score, missing: missing.map(|(name, _)| name.as_str()).collect() });
+            }
+        }
+        candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.rule.id.cmp(&b.rule.id)));
+        candidates
+    }
+}
+
+#[async_trait]
+impl Planner for RulesPlanner {
+    fn name(&self) -> &'static str {
+        "rules"
+    }
+
+    fn sees_results(&self) -> bool {
+        false
+    }
+
+    async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
+        self.make(request)
+    }
+
+    async fn revise(&self, request: &ReviseRequest) -> Result<Proposal, PlanningError> {
+        revise::revise(request, || {
+            let goal = request.situation.goal.clone();
+            let (agents, limits) = (request.agents.clone(), request.limits.clone());
+            let request = PlanRequest {
+                goal,
+                agents,
+                limits,
+                now_ms: request.now_ms,
+                revision: 0,
+                ledger: request.ledger.clone(),
+                terms: Default::default(),
+            };
+            self.make(&request).ok().map(|planned| planned.plan)
+        })
+    }
+}
+
+/// How well a goal fits: the sum of its signals.
+pub(crate) fn score(matching: &Match, words: &[String], facts: &Map<String, Value>) -> f64 {
+    let there = |signal: &&Signal| match &signal.fact {
+        Some(fact) => facts.contains_key(fact),
+        None => signal.any.iter().any(|phrase| phrase.is_in(words)),
+    };
+    matching.signals.iter().filter(there).map(|signal| signal.weight).sum()
+}
+
+/// Writes the rule's plan with the goal's facts.
+fn write(
+    rule: &Rule,
+    candidates: &[Candidate<'_>],
+    request: &PlanRequest,
+    found: Map<String, Value>,
+) -> Result<Planned, PlanningError> {
+    let broken = |reason: String| PlanningError::new(format!("rule `{}`: {reason}", rule.id));
+    let mut known = found.clone();
+    let mut assumed = Map::new();
+    for (name, want) in &rule.facts {
+        if let (false, Some(value)) = (known.contains_key(name), &want.default) {
+            known.insert(name.clone(), value.clone());
+            assumed.insert(name.clone(), value.clone());
+        }
+    }
+    known.insert(
+        "goal".into(),
+        json!({"description": request.goal.description, "constraints": request.goal.constraints}),
+    );
+    let render = Render::new(&known);
+    let success = success(rule, request, &render).map_err(broken)?;
+    let rendered = render.plan(&rule.plan).map_err(broken)?;
+    let mut plan: Plan = serde_json::from_value(rendered).map_err(|e| broken(e.to_string()))?;
+    let stood_in = stand_in(rule, request, &mut plan);
+    if plan.steps.len() > request.limits.planned_steps_max {
+        let (steps, max) = (plan.steps.len(), request.limits.planned_steps_max);
+        return Err(broken(format!("its plan has {steps} steps; `limits.planned_steps_max` allows {max}")));
+    }
+    plan.max_parallel = plan.max_parallel.or(Some(MAX_PARALLEL));
+    plan.budget = request.goal.budget;
+    let questions = questions(rule, candidates, &known);
+    plan.metadata = Map::from_iter([
+        ("goal_type".to_owned(), rule.goal_type.clone().into()),
+        ("facts".to_owned(), Value::Object(found.clone())),
+        ("success_criteria".to_owned(), success.into()),
+    ]);
+    let considered: Vec<Value> =
+        candidates.iter().map(|c| json!({"rule": c.rule.id, "score": finite(c.score), "missing": c.missing})).collect();
+    let mut account = json!({
+        "rule": rule.id, "version": rule.version, "goal_type": rule.goal_type, "considered": considered,
+        "facts": found, "assumed": assumed, "missing": questions, "stood_in": stood_in,
+    });
+    if !rule.warning.is_empty() {
+        account["note"] = rule.warning.clone().into();
+    }
+    Ok(Planned {
+        plan,
+        planner: "rules".into(),
+        confidence: rule.confidence,
+        provenance: Some(Json::of(&account)),
+        warnings: warnings(rule, &assumed, &questions),
+        routes: Vec::new(),
+    })
+}
+
+/// The caller's criteria, else the rule's.
+fn success(rule: &Rule, request: &PlanRequest, render: &Render<'_>) -> Result<Vec<String>, String> {
+    if !request.goal.success_criteria.is_empty() {
+        return Ok(request.goal.success_criteria.clone());
+    }
+    rule.success.iter().filter_map(|line| render.line(line).transpose()).collect()
+}
+
+/// Gives steps that nobody serves to the rule's stand-in, if that one is served; tells which.
+///
+/// A stand-in that does not know the action is told in words, as the input `task`.
+fn stand_in(rule: &Rule, request: &PlanRequest, plan: &mut Plan) -> Map<String, Value> {
+    let served = |name: &AgentType| request.agents.iter().find(|agent| agent.agent_type == *name);
+    let Some(agent) = rule.stand_in.as_ref().and_then(served) else { return Map::new() };
+    let mut stood_in = Map::new();
+    for step in &mut plan.steps {
+        if step.kind.is_inline() || step.agent_type.is_auto() || served(&step.agent_type).is_some() {
+            continue;
+        }
+        stood_in.insert(step.id.to_string(), step.agent_type.to_string().into());
+        step.agent_type = agent.agent_type.clone();
+        if agent.actions.iter().all(|action| action.name != step.action) {
+            step.action = agent.actions.first().map(|action| action.name.clone()).unwrap_or_default();
+            step.inputs = with_task(&step.inputs, &step.description);
+        }
+    }
+    stood_in
+}
+
+fn with_task(inputs: &Json, task: &str) -> Json {
+    match inputs.value() {
+        Value::Object(mut fields) => {
+            fields.entry("task").or_insert_with(|| render::escape(task).into());
+            Json::of(&fields)
+        }
+        _ => inputs.clone(),
+    }
+}
+
+/// What to ask the caller: the wants of this rule and of those that would have fitted better.
+fn questions(rule: &Rule, candidates: &[Candidate<'_>], known: &Map<String, Value>) -> Map<String, Value> {
+    let better = candidates.iter().take_while(|c| c.rule.id != rule.id).map(|c| c.rule);
+    let wants = better.chain([rule]).flat_map(|r| &r.facts);
+    wants
+        .filter(|(name, _)| !known.contains_key(*name))
+        .map(|(name, want)| (name.clone(), want.question.clone().into()))
+        .collect()
+}
+
+fn warnings(rule: &Rule, assumed: &Map<String, Value>, questions: &Map<String, Value>) -> Vec<Issue> {
+    let issue =
+        |code: &str, pointer: String, detail: String, hint: String| Issue { code: code.into(), pointer, detail, hint };
+    let note =
+        (!rule.warning.is_empty()).then(|| issue("GENERIC_PLAN", String::new(), rule.warning.clone(), String::new()));
+    let assumed = assumed.iter().map(|(name, value)| {
+        let detail = format!("the goal does not say `{name}`; taken: `{}`", short(value));
+        issue(
+            "FACT_ASSUMED",
+            format!("/constraints/{name}"),
+            detail,
+            format!("say it, or add `{name}` to the constraints"),
+        )
+    });
+    let missing = questions.iter().map(|(name, question)| {
+        let detail = format!("the goal does not say `{name}`: {}", question.as_str().unwrap_or_default());
+        issue(
+            "FACT_MISSING",
+            format!("/constraints/{name}"),
+            detail,
+            format!("say it, or add `{name}` to the constraints"),
+        )
+    });
+    note.into_iter().chain(missing).chain(assumed).collect()
+}
+
+fn short(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A score as JSON; the goal's own type has no number.
+fn finite(score: f64) -> Value {
+    if score.is_finite() { json!(score) } else { json!("named by the goal") }
+}

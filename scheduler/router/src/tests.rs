@@ -1,0 +1,304 @@
+use goalmill_common::agent::Action;
+use goalmill_common::config::Gate;
+use goalmill_common::plan::{Kind, Plan, Step};
+
+use crate::*;
+
+#[test]
+fn steps_go_to_the_agent_whose_words_fit() {
+    let router = router(RouterSettings::default());
+    for (text, expected) in [
+        ("Find a hotel near the Louvre", "hotel_agent"),
+        ("book plane tickets to Rome", "flight_agent"),
+        ("suggest museums and sights", "activity_agent"),
+        ("check the total against the budget", "validation_agent"),
+        ("Search acommodation", "hotel_agent"),
+    ] {
+        let choice = router.choose(text).expect("somebody fits");
+        assert_eq!(choice.agent_type.as_str(), expected, "{text}");
+        assert!(choice.candidates.len() <= CANDIDATES_MAX);
+        assert_eq!(choice.candidates[0].agent_type, choice.agent_type);
+    }
+}
+
+#[test]
+fn what_fits_nobody_is_refused_with_the_nearest() {
+    let router = router(RouterSettings { threshold: 0.3, ..RouterSettings::default() });
+    let refused = router.choose("knit a sweater from hot wool").expect_err("nobody knits");
+    assert!(!refused.candidates.is_empty());
+    assert!(refused.candidates.iter().all(|c| c.similarity < 0.3));
+    let empty = Router::new(RouterSettings::default());
+    assert!(empty.is_empty());
+    assert_eq!(empty.choose("anything"), Err(Unroutable { candidates: Vec::new(), confidence: 0.0 }));
+}
+
+#[test]
+fn success_and_cost_choose_among_near_equals_only() {
+    let twins = |share: f64| {
+        let router = Router::new(RouterSettings { gate: Gate::Share(share), ..RouterSettings::default() });
+        let mut dear = agent("translate_a", "translate texts", &[], &[]);
+        dear.cost = 5.0;
+        let mut weak = agent("translate_b", "translate texts", &[], &[]);
+        weak.success_rate = 0.9;
+        let mut far = agent("archive", "keep texts", &[], &[]);
+        far.success_rate = 1.0;
+        router.update(vec![dear, weak, far]);
+        router
+    };
+    assert_eq!(twins(0.3).choose("translate texts").map(|c| c.agent_type), Ok("translate_b".into()));
+
+    let router = Router::new(RouterSettings { gate: Gate::Share(0.1), ..RouterSettings::default() });
+    let mut right = agent("poet", "write poems about flowers", &[], &[]);
+    right.success_rate = 0.2;
+    router.update(vec![right, agent("painter", "paint pictures of flowers", &[], &[])]);
+    assert_eq!(router.choose("write poems about flowers").map(|c| c.agent_type), Ok("poet".into()));
+    let open = Router::new(RouterSettings { gate: Gate::Off, ..RouterSettings::default() });
+    let mut right = agent("poet", "write poems about flowers", &[], &[]);
+    right.success_rate = 0.01;
+    open.update(vec![right, agent("painter", "paint pictures of flowers", &[], &[])]);
+    assert_eq!(open.choose("write poems about flowers").map(|c| c.agent_type), Ok("painter".into()));
+}
+
+#[test]
+fn the_score_is_that_of_the_formula() {
+    assert!((score(0.95, 0.95, 0.015) - 0.901_146_25).abs() < 1e-9);
+    assert!((score(0.88, 0.88, 0.010) - 0.773_625_6).abs() < 1e-9);
+    assert_eq!(score(1.0, 1.0, 20.0), 0.0);
+    assert_eq!(score(1.0, 7.0, -1.0), 1.0);
+}
+
+#[test]
+fn an_action_of_the_same_name_wins_over_words() {
+    let router = router(RouterSettings::default());
+    let choice = router.choose_for("Find a hotel near the Louvre", "search_flights").expect("the action is known");
+    assert_eq!(choice.agent_type.as_str(), "flight_agent");
+    let choice = router.choose_for("Find a hotel near the Louvre", "unknown_action").expect("the words fit");
+    assert_eq!(choice.agent_type.as_str(), "hotel_agent");
+}
+
+#[test]
+fn among_agents_with_the_same_action_words_decide() {
+    let router = Router::new(RouterSettings::default());
+    router.update(vec![
+        agent("flights", "plane tickets", &[], &["search"]),
+        agent("hotels", "rooms for a night", &[], &["search"]),
+    ]);
+    let choice = router.choose_for("rooms in Rome", "search").expect("both have the action");
+    assert_eq!(choice.agent_type.as_str(), "hotels");
+}
+
+#[test]
+fn an_agent_type_with_a_live_worker_goes_before_one_without() {
+    let router = Router::new(RouterSettings::default());
+    let mut dear = agent("lodging_agent", "Finds hotels and inns for a number of nights.", &[], &["find_room"]);
+    (dear.success_rate, dear.cost) = (0.5, 5.0);
+    router.update(agents().into_iter().chain([dear]).collect());
+    let text = "Find a hotel near the Louvre";
+    let chosen = |text: &str, action: &str| router.choose_for(text, action).expect("somebody fits");
+    let live = |names: &[&str]| router.update_live(Arc::new(names.iter().map(|name| AgentType::from(*name)).collect()));
+    assert_eq!(chosen(text, "").agent_type.as_str(), "hotel_agent", "nothing is known of workers");
+    live(&[]);
+    assert_eq!(chosen(text, "").agent_type.as_str(), "hotel_agent", "none is live: the best one");
+    live(&["lodging_agent", "flight_agent"]);
+    let choice = chosen(text, "");
+    assert_eq!(choice.agent_type.as_str(), "lodging_agent");
+    let lives: Vec<f64> = choice.candidates.iter().map(|candidate| candidate.factors["live"]).collect();
+    assert_eq!(lives[..2], [1.0, 0.0], "{choice:?}");
+    live(&["flight_agent", "validation_agent"]);
+    let choice = chosen(text, "");
+    assert_eq!(choice.agent_type.as_str(), "hotel_agent", "a live worker for something else does not help");
+    assert_eq!(chosen("anything", "search_hotels").agent_type.as_str(), "hotel_agent", "only this one has the action");
+    live(&["hotel_agent", "lodging_agent"]);
+    assert_eq!(chosen(text, "").agent_type.as_str(), "hotel_agent");
+}
+
+#[test]
+fn a_choice_without_a_live_worker_is_told_once_for_each_agent_type() {
+    let router = router(RouterSettings::default());
+    router.update_live(Arc::new(BTreeSet::from([AgentType::from("flight_agent")])));
+    let mut plan = Plan {
+        steps: ["find a hotel", "find a hotel for the second night", "find a flight", "check the limits of a budget"]
+            .into_iter()
+            .enumerate()
+            .map(|(n, text)| step(&format!("s{n}"), "auto", text))
+            .collect(),
+        ..Plan::default()
+    };
+    let routed = route_plan(&mut plan, &router).expect("everything can be routed");
+    let told: Vec<_> = routed.warnings.iter().map(|w| (w.code.as_str(), w.pointer.as_str())).collect();
+    assert_eq!(told, [("NO_LIVE_WORKER", "/steps/0/agent_type"), ("NO_LIVE_WORKER", "/steps/3/agent_type")]);
+    assert_eq!(routed.warnings[0].detail, "no live worker serves `hotel_agent`");
+}
+
+#[test]
+fn ties_are_broken_by_name_so_that_a_choice_repeats() {
+    let router = Router::new(RouterSettings::default());
+    router.update(["c", "a", "b"].map(|name| agent(name, "do things", &[], &[])).into());
+    let order: Vec<String> = router.route("do things").iter().map(|c| c.agent_type.to_string()).collect();
+    assert_eq!(order, ["a", "b", "c"]);
+}
+
+#[test]
+fn a_plan_is_routed_with_its_inner_plans() {
+    let router = router(RouterSettings::default());
+    let mut inner = step("stay", "auto", "find a hotel for three nights");
+    inner.id = "inner".into();
+    let mut outer = Step::new("sub", "");
+    outer.kind = Kind::Plan;
+    outer.plan = Some(Box::new(Plan { steps: vec![inner], ..Plan::default() }));
+    let mut finish = step("finish", "auto", "");
+    finish.kind = Kind::Finish;
+    let mut plan = Plan {
+        steps: vec![step("fly", "TBD", "find a flight"), step("fixed", "own_agent", "find a flight"), outer, finish],
+        ..Plan::default()
+    };
+    let routed = route_plan(&mut plan, &router).expect("everything can be routed");
+    assert_eq!(routed.warnings, [], "it is not known who lives");
+    let routes = routed.routes;
+    let routed: Vec<_> = routes.iter().map(|r| (r.step.as_str(), r.agent_type.as_str())).collect();
+    assert_eq!(routed, [("fly", "flight_agent"), ("inner", "hotel_agent")]);
+    assert_eq!(plan.steps[0].agent_type.as_str(), "flight_agent");
+    assert_eq!(plan.steps[1].agent_type.as_str(), "own_agent");
+    let inner = plan.steps[2].plan.as_ref().map(|p| p.steps[0].agent_type.clone());
+    assert_eq!(inner, Some("hotel_agent".into()));
+}
+
+#[test]
+fn every_step_that_cannot_be_routed_is_named() {
+    let router = router(RouterSettings { threshold: 0.5, ..RouterSettings::default() });
+    let inner = Plan { steps: vec![step("purl", "auto", "purl hot wool")], ..Plan::default() };
+    let mut outer = Step::new("sub", "");
+    outer.plan = Some(Box::new(inner));
+    let mut plan = Plan { steps: vec![step("knit", "auto", "knit with hot wool"), outer], ..Plan::default() };
+    let issues = route_plan(&mut plan, &router).expect_err("nobody knits");
+    let places: Vec<_> = issues.iter().map(|i| (i.code.as_str(), i.pointer.as_str())).collect();
+    assert_eq!(places, [("UNROUTABLE", "/steps/0/agent_type"), ("UNROUTABLE", "/steps/1/plan/steps/0/agent_type")]);
+    assert!(issues[0].detail.contains("`hotel_agent`") && !issues[0].hint.is_empty(), "{:?}", issues[0]);
+}
+
+#[test]
+fn a_large_registry_gives_the_same_answers() {
+    let router = Router::new(RouterSettings::default());
+    let noise =
+        (0..500).map(|i| agent(&format!("worker_{i}"), &format!("handles requests of queue number {i}"), &[], &[]));
+    router.update(agents().into_iter().chain(noise).collect());
+    assert_eq!(router.choose("Find a hotel near the Louvre").map(|c| c.agent_type), Ok("hotel_agent".into()));
+    assert_eq!(router.choose("requests of queue number 77").map(|c| c.agent_type), Ok("worker_77".into()));
+}
+
+fn router(settings: RouterSettings) -> Router {
+    let router = Router::new(settings);
+    router.update(agents());
+    router
+}
+
+fn agents() -> Vec<Agent> {
+    vec![
+        agent("flight_agent", "Finds return flights between two cities.", &["find plane tickets"], &["search_flights"]),
+        agent("hotel_agent", "Finds hotels for a number of nights.", &["find accommodation"], &["search_hotels"]),
+        agent("activity_agent", "Finds things to do.", &["suggest sights and museums"], &["find_activities"]),
+        agent(
+            "validation_agent",
+            "Adds up costs and compares them with a budget.",
+            &["check limits"],
+            &["validate_budget"],
+        ),
+    ]
+}
+
+fn agent(name: &str, description: &str, capabilities: &[&str], actions: &[&str]) -> Agent {
+    let action = |name: &&str| Action { name: (*name).into(), description: String::new(), inputs: None, outputs: None };
+    Agent {
+        description: description.into(),
+        capabilities: capabilities.iter().map(|c| (*c).into()).collect(),
+        actions: actions.iter().map(action).collect(),
+        ..Agent::named(name.into())
+    }
+}
+
+fn step(id: &str, agent_type: &str, description: &str) -> Step {
+    Step { description: description.into(), ..Step::new(id, agent_type) }
+}
+
+#[test]
+fn outcomes_change_who_is_chosen() {
+    let router = Router::new(RouterSettings { learn: true, ..RouterSettings::default() });
+    router.update(agents());
+    let text = "somewhere to sleep near the station";
+    for _ in 0..20 {
+        router.learn("somewhere to sleep close to the airport", &"hotel_agent".into(), true);
+        router.learn("how do we get there by plane", &"flight_agent".into(), true);
+    }
+    assert_eq!(router.learned(), 40);
+    let choice = router.choose(text).expect("outcomes tell who does it");
+    assert_eq!(choice.agent_type.as_str(), "hotel_agent");
+    assert!(choice.candidates[0].factors["learned"] > 0.0);
+}
+
+#[test]
+fn nothing_is_learned_unless_it_is_switched_on() {
+    let router = router(RouterSettings::default());
+    router.learn("find a hotel", &"hotel_agent".into(), true);
+    router.learn_nobody("say hello");
+    assert_eq!(router.learned(), 0);
+}
+
+#[test]
+fn measured_success_counts_among_near_equals() {
+    let router = Router::new(RouterSettings { local_model: String::new(), ..RouterSettings::default() });
+    router.update(["east", "west"].map(|name| agent(name, "translate texts", &[], &[])).into());
+    assert_eq!(router.choose("translate texts").map(|c| c.agent_type), Ok("east".into()));
+    let now_ms = Clock::system().now_ms();
+    for _ in 0..10 {
+        router.record(&"east".into(), "", false, Some(5), now_ms);
+        router.record(&"west".into(), "", true, Some(7), now_ms);
+    }
+    let choice = router.choose("translate texts").expect("both fit");
+    assert_eq!((choice.agent_type.as_str(), choice.candidates[0].latency_ms), ("west", Some(7)));
+    assert!(choice.candidates[0].factors["outcomes"] > 9.0);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_fails_leaves_the_choice_to_the_words() {
+    let settings = RouterSettings { embed_url: "http://127.0.0.1:1/v1".into(), ..RouterSettings::default() };
+    let router = router(settings);
+    router.prepare(&["Find a hotel near the Louvre".to_owned()]).await;
+    let choice = router.choose("Find a hotel near the Louvre").expect("the words fit");
+    assert_eq!(choice.agent_type.as_str(), "hotel_agent");
+    assert!(!choice.candidates[0].factors.contains_key("remote"));
+}
+
+#[tokio::test]
+async fn vectors_of_an_endpoint_decide_together_with_the_words() {
+    use axum::routing::post;
+    use axum::{Json, Router as Routes};
+    use serde_json::{Value, json};
+
+    async fn embed(Json(request): Json<Value>) -> Json<Value> {
+        let vector = |text: &Value| match text.as_str().unwrap_or_default() {
+            text if text.contains("bed") || text.contains("otel") => json!([1.0, 0.0]),
+            _ => json!([0.0, 1.0]),
+        };
+        let texts = request["input"].as_array().cloned().unwrap_or_default();
+        let rows = texts.iter().enumerate().map(|(index, text)| json!({"index": index, "embedding": vector(text)}));
+        Json(json!({"data": rows.collect::<Vec<_>>()}))
+    }
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let address = listener.local_addr().expect("it is bound");
+    let served = axum::serve(listener, Routes::new().route("/v1/embeddings", post(embed))).into_future();
+    let embed_url = format!("http://{address}/v1");
+    let router = router(RouterSettings { embed_url, embed_timeout_ms: 60_000, ..RouterSettings::default() });
+    let text = "a bed for one night";
+    let asked = async {
+        assert!(!router.rank(text, "", 1).candidates.iter().any(|c| c.factors.contains_key("remote")));
+        router.prepare(&[]).await;
+        router.rank(text, "", 5)
+    };
+    let ranking = tokio::select! {
+        ranking = asked => ranking,
+        _ = served => unreachable!("the endpoint serves for ever"),
+    };
+    assert_eq!(ranking.candidates[0].agent_type.as_str(), "hotel_agent");
+    assert!(ranking.candidates[0].factors["remote"] > 0.99, "{ranking:?}");
+}

@@ -1,0 +1,321 @@
+//! Writes answers in the languages of servers, whole or piece by piece.
+
+use goalmill_common::config::Dialect;
+use goalmill_llm::tokens_of;
+use serde_json::{Value, json};
+
+use super::script::{Scripted, ScriptedUsage};
+
+/// The time that answers are made at, Unix seconds: no answer depends on a clock.
+const CREATED: u64 = 1_700_000_000;
+/// Characters of one piece, unless told.
+const CHUNK: usize = 16;
+
+/// What a server needs to know of a request.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Asked {
+    pub model: String,
+    pub stream: bool,
+    /// The tool that must be called.
+    pub forced: Option<String>,
+    /// Everything that the messages say.
+    pub prompt: String,
+}
+
+/// One part of an answer.
+enum Part {
+    Thinking(String),
+    Text(String),
+    Call { name: String, arguments: String },
+}
+
+fn parts(scripted: &Scripted, asked: &Asked) -> Vec<Part> {
+    let mut parts: Vec<Part> = scripted.thinking.iter().cloned().map(Part::Thinking).collect();
+    match (scripted.written(), &asked.forced) {
+        (Some(text), Some(name)) if scripted.tool_calls.is_empty() => {
+            parts.push(Part::Call { name: name.clone(), arguments: text });
+        }
+        (Some(text), _) => parts.push(Part::Text(text)),
+        (None, _) => {}
+    }
+    parts.extend(scripted.tool_calls.iter().map(|call| {
+        let arguments = match &call.arguments {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        Part::Call { name: call.name.clone(), arguments }
+    }));
+    parts
+}
+
+fn has_calls(parts: &[Part]) -> bool {
+    parts.iter().any(|part| matches!(part, Part::Call { .. }))
+}
+
+fn finish(scripted: &Scripted, dialect: Dialect, calls: bool) -> String {
+    let word = match (dialect, scripted.truncate.is_some(), calls) {
+        (Dialect::Anthropic, true, _) => "max_tokens",
+        (Dialect::Anthropic, false, true) => "tool_use",
+        (Dialect::Anthropic, false, false) => "end_turn",
+        (Dialect::Openai | Dialect::Ollama, true, _) => "length",
+        (Dialect::Openai, false, true) => "tool_calls",
+        (Dialect::Openai, false, false) | (Dialect::Ollama, false, _) => "stop",
+    };
+    scripted.finish.clone().unwrap_or_else(|| word.to_owned())
+}
+
+fn usage(scripted: &Scripted, asked: &Asked, parts: &[Part]) -> Option<ScriptedUsage> {
+    let written = parts.iter().map(|part| match part {
+        Part::Thinking(text) | Part::Text(text) => tokens_of(text),
+        Part::Call { name, arguments } => tokens_of(name) + tokens_of(arguments),
+    });
+    let estimated = ScriptedUsage { input: tokens_of(&asked.prompt), output: written.sum() };
+    (!scripted.no_usage).then(|| scripted.usage.unwrap_or(estimated))
+}
+
+/// The body of an answer that is not streamed.
+pub fn whole(scripted: &Scripted, asked: &Asked, dialect: Dialect) -> String {
+    let parts = parts(scripted, asked);
+    let usage = usage(scripted, asked, &parts);
+    let finish = finish(scripted, dialect, has_calls(&parts));
+    let body = match dialect {
+        Dialect::Openai => openai_whole(asked, &parts, &finish, usage),
+        Dialect::Anthropic => anthropic_whole(asked, &parts, &finish, usage),
+        Dialect::Ollama => {
+            let mut line = ollama_line(asked, ollama_message(&parts));
+            ollama_end(&mut line, &finish, usage);
+            line
+        }
+    };
+    body.to_string()
+}
+
+/// The pieces of a streamed answer: those that carry content, and those that end it.
+pub fn pieces(scripted: &Scripted, asked: &Asked, dialect: Dialect) -> (Vec<String>, Vec<String>) {
+    let size = scripted.chunk.unwrap_or(CHUNK).max(1);
+    let parts = parts(scripted, asked);
+    let usage = usage(scripted, asked, &parts);
+    let finish = finish(scripted, dialect, has_calls(&parts));
+    match dialect {
+        Dialect::Openai => openai_pieces(asked, &parts, &finish, usage, size),
+        Dialect::Anthropic => anthropic_pieces(asked, &parts, &finish, usage, size),
+        Dialect::Ollama => ollama_pieces(asked, &parts, &finish, usage, size),
+    }
+}
+
+/// An error as the dialect has it.
+pub fn error(dialect: Dialect, message: &str, kind: &str) -> Value {
+    match dialect {
+        Dialect::Openai => json!({"error": {"message": message, "type": kind, "code": kind}}),
+        Dialect::Anthropic => json!({"type": "error", "error": {"type": kind, "message": message}}),
+        Dialect::Ollama => json!({"error": message}),
+    }
+}
+
+/// The same within a stream.
+pub fn error_piece(dialect: Dialect, message: &str) -> String {
+    let error = error(dialect, message, "server_error");
+    match dialect {
+        Dialect::Openai => event("", &error),
+        Dialect::Anthropic => event("error", &error),
+        Dialect::Ollama => format!("{error}\n"),
+    }
+}
+
+fn event(name: &str, data: &Value) -> String {
+    if name.is_empty() { format!("data: {data}\n\n") } else { format!("event: {name}\ndata: {data}\n\n") }
+}
+
+fn cut(text: &str, size: usize) -> Vec<String> {
+    let characters: Vec<char> = text.chars().collect();
+    characters.chunks(size).map(|piece| piece.iter().collect()).collect()
+}
+
+fn call_id(at: usize) -> String {
+    format!("call_{at}")
+}
+
+fn openai_usage(usage: ScriptedUsage) -> Value {
+    json!({"prompt_tokens": usage.input, "completion_tokens": usage.output, "total_tokens": usage.input + usage.output})
+}
+
+fn openai_whole(asked: &Asked, parts: &[Part], finish: &str, usage: Option<ScriptedUsage>) -> Value {
+    let mut message = json!({"role": "assistant", "content": null});
+    let mut calls = Vec::new();
+    for part in parts {
+        match part {
+            Part::Thinking(text) => message["reasoning_content"] = text.as_str().into(),
+            Part::Text(text) => message["content"] = text.as_str().into(),
+            Part::Call { name, arguments } => calls.push(json!({
+                "id": call_id(calls.len()), "type": "function", "function": {"name": name, "arguments": arguments},
+            })),
+        }
+    }
+    if !calls.is_empty() {
+        message["tool_calls"] = calls.into();
+    }
+    let choice = json!({"index": 0, "message": message, "finish_reason": finish});
+    let mut body = json!({
+        "id": "scripted", "object": "chat.completion", "created": CREATED, "model": asked.model, "choices": [choice],
+    });
+    if let Some(usage) = usage {
+        body["usage"] = openai_usage(usage);
+    }
+    body
+}
+
+fn openai_pieces(
+    asked: &Asked,
+    parts: &[Part],
+    finish: &str,
+    usage: Option<ScriptedUsage>,
+    size: usize,
+) -> (Vec<String>, Vec<String>) {
+    let chunk = |delta: Value, finish: Value| {
+        json!({
+            "id": "scripted", "object": "chat.completion.chunk", "created": CREATED, "model": asked.model,
+            "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+        })
+    };
+    let piece = |delta: Value| event("", &chunk(delta, Value::Null));
+    let mut content = vec![piece(json!({"role": "assistant", "content": ""}))];
+    let mut calls = 0;
+    for part in parts {
+        match part {
+            Part::Thinking(text) => {
+                content.extend(cut(text, size).into_iter().map(|text| piece(json!({"reasoning_content": text}))));
+            }
+            Part::Text(text) => content.extend(cut(text, size).into_iter().map(|text| piece(json!({"content": text})))),
+            Part::Call { name, arguments } => {
+                let function = json!({"name": name, "arguments": ""});
+                let begin = json!({"index": calls, "id": call_id(calls), "type": "function", "function": function});
+                content.push(piece(json!({"tool_calls": [begin]})));
+                content.extend(cut(arguments, size).into_iter().map(|arguments| {
+                    piece(json!({"tool_calls": [{"index": calls, "function": {"arguments": arguments}}]}))
+                }));
+                calls += 1;
+            }
+        }
+    }
+    let mut end = vec![event("", &chunk(json!({}), finish.into()))];
+    if let Some(usage) = usage {
+        let mut last = chunk(json!({}), Value::Null);
+        last["choices"] = json!([]);
+        last["usage"] = openai_usage(usage);
+        end.push(event("", &last));
+    }
+    end.push("data: [DONE]\n\n".into());
+    (content, end)
+}
+
+fn anthropic_block(at: usize, part: &Part, is_begun: bool) -> Value {
+    let text_of = |text: &str| if is_begun { String::new() } else { text.to_owned() };
+    match part {
+        Part::Thinking(text) => json!({"type": "thinking", "thinking": text_of(text)}),
+        Part::Text(text) => json!({"type": "text", "text": text_of(text)}),
+        Part::Call { name, arguments } => {
+            let input =
+                if is_begun { json!({}) } else { serde_json::from_str(arguments).unwrap_or_else(|_| json!({})) };
+            json!({"type": "tool_use", "id": call_id(at), "name": name, "input": input})
+        }
+    }
+}
+
+fn anthropic_whole(asked: &Asked, parts: &[Part], finish: &str, usage: Option<ScriptedUsage>) -> Value {
+    let content: Vec<Value> = parts.iter().enumerate().map(|(at, part)| anthropic_block(at, part, false)).collect();
+    let mut body = json!({
+        "id": "scripted", "type": "message", "role": "assistant", "model": asked.model, "content": content,
+        "stop_reason": finish, "stop_sequence": null,
+    });
+    if let Some(usage) = usage {
+        body["usage"] = json!({"input_tokens": usage.input, "output_tokens": usage.output});
+    }
+    body
+}
+
+fn anthropic_pieces(
+    asked: &Asked,
+    parts: &[Part],
+    finish: &str,
+    usage: Option<ScriptedUsage>,
+    size: usize,
+) -> (Vec<String>, Vec<String>) {
+    let mut message = json!({
+        "id": "scripted", "type": "message", "role": "assistant", "model": asked.model, "content": [],
+        "stop_reason": null,
+    });
+    let mut last = json!({"type": "message_delta", "delta": {"stop_reason": finish}});
+    if let Some(usage) = usage {
+        message["usage"] = json!({"input_tokens": usage.input, "output_tokens": 1});
+        last["usage"] = json!({"output_tokens": usage.output});
+    }
+    let named = |data: Value| event(data["type"].as_str().unwrap_or_default(), &data);
+    let mut content = vec![named(json!({"type": "message_start", "message": message})), named(json!({"type": "ping"}))];
+    for (at, part) in parts.iter().enumerate() {
+        let begun = anthropic_block(at, part, true);
+        content.push(named(json!({"type": "content_block_start", "index": at, "content_block": begun})));
+        let (kind, field, text) = match part {
+            Part::Thinking(text) => ("thinking_delta", "thinking", text),
+            Part::Text(text) => ("text_delta", "text", text),
+            Part::Call { arguments, .. } => ("input_json_delta", "partial_json", arguments),
+        };
+        content.extend(cut(text, size).into_iter().map(|piece| {
+            named(json!({"type": "content_block_delta", "index": at, "delta": {"type": kind, field: piece}}))
+        }));
+        content.push(named(json!({"type": "content_block_stop", "index": at})));
+    }
+    (content, vec![named(last), named(json!({"type": "message_stop"}))])
+}
+
+fn ollama_line(asked: &Asked, message: Value) -> Value {
+    json!({"model": asked.model, "created_at": "2023-11-14T22:13:20Z", "message": message, "done": false})
+}
+
+fn ollama_end(line: &mut Value, finish: &str, usage: Option<ScriptedUsage>) {
+    line["done"] = true.into();
+    line["done_reason"] = finish.into();
+    if let Some(usage) = usage {
+        line["prompt_eval_count"] = usage.input.into();
+        line["eval_count"] = usage.output.into();
+    }
+}
+
+fn ollama_message(parts: &[Part]) -> Value {
+    let mut message = json!({"role": "assistant", "content": ""});
+    let mut calls: Vec<Value> = Vec::new();
+    for part in parts {
+        match part {
+            Part::Thinking(text) => message["thinking"] = text.as_str().into(),
+            Part::Text(text) => message["content"] = text.as_str().into(),
+            Part::Call { name, arguments } => {
+                let arguments: Value = serde_json::from_str(arguments).unwrap_or_else(|_| json!({}));
+                calls.push(json!({"function": {"name": name, "arguments": arguments}}));
+            }
+        }
+    }
+    if !calls.is_empty() {
+        message["tool_calls"] = calls.into();
+    }
+    message
+}
+
+fn ollama_pieces(
+    asked: &Asked,
+    parts: &[Part],
+    finish: &str,
+    usage: Option<ScriptedUsage>,
+    size: usize,
+) -> (Vec<String>, Vec<String>) {
+    let line = |part: Part| format!("{}\n", ollama_line(asked, ollama_message(&[part])));
+    let content = parts.iter().flat_map(|part| match part {
+        Part::Thinking(text) => cut(text, size).into_iter().map(|text| line(Part::Thinking(text))).collect(),
+        Part::Text(text) => cut(text, size).into_iter().map(|text| line(Part::Text(text))).collect(),
+        Part::Call { name, arguments } => {
+            vec![line(Part::Call { name: name.clone(), arguments: arguments.clone() })]
+        }
+    });
+    let mut last = ollama_line(asked, ollama_message(&[]));
+    ollama_end(&mut last, finish, usage);
+    (content.collect(), vec![format!("{last}\n")])
+}
