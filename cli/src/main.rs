@@ -11,7 +11,6 @@ mod output;
 mod prompt;
 mod replay;
 mod roles;
-mod sse;
 mod watch;
 
 use std::io::Write;

@@ -29,6 +29,7 @@ pub mod random;
 pub mod report;
 pub mod revision;
 pub mod schema;
+pub mod sse;
 pub mod status;
 pub mod task;
 pub mod telemetry;

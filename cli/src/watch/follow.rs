@@ -9,12 +9,12 @@ use goalmill_client::{Client, ClientError};
 use goalmill_common::clock::parse_rfc3339;
 use goalmill_common::event::{Record, read_entry};
 use goalmill_common::id::PlanId;
+use goalmill_common::sse::SseParser;
 use reqwest::Response;
 use tokio::time::timeout;
 use tracing::debug;
 
 use crate::exit::{Exit, Failed};
-use crate::sse::Parser;
 
 /// A stream that is silent for so long is opened again; the server sends comments more often.
 const SILENCE: Duration = Duration::from_mins(1);
@@ -42,7 +42,7 @@ pub struct Follow {
 
 /// What is read from.
 enum Feed {
-    Api { client: Client, stream: Option<Box<(Response, Parser)>>, tries: u32 },
+    Api { client: Client, stream: Option<Box<(Response, SseParser)>>, tries: u32 },
     Log(Box<dyn Reader>),
 }
 
@@ -83,14 +83,16 @@ impl Follow {
             Feed::Api { client, stream, tries } => {
                 if stream.is_none() {
                     let response = reopen(client, &self.plan, self.seq, tries).await?;
-                    *stream = Some(Box::new((response, Parser::default())));
+                    *stream = Some(Box::new((response, SseParser::default())));
                 }
                 let Some(open) = stream else { return Ok(()) };
                 let (response, parser) = open.as_mut();
                 match timeout(SILENCE, response.chunk()).await {
                     Ok(Ok(Some(bytes))) => {
                         *tries = 0;
-                        for event in parser.feed(&bytes) {
+                        let mut events = Vec::new();
+                        parser.push(&bytes, &mut events);
+                        for event in events {
                             self.ready.push_back(Record::from_line(&event.data).map_err(unreadable)?);
                         }
                     }

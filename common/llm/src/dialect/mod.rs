@@ -4,11 +4,12 @@
 //! answer alike, whichever was asked for.
 
 use goalmill_common::config::{Dialect, ModelSettings};
+use goalmill_common::sse::ServerEvent;
 use serde_json::{Map, Value, json};
 
 use super::answer::{Delta, ServerError};
 use super::ask::{Ask, Message, Tool, Want};
-use super::frames::{Frame, Frames};
+use super::frames::Frames;
 use super::ladder::{Habits, Rung};
 
 mod anthropic;
@@ -90,7 +91,7 @@ pub fn body(request: &Request<'_>) -> Value {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     #[error(transparent)]
-    Line(#[from] super::frames::LineTooLong),
+    Line(#[from] super::frames::MessageTooLong),
     #[error("a message of it is not JSON: `{0}`")]
     NotJson(String),
 }
@@ -131,19 +132,23 @@ impl Reader {
         self.is_done
     }
 
-    fn read(&mut self, frames: Vec<Frame>, deltas: &mut Vec<Delta>) -> Result<(), Unreadable> {
-        for Frame { event, data } in frames {
-            if data.trim_ascii() == b"[DONE]" {
+    fn read(
+        &mut self,
+        frames: impl IntoIterator<Item = ServerEvent>,
+        deltas: &mut Vec<Delta>,
+    ) -> Result<(), Unreadable> {
+        for ServerEvent { event, data } in frames {
+            if data.trim_ascii() == "[DONE]" {
                 self.is_done = true;
                 continue;
             }
-            let value = match serde_json::from_slice::<Value>(&data) {
+            let value = match serde_json::from_str::<Value>(&data) {
                 // Some servers wrap a whole answer into a list.
                 Ok(Value::Array(mut all)) if !all.is_empty() => all.swap_remove(0),
                 Ok(value) => value,
-                Err(_) if event == "error" => Value::String(String::from_utf8_lossy(&data).into_owned()),
+                Err(_) if event == "error" => Value::String(data),
                 Err(_) => {
-                    let shown = String::from_utf8_lossy(&data).chars().take(SHOWN).collect();
+                    let shown = data.chars().take(SHOWN).collect();
                     return Err(Unreadable::NotJson(shown));
                 }
             };
