@@ -139,7 +139,17 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let mut used: BTreeSet<String> = ErrorCode::ALL.iter().map(|code| code.as_str().to_owned()).collect();
         let mut text = String::new();
-        for part in ["common/src", "scheduler/src", "scheduler/engine/src", "worker/src"] {
+        for part in [
+            "common/src",
+            "common/llm/src",
+            "scheduler/src",
+            "scheduler/engine/src",
+            "scheduler/plan/src",
+            "scheduler/planning/src",
+            "scheduler/router/src",
+            "worker/src",
+            "worker/demo/src",
+        ] {
             for file in sources(&root.join(part)) {
                 let whole = std::fs::read_to_string(&file).expect("a source can be read");
                 // Tests stand at the end of a file, and make codes up.
