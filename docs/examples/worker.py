@@ -17,7 +17,7 @@ def work(task):
 
 def keep_lease(r, stream, me, entry, lease_ms, done):
     while not done.wait(lease_ms / 3000):
-        if r.fcall("goalmill_extend_v1", 1, stream, me, 1, entry) != [1]:
+        if r.fcall("goalmill_extend", 1, stream, me, 1, entry) != [1]:
             return  # somebody else has the task; our report will be ignored
 
 

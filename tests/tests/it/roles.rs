@@ -47,7 +47,7 @@ const FORBIDDEN: [(&str, &[&str]); 4] = [
             "XADD goalmill:steps:echo * a b",
             "XADD goalmill:{s0}:reports * a b",
             "HSET goalmill:{s0}:plan:p0-a status completed",
-            "FCALL goalmill_acquire_v1 1 goalmill:{s0}:owner",
+            "FCALL goalmill_acquire 1 goalmill:{s0}:owner",
             "SET goalmill:answers:a b",
             "XTRIM goalmill:goals MAXLEN 0",
         ],

@@ -1,13 +1,12 @@
 //! The journal file: every write, so that a process can go on where another ended.
 //!
-//! `goalmill journal 2\n`, then records: length of the body, CRC-32 of these four bytes, CRC-32 of the body
+//! `goalmill journal 1\n`, then records: length of the body, CRC-32 of these four bytes, CRC-32 of the body
 //! (u32 each, little endian), body. A body is the time of the write in Unix milliseconds and a [`Write`], in
 //! postcard's format. A record cut off at the end of the file is the trace of a sudden end and is dropped;
 //! anything else that does not read back is damage, and the file is refused.
 //!
-//! Version 1 is read too, and the file rewritten as version 2: see `docs/decisions/0012-journals-keep-their-readers.md`.
+//! A later version must read this one: see `docs/decisions/0012-journals-keep-their-readers.md`.
 
-use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -17,10 +16,7 @@ use super::world::World;
 use crate::BrokerError;
 
 const NAME: &str = "journal.v1";
-const HEADER: &[u8] = b"goalmill journal 2\n";
-const HEADER_1: &[u8] = b"goalmill journal 1\n";
-/// What a snapshot of version 1 may lack at its end: no paused queues, no workers asked to drain.
-const SNAPSHOT_1_END: [u8; 2] = [0, 0];
+const HEADER: &[u8] = b"goalmill journal 1\n";
 /// Bytes from which the file is rewritten as one snapshot when it is opened.
 const COMPACT_BYTES: usize = 8 << 20;
 /// Length and two checksums.
@@ -44,13 +40,13 @@ impl Journal {
         let mut file = open_locked(&path)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
-        let Replayed { world, good, version } = replay(&bytes, &path)?;
+        let (world, good) = replay(&bytes, &path)?;
         if good < bytes.len() {
             let cut = bytes.len() - good;
             tracing::warn!("the last write in `{}` is incomplete; {cut} bytes were cut off", path.display());
         }
         let mut journal = Self { file, path: path.clone(), broken: None, buffer: Vec::new() };
-        if good >= COMPACT_BYTES || version == Version::One {
+        if good >= COMPACT_BYTES {
             return journal.compact(now, world);
         }
         journal.file.set_len(good as u64).map_err(failed)?;
@@ -128,26 +124,13 @@ fn encode(mut buffer: Vec<u8>, now: u64, write: &Write<'_>) -> Result<Vec<u8>, S
     Ok(buffer)
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
-    One,
-    Two,
-}
-
-struct Replayed {
-    world: World,
-    /// Bytes that are good.
-    good: usize,
-    version: Version,
-}
-
-/// Does all writes again.
-fn replay(bytes: &[u8], path: &Path) -> Result<Replayed, BrokerError> {
+/// Does all writes again. Returns what they make, and how many bytes are good.
+fn replay(bytes: &[u8], path: &Path) -> Result<(World, usize), BrokerError> {
     let mut world = World::default();
-    if bytes.len() < HEADER.len() && (HEADER.starts_with(bytes) || HEADER_1.starts_with(bytes)) {
-        return Ok(Replayed { world, good: 0, version: Version::Two });
+    if bytes.len() < HEADER.len() && HEADER.starts_with(bytes) {
+        return Ok((world, 0));
     }
-    let (version, mut rest) = split_header(bytes).ok_or_else(|| {
+    let mut rest = bytes.strip_prefix(HEADER).ok_or_else(|| {
         let why = "is no journal of this version; move it away or give another `--data-dir`";
         BrokerError::Corrupt(format!("`{}` {why}", path.display()))
     })?;
@@ -159,23 +142,13 @@ fn replay(bytes: &[u8], path: &Path) -> Result<Replayed, BrokerError> {
         };
         match split_record(rest).map_err(damaged)? {
             Split::Record(body, after) => {
-                let body = match version {
-                    Version::One => Cow::from([body, &SNAPSHOT_1_END].concat()),
-                    Version::Two => Cow::from(body),
-                };
-                let (now, write): (u64, Write<'_>) =
-                    postcard::from_bytes(&body).map_err(|e| damaged(&e.to_string()))?;
+                let (now, write): (u64, Write<'_>) = postcard::from_bytes(body).map_err(|e| damaged(&e.to_string()))?;
                 write.replay(&mut world, now);
                 rest = after;
             }
-            Split::End => return Ok(Replayed { world, good: at, version }),
+            Split::End => return Ok((world, at)),
         }
     }
-}
-
-fn split_header(bytes: &[u8]) -> Option<(Version, &[u8])> {
-    let two = bytes.strip_prefix(HEADER).map(|rest| (Version::Two, rest));
-    two.or_else(|| Some((Version::One, bytes.strip_prefix(HEADER_1)?)))
 }
 
 enum Split<'a> {
@@ -208,7 +181,7 @@ fn split_record(bytes: &[u8]) -> Result<Split<'_>, &'static str> {
 #[cfg(test)]
 mod tests {
     use goalmill_common::clock::Clock;
-    use goalmill_common::id::{AgentType, EntryId, ShardId, WorkerId};
+    use goalmill_common::id::{AgentType, ShardId, WorkerId};
     use std::sync::Arc;
 
     use super::*;
@@ -311,36 +284,10 @@ mod tests {
         assert!(open(Some(dir.path()), Clock::system()).is_ok());
     }
 
-    /// The file was written by the program of version 1, when it had rewritten it once.
-    #[tokio::test]
-    async fn a_file_of_version_1_is_read_and_goes_on_as_version_2() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join(NAME), include_bytes!("fixtures/journal-1")).unwrap();
-        let at = || Clock::from_fn(|| 1_764_000_000_000);
-        let old = open(Some(dir.path()), at()).unwrap();
-        assert_eq!(old.meta().await.unwrap().unwrap().instance, "i");
-        assert_eq!(old.cursor(ShardId(0)).await.unwrap(), EntryId::from("7-0"));
-        assert_eq!(old.log(&"p0-a".into(), 0, 9).await.unwrap()[0].events, "[1,2]");
-        assert_eq!(old.queues().await.unwrap()[0].pending, 1);
-        assert_eq!(old.answers(&["r1".into()]).await.unwrap().len(), 1);
-        assert_eq!(old.agents().await.unwrap().agents.len(), 1);
-        assert_eq!(old.cancelled().await.unwrap(), vec!["late".into()]);
-        assert_eq!(old.paused_queues().await.unwrap().len(), 0);
-        let build: AgentType = "build".into();
-        assert_eq!(old.dead_letters(&build, 9).await.unwrap()[0].1.code, "STEP_POISONED");
-        old.pause_queue(&build, true).await.unwrap();
-        let seen = look(&old).await;
-        drop(old);
-        assert!(std::fs::read(dir.path().join(NAME)).unwrap().starts_with(HEADER));
-        let again = open(Some(dir.path()), at()).unwrap();
-        assert_eq!(look(&again).await, seen);
-        assert_eq!(again.paused_queues().await.unwrap(), [build].into());
-    }
-
     #[tokio::test]
     async fn a_file_of_a_later_version_is_refused_and_left_alone() {
         let dir = tempfile::tempdir().unwrap();
-        let later = b"goalmill journal 3\nwho knows";
+        let later = b"goalmill journal 2\nwho knows";
         std::fs::write(dir.path().join(NAME), later).unwrap();
         assert!(matches!(open(Some(dir.path()), Clock::system()), Err(BrokerError::Corrupt(_))));
         assert_eq!(std::fs::read(dir.path().join(NAME)).unwrap(), later);

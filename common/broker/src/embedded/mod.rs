@@ -222,7 +222,7 @@ impl Broker for Embedded {
     }
 
     async fn register(&self, agent: &Agent) -> Result<()> {
-        self.core.write(|world, _| world.register(agent), |()| Some(Write::register(agent)))
+        self.core.write(|world, _| world.register(agent), |()| Some(Write::Register(Box::new(agent.clone()))))
     }
 
     async fn agents(&self) -> Result<Registry> {
@@ -235,7 +235,7 @@ impl Broker for Embedded {
     }
 
     async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {
-        self.core.write(|world, now| world.beat_worker(beat, now), |()| Some(Write::BeatWorker(Cow::Borrowed(beat))))
+        self.core.write(|world, now| world.beat_worker(beat, now), |()| Some(Write::BeatWorker(Box::new(beat.clone()))))
     }
 
     async fn forget_worker(&self, worker: &WorkerId) -> Result<()> {

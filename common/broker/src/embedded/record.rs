@@ -1,7 +1,7 @@
 //! What the journal file keeps: each write with its arguments, and how it is done again.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use goalmill_common::agent::{Agent, WorkerBeat};
@@ -35,9 +35,8 @@ pub(super) enum Write<'a> {
     Reclaim(AgentType, u64, usize),
     Trim(AgentType),
     Cancel(Cow<'a, [AttemptToken]>),
-    /// As JSON: the type leaves fields out, which only a format with names can read.
-    Register(String),
-    BeatWorker(#[serde(with = "worker")] Cow<'a, WorkerBeat>),
+    Register(#[serde(with = "as_json")] Box<Agent>),
+    BeatWorker(#[serde(with = "as_json")] Box<WorkerBeat>),
     ForgetWorker(WorkerId),
     BeatScheduler(Cow<'a, str>),
     ForgetScheduler(Cow<'a, str>),
@@ -53,10 +52,6 @@ pub(super) enum Write<'a> {
 }
 
 impl Write<'_> {
-    pub(super) fn register(agent: &Agent) -> Self {
-        Self::Register(serde_json::to_string(agent).expect("an agent always has a JSON text"))
-    }
-
     /// Does the write again; what it answered then, it answers again.
     pub(super) fn replay(self, world: &mut World, now: u64) {
         world.expire(now);
@@ -82,11 +77,7 @@ impl Write<'_> {
             Self::Reclaim(agent_type, idle_ms, limit) => drop(world.reclaim(&agent_type, idle_ms, limit, now)),
             Self::Trim(agent_type) => world.trim(&agent_type),
             Self::Cancel(tokens) => world.cancel(&tokens, now),
-            Self::Register(agent) => {
-                if let Ok(agent) = serde_json::from_str(&agent) {
-                    world.register(&agent);
-                }
-            }
+            Self::Register(agent) => world.register(&agent),
             Self::BeatWorker(beat) => world.beat_worker(&beat, now),
             Self::ForgetWorker(worker) => world.forget_worker(&worker),
             Self::BeatScheduler(id) => world.beat_scheduler(&id, now),
@@ -124,110 +115,19 @@ pub(crate) fn read_summary<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(&'
     Ok(fields.into_iter().map(|(name, value)| (constant(name), value)).collect())
 }
 
-/// Keeps the registry as JSON, for the reason given at [`Write::Register`].
-pub(super) mod agents {
-    use super::{Agent, AgentType, BTreeMap, Deserialize, Deserializer, Serialize, Serializer};
+/// Stores a value as JSON: its type leaves fields out, which only a format with names can read.
+pub(super) mod as_json {
+    use serde::de::DeserializeOwned;
 
-    pub(in super::super) fn serialize<S: Serializer>(
-        agents: &BTreeMap<AgentType, Agent>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        serde_json::to_string(agents).map_err(serde::ser::Error::custom)?.serialize(to)
+    use super::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(in super::super) fn serialize<T: Serialize, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+        serde_json::to_string(value).map_err(serde::ser::Error::custom)?.serialize(to)
     }
 
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(in super::super) fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
         from: D,
-    ) -> Result<BTreeMap<AgentType, Agent>, D::Error> {
+    ) -> Result<T, D::Error> {
         serde_json::from_str(&String::deserialize(from)?).map_err(serde::de::Error::custom)
-    }
-}
-
-/// A heartbeat as the file has it: without how often the worker beats, which it says again before anybody needs it.
-///
-/// The file has no names, and the field came later (`docs/decisions/0012-journals-keep-their-readers.md`).
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    worker: WorkerId,
-    agents: Vec<AgentType>,
-    slots: u32,
-    busy: u32,
-    draining: bool,
-    version: String,
-    host: String,
-    started_ms: u64,
-    seen_ms: u64,
-}
-
-impl From<WorkerBeat> for Kept {
-    fn from(beat: WorkerBeat) -> Self {
-        let WorkerBeat { worker, agents, slots, busy, draining, version, host, started_ms, seen_ms, heartbeat_ms: _ } =
-            beat;
-        Self { worker, agents, slots, busy, draining, version, host, started_ms, seen_ms }
-    }
-}
-
-impl From<Kept> for WorkerBeat {
-    fn from(kept: Kept) -> Self {
-        let Kept { worker, agents, slots, busy, draining, version, host, started_ms, seen_ms } = kept;
-        Self { worker, agents, slots, busy, draining, version, host, started_ms, seen_ms, heartbeat_ms: None }
-    }
-}
-
-/// Keeps one heartbeat as [`Kept`].
-mod worker {
-    use super::{Cow, Deserialize, Deserializer, Kept, Serialize, Serializer, WorkerBeat};
-
-    pub(super) fn serialize<S: Serializer>(beat: &WorkerBeat, to: S) -> Result<S::Ok, S::Error> {
-        Kept::from(beat.clone()).serialize(to)
-    }
-
-    pub(super) fn deserialize<'de, 'a, D: Deserializer<'de>>(from: D) -> Result<Cow<'a, WorkerBeat>, D::Error> {
-        Ok(Cow::Owned(Kept::deserialize(from)?.into()))
-    }
-}
-
-/// Keeps the workers' heartbeats as [`Kept`].
-pub(super) mod workers {
-    use super::{BTreeMap, Deserialize, Deserializer, Kept, Serialize, Serializer, WorkerBeat, WorkerId};
-
-    pub(in super::super) fn serialize<S: Serializer>(
-        beats: &BTreeMap<WorkerId, WorkerBeat>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        let kept: BTreeMap<&WorkerId, Kept> = beats.iter().map(|(id, beat)| (id, beat.clone().into())).collect();
-        kept.serialize(to)
-    }
-
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<BTreeMap<WorkerId, WorkerBeat>, D::Error> {
-        let kept = BTreeMap::<WorkerId, Kept>::deserialize(from)?;
-        Ok(kept.into_iter().map(|(id, kept)| (id, kept.into())).collect())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_heartbeat_is_kept_in_the_form_that_older_files_have() {
-        let beat = WorkerBeat {
-            worker: "w".into(),
-            agents: vec!["build".into()],
-            slots: 4,
-            busy: 1,
-            draining: false,
-            version: "0.1.0".into(),
-            host: "h".into(),
-            started_ms: 5,
-            seen_ms: 0,
-            heartbeat_ms: Some(2_000),
-        };
-        let bytes = postcard::to_extend(&Write::BeatWorker(Cow::Borrowed(&beat)), Vec::new()).unwrap();
-        let older = ("w", vec!["build"], 4_u32, 1_u32, false, "0.1.0", "h", 5_u64, 0_u64);
-        assert_eq!(bytes[1..], postcard::to_extend(&older, Vec::new()).unwrap(), "behind the number of its kind");
-        let Write::BeatWorker(read) = postcard::from_bytes(&bytes).unwrap() else { panic!("it is a heartbeat") };
-        assert_eq!(*read, WorkerBeat { heartbeat_ms: None, ..beat });
     }
 }

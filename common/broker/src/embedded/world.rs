@@ -33,9 +33,9 @@ pub(super) struct World {
     schedulers_group: Group,
     answers: BTreeMap<String, String>,
     cancelled: BTreeMap<AttemptToken, u64>,
-    #[serde(with = "super::record::agents")]
+    #[serde(with = "super::record::as_json")]
     agents: BTreeMap<AgentType, Agent>,
-    #[serde(with = "super::record::workers")]
+    #[serde(with = "super::record::as_json")]
     workers: BTreeMap<WorkerId, WorkerBeat>,
     schedulers: BTreeMap<String, u64>,
     blobs: BTreeMap<String, Vec<u8>>,

@@ -1,4 +1,7 @@
-#!lua name=goalmill_v1
+#!lua name=goalmill
+-- version 1
+-- A process replaces a library of an older version and leaves a later one. So a function keeps its meaning for older
+-- callers: arguments and answers are only added, and whoever changes this text after a release raises the version.
 
 -- Everything that must happen as a whole. A script's writes are not undone when it fails half-way, so each
 -- function checks whatever could fail before its first write. Payloads are bytes that nobody here looks into.
@@ -256,7 +259,7 @@ local function holds(stream, worker, ids)
   return set
 end
 
--- Extends the leases that are the worker's.
+-- Extends the leases that are the worker's. Public: docs/protocol.md.
 -- KEYS: one task stream for each agent type. ARGV[1] worker, then for each stream: number of ids, ids…
 -- Returns for each id, in order, 1 when it is the worker's, or 0.
 local function extend(keys, args)
@@ -280,7 +283,7 @@ local function extend(keys, args)
   return answers
 end
 
--- Appends to an inbox although memory is short: a plain XADD was refused.
+-- Appends to an inbox although memory is short: a plain XADD was refused. Public: docs/protocol.md.
 -- KEYS[1] reports. ARGV: field, value, … Returns the entry's id.
 local function send(keys, args)
   return redis.call('XADD', keys[1], '*', unpack(args))
@@ -549,13 +552,12 @@ local function probe(keys, args)
   return #found > 1 and table.concat(found, ' ') or ''
 end
 
-local function define(name, callback, flags, version)
-  local full = 'goalmill_' .. name .. '_v' .. (version or 1)
-  redis.register_function { function_name = full, callback = callback, flags = flags }
+local function define(name, callback, flags)
+  redis.register_function { function_name = 'goalmill_' .. name, callback = callback, flags = flags }
 end
 
 -- Memory may be short where refusing would stop running plans; `install` alone is refused then.
-define('commit', commit, { 'allow-oom' }, 5)
+define('commit', commit, { 'allow-oom' })
 define('acquire', acquire, { 'allow-oom' })
 define('renew', renew, { 'allow-oom' })
 define('release', release, { 'allow-oom' })
@@ -568,7 +570,7 @@ define('forget_type', forget_type, { 'allow-oom' })
 define('settle', settle, { 'allow-oom' })
 define('prune', prune, { 'allow-oom' })
 define('pull', pull, { 'allow-oom' })
-define('queues', queues, { 'no-writes' }, 2)
+define('queues', queues, { 'no-writes' })
 define('probe', probe, { 'allow-oom' })
 define('cancel', cancel, { 'allow-oom' })
 define('recent', recent, { 'no-writes' })

@@ -6,7 +6,7 @@ use redis::{Cmd, Value, cmd};
 use super::Result;
 use super::fault::fault;
 
-const LIBRARY_NAME: &str = "goalmill_v1";
+const LIBRARY_NAME: &str = "goalmill";
 const LIBRARY: &str = include_str!("functions.lua");
 
 /// A function of the library; `functions.lua` says what keys and arguments it takes.
@@ -34,28 +34,27 @@ pub(super) enum Function {
 }
 
 impl Function {
-    /// The name, with the version: a new one goes beside the old while a cluster is being upgraded.
     fn name(self) -> &'static str {
         match self {
-            Self::Commit => "goalmill_commit_v5",
-            Self::Acquire => "goalmill_acquire_v1",
-            Self::Renew => "goalmill_renew_v1",
-            Self::Release => "goalmill_release_v1",
-            Self::Install => "goalmill_install_v1",
-            Self::Send => "goalmill_send_v1",
-            Self::Extend => "goalmill_extend_v1",
-            Self::Trim => "goalmill_trim_v1",
-            Self::Discard => "goalmill_discard_v1",
-            Self::ForgetType => "goalmill_forget_type_v1",
-            Self::Settle => "goalmill_settle_v1",
-            Self::Prune => "goalmill_prune_v1",
-            Self::Pull => "goalmill_pull_v1",
-            Self::Queues => "goalmill_queues_v2",
-            Self::Probe => "goalmill_probe_v1",
-            Self::Cancel => "goalmill_cancel_v1",
-            Self::Recent => "goalmill_recent_v1",
-            Self::BeatWorker => "goalmill_beat_worker_v1",
-            Self::BeatScheduler => "goalmill_beat_scheduler_v1",
+            Self::Commit => "goalmill_commit",
+            Self::Acquire => "goalmill_acquire",
+            Self::Renew => "goalmill_renew",
+            Self::Release => "goalmill_release",
+            Self::Install => "goalmill_install",
+            Self::Send => "goalmill_send",
+            Self::Extend => "goalmill_extend",
+            Self::Trim => "goalmill_trim",
+            Self::Discard => "goalmill_discard",
+            Self::ForgetType => "goalmill_forget_type",
+            Self::Settle => "goalmill_settle",
+            Self::Prune => "goalmill_prune",
+            Self::Pull => "goalmill_pull",
+            Self::Queues => "goalmill_queues",
+            Self::Probe => "goalmill_probe",
+            Self::Cancel => "goalmill_cancel",
+            Self::Recent => "goalmill_recent",
+            Self::BeatWorker => "goalmill_beat_worker",
+            Self::BeatScheduler => "goalmill_beat_scheduler",
         }
     }
 
@@ -75,12 +74,13 @@ impl Function {
     }
 }
 
-/// Loads the library unless the server has this very text: loading needs memory that a full server has not.
+/// Loads the library unless the server has this very text, or that of a later version: while an installation is upgraded,
+/// the later library serves processes of both versions. Loading needs memory that a full server has not.
 pub(super) async fn load(line: &mut impl ConnectionLike) -> Result<()> {
     let mut list = cmd("FUNCTION");
     list.arg("LIST").arg("LIBRARYNAME").arg(LIBRARY_NAME).arg("WITHCODE");
-    let present: Value = list.query_async(line).await.map_err(fault)?;
-    if holds_text(&present, LIBRARY.as_bytes()) {
+    let libraries: Value = list.query_async(line).await.map_err(fault)?;
+    if library_text(&libraries).is_some_and(|text| text == LIBRARY || version(text) > version(LIBRARY)) {
         return Ok(());
     }
     let _name: String =
@@ -88,11 +88,16 @@ pub(super) async fn load(line: &mut impl ConnectionLike) -> Result<()> {
     Ok(())
 }
 
-/// Whether a reply has this text anywhere.
-fn holds_text(value: &Value, text: &[u8]) -> bool {
-    match value {
-        Value::Array(items) => items.iter().any(|item| holds_text(item, text)),
-        Value::BulkString(bytes) => bytes == text,
-        _ => false,
+/// The text of a library in a reply of `FUNCTION LIST`.
+fn library_text(reply: &Value) -> Option<&str> {
+    match reply {
+        Value::Array(items) => items.iter().find_map(library_text),
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok().filter(|text| text.starts_with("#!lua")),
+        _ => None,
     }
+}
+
+/// The version in the second line of a library, `-- version <n>`.
+fn version(text: &str) -> Option<u32> {
+    text.lines().nth(1)?.strip_prefix("-- version ")?.parse().ok()
 }

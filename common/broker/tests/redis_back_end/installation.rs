@@ -41,6 +41,21 @@ async fn functions_that_were_flushed_are_loaded_again() {
 }
 
 #[tokio::test]
+async fn a_library_of_an_older_version_is_replaced_and_a_later_one_stays() {
+    const LIBRARY: &str = include_str!("../../src/redis/functions.lua");
+    let server = Server::start(&[]).await;
+    let mut raw = server.raw().await;
+    for (version, stays) in [("0", false), ("1000", true)] {
+        let text = LIBRARY.replacen("-- version 1\n", &format!("-- version {version}\n"), 1);
+        assert_ne!(text, LIBRARY);
+        let _: Value = cmd("FUNCTION").arg("LOAD").arg("REPLACE").arg(&text).query_async(&mut raw).await.unwrap();
+        server.open().await;
+        let list: Value = cmd("FUNCTION").arg("LIST").arg("WITHCODE").query_async(&mut raw).await.unwrap();
+        assert_eq!(format!("{list:?}").contains(&format!("-- version {version}")), stays, "version {version}");
+    }
+}
+
+#[tokio::test]
 async fn another_installation_at_the_same_address_is_lost_data() {
     let server = Server::start(&[]).await;
     let broker = server.open().await;

@@ -6,7 +6,7 @@ use goalmill_common::keys;
 use redis::streams::StreamRangeReply;
 use redis::{AsyncCommands, Value, cmd};
 
-use crate::seed::{blocked, commit, deliver, letter, own, task};
+use crate::seed::{SHARD, blocked, commit, deliver, letter, own, task};
 use crate::server::Server;
 
 #[tokio::test]
@@ -180,11 +180,34 @@ async fn consumers_that_hold_nothing_are_forgotten_and_others_are_not() {
         let _: Value = create.query_async(&mut raw).await.unwrap();
     }
     let mut prune = cmd("FCALL");
-    prune.arg("goalmill_prune_v1").arg(1).arg(keys::steps(&queue)).arg(keys::WORKERS_GROUP);
+    prune.arg("goalmill_prune").arg(1).arg(keys::steps(&queue)).arg(keys::WORKERS_GROUP);
     let mut older = prune.clone();
     assert_eq!(older.arg(3_600_000).arg(100).query_async::<i64>(&mut raw).await.unwrap(), 0);
     assert_eq!(prune.clone().arg(-1).arg(2).query_async::<i64>(&mut raw).await.unwrap(), 2);
     assert_eq!(prune.arg(-1).arg(100).query_async::<i64>(&mut raw).await.unwrap(), 1);
     assert_eq!(broker.queues().await.unwrap()[0].pending, 1, "a consumer that holds a task stays");
     broker.trim(&queue).await.unwrap();
+}
+
+/// As `docs/protocol.md` has it, for workers that do not use this crate.
+#[tokio::test]
+async fn functions_for_foreign_workers_answer_as_documented() {
+    let server = Server::start(&["--maxmemory", "64mb"]).await;
+    let broker = server.open().await;
+    let queue = AgentType::from("a");
+    let mine = deliver(&*broker, std::slice::from_ref(&queue), 2).await;
+    let mut raw = server.raw().await;
+    let mut extend = cmd("FCALL");
+    extend.arg("goalmill_extend").arg(2).arg(keys::steps(&queue)).arg("goalmill:steps:none").arg("w");
+    extend.arg(3).arg(mine[0].entry.as_str()).arg("1-0").arg(mine[1].entry.as_str()).arg(1).arg("1-0");
+    assert_eq!(extend.query_async::<Vec<u8>>(&mut raw).await.unwrap(), [1, 0, 1, 0]);
+    let mut other = cmd("FCALL");
+    other.arg("goalmill_extend").arg(1).arg(keys::steps(&queue)).arg("x").arg(1).arg(mine[0].entry.as_str());
+    assert_eq!(other.query_async::<Vec<u8>>(&mut raw).await.unwrap(), [0], "another worker has it");
+    let _: Value = cmd("CONFIG").arg("SET").arg("maxmemory").arg(1).query_async(&mut raw).await.unwrap();
+    let mut send = cmd("FCALL");
+    send.arg("goalmill_send").arg(1).arg(keys::reports(SHARD)).arg(&["v", "1", "data", "{}"]);
+    let id: String = send.query_async(&mut raw).await.unwrap();
+    let inbox = broker.reader().await.unwrap().inbox(SHARD, &"0-0".into(), 9, 0).await.unwrap();
+    assert_eq!(inbox.last().map(|entry| entry.id.as_str()), Some(id.as_str()));
 }
