@@ -210,8 +210,6 @@ pub struct RevisionPolicy {
     pub confidence_floor: f64,
     /// Share of a budget above which a revision is asked for, 0 to 1.
     pub budget_low: f64,
-    /// Asks for a revision when the run goes in circles: an order, an answer or an error that came before.
-    pub circles: bool,
     /// Asks a person before a revision is taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approve: Option<Approval>,
@@ -226,7 +224,6 @@ impl Default for RevisionPolicy {
             threshold: 0.3,
             confidence_floor: 0.3,
             budget_low: 0.8,
-            circles: false,
             approve: None,
             widen: Widen::Refuse,
         }

@@ -34,8 +34,6 @@ words! {
         PhaseCheckpoint = "phase_checkpoint",
         /// More steps have failed than the plan's policy likes.
         FailureRate = "failure_rate",
-        /// The same orders, answers or errors come again.
-        Circles = "circles",
         /// A planner whose answer took long has a plan with more confidence than the one that runs.
         BetterPlan = "better_plan",
         /// The rest of a plan that began while it was written never came.
@@ -56,7 +54,6 @@ impl Trigger {
             | Self::BudgetLow
             | Self::PhaseCheckpoint
             | Self::FailureRate
-            | Self::Circles
             | Self::BetterPlan
             | Self::Edit => true,
             Self::StepFailure

@@ -29,7 +29,7 @@ use crate::site::{self, Site};
 use crate::traces::{self, Exporter, Traces};
 use crate::trial::Trial;
 use crate::watchdog::{self, Connect, Hands};
-use crate::{api, ask, intake, janitor, outcomes, reconcile, spin};
+use crate::{api, intake, janitor, outcomes, reconcile, spin};
 
 /// Wait between tries to reach Redis at the start.
 const RECONNECT: Duration = Duration::from_millis(500);
@@ -114,8 +114,7 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
     planners.prefer(extras.planners);
     let confidences = Arc::new(Confidences::new(settings.planner.calibrate_plans_min));
     planners.calibrate(confidences.clone());
-    let (outcomes, heard) = Outcomes::new(directory.clone(), confidences, settings.router.learn, clock.now_ms());
-    let (lessons, signs) = heard.into_parts();
+    let (outcomes, lessons) = Outcomes::new(directory.clone(), confidences, settings.router.learn, clock.now_ms());
     let recalled_plans = settings.scheduler.recalled_plans;
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     let hooks = Hooks::start(&settings.hooks, extras.hooks, random.clone(), &tasks, &stop).map_err(StartError::Hook)?;
@@ -163,7 +162,6 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
     site.tasks.spawn(pulse::run(site.clone(), loops.clone()));
     site.tasks.spawn(outcomes::learn(site.clone(), lessons));
     site.tasks.spawn(outcomes::recall(site.clone(), recalled_plans));
-    site.tasks.spawn(ask::pass_on(site.clone(), loops.clone(), signs));
     site.tasks.spawn(keep_fresh(site.clone()));
     if let Some(traced) = traced {
         site.tasks.spawn(traces::run(site.clone(), traced));

@@ -1,6 +1,5 @@
 //! Brings a request to its plan's shard, wherever that runs, and the verdict back.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use goalmill_broker::BrokerError;
@@ -9,12 +8,10 @@ use goalmill_common::id::{PlanId, ShardId};
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::{Answer, Inbox};
-use goalmill_engine::Command;
 use tokio::sync::mpsc::error::SendError;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::outage;
-use crate::outcomes::Trouble;
 use crate::shard::{Local, Loops};
 use crate::site::Site;
 
@@ -65,15 +62,6 @@ pub(crate) fn submission(site: &Site, actor: &str, mut submit: Submit) -> Reques
         submit.traceparent = Some(traces.begin(&plan, submit.traceparent.as_deref()));
     }
     Request { plan, actor: actor.into(), answer: None, verb: Verb::Submit(Box::new(submit)) }
-}
-
-/// Tells the loops of plans that seem to go in circles, until stopped; one that runs elsewhere by now hears it there.
-pub(crate) async fn pass_on(site: Arc<Site>, loops: Loops, mut signs: mpsc::Receiver<Trouble>) {
-    while let Some(Some(Trouble { plan, reason })) = site.stop.run_until_cancelled(signs.recv()).await {
-        let Some(loop_) = plan.shard().and_then(|shard| loops.get(shard)) else { continue };
-        let command = Box::new(Command::Circles { reason });
-        drop(loop_.send(Local::Command { plan, command, asked: None, reply: None }).await);
-    }
 }
 
 /// The shard of a plan id from outside.

@@ -1,5 +1,4 @@
-//! What became of steps and plans, for those who learn from it: the router, the calibration of confidences, and the watch
-//! over plans that may go in circles.
+//! What became of steps and plans, for those who learn from it: the router, and the calibration of confidences.
 //!
 //! One place hears every event of the shards that run here, as it goes into its commit, and does next to nothing with it:
 //! sums for the router, a note for plans that a planner made. What takes longer is done by [`learn`], outside of the
@@ -16,7 +15,6 @@ use goalmill_common::id::{PlanId, ShardId, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::plan::Kind;
 use goalmill_common::status::PlanStatus;
-use goalmill_engine::notice::{Limits, PlanWatch};
 use goalmill_engine::{PlanState, StepAt, apply};
 use goalmill_planning::calibrate::Confidences;
 use goalmill_router as router;
@@ -33,8 +31,6 @@ const NOTES_MAX: usize = 50_000;
 const LESSONS_WAITING: usize = 1_024;
 /// Lessons gone through at once.
 const LESSONS_AT_ONCE: usize = 64;
-/// Signs of trouble that wait to be passed on.
-const SIGNS_WAITING: usize = 256;
 /// Events read at the start, of all plans together.
 const RECALLED_EVENTS_MAX: u64 = 500_000;
 
@@ -47,21 +43,6 @@ pub(crate) struct Outcomes {
     begun_ms: u64,
     notes: Mutex<BTreeMap<PlanId, Note>>,
     lessons: mpsc::Sender<Lesson>,
-    signs: mpsc::Sender<Trouble>,
-}
-
-/// What [`Outcomes`] leaves to others.
-pub(crate) struct Heard {
-    lessons: mpsc::Receiver<Lesson>,
-    signs: mpsc::Receiver<Trouble>,
-}
-
-/// A running plan seems to go in circles.
-#[derive(Debug)]
-pub(crate) struct Trouble {
-    pub(crate) plan: PlanId,
-    /// For people and planners.
-    pub(crate) reason: String,
 }
 
 /// How a step ended that the router had chosen an agent for.
@@ -92,12 +73,11 @@ struct Note {
     said: Option<(String, f64)>,
     /// Steps that the router chose an agent for.
     routed: BTreeSet<StepId>,
-    watch: Option<Box<PlanWatch>>,
 }
 
 impl Note {
     fn is_empty(&self) -> bool {
-        self.said.is_none() && self.routed.is_empty() && self.watch.is_none()
+        self.said.is_none() && self.routed.is_empty()
     }
 }
 
@@ -114,12 +94,10 @@ impl Outcomes {
         confidences: Arc<Confidences>,
         learns: bool,
         begun_ms: u64,
-    ) -> (Self, Heard) {
+    ) -> (Self, mpsc::Receiver<Lesson>) {
         let (lessons, waiting) = mpsc::channel(LESSONS_WAITING);
-        let (signs, noticed) = mpsc::channel(SIGNS_WAITING);
         let notes = Mutex::default();
-        let outcomes = Self { directory, confidences, learns, begun_ms, notes, lessons, signs };
-        (outcomes, Heard { lessons: waiting, signs: noticed })
+        (Self { directory, confidences, learns, begun_ms, notes, lessons }, waiting)
     }
 
     /// Hears what is being committed of a plan. A commit that fails is heard again when it is decided again: for sums, and
@@ -133,10 +111,7 @@ impl Outcomes {
                 metrics::counter!("goalmill_lessons_skipped_total").increment(1);
             }
         };
-        if let Some(trouble) = self.take(&mut notes, state, records, Hearing::Live, teach) {
-            // A sign that nobody passes on is raised again.
-            drop(self.signs.try_send(trouble));
-        }
+        self.take(&mut notes, state, records, Hearing::Live, teach);
     }
 
     fn take(
@@ -146,14 +121,13 @@ impl Outcomes {
         records: &[Record],
         hearing: Hearing,
         mut teach: impl FnMut(Lesson),
-    ) -> Option<Trouble> {
-        let plan = state.id()?;
+    ) {
+        let Some(plan) = state.id() else { return };
         let mut is_noted = notes.contains_key(plan);
-        let mut trouble = None;
         for record in records {
             match &record.event {
                 Event::Plan(event) => {
-                    self.plan(notes, state, plan, event, self.counts(hearing, record.time_ms));
+                    self.plan(notes, plan, event, self.counts(hearing, record.time_ms));
                     is_noted = notes.contains_key(plan);
                 }
                 Event::Step { step, attempt, event } => {
@@ -165,19 +139,7 @@ impl Outcomes {
                     }
                 }
             }
-            if !is_noted {
-                continue;
-            }
-            let watch = notes.get_mut(plan).and_then(|note| note.watch.as_mut());
-            if let Some(watch) = watch
-                && let Some(sign) = watch.hear(record)
-                && hearing == Hearing::Live
-            {
-                watch.begin_again();
-                trouble = Some(Trouble { plan: plan.clone(), reason: format!("it seems to go in circles: {sign}") });
-            }
         }
-        trouble.filter(|_| state.status() == PlanStatus::Running)
     }
 
     /// Whether what happened then is still to be counted.
@@ -192,17 +154,12 @@ impl Outcomes {
     fn plan(
         &self,
         notes: &mut BTreeMap<PlanId, Note>,
-        state: &PlanState,
         plan: &PlanId,
         event: &PlanEvent,
         counts: bool,
     ) {
         if let PlanEvent::PlanCreated(created) = event {
-            let note = Note {
-                said: said(created),
-                watch: watches(state, created).then(|| Box::new(PlanWatch::new(Limits::default()))),
-                routed: BTreeSet::new(),
-            };
+            let note = Note { said: said(created), routed: BTreeSet::new() };
             if !note.is_empty() {
                 keep(notes, plan, note);
             }
@@ -328,11 +285,6 @@ fn said_in(provenance: &Json) -> Option<f64> {
     serde_json::from_str::<Said>(provenance.text()).ok()?.said
 }
 
-/// Whether the plan's policy wants to hear that it goes in circles.
-fn watches(state: &PlanState, created: &PlanCreated) -> bool {
-    !state.is_final() && created.plan.revision.is_some_and(|policy| policy.circles)
-}
-
 fn keep(notes: &mut BTreeMap<PlanId, Note>, plan: &PlanId, note: Note) {
     if notes.len() >= NOTES_MAX {
         notes.pop_first();
@@ -396,10 +348,7 @@ async fn recalled(site: &Site, most: usize) -> Result<usize, BrokerError> {
 /// Notes what is to be known of running plans that another scheduler ran before.
 pub(crate) fn remember(site: &Arc<Site>, plans: &[PlanState]) {
     let learns = site.outcomes.learns;
-    let matters = |state: &&PlanState| {
-        let plan = state.plan();
-        learns || state.planner() != SUBMITTED || plan.revision.is_some_and(|policy| policy.circles)
-    };
+    let matters = |state: &&PlanState| learns || state.planner() != SUBMITTED;
     let plans: Vec<PlanId> = plans.iter().filter(matters).filter_map(|state| state.id().cloned()).collect();
     if plans.is_empty() {
         return;
@@ -442,11 +391,4 @@ async fn recall_plan(site: &Site, plan: &PlanId, hearing: Hearing) -> Result<u64
         keep(&mut outcomes.notes(), plan, note);
     }
     Ok(state.seq())
-}
-
-impl Heard {
-    /// Parts it: the lessons, and the signs of trouble.
-    pub(crate) fn into_parts(self) -> (mpsc::Receiver<Lesson>, mpsc::Receiver<Trouble>) {
-        (self.lessons, self.signs)
-    }
 }

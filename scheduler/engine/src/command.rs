@@ -65,10 +65,6 @@ pub enum Command {
         outputs: Option<Json>,
     },
     Report(Box<Report>),
-    /// The plan's log shows a run that goes in circles: see [`crate::notice`].
-    Circles {
-        reason: String,
-    },
     /// A timer has come due.
     Due(Timer),
     /// Goes on with what a decision left for later: see [`crate::Effect::Continue`].

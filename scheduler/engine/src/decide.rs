@@ -92,7 +92,6 @@ impl<'a> Turn<'a> {
             Command::Dispatch(i) => self.dispatch(i),
             Command::LookedUp { step, key, outputs } => self.looked_up(step, &key, outputs),
             Command::Report(report) => self.report(*report),
-            Command::Circles { reason } => self.in_circles(reason),
             Command::Due(Timer::Plan) => self.plan_due(),
             Command::Due(Timer::Step(i)) => self.step_due(i),
             Command::Continue => {

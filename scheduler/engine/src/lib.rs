@@ -12,8 +12,6 @@ mod command;
 mod effect;
 pub mod mutant;
 
-pub mod notice;
-
 mod graph;
 mod moves;
 mod state;

@@ -85,7 +85,6 @@ fn policy_over(own: RevisionPolicy, told: RevisionPolicy) -> RevisionPolicy {
         threshold: share(told.threshold, usual.threshold, own.threshold),
         confidence_floor: share(told.confidence_floor, usual.confidence_floor, own.confidence_floor),
         budget_low: share(told.budget_low, usual.budget_low, own.budget_low),
-        circles: told.circles || own.circles,
         approve: told.approve.or(own.approve),
         widen: if told.widen == usual.widen { own.widen } else { told.widen },
     }

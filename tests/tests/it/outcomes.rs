@@ -1,4 +1,4 @@
-//! What running plans teach: the router, the confidence in plans, and the watch over plans that go in circles.
+//! What running plans teach: the router, and the confidence in plans.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use goalmill_broker::embedded;
 use goalmill_common::clock::Clock;
 use goalmill_common::command::{Change, Planned, Proposal, RevisionStrategy};
 use goalmill_common::config::Settings;
-use goalmill_common::event::{Event, PlanEvent, StepEvent};
+use goalmill_common::event::{Event, PlanEvent};
 use goalmill_common::id::PlanId;
 use goalmill_common::plan::{OnFailure, Plan, RevisionPolicy, Step};
 use goalmill_common::random::Random;
@@ -143,65 +143,6 @@ async fn confidence_is_what_became_of_earlier_plans() -> Result<()> {
         _ => None,
     });
     assert_eq!(said, Some(json!(SAID)), "the planner's own word stays in the log");
-    at.stop().await;
-    Ok(())
-}
-
-/// Passes over the step that waits, when it hears of circles.
-struct Impatient;
-
-#[async_trait]
-impl Planner for Impatient {
-    fn name(&self) -> &'static str {
-        "impatient"
-    }
-
-    async fn plan(&self, _: &PlanRequest) -> Result<Planned, PlanningError> {
-        Err(PlanningError::new("it only revises"))
-    }
-
-    async fn revise(&self, request: &ReviseRequest) -> Result<Proposal, PlanningError> {
-        let skip = Change::SkipStep { step: "last".into(), reason: request.situation.reason.clone() };
-        Ok(Proposal::new(RevisionStrategy::SkipAndContinue, vec![skip]))
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_plan_that_goes_in_circles_is_revised_if_its_policy_says_so() -> Result<()> {
-    let at = open(settings(), Some(Arc::new(Impatient))).await?;
-    let plan = |circles: bool| {
-        let look = |n: usize| {
-            let before: Vec<String> = n.checked_sub(1).map(|n| format!("s{n}")).into_iter().collect();
-            json!({"id": format!("s{n}"), "agent_type": "echo", "description": "look for the opening hours",
-                   "inputs": {"where": "museum"}, "dependencies": before})
-        };
-        let mut steps: Vec<Value> = (0..5).map(look).collect();
-        steps.push(json!({"id": "last", "agent_type": "echo", "dependencies": ["s4"], "approve": {"limit": "1h"}}));
-        json!({"revision": {"circles": circles}, "steps": steps})
-    };
-    let id = at.submit(&plan(true)).await?;
-    let ended = at.await_end(&id, LIMIT).await?;
-    assert_eq!(ended["status"], "completed", "{ended:#}");
-    assert_eq!(ended["steps"][5]["status"], "skipped", "{ended:#}");
-    let log = at.log(&id).await?;
-    let revised = log.iter().find_map(|record| match &record.event {
-        Event::Plan(PlanEvent::Revised(revised)) => Some((revised.trigger.clone(), revised.reason.clone())),
-        _ => None,
-    });
-    let (trigger, reason) = revised.expect("it was revised");
-    assert_eq!(trigger, "circles");
-    assert!(reason.contains("much the same was"), "{reason}");
-
-    let id = at.submit(&plan(false)).await?;
-    until(SOON, async || {
-        at.log(&id).await.is_ok_and(|log| {
-            let asks = |event: &Event| matches!(event, Event::Step { event: StepEvent::ApprovalRequested(_), .. });
-            log.iter().any(|record| asks(&record.event))
-        })
-    })
-    .await;
-    let triggered = |event: &Event| matches!(event, Event::Plan(PlanEvent::ReplanTriggered(_)));
-    assert!(!at.log(&id).await?.iter().any(|record| triggered(&record.event)), "nobody asked for that");
     at.stop().await;
     Ok(())
 }

@@ -10,7 +10,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use crate::decide::Turn;
 use crate::fail::PLANNER_MS;
 use crate::graph::to_usize;
-use crate::{PlanState, Rejection};
+use crate::PlanState;
 
 impl Turn<'_> {
     /// Asks the planners, or a person, how to go on. Past the last revision a plan that cannot go on without one ends.
@@ -71,16 +71,6 @@ impl Turn<'_> {
         {
             self.replan(Trigger::BudgetLow, None, reason);
         }
-    }
-
-    /// Somebody who listens to the plan's log hears that it goes in circles.
-    pub(crate) fn in_circles(&mut self, reason: String) -> Result<(), Rejection> {
-        let is_over = self.state.is_done() || self.state.is_open();
-        if self.state.status != PlanStatus::Running || is_over || !self.state.policy().circles {
-            return Err(Rejection::NotDue);
-        }
-        self.replan(Trigger::Circles, None, reason);
-        Ok(())
     }
 
     fn low_budget(&self, share: f64) -> Option<String> {

@@ -205,7 +205,6 @@ const REVISION: &Table = &[
     ("threshold", &["revision_threshold"]),
     ("confidence_floor", &["min_confidence"]),
     ("budget_low", &[]),
-    ("circles", &["stalled", "no_progress"]),
     ("approve", &["approval"]),
     ("approval_required", &["requires_approval", "require_approval"]),
     ("widen", &[]),
@@ -241,7 +240,6 @@ pub(super) fn revision(fields: &Fields<'_, '_>) -> Option<RevisionPolicy> {
         threshold: share("threshold", usual.threshold),
         confidence_floor: share("confidence_floor", usual.confidence_floor),
         budget_low: share("budget_low", usual.budget_low),
-        circles: inner.flag("circles").unwrap_or(usual.circles),
         approve: approval(&inner),
         widen: word(&inner, "widen", &words).unwrap_or_default(),
     })

@@ -66,7 +66,7 @@ fn ways(case: &Case<'_>) -> &'static [Way] {
         }
         Trigger::NewInformation => &[nearby::informed],
         Trigger::BudgetLow => &[rest::save],
-        Trigger::FailureRate | Trigger::Circles => &[agent::others],
+        Trigger::FailureRate => &[agent::others],
         Trigger::IncompletePlan => &[rest::plan_anew],
         Trigger::UserRequest => &[rest::as_told],
         Trigger::PhaseCheckpoint | Trigger::BetterPlan | Trigger::Edit => &[],

@@ -13,7 +13,6 @@ mod calls;
 mod dag;
 mod e2e;
 mod htn;
-mod ledger;
 mod literal;
 mod parse;
 mod routing;
@@ -57,8 +56,6 @@ enum What {
     Schedule,
     /// Solving hierarchical task networks.
     Htn,
-    /// Noticing that a run is in trouble.
-    Ledger,
     /// Real tasks through scheduler, Redis and workers.
     E2e,
 }
@@ -77,7 +74,6 @@ async fn main() -> Result<()> {
         What::Calibration => calibration::run(dir, &mut out)?,
         What::Schedule => schedule::run(dir, &mut out).await?,
         What::Htn => htn::run(dir, &mut out)?,
-        What::Ledger => ledger::run(dir, &mut out)?,
         What::E2e => {
             let faults = e2e::Faults { kill: arguments.kill, seed: arguments.seed };
             e2e::run(dir, &mut out, faults).await?
