@@ -219,14 +219,7 @@ pub struct RevisionPolicy {
 
 impl Default for RevisionPolicy {
     fn default() -> Self {
-        Self {
-            max: None,
-            threshold: 0.3,
-            confidence_floor: 0.3,
-            budget_low: 0.8,
-            approve: None,
-            widen: Widen::Refuse,
-        }
+        Self { max: None, threshold: 0.3, confidence_floor: 0.3, budget_low: 0.8, approve: None, widen: Widen::Refuse }
     }
 }
 

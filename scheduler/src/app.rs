@@ -9,6 +9,7 @@ use goalmill_common::clock::Clock;
 use goalmill_common::config::{ApiSettings, Settings};
 use goalmill_common::problem::Issue;
 use goalmill_common::random::Random;
+use goalmill_engine::Decide;
 use goalmill_llm::{ModelSetupError, Models};
 use goalmill_plan::validate::{self, Weight};
 use goalmill_planning::calibrate::Confidences;
@@ -54,6 +55,8 @@ pub struct Extras {
     pub traces: Option<Exporter>,
     /// How a plan is tried over which a scheduler seems to have died.
     pub trial: Option<Trial>,
+    /// Decides instead of [`goalmill_engine::decide`]: tests inject faults here.
+    pub decide: Option<Decide>,
     /// Lets a watchdog end this process when a shard's loop hangs; it reaches the store by this.
     pub watchdog: Option<Connect>,
 }
@@ -138,6 +141,7 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
         random,
         set_aside: std::sync::Mutex::default(),
         trial: extras.trial,
+        decide: extras.decide.unwrap_or(goalmill_engine::decide),
         hands: Hands::default(),
         tallies: Tallies::default(),
         commits: watch::Sender::new(0),

@@ -151,13 +151,7 @@ impl Outcomes {
         }
     }
 
-    fn plan(
-        &self,
-        notes: &mut BTreeMap<PlanId, Note>,
-        plan: &PlanId,
-        event: &PlanEvent,
-        counts: bool,
-    ) {
+    fn plan(&self, notes: &mut BTreeMap<PlanId, Note>, plan: &PlanId, event: &PlanEvent, counts: bool) {
         if let PlanEvent::PlanCreated(created) = event {
             let note = Note { said: said(created), routed: BTreeSet::new() };
             if !note.is_empty() {

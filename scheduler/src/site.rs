@@ -9,6 +9,7 @@ use goalmill_common::clock::Clock;
 use goalmill_common::config::{PolicySettings, Settings};
 use goalmill_common::id::PlanId;
 use goalmill_common::random::Random;
+use goalmill_engine::Decide;
 use goalmill_plan::validate::Policy;
 use goalmill_planning::Pipeline;
 use tokio::sync::watch;
@@ -50,6 +51,7 @@ pub(crate) struct Site {
     pub(crate) set_aside: Mutex<BTreeSet<PlanId>>,
     /// How a suspected plan is tried, where that can be done.
     pub(crate) trial: Option<Trial>,
+    pub(crate) decide: Decide,
     /// What the loops here have in hand, for the watchdog.
     pub(crate) hands: Hands,
     /// What the shards that are owned here hold, for metrics.

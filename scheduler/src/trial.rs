@@ -15,7 +15,7 @@ use goalmill_common::id::{EntryId, PlanId, ShardId};
 use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
 use goalmill_common::wire::{Fields, Inbox};
-use goalmill_engine::{Context, PlanState, apply};
+use goalmill_engine::{Context, Decide, PlanState, apply};
 use goalmill_plan::validate::Policy;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
@@ -127,14 +127,14 @@ pub(crate) fn plans_of(inbox: &Inbox) -> Vec<PlanId> {
 const UNREADABLE: i32 = 3;
 
 /// The process that a plan is tried in: reads the case, works it off, and returns the exit status.
-pub fn stand(mut input: impl Read) -> i32 {
+pub fn stand(mut input: impl Read, decide: Decide) -> i32 {
     let mut text = Vec::new();
     let Ok(case) = input.read_to_end(&mut text).map_err(drop).and_then(|_| serde_json::from_slice(&text).map_err(drop))
     else {
         return UNREADABLE;
     };
     limit_memory();
-    work_off(case);
+    work_off(case, decide);
     0
 }
 
@@ -147,11 +147,12 @@ fn limit_memory() {
     }
 }
 
-fn work_off(case: Case) {
+fn work_off(case: Case, decide: Decide) {
     let Case { shard, limits, policy, task_lease_ms, reply, log, entries } = case;
     let PolicySettings { allow, deny, approve } = policy;
     let context = Context { limits, policy: Policy { allow, deny, approve }, task_lease_ms, reply };
     let mut owned = Owned::new(shard, context, Clock::system(), Random::system(), 0);
+    owned.decide_with(decide);
     let state = fold(&log);
     let slots = owned.hold_all(state.into_iter().collect());
     owned.begin_turn();

@@ -16,7 +16,6 @@ use goalmill_common::task::Task;
 
 use crate::decide::Turn;
 use crate::graph::to_usize;
-use crate::mutant::{Mutant, is_on};
 use crate::{Context, Effect, PlanState, Rejection, StepIndex, check, render};
 
 impl PlanState {
@@ -92,8 +91,7 @@ impl Turn<'_> {
         let stale = || Rejection::StaleAttempt { step: report.step.clone(), attempt: report.attempt };
         let current = step.attempt == report.attempt && step.status.is_in_flight() && !self.state.is_own(i);
         let genuine = current && self.state.token(StepIndex(i)).as_ref() == Some(&report.token);
-        let any = is_on(Mutant::AnyAttempt) && step.status.is_in_flight();
-        if !genuine && !any {
+        if !genuine {
             return Err(stale());
         }
         if report.what == What::Started && step.status == StepStatus::Running {
@@ -259,7 +257,6 @@ impl Turn<'_> {
                 let failure = Failure::new(FailureClass::Timeout, "QUEUE_TIMEOUT", "no worker took it in time");
                 self.time_out(i, failure);
             }
-            StepStatus::Running if is_on(Mutant::NoRunDeadline) => return Err(Rejection::NotDue),
             StepStatus::Running => self.time_out(i, step_timeout()),
             StepStatus::Retrying => self.emit_step(i, StepEvent::Ready),
             StepStatus::AwaitingApproval if self.awaits_answer(i) => self.answer_step_by_default(i),

@@ -9,10 +9,12 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::apply::apply;
 use crate::graph::to_usize;
-use crate::mutant::{Mutant, is_on, strike};
 use crate::react::react;
 use crate::work::Work;
 use crate::{Command, Context, Decision, Effect, Envelope, PlanState, Rejection, StepIndex, Timer};
+
+/// A function with the contract of [`decide()`]: tests inject faults with one.
+pub type Decide = fn(&mut PlanState, &Context, Envelope) -> Result<Decision, Rejection>;
 
 /// Decides what a command makes happen, and folds it into the state.
 ///
@@ -142,16 +144,6 @@ impl<'a> Turn<'a> {
         let record = Record { seq: self.state.seq + 1, time_ms: self.now_ms, actor, event };
         apply(self.state, &record).expect("the engine emits only what the move table allows");
         react(self.state, &record, &mut self.effects);
-        let becomes_ready = matches!(record.event, Event::Step { event: StepEvent::Ready, .. });
-        if becomes_ready && is_on(Mutant::SilentReady) {
-            self.state.seq -= 1;
-            return;
-        }
-        let unlucky = is_on(Mutant::Panics) && record.event.step().is_some_and(|step| step.as_str() == "unlucky");
-        assert!(!(becomes_ready && unlucky), "a mutant panics");
-        if becomes_ready {
-            strike(record.event.step().map_or("", |step| step.as_str()));
-        }
         self.records.push(record);
     }
 

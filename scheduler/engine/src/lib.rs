@@ -10,7 +10,6 @@
 
 mod command;
 mod effect;
-pub mod mutant;
 
 mod graph;
 mod moves;
@@ -47,7 +46,7 @@ mod view;
 
 pub use apply::{ReplayError, apply};
 pub use command::{Closing, Command, Context, Envelope, PlanAnswer, Rejection, Timer};
-pub use decide::decide;
+pub use decide::{Decide, decide};
 pub use effect::{Decision, Effect};
 pub use fork::fork;
 pub use look::StepAt;

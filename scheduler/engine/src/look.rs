@@ -11,7 +11,6 @@ use goalmill_common::plan::{Kind, Plan, Step, Strategy};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
 use crate::graph::{to_u32, to_usize};
-use crate::mutant::{Mutant, is_on};
 use crate::state::{Joined, StepState, at};
 use crate::{PlanState, StepIndex};
 
@@ -153,8 +152,7 @@ impl PlanState {
 
     /// Whether one more step may go out, as far as the plan as a whole is concerned.
     pub fn has_room(&self) -> bool {
-        let has_room = self.in_flight < self.width() || is_on(Mutant::NoLimit);
-        self.status == PlanStatus::Running && has_room
+        self.status == PlanStatus::Running && self.in_flight < self.width()
     }
 
     /// Whether this ready step may be dispatched.

@@ -281,6 +281,7 @@ impl Begin {
         }
         owned.tell_outcomes(site.outcomes.clone());
         owned.tell_watchdog(site.hands.of(shard));
+        owned.decide_with(site.decide);
         outcomes::remember(&site, &plans);
         let slots = owned.hold_all(plans);
         for slot in slots {

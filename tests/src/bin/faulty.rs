@@ -9,17 +9,46 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{self, Override};
+use goalmill_common::event::{Event, StepEvent};
 use goalmill_common::random::Random;
+use goalmill_engine::{Context, Decision, Envelope, PlanState, Rejection};
 use goalmill_scheduler::trial::{Trial, stand};
 use goalmill_scheduler::{Extras, Options, start_with};
 
 fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments == ["trial"] {
-        return Ok(ExitCode::from(u8::try_from(stand(std::io::stdin()))?));
+        return Ok(ExitCode::from(u8::try_from(stand(std::io::stdin(), decide))?));
     }
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(schedule(&arguments))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Decides as the engine does, and strikes when a step with one of the three names becomes ready.
+fn decide(state: &mut PlanState, context: &Context, envelope: Envelope) -> Result<Decision, Rejection> {
+    let decision = goalmill_engine::decide(state, context, envelope)?;
+    for record in &decision.records {
+        if let Event::Step { step, event: StepEvent::Ready, .. } = &record.event {
+            strike(step.as_str());
+        }
+    }
+    Ok(decision)
+}
+
+fn strike(step: &str) {
+    match step {
+        "abort-here" => std::process::abort(),
+        "hang-here" => loop {
+            std::hint::spin_loop();
+        },
+        "exhaust-memory-here" => {
+            let mut all: Vec<Vec<u8>> = Vec::new();
+            loop {
+                all.push(vec![1; 64 << 20]);
+            }
+        }
+        _ => {}
+    }
 }
 
 async fn schedule(arguments: &[String]) -> Result<()> {
@@ -38,6 +67,7 @@ async fn schedule(arguments: &[String]) -> Result<()> {
     let extras = Extras {
         trial: Some(Trial { program: std::env::current_exe()?, args: vec!["trial".into()], limit }),
         watchdog: Some(Box::new(move || Box::pin(async move { goalmill_broker::redis::connect(&redis).await }))),
+        decide: Some(decide),
         ..Extras::default()
     };
     let options = Options { settings, broker, clock: Clock::system(), random: Random::system() };

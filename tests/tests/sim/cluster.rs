@@ -4,8 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use goalmill_common::config::Settings;
+use goalmill_scheduler::Extras;
 
 use crate::actor::executors;
+use crate::bugs;
 use crate::dice::Dice;
 use crate::ground::Ground;
 use crate::link::Link;
@@ -173,7 +175,8 @@ async fn run(
         let started = match role {
             Role::Scheduler => {
                 let options = goalmill_scheduler::Options { settings: settings.clone(), broker, clock, random };
-                goalmill_scheduler::start(options).await.map(Running::Scheduler).ok()
+                let extras = Extras { decide: Some(bugs::decide), ..Extras::default() };
+                goalmill_scheduler::start_with(options, extras).await.map(Running::Scheduler).ok()
             }
             Role::Worker => {
                 let (settings, limits) = (settings.worker.clone(), settings.limits.clone());

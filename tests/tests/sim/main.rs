@@ -6,6 +6,7 @@
 #![expect(clippy::disallowed_methods, reason = "a world has a runtime of its own, and its tasks end with it")]
 
 mod actor;
+mod bugs;
 mod cluster;
 mod dice;
 mod faults;

@@ -1,7 +1,6 @@
 //! Takes one protection away at a time: the simulation must notice, or it would not notice a real mistake.
 
-use goalmill_engine::mutant::Mutant as Engine;
-
+use crate::bugs::Bug;
 use crate::ground::Missing;
 use crate::run::{Mutant, run};
 
@@ -17,22 +16,22 @@ fn a_cursor_that_moves_outside_the_commit_is_found() {
 
 #[test]
 fn reports_that_count_for_any_attempt_are_found() {
-    is_found(Mutant::Engine(Engine::AnyAttempt), 40);
+    is_found(Mutant::Engine(Bug::AnyAttempt), 40);
 }
 
 #[test]
 fn a_change_without_an_event_is_found() {
-    is_found(Mutant::Engine(Engine::SilentReady), 5);
+    is_found(Mutant::Engine(Bug::SilentReady), 5);
 }
 
 #[test]
 fn attempts_that_run_for_ever_are_found() {
-    is_found(Mutant::Engine(Engine::NoRunDeadline), 80);
+    is_found(Mutant::Engine(Bug::NoRunDeadline), 80);
 }
 
 #[test]
 fn more_steps_in_flight_than_allowed_are_found() {
-    is_found(Mutant::Engine(Engine::NoLimit), 20);
+    is_found(Mutant::Engine(Bug::NoLimit), 20);
 }
 
 /// Runs seeds until one finds something; at most `most`.

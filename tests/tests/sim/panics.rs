@@ -10,8 +10,8 @@ use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Answer;
 use goalmill_engine::PlanState;
-use goalmill_engine::mutant::{self, Mutant};
 
+use crate::bugs::{self, Bug};
 use crate::cluster::Role;
 use crate::past::World;
 
@@ -44,7 +44,7 @@ async fn a_plan_that_is_not_worked_on_is_taken_up_by_resume_without_a_restart() 
     let beside = world.submit("beside", &chain(&["a", "b", "c"])).await;
     world.await_end(&beside).await;
     cancel(&world, &unlucky, "ask-1").await;
-    mutant::switch(None);
+    bugs::switch(None);
     world.ask(&unlucky, Some("ask-2"), Verb::Resume { reason: "the bug is corrected".into() }).await;
     await_completion(&world, &unlucky).await;
     expect_nothing_found(&world, &unlucky);
@@ -93,7 +93,7 @@ async fn a_plan_that_is_left_alone_has_its_sub_plans_left_alone_too() {
 
 /// A world in which a step called `unlucky` makes the engine panic.
 fn started() -> World {
-    mutant::switch(Some(Mutant::Panics));
+    bugs::switch(Some(Bug::Panics));
     let mut world = World::new();
     world.cluster.start(Role::Scheduler);
     world.cluster.start(Role::Worker);
@@ -102,7 +102,7 @@ fn started() -> World {
 
 /// Another scheduler, without the mistake, takes the place of the first.
 fn repair(world: &mut World) {
-    mutant::switch(None);
+    bugs::switch(None);
     world.cluster.kill_role(Role::Scheduler);
     world.cluster.start(Role::Scheduler);
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 use goalmill_broker::Broker;
 use goalmill_common::config::Settings;
 use goalmill_common::id::ShardId;
-use goalmill_engine::mutant;
 use goalmill_tests::audit::{Expect, audit};
 use goalmill_tests::installation::read_log;
 use tokio::task::JoinHandle;
 
+use crate::bugs::{self, Bug};
 use crate::cluster::{Cluster, Role};
 use crate::dice::Dice;
 use crate::faults::Faults;
@@ -34,7 +34,7 @@ const ROGUE_MS: u64 = 30_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
     None,
-    Engine(mutant::Mutant),
+    Engine(Bug),
     Network(Missing),
 }
 
@@ -55,15 +55,15 @@ pub struct Shown {
 pub fn run(seed: u64, mutant: Mutant, loud: bool) -> Shown {
     catch_panics();
     PANICS.with_borrow_mut(|panics| *panics = Some(Vec::new()));
-    mutant::switch(match mutant {
-        Mutant::Engine(mutant) => Some(mutant),
+    bugs::switch(match mutant {
+        Mutant::Engine(bug) => Some(bug),
         Mutant::None | Mutant::Network(_) => None,
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime without I/O always starts");
     let mut shown = runtime.block_on(world(seed, mutant, loud));
     drop(runtime);
-    mutant::switch(None);
+    bugs::switch(None);
     let panics = PANICS.with_borrow_mut(Option::take).unwrap_or_default();
     shown.found.extend(panics.into_iter().map(|panic| format!("something panicked: {panic}")));
     shown

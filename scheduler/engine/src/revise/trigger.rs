@@ -7,10 +7,10 @@ use goalmill_common::plan::OnFailure;
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
+use crate::PlanState;
 use crate::decide::Turn;
 use crate::fail::PLANNER_MS;
 use crate::graph::to_usize;
-use crate::PlanState;
 
 impl Turn<'_> {
     /// Asks the planners, or a person, how to go on. Past the last revision a plan that cannot go on without one ends.

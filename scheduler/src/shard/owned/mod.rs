@@ -15,7 +15,7 @@ use goalmill_common::random::Random;
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::wire::Inbox;
-use goalmill_engine::{Command, Context, Effect, Envelope, PlanState, Rejection, StepIndex, Timer, decide, pending};
+use goalmill_engine::{Command, Context, Decide, Effect, Envelope, PlanState, Rejection, StepIndex, Timer, pending};
 use tokio::time::Instant;
 
 use super::counters::EventCounters;
@@ -90,6 +90,7 @@ pub(crate) struct Owned {
     tasks_max: usize,
     outcomes: Option<Arc<Outcomes>>,
     hand: Hand,
+    decide: Decide,
     counters: EventCounters,
 }
 
@@ -125,6 +126,7 @@ impl Owned {
             tasks_max: TASKS_FIRST,
             outcomes: None,
             hand: Hand::default(),
+            decide: goalmill_engine::decide,
             counters: EventCounters::new(),
         }
     }
@@ -132,6 +134,10 @@ impl Owned {
     /// Tells the watchdog what is in hand.
     pub(crate) fn tell_watchdog(&mut self, hand: Hand) {
         self.hand = hand;
+    }
+
+    pub(crate) fn decide_with(&mut self, decide: Decide) {
+        self.decide = decide;
     }
 
     /// Hands over what is written with [`After::Tell`], too.
@@ -554,7 +560,7 @@ impl Owned {
             Envelope { now_ms: self.now_ms, random: self.random.draw(), actor: actor.map(Into::into), command };
         // A state that was left half-way is never used again: the loop ends before anything of this turn is written.
         self.hand.take_up(held.state.id().or(born.as_ref()));
-        let decided = catch_unwind(AssertUnwindSafe(|| decide(&mut held.state, &self.context, envelope)));
+        let decided = catch_unwind(AssertUnwindSafe(|| (self.decide)(&mut held.state, &self.context, envelope)));
         self.hand.put_down();
         let Ok(decision) = decided else {
             self.broken = held.state.id().cloned().or(self.broken.take());
