@@ -1,6 +1,5 @@
-//! `goalmill bench`: no-op steps through the real path, beside raw Redis in the same run; and planning by itself.
+//! `goalmill bench`: no-op steps through the whole system, compared with raw Redis in the same run.
 
-mod planning;
 mod processes;
 mod report;
 mod run;
@@ -10,37 +9,18 @@ mod usage;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use clap::{Args, Subcommand};
+use clap::Args;
 
 use crate::exit::Exit;
-use crate::output::Screen;
 
-use planning::PlanningArgs;
 pub use shapes::Shape;
-
-/// Measures steps a second beside raw Redis in the same run, or what planning costs.
-#[derive(Args, Debug)]
-#[command(args_conflicts_with_subcommands = true)]
-pub struct BenchArgs {
-    #[command(flatten)]
-    pub run: RunArgs,
-    #[command(subcommand)]
-    pub command: Option<BenchCommand>,
-}
-
-/// What else is measured.
-#[derive(Debug, Subcommand)]
-pub enum BenchCommand {
-    /// Measures what planning costs besides the model, stage by stage.
-    Planning(PlanningArgs),
-}
 
 /// Measures steps a second through submission, dispatch, a worker process, reports and commits.
 ///
 /// Starts one scheduler and one worker process of this very binary. Without `--redis` it also starts a private
 /// `redis-server` with an append-only file synced every second.
 #[derive(Args, Clone, Debug)]
-pub struct RunArgs {
+pub struct BenchArgs {
     /// What the plans look like.
     #[arg(long, value_enum, default_value_t = Shape::Independent)]
     pub shape: Shape,
@@ -62,14 +42,11 @@ pub struct RunArgs {
 }
 
 /// Runs the benchmark and prints its figures, as a table or as JSON.
-pub async fn run(args: BenchArgs, screen: &Screen, json: bool) -> Result<Exit> {
-    if let Some(BenchCommand::Planning(planning)) = args.command {
-        return planning::run(planning, screen).await;
-    }
-    let shapes = args.run.shape.expand();
+pub async fn run(args: BenchArgs, json: bool) -> Result<Exit> {
+    let shapes = args.shape.expand();
     let mut reports = Vec::new();
     for shape in shapes {
-        let one = RunArgs { shape, ..args.run.clone() };
+        let one = BenchArgs { shape, ..args.clone() };
         reports.push(run::measure(&one).await.with_context(|| format!("shape `{}`", shape.name()))?);
     }
     report::print(&reports, json)?;

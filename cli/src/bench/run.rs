@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use super::processes::{self, Workplace};
 use super::report::{Latency, Report};
-use super::{RunArgs, usage};
+use super::{BenchArgs, usage};
 
 /// Entries of the raw probe, in each of its rounds.
 const RAW_ENTRIES: usize = 200_000;
@@ -36,7 +36,7 @@ const LOOK_AT_ONCE: usize = 64;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs one shape.
-pub async fn measure(args: &RunArgs) -> Result<Report> {
+pub async fn measure(args: &BenchArgs) -> Result<Report> {
     let plans = args.shape.plans(args.steps.unwrap_or_else(|| args.shape.steps()));
     let (largest, limit) = (plans.iter().map(|plan| plan.steps.len()).max().unwrap_or(0), Limits::default().steps_max);
     if largest > limit {

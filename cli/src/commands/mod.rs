@@ -77,7 +77,7 @@ pub async fn run(cli: Cli, screen: Screen) -> Outcome {
         Command::Replay(args) => replay::run(&context.screen, &args),
         Command::Bench(args) => {
             let json = matches!(context.screen.format, Format::Json | Format::Jsonl);
-            bench::run(args, &context.screen, json).await.map_err(|error| Failed::other(format!("{error:#}")))
+            bench::run(args, json).await.map_err(|error| Failed::other(format!("{error:#}")))
         }
         Command::Doctor(args) => doctor::run(&context, &args).await,
         Command::Health => health::run(&context).await,

@@ -48,11 +48,6 @@ impl Screen {
         }
     }
 
-    /// Whether only what was asked for is said.
-    pub fn is_quiet(&self) -> bool {
-        self.quiet
-    }
-
     /// Whether people read the output.
     pub fn is_for_people(&self) -> bool {
         matches!(self.format, Format::Table | Format::Wide)

@@ -102,28 +102,6 @@ impl Drop for Dev {
 }
 
 #[test]
-fn planning_is_measured_stage_by_stage_without_a_server() {
-    let output = run(&["bench", "planning", "--steps", "3,25", "--repeat", "6", "-o", "json"]);
-    assert_eq!(code(&output), 0, "{}", err(&output));
-    let report: Value = serde_json::from_str(&out(&output)).expect("the figures are JSON");
-    let sizes = report["sizes"].as_array().expect("there are sizes");
-    assert_eq!(sizes.iter().map(|size| size["steps"].clone()).collect::<Vec<_>>(), [3, 25]);
-    for size in sizes {
-        assert_eq!((&size["plans"], &size["is_met"]), (&Value::from(6), &Value::Null), "nothing is promised for it");
-        for stage in ["offer", "read", "validate", "route", "all"] {
-            let at = |name: &str| size["stages"][stage][name].as_f64().expect("it is a number");
-            assert!(at("p50_us") <= at("p95_us") && at("p95_us") <= at("p99_us"), "{stage}: {size}");
-        }
-        assert!(size["stages"]["all"]["p50_us"].as_f64() > Some(0.0), "{size}");
-    }
-    assert_eq!(err(&output), "", "progress is for terminals");
-    let people = run(&["bench", "planning", "--steps", "20", "--repeat", "3"]);
-    assert!(out(&people).contains("p95 of all below 5 ms: "), "{}", out(&people));
-    assert_eq!(code(&run(&["bench", "planning", "--steps", "0"])), 2);
-    assert_eq!(code(&run(&["bench", "planning", "--local-model", "no-such-file"])), 1);
-}
-
-#[test]
 fn the_demo_shows_parallel_steps_a_retry_and_a_bill_that_adds_up() {
     let output = run(&["dev", "--demo", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
     let text = out(&output);

@@ -221,9 +221,9 @@ fn exists(page: &Path, command: &str) -> bool {
         ["bash", script, ..] => assert!(root().join(script).exists(), "{at}: there is no such script"),
         ["cargo", "build" | "test" | "run", ..] => {
             let package = words.iter().skip_while(|word| *word != "-p").nth(1);
-            let manifests = ["common", "common/broker", "scheduler", "scheduler/engine", "worker", "cli", "tests"];
             let known = |name: &String| {
-                manifests.iter().any(|dir| read(format!("{dir}/Cargo.toml")).contains(&format!("name = \"{name}\"")))
+                let names = format!("name = \"{name}\"");
+                crate::layering::packages().iter().any(|dir| read(format!("{dir}/Cargo.toml")).contains(&names))
             };
             assert!(package.is_none_or(known), "{at}: there is no such package");
         }

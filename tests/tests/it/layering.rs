@@ -29,7 +29,7 @@ const RULES: &[(&str, &[&str], &[&str])] = &[
     ("worker/demo", &["common", "llm", "worker"], REDIS),
     (
         "cli",
-        &["common", "broker", "client", "demo", "engine", "plan", "planning", "router", "scheduler", "worker"],
+        &["common", "broker", "client", "demo", "engine", "plan", "scheduler", "worker"],
         &["redis", "deadpool", "axum"],
     ),
 ];
@@ -51,7 +51,7 @@ const CYCLES_LEFT: &[&str] = &[
 
 /// The packages of the workspace, as directories.
 pub fn packages() -> Vec<&'static str> {
-    RULES.iter().map(|(package, _, _)| *package).chain(["tests"]).collect()
+    RULES.iter().map(|(package, _, _)| *package).chain(["tests", "tests/bench"]).collect()
 }
 
 fn root() -> PathBuf {

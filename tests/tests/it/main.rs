@@ -7,7 +7,6 @@ mod data_dir;
 mod dependencies;
 mod docs;
 mod doctor;
-mod evaluation;
 mod events;
 mod guard;
 mod intake;

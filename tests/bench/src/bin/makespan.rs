@@ -1,10 +1,10 @@
-//! Measures how close workflows come to the shortest time that is possible: `cargo run --release -p goalmill-tests
-//! --example makespan -- FILE_OR_DIR… [--time-scale 0.001] [--workers 3] [--slots 8] [--rounds 1] [--logs DIR] [--ideal]`.
+//! Measures how close workflows come to the shortest possible time: `cargo run --release -p goalmill-bench
+//! --bin makespan -- FILE_OR_DIR… [--time-scale 0.001] [--workers 3] [--slots 8] [--rounds 1] [--logs DIR] [--ideal]`.
 //!
 //! For each WfFormat file:
 //!
 //! - *bound*: the larger of the critical path and the total work divided by the slots. No schedule can beat it, and
-//!   many workflows have none that reaches it: whoever waits for the end of a wide layer leaves slots idle.
+//!   for many workflows none reaches it: slots stay idle at the end of a wide layer.
 //! - *ideal list*: the list schedule that the engine follows (longest remaining path first) when nothing costs time.
 //! - *makespan*: from acceptance to end, by the log; the median of the rounds, and what it is over the two above; and
 //!   the worst round over the ideal.
@@ -17,11 +17,10 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use goalmill_bench::list_schedule::Graph;
+use goalmill_bench::program::program;
 use goalmill_common::clock::parse_rfc3339;
-use goalmill_common::config::environment;
 use goalmill_tests::cluster::{Cluster, Options};
-use goalmill_tests::list_schedule::Graph;
-use goalmill_tests::process::binary;
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_mins(10);
@@ -79,7 +78,7 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<String> {
     let arguments = arguments()?;
-    let binary = environment("GOALMILL_BIN").map_or_else(binary, Into::into);
+    let binary = program()?;
     let slots = arguments.workers * arguments.slots as usize;
     let cluster = if arguments.ideal { None } else { Some(start(&arguments, binary.clone()).await?) };
     let mut table = format!("| {} |\n|{}\n", HEAD.join(" | "), "---|".repeat(HEAD.len()));

@@ -1,13 +1,11 @@
-//! Percentiles of each stage, and whether they are what was promised.
+//! Percentiles of each stage, compared with the targets.
 
 use std::time::Duration;
 
 use goalmill_planning::llm::overhead::{Digested, Took};
 use serde::Serialize;
 
-use crate::output::{Paint, Table};
-
-/// What was promised: steps of a plan, and the 95th percentile of everything together, in microseconds.
+/// Targets: steps of a plan, and the 95th percentile of all stages together, in microseconds.
 const TARGETS: [(usize, f64); 2] = [(20, 5_000.0), (1_000, 50_000.0)];
 
 /// Nearest-rank percentiles of a duration, microseconds.
@@ -18,7 +16,7 @@ pub struct Spread {
     pub p99_us: f64,
 }
 
-/// One by stage.
+/// One value by stage.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stages<T> {
     pub offer: T,
@@ -35,12 +33,12 @@ pub struct Measured {
     pub plans: usize,
     /// Mean length of an answer.
     pub answer_bytes: usize,
-    /// Steps that were routed, in all plans.
+    /// Routed steps of all plans.
     pub routed: usize,
-    /// Plans in which something was repaired.
+    /// Plans that were repaired.
     pub repaired: usize,
     pub stages: Stages<Spread>,
-    /// What the 95th percentile of all is to stay below, microseconds, where something was promised.
+    /// Upper limit of the 95th percentile of all stages, microseconds; none for other sizes.
     pub target_p95_us: Option<f64>,
     pub is_met: Option<bool>,
 }
@@ -55,7 +53,7 @@ pub struct Report {
     pub sizes: Vec<Measured>,
 }
 
-/// Plans of one size, while they are counted.
+/// Collects the times of plans of one size.
 pub struct Size {
     steps: usize,
     pub plans: usize,
@@ -113,8 +111,8 @@ impl Spread {
     }
 }
 
-/// For people.
-pub fn table(report: &Report, paint: Paint) -> String {
+/// The report as text.
+pub fn table(report: &Report) -> String {
     let model = if report.local_model.is_empty() { "words" } else { "words and a static model" };
     let mut text = format!("{} agents, {} actions · routed by {model}\n", report.agents, report.actions);
     for size in &report.sizes {
@@ -126,14 +124,13 @@ pub fn table(report: &Report, paint: Paint) -> String {
             size.routed,
             size.repaired
         ));
-        let mut rows = Table::new(&["  stage", "p50 ms", "p95 ms", "p99 ms"]).right(&[1, 2, 3]);
+        text.push_str(&format!("  {:<10}{:>10}{:>10}{:>10}\n", "stage", "p50 ms", "p95 ms", "p99 ms"));
         let Stages { offer, read, validate, route, all } = &size.stages;
         let named = [("offer", offer), ("read", read), ("validate", validate), ("route", route), ("all", all)];
         for (name, spread) in named {
-            let ms = |us: f64| format!("{:.3}", us / 1e3);
-            rows.row([format!("  {name}"), ms(spread.p50_us), ms(spread.p95_us), ms(spread.p99_us)]);
+            let [p50, p95, p99] = [spread.p50_us, spread.p95_us, spread.p99_us].map(|us| us / 1e3);
+            text.push_str(&format!("  {name:<10}{p50:>10.3}{p95:>10.3}{p99:>10.3}\n"));
         }
-        text.push_str(&rows.render(paint, ""));
         if let (Some(target), Some(is_met)) = (size.target_p95_us, size.is_met) {
             let word = if is_met { "met" } else { "missed" };
             text.push_str(&format!("  p95 of all below {} ms: {word}\n", target / 1e3));

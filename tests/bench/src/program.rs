@@ -1,11 +1,11 @@
-//! Where programs that are not tests find the binary.
+//! Finds the `goalmill` binary from a program that is not a test.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use goalmill_common::config::environment;
 
-/// The `goalmill` that `GOALMILL_BIN` names, or else the one beside the running program.
+/// The `goalmill` named by `GOALMILL_BIN`, or else the one in the directory of the running program.
 pub fn program() -> Result<PathBuf> {
     if let Some(named) = environment("GOALMILL_BIN") {
         return Ok(named.into());

@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use futures_util::{StreamExt, stream};
+use goalmill_bench::kill::Killer;
+use goalmill_bench::program::program;
+use goalmill_bench::submit::Submitter;
 use goalmill_common::id::PlanId;
 use goalmill_common::random::Random;
 use goalmill_tests::cluster::{Cluster, Options};
-use goalmill_tests::door::Door;
-use goalmill_tests::killer::Killer;
-use goalmill_tests::program::program;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -91,13 +91,13 @@ pub async fn run(dir: &Path, out: &mut Out, faults: Faults) -> Result<Value> {
     let random = Random::seeded(faults.seed);
     let office = Office::new(first.clone(), if faults.kill { PAUSE_MS_MAX } else { 0 }, random.clone());
     let (mut cluster, _settings) = start(&office, faults).await?;
-    let door = Door::to(&cluster);
+    let submitter = Submitter::new(&cluster);
     let done = CancellationToken::new();
     let begun = tokio::time::Instant::now();
     let mut killer = Killer::new(random);
-    let killing = async { if faults.kill { killer.kill_until(&mut cluster, &door, &done).await } else { Ok(()) } };
+    let killing = async { if faults.kill { killer.kill_until(&mut cluster, &submitter, &done).await } else { Ok(()) } };
     let working = async {
-        let ended = work(&door, &jobs, if faults.kill { TOGETHER_KILLED } else { TOGETHER }).await;
+        let ended = work(&submitter, &jobs, if faults.kill { TOGETHER_KILLED } else { TOGETHER }).await;
         done.cancel();
         ended
     };
@@ -176,10 +176,10 @@ async fn start(office: &std::sync::Arc<Office>, faults: Faults) -> Result<(Clust
 }
 
 /// Submits each task's plan and waits for its end: the plan and its status.
-async fn work(door: &Door, jobs: &[Job], together: usize) -> Vec<(Result<PlanId>, String)> {
+async fn work(submitter: &Submitter, jobs: &[Job], together: usize) -> Vec<(Result<PlanId>, String)> {
     let mut tasks = Vec::new();
     for (n, job) in jobs.iter().enumerate() {
-        tasks.push(work_one(door, n, job));
+        tasks.push(work_one(submitter, n, job));
     }
     let mut ended: Vec<_> = stream::iter(tasks).buffer_unordered(together).collect().await;
     ended.sort_by_key(|(n, _)| *n);
@@ -192,10 +192,10 @@ async fn work(door: &Door, jobs: &[Job], together: usize) -> Vec<(Result<PlanId>
         .collect()
 }
 
-async fn work_one(door: &Door, n: usize, job: &Job) -> (usize, Result<(PlanId, String)>) {
+async fn work_one(submitter: &Submitter, n: usize, job: &Job) -> (usize, Result<(PlanId, String)>) {
     match &job.problem {
         Some(problem) => (n, Err(anyhow::Error::msg(problem.clone()))),
-        None => (n, door.run(&format!("e2e-{n}"), &plan_of(job), LIMIT).await),
+        None => (n, submitter.run(&format!("e2e-{n}"), &plan_of(job), LIMIT).await),
     }
 }
 

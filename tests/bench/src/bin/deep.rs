@@ -1,6 +1,6 @@
 //! How long deep decompositions take: prints a line for each size.
 //!
-//! `cargo run --release -p goalmill-tests --example deep -- [GUESTS …]`; five actions a guest.
+//! `cargo run --release -p goalmill-bench --bin deep -- [GUESTS …]`; five actions a guest.
 
 #![expect(clippy::print_stdout, reason = "figures for whoever runs it")]
 
@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow, bail};
 use goalmill_htn::{Limits, Outcome, check, parse_domain, parse_problem, solve};
 use tokio::time::Instant;
 
-#[path = "../../scheduler/htn/src/search/meals.rs"]
+#[path = "../../../../scheduler/htn/src/search/meals.rs"]
 mod meals;
 
 /// Guests when none are given.

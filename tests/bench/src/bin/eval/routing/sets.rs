@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use anyhow::Result;
-use goalmill_common::agent::{Action, Agent};
-use goalmill_common::json::Json;
+use goalmill_bench::tools::{Tool, described_agent};
+use goalmill_common::agent::Agent;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::PARTS;
 use crate::rows;
@@ -33,29 +33,6 @@ pub struct Row {
 pub struct Live {
     pub agents: Vec<Agent>,
     pub row: Row,
-}
-
-#[derive(Deserialize)]
-struct Tool {
-    name: String,
-    #[serde(default)]
-    description: String,
-    #[serde(default)]
-    params: Vec<String>,
-}
-
-impl Tool {
-    fn agent(&self) -> Agent {
-        let mut agent = agent(&self.name, &self.description);
-        let properties: Map<String, Value> = self.params.iter().map(|name| (name.clone(), json!({}))).collect();
-        let inputs = Some(Json::of(&json!({"type": "object", "properties": properties})));
-        agent.actions.push(Action { name: self.name.clone(), description: String::new(), inputs, outputs: None });
-        agent
-    }
-}
-
-fn agent(name: &str, description: &str) -> Agent {
-    Agent { description: description.into(), ..Agent::named(name.into()) }
 }
 
 fn row(id: String, text: &str, gold: Vec<String>) -> Row {
@@ -127,7 +104,7 @@ fn ultratool_gnn(dir: &Path) -> Result<Option<Set>> {
             }
         }
     }
-    let agents = graph.nodes.iter().map(|node| agent(&node.id, &node.desc)).collect();
+    let agents = graph.nodes.iter().map(|node| described_agent(&node.id, &node.desc)).collect();
     Ok(Some(Set { name: "ultratool_gnn", agents, rows: found, learns: false }))
 }
 
@@ -143,7 +120,7 @@ fn metatool(dir: &Path) -> Result<Option<Set>> {
         return Ok(None);
     }
     let tools: Map<String, Value> = rows::whole(&dir.join("metatool_tools.json"))?;
-    let agents = tools.iter().map(|(name, text)| agent(name, text.as_str().unwrap_or_default())).collect();
+    let agents = tools.iter().map(|(name, text)| described_agent(name, text.as_str().unwrap_or_default())).collect();
     let rows = rows::read::<Query>(&queries)?.into_iter().map(|query| row(query.id, &query.query, vec![query.tool]));
     Ok(Some(Set { name: "metatool", agents, rows: shuffled(rows.collect()), learns: true }))
 }

@@ -1,21 +1,20 @@
-//! Answers as models write them: several spellings, remarks, and now and then a mistake that can be repaired.
+//! Writes plans as models do: in several spellings, with remarks, sometimes with a mistake that can be repaired.
 
 use goalmill_common::agent::Agent;
+use goalmill_common::json::Json;
 use goalmill_common::random::Random;
 use serde_json::{Map, Value, json};
 
-use super::registry::phrase;
-
-/// One step in so many asks for an agent, and every second one of these names no action.
+/// One step in so many has the agent type `auto`; every second one of these names no action.
 const AUTO: u64 = 4;
 /// One answer in so many has mistakes.
 const WRONG: usize = 3;
-/// How far back a step looks.
-const BACK: u64 = 8;
+/// A step depends on some of so many steps before it.
+const BACK: usize = 8;
 /// Most dependencies of a step.
 const DEPENDENCIES_MAX: u64 = 3;
-/// Larger plans are not repaired, only validated.
-const MENDED_MAX: usize = 200;
+/// Steps of the largest plan that gets mistakes.
+const SPOILED_STEPS_MAX: usize = 200;
 
 const PLACES: [&str; 12] = [
     "Paris",
@@ -46,7 +45,7 @@ const PEOPLE: [&str; 10] = [
 
 /// A goal in plain words.
 pub fn goal(agents: &[Agent], random: &Random) -> String {
-    let what = |_| phrase(below(random, agents.len()));
+    let what = |_| subject(&agents[below(random, agents.len())], random);
     let parts: Vec<&str> = (0..3).map(what).collect();
     format!(
         "Arrange {} in {} for {}, within {} days",
@@ -57,18 +56,18 @@ pub fn goal(agents: &[Agent], random: &Random) -> String {
     )
 }
 
-/// The answer with a plan of so many steps.
+/// An answer with a plan of so many steps.
 ///
-/// - `at`: which answer it is, counted from 0: spelling and mistakes take turns.
-pub fn write(agents: &[Agent], steps: usize, at: usize, random: &Random) -> String {
+/// - `number`: counted from 0; spellings and mistakes take turns.
+pub fn write(agents: &[Agent], steps: usize, number: usize, random: &Random) -> String {
     let names: Vec<String> = (0..steps).map(|n| format!("s{n}_{:04x}", random.below(0x1_0000))).collect();
-    let is_wrong = at % WRONG == WRONG - 1 && steps <= MENDED_MAX;
+    let is_wrong = number % WRONG == WRONG - 1 && steps <= SPOILED_STEPS_MAX;
     let mut list: Vec<Value> = (0..steps).map(|n| step(agents, &names, n, random)).collect();
     if is_wrong {
         spoil(&mut list);
     }
     let plan = json!({"name": format!("plan {:016x}", random.draw()), "thought": "First what is known, then what is open.", "steps": list});
-    match at % 4 {
+    match number % 4 {
         0 => plan.to_string(),
         1 => format!(
             "Here is the plan:\n\n```json\n{plan:#}\n```\n\nTell me if {} should change it.",
@@ -80,37 +79,32 @@ pub fn write(agents: &[Agent], steps: usize, at: usize, random: &Random) -> Stri
 }
 
 fn step(agents: &[Agent], names: &[String], n: usize, random: &Random) -> Value {
-    let chosen = below(random, agents.len());
-    let agent = &agents[chosen];
+    let agent = &agents[below(random, agents.len())];
     let action = &agent.actions[below(random, agent.actions.len())];
     let mut needs: Vec<usize> = Vec::new();
     if n > 0 {
         for _ in 0..random.below(DEPENDENCIES_MAX + 1) {
-            needs.push(n - 1 - below(random, n.min(usize::try_from(BACK).unwrap_or(1))));
+            needs.push(n - 1 - below(random, n.min(BACK)));
         }
         needs.sort_unstable();
         needs.dedup();
     }
-    let verb = action.name.split('_').next().unwrap_or_default();
     let (place, who) = (any(&PLACES, random), any(&PEOPLE, random));
-    let source = match needs.first() {
-        Some(earlier) => format!("{{{{ steps.{}.outputs.summary }}}}", names[*earlier]),
-        None => format!("{} in {place}, no. {}", phrase(chosen), random.below(100_000)),
-    };
+    let mut source = needs.first().map(|earlier| format!("{{{{ steps.{}.outputs.summary }}}}", names[*earlier]));
+    let schema = action.inputs.as_ref().map(Json::value).unwrap_or_default();
     let mut inputs = Map::new();
-    match verb {
-        "find" => {
-            inputs.extend([("query".to_owned(), source.into()), ("limit".to_owned(), (1 + random.below(100)).into())]);
-        }
-        "prepare" => inputs.extend([("source".to_owned(), source.into()), ("style".to_owned(), "short".into())]),
-        _ => {
-            inputs
-                .extend([("subject".to_owned(), source.into()), ("strict".to_owned(), (random.below(2) == 0).into())]);
-        }
+    for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+        let value = match schema["type"].as_str() {
+            Some("number" | "integer") => Value::from(1 + random.below(100)),
+            Some("boolean") => Value::from(random.below(2) == 0),
+            Some("array") => json!([random.below(100)]),
+            _ => Value::from(source.take().unwrap_or_else(|| format!("{place}, no. {}", random.below(100_000)))),
+        };
+        inputs.insert(name.clone(), value);
     }
     let mut step = json!({
         "id": names[n],
-        "description": format!("{verb} {} for {who} in {place}, case {}", phrase(chosen), random.below(100_000)),
+        "description": format!("{} for {who} in {place}, case {}", subject(agent, random), random.below(100_000)),
         "agent_type": agent.agent_type,
         "action": action.name,
         "inputs": inputs,
@@ -127,7 +121,15 @@ fn step(agents: &[Agent], names: &[String], n: usize, random: &Random) -> Value 
     step
 }
 
-/// Mistakes that models make: a dependency that is read and not named, an action in another spelling.
+/// What the agent does, in words: one of its capabilities, or its description.
+fn subject<'a>(agent: &'a Agent, random: &Random) -> &'a str {
+    match agent.capabilities.len() {
+        0 => &agent.description,
+        count => &agent.capabilities[below(random, count)],
+    }
+}
+
+/// Makes mistakes of models: an expression without its dependency, a misspelled action.
 fn spoil(steps: &mut [Value]) {
     for (at, step) in steps.iter_mut().enumerate() {
         match at % 5 {
@@ -143,7 +145,7 @@ fn spoil(steps: &mut [Value]) {
     }
 }
 
-/// The same as a literal of Python.
+/// The value as a Python literal.
 fn python(value: &Value) -> String {
     match value {
         Value::Null => "None".into(),

@@ -1,6 +1,6 @@
 //! Measures the engine alone: microseconds per event and bytes per step, for a wide plan, a chain and a fan-in.
 //!
-//! `cargo run --release -p goalmill-engine --example pace`
+//! `cargo run --release -p goalmill-bench --bin pace`
 
 #![expect(clippy::print_stdout, reason = "it prints what it measures")]
 

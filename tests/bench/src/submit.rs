@@ -1,4 +1,4 @@
-//! Clients of an installation whose processes come and go.
+//! Submits plans to a cluster whose processes are replaced.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -9,43 +9,43 @@ use goalmill_common::id::PlanId;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::cluster::Cluster;
-use crate::wait::until_some;
+use goalmill_tests::cluster::Cluster;
+use goalmill_tests::wait::until_some;
 
-/// Until one call of the API has answered.
+/// Timeout of one API call.
 const CALL_LIMIT: Duration = Duration::from_mins(1);
-/// How long an accepted plan may show no end before it is submitted again.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time after which an accepted plan without an end is submitted again.
+const RESUBMIT_AFTER: Duration = Duration::from_secs(5);
 
-/// The way in: asks whichever scheduler answers. Unlike the [`Cluster`], it can be used while that one is changed.
-pub struct Door {
+/// Submits to any scheduler that answers; usable while the [`Cluster`] is changed.
+pub struct Submitter {
     urls: Arc<RwLock<Vec<String>>>,
     http: reqwest::Client,
     broker: Arc<dyn Broker>,
 }
 
-impl Door {
-    pub fn to(cluster: &Cluster) -> Self {
-        let door = Self { urls: Arc::default(), http: cluster.http.clone(), broker: cluster.broker.clone() };
-        door.renew(cluster);
-        door
+impl Submitter {
+    pub fn new(cluster: &Cluster) -> Self {
+        let submitter = Self { urls: Arc::default(), http: cluster.http.clone(), broker: cluster.broker.clone() };
+        submitter.update_urls(cluster);
+        submitter
     }
 
-    /// Learns the addresses of the schedulers that run.
-    pub fn renew(&self, cluster: &Cluster) {
+    /// Reads the addresses of the running schedulers.
+    pub fn update_urls(&self, cluster: &Cluster) {
         let urls = cluster.schedulers.iter().map(|node| node.url.clone()).collect();
         *self.urls.write().unwrap_or_else(PoisonError::into_inner) = urls;
     }
 
-    /// Submits a plan under a key, and again when nothing is heard of it, until it has ended: its id and status.
+    /// Submits a plan under a key, and again when it shows no end, until it ends. Returns its id and status.
     ///
     /// A Redis that is killed may lose what it has not written; the key makes the second submission the same plan.
     pub async fn run(&self, key: &str, plan: &Value, limit: Duration) -> Result<(PlanId, String)> {
         let end = Instant::now() + limit;
         loop {
             let id = self.submit(key, plan, end.saturating_duration_since(Instant::now())).await?;
-            let patience = PATIENCE.min(end.saturating_duration_since(Instant::now()));
-            if let Some(status) = until_some(patience, async || self.status_at_end(&id).await).await {
+            let wait = RESUBMIT_AFTER.min(end.saturating_duration_since(Instant::now()));
+            if let Some(status) = until_some(wait, async || self.status_at_end(&id).await).await {
                 return Ok((id, status));
             }
             if Instant::now() >= end {
@@ -60,7 +60,7 @@ impl Door {
         summary.contains_key("finished").then(|| summary.get("status").cloned().unwrap_or_default())
     }
 
-    /// Submits a plan under a key to whichever scheduler takes it.
+    /// Submits a plan under a key to the first scheduler that accepts it.
     pub async fn submit(&self, key: &str, plan: &Value, limit: Duration) -> Result<PlanId> {
         let mut turn = 0;
         let mut last = String::new();
@@ -92,7 +92,7 @@ impl Door {
         match accepted.await {
             Some(Ok(id)) => Ok(id),
             Some(Err(why)) => bail!(why),
-            None => bail!("nobody took `{key}` within {limit:?}: {last}"),
+            None => bail!("no scheduler accepted `{key}` within {limit:?}: {last}"),
         }
     }
 }

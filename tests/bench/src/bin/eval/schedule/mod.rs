@@ -17,14 +17,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use futures_util::{StreamExt, stream};
+use goalmill_bench::list_schedule::Graph;
+use goalmill_bench::program::program;
+use goalmill_bench::submit::Submitter;
 use goalmill_broker::Broker;
 use goalmill_common::config::WorkerSettings;
 use goalmill_common::event::{Event, Record, StepEvent};
 use goalmill_tests::cluster::{Cluster, Options};
-use goalmill_tests::door::Door;
 use goalmill_tests::installation::read_log;
-use goalmill_tests::list_schedule::Graph;
-use goalmill_tests::program::program;
 use goalmill_tests::wait::{SOON, until_some};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -242,7 +242,7 @@ fn id(name: &str) -> String {
 /// Runs every plan, each in a lane.
 async fn run_all(cluster: &Cluster, jobs: &[Job], mode: &Mode) -> Result<Vec<Measured>> {
     let lanes = Lanes::start(&cluster.redis, mode.prefix, mode.lanes, mode.lane, mode.together).await?;
-    let site = Site { broker: cluster.broker.as_ref(), door: Door::to(cluster), lanes: &lanes, mode };
+    let site = Site { broker: cluster.broker.as_ref(), submitter: Submitter::new(cluster), lanes: &lanes, mode };
     // Long ones first, so that the last batch is not a single long plan.
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     let stretch = |n: &usize| jobs[*n].graph.work() / jobs[*n].row.optimal_s.0;
@@ -264,7 +264,7 @@ async fn run_all(cluster: &Cluster, jobs: &[Job], mode: &Mode) -> Result<Vec<Mea
 /// Where plans are run.
 struct Site<'a> {
     broker: &'a dyn Broker,
-    door: Door,
+    submitter: Submitter,
     lanes: &'a Lanes,
     mode: &'a Mode,
 }
@@ -272,7 +272,7 @@ struct Site<'a> {
 async fn run_one(site: &Site<'_>, n: usize, job: &Job) -> Result<(usize, Measured)> {
     let mode = site.mode;
     let lane = site.lanes.take().context("a place is free for each plan under way")?;
-    let plan = site.door.submit(&format!("{}-{n}", mode.prefix), &job.plan(mode, &lane), LIMIT).await?;
+    let plan = site.submitter.submit(&format!("{}-{n}", mode.prefix), &job.plan(mode, &lane), LIMIT).await?;
     let slots = mode.max_parallel.map_or(job.names.len(), |slots| slots as usize);
     tokio::time::sleep(Duration::from_secs_f64(job.graph.list_schedule(slots) * job.scale(mode))).await;
     let mut has_looked = false;
@@ -280,7 +280,7 @@ async fn run_one(site: &Site<'_>, n: usize, job: &Job) -> Result<(usize, Measure
         if std::mem::replace(&mut has_looked, true) {
             tokio::time::sleep(LOOK).await;
         }
-        site.door.status_at_end(&plan).await
+        site.submitter.status_at_end(&plan).await
     });
     let id = &job.row.id;
     let status = status.await.with_context(|| format!("{id}: plan {plan} has not ended within {LIMIT:?}"))?;
