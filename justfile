@@ -15,6 +15,10 @@ test-engine:
 test:
     bash tests/run
 
+# The advisory database; needs a network that reaches GitHub.
+advisories:
+    cargo deny check advisories
+
 lint:
     cargo fmt --all --check && cargo clippy --workspace --all-targets -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items

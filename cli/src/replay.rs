@@ -212,6 +212,6 @@ mod tests {
         assert_eq!(same(&view, &served), Ok(()));
         served["steps"][0]["status"] = "failed".into();
         let why = same(&view, &served).expect_err("a step differs");
-        assert!(why.contains("`/steps/0/status` is \"completed\" in the log, \"failed\" expected"), "{why}");
+        assert!(["`/steps/0/status`", "\"completed\"", "\"failed\""].iter().all(|part| why.contains(part)), "{why}");
     }
 }

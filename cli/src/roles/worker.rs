@@ -119,6 +119,6 @@ mod tests {
         let (mut settings, mut executors) = (settings(), Executors::new());
         let failed = restrict(&mut settings, &mut executors, &["sleep".into()]).expect_err("`sleep` needs --demo");
         assert_eq!(failed.exit, Exit::Usage);
-        assert!(failed.to_string().contains("can serve sleep; there are: mine"), "{failed}");
+        assert!(["sleep", "mine"].iter().all(|name| failed.to_string().contains(name)), "{failed}");
     }
 }

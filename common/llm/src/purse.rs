@@ -271,7 +271,7 @@ mod tests {
         let refused = purse.reserve(&usage(40, 1), Usd::ZERO).expect_err("60 of 100 are set aside");
         assert_eq!(refused, Refused::Tokens { needed: 41, left: 40 });
         let refused = purse.reserve(&usage(1, 0), Usd::from_dollars(0.6)).expect_err("half is set aside");
-        assert!(refused.to_string().starts_with("it may cost 0.600000 USD"), "{refused}");
+        assert!(refused.to_string().contains("0.600000 USD"), "{refused}");
         first.settle(usage(40, 5), Usd::from_dollars(0.2));
         assert_eq!(purse.left().tokens, Some(55));
         assert_eq!(

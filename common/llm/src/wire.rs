@@ -302,6 +302,6 @@ mod tests {
         assert!(format!("{:?}", headers(&model, Some(&key))).contains("Sensitive"));
         model.api_key_env = "MY_KEY".into();
         let refused = headers(&model, Some(&Secret::new("k\n1"))).expect_err("a line break cannot stand there");
-        assert_eq!(refused, "the key in `MY_KEY` cannot stand in a header");
+        assert!(refused.contains("`MY_KEY`"), "{refused}");
     }
 }

@@ -329,8 +329,9 @@ mod tests {
     #[test]
     fn what_is_no_event_says_so() {
         let read = |text: &str| read_entry(text, 0).expect_err("it is refused").to_string();
-        assert_eq!(read(r#"[{"seq":1,"type":"step_flew"}]"#), "event 1 has the unknown type `step_flew`");
-        assert_eq!(read(r#"[{"seq":1,"type":"step_ready"}]"#), "event 1 (`step_ready`) names no step");
-        assert!(read(r#"[{"seq":1,"type":"plan_created","data":{}}]"#).contains("cannot be read: missing field"));
+        let says = |text: &str, parts: &[&str]| parts.iter().all(|part| read(text).contains(part));
+        assert!(says(r#"[{"seq":1,"type":"step_flew"}]"#, &["event 1", "`step_flew`"]));
+        assert!(says(r#"[{"seq":1,"type":"step_ready"}]"#, &["event 1", "`step_ready`"]));
+        assert!(says(r#"[{"seq":1,"type":"plan_created","data":{}}]"#, &["event 1", "missing field"]));
     }
 }

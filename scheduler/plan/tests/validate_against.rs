@@ -48,8 +48,8 @@ fn unknown_agents_and_actions_come_with_the_nearest_names() {
             ("UNKNOWN_AGENT", "/steps/3/fallback"),
         ]
     );
-    assert_eq!(issues[0].hint, "did you mean `travel`?");
-    assert_eq!(issues[1].hint, "did you mean `search_flights`?");
+    assert!(issues[0].hint.contains("`travel`"), "{issues:?}");
+    assert!(issues[1].hint.contains("`search_flights`"), "{issues:?}");
     assert!(issues[2].hint.contains("`search_flights`"));
 }
 
@@ -101,7 +101,7 @@ fn inputs_are_held_against_the_schema_and_expressions_stand_for_any_value() {
         assert_eq!(found(&issues), expected, "{inputs}");
     }
     let issues = judge(&step(json!({"from": "AMS", "to": "CDG", "seatz": 2}))).unwrap_err();
-    assert_eq!(issues[0].hint, "did you mean `seats`?");
+    assert!(issues[0].hint.contains("`seats`"), "{issues:?}");
 }
 
 /// Issues of inputs against an input schema, and the warnings when there are none.
@@ -189,7 +189,7 @@ fn outputs_of_one_step_are_held_against_inputs_of_another() {
         assert_eq!(found(&issues), expected, "{expression}");
     }
     let issues = judge(&read("{{ steps.f.outputs.best.fre }}")).unwrap_err();
-    assert_eq!(issues[0].hint, "did you mean `free`?");
+    assert!(issues[0].hint.contains("`free`"), "{issues:?}");
     let warnings = judge(&read("{{ steps.f.outputs.anything }}")).unwrap().warnings;
     assert_eq!(found(&warnings), [("OUTPUT_UNKNOWN", "/1/args/seats")]);
 }

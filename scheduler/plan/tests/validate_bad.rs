@@ -132,22 +132,22 @@ fn a_cycle_is_spelled_the_way_it_would_run() {
         {"id": "x", "needs": ["y"]}, {"id": "y"}, {"id": "z", "needs": ["c"]},
     ]);
     let issues = validate::plan(&plan, &Limits::default()).unwrap_err();
-    assert_eq!(issues[0].detail, "cycle detected: a -> b -> c -> a");
+    assert!(issues[0].detail.contains("a -> b -> c -> a"), "{issues:?}");
     assert_eq!(issues.len(), 1);
 }
 
 #[test]
 fn the_mend_names_what_was_probably_meant() {
     let hints = |plan: Value| validate::plan(&plan, &Limits::default()).unwrap_err().remove(0).hint;
-    assert_eq!(hints(json!({"stpes": []})), "did you mean `steps`?");
-    assert_eq!(hints(json!([{"id": "flights"}, {"id": "b", "needs": ["flihgts"]}])), "did you mean `flights`?");
+    assert!(hints(json!({"stpes": []})).contains("`steps`"));
+    assert!(hints(json!([{"id": "flights"}, {"id": "b", "needs": ["flihgts"]}])).contains("`flights`"));
     let itself = json!([{"id": "a", "needs": ["b"]}, {"id": "other_step"}]);
-    assert_eq!(hints(itself), "name a step of this plan, or remove the dependency", "not the step itself");
+    assert!(!hints(itself).contains('`'), "not the step itself");
     let own = json!([{"id": "flight", "inputs": {"x": "{{ steps.flihgt.outputs }}"}}]);
-    assert_eq!(hints(own), "name a step of this plan", "not the step itself");
+    assert!(!hints(own).contains('`'), "not the step itself");
     assert!(hints(json!([{"id": "My Step"}])).contains("`my_step`"));
     let twice = validate::plan(&json!([{"id": "a"}, {"id": "a"}]), &Limits::default()).unwrap_err().remove(0);
-    assert!(twice.detail.contains("first at /0"), "{}", twice.detail);
+    assert!(twice.detail.contains("/0"), "{}", twice.detail);
 }
 
 #[test]
@@ -185,7 +185,8 @@ fn issues_are_counted_beyond_those_that_are_listed() {
     let plan = json!((0..500).map(|i| json!({"id": i, "needs": ["nope"]})).collect::<Vec<_>>());
     let issues = validate::plan(&plan, &Limits::default()).unwrap_err();
     assert_eq!(issues.len(), 50);
-    assert_eq!((issues[49].code.as_str(), issues[49].detail.as_str()), ("MORE_ISSUES", "451 more issues of 500"));
+    assert_eq!(issues[49].code, "MORE_ISSUES");
+    assert!(issues[49].detail.contains("451") && issues[49].detail.contains("500"), "{}", issues[49].detail);
 }
 
 #[test]
@@ -240,7 +241,7 @@ fn bad_texts_get_their_code_and_place() {
 #[test]
 fn a_syntax_error_names_line_and_column() {
     let issues = validate::text(b"{\"goal\": \"x\",}", Format::Json, &Limits::default()).unwrap_err();
-    assert_eq!(issues[0].detail, "trailing comma at line 1 column 14");
+    assert!(issues[0].detail.contains("line 1 column 14"), "{}", issues[0].detail);
     let issues = validate::text(b"steps:\n  - {id: a\n", Format::Yaml, &Limits::default()).unwrap_err();
     assert!(issues[0].detail.contains("line 3 column 1"), "{}", issues[0].detail);
 }

@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(issues(json!({"planner": "spare", "model": "m", "planner_only": false})), []);
         let found = issues(json!({"planner": "magic", "model": "n"}));
         assert_eq!(found[0].code, "UNKNOWN_PLANNER");
-        assert_eq!(found[0].hint, "there are: `a`, `b`, `spare`");
+        assert!(found[0].hint.contains("`a`, `b`, `spare`"), "{found:?}");
         assert_eq!((found[1].code.as_str(), found[1].pointer.as_str()), ("UNKNOWN_MODEL", "/planning/model"));
     }
 

@@ -127,7 +127,7 @@ fn a_choice_without_a_live_worker_is_told_once_for_each_agent_type() {
     let routed = route_plan(&mut plan, &router).expect("everything can be routed");
     let told: Vec<_> = routed.warnings.iter().map(|w| (w.code.as_str(), w.pointer.as_str())).collect();
     assert_eq!(told, [("NO_LIVE_WORKER", "/steps/0/agent_type"), ("NO_LIVE_WORKER", "/steps/3/agent_type")]);
-    assert_eq!(routed.warnings[0].detail, "no live worker serves `hotel_agent`");
+    assert!(routed.warnings[0].detail.contains("`hotel_agent`"));
 }
 
 #[test]

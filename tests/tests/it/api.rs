@@ -339,7 +339,7 @@ async fn a_plan_is_checked_and_shown_without_being_run() -> Result<()> {
     let id = it.submit(&waiting()).await?;
     let explained = it.get(&format!("/v1/plans/{id}/explain")).await?;
     let text = explained.to_string();
-    assert!(text.contains("no live worker serves `nobody`"), "{explained:#}");
+    assert!(text.contains("goalmill worker --agents nobody"), "{explained:#}");
     let graph = it.get(&format!("/v1/plans/{id}/graph")).await?;
     assert_eq!(graph["steps"][0]["id"], "a");
     it.stop().await;

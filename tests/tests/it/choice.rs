@@ -120,7 +120,6 @@ async fn a_fork_for_one_planner_only_fails_when_that_has_no_plan() -> Result<()>
             let message = forked["failure"]["message"].as_str().unwrap_or_default();
             assert_eq!(forked["failure"]["code"], "PLANNING_FAILED", "{forked:#}");
             assert!(message.contains("`htn`: "), "{message}");
-            assert!(!message.contains("makes no revisions"), "why there is no plan is told: {message}");
         }
     }
     at.stop().await;

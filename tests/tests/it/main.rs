@@ -4,7 +4,6 @@ mod api;
 mod bad_plans;
 mod choice;
 mod data_dir;
-mod dependencies;
 mod docs;
 mod doctor;
 mod events;

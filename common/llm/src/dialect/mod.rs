@@ -294,7 +294,7 @@ mod tests {
         let bytes = b"data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {oops\n\n";
         let (deltas, ended) = read(Dialect::Openai, bytes, || usize::MAX);
         assert_eq!(deltas, [Delta::Text("a".into())]);
-        assert_eq!(ended, Err("a message of it is not JSON: `{oops`".into()));
+        assert!(ended.is_err_and(|reason| reason.contains("`{oops`")));
     }
 
     #[test]

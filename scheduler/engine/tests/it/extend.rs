@@ -294,7 +294,7 @@ fn a_fork_that_one_planner_is_to_plan_does_not_run_without_it() {
     assert_eq!(failed.state.status(), PlanStatus::Failed);
     let failure = failed.state.view(true).failure.unwrap();
     assert_eq!(failure.code, "PLANNING_FAILED");
-    assert_eq!(failure.message, "the fork is to be planned anew: no domain fits");
+    assert!(failure.message.ends_with(": no domain fits"), "{failure:?}");
     let unasked = forked(true, Some(0));
     assert_eq!(unasked.state.view(true).failure.unwrap().code, "MAX_REVISIONS_EXCEEDED");
     assert!(failed.tasks.is_empty() && unasked.tasks.is_empty());

@@ -601,7 +601,8 @@ fn an_edit_that_breaks_the_plan_is_refused_with_the_issues() {
     assert_eq!(issues[0].code, "PLAN_CYCLE");
     let refused = edit(&mut world, vec![Change::RemoveStep { step: "hotel".into() }]);
     let Err(Rejection::Invalid { issues, .. }) = refused else { panic!("{refused:?}") };
-    assert_eq!((issues[0].pointer.as_str(), issues[0].hint.as_str()), ("/changes/0", "did you mean `hotels`?"));
+    assert_eq!(issues[0].pointer, "/changes/0");
+    assert!(issues[0].hint.contains("`hotels`"), "{issues:?}");
     let nothing = edit(&mut world, Vec::new());
     assert!(matches!(nothing, Err(Rejection::Invalid { .. })));
     let stale = world.verb(Verb::Edit { changes: Vec::new(), revision: Some(7), reason: String::new() });

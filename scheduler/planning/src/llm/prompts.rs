@@ -12,7 +12,7 @@ use minijinja::{Environment, UndefinedBehavior};
 use serde_json::Value;
 
 /// The templates that are shipped, by name.
-const BUILT_IN: [(&str, &str); 5] = [
+pub(super) const BUILT_IN: [(&str, &str); 5] = [
     ("critique", include_str!("../../../../config/prompts/critique.md")),
     ("plan", include_str!("../../../../config/prompts/plan.md")),
     ("review", include_str!("../../../../config/prompts/review.md")),

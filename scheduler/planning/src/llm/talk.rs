@@ -430,8 +430,8 @@ mod tests {
             let issues = vec![issue; count];
             failure(&Error::Model(ModelError::Cancelled), Some(issues), None).reason
         };
-        assert_eq!(told(0), "asking was cancelled");
-        assert_eq!(told(1), "the best answer still has one issue, and then: asking was cancelled");
-        assert_eq!(told(2), "the best answer still has 2 issues, and then: asking was cancelled");
+        assert!(!told(0).contains("issue"), "{}", told(0));
+        assert!(told(1).contains("one issue") && !told(1).contains("issues"), "{}", told(1));
+        assert!(told(2).contains("2 issues"), "{}", told(2));
     }
 }

@@ -44,7 +44,7 @@ async fn calls_beyond_those_of_one_turn_are_answered_and_not_run() {
     let rounds = account["rounds"].as_array().expect("there are some");
     assert_eq!(rounds.iter().filter(|entry| entry.get("call").is_some()).count(), 50 + 1);
     assert!(rounds.contains(&json!({"calls_not_run": 1})), "{account:#}");
-    assert!(prompt_of(&world, 1).contains("one turn may have 50 calls"));
+    assert!(prompt_of(&world, 1).contains("50"));
 }
 
 #[tokio::test]
@@ -74,14 +74,14 @@ async fn tools_plan_by_the_strategy_and_go_on_until_nothing_is_missing() {
     let world = world(strategy(PlanningStrategy::Iterative), vec![turns]).await;
     let planned = world.tools.plan(&request()).await.expect("the calls give a plan");
     assert!(planned.plan.is_iterative() && planned.plan.phases[0].checkpoint, "{:?}", planned.plan);
-    assert!(prompt_of(&world, 0).contains("You are asked again with their results"));
+    assert!(prompt_of(&world, 0).contains(branch("tools", "strategy == \"iterative\" and not revising")));
     let mut checkpoint = revise_request();
     checkpoint.situation.trigger = Trigger::PhaseCheckpoint.as_str().into();
     checkpoint.situation.plan.metadata.insert("planning".into(), "iterative".into());
     let next = world.tools.revise(&checkpoint).await.expect("the calls give a part");
     let is_kept_up = |change: &Change| matches!(change, Change::AddPhase { phase, .. } if phase.checkpoint);
     assert!(next.changes.iter().any(is_kept_up), "{next:?}");
-    assert!(prompt_of(&world, 1).contains("This plan is written part by part"));
+    assert!(prompt_of(&world, 1).contains(branch("tools", "if iterative")));
     let whole = world.tools.revise(&checkpoint).await.expect("no changes mean that it is whole");
     assert_eq!((whole.changes.len(), whole.summary.as_str()), (0, "all is done"));
 
@@ -89,7 +89,9 @@ async fn tools_plan_by_the_strategy_and_go_on_until_nothing_is_missing() {
         self::world(strategy(PlanningStrategy::Hierarchical), vec![vec![calls(&[("add_step", flight()), end()])]])
             .await;
     hierarchical.tools.plan(&request()).await.expect("the calls give a plan");
-    assert!(prompt_of(&hierarchical, 0).contains("3 more levels of plans at most"));
+    let prompt = prompt_of(&hierarchical, 0);
+    let (_, levels) = prompt.split_once(branch("tools", "strategy == \"hierarchical\"")).expect("it is there");
+    assert!(levels.contains(" 3 "), "{prompt}");
 }
 
 #[tokio::test]
