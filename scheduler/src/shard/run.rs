@@ -496,7 +496,9 @@ async fn write(site: Arc<Site>, seconds: metrics::Histogram, commit: Commit) -> 
             Ok(Committed::Fenced) => {
                 return Err(End::Lost("another scheduler has taken it, a commit was refused".into()));
             }
-            Ok(Committed::Gap(what)) => return Err(End::Lost(format!("COMMIT_GAP: the commit does not follow the log: {what}"))),
+            Ok(Committed::Gap(what)) => {
+                return Err(End::Lost(format!("COMMIT_GAP: the commit does not follow the log: {what}")));
+            }
             Err(BrokerError::Unavailable(_)) if resends < RESENDS_MAX => resends += 1,
             Err(error) => {
                 quarantine::isolate(&site, &commit, &error);

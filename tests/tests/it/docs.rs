@@ -133,6 +133,21 @@ fn every_decision_is_listed_and_fits_on_a_page() {
     }
 }
 
+#[test]
+fn every_concept_has_its_file() {
+    let architecture = read("docs/architecture.md");
+    let (_, concepts) = architecture.split_once("<!-- concepts -->").expect("the page lists concepts");
+    let rows: Vec<&str> = concepts.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert!(rows.len() >= 37, "{} concepts", rows.len());
+    let glossary = read("docs/glossary.md");
+    let paths = |row| str::split(row, '`').skip(1).step_by(2).filter(|word| word.contains('/'));
+    assert!(rows.iter().all(|row| paths(row).next().is_some()), "each concept names a file");
+    let terms = glossary.lines().filter(|line| line.starts_with("| **"));
+    let missing: Vec<&str> =
+        rows.into_iter().chain(terms).flat_map(paths).filter(|path| !root().join(path).exists()).collect();
+    assert_eq!(missing, Vec::<&str>::new());
+}
+
 /// Every Markdown file of the working copy.
 fn pages() -> Vec<PathBuf> {
     let (mut found, mut open) = (Vec::new(), vec![root()]);

@@ -41,8 +41,7 @@ async fn a_plan_that_needs_more_parts_than_it_may_have_keeps_those_it_had() -> R
 #[tokio::test(flavor = "multi_thread")]
 async fn the_plan_of_a_part_knows_how_deep_it_is() -> Result<()> {
     let once = |json: Value| Scripted { json: Some(json), times: Some(1), ..Scripted::default() };
-    let deepest =
-        Scripted { when: vec!["kind `plan`".into()], ..once(json!({"steps": [step("one")]})) };
+    let deepest = Scripted { when: vec!["kind `plan`".into()], ..once(json!({"steps": [step("one")]})) };
     let part = json!({"id": "part", "kind": "plan", "description": "say the part"});
     let answers = vec![deepest, once(json!({"steps": [part]}))];
     let server = ModelServer::start(Script { answers, ..Script::default() }).await?;

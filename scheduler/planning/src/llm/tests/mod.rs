@@ -313,7 +313,8 @@ async fn a_hierarchical_plan_may_leave_parts_to_be_planned() {
     let planned = world.llm.plan(&request()).await.expect("the answer is valid");
     assert_eq!(planned.plan.steps[1].kind, goalmill_common::plan::Kind::Plan);
     let prompt = prompt_of(&world, 0);
-    let (_, levels) = prompt.split_once(branch("plan", "strategy == \"hierarchical\" and limits.levels")).expect("it is there");
+    let (_, levels) =
+        prompt.split_once(branch("plan", "strategy == \"hierarchical\" and limits.levels")).expect("it is there");
     assert!(levels.contains(" 3 "), "{prompt}");
 }
 
