@@ -182,6 +182,8 @@ metrics! {
         "Tasks in a queue that no worker has taken.";
     Leader Gauge "goalmill_stream_pending_entries" Count [AGENT_TYPE]
         "Tasks that workers have taken and not finished.";
+    Leader Gauge "goalmill_stream_oldest_entry_age_seconds" Seconds [AGENT_TYPE]
+        "Age of the oldest task on the stream that is not finished; 0 for an empty queue.";
     Leader Gauge "goalmill_worker_slots_live" Count [AGENT_TYPE]
         "Slots of live workers that serve an agent type and are not draining. A slot of a worker that serves several counts \
          for each.";
@@ -351,6 +353,32 @@ mod tests {
         let found = combinations(&[Label::Of("a", &["1", "2"]), Label::Of("b", &["3"])]);
         assert_eq!(found, [[("a", "1"), ("b", "3")], [("a", "2"), ("b", "3")]]);
         assert_eq!(combinations(&[Label::Of("a", &["1"]), AGENT_TYPE]), Vec::<Vec<_>>::new());
+    }
+
+    /// The most series of one metric, with so many agent types and ten of everything else that has a name.
+    fn series_max(metric: &Metric, agent_types: usize) -> usize {
+        let values = |label: &Label| match label {
+            Label::Of(_, values) => values.len(),
+            Label::Named("agent_type", _) => agent_types,
+            Label::Named(..) => 10,
+        };
+        let series = metric.labels.iter().map(values).product::<usize>();
+        match metric.kind {
+            Instrument::Histogram(buckets) => series * (buckets.len() + 3),
+            Instrument::Counter | Instrument::Gauge => series,
+        }
+    }
+
+    #[test]
+    fn series_by_agent_type_stay_within_their_budget() {
+        let sum = |agent_types: usize| -> usize {
+            let grows = |metric: &&Metric| metric.labels.contains(&AGENT_TYPE);
+            METRICS.iter().filter(grows).map(|metric| series_max(metric, agent_types)).sum()
+        };
+        assert!(sum(20) <= 1_500, "{}", sum(20));
+        // 500 agent types: `metrics.agent_types_max` of them and `other`.
+        let shown = crate::config::MetricsSettings::default().agent_types_max.min(500) + 1;
+        assert!(sum(shown) <= 7_500, "{}", sum(shown));
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use goalmill_broker::BrokerError;
-use goalmill_common::id::AgentType;
+use futures_util::future::try_join_all;
+use goalmill_broker::{BrokerError, QueueState};
+use goalmill_common::id::{AgentType, EntryId};
 use metrics::gauge;
 
 use crate::scaling;
@@ -16,6 +17,7 @@ const OTHER: &str = "other";
 pub(crate) struct Gauges {
     steps: ByAgentType<2>,
     queues: ByAgentType<3>,
+    oldest: ByAgentType<1>,
     scaling: ByAgentType<1>,
     slots: ByAgentType<1>,
     /// Whether those of the installation were set.
@@ -31,6 +33,7 @@ impl Gauges {
                 "goalmill_stream_pending_entries",
                 "goalmill_dead_letter_entries",
             ]),
+            oldest: ByAgentType::new(["goalmill_stream_oldest_entry_age_seconds"]),
             scaling: ByAgentType::new(["goalmill_scaling_desired_slots"]),
             slots: ByAgentType::new(["goalmill_worker_slots_live"]),
             has_led: false,
@@ -60,8 +63,10 @@ impl Gauges {
         let most = site.settings.metrics.agent_types_max;
         if leads {
             let queues = site.directory.queues().await?;
-            let counts = |queue: &'_ goalmill_broker::QueueState| [queue.waiting, queue.pending, queue.dead_letters];
+            let counts = |queue: &QueueState| [queue.waiting, queue.pending, queue.dead_letters];
             self.queues.set(most, queues.iter().map(|queue| (&queue.agent_type, counts(queue))));
+            let ages = oldest_entry_ages(site, &queues[..most.min(queues.len())]).await?;
+            self.oldest.set(most, ages.iter().map(|(agent_type, seconds)| (*agent_type, [*seconds])));
             let desired = scaling::desired(site, &queues).await?;
             self.scaling.set(most, desired.iter().map(|(agent_type, slots)| (agent_type, [*slots])));
             let slots = site.directory.slots();
@@ -71,6 +76,7 @@ impl Gauges {
             set_workers(workers.len() - draining, draining);
         } else if self.has_led {
             self.queues.set(most, std::iter::empty());
+            self.oldest.set(most, std::iter::empty());
             self.scaling.set(most, std::iter::empty());
             self.slots.set(most, std::iter::empty());
             set_workers(0, 0);
@@ -78,6 +84,22 @@ impl Gauges {
         self.has_led = leads;
         Ok(())
     }
+}
+
+/// The age of the oldest entry of each queue that is not empty, in whole seconds by the back end's clock. Streams are
+/// trimmed below the oldest pending entry, so the first entry of a stream is the oldest that is not finished.
+async fn oldest_entry_ages<'q>(
+    site: &Site,
+    queues: &'q [QueueState],
+) -> Result<Vec<(&'q AgentType, u64)>, BrokerError> {
+    let now_ms = site.clock.now_ms();
+    let filled = queues.iter().filter(|queue| queue.waiting + queue.pending > 0);
+    try_join_all(filled.map(|queue| async move {
+        let first = site.broker.tasks(&queue.agent_type, &EntryId::start(), 1).await?;
+        let age_ms = first.first().map_or(0, |task| now_ms.saturating_sub(task.entry.parts().0));
+        Ok((&queue.agent_type, age_ms / 1_000))
+    }))
+    .await
 }
 
 fn set_workers(active: usize, draining: usize) {
