@@ -63,6 +63,10 @@ text_id! {
     PlanId
 }
 text_id! {
+    /// A share of an installation whose plans other namespaces do not see; matches [`is_id`].
+    Namespace
+}
+text_id! {
     /// A step, unique in its plan; matches [`is_id`].
     StepId
 }
@@ -135,14 +139,29 @@ pub(crate) fn fnv(hash: u128, byte: u8) -> u128 {
     (hash ^ u128::from(byte)).wrapping_mul(PRIME)
 }
 
+impl Default for Namespace {
+    fn default() -> Self {
+        Self::from("default")
+    }
+}
+
+impl Namespace {
+    /// A submission id that no other namespace has: `submission` itself in the namespace `default`, else
+    /// `<namespace>/<submission>`, which is no [id](is_id) of a caller.
+    pub fn qualify(&self, submission: &str) -> String {
+        if *self == Self::default() { submission.to_owned() } else { format!("{self}/{submission}") }
+    }
+}
+
 impl PlanId {
-    /// The id for a submission (or for a sub-plan): the same text always gives the same plan, which is what makes
-    /// a submission idempotent. The shard follows from the text too.
-    pub fn derive(shards: u16, text: &str) -> Self {
-        Self::derive_in(shard_of(text, shards), text)
+    /// The id of the plan of a submission. The same namespace and submission id always give the same plan, which makes
+    /// a submission idempotent. The shard derives from them too.
+    pub fn derive(shards: u16, namespace: &Namespace, submission: &str) -> Self {
+        let text = namespace.qualify(submission);
+        Self::derive_in(shard_of(&text, shards), &text)
     }
 
-    /// As [`PlanId::derive`], in a shard that is given.
+    /// The id that derives from `text`, in a given shard.
     ///
     /// FNV-1a, 128 bit, of which 80 are kept: two of a billion plans share an id with a chance of 1 in 2.4 million.
     pub fn derive_in(shard: ShardId, text: &str) -> Self {
@@ -177,7 +196,9 @@ mod tests {
         assert_eq!(id, PlanId::derive_in(ShardId(12), "req-1"));
         assert_ne!(id, PlanId::derive_in(ShardId(12), "req-2"));
         assert_eq!(id.as_str().len(), "p12-".len() + 16);
-        assert_eq!(PlanId::derive(4, "req-1").shard(), Some(shard_of("req-1", 4)));
+        let (default, other) = (Namespace::default(), Namespace::from("other"));
+        assert_eq!(PlanId::derive(4, &default, "req-1"), PlanId::derive_in(shard_of("req-1", 4), "req-1"));
+        assert_ne!(PlanId::derive(4, &other, "req-1"), PlanId::derive(4, &default, "req-1"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Puts a scheduler together and takes it apart again.
+//! Starts a scheduler, and stops it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,21 +16,22 @@ use goalmill_planning::calibrate::Confidences;
 use goalmill_planning::stage::{self, Outcome, Stage};
 use goalmill_planning::{Candidate, Checked, Pipeline, PlanRequest, Planner, SetupError, Validate, pipeline};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::directory::Directory;
+use crate::execution_stats::{self, ExecutionStats, Sample, StatsReplay};
+use crate::health_monitor::HealthMonitor;
 use crate::hooks::{Hook, Hooks};
-use crate::outcomes::Outcomes;
-use crate::pulse::{self, Pulse};
-use crate::shard::{Loops, Membership, Share, Tallies};
-use crate::site::{self, Site};
+use crate::plan_reader::LivePlans;
+use crate::scheduler::{self, Scheduler};
+use crate::shard::trial::Trial;
+use crate::shard::{Membership, OwnedShards};
 use crate::traces::{self, Exporter, Traces};
-use crate::trial::Trial;
-use crate::watchdog::{self, Connect, Hands};
-use crate::{api, intake, janitor, outcomes, reconcile, spin};
+use crate::watchdog::{self, Connect};
+use crate::{api, busy_poll, gauges, intake, reaper, reconcile};
 
 /// Wait between tries to reach Redis at the start.
 const RECONNECT: Duration = Duration::from_millis(500);
@@ -82,7 +83,7 @@ pub enum StartError {
 
 /// A running scheduler.
 pub struct Running {
-    site: Arc<Site>,
+    scheduler: Arc<Scheduler>,
     api: Option<SocketAddr>,
     metrics: Option<SocketAddr>,
 }
@@ -94,13 +95,52 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
     start_with(options, Extras::default()).await
 }
 
-/// As [`start`], with planners and hooks of one's own.
+/// As [`start`], with planners and hooks of the embedding program.
 pub async fn start_with(options: Options, extras: Extras) -> Result<Running, StartError> {
-    let Options { settings, broker, clock, random } = options;
-    let api_listener = listen_for_api(&settings.api).await?;
-    let metrics_listener = listen(&settings.metrics.listen).await?;
+    let Extras { planners, hooks, traces, trial, decide, watchdog } = extras;
+    let api_listener = listen_for_api(&options.settings.api).await?;
+    let metrics_listener = listen(&options.settings.metrics.listen).await?;
     let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let (api, metrics) = (address(&api_listener), address(&metrics_listener));
+    let (scheduler, queues) = assemble(options, planners, hooks, traces).await?;
+    let decide = decide.unwrap_or(goalmill_engine::decide);
+    let scheduler = Arc::new(Scheduler { decide, ..scheduler });
+    if metrics_listener.is_some() {
+        // What is counted before there is a recorder is lost.
+        drop(goalmill_common::telemetry::metrics());
+        goalmill_common::metric::begin_scheduler();
+    }
+    let shards = Arc::new(OwnedShards::new(trial));
+    if let Some(connect) = watchdog {
+        let limit = Duration::from_millis(scheduler.settings.scheduler.watchdog_ms);
+        watchdog::start(shards.decisions.clone(), limit, scheduler.clock.clone(), connect)
+            .map_err(StartError::Watchdog)?;
+    }
+    scheduler.directory.refresh().await?;
+    spawn_tasks(&scheduler, &shards, queues);
+    if let Some(listener) = api_listener {
+        scheduler.tasks.spawn(api::serve(scheduler.clone(), shards, listener));
+    }
+    if let Some(listener) = metrics_listener {
+        scheduler.tasks.spawn(api::serve_metrics(scheduler.clone(), listener));
+    }
+    Ok(Running { scheduler, api, metrics })
+}
+
+/// The receiving ends of the queues that the parts of a scheduler write to.
+pub(crate) struct Queues {
+    samples: mpsc::Receiver<Sample>,
+    traced: Option<mpsc::Receiver<traces::Item>>,
+}
+
+/// Opens the installation and creates the parts of a scheduler; nothing runs yet but the delivery of hooks.
+pub(crate) async fn assemble(
+    options: Options,
+    planners: Vec<Arc<dyn Planner>>,
+    hooks: Vec<Arc<dyn Hook>>,
+    exporter: Option<Exporter>,
+) -> Result<(Scheduler, Queues), StartError> {
+    let Options { settings, broker, clock, random } = options;
     let install = Install { instance: random.token(), shards: settings.scheduler.shards };
     let meta = open(broker.as_ref(), &install).await?;
     let id = match settings.scheduler.id.as_str() {
@@ -113,70 +153,55 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
         Arc::new(move |candidate, request| check(&directory, candidate, request))
     };
     let models = Arc::new(Models::from_settings(&settings.models, clock.clone(), random.clone())?);
-    let mut planners = Pipeline::from_settings(&settings.planner, &models, check)?;
-    planners.prefer(extras.planners);
+    let mut pipeline = Pipeline::from_settings(&settings.planner, &models, check)?;
+    pipeline.prefer(planners);
     let confidences = Arc::new(Confidences::new(settings.planner.calibrate_plans_min));
-    planners.calibrate(confidences.clone());
-    let (outcomes, lessons) = Outcomes::new(directory.clone(), confidences, settings.router.learn, clock.now_ms());
-    let recalled_plans = settings.scheduler.recalled_plans;
+    pipeline.calibrate(confidences.clone());
+    let (stats, samples) = ExecutionStats::new(directory.clone(), confidences, settings.router.learn, clock.now_ms());
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-    let hooks = Hooks::start(&settings.hooks, extras.hooks, random.clone(), &tasks, &stop).map_err(StartError::Hook)?;
+    let hooks = Hooks::start(&settings.hooks, hooks, random.clone(), &tasks, &stop).map_err(StartError::Hook)?;
     let (traces, traced) =
-        extras.traces.map(|exporter| Traces::new(exporter, meta.instance.clone(), &settings.models)).unzip();
-    let site = Arc::new(Site {
+        exporter.map(|exporter| Traces::new(exporter, meta.instance.clone(), &settings.models)).unzip();
+    let scheduler = Scheduler {
         id,
-        policy: Arc::new(site::policy(&settings)),
+        policy: Arc::new(scheduler::policy(&settings)),
         shards: meta.shards,
         directory,
-        planners,
-        outcomes: Arc::new(outcomes),
+        planners: pipeline,
+        stats: Arc::new(stats),
         hooks,
-        traces,
-        pulse: Pulse::default(),
-        share: Share::default(),
-        spin: spin::length(settings.scheduler.spin_us),
+        traces: traces.map(Arc::new),
+        health: HealthMonitor::default(),
+        busy_poll: busy_poll::duration(settings.scheduler.spin_us),
         settings,
+        plans: Arc::new(LivePlans(broker.clone())),
         broker,
         clock,
         random,
-        set_aside: std::sync::Mutex::default(),
-        trial: extras.trial,
-        decide: extras.decide.unwrap_or(goalmill_engine::decide),
-        hands: Hands::default(),
-        tallies: Tallies::default(),
+        decide: goalmill_engine::decide,
+        quarantined_plans: std::sync::Mutex::default(),
         commits: watch::Sender::new(0),
         tasks,
         stop,
-    });
-    if metrics_listener.is_some() {
-        // What is counted before there is a recorder is lost.
-        drop(goalmill_common::telemetry::metrics());
-        goalmill_common::metric::begin_scheduler();
+    };
+    Ok((scheduler, Queues { samples, traced }))
+}
+
+fn spawn_tasks(scheduler: &Arc<Scheduler>, shards: &Arc<OwnedShards>, queues: Queues) {
+    let Queues { samples, traced } = queues;
+    let Scheduler { tasks, stop, plans, .. } = scheduler.as_ref();
+    tasks.spawn(Membership::new(scheduler.clone(), shards.clone()).run());
+    tasks.spawn(intake::run(scheduler.clone(), shards.clone()));
+    tasks.spawn(reaper::run(scheduler.clone()));
+    tasks.spawn(reconcile::run(scheduler.clone(), shards.clone()));
+    tasks.spawn(gauges::run(scheduler.clone(), shards.clone()));
+    tasks.spawn(execution_stats::train_router(scheduler.directory.clone(), stop.clone(), samples));
+    let replay = StatsReplay { stats: scheduler.stats.clone(), plans: plans.clone(), stop: stop.clone() };
+    tasks.spawn(replay.recent(scheduler.shards, scheduler.settings.scheduler.recalled_plans));
+    tasks.spawn(keep_fresh(scheduler.clone()));
+    if let (Some(traces), Some(traced)) = (scheduler.traces.clone(), traced) {
+        tasks.spawn(traces::run(traces, plans.clone(), stop.clone(), traced));
     }
-    if let Some(connect) = extras.watchdog {
-        let limit = Duration::from_millis(site.settings.scheduler.watchdog_ms);
-        watchdog::start(site.hands.clone(), limit, site.clock.clone(), connect).map_err(StartError::Watchdog)?;
-    }
-    site.directory.refresh().await?;
-    let loops = Loops::default();
-    site.tasks.spawn(Membership::new(site.clone(), loops.clone()).run());
-    site.tasks.spawn(intake::run(site.clone(), loops.clone()));
-    site.tasks.spawn(janitor::run(site.clone()));
-    site.tasks.spawn(reconcile::run(site.clone(), loops.clone()));
-    site.tasks.spawn(pulse::run(site.clone(), loops.clone()));
-    site.tasks.spawn(outcomes::learn(site.clone(), lessons));
-    site.tasks.spawn(outcomes::recall(site.clone(), recalled_plans));
-    site.tasks.spawn(keep_fresh(site.clone()));
-    if let Some(traced) = traced {
-        site.tasks.spawn(traces::run(site.clone(), traced));
-    }
-    if let Some(listener) = api_listener {
-        site.tasks.spawn(api::serve(site.clone(), loops, listener));
-    }
-    if let Some(listener) = metrics_listener {
-        site.tasks.spawn(api::serve_metrics(site.clone(), listener));
-    }
-    Ok(Running { site, api, metrics })
 }
 
 impl Running {
@@ -192,10 +217,10 @@ impl Running {
 
     /// Finishes the commits under way, gives the shards up and stops.
     pub async fn stop(self) {
-        self.site.stop.cancel();
-        self.site.tasks.close();
-        if tokio::time::timeout(STOP_MAX, self.site.tasks.wait()).await.is_err() {
-            tracing::warn!("stopped without {} tasks that did not end in time", self.site.tasks.len());
+        self.scheduler.stop.cancel();
+        self.scheduler.tasks.close();
+        if tokio::time::timeout(STOP_MAX, self.scheduler.tasks.wait()).await.is_err() {
+            tracing::warn!("stopped without {} tasks that did not end in time", self.scheduler.tasks.len());
         }
     }
 }
@@ -264,8 +289,8 @@ async fn listen(address: &str) -> Result<Option<TcpListener>, StartError> {
     TcpListener::bind(address).await.map(Some).map_err(refused)
 }
 
-async fn keep_fresh(site: Arc<Site>) {
-    site.directory.keep_fresh(&site.stop).await;
+async fn keep_fresh(scheduler: Arc<Scheduler>) {
+    scheduler.directory.keep_fresh(&scheduler.stop).await;
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ pub(crate) struct Directory {
     /// The registry is read at least this often.
     registry: Duration,
     known: RwLock<Known>,
-    /// Held while anything is read: what was read earlier must not take the place of what was read later.
+    /// Held during each read, so that an older result never replaces a newer one.
     reading: Mutex<()>,
     /// Those who want to know when windows have become wider or narrower.
     heard_by: std::sync::Mutex<Vec<Weak<Notify>>>,

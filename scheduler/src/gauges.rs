@@ -1,17 +1,56 @@
-//! Gauges of plans, steps, queues and workers, set once a second.
+//! Polls broker health once a second and publishes gauges of plans, steps, queues and workers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use goalmill_broker::{BrokerError, QueueState};
-use goalmill_common::id::{AgentType, EntryId};
+use goalmill_common::id::{AgentType, EntryId, ShardId};
 use metrics::gauge;
 
-use crate::scaling;
-use crate::site::Site;
+use crate::health_monitor::CHECK_INTERVAL;
+use crate::scaling::{self, LoadPublisher};
+use crate::scheduler::Scheduler;
+use crate::shard::OwnedShards;
 
 /// Label of the agent types that get none of their own.
 const OTHER: &str = "other";
+
+/// Checks broker health and publishes all gauges once a second, until stopped.
+pub(crate) async fn run(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) {
+    let (mut gauges, mut publisher) = (Gauges::new(), LoadPublisher::default());
+    while !scheduler.stop.is_cancelled() {
+        let check = scheduler.broker.check().await;
+        gauge!("goalmill_build_info", "version" => env!("CARGO_PKG_VERSION"), "component" => "scheduler").set(1.0);
+        gauge!("goalmill_redis_up").set(f64::from(u8::from(check.is_ok())));
+        if let Ok(health) = &check {
+            gauge!("goalmill_redis_memory_used_ratio").set(health.memory_used);
+        }
+        scheduler.health.store_check(check);
+        let can_write = scheduler.health.probe(scheduler.broker.as_ref(), scheduler.shards).await.is_ok();
+        gauge!("goalmill_redis_writable").set(f64::from(u8::from(can_write)));
+        gauges.set_own(&scheduler, &shards);
+        if let Err(error) = publisher.publish(&scheduler, &shards).await {
+            tracing::debug!("step loads could not be published: {error}");
+        }
+        let owned = shards.ids();
+        gauge!("goalmill_shards_owned").set(count(owned.len()));
+        let leads = owned.contains(&ShardId(0));
+        gauge!("goalmill_scheduler_leader").set(f64::from(u8::from(leads)));
+        if let Err(error) = gauges.set_installation(&scheduler, &shards, leads).await {
+            tracing::debug!("the queues could not be measured: {error}");
+        }
+        tokio::select! {
+            biased;
+            () = scheduler.stop.cancelled() => {}
+            () = tokio::time::sleep(CHECK_INTERVAL) => {}
+        }
+    }
+}
+
+fn count(n: usize) -> f64 {
+    u32::try_from(n).map_or(f64::from(u32::MAX), f64::from)
+}
 
 /// The gauges of one scheduler.
 pub(crate) struct Gauges {
@@ -41,9 +80,9 @@ impl Gauges {
     }
 
     /// Sets those of what the shards that are owned here hold.
-    pub(crate) fn set_own(&mut self, site: &Site) {
-        let sum = site.tallies.sum();
-        let now_ms = site.clock.now_ms();
+    pub(crate) fn set_own(&mut self, scheduler: &Scheduler, shards: &OwnedShards) {
+        let sum = shards.counts.sum();
+        let now_ms = scheduler.clock.now_ms();
         for (state, plans, oldest_ms) in sum.by_state() {
             let age_ms = oldest_ms.map_or(0, |oldest_ms| now_ms.saturating_sub(oldest_ms));
             gauge!("goalmill_plans", "state" => state.as_str()).set(plans as f64);
@@ -52,26 +91,31 @@ impl Gauges {
         let agent_types: BTreeSet<&AgentType> = sum.ready.keys().chain(sum.in_flight.keys()).collect();
         let count = |counts: &BTreeMap<AgentType, u64>, agent_type| counts.get(agent_type).copied().unwrap_or(0);
         let counts = agent_types.into_iter().map(|name| (name, [count(&sum.ready, name), count(&sum.in_flight, name)]));
-        self.steps.set(site.settings.metrics.agent_types_max, counts);
+        self.steps.set(scheduler.settings.metrics.agent_types_max, counts);
     }
 
     /// Sets those of the installation's queues and workers. One scheduler speaks for it, so that sums are right: what
     /// one set that does so no more falls to 0.
     ///
     /// - `leads`: whether it is this one.
-    pub(crate) async fn set_installation(&mut self, site: &Site, leads: bool) -> Result<(), BrokerError> {
-        let most = site.settings.metrics.agent_types_max;
+    pub(crate) async fn set_installation(
+        &mut self,
+        scheduler: &Scheduler,
+        shards: &OwnedShards,
+        leads: bool,
+    ) -> Result<(), BrokerError> {
+        let most = scheduler.settings.metrics.agent_types_max;
         if leads {
-            let queues = site.directory.queues().await?;
+            let queues = scheduler.directory.queues().await?;
             let counts = |queue: &QueueState| [queue.waiting, queue.pending, queue.dead_letters];
             self.queues.set(most, queues.iter().map(|queue| (&queue.agent_type, counts(queue))));
-            let ages = oldest_entry_ages(site, &queues[..most.min(queues.len())]).await?;
+            let ages = oldest_entry_ages(scheduler, &queues[..most.min(queues.len())]).await?;
             self.oldest.set(most, ages.iter().map(|(agent_type, seconds)| (*agent_type, [*seconds])));
-            let desired = scaling::desired(site, &queues).await?;
+            let desired = scaling::desired(scheduler, shards, &queues).await?;
             self.scaling.set(most, desired.iter().map(|(agent_type, slots)| (agent_type, [*slots])));
-            let slots = site.directory.slots();
+            let slots = scheduler.directory.slots();
             self.slots.set(most, slots.iter().map(|(agent_type, slots)| (agent_type, [u64::from(*slots)])));
-            let workers = site.directory.workers();
+            let workers = scheduler.directory.workers();
             let draining = workers.iter().filter(|worker| worker.draining).count();
             set_workers(workers.len() - draining, draining);
         } else if self.has_led {
@@ -89,13 +133,13 @@ impl Gauges {
 /// The age of the oldest entry of each queue that is not empty, in whole seconds by the back end's clock. Streams are
 /// trimmed below the oldest pending entry, so the first entry of a stream is the oldest that is not finished.
 async fn oldest_entry_ages<'q>(
-    site: &Site,
+    scheduler: &Scheduler,
     queues: &'q [QueueState],
 ) -> Result<Vec<(&'q AgentType, u64)>, BrokerError> {
-    let now_ms = site.clock.now_ms();
+    let now_ms = scheduler.clock.now_ms();
     let filled = queues.iter().filter(|queue| queue.waiting + queue.pending > 0);
     try_join_all(filled.map(|queue| async move {
-        let first = site.broker.tasks(&queue.agent_type, &EntryId::start(), 1).await?;
+        let first = scheduler.broker.tasks(&queue.agent_type, &EntryId::start(), 1).await?;
         let age_ms = first.first().map_or(0, |task| now_ms.saturating_sub(task.entry.parts().0));
         Ok((&queue.agent_type, age_ms / 1_000))
     }))

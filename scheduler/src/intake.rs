@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use goalmill_broker::{Broker, BrokerError, Entry, Reader};
 use goalmill_common::command::{Request, Submit};
-use goalmill_common::id::{EntryId, PlanId, base32, is_id};
+use goalmill_common::id::{EntryId, Namespace, PlanId, base32, is_id};
 use goalmill_common::keys;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::wire::{BadSubmission, Inbox, Submission};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::effects::{Errand, answer_json};
-use crate::shard::{Local, Looked, Loops, Presence};
-use crate::site::Site;
-use crate::spin::spin;
-use crate::{admit, ask, effects};
+use crate::busy_poll::busy_poll;
+use crate::effects::{StoreUpdate, answer_json};
+use crate::scheduler::Scheduler;
+use crate::shard::{OwnedShards, Presence, ShardMessage, StatusSnapshot};
+use crate::{effects, shard_client, submission};
 
 /// Submissions read at once.
 const BATCH: usize = 256;
@@ -29,11 +29,11 @@ const TRIES_KEPT_MS: u64 = 24 * 3_600_000;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Runs until stopped.
-pub(crate) async fn run(site: Arc<Site>, loops: Loops) {
+pub(crate) async fn run(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) {
     let mut silent = false;
-    let process = base32(u128::from(site.random.draw()), 8);
-    while !site.stop.is_cancelled() {
-        match read(&site, &loops, &process).await {
+    let process = base32(u128::from(scheduler.random.draw()), 8);
+    while !scheduler.stop.is_cancelled() {
+        match read(&scheduler, &shards, &process).await {
             Ok(()) => silent = false,
             Err(error) => {
                 if !silent {
@@ -42,7 +42,7 @@ pub(crate) async fn run(site: Arc<Site>, loops: Loops) {
                 silent = true;
                 tokio::select! {
                     biased;
-                    () = site.stop.cancelled() => {}
+                    () = scheduler.stop.cancelled() => {}
                     () = tokio::time::sleep(PAUSE) => {}
                 }
             }
@@ -50,12 +50,12 @@ pub(crate) async fn run(site: Arc<Site>, loops: Loops) {
     }
 }
 
-async fn read(site: &Arc<Site>, loops: &Loops, process: &str) -> Result<(), BrokerError> {
-    let mut reader = site.broker.reader().await?;
+async fn read(scheduler: &Arc<Scheduler>, shards: &OwnedShards, process: &str) -> Result<(), BrokerError> {
+    let mut reader = scheduler.broker.reader().await?;
     let waker = reader.waker();
     let ended = CancellationToken::new();
     let wake = {
-        let (stop, ended) = (site.stop.clone(), ended.clone());
+        let (stop, ended) = (scheduler.stop.clone(), ended.clone());
         async move {
             tokio::select! {
                 biased;
@@ -64,30 +64,35 @@ async fn read(site: &Arc<Site>, loops: &Loops, process: &str) -> Result<(), Brok
             }
         }
     };
-    let waking = site.tasks.spawn(wake);
-    let result = follow(site, loops, process, reader.as_mut()).await;
+    let waking = scheduler.tasks.spawn(wake);
+    let result = follow(scheduler, shards, process, reader.as_mut()).await;
     ended.cancel();
     drop(waking.await);
     result
 }
 
-async fn follow(site: &Arc<Site>, loops: &Loops, process: &str, reader: &mut dyn Reader) -> Result<(), BrokerError> {
+async fn follow(
+    scheduler: &Arc<Scheduler>,
+    shards: &OwnedShards,
+    process: &str,
+    reader: &mut dyn Reader,
+) -> Result<(), BrokerError> {
     let mut looked = Instant::now();
     let mut orphans = Orphans { presence: Presence::default(), looked };
-    let block_ms = site.settings.redis.block_ms.min(site.settings.scheduler.heartbeat_ms);
+    let block_ms = scheduler.settings.redis.block_ms.min(scheduler.settings.scheduler.heartbeat_ms);
     // The first may be those that this scheduler had taken when it died under the same name.
-    let first = reader.submissions(&site.id, BATCH, site.settings.redis.block_ms).await?;
-    retake(site, loops, process, first).await?;
-    while !site.stop.is_cancelled() {
-        let entries = reader.submissions(&site.id, BATCH, block_ms).await?;
-        take(site, loops, entries).await?;
-        retake(site, loops, process, orphans.take_over(site).await?).await?;
+    let first = reader.submissions(&scheduler.id, BATCH, scheduler.settings.redis.block_ms).await?;
+    retake(scheduler, shards, process, first).await?;
+    while !scheduler.stop.is_cancelled() {
+        let entries = reader.submissions(&scheduler.id, BATCH, block_ms).await?;
+        take(scheduler, shards, entries).await?;
+        retake(scheduler, shards, process, orphans.take_over(scheduler).await?).await?;
         // What a scheduler has taken that is held, and not dealt with, is taken over when its shards are.
-        let abandoned_ms = site.settings.scheduler.shard_lease_ms;
+        let abandoned_ms = scheduler.settings.scheduler.shard_lease_ms;
         if looked.elapsed() >= Duration::from_millis(abandoned_ms / 3) {
             looked = Instant::now();
-            let abandoned = site.broker.reclaim_submissions(&site.id, abandoned_ms, BATCH).await?;
-            retake(site, loops, process, abandoned).await?;
+            let abandoned = scheduler.broker.reclaim_submissions(&scheduler.id, abandoned_ms, BATCH).await?;
+            retake(scheduler, shards, process, abandoned).await?;
         }
     }
     Ok(())
@@ -101,20 +106,20 @@ struct Orphans {
 
 impl Orphans {
     /// Takes over what they had, as soon as they have been absent for as long as is awaited for their shards.
-    async fn take_over(&mut self, site: &Site) -> Result<Vec<Entry>, BrokerError> {
-        let heartbeat_ms = site.settings.scheduler.heartbeat_ms;
+    async fn take_over(&mut self, scheduler: &Scheduler) -> Result<Vec<Entry>, BrokerError> {
+        let heartbeat_ms = scheduler.settings.scheduler.heartbeat_ms;
         let heartbeat = Duration::from_millis(heartbeat_ms);
         if self.looked.elapsed() < heartbeat {
             return Ok(Vec::new());
         }
         self.looked = Instant::now();
-        let broker = site.broker.as_ref();
+        let broker = scheduler.broker.as_ref();
         let mut holders = broker.submission_holders().await?;
-        holders.retain(|holder| *holder != site.id);
+        holders.retain(|holder| *holder != scheduler.id);
         let mut orphans = Vec::new();
         for gone in self.presence.look(broker, &holders, heartbeat * 5 / 4).await? {
             // Another scheduler that takes them over at this moment has touched them.
-            orphans.extend(broker.take_over_submissions(&gone, &site.id, heartbeat_ms, BATCH).await?);
+            orphans.extend(broker.take_over_submissions(&gone, &scheduler.id, heartbeat_ms, BATCH).await?);
         }
         Ok(orphans)
     }
@@ -122,11 +127,16 @@ impl Orphans {
 
 /// Takes submissions that a scheduler may have died over, one by one, each counted beforehand: one that was in hand
 /// when several died is refused.
-async fn retake(site: &Arc<Site>, loops: &Loops, process: &str, entries: Vec<Entry>) -> Result<(), BrokerError> {
+async fn retake(
+    scheduler: &Arc<Scheduler>,
+    shards: &OwnedShards,
+    process: &str,
+    entries: Vec<Entry>,
+) -> Result<(), BrokerError> {
     if entries.is_empty() {
         return Ok(());
     }
-    let broker = site.broker.as_ref();
+    let broker = scheduler.broker.as_ref();
     let mut tries = Tries::read(broker, process).await?;
     for entry in entries {
         let id = entry.id.clone();
@@ -134,10 +144,10 @@ async fn retake(site: &Arc<Site>, loops: &Loops, process: &str, entries: Vec<Ent
         let taken = if died >= TRIES_MAX {
             tracing::error!(entry = %id, "submission {id} is refused: {TRIES_MAX} schedulers died over it");
             metrics::counter!("goalmill_submissions_quarantined_total").increment(1);
-            effects::run(site.clone(), refuse(id.clone(), poisonous(&entry))).await;
+            effects::write_updates(scheduler.clone(), refuse(id.clone(), poisonous(&entry))).await;
             Ok(())
         } else {
-            take(site, loops, vec![entry]).await
+            take(scheduler, shards, vec![entry]).await
         };
         // This process lives, whatever became of the submission.
         tries.forget(broker, &id).await?;
@@ -194,42 +204,42 @@ impl Tries {
     }
 }
 
-async fn take(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<(), BrokerError> {
+async fn take(scheduler: &Arc<Scheduler>, shards: &OwnedShards, entries: Vec<Entry>) -> Result<(), BrokerError> {
     if entries.is_empty() {
         return Ok(());
     }
-    let mut errands = Vec::new();
+    let mut updates = Vec::new();
     let mut good = Vec::new();
     for entry in entries {
         match Submission::from_fields(&entry.fields) {
             Ok(submission) => good.push((entry.id, submission)),
-            Err(bad) => errands.extend(refuse(entry.id, bad)),
+            Err(bad) => updates.extend(refuse(entry.id, bad)),
         }
     }
     let ids: Vec<String> = good.iter().map(|(_, submission)| submission.id.clone()).collect();
-    let plans: Vec<PlanId> = ids.iter().map(|id| PlanId::derive(site.shards, id)).collect();
+    let plans: Vec<PlanId> = ids.iter().map(|id| PlanId::derive(scheduler.shards, &Namespace::default(), id)).collect();
     // Nothing is taken from a foreign installation; its commits would be refused in any case.
-    site.pulse.trouble()?;
+    scheduler.health.last_error()?;
     let at = Instant::now();
     let mut good = good.into_iter();
-    let look = async { tokio::try_join!(site.broker.answers(&ids), site.broker.statuses(&plans)) };
+    let look = async { tokio::try_join!(scheduler.broker.answers(&ids), scheduler.broker.statuses(&plans)) };
     // The first is read while the store is asked: on a quiet system there is no other.
     let first = async {
         tokio::task::yield_now().await;
-        admit_next(site, &mut good).await
+        admit_next(scheduler, &mut good).await
     };
     let both = async { tokio::join!(biased; look, first) };
-    let (looked, mut first) = spin(at + site.spin, both).await;
+    let (looked, mut first) = busy_poll(at + scheduler.busy_poll, both).await;
     let (answered, statuses) = looked?;
-    let short = site.pulse.admits().err().filter(|problem| problem.code == ErrorCode::MemoryPressure);
+    let short = scheduler.health.check_admission().err().filter(|problem| problem.code == ErrorCode::MemoryPressure);
     for (answer, status) in answered.into_iter().zip(statuses) {
         let next = match first.take() {
             Some(first) => Some(first),
-            None => admit_next(site, &mut good).await,
+            None => admit_next(scheduler, &mut good).await,
         };
         let Some((entry, admitted)) = next else { break };
         if answer.is_some() {
-            errands.push(Errand::AcknowledgeSubmission(entry));
+            updates.push(StoreUpdate::AcknowledgeSubmission(entry));
             continue;
         }
         // Whoever has a plan already is told which; new ones must not take the memory that running plans need.
@@ -242,67 +252,70 @@ async fn take(site: &Arc<Site>, loops: &Loops, entries: Vec<Entry>) -> Result<()
         match admitted {
             Ok(submit) => {
                 metrics::counter!("goalmill_goals_submitted_total", "source" => "redis").increment(1);
-                let (request, looked) = (ask::submission(site, "redis", submit), Looked { at, status });
-                if let Some(traces) = &site.traces {
-                    let (received_ms, now_ms) = (entry.parts().0, site.clock.now_ms());
+                let (request, snapshot) = (
+                    shard_client::submit_request(scheduler, "redis", &Namespace::default(), submit),
+                    StatusSnapshot { at, status },
+                );
+                if let Some(traces) = &scheduler.traces {
+                    let (received_ms, now_ms) = (entry.parts().0, scheduler.clock.now_ms());
                     traces.submitted(&request.plan, request.traceparent(), "redis", received_ms, now_ms);
                 }
-                pass_on(site, loops, entry, request, looked, &mut errands).await?;
+                pass_on(scheduler, shards, entry, request, snapshot, &mut updates).await?;
             }
-            Err(bad) => errands.extend(refuse(entry, bad)),
+            Err(bad) => updates.extend(refuse(entry, bad)),
         }
     }
-    if !errands.is_empty() {
-        effects::run(site.clone(), errands).await;
+    if !updates.is_empty() {
+        effects::write_updates(scheduler.clone(), updates).await;
     }
     Ok(())
 }
 
 /// Reads and checks the next submission.
 async fn admit_next(
-    site: &Arc<Site>,
+    scheduler: &Arc<Scheduler>,
     submissions: &mut impl Iterator<Item = (EntryId, Submission)>,
 ) -> Option<(EntryId, Result<Submit, BadSubmission>)> {
     let (entry, submission) = submissions.next()?;
     let id = submission.id.clone();
-    let admitted = admit::submission(site, submission).await;
+    let admitted = submission::parse_submission(scheduler, submission).await;
     Some((entry, admitted.map_err(|problem| BadSubmission { id: Some(id), problem })))
 }
 
 /// Hands a submission to its shard: its entry is acknowledged once the plan, or the request, is recorded.
 async fn pass_on(
-    site: &Site,
-    loops: &Loops,
+    scheduler: &Scheduler,
+    shards: &OwnedShards,
     entry: EntryId,
     request: Request,
-    looked: Looked,
-    errands: &mut Vec<Errand>,
+    snapshot: StatusSnapshot,
+    updates: &mut Vec<StoreUpdate>,
 ) -> Result<(), BrokerError> {
     let Some(shard) = request.plan.shard() else { return Ok(()) };
-    if let Some(local) = loops.get(shard) {
+    if let Some(local) = shards.get(shard) {
         let request = Box::new(request);
-        let submission = Local::Request { request, reply: None, entry: Some(entry), looked: Some(looked) };
+        let submission = ShardMessage::Request { request, reply: None, entry: Some(entry), snapshot: Some(snapshot) };
         if local.send(submission).await.is_err() {
             tracing::debug!("shard {shard} has just moved; the submission will be taken again");
         }
         return Ok(());
     }
-    site.broker.send(shard, &Inbox::Request(Box::new(request)).fields()).await?;
-    errands.push(Errand::AcknowledgeSubmission(entry));
+    scheduler.broker.send(shard, &Inbox::Request(Box::new(request)).fields()).await?;
+    updates.push(StoreUpdate::AcknowledgeSubmission(entry));
     Ok(())
 }
 
-fn refuse(entry: EntryId, bad: BadSubmission) -> Vec<Errand> {
+fn refuse(entry: EntryId, bad: BadSubmission) -> Vec<StoreUpdate> {
     let reason = if bad.problem.code == ErrorCode::MemoryPressure { bad.problem.code.as_str() } else { "schema" };
     metrics::counter!("goalmill_goals_rejected_total", "reason" => reason).increment(1);
     let answer = match bad.id {
-        Some(id) => Some(Errand::Answer { id, json: answer_json(Err(bad.problem)) }),
+        Some(id) => Some(StoreUpdate::Answer { id, json: answer_json(Err(bad.problem)) }),
         None => {
             tracing::warn!(entry = %entry, "submission {entry} has no usable id, so nobody can be told: {}", bad.problem);
             None
         }
     };
-    answer.into_iter().chain([Errand::AcknowledgeSubmission(entry)]).collect()
+    answer.into_iter().chain([StoreUpdate::AcknowledgeSubmission(entry)]).collect()
 }
 
 #[cfg(test)]

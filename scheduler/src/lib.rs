@@ -1,33 +1,34 @@
 //! The shell around the engine: API, intake, shards, effects, hooks.
 //!
-//! `start` runs one scheduler. Run as many as you like: they find each other and share the shards.
+//! [`start`] runs one scheduler. Several schedulers on one store find each other and share the shards.
 
-mod admit;
 mod api;
 mod app;
-mod ask;
+mod busy_poll;
 mod directory;
 mod effects;
+mod event_log;
+mod execution_stats;
 mod gauges;
-mod heavy;
+mod health_monitor;
+mod hooks;
 mod intake;
-mod janitor;
-mod journal;
-mod outage;
-mod outcomes;
-mod pulse;
+mod plan_reader;
 mod quarantine;
+mod reaper;
 mod reconcile;
+mod run_blocking;
 mod scaling;
+mod scheduler;
 mod shard;
-mod site;
-mod spin;
+mod shard_client;
+mod submission;
 mod traces;
-mod unused;
-
-pub mod hooks;
-pub mod trial;
-pub mod watchdog;
+mod unused_agent_types;
+mod watchdog;
 
 pub use app::{Extras, Options, Running, StartError, start, start_with};
+pub use hooks::{Call, Hook, HookError, Point, Ruling, Veto};
+pub use shard::trial::{Trial, run_trial};
 pub use traces::{Exporter, ExporterError};
+pub use watchdog::Connect;

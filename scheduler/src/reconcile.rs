@@ -14,8 +14,8 @@ use goalmill_common::id::{AgentType, EntryId, ShardId};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::shard::{Local, Loops, Scan, Suspects, TaskHead, TaskOnStream};
-use crate::site::Site;
+use crate::scheduler::Scheduler;
+use crate::shard::{OwnedShards, Scan, ShardMessage, Suspects, TaskHead, TaskOnStream};
 
 /// Entries read at once.
 const PAGE: usize = 100;
@@ -25,17 +25,17 @@ const ENTRIES_MAX: usize = 20_000;
 const QUEUES_MAX: usize = 50;
 
 /// Runs until stopped.
-pub(crate) async fn run(site: Arc<Site>, loops: Loops) {
-    let every = Duration::from_millis(site.settings.scheduler.reclaim_ms);
+pub(crate) async fn run(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) {
+    let every = Duration::from_millis(scheduler.settings.scheduler.reclaim_ms);
     let mut due = Due::default();
-    while !site.stop.is_cancelled() {
+    while !scheduler.stop.is_cancelled() {
         tokio::select! {
             biased;
-            () = site.stop.cancelled() => return,
+            () = scheduler.stop.cancelled() => return,
             () = tokio::time::sleep(every) => {}
         }
-        let round = round(&site, &loops, &mut due);
-        if let Some(Err(error)) = site.stop.run_until_cancelled(round).await {
+        let round = round(&scheduler, &shards, &mut due);
+        if let Some(Err(error)) = scheduler.stop.run_until_cancelled(round).await {
             tracing::debug!("the task streams could not be reconciled: {error}");
         }
     }
@@ -55,16 +55,16 @@ struct Due {
 /// A shard's loop that runs here, and what it said.
 struct Asked {
     shard: ShardId,
-    to_loop: mpsc::Sender<Local>,
+    to_loop: mpsc::Sender<ShardMessage>,
     written_ms: u64,
 }
 
-async fn round(site: &Site, loops: &Loops, due: &mut Due) -> Result<(), BrokerError> {
-    let lease = Duration::from_millis(site.settings.scheduler.task_lease_ms);
+async fn round(scheduler: &Scheduler, shards: &OwnedShards, due: &mut Due) -> Result<(), BrokerError> {
+    let lease = Duration::from_millis(scheduler.settings.scheduler.task_lease_ms);
     let mut asked = Vec::new();
     due.scanned.retain(|_, at| at.elapsed() < lease);
-    for shard in loops.owned() {
-        let Some((to_loop, suspects)) = ask(loops, shard).await else { continue };
+    for shard in shards.ids() {
+        let Some((to_loop, suspects)) = ask(shards, shard).await else { continue };
         let Suspects { written_ms, overdue, stopped } = suspects;
         due.now.extend(stopped);
         due.now.extend(overdue.into_iter().filter(|queue| !due.scanned.contains_key(queue)));
@@ -76,15 +76,15 @@ async fn round(site: &Site, loops: &Loops, due: &mut Due) -> Result<(), BrokerEr
     if due.looked.is_none_or(|at| at.elapsed() >= lease) {
         due.looked = Some(Instant::now());
         let served: BTreeSet<AgentType> =
-            site.directory.workers().iter().flat_map(|worker| worker.agents.iter().cloned()).collect();
-        let queues = site.directory.queues().await?;
+            scheduler.directory.workers().iter().flat_map(|worker| worker.agents.iter().cloned()).collect();
+        let queues = scheduler.directory.queues().await?;
         let waits = queues.iter().filter(|queue| queue.waiting > 0).map(|queue| &queue.agent_type);
         due.now.extend(waits.filter(|queue| !served.contains(*queue)).cloned());
     }
     for _ in 0..QUEUES_MAX {
         let Some(agent_type) = due.now.pop_first() else { break };
         due.scanned.insert(agent_type.clone(), Instant::now());
-        match scan(site, &agent_type).await {
+        match scan(scheduler, &agent_type).await {
             Ok((tasks, is_whole)) => tell(&asked, &agent_type, tasks, is_whole).await,
             Err(BrokerError::WrongType(_) | BrokerError::Corrupt(_)) => {}
             Err(error) => return Err(error),
@@ -93,21 +93,21 @@ async fn round(site: &Site, loops: &Loops, due: &mut Due) -> Result<(), BrokerEr
     Ok(())
 }
 
-async fn ask(loops: &Loops, shard: ShardId) -> Option<(mpsc::Sender<Local>, Suspects)> {
-    let to_loop = loops.get(shard)?;
+async fn ask(shards: &OwnedShards, shard: ShardId) -> Option<(mpsc::Sender<ShardMessage>, Suspects)> {
+    let to_loop = shards.get(shard)?;
     let (reply, suspects) = oneshot::channel();
-    to_loop.send(Local::AskSuspects(reply)).await.ok()?;
+    to_loop.send(ShardMessage::AskSuspects(reply)).await.ok()?;
     Some((to_loop, suspects.await.ok()?))
 }
 
 /// Reads a task stream; also whether that was all of it.
 async fn scan(
-    site: &Site,
+    scheduler: &Scheduler,
     agent_type: &AgentType,
 ) -> Result<(BTreeMap<ShardId, Vec<TaskOnStream>>, bool), BrokerError> {
     let (mut found, mut after, mut count) = (BTreeMap::<_, Vec<_>>::new(), EntryId::start(), 0);
     while count < ENTRIES_MAX {
-        let page = site.broker.tasks(agent_type, &after, PAGE).await?;
+        let page = scheduler.broker.tasks(agent_type, &after, PAGE).await?;
         let (is_last, last) = (page.len() < PAGE, page.last().map(|delivery| delivery.entry.clone()));
         count += page.len();
         for delivery in page {
@@ -134,6 +134,6 @@ async fn tell(
         let tasks = tasks.remove(shard).unwrap_or_default();
         let scan = Scan { agent_type: agent_type.clone(), written_ms: *written_ms, tasks, is_whole };
         // A loop that has ended asks for nothing any more.
-        drop(to_loop.send(Local::Reconcile(Box::new(scan))).await);
+        drop(to_loop.send(ShardMessage::Reconcile(Box::new(scan))).await);
     }
 }

@@ -9,23 +9,24 @@ use goalmill_broker::{BrokerError, QueueState};
 use goalmill_common::id::{AgentType, ShardId};
 use goalmill_common::load::{Load, Loads};
 
-use crate::site::Site;
+use crate::scheduler::Scheduler;
+use crate::shard::OwnedShards;
 
 /// Shares what the shards that are owned here hold.
 #[derive(Default)]
-pub(crate) struct Publisher {
+pub(crate) struct LoadPublisher {
     /// What was last shared of each.
     said: BTreeMap<ShardId, Loads>,
 }
 
-impl Publisher {
+impl LoadPublisher {
     /// Shares what has changed, and everything of a shard that was not owned here before.
-    pub(crate) async fn publish(&mut self, site: &Site) -> Result<(), BrokerError> {
-        let loads = site.tallies.loads();
+    pub(crate) async fn publish(&mut self, scheduler: &Scheduler, shards: &OwnedShards) -> Result<(), BrokerError> {
+        let loads = shards.counts.loads();
         let is_new = |(shard, loads): &(&ShardId, &Loads)| self.said.get(shard) != Some(loads);
         let news: Vec<_> = loads.iter().filter(is_new).map(|(shard, loads)| (*shard, loads.clone())).collect();
         if !news.is_empty() {
-            site.broker.share_loads(&news).await?;
+            scheduler.broker.share_loads(&news).await?;
         }
         self.said = loads;
         Ok(())
@@ -33,9 +34,9 @@ impl Publisher {
 }
 
 /// What all shards hold, by agent type: those owned here as they are now, others as their owners said last.
-pub(crate) async fn loads(site: &Site) -> Result<Loads, BrokerError> {
-    let mut shards = site.broker.loads().await?;
-    shards.extend(site.tallies.loads());
+pub(crate) async fn loads(scheduler: &Scheduler, owned: &OwnedShards) -> Result<Loads, BrokerError> {
+    let mut shards = scheduler.broker.loads().await?;
+    shards.extend(owned.counts.loads());
     let mut sum = Loads::new();
     for (agent_type, load) in shards.into_values().flatten() {
         sum.entry(agent_type).or_default().add(load);
@@ -51,9 +52,13 @@ pub(crate) fn desired_slots(queue: Option<&QueueState>, load: Load, is_held: boo
 }
 
 /// [`desired_slots`] of every agent type that has a queue or a load.
-pub(crate) async fn desired(site: &Site, queues: &[QueueState]) -> Result<BTreeMap<AgentType, u64>, BrokerError> {
-    let mut loads = loads(site).await?;
-    let is_held = |agent_type: &AgentType| site.directory.is_held(agent_type);
+pub(crate) async fn desired(
+    scheduler: &Scheduler,
+    shards: &OwnedShards,
+    queues: &[QueueState],
+) -> Result<BTreeMap<AgentType, u64>, BrokerError> {
+    let mut loads = loads(scheduler, shards).await?;
+    let is_held = |agent_type: &AgentType| scheduler.directory.is_held(agent_type);
     let with_queue = queues.iter().map(|queue| {
         let load = loads.remove(&queue.agent_type).unwrap_or_default();
         (queue.agent_type.clone(), desired_slots(Some(queue), load, is_held(&queue.agent_type)))

@@ -1,6 +1,6 @@
-//! Ends a process whose shard loop hangs, after the plan that it hangs over was put into quarantine.
+//! Watchdog: quarantines a plan whose decision hangs, then exits the process.
 //!
-//! A thread of its own, with a runtime and a connection of its own: those of the scheduler may be what hangs.
+//! It uses its own thread, runtime and connection, because those of the scheduler may be what hangs.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,11 +12,11 @@ use goalmill_broker::{Broker, BrokerError};
 use goalmill_common::clock::Clock;
 use goalmill_common::id::{PlanId, ShardId};
 
-use crate::shard::Poison;
+use crate::quarantine::QuarantineRecord;
 
-/// How often it looks.
+/// Interval between checks.
 const BEAT: Duration = Duration::from_millis(250);
-/// Longest time for the note that puts a plan into quarantine.
+/// Time limit for writing the quarantine record.
 const NOTE: Duration = Duration::from_secs(5);
 /// Exit status of a process that hangs: an internal error, as `sysexits.h` has it.
 const EXIT_SOFTWARE: i32 = 70;
@@ -24,66 +24,66 @@ const EXIT_SOFTWARE: i32 = 70;
 /// Opens a connection to the store, for the watchdog's own runtime.
 pub type Connect = Box<dyn FnOnce() -> BoxFuture<'static, Result<Arc<dyn Broker>, BrokerError>> + Send>;
 
-/// What the loops of a process have in hand.
+/// The decisions that the loops of this process are computing.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Hands(Arc<Mutex<BTreeMap<ShardId, Hand>>>);
+pub(crate) struct Decisions(Arc<Mutex<BTreeMap<ShardId, DecisionMarker>>>);
 
-/// What one loop has in hand.
+/// The decision that one loop is computing.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Hand(Arc<InHand>);
+pub(crate) struct DecisionMarker(Arc<Decision>);
 
 #[derive(Debug, Default)]
-struct InHand {
-    /// Counts up whenever a plan is taken up or put down: odd while one is in hand.
+struct Decision {
+    /// Incremented at the start and at the end of a decision: odd during one.
     changes: AtomicU64,
-    /// The plan that was taken up last.
+    /// The plan of the latest decision.
     plan: Mutex<Option<PlanId>>,
 }
 
-impl Hand {
-    /// Notes that the plan is worked on from now on.
-    pub(crate) fn take_up(&self, plan: Option<&PlanId>) {
+impl DecisionMarker {
+    /// Marks the start of a decision.
+    pub(crate) fn begin(&self, plan: Option<&PlanId>) {
         *self.0.plan.lock().unwrap_or_else(PoisonError::into_inner) = plan.cloned();
         self.0.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// Notes that the work is done.
-    pub(crate) fn put_down(&self) {
+    /// Marks the end of a decision.
+    pub(crate) fn end(&self) {
         self.0.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// The plan in hand, and a number that no other decision of the loop has.
-    fn holds(&self) -> Option<(PlanId, u64)> {
+    /// The plan of the current decision, and a number unique among the decisions of this loop.
+    fn current(&self) -> Option<(PlanId, u64)> {
         let change = self.0.changes.load(Ordering::Acquire);
         let plan = self.0.plan.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         (change % 2 == 1).then_some((plan, change))
     }
 }
 
-impl Hands {
-    /// The hand of the loop that runs `shard` now.
-    pub(crate) fn of(&self, shard: ShardId) -> Hand {
-        let hand = Hand::default();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(shard, hand.clone());
-        hand
+impl Decisions {
+    /// Registers the loop that runs `shard`.
+    pub(crate) fn register(&self, shard: ShardId) -> DecisionMarker {
+        let marker = DecisionMarker::default();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(shard, marker.clone());
+        marker
     }
 
-    fn holding(&self) -> BTreeMap<ShardId, (PlanId, u64)> {
-        let hands = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        hands.iter().filter_map(|(shard, hand)| Some((*shard, hand.holds()?))).collect()
+    fn current(&self) -> BTreeMap<ShardId, (PlanId, u64)> {
+        let decisions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        decisions.iter().filter_map(|(shard, marker)| Some((*shard, marker.current()?))).collect()
     }
 }
 
-/// How long each decision has been seen to take, in beats of the watchdog: a process that stood still, or was held, does
-/// not seem to hang when it goes on.
+/// The age of each decision, in beats of the watchdog. A process that was suspended does not count as hung when it
+/// continues, because the watchdog was suspended too.
 #[derive(Default)]
-struct Seen(BTreeMap<ShardId, (u64, u32)>);
+struct StallCounter(BTreeMap<ShardId, (u64, u32)>);
 
-impl Seen {
-    /// Counts one beat; names a decision that has been seen for more than `beats` of them.
-    fn beat(&mut self, holding: BTreeMap<ShardId, (PlanId, u64)>, beats: u32) -> Option<(ShardId, PlanId)> {
-        self.0.retain(|shard, (seen, _)| holding.get(shard).is_some_and(|(_, change)| change == seen));
-        for (shard, (plan, change)) in holding {
+impl StallCounter {
+    /// Counts one beat; returns a decision older than `beats` beats.
+    fn beat(&mut self, current: BTreeMap<ShardId, (PlanId, u64)>, beats: u32) -> Option<(ShardId, PlanId)> {
+        self.0.retain(|shard, (seen, _)| current.get(shard).is_some_and(|(_, change)| change == seen));
+        for (shard, (plan, change)) in current {
             let (_, count) = self.0.entry(shard).or_insert((change, 0));
             *count += 1;
             if *count > beats {
@@ -95,13 +95,13 @@ impl Seen {
 }
 
 /// Watches from a thread of its own until the process ends.
-pub(crate) fn start(hands: Hands, limit: Duration, clock: Clock, connect: Connect) -> std::io::Result<()> {
+pub(crate) fn start(decisions: Decisions, limit: Duration, clock: Clock, connect: Connect) -> std::io::Result<()> {
     let beats = u32::try_from(limit.as_millis() / BEAT.as_millis()).unwrap_or(u32::MAX);
     let watch = move || {
-        let mut seen = Seen::default();
+        let mut seen = StallCounter::default();
         loop {
             std::thread::sleep(BEAT);
-            if let Some((shard, plan)) = seen.beat(hands.holding(), beats) {
+            if let Some((shard, plan)) = seen.beat(decisions.current(), beats) {
                 return end(shard, plan, limit, &clock, connect);
             }
         }
@@ -119,7 +119,7 @@ fn end(shard: ShardId, plan: PlanId, limit: Duration, clock: &Clock, connect: Co
     let now_ms = clock.now_ms();
     let noted = async {
         let broker = connect().await?;
-        let mut poison = Poison::read(broker.as_ref(), shard).await?;
+        let mut poison = QuarantineRecord::read(broker.as_ref(), shard).await?;
         poison.quarantine(plan, reason, now_ms);
         poison.write(broker.as_ref(), shard).await
     };
@@ -140,16 +140,16 @@ mod tests {
 
     #[test]
     fn only_one_decision_that_goes_on_for_all_beats_hangs() {
-        let (hands, mut seen) = (Hands::default(), Seen::default());
-        let (busy, stuck) = (hands.of(ShardId(0)), hands.of(ShardId(1)));
-        stuck.take_up(Some(&"p1-stuck".into()));
+        let (decisions, mut seen) = (Decisions::default(), StallCounter::default());
+        let (busy, stuck) = (decisions.register(ShardId(0)), decisions.register(ShardId(1)));
+        stuck.begin(Some(&"p1-stuck".into()));
         for _ in 0..8 {
-            busy.take_up(Some(&"p0-busy".into()));
-            assert_eq!(seen.beat(hands.holding(), 8), None);
-            busy.put_down();
+            busy.begin(Some(&"p0-busy".into()));
+            assert_eq!(seen.beat(decisions.current(), 8), None);
+            busy.end();
         }
-        assert_eq!(seen.beat(hands.holding(), 8), Some((ShardId(1), "p1-stuck".into())));
-        stuck.put_down();
-        assert_eq!(seen.beat(hands.holding(), 8), None);
+        assert_eq!(seen.beat(decisions.current(), 8), Some((ShardId(1), "p1-stuck".into())));
+        stuck.end();
+        assert_eq!(seen.beat(decisions.current(), 8), None);
     }
 }

@@ -10,7 +10,7 @@ use goalmill_broker::{Broker, redis};
 use goalmill_common::clock;
 use goalmill_common::config::RedisSettings;
 use goalmill_common::event::{Event, StepEvent, read_entry};
-use goalmill_common::id::PlanId;
+use goalmill_common::id::{Namespace, PlanId};
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::Plan;
 use goalmill_common::random::Random;
@@ -122,7 +122,8 @@ impl Bench {
     /// Submits all plans and waits for their ends.
     async fn run(&self, plans: &[Plan]) -> Result<Run> {
         let submissions: Vec<Submission> = plans.iter().map(|plan| self.submission(plan)).collect();
-        let ids: Vec<PlanId> = submissions.iter().map(|s| PlanId::derive(self.shards, &s.id)).collect();
+        let ids: Vec<PlanId> =
+            submissions.iter().map(|s| PlanId::derive(self.shards, &Namespace::default(), &s.id)).collect();
         let begun_ms = clock::Clock::system().now_ms();
         let sent = submissions.iter().map(|submission| {
             let fields = submission.fields();
@@ -195,7 +196,7 @@ impl Bench {
         let mut micros = Vec::with_capacity(samples);
         for _ in 0..samples {
             let submission = self.submission(&plans[0]);
-            let id = PlanId::derive(self.shards, &submission.id);
+            let id = PlanId::derive(self.shards, &Namespace::default(), &submission.id);
             let fields = submission.fields();
             let begun_us = clock::unix_us();
             self.broker.submit(&fields).await?;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::Settings;
 use goalmill_common::random::Random;
-use goalmill_scheduler::trial::Trial;
-use goalmill_scheduler::{Exporter, Extras, Options, StartError};
+
+use goalmill_scheduler::{Exporter, Extras, Options, StartError, Trial};
 use tracing::info;
 
 use super::signals::Signals;

@@ -1,5 +1,7 @@
 //! What a caller of the broker can act on.
 
+use goalmill_common::problem::{ErrorCode, Problem};
+
 /// Why a verb failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum BrokerError {
@@ -27,6 +29,26 @@ pub enum BrokerError {
     /// A key holds something else than it should; nothing was written.
     #[error("redis holds something unexpected: {0}")]
     Corrupt(String),
+}
+
+impl From<&BrokerError> for Problem {
+    fn from(error: &BrokerError) -> Self {
+        use BrokerError as E;
+        let code = match error {
+            E::Unavailable(_) | E::WrongType(_) => ErrorCode::StoreUnavailable,
+            E::OutOfMemory => ErrorCode::MemoryPressure,
+            E::DataLost(_) => ErrorCode::DataLost,
+            E::Unsafe(_) | E::Unsupported(_) | E::InvalidAddress(_) => ErrorCode::UnsafeStore,
+            E::Corrupt(_) => ErrorCode::Internal,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<BrokerError> for Problem {
+    fn from(error: BrokerError) -> Self {
+        Self::from(&error)
+    }
 }
 
 /// A key of another type than it should be.

@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use goalmill_common::problem::{ErrorCode, Problem};
 use tokio::time::{Instant, timeout_at};
 
-use super::answer::Refusal;
+use super::response::ApiError;
 
 /// What a body may be.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ pub(super) async fn read(State(limits): State<BodyLimits>, request: Request, nex
     let whole = if at_once { Err(too_large(limits)) } else { collect(body, length, limits).await };
     match whole {
         Ok(bytes) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
-        Err(problem) => Refusal(problem).into_response(),
+        Err(problem) => ApiError(problem).into_response(),
     }
 }
 

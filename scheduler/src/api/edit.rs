@@ -11,7 +11,7 @@ use goalmill_plan::validate::{self, Policy};
 use serde_json::{Map, Value, json};
 
 use super::Api;
-use super::answer::Refusal;
+use super::response::ApiError;
 
 /// Fields of a plan that are its steps and phases; the others stay as they are.
 const EDITABLE: [&str; 2] = ["steps", "phases"];
@@ -31,7 +31,7 @@ pub(super) struct Places {
 
 impl Places {
     /// Points the issues of a refusal into the request.
-    pub(super) fn locate(&self, Refusal(mut problem): Refusal) -> Refusal {
+    pub(super) fn locate(&self, ApiError(mut problem): ApiError) -> ApiError {
         for issue in &mut problem.errors {
             let mut parts = issue.pointer.splitn(4, '/').skip(1);
             let (Some(list), Some(name), rest) = (parts.next(), parts.next(), parts.next()) else { continue };
@@ -44,12 +44,12 @@ impl Places {
                 issue.pointer = rest.map_or_else(|| place.clone(), |rest| format!("{place}/{rest}"));
             }
         }
-        Refusal(problem)
+        ApiError(problem)
     }
 }
 
 /// Counts a refusal's changes from the first one after the `first` of a proposed revision.
-pub(super) fn after(Refusal(mut problem): Refusal, first: usize) -> Refusal {
+pub(super) fn after(ApiError(mut problem): ApiError, first: usize) -> ApiError {
     for issue in &mut problem.errors {
         let Some(rest) = issue.pointer.strip_prefix("/changes/") else { continue };
         let (n, rest) = rest.split_once('/').map_or((rest, ""), |(n, rest)| (n, rest));
@@ -57,32 +57,32 @@ pub(super) fn after(Refusal(mut problem): Refusal, first: usize) -> Refusal {
         let place = if n < first { format!("/proposal/changes/{n}") } else { format!("/changes/{}", n - first) };
         issue.pointer = if rest.is_empty() { place } else { format!("{place}/{rest}") };
     }
-    Refusal(problem)
+    ApiError(problem)
 }
 
 /// What a request asks to change of the plan as it stands.
-pub(super) fn changes(api: &Api, at: &PlanState, plan: Option<&Value>, listed: &[Value]) -> Result<Edited, Refusal> {
-    let desk = Desk { live: at.live_plan(), api };
-    let live = &desk.live;
+pub(super) fn changes(api: &Api, at: &PlanState, plan: Option<&Value>, listed: &[Value]) -> Result<Edited, ApiError> {
+    let context = EditContext { live: at.live_plan(), api };
+    let live = &context.live;
     let mut edited = match plan {
         Some(_) if !listed.is_empty() => {
             return Err(refused(vec![issue("CONFLICT", "/plan", "there are `changes` too", "give one of the two")]));
         }
-        Some(plan) => desk.towards(plan)?,
-        None => desk.listed(listed)?,
+        Some(plan) => context.towards(plan)?,
+        None => context.listed(listed)?,
     };
     route(api, live, &mut edited)?;
     Ok(edited)
 }
 
 /// The plan that is edited, and by what rules.
-struct Desk<'a> {
+struct EditContext<'a> {
     live: Plan,
     api: &'a Api,
 }
 
-impl Desk<'_> {
-    fn listed(&self, listed: &[Value]) -> Result<Edited, Refusal> {
+impl EditContext<'_> {
+    fn listed(&self, listed: &[Value]) -> Result<Edited, ApiError> {
         let (mut changes, mut issues, mut places) = (Vec::new(), Vec::new(), Places::default());
         let added: Vec<&str> = listed.iter().filter_map(|c| c.pointer("/add_step/step/id")?.as_str()).collect();
         for (n, value) in listed.iter().enumerate() {
@@ -148,7 +148,7 @@ impl Desk<'_> {
     }
 
     /// The changes that make of the plan as it stands the one in the document.
-    fn towards(&self, document: &Value) -> Result<Edited, Refusal> {
+    fn towards(&self, document: &Value) -> Result<Edited, ApiError> {
         let Some(steps) = document.get("steps").and_then(Value::as_array) else {
             let hint = "send the plan as `goalmill plan export` prints it, with its changes";
             return Err(refused(vec![issue("INVALID_VALUE", "/steps", "it is no list of steps", hint)]));
@@ -207,7 +207,7 @@ impl Desk<'_> {
         let others: BTreeSet<&str> = others.collect();
         let steps: Vec<Value> = std::iter::once(step.clone()).chain(others.into_iter().map(outline)).collect();
         let document = json!({ "steps": steps, "phases": phases });
-        let checked = validate::plan(&document, &self.api.site.settings.limits);
+        let checked = validate::plan(&document, &self.api.scheduler.settings.limits);
         let step = checked.map_err(|issues| under(issues, place))?.plan.steps.into_iter().next();
         step.ok_or_else(|| vec![issue("INVALID_VALUE", place, "it is no step", "give its `id`")])
     }
@@ -257,14 +257,14 @@ impl Desk<'_> {
 }
 
 /// Lets the router choose for steps that ask for it.
-fn route(api: &Api, live: &Plan, edited: &mut Edited) -> Result<(), Refusal> {
+fn route(api: &Api, live: &Plan, edited: &mut Edited) -> Result<(), ApiError> {
     for (change, place) in edited.changes.iter_mut().zip(&edited.places.changes) {
         let choose = |plan: &mut Plan| {
             // What a person adds is that person's decision.
-            let routed = api.site.directory.route(plan, &Policy::default());
+            let routed = api.scheduler.directory.route(plan, &Policy::default());
             routed.map(drop).map_err(|issues| {
                 let problem = Problem::new(ErrorCode::Unroutable, "no agent type fits a step of the edit");
-                Refusal(problem.with_errors(under(issues, place)))
+                ApiError(problem.with_errors(under(issues, place)))
             })
         };
         let steps: &mut [Step] = match change {
@@ -337,10 +337,10 @@ pub(super) fn issue(code: &str, pointer: &str, detail: impl Into<String>, hint: 
     Issue { code: code.into(), pointer: pointer.into(), detail: detail.into(), hint: hint.into() }
 }
 
-fn refused(issues: Vec<Issue>) -> Refusal {
+fn refused(issues: Vec<Issue>) -> ApiError {
     let detail = match issues.as_slice() {
         [only] => format!("the edit cannot be taken: {}", only.detail),
         _ => "the edit cannot be taken".into(),
     };
-    Refusal(Problem::new(ErrorCode::InvalidPlan, detail).with_errors(issues))
+    ApiError(Problem::new(ErrorCode::InvalidPlan, detail).with_errors(issues))
 }

@@ -19,9 +19,9 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::Api;
-use super::answer::Refusal;
-use super::query::{Given, Parameters, Query};
-use crate::{ask, journal};
+use super::query_parameters::{Given, Parameters, Query};
+use super::response::{ApiError, plan_not_found};
+use crate::{event_log, shard_client};
 
 /// Log entries read at once.
 const PAGE: usize = 200;
@@ -55,9 +55,9 @@ pub(crate) async fn list(
     Path(id): Path<String>,
     Query(query): Query<EventsQuery>,
     headers: HeaderMap,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     let plan = PlanId::from(id);
-    ask::shard_of(&api.site, &plan)?;
+    shard_client::shard_of(&api.scheduler, &plan)?;
     let after =
         match headers.get("last-event-id") {
             None => query.after.unwrap_or(0),
@@ -65,9 +65,9 @@ pub(crate) async fn list(
                 Problem::new(ErrorCode::InvalidEventId, "`Last-Event-ID` must be the number of an event")
             })?,
         };
-    let known = api.site.broker.summary(&plan).await?;
+    let known = api.scheduler.plans.summary(&plan).await?;
     let Some(seq) = known.get("seq").and_then(|seq| seq.parse::<u64>().ok()) else {
-        return Err(super::plans::not_found(plan.as_str()));
+        return Err(plan_not_found(plan.as_str()));
     };
     if after > seq {
         let detail = format!("the log ends at event {seq}, so there is nothing after event {after}");
@@ -97,11 +97,12 @@ pub(crate) async fn list(
     Ok(Json(Page { items, next }).into_response())
 }
 
-async fn read(api: &Api, plan: &PlanId, after: u64, limit: usize) -> Result<Vec<Record>, Refusal> {
-    let entries = api.site.broker.log(plan, after, limit).await?;
+async fn read(api: &Api, plan: &PlanId, after: u64, limit: usize) -> Result<Vec<Record>, ApiError> {
+    let entries = api.scheduler.plans.log(plan, after, limit).await?;
     let mut records = Vec::new();
     for entry in &entries {
-        let read = journal::records(entry).map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
+        let read =
+            event_log::parse_records(entry).map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
         records.extend(read.into_iter().filter(|record| record.seq > after));
     }
     match records.first() {
@@ -117,8 +118,8 @@ async fn read(api: &Api, plan: &PlanId, after: u64, limit: usize) -> Result<Vec<
 struct Place(Arc<AtomicUsize>);
 
 impl Place {
-    fn take(api: &Api) -> Result<Self, Refusal> {
-        let most = api.site.settings.api.streams_max;
+    fn take(api: &Api) -> Result<Self, ApiError> {
+        let most = api.scheduler.settings.api.streams_max;
         let taken = api.streams.fetch_add(1, Ordering::Relaxed);
         let place = Self(api.streams.clone());
         metrics::gauge!("goalmill_sse_connections").increment(1.0);
@@ -148,7 +149,7 @@ struct Follower {
 
 /// The log from `after` on, until the plan is final.
 fn follow(api: Api, plan: PlanId, after: u64, place: Place) -> impl Stream<Item = Result<SseEvent, Infallible>> {
-    let commits = api.site.commits.subscribe();
+    let commits = api.scheduler.commits.subscribe();
     let follower = Follower { api, plan, after, commits, looked: None, ended: false, _place: place };
     let batches = stream::unfold(follower, async |mut follower| {
         let batch = follower.next().await?;
@@ -160,12 +161,12 @@ fn follow(api: Api, plan: PlanId, after: u64, place: Place) -> impl Stream<Item 
 impl Follower {
     /// The next events; `None` once the plan is final or the log cannot be read.
     async fn next(&mut self) -> Option<Vec<SseEvent>> {
-        while !self.ended && !self.api.site.stop.is_cancelled() {
+        while !self.ended && !self.api.scheduler.stop.is_cancelled() {
             self.pause().await;
             let records = match read(&self.api, &self.plan, self.after, FOLLOWER_PAGE).await {
                 Ok(records) => records,
-                Err(Refusal(problem)) if problem.code.is_retryable() => continue,
-                Err(Refusal(problem)) => {
+                Err(ApiError(problem)) if problem.code.is_retryable() => continue,
+                Err(ApiError(problem)) => {
                     tracing::warn!(plan_id = %self.plan, "the log of {} cannot be followed: {problem}", self.plan);
                     return None;
                 }
@@ -183,7 +184,7 @@ impl Follower {
         let Some(looked) = self.looked.replace(Instant::now()) else { return };
         tokio::select! {
            biased;
-            () = self.api.site.stop.cancelled() => {}
+            () = self.api.scheduler.stop.cancelled() => {}
             _ = self.commits.changed() => tokio::time::sleep_until(looked + LOOK_MIN).await,
             () = tokio::time::sleep(LOOK_MAX) => {}
         }

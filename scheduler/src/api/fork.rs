@@ -14,17 +14,19 @@ use goalmill_plan::validate;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::answer::{self, Refusal};
+use super::Api;
 use super::edit::issue;
-use super::plans::{Sent, accepted, actor_of, begin};
-use super::{Api, past};
-use crate::{admit, ask};
+use super::plan_access::load_plan_at;
+use super::principal::Principal;
+use super::response::{self, ApiError};
+use super::submit::{SubmissionHeaders, accepted, start_plan};
+use crate::{shard_client, submission};
 
 /// What is to be different.
 #[derive(Default, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Fork")]
-pub(super) struct Asked {
+pub(super) struct ForkBody {
     /// The plan as it was then; as it stands without one.
     revision: Option<u32>,
     /// Done again, with all that follows from it.
@@ -41,16 +43,22 @@ pub(super) struct Asked {
 }
 
 /// `POST /v1/plans/{id}:fork`.
-pub(super) async fn fork(api: &Api, id: &str, headers: &HeaderMap, body: &Bytes) -> Result<Response, Refusal> {
-    let asked: Asked = answer::json(body)?;
-    let actor = actor_of(&asked.actor)?;
-    let sent = Sent::read(api, headers, &format!("fork {id}"), body)?;
-    if let Some(repeated) = sent.repeated(api).await? {
-        return Ok(repeated);
+pub(super) async fn fork(
+    api: &Api,
+    principal: &Principal,
+    id: &str,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Result<Response, ApiError> {
+    let asked: ForkBody = response::parse_json(body)?;
+    let actor = principal.actor_named(&asked.actor)?;
+    let sent = SubmissionHeaders::parse(api, headers, &format!("fork {id}"), body)?;
+    if let Some(previous) = sent.find_previous(api, principal).await? {
+        return Ok(previous);
     }
-    let from = past::at(api, id, asked.revision).await?;
-    let Sent { key, fingerprint, traceparent, received_ms } = sent;
-    let submission = key.unwrap_or_else(|| api.site.random.token());
+    let from = load_plan_at(api, id, asked.revision).await?;
+    let SubmissionHeaders { key, fingerprint, traceparent, received_ms } = sent;
+    let submission = key.unwrap_or_else(|| api.scheduler.random.token());
     let made = goalmill_engine::fork(&from, asked.step.as_ref(), submission, "http".into());
     let mut submit = Submit { fingerprint, traceparent, ..made.map_err(|rejection| refusal(&rejection))? };
     take_inputs(api, &mut submit, asked.inputs)?;
@@ -61,7 +69,7 @@ pub(super) async fn fork(api: &Api, id: &str, headers: &HeaderMap, body: &Bytes)
     if !asked.reason.is_empty() {
         submit.goal.metadata.insert("fork_reason".into(), asked.reason.as_str().into());
     }
-    admit::choice_of(&api.site, &submit.goal).map_err(|mut problem| {
+    submission::check_planning(&api.scheduler, &submit.goal).map_err(|mut problem| {
         for issue in &mut problem.errors {
             issue.pointer = issue.pointer.replacen("/planning", "", 1);
         }
@@ -71,14 +79,14 @@ pub(super) async fn fork(api: &Api, id: &str, headers: &HeaderMap, body: &Bytes)
         let reason = if asked.reason.is_empty() { "the fork is to be planned anew".into() } else { asked.reason };
         fork.replan = Some(reason);
     }
-    api.site.pulse.admits()?;
-    let request = ask::submission(&api.site, &actor, submit);
-    let (plan, status) = begin(api, request, received_ms).await?;
+    api.scheduler.health.check_admission()?;
+    let request = shard_client::submit_request(&api.scheduler, &actor, &principal.namespace, submit);
+    let (plan, status) = start_plan(api, request, received_ms).await?;
     Ok(accepted(plan, status, Vec::new()))
 }
 
 /// Other inputs for some steps; what they and those that follow gave is not kept.
-fn take_inputs(api: &Api, submit: &mut Submit, inputs: BTreeMap<StepId, Map<String, Value>>) -> Result<(), Refusal> {
+fn take_inputs(api: &Api, submit: &mut Submit, inputs: BTreeMap<StepId, Map<String, Value>>) -> Result<(), ApiError> {
     let (Some(planned), Some(fork)) = (&mut submit.plan, &mut submit.fork) else { return Ok(()) };
     let steps = &mut planned.plan.steps;
     let mut issues: Vec<Issue> = Vec::new();
@@ -109,7 +117,7 @@ fn take_inputs(api: &Api, submit: &mut Submit, inputs: BTreeMap<StepId, Map<Stri
     fork.kept.retain(|id, _| !again.contains(id));
     if issues.is_empty() && !changed.is_empty() {
         let document = serde_json::to_value(&planned.plan).unwrap_or_default();
-        let found = validate::plan(&document, &api.site.settings.limits).err().unwrap_or_default();
+        let found = validate::plan(&document, &api.scheduler.settings.limits).err().unwrap_or_default();
         // What is kept was valid when it was done; only what is different is looked at.
         let places = planned.plan.steps.iter().enumerate().filter(|(_, step)| changed.contains(&step.id));
         let places: Vec<(String, &StepId)> = places.map(|(n, step)| (format!("/steps/{n}/inputs"), &step.id)).collect();
@@ -126,8 +134,8 @@ fn take_inputs(api: &Api, submit: &mut Submit, inputs: BTreeMap<StepId, Map<Stri
     Err(Problem::new(ErrorCode::InvalidPlan, "the fork would not be valid").with_errors(issues).into())
 }
 
-fn refusal(rejection: &Rejection) -> Refusal {
+fn refusal(rejection: &Rejection) -> ApiError {
     let unknown = matches!(rejection, Rejection::UnknownStep { .. });
     let code = if unknown { ErrorCode::StepNotFound } else { ErrorCode::NotAllowed };
-    Refusal(Problem::new(code, rejection.to_string()))
+    ApiError(Problem::new(code, rejection.to_string()))
 }

@@ -11,9 +11,9 @@ use goalmill_common::problem::{ErrorCode, Problem};
 use serde::Serialize;
 
 use super::Api;
-use super::answer::Refusal;
+use super::response::ApiError;
 use crate::directory::REFUSED_SHOWN;
-use crate::shard::Poison;
+use crate::quarantine::QuarantineRecord;
 
 /// A shard that was lost twice within so many heartbeats is not held.
 const RECENT_HEARTBEATS: u32 = 3;
@@ -38,33 +38,33 @@ pub(super) struct Ready {
 }
 
 /// True while Redis answers with the installation we know and takes commits, and every shard that is ours runs.
-pub(crate) async fn readyz(State(api): State<Api>) -> Result<Response, Refusal> {
-    let health = api.site.broker.check().await?;
-    if api.site.stop.is_cancelled() {
+pub(crate) async fn readyz(State(api): State<Api>) -> Result<Response, ApiError> {
+    let health = api.scheduler.broker.check().await?;
+    if api.scheduler.stop.is_cancelled() {
         return Err(Problem::new(ErrorCode::NotReady, "the scheduler is stopping").into());
     }
-    api.site.pulse.probe(&api.site).await?;
-    let recent = RECENT_HEARTBEATS * Duration::from_millis(api.site.settings.scheduler.heartbeat_ms);
-    if let Some(trouble) = api.site.share.trouble(&api.loops, recent) {
+    api.scheduler.health.probe(api.scheduler.broker.as_ref(), api.scheduler.shards).await?;
+    let recent = RECENT_HEARTBEATS * Duration::from_millis(api.scheduler.settings.scheduler.heartbeat_ms);
+    if let Some(trouble) = api.shards.ownership.trouble(&api.shards, recent) {
         return Err(Problem::new(ErrorCode::NotReady, trouble).into());
     }
     let mut warnings = health.warnings;
     warnings.extend(quarantined(&api).await?);
     warnings.extend(refused_cards(&api));
     let answer = Ready {
-        scheduler: api.site.id.clone(),
+        scheduler: api.scheduler.id.clone(),
         store: health.version,
         memory_used: health.memory_used,
         warnings,
-        shards: api.loops.owned().iter().map(|shard| shard.0).collect(),
-        shards_total: api.site.shards,
+        shards: api.shards.ids().iter().map(|shard| shard.0).collect(),
+        shards_total: api.scheduler.shards,
     };
     Ok(Json(answer).into_response())
 }
 
 /// A warning for each agent type whose card cannot be used, and how many more there are.
 fn refused_cards(api: &Api) -> Vec<String> {
-    let refused = api.site.directory.refused();
+    let refused = api.scheduler.directory.refused();
     let mut warnings: Vec<String> = refused.iter().take(REFUSED_SHOWN).map(RefusedCard::text).collect();
     if refused.len() > REFUSED_SHOWN {
         warnings.push(format!("{} more cards of agent types are refused", refused.len() - REFUSED_SHOWN));
@@ -73,10 +73,10 @@ fn refused_cards(api: &Api) -> Vec<String> {
 }
 
 /// A warning for each plan in quarantine, of all shards.
-async fn quarantined(api: &Api) -> Result<Vec<String>, Refusal> {
+async fn quarantined(api: &Api) -> Result<Vec<String>, ApiError> {
     let mut warnings = Vec::new();
-    for shard in (0..api.site.shards).map(ShardId) {
-        let found = Poison::read(api.site.broker.as_ref(), shard).await?.quarantined;
+    for shard in (0..api.scheduler.shards).map(ShardId) {
+        let found = QuarantineRecord::read(api.scheduler.broker.as_ref(), shard).await?.quarantined;
         warnings.extend(found.keys().map(|plan| {
             format!("plan {plan} is in quarantine; goalmill explain {plan}, then goalmill plan resume {plan}")
         }));

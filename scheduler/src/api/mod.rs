@@ -1,24 +1,26 @@
 //! The HTTP interface.
 
-mod answer;
+mod approvals;
 mod body;
+mod dead_letters;
 mod edit;
+mod error_responses;
+mod event_search;
 mod events;
 mod fork;
-mod guard;
 mod health;
-mod letters;
-mod listen;
-mod listing;
-mod logs;
+mod host_guard;
 mod openapi;
-mod past;
-mod people;
+mod plan_access;
+mod plan_list;
 mod plans;
-mod query;
+mod principal;
+mod query_parameters;
 mod registry;
-mod shape;
+mod response;
+mod serve;
 mod steps;
+mod submit;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -32,12 +34,12 @@ use goalmill_common::problem::{ErrorCode, Problem};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-use crate::shard::Loops;
-use crate::site::Site;
+use crate::scheduler::Scheduler;
+use crate::shard::OwnedShards;
 
-use answer::Refusal;
 use body::BodyLimits;
-use guard::Guard;
+use host_guard::HostGuard;
+use response::ApiError;
 
 /// How often histogram samples are folded.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -45,8 +47,8 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// What every handler may use.
 #[derive(Clone)]
 pub(crate) struct Api {
-    site: Arc<Site>,
-    loops: Loops,
+    scheduler: Arc<Scheduler>,
+    shards: Arc<OwnedShards>,
     /// Event streams open now.
     streams: Arc<AtomicUsize>,
     /// Places for requests that look through logs.
@@ -54,43 +56,43 @@ pub(crate) struct Api {
 }
 
 /// Serves the API until stopped.
-pub(crate) async fn serve(site: Arc<Site>, loops: Loops, listener: TcpListener) {
-    let settings = &site.settings.api;
+pub(crate) async fn serve(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>, listener: TcpListener) {
+    let settings = &scheduler.settings.api;
     let (bytes_max, time) = (settings.body_bytes_max, Duration::from_millis(settings.body_ms));
-    let guard = Arc::new(Guard::new(settings, listener.local_addr().ok()));
-    let scans = Arc::new(Semaphore::new(logs::SCANS_MAX));
+    let guard = Arc::new(HostGuard::new(settings, listener.local_addr().ok()));
+    let scans = Arc::new(Semaphore::new(event_search::SCANS_MAX));
     let router = routes()
         .layer(DefaultBodyLimit::max(bytes_max))
         .layer(middleware::from_fn_with_state(BodyLimits { bytes_max, time }, body::read))
-        .layer(middleware::from_fn(query::refuse_parameters))
-        .layer(middleware::from_fn_with_state(guard, guard::guard))
-        .layer(middleware::from_fn(shape::shape))
-        .with_state(Api { site: site.clone(), loops, streams: Arc::default(), scans });
-    listen::listen_apart(site, listener, router).await;
+        .layer(middleware::from_fn(query_parameters::refuse_parameters))
+        .layer(middleware::from_fn_with_state(guard, host_guard::check_host))
+        .layer(middleware::from_fn(error_responses::convert_errors))
+        .with_state(Api { scheduler: scheduler.clone(), shards, streams: Arc::default(), scans });
+    serve::serve_on_thread(scheduler, listener, router).await;
 }
 
 /// Serves `/metrics` until stopped.
-pub(crate) async fn serve_metrics(site: Arc<Site>, listener: TcpListener) {
+pub(crate) async fn serve_metrics(scheduler: Arc<Scheduler>, listener: TcpListener) {
     let Some(handle) = goalmill_common::telemetry::metrics() else { return };
-    site.tasks.spawn(upkeep(site.clone(), handle.clone()));
+    scheduler.tasks.spawn(upkeep(scheduler.clone(), handle.clone()));
     let router = Router::new().route("/metrics", get(move || async move { handle.render() }));
-    listen::listen(site, listener, router).await;
+    serve::serve(scheduler, listener, router).await;
 }
 
 fn routes() -> Router<Api> {
     let router = addresses().into_iter().fold(Router::new(), |router, (path, takes)| router.route(path, takes));
     router
-        .fallback(async || Refusal(Problem::new(ErrorCode::NotFound, "there is nothing at this address")))
+        .fallback(async || ApiError(Problem::new(ErrorCode::NotFound, "there is nothing at this address")))
         .method_not_allowed_fallback(async || {
-            Refusal(Problem::new(ErrorCode::MethodNotAllowed, "this address does not take this method"))
+            ApiError(Problem::new(ErrorCode::MethodNotAllowed, "this address does not take this method"))
         })
 }
 
 /// What there is; [`openapi`] describes it.
 fn addresses() -> Vec<(&'static str, MethodRouter<Api>)> {
     vec![
-        ("/v1/goals", post(plans::submit_goal)),
-        ("/v1/plans", post(plans::submit_plan).get(listing::list)),
+        ("/v1/goals", post(submit::submit_goal)),
+        ("/v1/plans", post(submit::submit_plan).get(plan_list::list)),
         ("/v1/plans:validate", post(plans::validate)),
         ("/v1/plans:preview", post(plans::preview)),
         ("/v1/plans/{id}", get(plans::get).post(plans::act)),
@@ -98,9 +100,9 @@ fn addresses() -> Vec<(&'static str, MethodRouter<Api>)> {
         ("/v1/plans/{id}/results", get(plans::results)),
         ("/v1/plans/{id}/explain", get(plans::explain)),
         ("/v1/plans/{id}/events", get(events::list)),
-        ("/v1/plans/{id}/revisions", get(people::revisions)),
-        ("/v1/plans/{id}/questions", get(people::questions)),
-        ("/v1/plans/{id}/questions/{question}", post(people::answer_question)),
+        ("/v1/plans/{id}/revisions", get(approvals::revisions)),
+        ("/v1/plans/{id}/questions", get(approvals::questions)),
+        ("/v1/plans/{id}/questions/{question}", post(approvals::answer_question)),
         ("/v1/plans/{id}/steps/{step}", get(steps::get).post(steps::act)),
         ("/v1/agents", get(registry::agents).post(registry::register)),
         ("/v1/agents:route", post(registry::route)),
@@ -108,11 +110,11 @@ fn addresses() -> Vec<(&'static str, MethodRouter<Api>)> {
         ("/v1/workers/{id}", post(registry::act_on_worker)),
         ("/v1/queues", get(registry::queues)),
         ("/v1/queues/{agent_type}", post(registry::act_on_queue)),
-        ("/v1/dead-letters", get(letters::list_all)),
-        ("/v1/dead-letters/{agent_type}", get(letters::list)),
-        ("/v1/dead-letters/{agent_type}/{entry}", post(letters::act)),
-        ("/v1/events", get(logs::list)),
-        ("/v1/logs", get(logs::list)),
+        ("/v1/dead-letters", get(dead_letters::list_all)),
+        ("/v1/dead-letters/{agent_type}", get(dead_letters::list)),
+        ("/v1/dead-letters/{agent_type}/{entry}", post(dead_letters::act)),
+        ("/v1/events", get(event_search::list)),
+        ("/v1/logs", get(event_search::list)),
         ("/v1/scaling/{agent_type}", get(registry::scaling)),
         ("/v1/schemas/{name}", get(registry::schema)),
         ("/livez", get(health::livez)),
@@ -122,13 +124,16 @@ fn addresses() -> Vec<(&'static str, MethodRouter<Api>)> {
 }
 
 /// Folds histogram samples until stopped; without it they pile up between scrapes.
-async fn upkeep(site: Arc<Site>, handle: metrics_exporter_prometheus::PrometheusHandle) {
-    while !site.stop.is_cancelled() {
+async fn upkeep(scheduler: Arc<Scheduler>, handle: metrics_exporter_prometheus::PrometheusHandle) {
+    while !scheduler.stop.is_cancelled() {
         handle.run_upkeep();
         tokio::select! {
             biased;
-            () = site.stop.cancelled() => {}
+            () = scheduler.stop.cancelled() => {}
             () = tokio::time::sleep(UPKEEP) => {}
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

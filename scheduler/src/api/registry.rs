@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use goalmill_broker::{BrokerError, Misfit};
@@ -22,33 +20,27 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Api;
-use super::answer::{self, Refusal};
-use super::plans::unknown_verb;
-use crate::admit::refused;
+use super::response::{self, ApiError, ApiResult, Body, unknown_verb};
 use crate::scaling;
+use crate::submission::issues_problem;
 
-type Answer<T> = Result<Json<T>, Refusal>;
-
-pub(crate) async fn agents(State(api): State<Api>) -> Answer<Page<Agent>> {
-    let items = api.site.broker.agents().await?.agents;
+pub(crate) async fn agents(State(api): State<Api>) -> ApiResult<Page<Agent>> {
+    let items = api.scheduler.broker.agents().await?.agents;
     Ok(Json(Page { items, next: None }))
 }
 
-pub(crate) async fn register(
-    State(api): State<Api>,
-    body: Result<Bytes, BytesRejection>,
-) -> Result<(StatusCode, Json<Agent>), Refusal> {
-    let card = answer::small(answer::body(body)?)?;
-    let agent = read_card(&card).map_err(|issues| Refusal(refused(ErrorCode::InvalidRequest, issues)))?;
+pub(crate) async fn register(State(api): State<Api>, body: Body) -> Result<(StatusCode, Json<Agent>), ApiError> {
+    let card = response::require_small(response::body(body)?)?;
+    let agent = read_card(&card).map_err(|issues| ApiError(issues_problem(ErrorCode::InvalidRequest, issues)))?;
     check_schemas(&agent)?;
-    api.site.broker.open_queue(&agent.agent_type).await?;
-    api.site.broker.register(&agent).await?;
-    api.site.directory.refresh().await?;
+    api.scheduler.broker.open_queue(&agent.agent_type).await?;
+    api.scheduler.broker.register(&agent).await?;
+    api.scheduler.directory.refresh().await?;
     Ok((StatusCode::CREATED, Json(agent)))
 }
 
 /// Refuses schemas that cannot be used, each with its place in the card.
-fn check_schemas(agent: &Agent) -> Result<(), Refusal> {
+fn check_schemas(agent: &Agent) -> Result<(), ApiError> {
     let mut issues = Vec::new();
     for (i, action) in agent.actions.iter().enumerate() {
         for (field, schema) in [("inputs", &action.inputs), ("outputs", &action.outputs)] {
@@ -63,7 +55,7 @@ fn check_schemas(agent: &Agent) -> Result<(), Refusal> {
         return Ok(());
     }
     let problem = Problem::new(ErrorCode::InvalidRequest, "the agent declares a schema that cannot be used");
-    Err(Refusal(problem.with_errors(issues)))
+    Err(ApiError(problem.with_errors(issues)))
 }
 
 /// What an agent type is sought for.
@@ -85,40 +77,40 @@ pub(crate) struct RouteAnswer {
     abstains: bool,
 }
 
-pub(crate) async fn route(State(api): State<Api>, body: Result<Bytes, BytesRejection>) -> Answer<RouteAnswer> {
-    let request: RouteRequest = answer::small_json(&answer::body(body)?)?;
-    let router = api.site.directory.router();
+pub(crate) async fn route(State(api): State<Api>, body: Body) -> ApiResult<RouteAnswer> {
+    let request: RouteRequest = response::parse_small_json(&response::body(body)?)?;
+    let router = api.scheduler.directory.router();
     router.prepare(std::slice::from_ref(&request.text)).await;
     let Ranking { candidates, confidence } = router.rank(&request.text, "", usize::MAX);
     Ok(Json(RouteAnswer { abstains: candidates.is_empty() || router.abstains(confidence), candidates, confidence }))
 }
 
-pub(crate) async fn workers(State(api): State<Api>) -> Answer<Page<WorkerBeat>> {
-    let items = api.site.directory.workers().as_ref().clone();
+pub(crate) async fn workers(State(api): State<Api>) -> ApiResult<Page<WorkerBeat>> {
+    let items = api.scheduler.directory.workers().as_ref().clone();
     Ok(Json(Page { items, next: None }))
 }
 
 /// `POST /v1/workers/{id}:drain`. The worker sees it with its next heartbeat.
-pub(crate) async fn act_on_worker(State(api): State<Api>, Path(address): Path<String>) -> Answer<WorkerBeat> {
+pub(crate) async fn act_on_worker(State(api): State<Api>, Path(address): Path<String>) -> ApiResult<WorkerBeat> {
     let (id, verb) = address.rsplit_once(':').unwrap_or((&address, ""));
     if verb != "drain" {
         return Err(unknown_verb(verb, "drain"));
     }
-    let workers = api.site.directory.workers();
+    let workers = api.scheduler.directory.workers();
     let beat = workers.iter().find(|worker| worker.worker.as_str() == id).ok_or_else(|| {
-        let detail = format!("no worker `{}` was heard of lately", answer::shown(id));
+        let detail = format!("no worker `{}` has sent a heartbeat recently", response::shown(id));
         Problem::new(ErrorCode::WorkerNotFound, detail)
     })?;
-    api.site.broker.request_drain(&beat.worker).await?;
+    api.scheduler.broker.request_drain(&beat.worker).await?;
     Ok(Json(beat.clone()))
 }
 
-pub(crate) async fn queues(State(api): State<Api>) -> Answer<Page<QueueView>> {
+pub(crate) async fn queues(State(api): State<Api>) -> ApiResult<Page<QueueView>> {
     Ok(Json(Page { items: views(&api).await?, next: None }))
 }
 
 /// `POST /v1/queues/{agent_type}:pause` and `:resume`.
-pub(crate) async fn act_on_queue(State(api): State<Api>, Path(address): Path<String>) -> Answer<QueueView> {
+pub(crate) async fn act_on_queue(State(api): State<Api>, Path(address): Path<String>) -> ApiResult<QueueView> {
     let (name, verb) = address.rsplit_once(':').unwrap_or((&address, ""));
     let paused = match verb {
         "pause" => true,
@@ -131,14 +123,14 @@ pub(crate) async fn act_on_queue(State(api): State<Api>, Path(address): Path<Str
         let detail = format!("there is no queue `{agent_type}`; it comes with the first step or worker of that name");
         Problem::new(ErrorCode::QueueNotFound, detail)
     })?;
-    api.site.broker.pause_queue(&agent_type, paused).await?;
-    api.site.directory.refresh().await?;
+    api.scheduler.broker.pause_queue(&agent_type, paused).await?;
+    api.scheduler.directory.refresh().await?;
     Ok(Json(QueueView { paused, ..view }))
 }
 
 async fn views(api: &Api) -> Result<Vec<QueueView>, BrokerError> {
-    let (served, paused) = (served(api), api.site.broker.paused_queues().await?);
-    let views = api.site.broker.queues().await?.into_iter().map(|queue| {
+    let (served, paused) = (served(api), api.scheduler.broker.paused_queues().await?);
+    let views = api.scheduler.broker.queues().await?.into_iter().map(|queue| {
         let Served { workers, slots, .. } = served.get(&queue.agent_type).copied().unwrap_or_default();
         QueueView {
             paused: paused.contains(&queue.agent_type),
@@ -164,7 +156,7 @@ struct Served {
 
 fn served(api: &Api) -> BTreeMap<AgentType, Served> {
     let mut served = BTreeMap::<AgentType, Served>::new();
-    for worker in api.site.directory.workers().iter().filter(|worker| !worker.draining) {
+    for worker in api.scheduler.directory.workers().iter().filter(|worker| !worker.draining) {
         for agent_type in &worker.agents {
             let by = served.entry(agent_type.clone()).or_default();
             by.workers += 1;
@@ -177,12 +169,12 @@ fn served(api: &Api) -> BTreeMap<AgentType, Served> {
 
 /// What explains a plan besides its log.
 pub(super) async fn surroundings(api: &Api) -> Result<Surroundings, BrokerError> {
-    let (mut queues, paused) = (BTreeMap::<AgentType, Serving>::new(), api.site.broker.paused_queues().await?);
+    let (mut queues, paused) = (BTreeMap::<AgentType, Serving>::new(), api.scheduler.broker.paused_queues().await?);
     for (agent_type, Served { workers, slots, busy }) in served(api) {
         queues.insert(agent_type, Serving { workers, slots, busy, ..Serving::default() });
     }
     let mut quarantined = BTreeMap::new();
-    for queue in api.site.broker.queues().await? {
+    for queue in api.scheduler.broker.queues().await? {
         if let Some(misfit) = &queue.wrong_type {
             quarantined.insert(queue.agent_type.clone(), misfit.text());
         }
@@ -192,8 +184,8 @@ pub(super) async fn surroundings(api: &Api) -> Result<Surroundings, BrokerError>
     for agent_type in paused {
         queues.entry(agent_type).or_default().paused = true;
     }
-    let workers = api.site.directory.workers().iter().map(|worker| worker.worker.clone()).collect();
-    Ok(Surroundings { queues, workers, quarantined, lease_ms: api.site.settings.scheduler.task_lease_ms })
+    let workers = api.scheduler.directory.workers().iter().map(|worker| worker.worker.clone()).collect();
+    Ok(Surroundings { queues, workers, quarantined, lease_ms: api.scheduler.settings.scheduler.task_lease_ms })
 }
 
 /// What an autoscaler reads: numbers in any case, zeros for an agent type that has no queue.
@@ -214,33 +206,33 @@ pub(crate) struct Scaling {
     desired_slots: u64,
 }
 
-pub(crate) async fn scaling(State(api): State<Api>, Path(agent_type): Path<String>) -> Answer<Scaling> {
+pub(crate) async fn scaling(State(api): State<Api>, Path(agent_type): Path<String>) -> ApiResult<Scaling> {
     let agent_type = known_form(agent_type)?;
-    let queues = api.site.broker.queues().await?;
+    let queues = api.scheduler.broker.queues().await?;
     let queue = queues.iter().find(|queue| queue.agent_type == agent_type);
     let (waiting, running) = queue.map_or((0, 0), |queue| (queue.waiting, queue.pending));
-    let load = scaling::loads(&api.site).await?.get(&agent_type).copied().unwrap_or_default();
-    let desired_slots = scaling::desired_slots(queue, load, api.site.directory.is_held(&agent_type));
+    let load = scaling::loads(&api.scheduler, &api.shards).await?.get(&agent_type).copied().unwrap_or_default();
+    let desired_slots = scaling::desired_slots(queue, load, api.scheduler.directory.is_held(&agent_type));
     let Load { ready, due_soon } = load;
     let Served { workers, slots, .. } = served(&api).get(&agent_type).copied().unwrap_or_default();
     Ok(Json(Scaling { agent_type, waiting, running, ready, due_soon, slots, workers, desired_slots }))
 }
 
 /// An agent type from an address.
-pub(super) fn known_form(agent_type: String) -> Result<AgentType, Refusal> {
+pub(super) fn known_form(agent_type: String) -> Result<AgentType, ApiError> {
     if is_id(&agent_type) {
         return Ok(agent_type.into());
     }
-    let detail = format!("`{}` cannot be an agent type", answer::shown(&agent_type));
+    let detail = format!("`{}` cannot be an agent type", response::shown(&agent_type));
     Err(Problem::new(ErrorCode::NotFound, detail).into())
 }
 
-pub(crate) async fn schema(Path(name): Path<String>) -> Answer<Value> {
+pub(crate) async fn schema(Path(name): Path<String>) -> ApiResult<Value> {
     goalmill_common::schema::schema(&name).map(Json).ok_or_else(|| {
         let known = goalmill_common::schema::NAMES.join("`, `");
-        Refusal(Problem::new(
+        ApiError(Problem::new(
             ErrorCode::NotFound,
-            format!("there is no schema `{}`; there are `{known}`", answer::shown(&name)),
+            format!("there is no schema `{}`; there are `{known}`", response::shown(&name)),
         ))
     })
 }

@@ -1,8 +1,6 @@
 //! Single steps: look at, steer.
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
 use goalmill_common::command::Verb;
 use goalmill_common::id::StepId;
@@ -14,21 +12,20 @@ use goalmill_common::view::StepView;
 use serde::Deserialize;
 
 use super::Api;
-use super::answer::{self, Refusal};
-use super::people::{self, REASON_BYTES_MAX};
-use super::plans::{state, tell, unknown_verb};
+use super::approvals::{self, REASON_BYTES_MAX};
+use super::plan_access::{load_plan, send_verb};
+use super::principal::Principal;
+use super::response::{self, ApiError, ApiResult, Body, unknown_verb};
 
-type Answer<T> = Result<Json<T>, Refusal>;
-
-pub(crate) async fn get(State(api): State<Api>, Path((id, step)): Path<(String, String)>) -> Answer<StepView> {
+pub(crate) async fn get(State(api): State<Api>, Path((id, step)): Path<(String, String)>) -> ApiResult<StepView> {
     view(&api, &id, &step).await
 }
 
-/// Why it is done, who does it, and what the step gave.
+/// The body of a verb on a step: reason, actor, outputs.
 #[derive(Default, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "StepResult")]
-pub(super) struct Because {
+pub(super) struct StepVerbBody {
     reason: String,
     /// An id, such as `cli:ann`; `api` unless told.
     actor: String,
@@ -39,17 +36,18 @@ pub(super) struct Because {
 /// `POST /v1/plans/{id}/steps/{step}:{verb}`.
 pub(crate) async fn act(
     State(api): State<Api>,
+    principal: Principal,
     Path((id, address)): Path<(String, String)>,
-    body: Result<Bytes, BytesRejection>,
-) -> Answer<StepView> {
-    let body = answer::body(body)?;
+    body: Body,
+) -> ApiResult<StepView> {
+    let body = response::body(body)?;
     let (name, verb) = address.rsplit_once(':').unwrap_or((&address, ""));
     if verb == "answer" {
-        people::answer(&api, &id, name, &body).await?;
+        approvals::answer(&api, &principal, &id, name, &body).await?;
         return view(&api, &id, name).await;
     }
-    let because: Because = answer::json(&body)?;
-    check(&because, api.site.settings.limits.payload_bytes_max)?;
+    let because: StepVerbBody = response::parse_json(&body)?;
+    check(&because, api.scheduler.settings.limits.payload_bytes_max)?;
     let (step, reason) = (StepId::from(name), because.reason);
     let verb = match verb {
         "retry" => retry(&api, &id, step, reason).await?,
@@ -60,7 +58,7 @@ pub(crate) async fn act(
         other => return Err(unknown_verb(other, "retry, skip, complete, approve, reject, answer")),
     };
     let retries = address.ends_with(":retry");
-    tell(&api, &id, because.actor, verb)
+    send_verb(&api, &principal, &id, &because.actor, verb)
         .await
         .map_err(|refusal| if retries { how_to_retry(refusal, &id) } else { refusal })?;
     view(&api, &id, name).await
@@ -68,8 +66,8 @@ pub(crate) async fn act(
 
 /// A step that waits for its next attempt makes it at once. One that failed or was skipped starts again by an edit,
 /// as long as the plan goes on.
-async fn retry(api: &Api, id: &str, step: StepId, reason: String) -> Result<Verb, Refusal> {
-    let at = state(api, id).await?;
+async fn retry(api: &Api, id: &str, step: StepId, reason: String) -> Result<Verb, ApiError> {
+    let at = load_plan(api, id).await?;
     let steps = at.view(false).steps;
     let status = steps.iter().find(|own| own.id == step).map(|own| own.status);
     if at.status().is_final() || !matches!(status, Some(StepStatus::Failed | StepStatus::Skipped)) {
@@ -80,7 +78,7 @@ async fn retry(api: &Api, id: &str, step: StepId, reason: String) -> Result<Verb
 }
 
 /// What is final stays as it is, so that a plan has one outcome; but all of it can be run once more.
-fn how_to_retry(Refusal(mut problem): Refusal, plan: &str) -> Refusal {
+fn how_to_retry(ApiError(mut problem): ApiError, plan: &str) -> ApiError {
     if matches!(problem.code, ErrorCode::PlanFinal | ErrorCode::NotAllowed) {
         problem.detail.push_str(&format!(
             "; a step can be retried while it waits for its next attempt, or once it has failed or was skipped and the \
@@ -88,10 +86,10 @@ fn how_to_retry(Refusal(mut problem): Refusal, plan: &str) -> Refusal {
              goalmill plan export {plan} | goalmill run -"
         ));
     }
-    Refusal(problem)
+    ApiError(problem)
 }
 
-fn check(because: &Because, payload_bytes_max: usize) -> Result<(), Refusal> {
+fn check(because: &StepVerbBody, payload_bytes_max: usize) -> Result<(), ApiError> {
     let outputs = because.outputs.as_ref().map_or(0, |outputs| outputs.text().len());
     let too_large = [("outputs", outputs, payload_bytes_max), ("reason", because.reason.len(), REASON_BYTES_MAX)]
         .into_iter()
@@ -100,10 +98,10 @@ fn check(because: &Because, payload_bytes_max: usize) -> Result<(), Refusal> {
     Err(Problem::new(ErrorCode::BodyTooLarge, format!("`{name}` has {bytes} bytes, more than {most}")).into())
 }
 
-async fn view(api: &Api, id: &str, step: &str) -> Answer<StepView> {
-    let view = state(api, id).await?.view(true);
+async fn view(api: &Api, id: &str, step: &str) -> ApiResult<StepView> {
+    let view = load_plan(api, id).await?.view(true);
     let found = view.steps.into_iter().find(|s| s.id.as_str() == step);
     found.map(Json).ok_or_else(|| {
-        Refusal(Problem::new(ErrorCode::StepNotFound, format!("plan `{id}` has no step `{}`", answer::shown(step))))
+        ApiError(Problem::new(ErrorCode::StepNotFound, format!("plan `{id}` has no step `{}`", response::shown(step))))
     })
 }

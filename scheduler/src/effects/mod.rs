@@ -11,24 +11,24 @@ use goalmill_common::random::Random;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Answer;
 
-use crate::site::Site;
+use crate::scheduler::Scheduler;
 
-mod kept;
-mod plan;
+mod planning;
+mod result_cache;
 
-pub(crate) use kept::{keep, look_up};
-pub(crate) use plan::{plan, propose, revise};
+pub(crate) use planning::{load_state, plan, propose, revise};
+pub(crate) use result_cache::{cache_get, cache_put};
 
 /// One thing to tell the rest of the world.
 #[derive(Debug)]
-pub(crate) enum Errand {
+pub(crate) enum StoreUpdate {
     Answer {
         id: String,
         json: String,
     },
     AcknowledgeSubmission(EntryId),
-    Cancel(AttemptToken),
-    Bury(Box<DeadLetter>),
+    CancelAttempt(AttemptToken),
+    DeadLetter(Box<DeadLetter>),
     /// Take tasks from a stream whose attempts are over.
     DiscardTasks {
         agent_type: AgentType,
@@ -36,7 +36,7 @@ pub(crate) enum Errand {
     },
 }
 
-impl Errand {
+impl StoreUpdate {
     /// Puts what became of a submission or a request under its id.
     pub(crate) fn answer(id: String, verdict: Result<(PlanId, PlanStatus), Problem>) -> Self {
         Self::Answer { id, json: answer_json(verdict) }
@@ -52,36 +52,36 @@ pub(crate) fn answer_json(verdict: Result<(PlanId, PlanStatus), Problem>) -> Str
     serde_json::to_string(&answer).expect("an answer always has a JSON text")
 }
 
-/// Runs the errands of one turn. One that fails does not keep the others from being done, except that answers come
+/// Runs the updates of one turn. One that fails does not keep the others from being done, except that answers come
 /// before acknowledgements: a submission that is not answered stays pending, and is answered when it is taken again.
-pub(crate) async fn run(site: Arc<Site>, errands: Vec<Errand>) {
+pub(crate) async fn write_updates(scheduler: Arc<Scheduler>, updates: Vec<StoreUpdate>) {
     let (mut answers, mut entries, mut tokens, mut letters) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut discarded = Vec::new();
-    for errand in errands {
-        match errand {
-            Errand::Answer { id, json } => answers.push((id, json)),
-            Errand::AcknowledgeSubmission(entry) => entries.push(entry),
-            Errand::Cancel(token) => tokens.push(token),
-            Errand::Bury(letter) => letters.push(*letter),
-            Errand::DiscardTasks { agent_type, entries } => discarded.push((agent_type, entries)),
+    for update in updates {
+        match update {
+            StoreUpdate::Answer { id, json } => answers.push((id, json)),
+            StoreUpdate::AcknowledgeSubmission(entry) => entries.push(entry),
+            StoreUpdate::CancelAttempt(token) => tokens.push(token),
+            StoreUpdate::DeadLetter(letter) => letters.push(*letter),
+            StoreUpdate::DiscardTasks { agent_type, entries } => discarded.push((agent_type, entries)),
         }
     }
-    let (broker, random) = (site.broker.as_ref(), &site.random);
+    let (broker, random) = (scheduler.broker.as_ref(), &scheduler.random);
     if !tokens.is_empty() {
-        note("attempts could not be cancelled at once", patiently(random, || broker.cancel(&tokens)).await);
+        note("attempts could not be cancelled at once", with_retry(random, || broker.cancel(&tokens)).await);
     }
     let settled = async {
         if !answers.is_empty() {
-            patiently(random, || broker.answer(&answers)).await?;
+            with_retry(random, || broker.answer(&answers)).await?;
         }
         if !entries.is_empty() {
-            patiently(random, || broker.acknowledge_submissions(&entries)).await?;
+            with_retry(random, || broker.acknowledge_submissions(&entries)).await?;
         }
         Ok(())
     };
     note("answers are not written yet", settled.await);
     for letter in &letters {
-        note("a dead letter could not be kept", patiently(random, || broker.bury(letter)).await);
+        note("a dead letter could not be kept", with_retry(random, || broker.bury(letter)).await);
     }
     for (agent_type, entries) in &discarded {
         // The next scan finds what is left.
@@ -96,7 +96,7 @@ fn note(what: &str, done: Result<(), BrokerError>) {
     }
 }
 
-async fn patiently<'a, T>(
+async fn with_retry<'a, T>(
     random: &Random,
     verb: impl Fn() -> std::pin::Pin<Box<dyn Future<Output = Result<T, BrokerError>> + Send + 'a>>,
 ) -> Result<T, BrokerError> {

@@ -163,7 +163,7 @@ impl Hooks {
     }
 
     /// Tells what was written; never waits.
-    pub(crate) fn tell(&self, plan: &str, records: &[Record]) {
+    pub(crate) fn notify(&self, plan: &str, records: &[Record]) {
         if self.all.is_empty() {
             return;
         }

@@ -17,21 +17,24 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::caution::Caution;
-use super::owned::Owned;
+use super::outbox::Outbox;
 use super::presence::Presence;
-use super::run::{End, Loop};
-use super::{Loops, Poison, poison, recover};
-use crate::outcomes;
-use crate::site::Site;
+use super::shard_loop::{LoopEnd, LoopIo, ShardLoop};
+use super::state::ShardState;
+use super::takeover::CarefulTakeover;
+use super::turns::Turns;
+use super::{OwnedShards, recover};
+use crate::execution_stats::StatsReplay;
+use crate::quarantine::{self, QuarantineRecord};
+use crate::scheduler::Scheduler;
 
 /// Inputs from within the process that wait for a loop.
-const LOCALS_WAITING: usize = 4_096;
+const MESSAGES_WAITING: usize = 4_096;
 
 /// Keeps this scheduler's share of the shards running.
 pub(crate) struct Membership {
-    site: Arc<Site>,
-    loops: Loops,
+    scheduler: Arc<Scheduler>,
+    shards: Arc<OwnedShards>,
     running: BTreeMap<ShardId, Running>,
     /// Foreign ownerships, and since when they have not moved.
     seen: BTreeMap<ShardId, (Ownership, Instant)>,
@@ -44,14 +47,14 @@ pub(crate) struct Membership {
 
 struct Running {
     release: CancellationToken,
-    task: JoinHandle<End>,
+    task: JoinHandle<LoopEnd>,
 }
 
 impl Membership {
-    pub(crate) fn new(site: Arc<Site>, loops: Loops) -> Self {
+    pub(crate) fn new(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) -> Self {
         Self {
-            site,
-            loops,
+            scheduler,
+            shards,
             running: BTreeMap::new(),
             seen: BTreeMap::new(),
             presence: Presence::default(),
@@ -62,9 +65,9 @@ impl Membership {
 
     /// Runs until stopped, then gives all shards up.
     pub(crate) async fn run(mut self) {
-        let heartbeat = Duration::from_millis(self.site.settings.scheduler.heartbeat_ms);
+        let heartbeat = Duration::from_millis(self.scheduler.settings.scheduler.heartbeat_ms);
         let mut silent = false;
-        while !self.site.stop.is_cancelled() {
+        while !self.scheduler.stop.is_cancelled() {
             self.collect_ended().await;
             match self.share().await {
                 Ok(()) => silent = false,
@@ -82,34 +85,34 @@ impl Membership {
     /// Waits for the next heartbeat; less long while it is not clear who is still there.
     async fn pause(&mut self, heartbeat: Duration) {
         let heartbeat = if self.presence.is_waiting() { heartbeat / 4 } else { heartbeat };
-        let jitter = self.site.random.below(u64::try_from(heartbeat.as_millis() / 4).unwrap_or(0) + 1);
+        let jitter = self.scheduler.random.below(u64::try_from(heartbeat.as_millis() / 4).unwrap_or(0) + 1);
         let wait = heartbeat * 3 / 4 + Duration::from_millis(jitter);
         tokio::select! {
            biased;
-            () = self.site.stop.cancelled() => {}
+            () = self.scheduler.stop.cancelled() => {}
             () = tokio::time::sleep(wait) => {}
         }
     }
 
     /// One round: show life, take what is ours, give up what is not; nothing in an installation we do not know.
     async fn share(&mut self) -> Result<(), BrokerError> {
-        let broker = self.site.broker.clone();
+        let broker = self.scheduler.broker.clone();
         if let Err(error) = broker.check().await {
             if matches!(error, BrokerError::DataLost(_)) {
                 self.give_up_all();
             }
             return Err(error);
         }
-        let settings = &self.site.settings.scheduler;
-        let mut alive = broker.beat_scheduler(&self.site.id, settings.shard_lease_ms).await?;
+        let settings = &self.scheduler.settings.scheduler;
+        let mut alive = broker.beat_scheduler(&self.scheduler.id, settings.shard_lease_ms).await?;
         let patience = Duration::from_millis(settings.heartbeat_ms) * 5 / 4;
-        broker.show_presence(&self.site.id).await?;
+        broker.show_presence(&self.scheduler.id).await?;
         self.gone = self.presence.look(broker.as_ref(), &alive, patience).await?;
         alive.retain(|id| !self.gone.contains(id));
-        let place = alive.iter().position(|id| *id == self.site.id).unwrap_or(0);
+        let place = alive.iter().position(|id| *id == self.scheduler.id).unwrap_or(0);
         let is_ours = |n: u16| usize::from(n) % alive.len().max(1) == place;
-        let shares: BTreeSet<ShardId> = (0..self.site.shards).filter(|n| is_ours(*n)).map(ShardId).collect();
-        for n in 0..self.site.shards {
+        let shares: BTreeSet<ShardId> = (0..self.scheduler.shards).filter(|n| is_ours(*n)).map(ShardId).collect();
+        for n in 0..self.scheduler.shards {
             let shard = ShardId(n);
             let ours = is_ours(n);
             match (ours, self.running.get(&shard)) {
@@ -121,19 +124,19 @@ impl Membership {
         }
         // What was seen of a foreign owner is forgotten when its shard is taken.
         let elsewhere = shares.iter().filter(|shard| self.seen.contains_key(shard)).copied().collect();
-        self.site.share.set(shares, elsewhere);
+        self.shards.ownership.set(shares, elsewhere);
         Ok(())
     }
 
     /// Takes a shard that is ours if nobody owns it, or if its owner has shown no life for a whole lease.
     async fn try_take(&mut self, shard: ShardId) -> Result<(), BrokerError> {
-        let owner = self.site.broker.owner(shard).await?;
+        let owner = self.scheduler.broker.owner(shard).await?;
         if self.is_alive(shard, owner.as_ref()) { Ok(()) } else { self.take(shard, owner).await }
     }
 
     /// Looks at a shard of another scheduler, so that its silence counts from now and not from its successor's turn.
     async fn observe(&mut self, shard: ShardId) -> Result<(), BrokerError> {
-        let owner = self.site.broker.owner(shard).await?;
+        let owner = self.scheduler.broker.owner(shard).await?;
         self.is_alive(shard, owner.as_ref());
         Ok(())
     }
@@ -143,14 +146,14 @@ impl Membership {
     /// An ownership of our own without a loop is a loop that has ended, and one without a holder that of a process that
     /// has: neither lease is awaited.
     fn is_alive(&mut self, shard: ShardId, owner: Option<&Ownership>) -> bool {
-        let Some(owner) = owner.filter(|owner| owner.holder != self.site.id) else {
+        let Some(owner) = owner.filter(|owner| owner.holder != self.scheduler.id) else {
             self.seen.remove(&shard);
             return false;
         };
         if owner.holder.is_empty() {
             return false;
         }
-        let lease = Duration::from_millis(self.site.settings.scheduler.shard_lease_ms);
+        let lease = Duration::from_millis(self.scheduler.settings.scheduler.shard_lease_ms);
         match self.seen.get(&shard) {
             Some((seen, since)) if seen == owner => since.elapsed() < lease && !self.gone.contains(&owner.holder),
             Some(_) | None => {
@@ -161,20 +164,20 @@ impl Membership {
     }
 
     async fn take(&mut self, shard: ShardId, seen: Option<Ownership>) -> Result<(), BrokerError> {
-        let token = self.site.random.token();
+        let token = self.scheduler.random.token();
         // Not by the name of the holder: a process that was started again may have the name that it had before.
         let is_orphaned = seen.as_ref().is_some_and(|owner| self.tokens.get(&shard) != Some(&owner.token));
-        let claim = Claim { holder: self.site.id.clone(), token: token.clone(), seen };
-        if !self.site.broker.acquire(shard, &claim).await? {
+        let claim = Claim { holder: self.scheduler.id.clone(), token: token.clone(), seen };
+        if !self.scheduler.broker.acquire(shard, &claim).await? {
             return Ok(());
         }
         self.seen.remove(&shard);
         self.tokens.insert(shard, token.clone());
-        let (to_self, locals) = mpsc::channel(LOCALS_WAITING);
+        let (to_loop, messages) = mpsc::channel(MESSAGES_WAITING);
         let release = CancellationToken::new();
-        let (site, loops) = (self.site.clone(), self.loops.clone());
-        let begin = Begin { site, loops, shard, token, is_orphaned, release: release.clone() };
-        let task = self.site.tasks.spawn(begin.run(to_self, locals));
+        let (scheduler, shards) = (self.scheduler.clone(), self.shards.clone());
+        let start = ShardStart { scheduler, shards, shard, token, is_orphaned, release: release.clone() };
+        let task = self.scheduler.tasks.spawn(start.run(to_loop, messages));
         self.running.insert(shard, Running { release, task });
         Ok(())
     }
@@ -185,9 +188,9 @@ impl Membership {
         for shard in ended {
             let Some(running) = self.running.remove(&shard) else { continue };
             match running.task.await {
-                Ok(End::Released) => tracing::info!(%shard, "shard {shard} was given up"),
-                Ok(End::Lost(why)) => {
-                    self.site.share.lose(shard, why.clone());
+                Ok(LoopEnd::Released) => tracing::info!(%shard, "shard {shard} was given up"),
+                Ok(LoopEnd::Lost(why)) => {
+                    self.shards.ownership.lose(shard, why.clone());
                     metrics::counter!("goalmill_shards_lost_total").increment(1);
                     tracing::warn!(%shard, "shard {shard} was lost: {why}");
                 }
@@ -209,16 +212,16 @@ impl Membership {
                 tracing::error!(%shard, "the loop of shard {shard} failed: {error}");
             }
         }
-        if let Err(error) = self.site.broker.forget_scheduler(&self.site.id).await {
+        if let Err(error) = self.scheduler.broker.forget_scheduler(&self.scheduler.id).await {
             tracing::debug!("no good-bye: {error}");
         }
     }
 }
 
 /// A shard that was just taken.
-struct Begin {
-    site: Arc<Site>,
-    loops: Loops,
+struct ShardStart {
+    scheduler: Arc<Scheduler>,
+    shards: Arc<OwnedShards>,
     shard: ShardId,
     token: String,
     /// Whether the owner before died.
@@ -227,92 +230,106 @@ struct Begin {
 }
 
 /// What a new owner starts from.
-struct Recovered {
+struct RecoveredShard {
     cursor: EntryId,
     plans: Vec<PlanState>,
-    caution: Option<Caution>,
+    takeover: Option<CarefulTakeover>,
     /// Number of the last commit under the token.
     number: u64,
 }
 
-impl Begin {
+impl ShardStart {
     /// Reads the shard back, after a dead owner with care.
-    async fn recover(&self) -> Result<Recovered, BrokerError> {
-        let (site, shard, broker) = (&self.site, self.shard, self.site.broker.as_ref());
+    async fn recover(&self) -> Result<RecoveredShard, BrokerError> {
+        let (scheduler, shard, broker) = (&self.scheduler, self.shard, self.scheduler.broker.as_ref());
         let cursor = broker.cursor(shard).await?;
-        let mut poison = Poison::read(broker, shard).await?;
-        let mut caution = None;
+        let mut record = QuarantineRecord::read(broker, shard).await?;
+        let mut takeover = None;
         if self.is_orphaned {
-            caution = Some(Caution::prepare(site, shard, poison.clone(), &cursor).await?);
-        } else if poison.in_hand.take().is_some() {
-            poison.write(broker, shard).await?;
+            takeover = Some(
+                CarefulTakeover::prepare(scheduler, self.shards.trial.as_ref(), shard, record.clone(), &cursor).await?,
+            );
+        } else if record.in_hand.take().is_some() {
+            record.write(broker, shard).await?;
         }
-        let known = caution.as_mut().map_or(&mut poison, Caution::poison);
-        site.keep_out(known.quarantined.keys().cloned());
-        let is_recorded = poison::record(broker, shard, &self.token, known, site.clock.now_ms()).await?;
+        let known = takeover.as_mut().map_or(&mut record, CarefulTakeover::quarantine_record);
+        scheduler.add_quarantined(known.quarantined.keys().cloned());
+        let is_recorded =
+            quarantine::record_in_logs(broker, shard, &self.token, known, scheduler.clock.now_ms()).await?;
         if is_recorded {
             known.write(broker, shard).await?;
         }
-        let plans = recover::plans(site, shard, caution.as_mut()).await?;
-        Ok(Recovered { cursor, plans, caution, number: u64::from(is_recorded) })
+        let plans = recover::plans(scheduler, shard, takeover.as_mut()).await?;
+        Ok(RecoveredShard { cursor, plans, takeover, number: u64::from(is_recorded) })
     }
 
     /// Rebuilds the shard's state and runs its loop.
-    async fn run(self, to_self: mpsc::Sender<super::Local>, locals: mpsc::Receiver<super::Local>) -> End {
-        let Recovered { cursor, plans, mut caution, number } = match self.recover().await {
+    async fn run(
+        self,
+        to_loop: mpsc::Sender<super::ShardMessage>,
+        messages: mpsc::Receiver<super::ShardMessage>,
+    ) -> LoopEnd {
+        let RecoveredShard { cursor, plans, mut takeover, number } = match self.recover().await {
             Ok(recovered) => recovered,
-            Err(error) => return End::Lost(error.to_string()),
+            Err(error) => return LoopEnd::Lost(error.to_string()),
         };
-        let Self { site, loops, shard, token, release, is_orphaned: _ } = self;
+        let Self { scheduler, shards, shard, token, release, is_orphaned: _ } = self;
         let context = Context {
-            limits: site.settings.limits.clone(),
-            policy: site.policy.as_ref().clone(),
-            task_lease_ms: site.settings.scheduler.task_lease_ms,
+            limits: scheduler.settings.limits.clone(),
+            policy: scheduler.policy.as_ref().clone(),
+            task_lease_ms: scheduler.settings.scheduler.task_lease_ms,
             reply: keys::reports(shard),
         };
-        let retention_ms = site.settings.scheduler.retention_ms;
-        let mut owned = Owned::new(shard, context, site.clock.clone(), site.random.clone(), retention_ms);
-        if !site.hooks.is_empty() {
-            owned.tell_hooks();
+        let retention_ms = scheduler.settings.scheduler.retention_ms;
+        let mut state =
+            ShardState::new(shard, context, scheduler.clock.clone(), scheduler.random.clone(), retention_ms);
+        if !scheduler.hooks.is_empty() {
+            state.enable_hooks();
         }
-        owned.leave_alone(site.left_alone());
-        if site.traces.is_some() {
-            owned.trace();
+        state.set_quarantined(scheduler.quarantined_plans());
+        if scheduler.traces.is_some() {
+            state.enable_traces();
         }
-        owned.tell_outcomes(site.outcomes.clone());
-        owned.tell_watchdog(site.hands.of(shard));
-        owned.decide_with(site.decide);
-        outcomes::remember(&site, &plans);
-        let slots = owned.hold_all(plans);
+        state.record_stats(scheduler.stats.clone());
+        state.decide_with(scheduler.decide);
+        state.set_decision_marker(shards.decisions.register(shard));
+        let noted = scheduler.stats.with_notes(&plans);
+        if !noted.is_empty() {
+            let (stats, plans) = (scheduler.stats.clone(), scheduler.plans.clone());
+            let replay = StatsReplay { stats, plans, stop: scheduler.stop.clone() };
+            scheduler.tasks.spawn(replay.running(noted));
+        }
+        let slots = state.add_recovered(plans);
         for slot in slots {
-            let plan = owned.plan(slot).cloned();
-            match (&mut caution, plan) {
-                (Some(caution), Some(plan)) if owned.is_busy(slot) => caution.waiting.push_back((slot, plan)),
-                (Some(_) | None, _) => owned.begin(slot),
+            let plan = state.plan(slot).cloned();
+            match (&mut takeover, plan) {
+                (Some(takeover), Some(plan)) if state.is_busy(slot) => takeover.waiting.push_back((slot, plan)),
+                (Some(_) | None, _) => state.begin(slot),
             }
         }
-        tracing::info!(%shard, plans = owned.len(), "shard {shard} is ours, with {} running plans", owned.len());
-        loops.insert(shard, to_self.clone());
-        let commit_seconds = metrics::histogram!("goalmill_commit_seconds");
-        let window_changes = site.directory.window_changes();
-        let made = Loop {
-            site,
+        tracing::info!(%shard, plans = state.len(), "shard {shard} is ours, with {} running plans", state.len());
+        shards.insert(shard, to_loop.clone());
+        let heartbeat = Duration::from_millis(scheduler.settings.scheduler.heartbeat_ms);
+        let turns = Turns::new(state, token.clone(), number, heartbeat, Instant::now());
+        let window_changes = scheduler.directory.window_changes();
+        let outbox = Outbox { scheduler: scheduler.clone(), to_loop };
+        let shard_loop = ShardLoop {
+            scheduler,
+            shards: shards.clone(),
             shard,
             token,
-            number,
-            owned,
+            turns,
             cursor,
-            locals,
+            messages,
             window_changes,
-            to_self,
+            outbox,
             release,
-            commit_seconds,
-            left_over: Vec::new(),
-            caution,
-            let_in: None,
+            takeover,
+            commit_seconds: metrics::histogram!("goalmill_commit_seconds"),
+            io: LoopIo::default(),
         };
-        let end = made.run().await;
-        loops.remove(shard);
+        let end = shard_loop.run().await;
+        shards.remove(shard);
         end
     }
 }

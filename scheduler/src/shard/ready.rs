@@ -22,7 +22,7 @@ pub(crate) struct Place {
 
 /// What decides where a ready step stands.
 #[derive(Clone, Debug)]
-pub(crate) struct Standing<'a> {
+pub(crate) struct DispatchOrder<'a> {
     pub(crate) agent_type: &'a AgentType,
     /// 1 (last) to 10 (first).
     pub(crate) priority: u8,
@@ -81,11 +81,11 @@ pub(crate) struct Taken {
 
 impl ReadySet {
     /// Adds a step.
-    pub(crate) fn insert(&mut self, slot: Slot, step: StepIndex, standing: &Standing<'_>) {
+    pub(crate) fn insert(&mut self, slot: Slot, step: StepIndex, order: &DispatchOrder<'_>) {
         self.inserted += 1;
-        let rank = Reverse(standing.rank.max(0.0).to_bits());
+        let rank = Reverse(order.rank.max(0.0).to_bits());
         let place = Place { rank, age: self.inserted, slot, step };
-        self.put(standing.agent_type, Reverse(standing.priority), standing.tenant, place);
+        self.put(order.agent_type, Reverse(order.priority), order.tenant, place);
     }
 
     /// How many steps wait for each queue.
@@ -210,7 +210,7 @@ mod tests {
 
     fn add(set: &mut ReadySet, slot: Slot, step: u32, priority: u8, tenant: &str, rank: f64) {
         let agent_type = AgentType::from("a");
-        set.insert(slot, StepIndex(step), &Standing { agent_type: &agent_type, priority, tenant, rank });
+        set.insert(slot, StepIndex(step), &DispatchOrder { agent_type: &agent_type, priority, tenant, rank });
     }
 
     fn drain(set: &mut ReadySet) -> Vec<u32> {
@@ -247,8 +247,8 @@ mod tests {
         let mut set = ReadySet::default();
         for (step, agent_type, rank) in [(1, "a", 3.0), (2, "a", 2.0), (3, "b", 1.0)] {
             let agent_type = AgentType::from(agent_type);
-            let standing = Standing { agent_type: &agent_type, priority: 5, tenant: "", rank };
-            set.insert(1, StepIndex(step), &standing);
+            let order = DispatchOrder { agent_type: &agent_type, priority: 5, tenant: "", rank };
+            set.insert(1, StepIndex(step), &order);
             let taken = set.pop(&agent_type).expect("it was just put there");
             set.park(&agent_type, taken, false);
         }

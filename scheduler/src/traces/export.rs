@@ -28,7 +28,7 @@ pub enum ExporterError {
     #[error("`{name}` is `{value}`; there are: {known}")]
     Unknown { name: &'static str, value: String, known: &'static str },
     #[error("`OTEL_TRACES_SAMPLER_ARG` is `{0}`; it must be a share from 0 to 1, such as 0.01")]
-    Share(String),
+    OwnershipStatus(String),
     #[error("traces cannot be sent: {0}")]
     Setup(String),
 }
@@ -96,7 +96,7 @@ impl Sampler {
             "traceidratio" => {
                 let text = share.unwrap_or_else(|| "1".into());
                 let share = text.trim().parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
-                share.ok_or(ExporterError::Share(text))?
+                share.ok_or(ExporterError::OwnershipStatus(text))?
             }
             _ => {
                 let known = "always_on, always_off, traceidratio, and each with `parentbased_` before it";

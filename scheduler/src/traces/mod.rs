@@ -34,10 +34,11 @@ use opentelemetry::KeyValue;
 use opentelemetry::trace::SpanKind;
 use opentelemetry_sdk::trace::SpanData;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
-use crate::heavy::heavy;
-use crate::journal::{self, Pages};
-use crate::site::Site;
+use crate::event_log::{self, Pages};
+use crate::plan_reader::PlanReader;
+use crate::run_blocking::run_blocking_if_large;
 
 use plan::PlanTrace;
 use span::Span;
@@ -142,47 +143,52 @@ pub(crate) fn name_execution(task: &mut Task) {
     }
 }
 
-/// Sends what is noted, until stopped and all is sent.
-pub(crate) async fn run(site: Arc<Site>, mut items: mpsc::Receiver<Item>) {
-    let Some(traces) = site.traces.as_ref() else { return };
-    let mut outbox = Outbox { traces, waiting: Vec::new(), is_failing: false };
-    while let Some(Some(item)) = site.stop.run_until_cancelled(items.recv()).await {
-        outbox.take(&site, item).await;
+/// Exports queued items until stopped and until the queue is empty.
+pub(crate) async fn run(
+    traces: Arc<Traces>,
+    plans: Arc<dyn PlanReader>,
+    stop: CancellationToken,
+    mut items: mpsc::Receiver<Item>,
+) {
+    let mut batch = SpanBatch { traces: &traces, plans: plans.as_ref(), waiting: Vec::new(), is_failing: false };
+    while let Some(Some(item)) = stop.run_until_cancelled(items.recv()).await {
+        batch.add(item).await;
         while let Ok(item) = items.try_recv() {
-            outbox.take(&site, item).await;
+            batch.add(item).await;
         }
-        outbox.flush().await;
+        batch.flush().await;
     }
     // The shards' loops may still write the ends of plans.
     while let Ok(Some(item)) = tokio::time::timeout(LAST, items.recv()).await {
-        outbox.take(&site, item).await;
+        batch.add(item).await;
     }
-    outbox.flush().await;
+    batch.flush().await;
 }
 
 /// Reads entries of a plan's log; gives the spans that end in them.
 fn read(mut trace: PlanTrace, entries: &[LogEntry]) -> Result<(PlanTrace, Vec<SpanData>), LogError> {
     for entry in entries {
-        journal::records(entry)?.iter().for_each(|record| trace.take(record));
+        event_log::parse_records(entry)?.iter().for_each(|record| trace.take(record));
     }
     let spans = trace.finished().map(SpanData::from).collect();
     Ok((trace, spans))
 }
 
-/// Spans on their way to the collector.
-struct Outbox<'a> {
+/// Spans that wait to be sent to the collector.
+struct SpanBatch<'a> {
     traces: &'a Traces,
+    plans: &'a dyn PlanReader,
     waiting: Vec<SpanData>,
     /// Said once, until it is over.
     is_failing: bool,
 }
 
-impl Outbox<'_> {
-    async fn take(&mut self, site: &Site, item: Item) {
+impl SpanBatch<'_> {
+    async fn add(&mut self, item: Item) {
         match item {
             Item::Span(span) => self.push([*span]).await,
             Item::Plan(plan) => {
-                if let Err(error) = self.take_plan(site, &plan).await {
+                if let Err(error) = self.add_plan(&plan).await {
                     metrics::counter!("goalmill_traces_dropped_total", "reason" => "unreadable").increment(1);
                     tracing::debug!(plan_id = %plan, "the trace of plan {plan} cannot be made: {error}");
                 }
@@ -190,12 +196,13 @@ impl Outbox<'_> {
         }
     }
 
-    async fn take_plan(&mut self, site: &Site, plan: &PlanId) -> Result<(), journal::ReadError> {
+    async fn add_plan(&mut self, plan: &PlanId) -> Result<(), event_log::ReadError> {
         let mut trace = PlanTrace::new(self.traces.models.clone());
-        let mut pages = Pages::new(site.broker.as_ref(), plan);
+        let mut pages = Pages::new(self.plans, plan);
         while let Some(entries) = pages.next().await? {
             let spans;
-            (trace, spans) = heavy(journal::bytes(&entries), move || read(trace, &entries)).await?;
+            (trace, spans) =
+                run_blocking_if_large(event_log::size_bytes(&entries), move || read(trace, &entries)).await?;
             self.push(spans).await;
         }
         Ok(())
@@ -214,9 +221,9 @@ impl Outbox<'_> {
         if self.waiting.is_empty() {
             return;
         }
-        let batch = std::mem::take(&mut self.waiting);
-        let count = batch.len() as u64;
-        match self.traces.exporter.send(batch).await {
+        let spans = std::mem::take(&mut self.waiting);
+        let count = spans.len() as u64;
+        match self.traces.exporter.send(spans).await {
             Ok(()) => {
                 metrics::counter!("goalmill_spans_sent_total").increment(count);
                 self.is_failing = false;

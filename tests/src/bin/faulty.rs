@@ -12,13 +12,12 @@ use goalmill_common::config::{self, Override};
 use goalmill_common::event::{Event, StepEvent};
 use goalmill_common::random::Random;
 use goalmill_engine::{Context, Decision, Envelope, PlanState, Rejection};
-use goalmill_scheduler::trial::{Trial, stand};
-use goalmill_scheduler::{Extras, Options, start_with};
+use goalmill_scheduler::{Extras, Options, Trial, run_trial, start_with};
 
 fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments == ["trial"] {
-        return Ok(ExitCode::from(u8::try_from(stand(std::io::stdin(), decide))?));
+        return Ok(ExitCode::from(u8::try_from(run_trial(std::io::stdin(), decide))?));
     }
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(schedule(&arguments))?;
     Ok(ExitCode::SUCCESS)

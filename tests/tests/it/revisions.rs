@@ -20,7 +20,7 @@ use goalmill_common::random::Random;
 use goalmill_common::task::Task;
 use goalmill_planning::{Part, PlanRequest, Planner, PlanningError, ReviseRequest};
 use goalmill_scheduler::Extras;
-use goalmill_scheduler::hooks::{Call, Hook, HookError, Point, Ruling, Veto};
+use goalmill_scheduler::{Call, Hook, HookError, Point, Ruling, Veto};
 use goalmill_tests::installation::{Installation, http_client, settings};
 use goalmill_tests::wait::{SOON, until, until_some};
 use goalmill_worker::executor::{Executor, Outcome, Progress};

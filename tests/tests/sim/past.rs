@@ -6,7 +6,7 @@ use std::time::Duration;
 use goalmill_broker::{Broker, Commit};
 use goalmill_common::command::{Planned, Request, Submit, Verb};
 use goalmill_common::goal::Goal;
-use goalmill_common::id::{PlanId, ShardId};
+use goalmill_common::id::{Namespace, PlanId, ShardId};
 use goalmill_common::plan::{Kind, Plan, Step};
 use goalmill_common::wire::Inbox;
 
@@ -151,7 +151,7 @@ impl World {
             fork: None,
             fingerprint: String::new(),
         };
-        let id = PlanId::derive(1, name);
+        let id = PlanId::derive(1, &Namespace::default(), name);
         self.ask(&id, None, Verb::Submit(Box::new(submit))).await;
         id
     }

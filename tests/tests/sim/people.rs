@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use goalmill_broker::Broker;
 use goalmill_common::command::{Change, Request, Verb};
-use goalmill_common::id::{PlanId, StepId};
+use goalmill_common::id::{Namespace, PlanId, StepId};
 use goalmill_common::plan::Step;
 use goalmill_common::wire::{Answer, Inbox, Submission, SubmissionKind};
 use serde_json::json;
@@ -44,7 +44,7 @@ pub async fn submit(ground: Arc<Ground>, dice: Dice, shards: u16, number: u64, b
     let submission = Submission { id: id.clone(), source: "sim".into(), kind, data, traceparent: None };
     let fields = submission.fields();
     let twice = dice.permille(150);
-    let plan_id = PlanId::derive(shards, &id);
+    let plan_id = PlanId::derive(shards, &Namespace::default(), &id);
     pause(begin_ms).await;
     loop {
         while link.submit(&fields).await.is_err() {

@@ -11,8 +11,8 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::answer::PROBLEM;
-use super::query::Parameters;
+use super::query_parameters::Parameters;
+use super::response::PROBLEM;
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
@@ -292,7 +292,7 @@ mod tests {
             let taken: BTreeSet<String> = operation.names.iter().map(|name| (*name).to_owned()).collect();
             assert_eq!(described, taken, "{}", operation.path);
         }
-        assert_eq!(with_parameters, BTreeSet::from(super::super::query::WITH_PARAMETERS));
+        assert_eq!(with_parameters, BTreeSet::from(super::super::query_parameters::WITH_PARAMETERS));
     }
 
     #[test]

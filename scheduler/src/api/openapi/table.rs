@@ -17,7 +17,7 @@ use goalmill_common::view::{
 use serde_json::{Map, Value, json};
 
 use super::{EVENT_STREAM, JSON, Operation, TEXT, YAML, get, post};
-use crate::api::{events, fork, health, listing, logs, people, plans, registry, steps};
+use crate::api::{approvals, event_search, events, fork, health, plan_list, plans, registry, steps};
 
 /// What any request may be refused for.
 pub(super) const ANY: [ErrorCode; 11] = [
@@ -88,7 +88,7 @@ fn submissions() -> Vec<Operation> {
             .refuses(&[InvalidJson, InvalidGoal, PlanningFailed]),
         post("/v1/plans/{id}:fork", "forkPlan", "Begins a plan that goes on from where this one stood")
             .headers(&["Idempotency-Key", "traceparent"])
-            .takes::<fork::Asked>()
+            .takes::<fork::ForkBody>()
             .gives::<Accepted>()
             .status(202)
             .refuses(FORK),
@@ -99,7 +99,7 @@ fn looks() -> Vec<Operation> {
     const PLAN: &[ErrorCode] = &[PlanNotFound];
     vec![
         get("/v1/plans", "listPlans", "Lists plans, last changed first")
-            .query::<listing::ListQuery>()
+            .query::<plan_list::ListQuery>()
             .gives::<Page<PlanSummary>>(),
         get("/v1/plans/{id}", "getPlan", "The plan with its steps").gives::<PlanView>().refuses(PLAN),
         get("/v1/plans/{id}/graph", "getGraph", "The plan as a document that can be submitted")
@@ -124,11 +124,11 @@ fn looks() -> Vec<Operation> {
             .gives::<StepView>()
             .refuses(&[PlanNotFound, StepNotFound]),
         get("/v1/events", "listAllEvents", "The newest events of all plans, oldest first; as `/v1/logs`")
-            .query::<logs::LogsQuery>()
+            .query::<event_search::LogsQuery>()
             .gives::<Page<EventView>>()
             .refuses(PLAN),
         get("/v1/logs", "listLogs", "The newest events of all plans, or of one, oldest first")
-            .query::<logs::LogsQuery>()
+            .query::<event_search::LogsQuery>()
             .gives::<Page<EventView>>()
             .refuses(PLAN),
     ]
@@ -136,8 +136,9 @@ fn looks() -> Vec<Operation> {
 
 fn steering() -> Vec<Operation> {
     let because =
-        |path, id, summary| post(path, id, summary).takes::<plans::Because>().gives::<PlanSummary>().refuses(STEER);
-    let said = |path, id, summary| post(path, id, summary).takes::<people::Said>().gives::<PlanSummary>().refuses(EDIT);
+        |path, id, summary| post(path, id, summary).takes::<plans::VerbBody>().gives::<PlanSummary>().refuses(STEER);
+    let said =
+        |path, id, summary| post(path, id, summary).takes::<approvals::EditBody>().gives::<PlanSummary>().refuses(EDIT);
     vec![
         because("/v1/plans/{id}:pause", "pausePlan", "Starts no further steps"),
         because("/v1/plans/{id}:resume", "resumePlan", "Goes on"),
@@ -151,15 +152,16 @@ fn steering() -> Vec<Operation> {
         said("/v1/plans/{id}:edit", "editPlan", "Changes the plan"),
         said("/v1/plans/{id}:replan", "replanPlan", "Asks the planners for another way to do what remains"),
         post("/v1/plans/{id}/questions/{question}:answer", "answerQuestion", "Answers what the plan asks")
-            .takes::<people::Answered>()
+            .takes::<approvals::QuestionAnswer>()
             .gives::<PlanSummary>()
             .refuses(&[PlanNotFound, PlanFinal, NotAllowed, InvalidPlan]),
     ]
 }
 
 fn step_steering() -> Vec<Operation> {
-    let told =
-        |path, id, summary| post(path, id, summary).takes::<steps::Because>().gives::<StepView>().refuses(STEER_STEP);
+    let told = |path, id, summary| {
+        post(path, id, summary).takes::<steps::StepVerbBody>().gives::<StepView>().refuses(STEER_STEP)
+    };
     vec![
         told(
             "/v1/plans/{id}/steps/{step}:retry",
@@ -171,7 +173,7 @@ fn step_steering() -> Vec<Operation> {
         told("/v1/plans/{id}/steps/{step}:approve", "approveStep", "Lets the step start"),
         told("/v1/plans/{id}/steps/{step}:reject", "rejectStep", "Lets the step fail before it starts"),
         post("/v1/plans/{id}/steps/{step}:answer", "answerStep", "Answers what the step asks")
-            .takes::<people::Answered>()
+            .takes::<approvals::QuestionAnswer>()
             .gives::<StepView>()
             .refuses(STEER_STEP),
     ]

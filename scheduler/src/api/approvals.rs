@@ -1,0 +1,185 @@
+//! What people decide: approvals, edits, answers. And what a plan asks them.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use goalmill_common::command::Verb;
+use goalmill_common::json::Json as Payload;
+use goalmill_common::plan::Plan;
+use goalmill_common::problem::{ErrorCode, Issue, Problem};
+use goalmill_common::revision::{Change, RevisionRecord};
+use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_common::view::{Page, PlanSummary, QuestionView};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::plan_access::{load_plan, load_summary, send_verb};
+use super::principal::Principal;
+use super::response::{self, ApiError, ApiResult, Body, unknown_verb};
+use super::{Api, edit};
+
+/// Bytes of a reason.
+pub(super) const REASON_BYTES_MAX: usize = 64 << 10;
+
+/// What comes with an approval, an edit or a wish.
+#[derive(Default, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "Edit")]
+pub(super) struct EditBody {
+    reason: String,
+    /// An id, such as `cli:ann`; `api` unless told.
+    actor: String,
+    /// For `replan`: what the planners are to make of it.
+    hint: String,
+    /// What is to change; steps may be spelled as in a plan.
+    #[schemars(with = "Vec<Change>")]
+    changes: Vec<Value>,
+    /// Instead of changes: the whole plan as it is to be.
+    #[schemars(with = "Option<Plan>")]
+    plan: Option<Value>,
+    /// Refused if the plan stands at another revision.
+    revision: Option<u32>,
+}
+
+impl EditBody {
+    fn parse(body: &Bytes) -> Result<Self, ApiError> {
+        let said: Self = response::parse_json(body)?;
+        for (name, text) in [("reason", &said.reason), ("hint", &said.hint)] {
+            if text.len() > REASON_BYTES_MAX {
+                let detail = format!("`{name}` has {} bytes, more than {REASON_BYTES_MAX}", text.len());
+                return Err(Problem::new(ErrorCode::BodyTooLarge, detail).into());
+            }
+        }
+        Ok(said)
+    }
+
+    fn has_changes(&self) -> bool {
+        !self.changes.is_empty() || self.plan.is_some()
+    }
+}
+
+/// Agrees: to the plan, to a proposed revision, to going on without a failed step; with changes, if there are some.
+///
+/// Changes of a plan that awaits approval are made first; one that is refused leaves it waiting. Changes of a proposed
+/// revision are taken together with it, as one edit.
+pub(super) async fn approve(api: &Api, principal: &Principal, id: &str, body: &Bytes) -> Result<(), ApiError> {
+    let said = EditBody::parse(body)?;
+    if !said.has_changes() {
+        return send_verb(api, principal, id, &said.actor, Verb::Approve { reason: said.reason }).await;
+    }
+    let at = load_plan(api, id).await?;
+    let own = edit::changes(api, &at, said.plan.as_ref(), &said.changes)?;
+    let EditBody { reason, actor, revision, .. } = said;
+    if let Some(proposed) = at.proposed() {
+        let first = proposed.proposal.changes.len();
+        let changes: Vec<Change> = proposed.proposal.changes.iter().cloned().chain(own.changes).collect();
+        let verb = Verb::Edit { changes, revision: Some(at.revision()), reason };
+        return send_verb(api, principal, id, &actor, verb).await.map_err(|refusal| edit::after(refusal, first));
+    }
+    if at.status() != PlanStatus::AwaitingApproval {
+        let detail = format!("the plan is {}: it can be edited, but there is nothing to approve", at.status());
+        return Err(Problem::new(ErrorCode::NotAllowed, detail).into());
+    }
+    let verb = Verb::Edit { changes: own.changes, revision: revision.or(Some(at.revision())), reason: reason.clone() };
+    send_verb(api, principal, id, &actor, verb).await.map_err(|refusal| own.places.locate(refusal))?;
+    send_verb(api, principal, id, &actor, Verb::Approve { reason }).await
+}
+
+/// Changes the plan: by a list of changes, or by the plan as it is to be.
+pub(super) async fn edit(api: &Api, principal: &Principal, id: &str, body: &Bytes) -> Result<(), ApiError> {
+    let said = EditBody::parse(body)?;
+    if !said.has_changes() {
+        let hint = "give `changes`, or the whole `plan` as it is to be";
+        return Err(refused("an edit changes something", vec![missing("/changes", hint)]));
+    }
+    let at = load_plan(api, id).await?;
+    let edited = edit::changes(api, &at, said.plan.as_ref(), &said.changes)?;
+    // A whole plan takes away what it does not name: it must be meant for this one.
+    let revision = said.revision.or_else(|| said.plan.is_some().then(|| at.revision()));
+    let verb = Verb::Edit { changes: edited.changes, revision, reason: said.reason };
+    send_verb(api, principal, id, &said.actor, verb).await.map_err(|refusal| edited.places.locate(refusal))
+}
+
+pub(super) async fn replan(api: &Api, principal: &Principal, id: &str, body: &Bytes) -> Result<(), ApiError> {
+    let EditBody { reason, actor, hint, .. } = EditBody::parse(body)?;
+    send_verb(api, principal, id, &actor, Verb::Replan { reason, hint }).await
+}
+
+/// `GET /v1/plans/{id}/revisions`.
+pub(crate) async fn revisions(State(api): State<Api>, Path(id): Path<String>) -> ApiResult<Page<RevisionRecord>> {
+    let items = load_plan(&api, &id).await?.revisions().to_vec();
+    Ok(Json(Page { items, next: None }))
+}
+
+/// `GET /v1/plans/{id}/questions`: what waits for an answer.
+pub(crate) async fn questions(State(api): State<Api>, Path(id): Path<String>) -> ApiResult<Page<QuestionView>> {
+    let view = load_plan(&api, &id).await?.view(false);
+    let open = view.steps.into_iter().filter(|step| step.status == StepStatus::AwaitingApproval);
+    let items = view.question.into_iter().chain(open.filter_map(|step| step.question)).collect();
+    Ok(Json(Page { items, next: None }))
+}
+
+/// The answer to a question.
+#[derive(Default, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct QuestionAnswer {
+    /// Any JSON; `null` is an answer too.
+    #[serde(deserialize_with = "given")]
+    #[schemars(with = "Payload")]
+    answer: Option<Payload>,
+    reason: String,
+    /// An id, such as `cli:ann`; `api` unless told.
+    actor: String,
+}
+
+fn given<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Payload>, D::Error> {
+    Payload::deserialize(from).map(Some)
+}
+
+/// `POST /v1/plans/{id}/questions/{question}:answer`.
+pub(crate) async fn answer_question(
+    State(api): State<Api>,
+    principal: Principal,
+    Path((id, address)): Path<(String, String)>,
+    body: Body,
+) -> ApiResult<PlanSummary> {
+    let body = response::body(body)?;
+    let (question, verb) = address.rsplit_once(':').unwrap_or((&address, ""));
+    if verb != "answer" {
+        return Err(unknown_verb(verb, "answer"));
+    }
+    answer(&api, &principal, &id, question, &body).await?;
+    load_summary(&api, &id).await
+}
+
+/// Answers a question: a step's, by the step's id, or a revision's.
+pub(super) async fn answer(
+    api: &Api,
+    principal: &Principal,
+    id: &str,
+    question: &str,
+    body: &Bytes,
+) -> Result<(), ApiError> {
+    let said: QuestionAnswer = response::parse_json(body)?;
+    let Some(given) = said.answer else {
+        return Err(refused("there is no answer", vec![missing("/answer", "give `answer`, any JSON")]));
+    };
+    let most = api.scheduler.settings.limits.payload_bytes_max;
+    for (name, bytes, most) in [("answer", given.text().len(), most), ("reason", said.reason.len(), REASON_BYTES_MAX)] {
+        if bytes > most {
+            let detail = format!("`{name}` has {bytes} bytes, more than {most}");
+            return Err(Problem::new(ErrorCode::BodyTooLarge, detail).into());
+        }
+    }
+    let verb = Verb::AnswerQuestion { question: question.into(), answer: given, reason: said.reason };
+    send_verb(api, principal, id, &said.actor, verb).await
+}
+
+fn missing(pointer: &str, hint: &str) -> Issue {
+    Issue { code: "MISSING_FIELD".into(), pointer: pointer.into(), detail: "it is not there".into(), hint: hint.into() }
+}
+
+/// A refusal that lists what is wrong with a request.
+pub(super) fn refused(detail: &str, issues: Vec<Issue>) -> ApiError {
+    ApiError(Problem::new(ErrorCode::InvalidRequest, detail).with_errors(issues))
+}

@@ -1,0 +1,133 @@
+//! Dead letters: tasks that were given up on. List them, run one again, drop one.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use goalmill_broker::DeadLetter;
+use goalmill_common::command::{Planned, Submit};
+use goalmill_common::goal::Goal;
+use goalmill_common::id::{AgentType, EntryId};
+use goalmill_common::plan::{Plan, Step};
+use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::task::Task;
+use goalmill_common::view::{LetterView, Page};
+use goalmill_plan::validate;
+use goalmill_planning::rules::literal;
+use serde_json::Value;
+
+use super::Api;
+use super::principal::Principal;
+use super::registry::known_form;
+use super::response::{self, ApiError, unknown_verb};
+use super::submit::accepted;
+use crate::shard_client;
+
+/// Dead letters shown at once.
+const LETTERS: usize = 100;
+/// Dead letters looked through for one: more than are kept.
+const LOOKED_AT: usize = 20_000;
+
+pub(crate) async fn list(
+    State(api): State<Api>,
+    Path(agent_type): Path<String>,
+) -> Result<Json<Page<LetterView>>, ApiError> {
+    let items = views(&api, &known_form(agent_type)?, LETTERS).await?;
+    Ok(Json(Page { items, next: None }))
+}
+
+/// Dead letters of all agent types, by agent type: of each an equal share of what is shown at once.
+pub(crate) async fn list_all(State(api): State<Api>) -> Result<Json<Page<LetterView>>, ApiError> {
+    let mut queues = api.scheduler.broker.queues().await?;
+    queues.retain(|queue| queue.dead_letters > 0);
+    let each = (LETTERS / queues.len().max(1)).max(1);
+    let mut items = Vec::new();
+    for queue in queues {
+        items.extend(views(&api, &queue.agent_type, each).await?);
+    }
+    Ok(Json(Page { items, next: None }))
+}
+
+async fn views(api: &Api, agent_type: &AgentType, limit: usize) -> Result<Vec<LetterView>, ApiError> {
+    let letters = api.scheduler.broker.dead_letters(agent_type, limit).await?;
+    Ok(letters.into_iter().map(|(entry, letter)| view(entry, letter)).collect())
+}
+
+fn view(entry: EntryId, letter: DeadLetter) -> LetterView {
+    let DeadLetter { agent_type, plan, step, attempt, code, reason, task } = letter;
+    let task = serde_json::from_str(&task).unwrap_or_else(|_| Value::String(task));
+    LetterView { entry, agent_type, plan_id: plan, step_id: step, attempt, code, reason, task }
+}
+
+/// `POST /v1/dead-letters/{agent_type}/{entry}:retry` and `:discard`.
+pub(crate) async fn act(
+    State(api): State<Api>,
+    principal: Principal,
+    Path((agent_type, address)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    let agent_type = known_form(agent_type)?;
+    let (entry, verb) = address.rsplit_once(':').unwrap_or((&address, ""));
+    let entry = EntryId::from(entry);
+    if !matches!(verb, "retry" | "discard") {
+        return Err(unknown_verb(verb, "retry, discard"));
+    }
+    let letter = find(&api, &agent_type, &entry).await?;
+    let answer = if verb == "retry" {
+        let (plan_id, status) =
+            shard_client::send_request(&api.scheduler, &api.shards, retry_request(&api, &principal, &entry, &letter)?)
+                .await?;
+        accepted(plan_id, status, Vec::new())
+    } else {
+        Json(view(entry.clone(), letter)).into_response()
+    };
+    api.scheduler.broker.discard_dead_letter(&agent_type, &entry).await?;
+    Ok(answer)
+}
+
+async fn find(api: &Api, agent_type: &AgentType, entry: &EntryId) -> Result<DeadLetter, ApiError> {
+    let letters = api.scheduler.broker.dead_letters(agent_type, LOOKED_AT).await?;
+    let found = letters.into_iter().find(|(known, _)| known == entry);
+    found.map(|(_, letter)| letter).ok_or_else(|| {
+        let detail = format!("`{agent_type}` has no dead letter `{}`", response::shown(entry.as_str()));
+        ApiError(Problem::new(ErrorCode::DeadLetterNotFound, detail))
+    })
+}
+
+/// A plan of one step that does the task once more. Its id follows from the letter's, so that asking twice is asking once.
+///
+/// The plan that the task came from has gone its way without it: what is final there stays as it is.
+fn retry_request(
+    api: &Api,
+    principal: &Principal,
+    entry: &EntryId,
+    letter: &DeadLetter,
+) -> Result<goalmill_common::command::Request, ApiError> {
+    let unfit = |why: String| {
+        let detail = format!("the task of the dead letter cannot be run again: {why}; discard the letter");
+        ApiError(Problem::new(ErrorCode::NotAllowed, detail))
+    };
+    let task: Task = serde_json::from_str(&letter.task).map_err(|error| unfit(error.to_string()))?;
+    let step = Step {
+        description: format!("step `{}` of plan `{}`, once more", task.step, task.plan),
+        action: task.action,
+        // They are rendered: what looks like an expression in them is data.
+        inputs: literal(task.inputs.value()).into(),
+        timeout_ms: Some(task.timeout_ms),
+        ..Step::new(task.step.clone(), task.agent_type)
+    };
+    let name = format!("{} of {}, once more", task.step, task.plan);
+    let draft = serde_json::to_value(Plan { name, steps: vec![step], ..Plan::default() });
+    let draft = draft.expect("a plan always has a JSON form");
+    let checked = validate::plan(&draft, &api.scheduler.settings.limits)
+        .map_err(|issues| unfit(issues.first().map(|issue| issue.detail.clone()).unwrap_or_default()))?;
+    let submit = Submit {
+        goal: Goal::default(),
+        plan: Some(Planned::submitted(checked.plan, checked.warnings, Vec::new())),
+        submission: format!("dead:{}:{entry}", letter.agent_type),
+        fingerprint: String::new(),
+        source: "dead-letter".into(),
+        parent: None,
+        traceparent: task.traceparent,
+        fork: None,
+    };
+    Ok(shard_client::submit_request(&api.scheduler, &principal.actor, &principal.namespace, submit))
+}

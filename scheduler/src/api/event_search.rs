@@ -1,0 +1,301 @@
+//! The newest events of all plans, or of some: what has been going on.
+
+use axum::Json;
+use axum::extract::State;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use goalmill_common::event::{self, Record};
+use goalmill_common::id::{PlanId, ShardId, is_id};
+use goalmill_common::json::Json as Text;
+use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::view::Page;
+
+use super::Api;
+use super::query_parameters::{Given, Parameters, Query};
+use super::response::{self, ApiError};
+use crate::{event_log, shard_client};
+
+/// Events given at once, unless asked for fewer.
+const PAGE: usize = 200;
+const PAGE_MAX: usize = 1_000;
+/// How far back is looked, unless told, in milliseconds.
+const SINCE_MS: u64 = 3_600_000;
+/// Plans of one shard that are looked at, those that changed last.
+const PLANS_MAX: usize = 200;
+/// Events that one request looks at; the next one goes on where it ended.
+const LOOKED_AT_MAX: u64 = 20_000;
+/// Requests that look at once.
+pub(super) const SCANS_MAX: usize = 4;
+/// An event may be so much newer than the time for which its plan is listed, in milliseconds.
+const INDEX_LATE_MS: u64 = 10_000;
+/// Events of one plan read at once, from the end of its log backwards.
+const PORTION: u64 = 500;
+/// Logs read at once.
+const AT_ONCE: usize = 16;
+
+#[derive(schemars::JsonSchema)]
+pub(crate) struct LogsQuery {
+    /// Only of this plan.
+    plan: Option<String>,
+    /// Only of steps with this id, and events of plans that list it.
+    step: Option<String>,
+    /// Only of these types, separated by commas.
+    #[schemars(with = "Option<String>")]
+    types: Option<Vec<String>>,
+    /// Only events since then, Unix milliseconds; of the last hour unless told.
+    since_ms: Option<u64>,
+    /// Events, at most 1000; 200 unless told.
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<usize>,
+    /// The `next` of an answer: goes on where that request had looked at as much as one may (20,000 events). A page may
+    /// be short or empty and still have a `next`. Of several pages together, the newest events are asked for.
+    #[schemars(with = "Option<String>")]
+    cursor: Option<Cursor>,
+}
+
+impl Parameters for LogsQuery {
+    const NAMES: &'static [&'static str] = &["plan", "step", "types", "since_ms", "limit", "cursor"];
+
+    fn read(given: &mut Given) -> Self {
+        let id = |text: &str| match is_id(text) {
+            true => Ok(text.to_owned()),
+            false => Err((format!("`{}` is not an id", response::shown(text)), "give the step's id".to_owned())),
+        };
+        let cursor = |text: &str| {
+            Cursor::read(text).ok_or_else(|| {
+                (format!("`{}` is no `next` of an answer", response::shown(text)), "start without it".to_owned())
+            })
+        };
+        Self {
+            plan: given.value("plan", |text| Ok(text.to_owned())),
+            step: given.value("step", id),
+            types: given.value("types", types),
+            since_ms: given.number("since_ms", 0..=u64::MAX),
+            limit: given.number("limit", 1..=PAGE_MAX),
+            cursor: given.value("cursor", cursor),
+        }
+    }
+}
+
+/// What is looked for.
+struct Filter {
+    step: Option<String>,
+    types: Vec<String>,
+    since_ms: u64,
+    limit: usize,
+}
+
+impl Filter {
+    fn fits(&self, record: &Record) -> bool {
+        record.time_ms >= self.since_ms
+            && self.step.as_deref().is_none_or(|step| record.event.concerns(step))
+            && (self.types.is_empty() || self.types.iter().any(|name| name == record.event.type_name()))
+    }
+}
+
+/// The newest events that fit, oldest first: as far as one request may look, and where the next one goes on.
+pub(crate) async fn list(State(api): State<Api>, Query(query): Query<LogsQuery>) -> Result<Json<Page<Text>>, ApiError> {
+    let cursor = query.cursor;
+    let _place = api.scans.try_acquire().map_err(|_| {
+        let detail = format!("{SCANS_MAX} requests for logs are being answered; try again");
+        Problem::new(ErrorCode::NotReady, detail)
+    })?;
+    let filter = Filter {
+        step: query.step,
+        types: query.types.unwrap_or_default(),
+        since_ms: query.since_ms.unwrap_or_else(|| api.scheduler.clock.now_ms().saturating_sub(SINCE_MS)),
+        limit: query.limit.unwrap_or(PAGE),
+    };
+    let plans = match query.plan {
+        Some(plan) => {
+            let plan = PlanId::from(plan);
+            shard_client::shard_of(&api.scheduler, &plan)?;
+            if cursor.as_ref().is_some_and(|cursor| cursor.plan != plan) {
+                let detail = "`cursor` belongs to a request for other plans";
+                return Err(Problem::new(ErrorCode::InvalidRequest, detail).into());
+            }
+            vec![(plan, u64::MAX)]
+        }
+        None => changed_since(&api, filter.since_ms).await?,
+    };
+    let (found, next) = scan(&api, after(plans, cursor.as_ref()), cursor, &filter).await?;
+    let items = found.iter().map(|(plan, record)| line(plan, record)).collect();
+    Ok(Json(Page { items, next: next.map(|cursor| cursor.write()) }))
+}
+
+/// The plan to go on with, and where in its log; after it come the plans that changed before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Cursor {
+    changed_ms: u64,
+    plan: PlanId,
+    /// Events after this one were looked at.
+    end: u64,
+}
+
+impl Cursor {
+    fn read(text: &str) -> Option<Self> {
+        let mut parts = text.split(':');
+        let cursor = Self {
+            changed_ms: parts.next()?.parse().ok()?,
+            plan: parts.next().filter(|plan| is_id(plan))?.into(),
+            end: parts.next()?.parse().ok()?,
+        };
+        parts.next().is_none().then_some(cursor)
+    }
+
+    fn write(&self) -> String {
+        format!("{}:{}:{}", self.changed_ms, self.plan, self.end)
+    }
+}
+
+/// The plans from the cursor on, that of the cursor first.
+fn after(mut plans: Vec<(PlanId, u64)>, cursor: Option<&Cursor>) -> Vec<(PlanId, u64)> {
+    plans.sort_by(|(a, at), (b, other)| (other, b).cmp(&(at, a)));
+    let Some(cursor) = cursor else { return plans };
+    plans.retain(|(plan, changed_ms)| *plan != cursor.plan && (*changed_ms, plan) < (cursor.changed_ms, &cursor.plan));
+    plans.insert(0, (cursor.plan.clone(), cursor.changed_ms));
+    plans
+}
+
+/// What a request has found and how much it may still look at.
+struct Found {
+    events: Vec<(PlanId, Record)>,
+    left: u64,
+}
+
+impl Found {
+    /// Keeps the newest; events before the returned time need not be looked at.
+    fn keep_newest(&mut self, limit: usize) -> u64 {
+        self.events.sort_by(|(a, one), (b, other)| (one.time_ms, a, one.seq).cmp(&(other.time_ms, b, other.seq)));
+        self.events.drain(..self.events.len().saturating_sub(limit));
+        let is_full = self.events.len() >= limit;
+        self.events.first().filter(|_| is_full).map_or(0, |(_, oldest)| oldest.time_ms)
+    }
+}
+
+type Scanned = (Vec<(PlanId, Record)>, Option<Cursor>);
+
+/// Looks through the logs of these plans, each from its end backwards.
+async fn scan(
+    api: &Api,
+    plans: Vec<(PlanId, u64)>,
+    cursor: Option<Cursor>,
+    filter: &Filter,
+) -> Result<Scanned, ApiError> {
+    let mut found = Found { events: Vec::new(), left: LOOKED_AT_MAX };
+    let mut since_ms = filter.since_ms;
+    let ends = cursor.map(|cursor| (cursor.plan, cursor.end));
+    let first = async |(plan, changed_ms): (PlanId, u64)| {
+        let end = match ends.as_ref().filter(|(of, _)| *of == plan) {
+            Some((_, end)) => *end,
+            None => last_seq(api, &plan).await?,
+        };
+        Ok::<_, ApiError>((portion(api, &plan, end).await?, plan, changed_ms))
+    };
+    let mut portions = std::pin::pin!(stream::iter(plans.into_iter().map(first)).buffered(AT_ONCE));
+    while let Some((mut read, plan, changed_ms)) = portions.try_next().await? {
+        if changed_ms.saturating_add(INDEX_LATE_MS) < since_ms {
+            break;
+        }
+        let mut of_plan = 0;
+        loop {
+            found.left = found.left.saturating_sub(read.records.len() as u64);
+            let is_older = read.records.iter().any(|record| record.time_ms < since_ms);
+            let before = found.events.len();
+            let fit = read.records.into_iter().filter(|record| filter.fits(record));
+            found.events.extend(fit.map(|record| (plan.clone(), record)));
+            of_plan += found.events.len() - before;
+            since_ms = found.keep_newest(filter.limit).max(since_ms);
+            let is_over = is_older || read.start == 0 || of_plan >= filter.limit;
+            if found.left == 0 {
+                let end = if is_over { 0 } else { read.start };
+                return Ok((found.events, Some(Cursor { changed_ms, plan, end })));
+            }
+            if is_over {
+                break;
+            }
+            read = portion(api, &plan, read.start).await?;
+        }
+    }
+    Ok((found.events, None))
+}
+
+/// The types of a list with commas; each must be one that there is. Else the reason and the hint.
+fn types(listed: &str) -> Result<Vec<String>, (String, String)> {
+    let one = |name: &str| {
+        if event::types().any(|known| known == name) {
+            return Ok(name.to_owned());
+        }
+        let all: Vec<&str> = event::types().collect();
+        let detail =
+            format!("there are no events of the type `{}`; there are {}", response::shown(name), all.join(", "));
+        Err((detail, "name some of these types, separated by commas, or leave `types` out".to_owned()))
+    };
+    listed.split(',').map(str::trim).map(one).collect()
+}
+
+/// Plans that changed since then, and when.
+async fn changed_since(api: &Api, since_ms: u64) -> Result<Vec<(PlanId, u64)>, ApiError> {
+    let mut plans = Vec::new();
+    for n in 0..api.scheduler.shards {
+        let found = api.scheduler.plans.list(ShardId(n), u64::MAX, PLANS_MAX).await?;
+        plans.extend(found.into_iter().filter(|(_, changed_ms)| *changed_ms >= since_ms));
+    }
+    Ok(plans)
+}
+
+/// Number of a plan's last event; 0 for a log that is gone.
+async fn last_seq(api: &Api, plan: &PlanId) -> Result<u64, ApiError> {
+    let summary = api.scheduler.plans.summary(plan).await?;
+    Ok(summary.get("seq").and_then(|seq| seq.parse().ok()).unwrap_or(0))
+}
+
+/// Some events of a log, in a row.
+struct Portion {
+    /// All events after this one were read.
+    start: u64,
+    records: Vec<Record>,
+}
+
+/// The last events up to `end`.
+async fn portion(api: &Api, plan: &PlanId, end: u64) -> Result<Portion, ApiError> {
+    let start = end.saturating_sub(PORTION);
+    let mut records = Vec::new();
+    if end > 0 {
+        let entries = api.scheduler.plans.log(plan, start, usize::try_from(PORTION).unwrap_or(usize::MAX)).await?;
+        for entry in &entries {
+            let read = event_log::parse_records(entry)
+                .map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
+            records.extend(read.into_iter().filter(|record| record.seq > start && record.seq <= end));
+        }
+    }
+    // A log that is gone ends here.
+    let start = if records.is_empty() { 0 } else { start };
+    Ok(Portion { start, records })
+}
+
+/// The event as `/v1/plans/{id}/events` gives it, and whose it is. Outputs stay the text that they came as: older logs
+/// may hold some that no reader takes.
+fn line(plan: &PlanId, record: &Record) -> Text {
+    let event = record.to_line();
+    let fields = event.strip_prefix('{').expect("an event is a JSON object");
+    let plan = Text::of(plan.as_str());
+    Text::from_text(format!("{{\"plan_id\":{},{fields}", plan.text())).expect("an event has fields")
+}
+
+#[cfg(test)]
+mod tests {
+    use goalmill_common::event::{Event, StepCompleted, StepEvent};
+
+    use super::*;
+
+    #[test]
+    fn an_event_with_outputs_that_no_reader_takes_is_still_shown() {
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        let outputs = Text::from_text(deep.clone()).expect("it is JSON");
+        let completed = StepCompleted { outputs, ..StepCompleted::default() };
+        let event = Event::Step { step: "a".into(), attempt: 1, event: StepEvent::Completed(Box::new(completed)) };
+        let record = Record { seq: 7, time_ms: 1, actor: None, event };
+        let line = line(&"p0-x".into(), &record);
+        assert!(line.text().starts_with("{\"plan_id\":\"p0-x\",") && line.text().contains(&deep), "{}", line.text());
+    }
+}

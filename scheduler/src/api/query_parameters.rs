@@ -1,0 +1,184 @@
+//! The parameters of a request's address: each is one that the address takes, stands once, and has a valid value.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use axum::extract::{FromRequestParts, MatchedPath, Request};
+use axum::http::request::Parts;
+use axum::http::{Method, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use goalmill_common::problem::{ErrorCode, Issue};
+use goalmill_common::text::pointer_part;
+
+use super::response::{ApiError, shown};
+use crate::submission::issues_problem;
+
+/// Addresses whose `GET` takes parameters.
+pub(super) const WITH_PARAMETERS: [&str; 5] =
+    ["/v1/plans", "/v1/plans/{id}/graph", "/v1/plans/{id}/events", "/v1/events", "/v1/logs"];
+/// What stands for bytes of a parameter that are not UTF-8.
+const REPLACED: char = '\u{fffd}';
+
+/// The parameters of one address.
+pub(super) trait Parameters: Sized {
+    /// The names that the address takes.
+    const NAMES: &'static [&'static str];
+
+    /// Reads the values; what is wrong is noted in `given`.
+    fn read(given: &mut Given) -> Self;
+}
+
+/// The valid parameters of a request; all that is wrong is refused at once.
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<S: Sync, T: Parameters> FromRequestParts<S> for Query<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let mut given = Given::of(&parts.uri, T::NAMES);
+        let parameters = T::read(&mut given);
+        given.finish().map(|()| Self(parameters))
+    }
+}
+
+/// Refuses parameters at addresses that take none.
+pub(super) async fn refuse_parameters(request: Request, next: Next) -> Response {
+    match takes_parameters(&request) {
+        true => next.run(request).await,
+        false => match Given::of(request.uri(), &[]).finish() {
+            Ok(()) => next.run(request).await,
+            Err(refusal) => refusal.into_response(),
+        },
+    }
+}
+
+fn takes_parameters(request: &Request) -> bool {
+    let path = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    matches!(*request.method(), Method::GET | Method::HEAD) && path.is_some_and(|path| WITH_PARAMETERS.contains(&path))
+}
+
+/// Parameters as they were given, and what is wrong with them.
+#[derive(Default)]
+pub(super) struct Given {
+    values: BTreeMap<String, String>,
+    issues: Vec<Issue>,
+}
+
+impl Given {
+    fn of(uri: &Uri, names: &[&str]) -> Self {
+        let mut given = Self::default();
+        let pairs = match axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri) {
+            Ok(axum::extract::Query(pairs)) => pairs,
+            Err(error) => {
+                given.note("INVALID_ENCODING", "", error.body_text(), "write `name=value`, joined by `&`");
+                Vec::new()
+            }
+        };
+        for (name, value) in pairs {
+            given.take(name, value, names);
+        }
+        given
+    }
+
+    fn take(&mut self, name: String, value: String, names: &[&str]) {
+        let is_new = !self.values.contains_key(&name);
+        if !names.contains(&name.as_str()) {
+            let hint = match names {
+                [] => "leave it out: this address takes no parameters".to_owned(),
+                _ => format!("there are `{}`", names.join("`, `")),
+            };
+            self.note("UNKNOWN_PARAMETER", &name, format!("there is no parameter `{}`", shown(&name)), hint);
+        } else if value.contains(REPLACED) {
+            self.note("INVALID_ENCODING", &name, format!("the value of `{name}` is not UTF-8"), "encode it as UTF-8");
+        } else if is_new {
+            self.values.insert(name, value);
+        } else {
+            self.note("DUPLICATE_KEY", &name, format!("the parameter `{name}` stands twice"), "keep one of them");
+        }
+    }
+
+    fn note(&mut self, code: &str, name: &str, detail: impl Into<String>, hint: impl Into<String>) {
+        let pointer = if name.is_empty() { String::new() } else { format!("/{}", pointer_part(&shown(name))) };
+        self.issues.push(Issue { code: code.into(), pointer, detail: detail.into(), hint: hint.into() });
+    }
+
+    /// A whole number within a range.
+    pub(super) fn number<N>(&mut self, name: &str, range: RangeInclusive<N>) -> Option<N>
+    where
+        N: FromStr + PartialOrd + Display,
+    {
+        let text = self.values.remove(name)?;
+        let number = text.parse::<N>().ok().filter(|number| range.contains(number));
+        if number.is_none() {
+            let (least, most) = (range.start(), range.end());
+            let detail = format!("`{name}` is `{}`", shown(&text));
+            self.note("OUT_OF_RANGE", name, detail, format!("give a whole number from {least} to {most}"));
+        }
+        number
+    }
+
+    /// A value that `read` can read.
+    ///
+    /// - `read`: gives the reason and the hint when it cannot.
+    pub(super) fn value<T>(&mut self, name: &str, read: impl FnOnce(&str) -> Result<T, (String, String)>) -> Option<T> {
+        let text = self.values.remove(name)?;
+        match read(&text) {
+            Ok(value) => Some(value),
+            Err((detail, hint)) => {
+                self.note("INVALID_VALUE", name, detail, hint);
+                None
+            }
+        }
+    }
+
+    fn finish(self) -> Result<(), ApiError> {
+        if self.issues.is_empty() {
+            Ok(())
+        } else {
+            Err(ApiError(issues_problem(ErrorCode::InvalidRequest, self.issues)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(query: &str) -> Vec<(String, String)> {
+        let uri = format!("/v1/plans?{query}").parse().expect("it is an address");
+        let mut given = Given::of(&uri, &["limit", "after", "word"]);
+        given.number("limit", 1..=500_u16);
+        given.number("after", 0..=u64::MAX);
+        given.value("word", |text| if text == "good" { Ok(()) } else { Err((format!("`{text}`"), "good".into())) });
+        let issues = given.finish().err().map(|ApiError(problem)| problem.errors).unwrap_or_default();
+        assert!(issues.iter().all(|issue| !issue.detail.is_empty() && !issue.hint.is_empty()), "{issues:?}");
+        issues.into_iter().map(|issue| (issue.code, issue.pointer)).collect()
+    }
+
+    #[test]
+    fn every_parameter_that_is_unknown_or_invalid_is_named_at_once() {
+        for good in ["", "limit=1", "limit=500&after=0", "word=good", &format!("after={}", u64::MAX)] {
+            assert_eq!(found(good), [], "{good}");
+        }
+        for (bad, code, pointer) in [
+            ("limit=0", "OUT_OF_RANGE", "/limit"),
+            ("limit=501", "OUT_OF_RANGE", "/limit"),
+            ("limit=many", "OUT_OF_RANGE", "/limit"),
+            ("limit=", "OUT_OF_RANGE", "/limit"),
+            ("after=-1", "OUT_OF_RANGE", "/after"),
+            ("after=18446744073709551616", "OUT_OF_RANGE", "/after"),
+            ("limit=1&limit=1", "DUPLICATE_KEY", "/limit"),
+            ("word=bad", "INVALID_VALUE", "/word"),
+            ("word=%ff", "INVALID_ENCODING", "/word"),
+            ("a%2Fb=1", "UNKNOWN_PARAMETER", "/a~1b"),
+            ("Limit=1", "UNKNOWN_PARAMETER", "/Limit"),
+            ("x", "UNKNOWN_PARAMETER", "/x"),
+        ] {
+            assert_eq!(found(bad), [(code.to_owned(), pointer.to_owned())], "{bad}");
+        }
+        assert_eq!(found("x=1&limit=0&word=bad").len(), 3);
+    }
+}

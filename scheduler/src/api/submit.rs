@@ -1,0 +1,131 @@
+//! Submits goals and plans, once for each idempotency key.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use goalmill_common::command::{Planned, Request, Submit, fingerprint};
+use goalmill_common::goal::Goal;
+use goalmill_common::id::PlanId;
+use goalmill_common::problem::{ErrorCode, Issue, Problem};
+use goalmill_common::status::PlanStatus;
+use goalmill_common::trace::is_traceparent;
+use goalmill_common::view::Accepted;
+
+use super::Api;
+use super::principal::Principal;
+use super::response::{self, ApiError, Body};
+use crate::{shard_client, submission};
+
+pub(crate) async fn submit_goal(
+    State(api): State<Api>,
+    principal: Principal,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    response::document_format(&headers)?;
+    let body = response::body(body)?;
+    let sent = SubmissionHeaders::parse(&api, &headers, "goal", &body)?;
+    if let Some(previous) = sent.find_previous(&api, &principal).await? {
+        return Ok(previous);
+    }
+    let goal = submission::parse_goal(&api.scheduler, body).await.inspect_err(count_refused)?;
+    submit(&api, &principal, sent, goal, None).await
+}
+
+pub(crate) async fn submit_plan(
+    State(api): State<Api>,
+    principal: Principal,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let format = response::document_format(&headers)?;
+    let body = response::body(body)?;
+    let sent = SubmissionHeaders::parse(&api, &headers, "plan", &body)?;
+    if let Some(previous) = sent.find_previous(&api, &principal).await? {
+        return Ok(previous);
+    }
+    let parsed = submission::parse_plan(&api.scheduler, body, format).await.inspect_err(count_refused)?;
+    submit(&api, &principal, sent, parsed.goal, Some(parsed.planned)).await
+}
+
+fn count_refused(problem: &Problem) {
+    metrics::counter!("goalmill_goals_rejected_total", "reason" => problem.code.as_str()).increment(1);
+}
+
+/// The headers of a submission.
+pub(super) struct SubmissionHeaders {
+    pub(super) key: Option<String>,
+    /// Empty without a key.
+    pub(super) fingerprint: String,
+    pub(super) traceparent: Option<String>,
+    /// Unix milliseconds.
+    pub(super) received_ms: u64,
+}
+
+impl SubmissionHeaders {
+    pub(super) fn parse(api: &Api, headers: &HeaderMap, kind: &str, body: &Bytes) -> Result<Self, ApiError> {
+        let key = response::idempotency_key(headers)?;
+        let fingerprint = key.as_ref().map(|_| fingerprint(kind, body)).unwrap_or_default();
+        let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok());
+        let traceparent = traceparent.filter(|text| is_traceparent(text)).map(Into::into);
+        Ok(Self { key, fingerprint, traceparent, received_ms: api.scheduler.clock.now_ms() })
+    }
+
+    /// The answer to an earlier request with the same key.
+    pub(super) async fn find_previous(&self, api: &Api, principal: &Principal) -> Result<Option<Response>, ApiError> {
+        let Some(key) = &self.key else { return Ok(None) };
+        let plan = PlanId::derive(api.scheduler.shards, &principal.namespace, key);
+        let Some(known) = shard_client::find_existing(&api.scheduler, &plan).await? else { return Ok(None) };
+        // A plan of the stream has no fingerprint: its id alone decides.
+        if known.fingerprint.is_empty() || known.fingerprint == self.fingerprint {
+            return Ok(Some(accepted(known.plan, known.status, Vec::new())));
+        }
+        let detail = format!("the key was used for plan `{plan}`, which was sent with another body; use a new key");
+        Err(Problem::new(ErrorCode::IdempotencyKeyReused, detail).into())
+    }
+}
+
+async fn submit(
+    api: &Api,
+    principal: &Principal,
+    sent: SubmissionHeaders,
+    goal: Goal,
+    plan: Option<Planned>,
+) -> Result<Response, ApiError> {
+    let scheduler = &api.scheduler;
+    scheduler.health.check_admission().inspect_err(count_refused)?;
+    let submission = sent.key.unwrap_or_else(|| scheduler.random.token());
+    let SubmissionHeaders { fingerprint, traceparent, received_ms, .. } = sent;
+    let source = "http".into();
+    let warnings = plan.as_ref().map(|planned| planned.warnings.clone()).unwrap_or_default();
+    let made = Submit { goal, plan, submission, fingerprint, source, parent: None, traceparent, fork: None };
+    let (plan_id, status) = start_plan(
+        api,
+        shard_client::submit_request(scheduler, &principal.actor, &principal.namespace, made),
+        received_ms,
+    )
+    .await?;
+    metrics::counter!("goalmill_goals_submitted_total", "source" => "http").increment(1);
+    Ok(accepted(plan_id, status, warnings))
+}
+
+/// Starts a plan and traces its submission.
+///
+/// - `received_ms`: arrival of the request, Unix milliseconds.
+pub(super) async fn start_plan(api: &Api, request: Request, received_ms: u64) -> Result<(PlanId, PlanStatus), Problem> {
+    let scheduler = &api.scheduler;
+    let context = request.traceparent().map(ToOwned::to_owned);
+    let begun = shard_client::send_request(scheduler, &api.shards, request).await?;
+    if let Some(traces) = &scheduler.traces {
+        traces.submitted(&begun.0, context.as_deref(), "http", received_ms, scheduler.clock.now_ms());
+    }
+    Ok(begun)
+}
+
+pub(super) fn accepted(plan_id: PlanId, status: PlanStatus, warnings: Vec<Issue>) -> Response {
+    let location = format!("/v1/plans/{plan_id}");
+    let body = Json(Accepted { plan_id, status, warnings });
+    (StatusCode::ACCEPTED, [(header::LOCATION, location)], body).into_response()
+}

@@ -1,0 +1,301 @@
+//! Asks the planners: for a plan, whole or while it is written, and for a change of one that runs.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use goalmill_broker::BrokerError;
+use goalmill_common::command::{Planned, Proposal};
+use goalmill_common::goal::Goal;
+use goalmill_common::id::{PlanId, StepId};
+use goalmill_common::plan::{Plan, Step};
+use goalmill_common::problem::{ErrorCode, Issue, Problem};
+use goalmill_common::revision::Change;
+use goalmill_engine::{Command, PlanAnswer, PlanState, consider, situation};
+use goalmill_plan::validate::{Catalogue, Policy, Rules, Weight, WeightSettings};
+use goalmill_planning::stage::Outcome;
+use goalmill_planning::{Ledger, OnePlan, Outlet, PlanRequest, PlanningError, ReviseRequest, Terms, Written, pipeline};
+use tokio::time::Instant;
+
+use crate::event_log::{self, ReadError};
+use crate::hooks::{self, Ruling};
+use crate::scheduler::Scheduler;
+
+/// What planners said when one of them panicked.
+const PANICKED: &str = "a planner panicked: please report this bug";
+
+/// Asks the planners for a plan; their answer is a command like any other, and none when nobody waits for it.
+///
+/// - `depth`: how many plans it is inside of.
+/// - `ledger`: where calls of models are written down.
+/// - `outlet`: where steps go that may run while the rest is written.
+pub(crate) async fn plan(
+    scheduler: &Scheduler,
+    plan: &str,
+    goal: Goal,
+    depth: u32,
+    ledger: Ledger,
+    outlet: &dyn Outlet,
+) -> Option<Command> {
+    let begun = Instant::now();
+    let may_begin = scheduler.settings.planner.stream && !scheduler.hooks.may_veto(hooks::Point::OnPlanGenerated);
+    let limits = scheduler.settings.limits.inside(depth);
+    let request = PlanRequest { limits, ledger, ..request(scheduler, goal, 0) };
+    let outlet = OnePlan::new(outlet);
+    let planners = &scheduler.planners;
+    let asked = async {
+        if may_begin {
+            planners.stream(&request, &outlet).await
+        } else {
+            planners.plan(&request).await.map(|planned| Written::Whole(Box::new(planned)))
+        }
+    };
+    let begin = async |planned: Planned| {
+        if scheduler.hooks.plan_generated(plan, &planned).await == Ruling::Allowed
+            && let Err(stopped) = outlet.begin_whole(planned).await
+        {
+            tracing::debug!(plan_id = plan, "the fallback plan has not begun: {stopped:?}");
+        }
+    };
+    let after = Duration::from_millis(scheduler.settings.planner.fallback_after_ms);
+    let asked = planners.race(&request, &outlet, after, asked, begin);
+    let written = AssertUnwindSafe(asked).catch_unwind().await.unwrap_or_else(|_| Err(PlanningError::new(PANICKED)));
+    note_planning(written.as_ref().ok(), begun);
+    if outlet.has_fallback().await {
+        return match written {
+            Ok(Written::Whole(planned)) => {
+                let is_allowed = scheduler.hooks.plan_generated(plan, &planned).await == Ruling::Allowed;
+                is_allowed.then_some(Command::BetterPlan(planned))
+            }
+            Ok(Written::Gone | Written::Closed(_)) | Err(_) => None,
+        };
+    }
+    let answer = match written {
+        Ok(Written::Gone) => return None,
+        Ok(Written::Closed(closing)) => return Some(Command::ClosePlan(closing)),
+        Ok(Written::Whole(planned)) => match scheduler.hooks.plan_generated(plan, &planned).await {
+            Ruling::Allowed => PlanAnswer::Plan(planned),
+            Ruling::Vetoed(reason) => PlanAnswer::Failed { reason, issues: Vec::new(), provenance: None },
+        },
+        Err(error) => failed(error),
+    };
+    Some(Command::Planned { revision: 0, answer })
+}
+
+fn failed(PlanningError { reason, issues, provenance }: PlanningError) -> PlanAnswer {
+    PlanAnswer::Failed { reason, issues, provenance }
+}
+
+/// A valid, routed plan for a goal, or why there is none.
+pub(crate) async fn propose(scheduler: &Scheduler, goal: Goal, revision: u32) -> Result<Planned, Problem> {
+    let refused =
+        |error: PlanningError| Problem::new(ErrorCode::PlanningFailed, error.reason).with_errors(error.issues);
+    scheduler.planners.plan(&request(scheduler, goal, revision)).await.map_err(refused)
+}
+
+fn request(scheduler: &Scheduler, goal: Goal, revision: u32) -> PlanRequest {
+    PlanRequest {
+        goal,
+        agents: scheduler.directory.agents().as_ref().clone(),
+        limits: scheduler.settings.limits.clone(),
+        now_ms: scheduler.clock.now_ms(),
+        revision,
+        ledger: Ledger::default(),
+        terms: terms(scheduler),
+    }
+}
+
+fn terms(scheduler: &Scheduler) -> Terms {
+    let weights = scheduler.settings.planner.weights;
+    Terms { workers: scheduler.directory.workers(), policy: scheduler.policy.clone(), weights }
+}
+
+fn note_planning(written: Option<&Written>, begun: Instant) {
+    let (planner, outcome) = match written {
+        Some(Written::Whole(planned)) => (planned.planner.clone(), Outcome::Ok),
+        Some(Written::Closed(closing)) => match closing.as_ref() {
+            goalmill_engine::Closing::Whole { .. } => ("streamed".into(), Outcome::Ok),
+            goalmill_engine::Closing::Broken { .. } => ("streamed".into(), Outcome::Invalid),
+        },
+        Some(Written::Gone) => return,
+        None => ("none".into(), Outcome::Error),
+    };
+    let labels = [("planner", planner), ("outcome", outcome.as_str().to_owned())];
+    metrics::histogram!("goalmill_planning_duration_seconds", &labels).record(begun.elapsed());
+}
+
+/// The state of a plan that asks for a revision, from its log; `None` if it cannot be read.
+pub(crate) async fn load_state(scheduler: &Scheduler, plan: &PlanId) -> Option<PlanState> {
+    match super::with_retry(&scheduler.random, || Box::pin(read_state(scheduler, plan))).await {
+        Ok(state) => state,
+        Err(error) => {
+            tracing::warn!(plan_id = %plan, "the log of plan {plan} cannot be read for its revision: {error}");
+            None
+        }
+    }
+}
+
+async fn read_state(scheduler: &Scheduler, plan: &PlanId) -> Result<Option<PlanState>, BrokerError> {
+    match event_log::read_plan_state(scheduler.plans.as_ref(), plan).await {
+        Ok(state) => Ok(state),
+        Err(ReadError::Broker(error)) => Err(error),
+        Err(error) => Err(BrokerError::Corrupt(error.to_string())),
+    }
+}
+
+/// Asks the planners how to change a running plan.
+///
+/// - `ledger`: where calls of models are written down.
+pub(crate) async fn revise(scheduler: &Scheduler, state: &PlanState, revision: u32, ledger: Ledger) -> Option<Command> {
+    let limits = &scheduler.settings.limits;
+    let mut situation = situation(state, limits).filter(|situation| situation.revision == revision)?;
+    ledger.give_back(&mut situation.left);
+    if let Ruling::Vetoed(reason) = scheduler.hooks.revision_needed(&situation).await {
+        let answer = PlanAnswer::Failed { reason, issues: Vec::new(), provenance: None };
+        return Some(Command::Planned { revision, answer });
+    }
+    let agents = scheduler.directory.agents();
+    let request = ReviseRequest {
+        situation,
+        agents: agents.as_ref().clone(),
+        workers: scheduler.directory.workers(),
+        limits: limits.inside(state.depth()),
+        now_ms: scheduler.clock.now_ms(),
+        ledger,
+    };
+    let catalogue = Catalogue::of(&agents).with_workers(&scheduler.directory.workers());
+    let rules = Rules {
+        in_order: false,
+        weights: WeightSettings { outputs: Weight::Warning, ..scheduler.settings.planner.weights },
+        policy: &scheduler.policy,
+        ..Rules::planned(&catalogue)
+    };
+    let hold = |proposal: &mut Proposal| hold(scheduler, state, &rules, proposal);
+    let asked = async {
+        match scheduler.planners.plan_anew(&request, terms(scheduler)).await {
+            Some(planned) => planned.map(|planned| PlanAnswer::Plan(Box::new(planned))),
+            None => {
+                scheduler.planners.revise(request, &hold).await.map(|proposal| PlanAnswer::Revision(Box::new(proposal)))
+            }
+        }
+    };
+    let asked = AssertUnwindSafe(asked).catch_unwind().await;
+    let answer = match asked.unwrap_or_else(|_| Err(PlanningError::new(PANICKED))) {
+        Ok(answer) => answer,
+        Err(error) => failed(error),
+    };
+    Some(Command::Planned { revision, answer })
+}
+
+/// Routes the steps of a proposal and holds it against the agents that are there, and against policy.
+fn hold(
+    scheduler: &Scheduler,
+    state: &PlanState,
+    rules: &Rules<'_>,
+    proposal: &mut Proposal,
+) -> Result<(), Vec<Issue>> {
+    let live = state.live_plan();
+    route(scheduler, &live, proposal)?;
+    if live.revision.is_some() {
+        proposal.changes.iter_mut().for_each(let_revise);
+    }
+    let odd = consider(state, &proposal.changes, &scheduler.settings.limits, rules)?;
+    let wider = odd.into_iter().filter(|issue| issue.code == "APPROVAL_REQUIRED");
+    proposal.widens.extend(wider);
+    Ok(())
+}
+
+/// What a planner brings into a plan that may be revised asks for a revision when it fails, as the first steps do.
+fn let_revise(change: &mut Change) {
+    match change {
+        Change::AddStep { step, .. } => pipeline::let_steps_revise(std::slice::from_mut(step)),
+        Change::ReplaceStep { with, .. } => pipeline::let_steps_revise(with),
+        Change::AddPhase { steps, .. } => pipeline::let_steps_revise(steps),
+        // A step that is there has its policy, and what changes a part of it says so.
+        Change::ModifyStep { .. }
+        | Change::RetryStep { .. }
+        | Change::DecomposeStep { .. }
+        | Change::SetFields { .. }
+        | Change::RemoveStep { .. }
+        | Change::SkipStep { .. }
+        | Change::Order { .. }
+        | Change::SkipPhase { .. } => {}
+    }
+}
+
+/// Lets the router choose for every step of the changes that names no agent type.
+fn route(scheduler: &Scheduler, live: &Plan, proposal: &mut Proposal) -> Result<(), Vec<Issue>> {
+    let mut steps = Vec::new();
+    for change in &proposal.changes {
+        gather(change, live, &mut steps);
+    }
+    let mut plan = Plan { steps, ..Plan::default() };
+    // Policy is held against the whole proposal afterwards.
+    let (routes, _) = scheduler.directory.route(&mut plan, &Policy::default())?;
+    if routes.is_empty() {
+        return Ok(());
+    }
+    let chosen = |id: &StepId| plan.steps.iter().find(|step| step.id == *id);
+    for change in &mut proposal.changes {
+        give(change, &chosen);
+    }
+    proposal.routes.extend(routes);
+    Ok(())
+}
+
+/// The steps of a change as they would be.
+fn gather(change: &Change, live: &Plan, steps: &mut Vec<Step>) {
+    let find = |id: &StepId| live.steps.iter().find(|step| step.id == *id);
+    match change {
+        Change::AddStep { step, .. } | Change::ModifyStep { step } => steps.push(Step::clone(step)),
+        Change::ReplaceStep { with, .. } => steps.extend(with.iter().cloned()),
+        Change::AddPhase { steps: added, .. } => steps.extend(added.iter().cloned()),
+        Change::RetryStep { step, agent_type: Some(agent_type), action, .. } if agent_type.is_auto() => {
+            steps.extend(find(step).map(|step| Step {
+                agent_type: agent_type.clone(),
+                action: action.clone().unwrap_or_else(|| step.action.clone()),
+                ..step.clone()
+            }));
+        }
+        Change::DecomposeStep { step, plan: Some(plan) } => {
+            steps.extend(find(step).map(|step| Step { plan: Some(plan.clone()), ..step.clone() }));
+        }
+        Change::RetryStep { .. }
+        | Change::DecomposeStep { plan: None, .. }
+        | Change::SetFields { .. }
+        | Change::RemoveStep { .. }
+        | Change::SkipStep { .. }
+        | Change::Order { .. }
+        | Change::SkipPhase { .. } => {}
+    }
+}
+
+fn give<'p>(change: &mut Change, chosen: &impl Fn(&StepId) -> Option<&'p Step>) {
+    let take = |step: &mut Step| {
+        if let Some(other) = chosen(&step.id) {
+            *step = other.clone();
+        }
+    };
+    match change {
+        Change::AddStep { step, .. } | Change::ModifyStep { step } => take(step),
+        Change::ReplaceStep { with, .. } => with.iter_mut().for_each(take),
+        Change::AddPhase { steps, .. } => steps.iter_mut().for_each(take),
+        Change::RetryStep { step, agent_type: Some(agent_type), .. } if agent_type.is_auto() => {
+            if let Some(other) = chosen(step) {
+                *agent_type = other.agent_type.clone();
+            }
+        }
+        Change::DecomposeStep { step, plan: Some(plan) } => {
+            if let Some(routed) = chosen(step).and_then(|other| other.plan.as_ref()) {
+                plan.clone_from(routed);
+            }
+        }
+        Change::RetryStep { .. }
+        | Change::DecomposeStep { plan: None, .. }
+        | Change::SetFields { .. }
+        | Change::RemoveStep { .. }
+        | Change::SkipStep { .. }
+        | Change::Order { .. }
+        | Change::SkipPhase { .. } => {}
+    }
+}

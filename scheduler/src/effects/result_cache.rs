@@ -1,0 +1,41 @@
+//! Results of steps that are kept for other steps with the same word.
+//!
+//! A result that cannot be had is none: the step goes out. So nothing here is tried again.
+
+use std::time::Duration;
+
+use goalmill_common::aside;
+use goalmill_common::id::PlanId;
+use goalmill_common::json::Json;
+use goalmill_engine::{Command, StepIndex};
+
+use crate::scheduler::Scheduler;
+
+/// A step does not wait longer than this for a kept result.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Sees whether outputs are kept under `key`.
+pub(crate) async fn cache_get(scheduler: &Scheduler, plan: &PlanId, step: StepIndex, key: String) -> Command {
+    let found = match tokio::time::timeout(WAIT_MAX, scheduler.broker.recall(&key)).await {
+        Ok(Ok(found)) => found.and_then(|text| Json::from_text(text).ok()),
+        Ok(Err(error)) => {
+            tracing::debug!(plan_id = %plan, "kept results cannot be read: {error}");
+            None
+        }
+        Err(_) => None,
+    };
+    let outcome = if found.is_some() { "hit" } else { "miss" };
+    metrics::counter!("goalmill_step_cache_total", "outcome" => outcome).increment(1);
+    Command::LookedUp { step, key, outputs: found }
+}
+
+/// Keeps outputs under `key` for `ttl_ms`.
+pub(crate) async fn cache_put(scheduler: &Scheduler, key: String, outputs: Json, ttl_ms: u64) {
+    // What was put aside goes with its plan, and would be missed by whoever finds the reference later.
+    if outputs.text().len() > scheduler.settings.limits.payload_bytes_max || aside::may_be_in(&outputs) {
+        return;
+    }
+    if let Err(error) = scheduler.broker.keep(&key, outputs.text(), ttl_ms).await {
+        tracing::debug!("a result could not be kept: {error}");
+    }
+}

@@ -1,0 +1,90 @@
+//! The services that all parts of one scheduler share.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use goalmill_broker::Broker;
+use goalmill_common::clock::Clock;
+use goalmill_common::config::{PolicySettings, Settings};
+use goalmill_common::id::PlanId;
+use goalmill_common::random::Random;
+use goalmill_engine::Decide;
+use goalmill_plan::validate::Policy;
+use goalmill_planning::Pipeline;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::directory::Directory;
+use crate::execution_stats::ExecutionStats;
+use crate::health_monitor::HealthMonitor;
+use crate::hooks::Hooks;
+use crate::plan_reader::PlanReader;
+use crate::traces::Traces;
+
+/// One scheduler process, or one of several in a test.
+pub(crate) struct Scheduler {
+    /// Unique among schedulers.
+    pub(crate) id: String,
+    pub(crate) settings: Settings,
+    /// The action policy of the settings.
+    pub(crate) policy: Arc<Policy>,
+    /// The installation's, not the setting's.
+    pub(crate) shards: u16,
+    pub(crate) broker: Arc<dyn Broker>,
+    /// Reads logs, summaries and lists of plans.
+    pub(crate) plans: Arc<dyn PlanReader>,
+    pub(crate) clock: Clock,
+    pub(crate) random: Random,
+    /// How long a shard polls for its next input after a commit, and the intake for the reply of the store, before the
+    /// thread sleeps.
+    pub(crate) busy_poll: Duration,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) decide: Decide,
+    pub(crate) planners: Pipeline,
+    pub(crate) stats: Arc<ExecutionStats>,
+    pub(crate) hooks: Hooks,
+    /// `None` unless traces are on.
+    pub(crate) traces: Option<Arc<Traces>>,
+    pub(crate) health: HealthMonitor,
+    /// Plans that no loop of this process works on, for example after an engine panic.
+    pub(crate) quarantined_plans: Mutex<BTreeSet<PlanId>>,
+    /// Changes with every commit of this process; log followers then read again.
+    pub(crate) commits: watch::Sender<u64>,
+    pub(crate) tasks: TaskTracker,
+    /// Stops the scheduler.
+    pub(crate) stop: CancellationToken,
+}
+
+impl Scheduler {
+    /// Quarantines a plan until the scheduler restarts, so that the other plans of its shard continue.
+    pub(crate) fn quarantine_plan(&self, plan: PlanId, why: &str) {
+        tracing::error!(plan_id = %plan, "plan {plan} quarantined until this scheduler restarts: {why}");
+        metrics::counter!("goalmill_plans_unreadable_total").increment(1);
+        self.quarantined_plans.lock().unwrap_or_else(PoisonError::into_inner).insert(plan);
+    }
+
+    /// Adds plans that the quarantine record of a shard lists.
+    pub(crate) fn add_quarantined(&self, plans: impl IntoIterator<Item = PlanId>) {
+        self.quarantined_plans.lock().unwrap_or_else(PoisonError::into_inner).extend(plans);
+    }
+
+    pub(crate) fn end_plan_quarantine(&self, plan: &PlanId) {
+        self.quarantined_plans.lock().unwrap_or_else(PoisonError::into_inner).remove(plan);
+    }
+
+    pub(crate) fn quarantined_plans(&self) -> BTreeSet<PlanId> {
+        self.quarantined_plans.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn is_plan_quarantined(&self, plan: &PlanId) -> bool {
+        self.quarantined_plans.lock().unwrap_or_else(PoisonError::into_inner).contains(plan)
+    }
+}
+
+/// The action policy of the settings.
+pub(crate) fn policy(settings: &Settings) -> Policy {
+    let PolicySettings { allow, deny, approve } = settings.planner.policy.clone();
+    Policy { allow, deny, approve }
+}

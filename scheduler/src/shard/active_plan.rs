@@ -1,0 +1,119 @@
+//! One plan in its owner's memory, and what of it is not written yet.
+
+use goalmill_broker::{Activity, PlanWrite};
+use goalmill_common::clock::rfc3339;
+use goalmill_common::event::{Record, write_entry};
+use goalmill_engine::{PlanState, Shown};
+
+/// How late the index may be, and what the summary says of counts, usage and the last change; milliseconds.
+pub(super) const INDEX_MS: u64 = 1_000;
+
+pub(super) struct ActivePlan {
+    pub(super) state: PlanState,
+    /// How often planners were asked for a revision: a failure may overtake a wish, and what was asked before is stale.
+    pub(super) revision_requests: u32,
+    /// Number of the last event in the journal.
+    written: u64,
+    /// Whether this owner wrote it.
+    is_ours: bool,
+    /// What the summary says; `None` as long as it is not known.
+    shown: Option<Shown>,
+    /// When the index and the summary were told last that the plan changed, Unix milliseconds.
+    indexed_ms: u64,
+    unwritten: Vec<Record>,
+    /// Whether the turn knows that it has to write the plan.
+    is_in_turn: bool,
+    /// Whether somebody sees to it that the summary is written even if nothing happens any more.
+    is_awaited: bool,
+}
+
+impl ActivePlan {
+    pub(super) fn new(state: PlanState) -> Self {
+        let written = state.seq();
+        Self {
+            state,
+            revision_requests: 0,
+            written,
+            is_ours: false,
+            shown: None,
+            indexed_ms: 0,
+            unwritten: Vec::new(),
+            is_in_turn: false,
+            is_awaited: false,
+        }
+    }
+
+    /// Takes the plan into the turn; says whether it is there for the first time.
+    pub(super) fn enter_turn(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_in_turn, true)
+    }
+
+    /// Keeps what has happened for the next commit.
+    pub(super) fn add_records(&mut self, records: Vec<Record>) {
+        if self.unwritten.is_empty() {
+            self.unwritten = records;
+        } else {
+            self.unwritten.extend(records);
+        }
+    }
+
+    /// Whether the summary says something else than the state; asked when it was awaited.
+    pub(super) fn is_summary_due(&mut self) -> bool {
+        self.is_awaited = false;
+        self.shown.as_ref() != Some(&self.state.shown())
+    }
+
+    /// Whether the summary has been left behind, and nobody sees to it yet.
+    pub(super) fn needs_summary_later(&mut self) -> bool {
+        let is_behind = self.shown.as_ref() != Some(&self.state.shown());
+        is_behind && !std::mem::replace(&mut self.is_awaited, true)
+    }
+
+    /// When the plan changed, Unix milliseconds.
+    fn changed_ms(&self) -> u64 {
+        self.unwritten.first().map_or(self.state.updated_ms(), |record| record.time_ms)
+    }
+
+    /// Whether the index and the summary hear of this change: of the first and the last, of one a second between, and
+    /// of what was left out before when nothing happens any more.
+    fn updates_summary(&self) -> bool {
+        self.state.is_final() || self.unwritten.is_empty() || self.changed_ms() >= self.indexed_ms + INDEX_MS
+    }
+
+    /// What is unwritten, as the next commit writes it; without events, the summary alone.
+    pub(super) fn write(&mut self, retention_ms: u64) -> (PlanWrite, Vec<Record>) {
+        let time_ms = self.changed_ms();
+        let (updates_summary, time) = (self.updates_summary(), rfc3339(time_ms));
+        let mut summary = Vec::new();
+        if updates_summary || self.shown.as_ref().is_none_or(|shown| self.state.is_elsewhere(shown)) {
+            summary = self.state.summary_fields(self.shown.as_ref());
+            self.shown = Some(self.state.shown());
+        }
+        if updates_summary {
+            summary.push(("updated", time.clone()));
+            self.indexed_ms = self.indexed_ms.max(time_ms);
+        }
+        let activity = if self.state.is_final() {
+            Activity::Ends { retention_ms }
+        } else if self.written == 0 {
+            Activity::Begins
+        } else {
+            Activity::Continues
+        };
+        let records = std::mem::take(&mut self.unwritten);
+        let base_seq = std::mem::replace(&mut self.written, self.state.seq());
+        self.is_in_turn = false;
+        let write = PlanWrite {
+            plan: self.state.id().expect("a plan with events has an id").clone(),
+            base_seq,
+            follows: std::mem::replace(&mut self.is_ours, true),
+            last_seq: self.written,
+            time,
+            events: if records.is_empty() { Vec::new() } else { write_entry(&records) },
+            summary,
+            activity,
+            index_ms: if updates_summary { time_ms } else { 0 },
+        };
+        (write, records)
+    }
+}

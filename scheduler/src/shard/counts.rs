@@ -1,0 +1,108 @@
+//! How many plans and steps of a shard stand where: told once a heartbeat, for metrics.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use goalmill_common::id::{AgentType, ShardId};
+use goalmill_common::load::Loads;
+use goalmill_common::status::PlanStatus;
+
+/// The states of plans that are not final.
+pub(crate) const STATES: [PlanStatus; 5] = [
+    PlanStatus::Planning,
+    PlanStatus::AwaitingApproval,
+    PlanStatus::Running,
+    PlanStatus::Replanning,
+    PlanStatus::Paused,
+];
+
+/// What a shard holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ShardCounts {
+    /// Plans by state, and when the one that has stood longest last changed, Unix milliseconds.
+    pub(crate) plans: [(u64, Option<u64>); STATES.len()],
+    /// Steps in memory that could run, by queue.
+    pub(crate) ready: BTreeMap<AgentType, u64>,
+    /// Steps whose tasks are out, by queue.
+    pub(crate) in_flight: BTreeMap<AgentType, u64>,
+    /// What more workers could begin with, now or soon; of a shard alone, see [`CountsByShard::loads`].
+    pub(crate) loads: Loads,
+}
+
+impl ShardCounts {
+    /// Counts one plan.
+    pub(crate) fn plan(&mut self, status: PlanStatus, updated_ms: u64) {
+        if let Some(at) = STATES.iter().position(|state| *state == status) {
+            let (count, oldest_ms) = &mut self.plans[at];
+            *count += 1;
+            *oldest_ms = Some(oldest_ms.map_or(updated_ms, |oldest_ms| oldest_ms.min(updated_ms)));
+        }
+    }
+
+    /// Plans of each state, and when the one that has stood longest last changed.
+    pub(crate) fn by_state(&self) -> impl Iterator<Item = (PlanStatus, u64, Option<u64>)> {
+        STATES.into_iter().zip(self.plans).map(|(state, (count, oldest_ms))| (state, count, oldest_ms))
+    }
+
+    fn add(&mut self, other: &Self) {
+        for ((count, oldest_ms), (more, other_ms)) in self.plans.iter_mut().zip(other.plans) {
+            *count += more;
+            *oldest_ms = (*oldest_ms).into_iter().chain(other_ms).min();
+        }
+        for (sums, counts) in [(&mut self.ready, &other.ready), (&mut self.in_flight, &other.in_flight)] {
+            for (agent_type, count) in counts {
+                *sums.entry(agent_type.clone()).or_default() += count;
+            }
+        }
+    }
+}
+
+/// The tallies of all shards that are owned here.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CountsByShard(Arc<Mutex<BTreeMap<ShardId, ShardCounts>>>);
+
+impl CountsByShard {
+    pub(crate) fn set(&self, shard: ShardId, tally: ShardCounts) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(shard, tally);
+    }
+
+    pub(crate) fn remove(&self, shard: ShardId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&shard);
+    }
+
+    /// What each shard holds in memory.
+    pub(crate) fn loads(&self) -> BTreeMap<ShardId, Loads> {
+        let tallies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tallies.iter().map(|(shard, tally)| (*shard, tally.loads.clone())).collect()
+    }
+
+    /// All of them together.
+    pub(crate) fn sum(&self) -> ShardCounts {
+        let mut sum = ShardCounts::default();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|tally| sum.add(tally));
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tallies_of_shards_add_up_and_leave_with_them() {
+        let tallies = CountsByShard::default();
+        for (shard, updated_ms) in [(0, 7), (1, 5)] {
+            let mut tally = ShardCounts::default();
+            tally.plan(PlanStatus::Running, updated_ms);
+            tally.plan(PlanStatus::Completed, 1);
+            tally.ready.insert("a".into(), 2);
+            tallies.set(ShardId(shard), tally);
+        }
+        let running = |sum: &ShardCounts| sum.by_state().find(|(state, ..)| *state == PlanStatus::Running);
+        let sum = tallies.sum();
+        assert_eq!(running(&sum), Some((PlanStatus::Running, 2, Some(5))));
+        assert_eq!(sum.ready, BTreeMap::from([("a".into(), 4)]));
+        tallies.remove(ShardId(1));
+        assert_eq!(running(&tallies.sum()), Some((PlanStatus::Running, 1, Some(7))));
+    }
+}

@@ -1,0 +1,144 @@
+//! The outbox of a shard: actions that follow from events and run once these are written. All of them may run twice.
+
+use std::sync::Arc;
+
+use goalmill_common::event::{ModelAnswered, Record};
+use goalmill_common::goal::Goal;
+use goalmill_common::id::PlanId;
+use goalmill_common::json::Json;
+use goalmill_engine::{Rejection, StepIndex};
+use goalmill_planning::Ledger;
+use tokio::sync::{mpsc, oneshot};
+
+use super::shard_handle::ShardHandle;
+use super::{RequestResult, ShardMessage, Suspects};
+use crate::effects::{self, StoreUpdate};
+use crate::scheduler::Scheduler;
+
+/// An action after the commit.
+#[derive(Debug)]
+pub(crate) enum PostCommit {
+    /// Answer a request.
+    Reply(oneshot::Sender<RequestResult>, RequestResult),
+    /// Tell an effect whether its command was accepted.
+    CommandReply(oneshot::Sender<Result<(), Rejection>>, Result<(), Rejection>),
+    /// Name the queues that need a scan.
+    SuspectsReply(oneshot::Sender<Suspects>, Suspects),
+    /// Ask the planners for a plan; their answer is a command.
+    Plan {
+        plan: PlanId,
+        goal: Box<Goal>,
+        /// Number of plans that contain it.
+        depth: u32,
+        /// Model answers from before a takeover.
+        answers: Vec<ModelAnswered>,
+    },
+    /// Ask the planners for a revision of the plan; their answer is a command.
+    Revise {
+        plan: PlanId,
+        revision: u32,
+        /// How many revisions were requested, including this one.
+        request: u32,
+    },
+    /// Look up a step's result in the cache; the answer is a command.
+    CacheGet {
+        plan: PlanId,
+        step: StepIndex,
+        key: String,
+    },
+    CachePut {
+        key: String,
+        outputs: Json,
+        ttl_ms: u64,
+    },
+    /// Export the trace of a finished plan.
+    Trace(PlanId),
+    NotifyHooks {
+        plan: PlanId,
+        records: Vec<Record>,
+    },
+    /// Release a plan from quarantine.
+    EndQuarantine(PlanId),
+    /// Write to the store.
+    Update(StoreUpdate),
+}
+
+/// Runs the actions of one shard.
+pub(super) struct Outbox {
+    pub(super) scheduler: Arc<Scheduler>,
+    /// The shard's own loop, for the answers of effects.
+    pub(super) to_loop: mpsc::Sender<ShardMessage>,
+}
+
+impl Outbox {
+    /// Starts the actions of a turn; store updates are written together.
+    ///
+    /// Returns a plan that is to be released from quarantine.
+    pub(super) fn run(&self, actions: Vec<PostCommit>) -> Option<PlanId> {
+        let mut released = None;
+        let mut updates = Vec::new();
+        for action in actions {
+            match action {
+                PostCommit::Reply(reply, result) => drop(reply.send(result)),
+                PostCommit::CommandReply(reply, result) => drop(reply.send(result)),
+                PostCommit::SuspectsReply(reply, suspects) => drop(reply.send(suspects)),
+                PostCommit::Plan { plan, goal, depth, answers } => self.plan(plan, goal, depth, answers),
+                PostCommit::Revise { plan, revision, request } => self.revise(plan, revision, request),
+                PostCommit::CacheGet { plan, step, key } => {
+                    let (scheduler, handle) = (self.scheduler.clone(), self.handle(plan, None));
+                    self.scheduler.tasks.spawn(async move {
+                        let command = effects::cache_get(&scheduler, &handle.plan, step, key).await;
+                        handle.send(command).await;
+                    });
+                }
+                PostCommit::CachePut { key, outputs, ttl_ms } => {
+                    let scheduler = self.scheduler.clone();
+                    self.scheduler
+                        .tasks
+                        .spawn(async move { effects::cache_put(&scheduler, key, outputs, ttl_ms).await });
+                }
+                PostCommit::Trace(plan) => {
+                    if let Some(traces) = &self.scheduler.traces {
+                        traces.ended(plan);
+                    }
+                }
+                PostCommit::NotifyHooks { plan, records } => self.scheduler.hooks.notify(plan.as_str(), &records),
+                PostCommit::EndQuarantine(plan) => released = Some(plan),
+                PostCommit::Update(update) => updates.push(update),
+            }
+        }
+        if !updates.is_empty() {
+            self.scheduler.tasks.spawn(effects::write_updates(self.scheduler.clone(), updates));
+        }
+        released
+    }
+
+    fn plan(&self, plan: PlanId, goal: Box<Goal>, depth: u32, answers: Vec<ModelAnswered>) {
+        let (scheduler, handle) = (self.scheduler.clone(), self.handle(plan, None));
+        self.scheduler.tasks.spawn(async move {
+            let ledger = Ledger::new(0, Arc::new(handle.clone()), &answers);
+            let planned = Box::pin(effects::plan(&scheduler, handle.plan.as_str(), *goal, depth, ledger, &handle));
+            if let Some(Some(command)) = scheduler.stop.run_until_cancelled(planned).await {
+                handle.send(command).await;
+            }
+        });
+    }
+
+    fn revise(&self, plan: PlanId, revision: u32, request: u32) {
+        let (scheduler, handle) = (self.scheduler.clone(), self.handle(plan, Some(request)));
+        self.scheduler.tasks.spawn(async move {
+            let revised = async {
+                let state = effects::load_state(&scheduler, &handle.plan).await?;
+                let ledger = Ledger::new(revision, Arc::new(handle.clone()), state.model_answers());
+                effects::revise(&scheduler, &state, revision, ledger).await
+            };
+            if let Some(Some(command)) = scheduler.stop.run_until_cancelled(revised).await {
+                handle.send(command).await;
+            }
+        });
+    }
+
+    fn handle(&self, plan: PlanId, request: Option<u32>) -> ShardHandle {
+        ShardHandle { to_loop: self.to_loop.clone(), plan, request }
+    }
+}

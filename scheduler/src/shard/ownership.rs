@@ -1,0 +1,100 @@
+//! Whether this scheduler holds its share of the shards, for those that ask if it can work.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use goalmill_common::id::ShardId;
+use tokio::time::Instant;
+
+use super::OwnedShards;
+
+/// The share, as the last round of the membership saw it.
+#[derive(Debug, Default)]
+pub(crate) struct OwnershipStatus(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// The shards that are ours; `None` before the first round.
+    ours: Option<BTreeSet<ShardId>>,
+    /// Those of them that still have a live owner elsewhere.
+    elsewhere: BTreeSet<ShardId>,
+    lost: BTreeMap<ShardId, Loss>,
+}
+
+/// Why a loop ended last, when, and when the one before did.
+#[derive(Debug)]
+struct Loss {
+    why: String,
+    at: Instant,
+    before: Option<Instant>,
+}
+
+impl OwnershipStatus {
+    /// Notes which shards are ours, and which of them have a live owner elsewhere.
+    pub(super) fn set(&self, ours: BTreeSet<ShardId>, elsewhere: BTreeSet<ShardId>) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (state.ours, state.elsewhere) = (Some(ours), elsewhere);
+    }
+
+    /// Notes that a loop has ended though it should not.
+    pub(super) fn lose(&self, shard: ShardId, why: String) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = state.lost.get(&shard).map(|loss| loss.at);
+        state.lost.insert(shard, Loss { why, at: Instant::now(), before });
+    }
+
+    /// Why this scheduler does not hold its share, if so.
+    ///
+    /// - `recent`: a shard that was lost twice in that time does not count as held.
+    pub(crate) fn trouble(&self, shards: &OwnedShards, recent: Duration) -> Option<String> {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(ours) = &state.ours else { return Some("the shards are not shared out yet".into()) };
+        let is_recent = |at: Instant| at.elapsed() < recent;
+        let is_missing = |shard: &&ShardId| {
+            let flaps = state.lost.get(shard).and_then(|loss| loss.before).is_some_and(is_recent);
+            flaps || (shards.get(**shard).is_none() && !state.elsewhere.contains(shard))
+        };
+        let missing: Vec<&ShardId> = ours.iter().filter(is_missing).collect();
+        let first = missing.first()?;
+        let why = state.lost.get(first).map_or(String::new(), |loss| format!(": {}", loss.why));
+        let names = missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        Some(format!("not owned: shard {names}{why}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    const RECENT: Duration = Duration::from_secs(3);
+
+    fn trouble(share: &OwnershipStatus, shards: &OwnedShards) -> String {
+        share.trouble(shards, RECENT).unwrap_or_default()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_share_is_held_when_each_shard_runs_here_or_elsewhere() {
+        let (share, shards) = (OwnershipStatus::default(), OwnedShards::default());
+        assert_ne!(trouble(&share, &shards), "");
+        share.set([ShardId(0), ShardId(1)].into(), [ShardId(1)].into());
+        assert!(trouble(&share, &shards).contains("shard 0"));
+        shards.insert(ShardId(0), mpsc::channel(1).0);
+        assert_eq!(trouble(&share, &shards), "");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shard_that_is_lost_again_and_again_is_not_held() {
+        let (share, shards) = (OwnershipStatus::default(), OwnedShards::default());
+        share.set([ShardId(0)].into(), BTreeSet::new());
+        shards.insert(ShardId(0), mpsc::channel(1).0);
+        share.lose(ShardId(0), "once".into());
+        assert_eq!(trouble(&share, &shards), "");
+        share.lose(ShardId(0), "a key is wrong".into());
+        assert!(trouble(&share, &shards).ends_with("shard 0: a key is wrong"));
+        tokio::time::advance(RECENT).await;
+        assert_eq!(trouble(&share, &shards), "", "that was long ago");
+    }
+}

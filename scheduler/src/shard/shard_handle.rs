@@ -1,0 +1,80 @@
+//! Where a plan goes that begins while it is written: to the loop of its shard.
+
+use async_trait::async_trait;
+use goalmill_common::command::Planned;
+use goalmill_common::event::{ModelAnswered, ModelAsked};
+use goalmill_common::id::PlanId;
+use goalmill_common::plan::Step;
+use goalmill_engine::{Command, PlanAnswer, Rejection};
+use goalmill_planning::{Books, Outlet, Stopped};
+use tokio::sync::{mpsc, oneshot};
+
+use super::ShardMessage;
+
+/// The way from an effect to the loop that began it.
+#[derive(Clone)]
+pub(super) struct ShardHandle {
+    pub(super) to_loop: mpsc::Sender<ShardMessage>,
+    pub(super) plan: PlanId,
+    /// See [`ShardMessage::Command`].
+    pub(super) request: Option<u32>,
+}
+
+impl ShardHandle {
+    /// Gives the loop a command; a loop that is gone needs none.
+    pub(super) async fn send(&self, command: Command) {
+        drop(self.to_loop.send(self.message(command, None)).await);
+    }
+
+    fn message(&self, command: Command, reply: Option<oneshot::Sender<Result<(), Rejection>>>) -> ShardMessage {
+        ShardMessage::Command { plan: self.plan.clone(), command: Box::new(command), request: self.request, reply }
+    }
+
+    async fn ask(&self, command: Command) -> Result<(), Stopped> {
+        let (reply, verdict) = oneshot::channel();
+        self.to_loop.send(self.message(command, Some(reply))).await.map_err(|_| Stopped::Gone)?;
+        match verdict.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(Rejection::Invalid { reason, issues })) => Err(Stopped::Refused { reason, issues }),
+            Ok(Err(
+                Rejection::Exists
+                | Rejection::Final { .. }
+                | Rejection::UnknownStep { .. }
+                | Rejection::StaleAttempt { .. }
+                | Rejection::StaleRevision { .. }
+                | Rejection::NotAllowed { .. }
+                | Rejection::NotDue,
+            ))
+            | Err(_) => Err(Stopped::Gone),
+        }
+    }
+}
+
+#[async_trait]
+impl Books for ShardHandle {
+    async fn asked(&self, call: ModelAsked) -> bool {
+        self.ask(Command::ModelAsked(Box::new(call))).await.is_ok()
+    }
+
+    /// What a call took is written down with the next commit; the answer waits for it, so that it is not asked for again.
+    async fn answered(&self, call: ModelAnswered) {
+        if let Err(stopped) = self.ask(Command::ModelAnswered(Box::new(call))).await {
+            tracing::debug!(plan_id = %self.plan, "what a model's answer took was not written down: {stopped:?}");
+        }
+    }
+}
+
+#[async_trait]
+impl Outlet for ShardHandle {
+    async fn begin(&self, planned: Planned) -> Result<(), Stopped> {
+        self.ask(Command::Planned { revision: 0, answer: PlanAnswer::Open(Box::new(planned)) }).await
+    }
+
+    async fn begin_whole(&self, planned: Planned) -> Result<(), Stopped> {
+        self.ask(Command::Planned { revision: 0, answer: PlanAnswer::Plan(Box::new(planned)) }).await
+    }
+
+    async fn add(&self, steps: Vec<Step>) -> Result<(), Stopped> {
+        self.ask(Command::AddSteps { steps }).await
+    }
+}

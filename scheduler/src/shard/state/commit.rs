@@ -1,0 +1,93 @@
+//! The end of a turn: what it collected becomes one commit.
+
+use goalmill_broker::Commit;
+use goalmill_common::event::Record;
+use tokio::time::Instant;
+
+use super::{ShardState, TASKS_FIRST};
+use crate::shard::Slot;
+use crate::shard::active_plan::{ActivePlan, INDEX_MS};
+use crate::shard::outbox::PostCommit;
+use crate::traces;
+
+/// Tasks of one turn at most; large batches are sent more efficiently.
+const TASKS_MAX: usize = 400;
+
+/// A turn that is being written: what follows once it is.
+#[derive(Default)]
+pub(crate) struct SealedTurn {
+    events: Vec<SealedEvents>,
+    post_commit: Vec<PostCommit>,
+}
+
+/// The events of one plan.
+struct SealedEvents {
+    slot: Slot,
+    /// The plan, if it is final: the shard no longer has it.
+    finished: Option<Box<ActivePlan>>,
+    records: Vec<Record>,
+}
+
+impl ShardState {
+    /// Ends the turn: its commit, if there is something to write, and what follows once it is written.
+    ///
+    /// The state already counts it as written, because a commit that fails drops the whole state.
+    pub(crate) fn build_commit(&mut self, token: &str, number: u64, full_check: bool) -> (Option<Commit>, SealedTurn) {
+        let turn = std::mem::take(&mut self.turn);
+        self.tasks_max = if self.has_more { TASKS_MAX.min(2 * self.tasks_max) } else { TASKS_FIRST };
+        let mut sealed = SealedTurn { events: Vec::new(), post_commit: turn.post_commit };
+        if turn.changed.is_empty() && turn.acknowledged.is_empty() && turn.cursor.is_none() {
+            return (None, sealed);
+        }
+        let mut plans = Vec::with_capacity(turn.changed.len());
+        for slot in turn.changed {
+            let plan = self.plans.get_mut(&slot).expect("a changed plan stays until its events are written");
+            let (write, records) = plan.write(self.retention_ms);
+            if plan.needs_summary_later() {
+                self.behind.push_back((self.now_ms + INDEX_MS, slot));
+            }
+            plans.push(write);
+            let mut finished = None;
+            if plan.state.is_final() {
+                if let Some(id) = plan.state.id().cloned() {
+                    self.recently_finished.add(Instant::now(), id, plan.state.status());
+                }
+                finished = self.remove_plan(slot);
+            }
+            sealed.events.push(SealedEvents { slot, finished, records });
+        }
+        let commit = Commit {
+            shard: self.shard,
+            token: token.to_owned(),
+            number,
+            cursor: turn.cursor,
+            plans,
+            tasks: turn.tasks,
+            acknowledged: turn.acknowledged,
+            thorough: full_check,
+        };
+        (Some(commit), sealed)
+    }
+
+    /// Counts the events of a turn that is written, learns from them, and returns the actions that follow.
+    pub(crate) fn finish_commit(&mut self, sealed: SealedTurn) -> Vec<PostCommit> {
+        let SealedTurn { events, mut post_commit } = sealed;
+        for SealedEvents { slot, finished, records } in events {
+            let Some(plan) = finished.as_ref().or_else(|| self.plans.get(&slot)) else { continue };
+            let state = &plan.state;
+            records.iter().for_each(|record| self.counters.count(&record.event));
+            self.stats.iter().for_each(|stats| stats.record(state, &records));
+            let Some(accepted) = state.accepted() else { continue };
+            if self.has_hooks && !records.is_empty() {
+                post_commit.push(PostCommit::NotifyHooks { plan: accepted.plan_id.clone(), records });
+            }
+            if finished.is_some() {
+                metrics::counter!("goalmill_plans_ended_total", "status" => state.status().as_str()).increment(1);
+                if self.is_traced && traces::sampled(accepted.traceparent.as_deref()).is_some() {
+                    post_commit.push(PostCommit::Trace(accepted.plan_id.clone()));
+                }
+            }
+        }
+        post_commit
+    }
+}

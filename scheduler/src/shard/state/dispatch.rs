@@ -1,0 +1,127 @@
+//! Ready steps become tasks, as many of each agent type as may be out at once.
+
+use goalmill_common::event::{Event, Record, StepEvent};
+use goalmill_common::hash::HashMap;
+use goalmill_common::id::AgentType;
+use goalmill_common::status::StepStatus;
+use goalmill_engine::{Command, PlanState, StepIndex};
+
+use super::ShardState;
+use crate::shard::Slot;
+use crate::shard::quota::Quota;
+
+impl ShardState {
+    /// Puts ready steps on their streams while those have room; `quota` limits the tasks of an
+    /// agent type that may be in flight.
+    pub(crate) fn dispatch(&mut self, quota: &dyn Quota) {
+        self.has_more = false;
+        loop {
+            self.dispatch_offered(quota);
+            if self.has_more || !self.offer_parked(quota) {
+                return;
+            }
+        }
+    }
+
+    /// Offers steps of plans that have room again, where a queue that is closed holds back what was offered first.
+    fn offer_parked(&mut self, quota: &dyn Quota) -> bool {
+        let mut is_any = false;
+        for slot in self.ready.parked() {
+            if self.plans.get(&slot).is_some_and(|plan| plan.state.has_room()) {
+                let out = |agent_type: &AgentType| self.outstanding.get(agent_type).copied().unwrap_or(0);
+                is_any |= self.ready.unpark_open(slot, |agent_type| out(agent_type) < quota.in_flight_max(agent_type));
+            }
+        }
+        is_any
+    }
+
+    fn dispatch_offered(&mut self, quota: &dyn Quota) {
+        for agent_type in self.ready.agent_types() {
+            let in_flight_max = quota.in_flight_max(&agent_type);
+            while self.outstanding.get(&agent_type).copied().unwrap_or(0) < in_flight_max {
+                if !self.turn.has_room_for_tasks(self.tasks_max) || self.is_out_of_time() {
+                    self.has_more = true;
+                    break;
+                }
+                let Some(taken) = self.ready.pop(&agent_type) else { break };
+                let (slot, step) = (taken.place.slot, taken.place.step);
+                let Some(state) = self.plans.get(&slot).map(|held| &held.state) else { continue };
+                if state.step(step).is_none_or(|step| step.status != StepStatus::Ready) {
+                    continue;
+                }
+                if !state.admits(step) {
+                    let excluded = state.has_room();
+                    self.ready.park(&agent_type, taken, excluded);
+                    if excluded {
+                        self.ready.unpark(slot, false);
+                    }
+                    continue;
+                }
+                if let Err(rejection) = self.handle_command(slot, None, Command::Dispatch(step)) {
+                    tracing::error!("a step that was admitted cannot be dispatched: {rejection}");
+                    continue;
+                }
+                if self.plans.get(&slot).is_some_and(|plan| plan.state.has_room()) {
+                    self.ready.unpark(slot, false);
+                }
+            }
+        }
+    }
+}
+
+/// Keeps count of the steps on their way, from the events. Returns the queues that may still hold tasks of attempts
+/// that were stopped.
+pub(super) fn track_in_flight(
+    in_flight: &mut HashMap<(Slot, StepIndex), AgentType>,
+    outstanding: &mut HashMap<AgentType, u32>,
+    slot: Slot,
+    state: &PlanState,
+    records: &[Record],
+) -> Vec<AgentType> {
+    let mut stopped = Vec::new();
+    for record in records {
+        let Event::Step { step, event, .. } = &record.event else { continue };
+        let Some(index) = state.step_index(step) else { continue };
+        match event {
+            StepEvent::Queued(queued) if !queued.agent_type.as_str().is_empty() => {
+                in_flight.insert((slot, index), queued.agent_type.clone());
+                match outstanding.get_mut(&queued.agent_type) {
+                    Some(count) => *count += 1,
+                    None => {
+                        outstanding.insert(queued.agent_type.clone(), 1);
+                    }
+                }
+            }
+            StepEvent::Completed(_)
+            | StepEvent::Retrying(_)
+            | StepEvent::Released(_)
+            | StepEvent::Recalled(_)
+            | StepEvent::Decomposed(_)
+            | StepEvent::Failed(_)
+            | StepEvent::Skipped(_)
+            | StepEvent::Cancelled(_) => {
+                if let Some(agent_type) = in_flight.remove(&(slot, index))
+                    && let Some(count) = outstanding.get_mut(&agent_type)
+                {
+                    *count -= 1;
+                    if matches!(event, StepEvent::Skipped(_) | StepEvent::Cancelled(_)) {
+                        stopped.push(agent_type);
+                    }
+                }
+            }
+            StepEvent::Queued(_)
+            | StepEvent::Added(_)
+            | StepEvent::Modified(_)
+            | StepEvent::Removed(_)
+            | StepEvent::Ready
+            | StepEvent::Blocked(_)
+            | StepEvent::ApprovalRequested(_)
+            | StepEvent::Approved(_)
+            | StepEvent::QuestionAsked(_)
+            | StepEvent::Answered(_)
+            | StepEvent::Started(_)
+            | StepEvent::Progress(_) => {}
+        }
+    }
+    stopped
+}

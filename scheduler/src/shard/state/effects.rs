@@ -1,0 +1,175 @@
+//! What decisions ask for besides events: timers, tasks, sub-plans, and what is done once the turn is written.
+
+use goalmill_broker::DeadLetter;
+use goalmill_common::command::{Submit, Verb};
+use goalmill_common::event::Parent;
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::Usage;
+use goalmill_common::id::PlanId;
+use goalmill_common::json::Json;
+use goalmill_common::status::PlanStatus;
+use goalmill_common::task::Task;
+use goalmill_engine::{Closing, Command, Effect, StepIndex};
+
+use super::ShardState;
+use crate::effects::StoreUpdate;
+use crate::shard::Slot;
+use crate::shard::outbox::PostCommit;
+use crate::shard::ready::DispatchOrder;
+use crate::traces;
+
+/// The end of a sub-plan, for its parent. A queue of them and not a recursion: the end of one may begin the next, and
+/// chains are long.
+pub(super) struct RollUp {
+    parent: PlanId,
+    command: Command,
+}
+
+impl ShardState {
+    /// Gives the ends of sub-plans to their parents, in the turn in which they ended.
+    pub(super) fn roll_up(&mut self) {
+        while let Some(RollUp { parent, command }) = self.roll_ups.pop_front() {
+            let Some(slot) = self.slots.get(&parent).copied() else { continue };
+            if let Err(rejection) = self.apply_command(slot, None, command) {
+                tracing::debug!("a sub-plan's end came too late: {rejection}");
+            }
+        }
+    }
+
+    /// Does, or gathers for after the commit, what a decision asks for besides its events.
+    pub(super) fn apply_effects(&mut self, slot: Slot, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Send(mut task) => {
+                    self.name_execution(&mut task);
+                    self.turn.add_task(&task);
+                }
+                Effect::Acknowledge { agent_type, entry } => self.turn.acknowledged.push((agent_type, entry)),
+                Effect::Ready(step) => {
+                    let state = &self.plans[&slot].state;
+                    let Some(agent_type) = state.queue(step) else { continue };
+                    let order = DispatchOrder {
+                        agent_type,
+                        priority: state.priority(step).0,
+                        tenant: state.tenant(),
+                        rank: state.rank(step),
+                    };
+                    self.ready.insert(slot, step, &order);
+                }
+                Effect::Room => self.ready.unpark(slot, true),
+                Effect::Timer(timer, due) => self.timers.set(slot, timer, due),
+                Effect::Plan { revision } => {
+                    let plan = self.plans.get_mut(&slot).expect("its effects are dealt with");
+                    plan.revision_requests += u32::from(revision > 0);
+                    let (state, request) = (&plan.state, plan.revision_requests);
+                    let Some(accepted) = state.accepted() else { continue };
+                    let plan = accepted.plan_id.clone();
+                    self.turn.post_commit.push(if revision == 0 {
+                        PostCommit::Plan {
+                            plan,
+                            goal: Box::new(accepted.goal.clone()),
+                            depth: state.depth(),
+                            answers: state.model_answers().to_vec(),
+                        }
+                    } else {
+                        PostCommit::Revise { plan, revision, request }
+                    });
+                }
+                // Whatever wrote the plan did so in another process, or before this one lost the shard.
+                Effect::Close => {
+                    let reason = "the scheduler that wrote the plan is gone".to_owned();
+                    let closing = Box::new(Closing::Broken { reason, issues: Vec::new(), provenance: None });
+                    if let Err(rejection) = self.apply_command(slot, None, Command::ClosePlan(closing)) {
+                        tracing::debug!("the plan was closed already: {rejection}");
+                    }
+                }
+                Effect::LookUp { step, key } => {
+                    let Some(plan) = self.plans[&slot].state.id().cloned() else { continue };
+                    self.turn.post_commit.push(PostCommit::CacheGet { plan, step, key });
+                }
+                Effect::Keep { key, outputs, ttl_ms } => {
+                    self.turn.post_commit.push(PostCommit::CachePut { key, outputs, ttl_ms });
+                }
+                Effect::Cancel(token) => self.add_update(StoreUpdate::CancelAttempt(token)),
+                Effect::StartSubPlan { plan_id, submit } => self.start_sub_plan(plan_id, submit),
+                Effect::AskSubPlan { plan_id, verb } => self.ask_sub_plan(&plan_id, verb),
+                Effect::RollUp { parent, status, outputs, usage, failure } => {
+                    let (step, attempt) = (parent.step, parent.attempt);
+                    let command = Command::SubPlanEnded { step, attempt, status, outputs, usage, failure };
+                    self.roll_ups.push_back(RollUp { parent: parent.plan, command });
+                }
+                Effect::Continue => self.unsettled.push_back(slot),
+                Effect::Bury { step, failure } => {
+                    if let Some(letter) = self.dead_letter(slot, step, failure) {
+                        self.add_update(StoreUpdate::DeadLetter(Box::new(letter)));
+                    }
+                }
+                Effect::Answer { submission } => {
+                    let state = &self.plans[&slot].state;
+                    let Some(plan) = state.id().cloned() else { continue };
+                    let status = state.status();
+                    self.add_update(StoreUpdate::answer(submission, Ok((plan, status))));
+                }
+                // The end is counted once it is written.
+                Effect::Ended => {}
+            }
+        }
+    }
+
+    pub(super) fn add_update(&mut self, update: StoreUpdate) {
+        self.turn.post_commit.push(PostCommit::Update(update));
+    }
+
+    fn name_execution(&self, task: &mut Task) {
+        if self.is_traced {
+            traces::name_execution(task);
+        }
+    }
+
+    fn dead_letter(&self, slot: Slot, index: StepIndex, failure: Failure) -> Option<DeadLetter> {
+        let state = &self.plans[&slot].state;
+        let step = state.step(index)?;
+        Some(DeadLetter {
+            agent_type: state.queue(index)?.clone(),
+            plan: state.id()?.clone(),
+            step: step.spec.id.to_string(),
+            attempt: step.attempt,
+            code: failure.code,
+            reason: failure.message,
+            task: match state.task(index, &self.context)? {
+                Ok(mut task) => {
+                    self.name_execution(&mut task);
+                    serde_json::to_string(&task).expect("a task always has a JSON text")
+                }
+                Err(_) => String::new(),
+            },
+        })
+    }
+
+    fn start_sub_plan(&mut self, plan: PlanId, submit: Box<Submit>) {
+        let parent = submit.parent.clone();
+        if let (Err(problem), Some(parent)) = (self.handle_submission(plan, "engine".into(), submit), parent) {
+            let failure = Failure::new(FailureClass::Permanent, problem.code.as_str(), problem.detail);
+            self.roll_up_failure(parent, failure);
+        }
+    }
+
+    fn roll_up_failure(&mut self, parent: Parent, failure: Failure) {
+        let command = Command::SubPlanEnded {
+            step: parent.step,
+            attempt: parent.attempt,
+            status: PlanStatus::Failed,
+            outputs: Json::empty_object(),
+            usage: Usage::default(),
+            failure: Some(failure),
+        };
+        self.roll_ups.push_back(RollUp { parent: parent.plan, command });
+    }
+
+    fn ask_sub_plan(&mut self, plan: &PlanId, verb: Verb) {
+        let Some(slot) = self.slots.get(plan).copied() else { return };
+        if let Err(rejection) = self.apply_command(slot, None, Command::Verb(verb)) {
+            tracing::debug!(plan_id = %plan, "sub-plan {plan} does not do as its parent: {rejection}");
+        }
+    }
+}

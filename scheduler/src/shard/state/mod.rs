@@ -1,0 +1,614 @@
+//! A shard's state in its owner's memory, and how one input changes it. No I/O: the loop writes what a turn gathers.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use goalmill_common::clock::Clock;
+use goalmill_common::command::{Request, Submit, Verb};
+use goalmill_common::event::ModelAnswered;
+use goalmill_common::hash::HashMap;
+use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
+use goalmill_common::load::Loads;
+use goalmill_common::problem::{ErrorCode, Problem};
+use goalmill_common::random::Random;
+use goalmill_common::report::{Report, What};
+use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_common::wire::Inbox;
+use goalmill_engine::{Command, Context, Decide, Effect, Envelope, PlanState, Rejection, StepIndex, Timer, pending};
+use tokio::time::Instant;
+
+use super::active_plan::ActivePlan;
+use super::counts::ShardCounts;
+use super::event_counters::EventCounters;
+use super::outbox::PostCommit;
+use super::quota::Unlimited;
+use super::ready::{ReadySet, Waiting};
+use super::recently_finished::{RecentlyFinished, StatusSnapshot};
+use super::timers::Timers;
+use super::turn::Turn;
+use super::{RequestResult, ShardMessage, Slot};
+use crate::effects::StoreUpdate;
+use crate::execution_stats::ExecutionStats;
+use crate::watchdog::DecisionMarker;
+
+mod commit;
+mod dispatch;
+mod effects;
+mod reconcile;
+
+pub(crate) use commit::SealedTurn;
+use dispatch::track_in_flight;
+use effects::RollUp;
+
+/// Tasks that the first of several turns sends: workers begin with them while the next ones are decided.
+const TASKS_FIRST: usize = 50;
+/// A turn that waits for the one before it to be written takes inputs for so long: they all get its time.
+const TURN_MS_MAX: u64 = 100;
+/// Steps that are tried again within so long count as load.
+const SOON_MS: u64 = 30_000;
+/// Timers that are looked at for that.
+const SOON_MAX: usize = 10_000;
+
+/// Everything an owner knows of its shard.
+pub(crate) struct ShardState {
+    shard: ShardId,
+    context: Context,
+    clock: Clock,
+    random: Random,
+    retention_ms: u64,
+    /// Boxed: a map that grows moves what it holds.
+    plans: HashMap<Slot, Box<ActivePlan>>,
+    slots: HashMap<PlanId, Slot>,
+    last_slot: Slot,
+    ready: ReadySet,
+    timers: Timers,
+    /// Plans whose summary was left as it was, and until when it may be, Unix milliseconds; the oldest first.
+    behind: VecDeque<(u64, Slot)>,
+    /// Steps on their way, by queue.
+    in_flight: HashMap<(Slot, StepIndex), AgentType>,
+    outstanding: HashMap<AgentType, u32>,
+    /// Queues that may hold tasks of attempts that were stopped.
+    stopped: BTreeSet<AgentType>,
+    /// Plans whose last decision stopped at its work limit.
+    unsettled: VecDeque<Slot>,
+    /// Ends of sub-plans that their parents have yet to hear of, in this turn.
+    roll_ups: VecDeque<RollUp>,
+    recently_finished: RecentlyFinished,
+    /// The plan over which the engine panicked.
+    broken: Option<PlanId>,
+    /// Plans that are not worked on, as when the engine panicked over them before.
+    quarantined: BTreeSet<PlanId>,
+    turn: Turn,
+    now_ms: u64,
+    /// When the loop last began to take inputs, Unix milliseconds.
+    turn_begun_ms: u64,
+    /// Whether there are hooks to be told what is written.
+    has_hooks: bool,
+    /// Names spans in tasks, and the end of plans that have some with [`PostCommit::Trace`].
+    is_traced: bool,
+    /// Whether the last dispatch ended because the turn was full.
+    has_more: bool,
+    /// Tasks after which the turn sends no more.
+    tasks_max: usize,
+    stats: Option<Arc<ExecutionStats>>,
+    marker: DecisionMarker,
+    decide: Decide,
+    counters: EventCounters,
+}
+
+impl ShardState {
+    pub(crate) fn new(shard: ShardId, context: Context, clock: Clock, random: Random, retention_ms: u64) -> Self {
+        let now_ms = clock.now_ms();
+        Self {
+            shard,
+            context,
+            clock,
+            random,
+            retention_ms,
+            plans: HashMap::default(),
+            slots: HashMap::default(),
+            last_slot: 0,
+            ready: ReadySet::default(),
+            timers: Timers::default(),
+            behind: VecDeque::new(),
+            in_flight: HashMap::default(),
+            outstanding: HashMap::default(),
+            stopped: BTreeSet::new(),
+            unsettled: VecDeque::new(),
+            roll_ups: VecDeque::new(),
+            recently_finished: RecentlyFinished::new(Instant::now()),
+            broken: None,
+            quarantined: BTreeSet::new(),
+            turn: Turn::default(),
+            now_ms,
+            turn_begun_ms: now_ms,
+            has_hooks: false,
+            is_traced: false,
+            has_more: false,
+            tasks_max: TASKS_FIRST,
+            stats: None,
+            marker: DecisionMarker::default(),
+            decide: goalmill_engine::decide,
+            counters: EventCounters::new(),
+        }
+    }
+
+    /// Tells the watchdog what is in hand.
+    pub(crate) fn set_decision_marker(&mut self, marker: DecisionMarker) {
+        self.marker = marker;
+    }
+
+    pub(crate) fn decide_with(&mut self, decide: Decide) {
+        self.decide = decide;
+    }
+
+    /// Hands over what is written with [`PostCommit::NotifyHooks`], too.
+    pub(crate) fn enable_hooks(&mut self) {
+        self.has_hooks = true;
+    }
+
+    /// Traces plans whose trace is kept.
+    pub(crate) fn enable_traces(&mut self) {
+        self.is_traced = true;
+    }
+
+    /// Refuses whatever is asked of these plans, their submission too.
+    pub(crate) fn set_quarantined(&mut self, plans: BTreeSet<PlanId>) {
+        self.quarantined = plans;
+    }
+
+    /// Records committed events in `stats`.
+    pub(crate) fn record_stats(&mut self, stats: Arc<ExecutionStats>) {
+        self.stats = Some(stats);
+    }
+
+    /// Takes in the plans that were folded from their logs; each begins with [`ShardState::begin`].
+    ///
+    /// All of them before the first effect: a plan that starts its sub-plan again must see that it is there.
+    pub(crate) fn add_recovered(&mut self, plans: Vec<PlanState>) -> Vec<Slot> {
+        let slots: Vec<Slot> = plans.into_iter().map(|state| self.insert_plan(state)).collect();
+        for slot in &slots {
+            let state = &self.plans[slot].state;
+            for step in state.flights() {
+                if let Some(agent_type) = state.queue(step).filter(|queue| !queue.as_str().is_empty()) {
+                    self.in_flight.insert((*slot, step), agent_type.clone());
+                    *self.outstanding.entry(agent_type.clone()).or_default() += 1;
+                }
+            }
+        }
+        slots
+    }
+
+    /// Names again the effects of a plan that was folded from its log, which may not have run.
+    pub(crate) fn begin(&mut self, slot: Slot) {
+        // The end of another plan may have ended this one.
+        let Some(plan) = self.plans.get(&slot) else { return };
+        // The owner before may have left its summary behind.
+        self.behind.push_back((self.now_ms, slot));
+        let state = &plan.state;
+        self.marker.begin(state.id());
+        let named = catch_unwind(AssertUnwindSafe(|| pending(state, &self.context)));
+        self.marker.end();
+        match named {
+            Ok(effects) => {
+                self.apply_effects(slot, effects);
+                self.roll_up();
+            }
+            Err(_) => self.broken = state.id().cloned(),
+        }
+    }
+
+    /// How many plans and steps stand where. Looks at every plan.
+    #[expect(clippy::iter_over_hash_type, reason = "sums are the same in any order")]
+    pub(crate) fn counts(&self) -> ShardCounts {
+        let in_flight = self.outstanding.iter().map(|(agent_type, count)| (agent_type.clone(), u64::from(*count)));
+        let mut counts =
+            ShardCounts { in_flight: in_flight.collect(), loads: self.due_soon(), ..ShardCounts::default() };
+        for (agent_type, Waiting { open, parked }) in self.ready.counts() {
+            if open > 0 {
+                counts.loads.entry(agent_type.clone()).or_default().ready = open;
+            }
+            counts.ready.insert(agent_type, open + parked);
+        }
+        for plan in self.plans.values() {
+            counts.plan(plan.state.status(), plan.state.updated_ms());
+        }
+        counts
+    }
+
+    /// The failed steps that are tried again soon, by queue.
+    fn due_soon(&self) -> Loads {
+        let mut loads = Loads::new();
+        for (slot, timer) in self.timers.until(self.clock.now_ms() + SOON_MS).take(SOON_MAX) {
+            let Timer::Step(step) = timer else { continue };
+            let Some(plan) = self.plans.get(&slot) else { continue };
+            let state = &plan.state;
+            let is_retried = state.step(step).is_some_and(|at| at.status == StepStatus::Retrying);
+            if let Some(queue) = state.queue(step).filter(|queue| is_retried && !queue.as_str().is_empty()) {
+                loads.entry(queue.clone()).or_default().due_soon += 1;
+            }
+        }
+        loads
+    }
+
+    /// The plan in a slot.
+    pub(crate) fn plan(&self, slot: Slot) -> Option<&PlanId> {
+        self.plans.get(&slot)?.state.id()
+    }
+
+    /// Whether a plan that was read back has something to do at once, other than to wait.
+    pub(crate) fn is_busy(&self, slot: Slot) -> bool {
+        let state = &self.plans[&slot].state;
+        let waits = |effect: &Effect| match effect {
+            Effect::Timer(_, due) => due.is_none_or(|due| due > self.now_ms),
+            effect => matches!(effect, Effect::Answer { .. }),
+        };
+        !pending(state, &self.context).iter().all(waits)
+    }
+
+    /// Does all that a turn would, but for writing it.
+    pub(crate) fn run_to_idle(&mut self) {
+        loop {
+            self.take_timers();
+            self.settle();
+            self.dispatch(&Unlimited);
+            drop(self.build_commit("", 1, false));
+            if self.broken.is_some() || !self.has_more() {
+                return;
+            }
+            self.begin_turn();
+        }
+    }
+
+    /// The plan over which the engine panicked in this turn: nothing of the turn may be written.
+    pub(crate) fn broken(&self) -> Option<&PlanId> {
+        self.broken.as_ref()
+    }
+
+    /// Plans in memory.
+    pub(crate) fn len(&self) -> usize {
+        self.plans.len()
+    }
+
+    /// Whether it is known if a plan that is to begin runs, or has run; `snapshot` is what the store said before.
+    pub(crate) fn knows_status(&mut self, plan: &PlanId, snapshot: Option<StatusSnapshot>) -> bool {
+        if self.slots.contains_key(plan) {
+            return true;
+        }
+        let seen = snapshot.filter(|snapshot| self.recently_finished.is_current(snapshot));
+        let ended = self.recently_finished.status(plan).or(seen.and_then(|snapshot| snapshot.status));
+        if let Some(status) = ended {
+            self.mark_finished(plan.clone(), status);
+        }
+        ended.is_some() || seen.is_some()
+    }
+
+    /// Remembers, for this turn, that a plan which is not in memory has ended.
+    pub(crate) fn mark_finished(&mut self, plan: PlanId, status: PlanStatus) {
+        self.turn.finished.insert(plan, status);
+    }
+
+    /// When the next timer is due, Unix milliseconds.
+    pub(crate) fn next_due_ms(&self) -> Option<u64> {
+        let behind = self.behind.front().map(|(due, _)| *due);
+        self.timers.next_ms().into_iter().chain(behind).min()
+    }
+
+    /// Begins a turn, or goes on with it: all its events carry the time of the first, since a log entry has only one.
+    pub(crate) fn begin_turn(&mut self) {
+        self.turn_begun_ms = self.clock.now_ms();
+        if !self.has_events() {
+            self.now_ms = self.now_ms.max(self.turn_begun_ms);
+        }
+    }
+
+    /// Whether the turn has events already.
+    pub(crate) fn has_events(&self) -> bool {
+        !self.turn.changed.is_empty()
+    }
+
+    /// How many inputs the turn still takes.
+    pub(crate) fn room(&self) -> usize {
+        let is_old = self.has_events() && self.clock.now_ms() > self.now_ms + TURN_MS_MAX;
+        if is_old { 0 } else { self.turn.room() }
+    }
+
+    /// Whether there is something to dispatch, or to settle, for which the last turn had no room.
+    pub(crate) fn has_more(&self) -> bool {
+        self.has_more && self.turn.has_room_for_tasks(self.tasks_max) || !self.unsettled.is_empty() && self.room() > 0
+    }
+
+    /// Whether the turn takes one more input, by what was gathered and by time.
+    pub(crate) fn takes_more(&self) -> bool {
+        self.turn.room() > 0 && !self.is_out_of_time()
+    }
+
+    /// Whether the turn has taken so long that what is left waits for the next one.
+    fn is_out_of_time(&self) -> bool {
+        self.clock.now_ms() > self.turn_begun_ms + TURN_MS_MAX
+    }
+
+    /// Deals with one entry of the inbox.
+    pub(crate) fn handle_entry(&mut self, id: EntryId, inbox: Inbox) {
+        self.turn.count_input();
+        match inbox {
+            Inbox::Reports(reports) => {
+                for report in reports {
+                    self.handle_report(report);
+                }
+            }
+            Inbox::Request(request) => {
+                let answer = request.answer.clone();
+                let plan = request.plan.clone();
+                let result = self.handle_request(*request);
+                if let Some(id) = answer {
+                    self.add_update(StoreUpdate::answer(id, result.map(|(_, status)| (plan, status))));
+                }
+            }
+            Inbox::Unreadable(reason) => {
+                metrics::counter!("goalmill_reports_ignored_total", "reason" => "unreadable").increment(1);
+                tracing::warn!(shard = %self.shard, entry = %id, "inbox entry {id} cannot be read: {reason}");
+            }
+        }
+        self.turn.cursor = Some(id);
+    }
+
+    /// Deals with something from within the process.
+    pub(crate) fn handle_message(&mut self, message: ShardMessage) {
+        self.turn.count_input();
+        match message {
+            ShardMessage::Request { request, reply, entry, snapshot: _ } => {
+                let result = self.handle_request(*request);
+                if let Some(entry) = entry {
+                    self.add_update(StoreUpdate::AcknowledgeSubmission(entry));
+                }
+                if let Some(reply) = reply {
+                    self.turn.post_commit.push(PostCommit::Reply(reply, result));
+                }
+            }
+            ShardMessage::Command { plan: id, command, request, reply } => {
+                let Some(slot) = self.slots.get(&id).copied() else { return };
+                let plan = &self.plans[&slot];
+                let is_superseded = request.is_some_and(|request| request != plan.revision_requests);
+                let result = match *command {
+                    // It was paid for, and answers what is not asked any more.
+                    Command::ModelAnswered(answered) if is_superseded => {
+                        let answered = ModelAnswered { answer: None, ..*answered };
+                        self.handle_command(slot, None, Command::ModelAnswered(Box::new(answered)))
+                    }
+                    _ if is_superseded => Err(Rejection::StaleRevision { revision: plan.state.revision() }),
+                    command => self.handle_command(slot, None, command),
+                };
+                if let Err(rejection) = &result {
+                    tracing::debug!(plan_id = %id, "the answer of an effect was rejected: {rejection}");
+                }
+                if let Some(reply) = reply {
+                    self.turn.post_commit.push(PostCommit::CommandReply(reply, result));
+                }
+            }
+            ShardMessage::AskSuspects(reply) => {
+                let suspects = self.suspects();
+                self.turn.post_commit.push(PostCommit::SuspectsReply(reply, suspects));
+            }
+            ShardMessage::Reconcile(scan) => self.reconcile(*scan),
+        }
+    }
+
+    /// Deals with every timer that is due.
+    pub(crate) fn take_timers(&mut self) {
+        self.catch_up();
+        while self.takes_more() {
+            let Some((slot, timer)) = self.timers.pop(self.now_ms) else { return };
+            if self.plans.contains_key(&slot)
+                && let Err(rejection) = self.handle_command(slot, Some("timer"), Command::Due(timer))
+            {
+                tracing::debug!("a timer was overtaken: {rejection}");
+            }
+        }
+    }
+
+    /// Goes on with decisions that stopped at their work limit.
+    pub(crate) fn settle(&mut self) {
+        while self.takes_more() {
+            let Some(slot) = self.unsettled.pop_front() else { return };
+            if self.plans.contains_key(&slot)
+                && let Err(rejection) = self.handle_command(slot, None, Command::Continue)
+            {
+                tracing::debug!("a plan has ended before it was settled: {rejection}");
+            }
+        }
+    }
+
+    /// Writes the summaries that have been behind for long enough.
+    fn catch_up(&mut self) {
+        while self.turn.room() > 0 {
+            let Some((_, slot)) = self.behind.pop_front_if(|(due, _)| *due <= self.now_ms) else { return };
+            if let Some(plan) = self.plans.get_mut(&slot)
+                && plan.is_summary_due()
+            {
+                self.turn.count_input();
+                self.turn.changed.extend(plan.enter_turn().then_some(slot));
+            }
+        }
+    }
+
+    fn handle_report(&mut self, report: Report) {
+        let entry = (report.agent_type.clone(), report.entry.clone());
+        let closes = match report.what {
+            What::Started | What::Progress => false,
+            What::Completed | What::Failed | What::Lost | What::Released => true,
+        };
+        let refused = match self.slots.get(&report.plan).copied() {
+            // Its task stays pending: it comes again, as lost, when the plan is taken up.
+            None if self.quarantined.contains(&report.plan) => {
+                metrics::counter!("goalmill_reports_ignored_total", "reason" => "quarantined").increment(1);
+                return;
+            }
+            None => Some("unknown_plan"),
+            Some(slot) => match self.handle_command(slot, None, Command::Report(Box::new(report))) {
+                Ok(()) => None,
+                Err(Rejection::StaleAttempt { .. }) => Some("stale"),
+                Err(_) => Some("refused"),
+            },
+        };
+        if let Some(reason) = refused {
+            metrics::counter!("goalmill_reports_ignored_total", "reason" => reason).increment(1);
+            if closes {
+                self.turn.acknowledged.push(entry);
+            }
+        }
+    }
+
+    fn handle_request(&mut self, request: Request) -> RequestResult {
+        let Request { plan, actor, answer: _, verb } = request;
+        if let (Verb::Resume { .. }, true) = (&verb, self.quarantined.contains(&plan)) {
+            self.turn.post_commit.push(PostCommit::EndQuarantine(plan.clone()));
+            return Ok((plan, PlanStatus::Running));
+        }
+        if let Verb::Submit(submit) = verb {
+            let result = self.handle_submission(plan, actor, submit);
+            self.roll_up();
+            return result;
+        }
+        let Some(slot) = self.slots.get(&plan).copied() else {
+            return Err(self.plan_absent(&plan));
+        };
+        self.handle_command(slot, Some(&actor), Command::Verb(verb)).map_err(|rejection| problem(&rejection))?;
+        Ok((plan, self.plans[&slot].state.status()))
+    }
+
+    fn handle_submission(&mut self, plan: PlanId, actor: String, submit: Box<Submit>) -> RequestResult {
+        if let Some(slot) = self.slots.get(&plan) {
+            let state = &self.plans[slot].state;
+            if state.accepted().is_some_and(|begun| begun.is_other_body(&submit.fingerprint)) {
+                let detail =
+                    format!("the key was used for plan `{plan}`, which was sent with another body; use a new key");
+                return Err(Problem::new(ErrorCode::IdempotencyKeyReused, detail));
+            }
+            // The answer that was given once may be gone.
+            let result = Ok((plan, state.status()));
+            self.add_update(StoreUpdate::answer(submit.submission, result.clone()));
+            return result;
+        }
+        if self.quarantined.contains(&plan) {
+            let result = Err(self.plan_absent(&plan));
+            self.add_update(StoreUpdate::answer(submit.submission, result.clone()));
+            return result;
+        }
+        if let Some(status) = self.turn.finished.get(&plan) {
+            let result = Ok((plan, *status));
+            self.add_update(StoreUpdate::answer(submit.submission, result.clone()));
+            return result;
+        }
+        let slot = self.insert_plan(PlanState::default());
+        let secret = self.random.token();
+        let submission = submit.submission.clone();
+        let command = Command::Submit { plan_id: plan.clone(), secret, submit };
+        // Before its effects: a sub-plan may end at once and rolls up then.
+        self.slots.insert(plan.clone(), slot);
+        if let Err(rejection) = self.apply_command(slot, Some(&actor), command) {
+            self.plans.remove(&slot);
+            self.slots.remove(&plan);
+            let problem = problem(&rejection);
+            self.add_update(StoreUpdate::answer(submission, Err(problem.clone())));
+            return Err(problem);
+        }
+        Ok((plan, self.plans[&slot].state.status()))
+    }
+
+    /// What is said of a plan that is not in memory.
+    fn plan_absent(&self, plan: &PlanId) -> Problem {
+        if self.quarantined.contains(plan) {
+            let detail = format!(
+                "plan `{plan}` is not worked on: it made its scheduler fail, and that scheduler's log says why; \
+                 take it up again with `goalmill plan resume {plan}`"
+            );
+            return Problem::new(ErrorCode::PlanQuarantined, detail);
+        }
+        Problem::new(ErrorCode::PlanNotFound, format!("there is no running plan `{plan}`"))
+    }
+
+    fn insert_plan(&mut self, state: PlanState) -> Slot {
+        self.last_slot += 1;
+        let slot = self.last_slot;
+        if let Some(id) = state.id() {
+            self.slots.insert(id.clone(), slot);
+        }
+        self.plans.insert(slot, Box::new(ActivePlan::new(state)));
+        slot
+    }
+
+    fn remove_plan(&mut self, slot: Slot) -> Option<Box<ActivePlan>> {
+        let plan = self.plans.remove(&slot);
+        if let Some(id) = plan.as_ref().and_then(|plan| plan.state.id()) {
+            self.slots.remove(id);
+        }
+        self.ready.forget(slot);
+        plan
+    }
+
+    /// Gives a plan a command, and whatever follows from it for the plans around it.
+    fn handle_command(&mut self, slot: Slot, actor: Option<&str>, command: Command) -> Result<(), Rejection> {
+        let decided = self.apply_command(slot, actor, command);
+        self.roll_up();
+        decided
+    }
+
+    /// Gives a plan a command; ends of sub-plans that follow from it wait for [`ShardState::roll_up`].
+    fn apply_command(&mut self, slot: Slot, actor: Option<&str>, command: Command) -> Result<(), Rejection> {
+        let plan = self.plans.get_mut(&slot).expect("callers look the slot up first");
+        let new_plan = match &command {
+            Command::Submit { plan_id, .. } => Some(plan_id.clone()),
+            _ => None,
+        };
+        let envelope =
+            Envelope { now_ms: self.now_ms, random: self.random.draw(), actor: actor.map(Into::into), command };
+        // A state that was left half-way is never used again: the loop ends before anything of this turn is written.
+        self.marker.begin(plan.state.id().or(new_plan.as_ref()));
+        let decided = catch_unwind(AssertUnwindSafe(|| (self.decide)(&mut plan.state, &self.context, envelope)));
+        self.marker.end();
+        let Ok(decision) = decided else {
+            self.broken = plan.state.id().cloned().or(self.broken.take());
+            return Err(Rejection::NotAllowed { reason: "the plan cannot be worked on: this is a bug".into() });
+        };
+        let decision = decision?;
+        if !decision.records.is_empty() {
+            self.turn.add_bytes(decision.records.iter().map(|record| record.event.weight()).sum());
+            self.turn.changed.extend(plan.enter_turn().then_some(slot));
+            let stopped =
+                track_in_flight(&mut self.in_flight, &mut self.outstanding, slot, &plan.state, &decision.records);
+            self.stopped.extend(stopped);
+            plan.add_records(decision.records);
+        }
+        self.apply_effects(slot, decision.effects);
+        Ok(())
+    }
+}
+
+/// A refusal as clients see it.
+fn problem(rejection: &Rejection) -> Problem {
+    let code = match rejection {
+        Rejection::Exists | Rejection::StaleRevision { .. } | Rejection::NotAllowed { .. } | Rejection::NotDue => {
+            ErrorCode::NotAllowed
+        }
+        Rejection::Final { .. } => ErrorCode::PlanFinal,
+        Rejection::UnknownStep { .. } => ErrorCode::StepNotFound,
+        Rejection::StaleAttempt { .. } => ErrorCode::NotAllowed,
+        Rejection::Invalid { .. } => ErrorCode::InvalidPlan,
+    };
+    let issues = match rejection {
+        Rejection::Invalid { issues, .. } => issues.clone(),
+        Rejection::Exists
+        | Rejection::Final { .. }
+        | Rejection::UnknownStep { .. }
+        | Rejection::StaleAttempt { .. }
+        | Rejection::StaleRevision { .. }
+        | Rejection::NotAllowed { .. }
+        | Rejection::NotDue => Vec::new(),
+    };
+    Problem::new(code, rejection.to_string()).with_errors(issues)
+}
+
+#[cfg(test)]
+mod tests;

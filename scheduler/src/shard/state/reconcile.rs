@@ -1,0 +1,95 @@
+//! Compares what the plans say is queued with what the task streams hold.
+
+use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
+use goalmill_common::hash::HashSet;
+use goalmill_common::id::{AgentType, AttemptToken, EntryId, WorkerId};
+use goalmill_common::report::{Report, What};
+use goalmill_common::status::StepStatus;
+use goalmill_engine::{Command, StepIndex};
+
+use super::ShardState;
+use crate::effects::StoreUpdate;
+use crate::shard::Slot;
+use crate::shard::task_scan::{Scan, Suspects, TaskHead};
+
+impl ShardState {
+    /// The queues that are worth a scan. True once all that was decided so far is written.
+    pub(super) fn suspects(&mut self) -> Suspects {
+        let waited = |slot, step| self.queued_since(slot, step).map(|since| self.now_ms.saturating_sub(since));
+        let is_overdue = |slot, step| waited(slot, step).is_some_and(|ms| ms >= self.context.task_lease_ms);
+        let overdue = self.in_flight.iter().filter(|((slot, step), _)| is_overdue(*slot, *step));
+        let overdue = overdue.map(|(_, agent_type)| agent_type.clone()).collect();
+        Suspects { written_ms: self.now_ms, overdue, stopped: std::mem::take(&mut self.stopped) }
+    }
+
+    /// Removes tasks whose attempt is over, and sends those again that the stream should hold and does not.
+    pub(super) fn reconcile(&mut self, scan: Scan) {
+        let over = scan.tasks.iter().filter(|task| !self.is_current(&task.head)).map(|task| task.entry.clone());
+        let over: Vec<EntryId> = over.collect();
+        if !over.is_empty() {
+            self.add_update(StoreUpdate::DiscardTasks { agent_type: scan.agent_type.clone(), entries: over });
+        }
+        if scan.is_whole {
+            let found = scan.tasks.iter().map(|task| &task.head.token).collect();
+            for (slot, step) in self.missing(&scan.agent_type, scan.written_ms, &found) {
+                self.send_again(slot, step, &scan.agent_type);
+            }
+        }
+    }
+
+    /// When a step was queued, Unix milliseconds, if no worker has taken it.
+    fn queued_since(&self, slot: Slot, step: StepIndex) -> Option<u64> {
+        let step = self.plans.get(&slot)?.state.step(step)?;
+        step.queued_ms.filter(|_| step.status == StepStatus::Queued)
+    }
+
+    /// Whether an attempt may still be executed. Plans in quarantine are not looked at.
+    fn is_current(&self, task: &TaskHead) -> bool {
+        let Some(slot) = self.slots.get(&task.plan) else { return self.quarantined.contains(&task.plan) };
+        let Some(state) = self.plans.get(slot).map(|held| &held.state) else { return true };
+        let Some(index) = state.step_index(&task.step) else { return false };
+        let is_in_flight = state.step(index).is_some_and(|step| step.status.is_in_flight());
+        is_in_flight && state.token(index).as_ref() == Some(&task.token)
+    }
+
+    /// Steps that were queued before `written_ms` and whose task was not found, in the order of their plans.
+    fn missing(
+        &self,
+        agent_type: &AgentType,
+        written_ms: u64,
+        found: &HashSet<&AttemptToken>,
+    ) -> Vec<(Slot, StepIndex)> {
+        let is_missing = |slot: Slot, step: StepIndex| {
+            let is_written = self.queued_since(slot, step).is_some_and(|since| since < written_ms);
+            let token = self.plans.get(&slot).and_then(|plan| plan.state.token(step));
+            is_written && token.is_some_and(|token| !found.contains(&token))
+        };
+        let on_queue = self.in_flight.iter().filter(|(_, queue)| *queue == agent_type).map(|(place, _)| *place);
+        let mut missing: Vec<(Slot, StepIndex)> = on_queue.filter(|(slot, step)| is_missing(*slot, *step)).collect();
+        missing.sort_unstable_by_key(|(slot, step)| (*slot, step.0));
+        missing
+    }
+
+    /// Ends an attempt whose task is gone, so that a new one follows. Should a worker have the task after all, it is
+    /// stopped, and what it reports is refused by the attempt's token.
+    fn send_again(&mut self, slot: Slot, step: StepIndex, agent_type: &AgentType) {
+        let Some(state) = self.plans.get(&slot).map(|held| &held.state) else { return };
+        let (Some(plan), Some(at), Some(token)) = (state.id(), state.step(step), state.token(step)) else { return };
+        let message = format!("the queue `{agent_type}` does not hold the task: its entry or stream was deleted");
+        let (worker, entry) = (WorkerId::from("reconciliation"), EntryId::start());
+        let report = Report {
+            plan: plan.clone(),
+            step: at.spec.id.clone(),
+            attempt: at.attempt,
+            token: token.clone(),
+            failure: Some(Failure::new(FailureClass::Lost, TASK_MISSING, message)),
+            ..Report::on_none(agent_type.clone(), entry, worker, What::Lost)
+        };
+        tracing::warn!(plan_id = %report.plan, "the task of step `{}` was on no stream: it is sent again", report.step);
+        metrics::counter!("goalmill_tasks_missing_total").increment(1);
+        self.add_update(StoreUpdate::CancelAttempt(token));
+        if let Err(rejection) = self.handle_command(slot, None, Command::Report(Box::new(report))) {
+            tracing::error!("a step whose task is missing cannot be sent again: {rejection}");
+        }
+    }
+}

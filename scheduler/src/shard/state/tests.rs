@@ -1,0 +1,107 @@
+use goalmill_common::command::{Planned, SUBMITTED};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::Goal;
+use goalmill_common::limits::Limits;
+use goalmill_common::plan::{OnFailure, Plan, RevisionPolicy, Step};
+use goalmill_common::revision::{Change, Proposal, RevisionStrategy};
+use goalmill_engine::PlanAnswer;
+use goalmill_plan::validate::Policy;
+use tokio::sync::oneshot;
+
+use super::*;
+
+const PLAN: &str = "p0-0123456789abcdef";
+
+/// A shard that runs a plan of the steps `a` and `b`, each of which asks for a revision when it fails.
+fn revisable_plan() -> ShardState {
+    let context = Context {
+        limits: Limits::default(),
+        policy: Policy::default(),
+        task_lease_ms: 30_000,
+        reply: "reports".into(),
+    };
+    let mut shard = ShardState::new(ShardId(0), context, Clock::system(), Random::seeded(1), 60_000);
+    let step = |id: &str| {
+        let mut step = Step { on_failure: OnFailure::Replan, ..Step::new(id, "w") };
+        step.retry.max = 0;
+        step
+    };
+    let plan = Plan { steps: vec![step("a"), step("b")], revision: Some(RevisionPolicy::default()), ..Plan::default() };
+    let submit = Submit {
+        goal: Goal::default(),
+        plan: Some(Planned {
+            plan,
+            planner: SUBMITTED.into(),
+            confidence: 1.0,
+            provenance: None,
+            warnings: Vec::new(),
+            routes: Vec::new(),
+        }),
+        submission: "s".into(),
+        fingerprint: String::new(),
+        source: "urn:test".into(),
+        parent: None,
+        traceparent: None,
+        fork: None,
+    };
+    ask(&mut shard, Verb::Submit(Box::new(submit)));
+    shard.dispatch(&Unlimited);
+    shard
+}
+
+fn ask(shard: &mut ShardState, verb: Verb) {
+    let request = Request { plan: PLAN.into(), actor: "test".into(), answer: None, verb };
+    shard.handle_request(request).expect("it is allowed");
+}
+
+/// The times that planners were asked for a revision.
+fn asked(shard: &ShardState) -> Vec<u32> {
+    let asked = shard.turn.post_commit.iter().filter_map(|action| match action {
+        PostCommit::Revise { request, .. } => Some(*request),
+        _ => None,
+    });
+    asked.collect()
+}
+
+fn answer(shard: &mut ShardState, asked: u32, answer: PlanAnswer) -> Result<(), Rejection> {
+    let (reply, mut verdict) = oneshot::channel();
+    let command = Box::new(Command::Planned { revision: 1, answer });
+    shard.handle_message(ShardMessage::Command {
+        plan: PLAN.into(),
+        command,
+        request: Some(asked),
+        reply: Some(reply),
+    });
+    let told = shard.turn.post_commit.drain(..).find_map(|action| match action {
+        PostCommit::CommandReply(reply, verdict) => Some((reply, verdict)),
+        _ => None,
+    });
+    let (reply, told) = told.expect("it is answered");
+    drop(reply.send(told));
+    verdict.try_recv().expect("it is answered")
+}
+
+#[test]
+fn what_planners_say_to_a_wish_is_no_answer_to_the_failure_that_overtook_it() {
+    let mut shard = revisable_plan();
+    ask(&mut shard, Verb::Replan { reason: "cheaper".into(), hint: String::new() });
+    assert_eq!(asked(&shard), [1]);
+    let slot = shard.slots[&PlanId::from(PLAN)];
+    let task = {
+        let state = &shard.plans[&slot].state;
+        let step = state.step_index(&"b".into()).expect("it is there");
+        state.task(step, &shard.context).expect("it is out").expect("its inputs are fine")
+    };
+    let failure = Failure::new(FailureClass::Permanent, "BROKEN", "no use");
+    let mut report = Report::on(&task, "w".into(), "1-1".into(), "w1".into(), What::Failed);
+    report.failure = Some(failure);
+    shard.handle_report(report);
+    assert_eq!(asked(&shard), [1, 2]);
+    let late = PlanAnswer::Failed { reason: "nothing to change".into(), issues: Vec::new(), provenance: None };
+    assert!(matches!(answer(&mut shard, 1, late), Err(Rejection::StaleRevision { .. })));
+    assert_eq!(shard.plans[&slot].state.status(), PlanStatus::Replanning);
+    let skip = Change::SkipStep { step: "b".into(), reason: String::new() };
+    let proposal = Proposal::new(RevisionStrategy::SkipAndContinue, vec![skip]);
+    answer(&mut shard, 2, PlanAnswer::Revision(Box::new(proposal))).expect("that was asked");
+    assert_eq!((shard.plans[&slot].state.status(), shard.plans[&slot].state.revision()), (PlanStatus::Running, 1));
+}

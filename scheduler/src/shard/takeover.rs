@@ -1,0 +1,131 @@
+//! How an owner works that took its shard over from a dead one: one thing at a time, each noted beforehand.
+
+use std::collections::VecDeque;
+
+use goalmill_broker::BrokerError;
+use goalmill_common::id::{EntryId, PlanId, ShardId};
+
+use super::Slot;
+use super::trial::{self, Case, Trial, Verdict};
+use crate::quarantine::{DEATHS_MAX, InHand, QuarantineRecord};
+use crate::scheduler::Scheduler;
+
+/// Inbox entries after the cursor that the dead owner may have had in hand, in batches of what is read at once.
+const BATCHES: usize = 4;
+
+/// What is still to be done with care.
+pub(crate) struct CarefulTakeover {
+    quarantine: QuarantineRecord,
+    /// The note that the dead owner left.
+    before: Option<InHand>,
+    /// Plans that were read back and have yet to begin.
+    pub(super) waiting: VecDeque<(Slot, PlanId)>,
+    /// The last inbox entry that the dead owner may have had in hand.
+    until: Option<EntryId>,
+}
+
+impl CarefulTakeover {
+    /// Prepares for a shard whose owner died; tries the plan that it had in hand, if it noted one.
+    pub(super) async fn prepare(
+        scheduler: &Scheduler,
+        trial: Option<&Trial>,
+        shard: ShardId,
+        mut quarantine: QuarantineRecord,
+        cursor: &EntryId,
+    ) -> Result<Self, BrokerError> {
+        let before = quarantine.in_hand.clone();
+        if let Some((plan, deaths)) = quarantine.suspect().map(|(plan, deaths)| (plan.clone(), deaths)) {
+            tracing::warn!(%shard, plan_id = %plan, "the scheduler that had shard {shard} ended with plan {plan} in hand");
+            if let Some(reason) = convict(scheduler, trial, shard, &plan, deaths, cursor).await? {
+                quarantine.quarantine(plan, reason, scheduler.clock.now_ms());
+                quarantine.write(scheduler.broker.as_ref(), shard).await?;
+            }
+        }
+        let count = BATCHES * scheduler.settings.scheduler.inbox_batch;
+        let suspects = scheduler.broker.reader().await?.inbox(shard, cursor, count, 0).await?;
+        let until = suspects.into_iter().next_back().map(|entry| entry.id);
+        Ok(Self { quarantine, before, waiting: VecDeque::new(), until })
+    }
+
+    /// The plans in quarantine.
+    pub(super) fn quarantine_record(&mut self) -> &mut QuarantineRecord {
+        &mut self.quarantine
+    }
+
+    /// Whether the plan stands in the dead owner's note among others: it is read by itself then.
+    pub(super) fn is_suspect(&self, plan: &PlanId) -> bool {
+        self.before.as_ref().is_some_and(|before| before.plans.contains(plan))
+    }
+
+    /// Notes what is taken in hand next.
+    pub(super) async fn record(
+        &mut self,
+        scheduler: &Scheduler,
+        shard: ShardId,
+        plans: Vec<PlanId>,
+    ) -> Result<(), BrokerError> {
+        if plans.is_empty() {
+            return Ok(());
+        }
+        let deaths = 1 + self.before.as_ref().filter(|before| before.plans == plans).map_or(0, |before| before.deaths);
+        self.quarantine.in_hand = Some(InHand { plans, deaths });
+        self.quarantine.write(scheduler.broker.as_ref(), shard).await
+    }
+
+    /// Notes that an inbox entry is dealt with.
+    pub(super) fn mark_handled(&mut self, entry: &EntryId) {
+        if self.until.as_ref().is_some_and(|until| until == entry) {
+            self.until = None;
+        }
+    }
+
+    /// Whether all that the dead owner may have had in hand has been dealt with.
+    pub(super) fn is_over(&self) -> bool {
+        self.waiting.is_empty() && self.until.is_none()
+    }
+
+    /// Takes the last note back.
+    pub(super) async fn end(mut self, scheduler: &Scheduler, shard: ShardId) -> Result<(), BrokerError> {
+        match self.quarantine.in_hand.take() {
+            Some(_) => self.quarantine.write(scheduler.broker.as_ref(), shard).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why the plan belongs in quarantine, if it does.
+async fn convict(
+    scheduler: &Scheduler,
+    trial: Option<&Trial>,
+    shard: ShardId,
+    plan: &PlanId,
+    deaths: u32,
+    cursor: &EntryId,
+) -> Result<Option<String>, BrokerError> {
+    if deaths >= DEATHS_MAX {
+        return Ok(Some(format!("{deaths} schedulers in a row died with it in hand")));
+    }
+    let Some(trial) = trial else { return Ok(None) };
+    let (log, entries) = trial::collect_evidence(scheduler, shard, plan, cursor).await?;
+    let settings = &scheduler.settings;
+    let case = Case {
+        shard,
+        limits: settings.limits.clone(),
+        policy: settings.planner.policy.clone(),
+        task_lease_ms: settings.scheduler.task_lease_ms,
+        reply: goalmill_common::keys::reports(shard),
+        log,
+        entries,
+    };
+    Ok(match trial.run(&case).await {
+        Verdict::Innocent => {
+            tracing::info!(plan_id = %plan, "plan {plan} was tried and goes on");
+            None
+        }
+        Verdict::Guilty(how) => Some(format!("a scheduler died over it, and {how}")),
+        Verdict::Unknown(why) => {
+            tracing::warn!(plan_id = %plan, "plan {plan} could not be tried: {why}");
+            None
+        }
+    })
+}

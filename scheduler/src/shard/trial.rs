@@ -1,0 +1,180 @@
+//! Tries, in a process of its own, whether a plan kills whoever works on it.
+//!
+//! The process folds the plan's log, takes the inbox entries that are about it, and dispatches, exactly as a shard's
+//! loop does, and writes nothing. A process that is killed, aborts or does not end convicts the plan.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use goalmill_broker::{BrokerError, Entry, LogEntry};
+use goalmill_common::clock::Clock;
+use goalmill_common::config::PolicySettings;
+use goalmill_common::id::{EntryId, PlanId, ShardId};
+use goalmill_common::limits::Limits;
+use goalmill_common::random::Random;
+use goalmill_common::wire::{Fields, Inbox};
+use goalmill_engine::{Context, Decide, PlanState, apply};
+use goalmill_plan::validate::Policy;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::{Deserialize, Serialize};
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+use super::ShardState;
+use crate::event_log::{self, Pages};
+use crate::scheduler::Scheduler;
+
+/// Inbox entries of a plan that are tried with it.
+const ENTRIES_MAX: usize = 1_000;
+/// Memory that the process may take, in bytes.
+const MEMORY_MAX: u64 = 4 << 30;
+
+/// How to start the process that a plan is tried in: it gets the case on its standard input and calls [`run_trial`].
+#[derive(Clone, Debug)]
+pub struct Trial {
+    pub program: PathBuf,
+    pub args: Vec<String>,
+    /// Longer than that, and the plan is taken to hang.
+    pub limit: Duration,
+}
+
+/// What became of a trial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Innocent,
+    /// With what happened.
+    Guilty(String),
+    /// The trial could not be held.
+    Unknown(String),
+}
+
+/// All that the process needs to know.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Case {
+    pub(crate) shard: ShardId,
+    pub(crate) limits: Limits,
+    pub(crate) policy: PolicySettings,
+    pub(crate) task_lease_ms: u64,
+    pub(crate) reply: String,
+    pub(crate) log: Vec<LogEntry>,
+    pub(crate) entries: Vec<(EntryId, Fields)>,
+}
+
+impl Trial {
+    /// Tries the plan.
+    pub(crate) async fn run(&self, case: &Case) -> Verdict {
+        let text = serde_json::to_vec(case).expect("plain data always has a JSON text");
+        let command = Command::new(&self.program)
+            .args(&self.args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn();
+        let mut process = match command {
+            Ok(process) => process,
+            Err(error) => return Verdict::Unknown(format!("the trial cannot be started: {error}")),
+        };
+        let tried = async {
+            if let Some(mut input) = process.stdin.take() {
+                // A process that dies early does not read all of it.
+                drop(input.write_all(&text).await);
+            }
+            process.wait().await
+        };
+        match tokio::time::timeout(self.limit, tried).await {
+            Err(_) => Verdict::Guilty(format!("a trial of it did not end in {} s", self.limit.as_secs())),
+            Ok(Err(error)) => Verdict::Unknown(format!("the trial cannot be watched: {error}")),
+            Ok(Ok(status)) if status.success() => Verdict::Innocent,
+            Ok(Ok(status)) if status.code() == Some(UNREADABLE) => Verdict::Unknown("the case cannot be read".into()),
+            Ok(Ok(status)) => Verdict::Guilty(format!("a trial of it ended with {status}")),
+        }
+    }
+}
+
+/// Gathers what a trial needs: the plan's log, and what waits for it in the inbox.
+pub(crate) async fn collect_evidence(
+    scheduler: &Scheduler,
+    shard: ShardId,
+    plan: &PlanId,
+    cursor: &EntryId,
+) -> Result<(Vec<LogEntry>, Vec<(EntryId, Fields)>), BrokerError> {
+    let mut log = Vec::new();
+    let mut pages = Pages::new(scheduler.plans.as_ref(), plan);
+    while let Some(entries) = pages.next().await? {
+        log.extend(entries);
+    }
+    let waiting = scheduler.broker.reader().await?.inbox(shard, cursor, ENTRIES_MAX, 0).await?;
+    let about = |entry: &Entry| plans_of(&Inbox::from_fields(&entry.fields)).contains(plan);
+    let entries = waiting.into_iter().filter(about).map(|entry| (entry.id, entry.fields)).collect();
+    Ok((log, entries))
+}
+
+/// The plans that an inbox entry is about.
+pub(crate) fn plans_of(inbox: &Inbox) -> Vec<PlanId> {
+    let mut plans: Vec<PlanId> = match inbox {
+        Inbox::Reports(reports) => reports.iter().map(|report| report.plan.clone()).collect(),
+        Inbox::Request(request) => vec![request.plan.clone()],
+        Inbox::Unreadable(_) => Vec::new(),
+    };
+    plans.sort_unstable();
+    plans.dedup();
+    plans
+}
+
+/// Exit status for a case that cannot be read: it says nothing about the plan.
+const UNREADABLE: i32 = 3;
+
+/// The process that a plan is tried in: reads the case, works it off, and returns the exit status.
+pub fn run_trial(mut input: impl Read, decide: Decide) -> i32 {
+    let mut text = Vec::new();
+    let Ok(case) = input.read_to_end(&mut text).map_err(drop).and_then(|_| serde_json::from_slice(&text).map_err(drop))
+    else {
+        return UNREADABLE;
+    };
+    limit_memory();
+    work_off(case, decide);
+    0
+}
+
+/// What takes all memory shall not take the machine with it.
+fn limit_memory() {
+    let most = getrlimit(Resource::As).current.map_or(MEMORY_MAX, |current| current.min(MEMORY_MAX));
+    let limit = Rlimit { current: Some(most), maximum: Some(most) };
+    if let Err(error) = setrlimit(Resource::As, limit) {
+        tracing::debug!("memory stays unlimited: {error}");
+    }
+}
+
+fn work_off(case: Case, decide: Decide) {
+    let Case { shard, limits, policy, task_lease_ms, reply, log, entries } = case;
+    let PolicySettings { allow, deny, approve } = policy;
+    let context = Context { limits, policy: Policy { allow, deny, approve }, task_lease_ms, reply };
+    let mut owned = ShardState::new(shard, context, Clock::system(), Random::system(), 0);
+    owned.decide_with(decide);
+    let state = fold(&log);
+    let slots = owned.add_recovered(state.into_iter().collect());
+    owned.begin_turn();
+    for slot in slots {
+        owned.begin(slot);
+    }
+    owned.run_to_idle();
+    for (id, fields) in entries {
+        owned.begin_turn();
+        owned.handle_entry(id, Inbox::from_fields(&fields));
+        owned.run_to_idle();
+    }
+}
+
+/// A log that cannot be folded is left alone by the scheduler too.
+fn fold(log: &[LogEntry]) -> Option<PlanState> {
+    let mut state = PlanState::default();
+    for entry in log {
+        for record in event_log::parse_records(entry).ok()? {
+            apply(&mut state, &record).ok()?;
+        }
+    }
+    (state.seq() > 0).then_some(state)
+}

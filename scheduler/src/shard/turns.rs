@@ -1,0 +1,336 @@
+//! The turns of a shard's loop, without I/O: which inputs a turn takes, when it is committed, what happens afterwards.
+//!
+//! While one turn is being written, the next one is decided; it is committed once the first is written.
+
+use std::time::Duration;
+
+use goalmill_broker::Commit;
+use goalmill_common::command::Verb;
+use goalmill_common::id::{EntryId, PlanId};
+use goalmill_common::wire::Inbox;
+use tokio::time::Instant;
+
+use super::counts::ShardCounts;
+use super::outbox::PostCommit;
+use super::quota::Quota;
+use super::state::{SealedTurn, ShardState};
+use super::trial::plans_of;
+use super::{ShardMessage, Slot, StatusSnapshot};
+
+/// One thing for a turn to handle.
+pub(crate) enum LoopInput {
+    Entry(EntryId, Inbox),
+    Message(ShardMessage),
+}
+
+impl LoopInput {
+    /// The plans that it concerns.
+    pub(super) fn plans(&self) -> Vec<PlanId> {
+        match self {
+            Self::Entry(_, inbox) => plans_of(inbox),
+            Self::Message(ShardMessage::Request { request, .. }) => vec![request.plan.clone()],
+            Self::Message(ShardMessage::Command { plan, .. }) => vec![plan.clone()],
+            Self::Message(ShardMessage::AskSuspects(_) | ShardMessage::Reconcile(_)) => Vec::new(),
+        }
+    }
+
+    /// The plan that it submits, if it is a submission, and what the store said of that plan, if it was asked.
+    pub(super) fn submits(&self) -> Option<(&PlanId, Option<StatusSnapshot>)> {
+        let (request, snapshot) = match self {
+            Self::Entry(_, Inbox::Request(request)) => (request, None),
+            Self::Message(ShardMessage::Request { request, snapshot, .. }) => (request, *snapshot),
+            Self::Entry(_, Inbox::Reports(_) | Inbox::Unreadable(_))
+            | Self::Message(ShardMessage::Command { .. } | ShardMessage::AskSuspects(_) | ShardMessage::Reconcile(_)) =>
+            {
+                return None;
+            }
+        };
+        matches!(request.verb, Verb::Submit(_)).then_some((&request.plan, snapshot))
+    }
+}
+
+/// What the loop tells its turns.
+pub(super) enum TurnInput {
+    Inputs(Vec<LoopInput>),
+    /// A timer or a heartbeat is due, a queue has room, or the shard is to be released.
+    Due,
+    /// A plan that was recovered from its log may start.
+    Start(Slot),
+    /// The commit is written. The next input follows at once.
+    Committed,
+}
+
+/// What the loop has to do, in this order.
+pub(super) enum TurnOutput {
+    /// Inputs that the turn had no time for; the next turn takes them first.
+    LeftOver(Vec<LoopInput>),
+    /// Write it and answer with [`TurnInput::Committed`].
+    Commit(Commit),
+    /// Run an action whose events are written.
+    Run(PostCommit),
+    /// Renew the ownership of the shard.
+    Renew,
+    /// Publish how many plans and steps are in which state.
+    Publish(ShardCounts),
+    /// Everything is written and the shard can be released.
+    Released,
+    /// The engine panicked over this plan: nothing of the turn may be written.
+    Panicked(PlanId),
+}
+
+/// The turns of one owned shard.
+pub(crate) struct Turns {
+    pub(super) state: ShardState,
+    token: String,
+    /// Number of the last commit under the token.
+    number: u64,
+    heartbeat: Duration,
+    /// The turn that is being written.
+    committing: Option<SealedTurn>,
+    is_releasing: bool,
+    /// When the last commit began or the ownership was last renewed.
+    renewed: Instant,
+    /// When the last commit that checks everything began.
+    checked: Instant,
+    published: Option<Instant>,
+    committed: Instant,
+}
+
+impl Turns {
+    /// - `number`: number of the last commit under `token`.
+    pub(super) fn new(state: ShardState, token: String, number: u64, heartbeat: Duration, now: Instant) -> Self {
+        Self {
+            state,
+            token,
+            number,
+            heartbeat,
+            committing: None,
+            is_releasing: false,
+            renewed: now,
+            checked: now,
+            published: None,
+            committed: now,
+        }
+    }
+
+    /// Ends the turns with [`TurnOutput::Released`] once everything is written.
+    pub(super) fn release(&mut self) {
+        self.is_releasing = true;
+    }
+
+    /// When the ownership must be renewed unless something is committed.
+    pub(super) fn renew_at(&self) -> Instant {
+        self.renewed + self.heartbeat
+    }
+
+    /// When the last commit began.
+    pub(super) fn last_commit(&self) -> Instant {
+        self.committed
+    }
+
+    /// Handles one input.
+    pub(super) fn next(&mut self, input: TurnInput, now: Instant, quota: &dyn Quota) -> Vec<TurnOutput> {
+        let mut outputs = Vec::new();
+        match input {
+            TurnInput::Inputs(inputs) => {
+                self.state.begin_turn();
+                let left_over = self.handle_inputs(inputs);
+                if !left_over.is_empty() {
+                    outputs.push(TurnOutput::LeftOver(left_over));
+                }
+            }
+            TurnInput::Due => self.state.begin_turn(),
+            TurnInput::Start(slot) => {
+                self.state.begin_turn();
+                self.state.begin(slot);
+            }
+            // Its actions must not wait for the next decisions.
+            TurnInput::Committed => return self.finish_commit().into_iter().map(TurnOutput::Run).collect(),
+        }
+        self.state.take_timers();
+        self.state.settle();
+        self.state.dispatch(quota);
+        if let Some(plan) = self.state.broken().cloned() {
+            outputs.push(TurnOutput::Panicked(plan));
+            return outputs;
+        }
+        if self.committing.is_none() {
+            self.commit(now, &mut outputs);
+        }
+        if self.published.is_none_or(|at| now - at >= self.heartbeat) {
+            self.published = Some(now);
+            outputs.push(TurnOutput::Publish(self.state.counts()));
+        }
+        outputs
+    }
+
+    /// The actions of the turn that was written last.
+    pub(super) fn finish_commit(&mut self) -> Vec<PostCommit> {
+        let sealed = self.committing.take();
+        sealed.map(|sealed| self.state.finish_commit(sealed)).unwrap_or_default()
+    }
+
+    /// Returns the inputs that the turn had no time for.
+    fn handle_inputs(&mut self, inputs: Vec<LoopInput>) -> Vec<LoopInput> {
+        let mut inputs = inputs.into_iter();
+        while self.state.takes_more()
+            && let Some(input) = inputs.next()
+        {
+            match input {
+                LoopInput::Entry(id, entry) => self.state.handle_entry(id, entry),
+                LoopInput::Message(message) => self.state.handle_message(message),
+            }
+        }
+        inputs.collect()
+    }
+
+    fn commit(&mut self, now: Instant, outputs: &mut Vec<TurnOutput>) {
+        let checks_all = self.number == 0 || now - self.checked >= self.heartbeat;
+        let (commit, sealed) = self.state.build_commit(&self.token, self.number + 1, checks_all);
+        if let Some(commit) = commit {
+            self.number += 1;
+            (self.renewed, self.committed) = (now, now);
+            if checks_all {
+                self.checked = now;
+            }
+            self.committing = Some(sealed);
+            outputs.push(TurnOutput::Commit(commit));
+            return;
+        }
+        outputs.extend(self.state.finish_commit(sealed).into_iter().map(TurnOutput::Run));
+        if self.is_releasing {
+            outputs.push(TurnOutput::Released);
+        } else if now - self.renewed >= self.heartbeat {
+            self.renewed = now;
+            outputs.push(TurnOutput::Renew);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use goalmill_common::clock::Clock;
+    use goalmill_common::command::{Planned, Request, SUBMITTED, Submit};
+    use goalmill_common::goal::Goal;
+    use goalmill_common::id::{AgentType, ShardId};
+    use goalmill_common::limits::Limits;
+    use goalmill_common::plan::{Plan, Step};
+    use goalmill_common::random::Random;
+    use goalmill_engine::Context;
+    use goalmill_plan::validate::Policy;
+    use tokio::sync::oneshot;
+
+    use super::super::RequestResult;
+    use super::*;
+
+    const HEARTBEAT: Duration = Duration::from_secs(1);
+
+    /// Tasks of each agent type at most.
+    struct Max(u32);
+
+    impl Quota for Max {
+        fn in_flight_max(&self, _: &AgentType) -> u32 {
+            self.0
+        }
+    }
+
+    fn turns(now: Instant) -> Turns {
+        let (limits, policy, reply) = (Limits::default(), Policy::default(), "reports".to_owned());
+        let context = Context { limits, policy, task_lease_ms: 30_000, reply };
+        let mut state = ShardState::new(ShardId(0), context, Clock::system(), Random::seeded(1), 60_000);
+        state.enable_hooks();
+        Turns::new(state, "token".into(), 0, HEARTBEAT, now)
+    }
+
+    /// The submission of a plan with the independent steps `a`, `b` and `c`, and where its result arrives.
+    fn submission(plan: &str) -> (TurnInput, oneshot::Receiver<RequestResult>) {
+        let steps = ["a", "b", "c"].map(|id| Step::new(id, "w")).to_vec();
+        let planned = Planned::submitted(Plan { steps, ..Plan::default() }, Vec::new(), Vec::new());
+        let submit = Submit {
+            goal: Goal::default(),
+            plan: Some(Planned { planner: SUBMITTED.into(), ..planned }),
+            submission: plan.into(),
+            fingerprint: String::new(),
+            source: "urn:test".into(),
+            parent: None,
+            traceparent: None,
+            fork: None,
+        };
+        let verb = Verb::Submit(Box::new(submit));
+        let request = Box::new(Request { plan: plan.into(), actor: "test".into(), answer: None, verb });
+        let (reply, result) = oneshot::channel();
+        let message = ShardMessage::Request { request, reply: Some(reply), entry: None, snapshot: None };
+        (TurnInput::Inputs(vec![LoopInput::Message(message)]), result)
+    }
+
+    fn commit(outputs: &[TurnOutput]) -> Option<&Commit> {
+        outputs.iter().find_map(|output| if let TurnOutput::Commit(commit) = output { Some(commit) } else { None })
+    }
+
+    fn notifies_hooks(outputs: &[TurnOutput]) -> bool {
+        outputs.iter().any(|output| matches!(output, TurnOutput::Run(PostCommit::NotifyHooks { .. })))
+    }
+
+    #[tokio::test]
+    async fn the_next_turn_is_decided_while_one_is_written_and_committed_after_it() {
+        let now = Instant::now();
+        let mut turns = turns(now);
+        let (first, _result) = submission("p0-first");
+        let outputs = turns.next(first, now, &Max(10));
+        let written = commit(&outputs).expect("there are events");
+        assert_eq!((written.number, written.thorough, written.plans.len()), (1, true, 1));
+        let (second, _result) = submission("p0-second");
+        assert!(commit(&turns.next(second, now, &Max(10))).is_none(), "the first one is being written");
+        assert!(commit(&turns.next(TurnInput::Committed, now, &Max(10))).is_none());
+        let outputs = turns.next(TurnInput::Due, now, &Max(10));
+        let written = commit(&outputs).expect("the second plan has events");
+        assert_eq!((written.number, written.thorough, written.tasks.len()), (2, false, 3));
+    }
+
+    #[tokio::test]
+    async fn replies_and_notifications_wait_for_the_commit() {
+        let now = Instant::now();
+        let mut turns = turns(now);
+        let (input, mut result) = submission("p0-plan");
+        let outputs = turns.next(input, now, &Max(10));
+        assert!(commit(&outputs).is_some() && !notifies_hooks(&outputs) && result.try_recv().is_err());
+        let outputs = turns.next(TurnInput::Committed, now, &Max(10));
+        assert!(notifies_hooks(&outputs));
+        for output in outputs {
+            if let TurnOutput::Run(PostCommit::Reply(reply, result)) = output {
+                reply.send(result).expect("the client waits");
+            }
+        }
+        assert!(result.try_recv().expect("it is answered").is_ok());
+    }
+
+    #[tokio::test]
+    async fn the_quota_limits_the_tasks_in_flight() {
+        let now = Instant::now();
+        let mut turns = turns(now);
+        let (input, _result) = submission("p0-plan");
+        let outputs = turns.next(input, now, &Max(1));
+        assert_eq!(commit(&outputs).map(|commit| commit.tasks.len()), Some(1));
+        turns.next(TurnInput::Committed, now, &Max(1));
+        assert!(commit(&turns.next(TurnInput::Due, now, &Max(1))).is_none());
+        let outputs = turns.next(TurnInput::Due, now, &Max(3));
+        assert_eq!(commit(&outputs).map(|commit| commit.tasks.len()), Some(2));
+    }
+
+    #[tokio::test]
+    async fn a_shard_without_work_renews_its_ownership_once_a_heartbeat_and_is_released_on_request() {
+        let now = Instant::now();
+        let mut turns = turns(now);
+        let renews = |outputs: Vec<TurnOutput>| outputs.iter().any(|output| matches!(output, TurnOutput::Renew));
+        assert!(!renews(turns.next(TurnInput::Due, now, &Max(1))));
+        assert!(renews(turns.next(TurnInput::Due, turns.renew_at(), &Max(1))));
+        assert!(!renews(turns.next(TurnInput::Due, now + HEARTBEAT, &Max(1))));
+        let (input, _result) = submission("p0-plan");
+        turns.next(input, now + HEARTBEAT, &Max(1));
+        turns.release();
+        let released = |outputs: Vec<TurnOutput>| outputs.iter().any(|output| matches!(output, TurnOutput::Released));
+        assert!(!released(turns.next(TurnInput::Due, now + HEARTBEAT, &Max(1))), "the commit is being written");
+        turns.next(TurnInput::Committed, now + HEARTBEAT, &Max(1));
+        assert!(released(turns.next(TurnInput::Due, now + HEARTBEAT, &Max(1))));
+    }
+}

@@ -1,0 +1,163 @@
+//! Parses, validates and routes submissions.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use goalmill_common::clock::rfc3339;
+use goalmill_common::command::{Planned, Submit};
+use goalmill_common::goal::Goal;
+use goalmill_common::problem::{ErrorCode, Issue, Problem};
+use goalmill_common::trace::is_traceparent;
+use goalmill_common::view::Preview;
+use goalmill_common::wire::{Submission, SubmissionKind};
+use goalmill_plan::draft::{self, Format};
+use goalmill_plan::validate::{self, Checked, Rules};
+use serde_json::Value;
+
+use crate::run_blocking::run_blocking_if_large;
+use crate::scheduler::Scheduler;
+
+/// A valid, routed plan and its goal.
+pub(crate) struct ParsedPlan {
+    pub(crate) goal: Goal,
+    pub(crate) planned: Planned,
+}
+
+/// Parses a submission of the stream. Large texts are parsed on a blocking thread.
+pub(crate) async fn parse_submission(scheduler: &Arc<Scheduler>, submission: Submission) -> Result<Submit, Problem> {
+    let scheduler = scheduler.clone();
+    run_blocking_if_large(submission.data.len(), move || parse_submission_now(&scheduler, submission)).await
+}
+
+/// Parses, validates and routes a plan.
+pub(crate) async fn parse_plan(scheduler: &Arc<Scheduler>, text: Bytes, format: Format) -> Result<ParsedPlan, Problem> {
+    let scheduler = scheduler.clone();
+    run_blocking_if_large(text.len(), move || parse_plan_now(&scheduler, &text, format)).await
+}
+
+/// Previews a plan: as [`parse_plan`], also with warnings about the registered agents, and with an estimate.
+pub(crate) async fn preview_plan(scheduler: &Arc<Scheduler>, text: Bytes, format: Format) -> Result<Preview, Problem> {
+    let scheduler = scheduler.clone();
+    run_blocking_if_large(text.len(), move || {
+        let catalogue = scheduler.directory.catalogue();
+        let rules = Rules { policy: &scheduler.policy, ..Rules::submitted(&catalogue) };
+        let parsed = parse_plan_with(&scheduler, &text, format, &rules)?;
+        Ok(validate::preview(parsed.planned, Some(&catalogue)))
+    })
+    .await
+}
+
+/// Parses and validates a goal.
+pub(crate) async fn parse_goal(scheduler: &Arc<Scheduler>, text: Bytes) -> Result<Goal, Problem> {
+    let scheduler = scheduler.clone();
+    run_blocking_if_large(text.len(), move || parse_goal_now(&scheduler, &text)).await
+}
+
+fn parse_submission_now(scheduler: &Scheduler, submission: Submission) -> Result<Submit, Problem> {
+    let Submission { id, source, kind, data, traceparent } = submission;
+    if traceparent.as_deref().is_some_and(|text| !is_traceparent(text)) {
+        return Err(invalid_traceparent());
+    }
+    let (goal, plan) = match kind {
+        SubmissionKind::Goal => (parse_goal_now(scheduler, data.as_bytes())?, None),
+        SubmissionKind::Plan => {
+            let parsed = parse_plan_now(scheduler, data.as_bytes(), Format::Auto)?;
+            (parsed.goal, Some(parsed.planned))
+        }
+    };
+    Ok(Submit { goal, plan, submission: id, fingerprint: String::new(), source, parent: None, traceparent, fork: None })
+}
+
+/// The problem of a submission whose trace context must not be copied into a header.
+fn invalid_traceparent() -> Problem {
+    let issue = Issue {
+        code: "INVALID_TRACEPARENT".into(),
+        pointer: "/traceparent".into(),
+        detail: "`traceparent` does not have the format of W3C Trace Context".into(),
+        hint: "send 00-<32 hex digits>-<16 hex digits>-<2 hex digits> in lower case, or leave the field out".into(),
+    };
+    Problem::new(ErrorCode::InvalidEntry, issue.detail.clone()).with_errors(vec![issue])
+}
+
+fn parse_goal_now(scheduler: &Scheduler, text: &[u8]) -> Result<Goal, Problem> {
+    let draft = parse_draft(scheduler, text, Format::Auto, ErrorCode::InvalidGoal)?;
+    validate_goal(scheduler, &draft)
+}
+
+fn parse_plan_now(scheduler: &Scheduler, text: &[u8], format: Format) -> Result<ParsedPlan, Problem> {
+    let live = scheduler.directory.live();
+    parse_plan_with(
+        scheduler,
+        text,
+        format,
+        &Rules { policy: &scheduler.policy, live: live.as_deref(), ..Rules::default() },
+    )
+}
+
+fn parse_plan_with(
+    scheduler: &Scheduler,
+    text: &[u8],
+    format: Format,
+    rules: &Rules<'_>,
+) -> Result<ParsedPlan, Problem> {
+    let draft = parse_draft(scheduler, text, format, ErrorCode::InvalidPlan)?;
+    let goal = match draft::split_goal(&draft) {
+        Some(goal) => validate_goal(scheduler, &goal)?,
+        None => Goal::default(),
+    };
+    let checked = validate::plan_by(&draft, &scheduler.settings.limits, rules)
+        .map_err(|issues| issues_problem(ErrorCode::InvalidPlan, issues))?;
+    let Checked { mut plan, mut warnings, .. } = checked;
+    let (routes, odd) = scheduler.directory.route(&mut plan, rules.policy).map_err(|issues| {
+        let denied = issues.iter().any(|issue| issue.code == "ACTION_DENIED");
+        issues_problem(if denied { ErrorCode::InvalidPlan } else { ErrorCode::Unroutable }, issues)
+    })?;
+    warnings.extend(odd);
+    Ok(ParsedPlan { goal, planned: Planned::submitted(plan, warnings, routes) })
+}
+
+fn parse_draft(scheduler: &Scheduler, text: &[u8], format: Format, code: ErrorCode) -> Result<Value, Problem> {
+    if text.trim_ascii().is_empty() {
+        return Err(Problem::new(ErrorCode::InvalidJson, "the text is empty; send a document"));
+    }
+    draft::read(text, format, &scheduler.settings.limits).map_err(|issues| {
+        let syntax = issues.iter().any(|issue| issue.code == "INVALID_JSON");
+        issues_problem(if syntax { ErrorCode::InvalidJson } else { code }, issues)
+    })
+}
+
+fn validate_goal(scheduler: &Scheduler, draft: &Value) -> Result<Goal, Problem> {
+    let goal = validate::goal(draft, &scheduler.settings.limits)
+        .map_err(|issues| issues_problem(ErrorCode::InvalidGoal, issues))?;
+    check_planning(scheduler, &goal)?;
+    check_deadline(scheduler.clock.now_ms(), &goal)?;
+    Ok(goal)
+}
+
+/// Rejects a goal whose deadline has passed.
+fn check_deadline(now_ms: u64, goal: &Goal) -> Result<(), Problem> {
+    let Some(deadline_ms) = goal.deadline_ms.filter(|deadline_ms| *deadline_ms <= now_ms) else { return Ok(()) };
+    let issue = Issue {
+        code: "DEADLINE_OVER".into(),
+        pointer: "/deadline".into(),
+        detail: format!("the deadline {} has passed: it is {}", rfc3339(deadline_ms), rfc3339(now_ms)),
+        hint: "give a later deadline, or none".into(),
+    };
+    Err(issues_problem(ErrorCode::InvalidGoal, vec![issue]))
+}
+
+/// Rejects a goal that names an unknown planner or model.
+pub(crate) fn check_planning(scheduler: &Scheduler, goal: &Goal) -> Result<(), Problem> {
+    let issues = scheduler.planners.choice_issues(goal);
+    if issues.is_empty() { Ok(()) } else { Err(issues_problem(ErrorCode::InvalidGoal, issues)) }
+}
+
+/// A problem that lists the issues; its detail is the first one.
+pub(crate) fn issues_problem(code: ErrorCode, issues: Vec<Issue>) -> Problem {
+    let detail = match issues.as_slice() {
+        [] => "it cannot be accepted".to_owned(),
+        [only] => only.detail.clone(),
+        [first, rest @ ..] => format!("{} (and {} more)", first.detail, rest.len()),
+    };
+    Problem::new(code, detail).with_errors(issues)
+}
