@@ -35,10 +35,10 @@ use crate::{api, busy_poll, gauges, intake, reaper, reconcile};
 
 /// Wait between tries to reach Redis at the start.
 const RECONNECT: Duration = Duration::from_millis(500);
-/// Longest wait for what is still running at the end: a client that reads nothing must not keep a process alive.
+/// Longest wait for running tasks at the end, because a client that reads nothing must not keep the process alive.
 const STOP_MAX: Duration = Duration::from_secs(10);
 
-/// What a scheduler is made of.
+/// The settings and services of a scheduler.
 pub struct Options {
     pub settings: Settings,
     pub broker: Arc<dyn Broker>,
@@ -46,19 +46,19 @@ pub struct Options {
     pub random: Random,
 }
 
-/// What a program that runs a scheduler within itself may add.
+/// Additions of an embedding program.
 #[derive(Default)]
 pub struct Extras {
-    /// Asked before the planners that the settings name.
+    /// Asked before the planners of the settings.
     pub planners: Vec<Arc<dyn Planner>>,
     pub hooks: Vec<Arc<dyn Hook>>,
-    /// Where traces go; none are made without it.
+    /// Exports traces; without it there are none.
     pub traces: Option<Exporter>,
-    /// How a plan is tried over which a scheduler seems to have died.
+    /// How plans are tried that are suspected of killing schedulers.
     pub trial: Option<Trial>,
-    /// Decides instead of [`goalmill_engine::decide`]: tests inject faults here.
+    /// Replaces [`goalmill_engine::decide`]; tests inject faults here.
     pub decide: Option<Decide>,
-    /// Lets a watchdog end this process when a shard's loop hangs; it reaches the store by this.
+    /// Starts a watchdog, which ends this process when a shard's loop hangs; it connects to the store with this.
     pub watchdog: Option<Connect>,
 }
 
@@ -88,9 +88,9 @@ pub struct Running {
     metrics: Option<SocketAddr>,
 }
 
-/// Starts a scheduler: waits for Redis, then serves the API and runs its share of the shards.
+/// Starts a scheduler: waits for the store, then serves the API and runs its share of the shards.
 ///
-/// Without an address in `api.listen` or `metrics.listen` that listener is left out.
+/// Without an address in `api.listen` or `metrics.listen` there is no such listener.
 pub async fn start(options: Options) -> Result<Running, StartError> {
     start_with(options, Extras::default()).await
 }
@@ -106,7 +106,7 @@ pub async fn start_with(options: Options, extras: Extras) -> Result<Running, Sta
     let decide = decide.unwrap_or(goalmill_engine::decide);
     let scheduler = Arc::new(Scheduler { decide, ..scheduler });
     if metrics_listener.is_some() {
-        // What is counted before there is a recorder is lost.
+        // Counts before the recorder exists are lost.
         drop(goalmill_common::telemetry::metrics());
         goalmill_common::metric::begin_scheduler();
     }
@@ -133,7 +133,7 @@ pub(crate) struct Queues {
     traced: Option<mpsc::Receiver<traces::Item>>,
 }
 
-/// Opens the installation and creates the parts of a scheduler; nothing runs yet but the delivery of hooks.
+/// Opens the installation and creates the parts of a scheduler. Only the delivery of hooks runs yet.
 pub(crate) async fn assemble(
     options: Options,
     planners: Vec<Arc<dyn Planner>>,
@@ -215,7 +215,7 @@ impl Running {
         self.metrics
     }
 
-    /// Finishes the commits under way, gives the shards up and stops.
+    /// Finishes pending commits, releases the shards and stops.
     pub async fn stop(self) {
         self.scheduler.stop.cancel();
         self.scheduler.tasks.close();
@@ -225,7 +225,7 @@ impl Running {
     }
 }
 
-/// What a planner made is checked and routed like what a client sends, with the limits for planned goals.
+/// Validates and routes the plan of a planner.
 fn check(directory: &Directory, candidate: Candidate, request: &PlanRequest) -> Result<Checked, Vec<Issue>> {
     let validate::Checked { mut plan, mut warnings, .. } = candidate.check(request)?;
     pipeline::let_revise(&mut plan, &request.goal);
@@ -238,7 +238,7 @@ fn check(directory: &Directory, candidate: Candidate, request: &PlanRequest) -> 
     Ok(Checked { plan, warnings, routes })
 }
 
-/// What the router warns of, with choices without a live worker as heavy as the settings say.
+/// Warnings of the router; those about missing live workers have the weight of the settings.
 fn weigh_unserved(odd: Vec<Issue>, weight: Weight) -> Result<Vec<Issue>, Vec<Issue>> {
     let (unserved, rest): (Vec<Issue>, Vec<Issue>) = odd.into_iter().partition(|issue| issue.code == "NO_LIVE_WORKER");
     match weight {
@@ -248,7 +248,7 @@ fn weigh_unserved(odd: Vec<Issue>, weight: Weight) -> Result<Vec<Issue>, Vec<Iss
     }
 }
 
-/// Opens the installation; waits as long as Redis cannot be reached, refuses what waiting cannot repair.
+/// Opens the installation; waits while the store is unavailable.
 async fn open(broker: &dyn Broker, install: &Install) -> Result<goalmill_broker::Meta, BrokerError> {
     let mut told = false;
     loop {
@@ -266,18 +266,18 @@ async fn open(broker: &dyn Broker, install: &Install) -> Result<goalmill_broker:
     }
 }
 
-/// Opens the listener of the API; beyond loopback only if the settings say so.
+/// Opens the listener of the API; outside of loopback only with `api.insecure`.
 async fn listen_for_api(settings: &ApiSettings) -> Result<Option<TcpListener>, StartError> {
     let listener = listen(&settings.listen).await?;
     let Some(place) = listener.as_ref().and_then(|listener| listener.local_addr().ok()) else { return Ok(listener) };
-    // An IPv4 address in the form of IPv6 is what it stands for.
+    // IPv4-mapped IPv6 addresses count as IPv4.
     if place.ip().to_canonical().is_loopback() {
         return Ok(listener);
     }
     if !settings.insecure {
         return Err(StartError::Insecure { address: settings.listen.clone() });
     }
-    tracing::warn!("the API has no authentication and listens on {place}: all that reach it may do everything");
+    tracing::warn!("the API has no authentication and listens on {place}: everyone who reaches it may do everything");
     Ok(listener)
 }
 

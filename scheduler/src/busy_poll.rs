@@ -1,8 +1,7 @@
-//! Waits that keep asking for a moment before the thread sleeps.
+//! Busy polling: waits that poll for a short time before the thread sleeps.
 //!
-//! Waking a thread that sleeps on an idle core takes 30 to 50 µs on a virtual machine, more than most turns of a shard
-//! take, and a chain of steps waits for it twice a step. Schedulers of operating systems and runtimes spin for that
-//! reason as well.
+//! Waking a sleeping thread takes 30 to 50 µs on a virtual machine, longer than most turns of a shard, and a chain of
+//! steps waits for it twice per step.
 
 use std::pin::pin;
 use std::task::Poll;
@@ -10,14 +9,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long to go on asking: the setting, and not at all where the only core is needed for what is waited for.
+/// How long to poll: the setting, or zero on a single core, which the awaited work needs.
 pub(crate) fn duration(spin_us: u64) -> Duration {
     let alone = std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1);
     if alone { Duration::ZERO } else { Duration::from_micros(spin_us) }
 }
 
-/// Waits for `awaited`, asking for it again and again up to `until`. Other tasks and other processes have their turn
-/// meanwhile.
+/// Waits for `awaited` and polls it continuously up to `until`. Yields to other tasks and processes between polls.
 pub(crate) async fn busy_poll<F: Future>(until: Instant, awaited: F) -> F::Output {
     let mut awaited = pin!(awaited);
     while Instant::now() < until {

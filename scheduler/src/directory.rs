@@ -1,7 +1,7 @@
-//! Who is there: a snapshot of the registry and of the live workers, refreshed in the background.
+//! Agent directory: a snapshot of the registered agents and live workers, refreshed in the background.
 //!
-//! Workers are looked at each second. The registry, which may be large, is read when somebody says that it has changed,
-//! and now and then in any case: messages may be lost.
+//! Workers are read once a second. The registry, which may be large, is read after change messages, and periodically,
+//! because messages may be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -21,38 +21,38 @@ use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How often workers are looked at; their slots decide how many tasks may be out.
+/// Interval of reading workers, whose slots determine windows.
 const REFRESH: Duration = Duration::from_secs(1);
-/// The oldest answer that is given for how full queues are.
+/// Maximum age of cached queue lengths.
 const QUEUES_MAX_AGE: Duration = Duration::from_secs(5);
-/// Longest wait for news of the registry at once, in milliseconds.
+/// Longest wait for registry messages in one read, in milliseconds.
 const BLOCK_MS: u64 = 30_000;
 
-/// Refused cards that are told of at once.
+/// Refused cards listed at once.
 pub(crate) const REFUSED_SHOWN: usize = 20;
 
-/// What is known of agents and workers.
+/// Snapshot of agents, workers and queues.
 pub(crate) struct Directory {
     broker: Arc<dyn Broker>,
     window_min: u32,
-    /// A worker that was silent for so long counts as gone.
+    /// A worker without heartbeats for this time counts as dead, in milliseconds.
     alive_ms: u64,
-    /// The registry is read at least this often.
+    /// Maximum interval of reading the registry.
     registry: Duration,
     known: RwLock<Known>,
     /// Held during each read, so that an older result never replaces a newer one.
     reading: Mutex<()>,
-    /// Those who want to know when windows have become wider or narrower.
-    heard_by: std::sync::Mutex<Vec<Weak<Notify>>>,
+    /// Notified when windows change.
+    window_listeners: std::sync::Mutex<Vec<Weak<Notify>>>,
     router: Router,
-    queues: Mutex<Option<QueuesSeen>>,
+    queues: Mutex<Option<CachedQueues>>,
 }
 
-/// How full the queues were.
-struct QueuesSeen {
+/// Cached queue lengths.
+struct CachedQueues {
     queues: Arc<Vec<QueueState>>,
     at: Instant,
-    /// How long it took to ask.
+    /// How long the read took.
     took: Duration,
 }
 
@@ -84,14 +84,14 @@ impl Directory {
             registry: Duration::from_millis(settings.router.refresh_ms),
             known: RwLock::default(),
             reading: Mutex::default(),
-            heard_by: std::sync::Mutex::default(),
+            window_listeners: std::sync::Mutex::default(),
             router: Router::new(settings.router.clone()),
             queues: Mutex::default(),
         }
     }
 
-    /// Tasks of an agent type that one shard may have out: twice the live slots, or the least that is set; none
-    /// while its queue is paused or in quarantine.
+    /// Tasks of an agent type that one shard may have in flight: twice the live slots, at least the configured minimum;
+    /// none while its queue is paused or quarantined.
     pub(crate) fn window(&self, agent_type: &AgentType) -> u32 {
         if self.is_held(agent_type) {
             return 0;
@@ -100,22 +100,22 @@ impl Directory {
         self.window_min.max(known.slots.get(agent_type).copied().unwrap_or(0) * 2)
     }
 
-    /// Whether a queue gets nothing new: it is paused or in quarantine.
+    /// Whether a queue is paused or quarantined, so that it gets no tasks.
     pub(crate) fn is_held(&self, agent_type: &AgentType) -> bool {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         known.paused.contains(agent_type) || known.quarantined.contains_key(agent_type)
     }
 
-    /// Is notified when windows change: steps that waited for room may find it.
+    /// A listener for window changes, after which waiting steps may have room.
     ///
-    /// One for each that waits, in the order in which they came: a simulation must see the same order twice.
+    /// Listeners are notified in the order of their creation, so that simulations repeat exactly.
     pub(crate) fn window_changes(&self) -> Arc<Notify> {
         let notify = Arc::new(Notify::new());
-        self.heard_by.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&notify));
+        self.window_listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&notify));
         notify
     }
 
-    /// Sends nothing to a queue until it is let go; its steps stay ready.
+    /// Quarantines a queue: it gets no tasks, and its steps stay ready.
     pub(crate) fn quarantine(&self, agent_type: &AgentType, misfit: &Misfit) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.quarantined.insert(agent_type.clone(), misfit.clone()).is_none() {
@@ -124,15 +124,15 @@ impl Directory {
         count_quarantined(&known);
     }
 
-    /// Sends to a queue again.
+    /// Releases a queue from quarantine.
     pub(crate) fn end_quarantine(&self, agent_type: &AgentType) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let was_there = known.quarantined.remove(agent_type).is_some();
         count_quarantined(&known);
         drop(known);
         if was_there {
-            tracing::info!("queue `{agent_type}` goes on: its key is in order");
-            self.tell_window_changes();
+            tracing::info!("queue `{agent_type}` released from quarantine");
+            self.notify_window_listeners();
         }
     }
 
@@ -141,8 +141,8 @@ impl Directory {
         self.known.read().unwrap_or_else(PoisonError::into_inner).quarantined.clone()
     }
 
-    fn tell_window_changes(&self) {
-        self.heard_by.lock().unwrap_or_else(PoisonError::into_inner).retain(|notify| {
+    fn notify_window_listeners(&self) {
+        self.window_listeners.lock().unwrap_or_else(PoisonError::into_inner).retain(|notify| {
             let notify = notify.upgrade();
             notify.iter().for_each(|notify| notify.notify_one());
             notify.is_some()
@@ -172,7 +172,7 @@ impl Directory {
         self.known.read().unwrap_or_else(PoisonError::into_inner).live.clone()
     }
 
-    /// Agents, their actions, how long these take, and the live workers, to hold plans against.
+    /// Agents, actions, their durations and live workers, to validate plans against.
     pub(crate) fn catalogue(&self) -> Catalogue {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let (agents, workers) = (known.agents.clone(), known.workers.clone());
@@ -185,16 +185,15 @@ impl Directory {
         &self.router
     }
 
-    /// Lets the router choose for the steps that ask for it; gives its choices, and the warnings about
-    /// them: agent types without a live worker, and what policy wants told.
+    /// Routes the `auto` steps of a plan. Returns routes and warnings: agent types without a live worker, and those of the
+    /// policy.
     pub(crate) fn route(&self, plan: &mut Plan, policy: &Policy) -> Result<(Vec<Route>, Vec<Issue>), Vec<Issue>> {
         let Routed { routes, mut warnings } = router::route_plan(plan, &self.router)?;
         warnings.extend(permit_routed(plan, &routes, policy)?);
         Ok((routes, warnings))
     }
 
-    /// How full the queues are. Where there are very many, the last answer is given for a while: at most a thirtieth of
-    /// the time is spent on asking.
+    /// The lengths of all queues. They are cached, so that at most a thirtieth of the time is spent on reading them.
     pub(crate) async fn queues(&self) -> Result<Arc<Vec<QueueState>>, BrokerError> {
         let mut seen = self.queues.lock().await;
         if let Some(seen) = seen.as_ref().filter(|seen| seen.at.elapsed() < (30 * seen.took).min(QUEUES_MAX_AGE)) {
@@ -202,11 +201,11 @@ impl Directory {
         }
         let begun = Instant::now();
         let queues = Arc::new(self.broker.queues().await?);
-        *seen = Some(QueuesSeen { queues: queues.clone(), at: Instant::now(), took: begun.elapsed() });
+        *seen = Some(CachedQueues { queues: queues.clone(), at: Instant::now(), took: begun.elapsed() });
         Ok(queues)
     }
 
-    /// Reads registry and workers anew.
+    /// Reads registry and workers.
     pub(crate) async fn refresh(&self) -> Result<(), BrokerError> {
         self.refresh_registry().await?;
         self.refresh_workers().await
@@ -215,17 +214,17 @@ impl Directory {
     async fn refresh_registry(&self) -> Result<(), BrokerError> {
         let _reading = self.reading.lock().await;
         let Registry { agents, refused } = self.broker.agents().await?;
-        self.note_refused(refused);
+        self.update_refused(refused);
         if *self.agents() != agents {
-            // Who dispatches reads what is known, and should not wait for an index.
+            // The router indexes outside of the lock, so that dispatch does not wait.
             self.router.update(agents.clone());
             self.known.write().unwrap_or_else(PoisonError::into_inner).agents = Arc::new(agents);
         }
         Ok(())
     }
 
-    /// Tells of cards that were not refused before: what stays wrong is told once.
-    fn note_refused(&self, refused: Vec<RefusedCard>) {
+    /// Logs newly refused cards.
+    fn update_refused(&self, refused: Vec<RefusedCard>) {
         let before = self.refused();
         if *before == refused {
             return;
@@ -261,7 +260,7 @@ impl Directory {
         }
         drop(known);
         if has_changed {
-            self.tell_window_changes();
+            self.notify_window_listeners();
         }
         Ok(())
     }
@@ -271,7 +270,7 @@ impl Directory {
         tokio::join!(self.look_around(stop), self.hear_changes(stop));
     }
 
-    /// Looks at the workers again and again, and at the registry when it was not for long.
+    /// Reads workers once a second, and the registry when its maximum interval is over.
     async fn look_around(&self, stop: &CancellationToken) {
         let mut silent = false;
         let mut read_at = Instant::now();
@@ -298,28 +297,30 @@ impl Directory {
         }
     }
 
-    /// Reads the registry whenever somebody says that it has changed.
+    /// Reads the registry after change messages.
     async fn hear_changes(&self, stop: &CancellationToken) {
         let mut deaf = false;
         while let Some(Err(error)) = stop.run_until_cancelled(self.hear_while_connected(&mut deaf)).await {
             if !deaf {
                 let every_s = self.registry.as_secs();
-                tracing::warn!("news of the registry cannot be heard, it is read every {every_s} s instead: {error}");
+                tracing::warn!(
+                    "registry messages cannot be received, the registry is read every {every_s} s instead: {error}"
+                );
                 deaf = true;
             }
             stop.run_until_cancelled(tokio::time::sleep(REFRESH)).await;
         }
     }
 
-    /// - `deaf`: whether it was told that nothing can be heard; false from here on when something can.
+    /// - `deaf`: whether the failure was logged; reset when messages can be received.
     async fn hear_while_connected(&self, deaf: &mut bool) -> Result<Infallible, BrokerError> {
         let mut reader = self.broker.reader().await?;
-        // Subscribes first, so that nothing falls between what is read and what is said from here on.
+        // Subscribes before reading, so that no change is missed between.
         reader.messages(0).await?;
         *deaf = false;
         loop {
             self.refresh_registry().await?;
-            // Of many changes in a row the last ones are read together.
+            // Many changes in a row are read together.
             tokio::time::sleep(REFRESH).await;
             while !reader.messages(BLOCK_MS).await?.iter().any(|said| matches!(said, Message::AgentsChanged(_))) {}
         }

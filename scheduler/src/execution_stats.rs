@@ -1,9 +1,9 @@
-//! What became of steps and plans, for those who learn from it: the router, and the calibration of confidences.
+//! Derives success rates, latencies and training samples from committed events, for the router and for the calibration
+//! of planner confidences.
 //!
-//! One place hears every event of the shards that run here, as it goes into its commit, and does next to nothing with it:
-//! sums for the router, a note for plans that a planner made. What takes longer is done by [`learn`], outside of the
-//! loops; when that cannot keep up, samples are left out. At the start [`recall`] reads the logs of the last plans, so that
-//! what was learnt survives a restart as long as the logs do.
+//! Shards record their events after each commit, which only updates sums and notes. [`train_router`] does the slow part
+//! outside of the loops; samples that it cannot keep up with are dropped. At the start [`StatsReplay`] reads the logs of
+//! the latest plans, so that statistics survive a restart as long as the logs do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,116 +26,115 @@ use crate::directory::Directory;
 use crate::event_log::{self, Pages};
 use crate::plan_reader::PlanReader;
 
-/// Running plans of which something is noted; the oldest ids are forgotten first.
+/// Running plans with notes; those with the lowest ids are dropped first.
 const NOTES_MAX: usize = 50_000;
-/// Lessons that wait; more are left out.
-const LESSONS_WAITING: usize = 1_024;
-/// Lessons gone through at once.
-const LESSONS_AT_ONCE: usize = 64;
-/// Events read at the start, of all plans together.
-const RECALLED_EVENTS_MAX: u64 = 500_000;
+/// Samples that wait for training; further ones are dropped.
+const SAMPLES_WAITING: usize = 1_024;
+/// Samples per training batch.
+const SAMPLES_PER_BATCH: usize = 64;
+/// Events replayed at the start, of all plans together.
+const REPLAYED_EVENTS_MAX: u64 = 500_000;
 
-/// Hears how steps and plans end.
+/// Statistics of finished steps and plans.
 pub(crate) struct ExecutionStats {
     directory: Arc<Directory>,
     confidences: Arc<Confidences>,
     learns: bool,
-    /// What is older was not heard live, Unix milliseconds.
+    /// Start of this scheduler, Unix milliseconds: older events come from logs.
     begun_ms: u64,
-    notes: Mutex<BTreeMap<PlanId, Note>>,
+    notes: Mutex<BTreeMap<PlanId, PlanNotes>>,
     samples: mpsc::Sender<Sample>,
 }
 
-/// How a step ended that the router had chosen an agent for.
+/// The outcome of a routed step.
 #[derive(Debug)]
 pub(crate) struct Sample {
-    /// The step as the router read it.
+    /// The text of the step that the router ranked.
     text: String,
-    /// Who did it, or failed at it; nobody should have.
+    /// The agent type that ran it; `None` if no agent type should.
     agent: Option<goalmill_common::id::AgentType>,
     succeeded: bool,
 }
 
-/// When events are heard.
+/// Where events come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hearing {
-    /// Being committed here.
+enum EventSource {
+    /// A commit of this scheduler.
     Live,
-    /// From a log, at the start.
-    Recalled,
-    /// From a log, for what is noted of a running plan only.
-    Again,
+    /// A log, at the start.
+    Log,
+    /// The log of a running plan, to restore its notes only.
+    NotesOnly,
 }
 
-/// What is remembered of a running plan.
+/// Notes on a running plan.
 #[derive(Debug, Default)]
-struct Note {
-    /// Who made the plan, and how sure it was.
-    said: Option<(String, f64)>,
+struct PlanNotes {
+    /// The planner and its confidence.
+    confidence: Option<(String, f64)>,
     /// Steps that the router chose an agent for.
     routed: BTreeSet<StepId>,
 }
 
-impl Note {
+impl PlanNotes {
     fn is_empty(&self) -> bool {
-        self.said.is_none() && self.routed.is_empty()
+        self.confidence.is_none() && self.routed.is_empty()
     }
 }
 
-/// The part of a plan's provenance that tells how sure the planner was.
+/// The confidence in a plan's provenance.
 #[derive(Deserialize)]
 struct Said {
     said: Option<f64>,
 }
 
 impl ExecutionStats {
-    /// - `learns`: whether the router wants samples.
+    /// - `learns`: whether the router is trained.
     pub(crate) fn new(
         directory: Arc<Directory>,
         confidences: Arc<Confidences>,
         learns: bool,
         begun_ms: u64,
     ) -> (Self, mpsc::Receiver<Sample>) {
-        let (samples, waiting) = mpsc::channel(LESSONS_WAITING);
+        let (samples, waiting) = mpsc::channel(SAMPLES_WAITING);
         let notes = Mutex::default();
         (Self { directory, confidences, learns, begun_ms, notes, samples }, waiting)
     }
 
-    /// Hears what is being committed of a plan. A commit that fails is heard again when it is decided again: for sums, and
-    /// for wishes that a plan may refuse, that does no harm.
+    /// Records the events of a commit.
     ///
-    /// - `state`: the plan with these events.
+    /// - `state`: the plan after these events, or after later ones.
     pub(crate) fn record(&self, state: &PlanState, records: &[Record]) {
         let mut notes = self.notes();
-        let teach = |sample: Sample| {
+        let add_sample = |sample: Sample| {
             if self.samples.try_send(sample).is_err() {
                 metrics::counter!("goalmill_lessons_skipped_total").increment(1);
             }
         };
-        self.take(&mut notes, state, records, Hearing::Live, teach);
+        self.record_from(&mut notes, state, records, EventSource::Live, add_sample);
     }
 
-    fn take(
+    fn record_from(
         &self,
-        notes: &mut BTreeMap<PlanId, Note>,
+        notes: &mut BTreeMap<PlanId, PlanNotes>,
         state: &PlanState,
         records: &[Record],
-        hearing: Hearing,
-        mut teach: impl FnMut(Sample),
+        source: EventSource,
+        mut add_sample: impl FnMut(Sample),
     ) {
         let Some(plan) = state.id() else { return };
         let mut is_noted = notes.contains_key(plan);
         for record in records {
             match &record.event {
                 Event::Plan(event) => {
-                    self.plan(notes, plan, event, self.counts(hearing, record.time_ms));
+                    self.record_plan(notes, plan, event, self.counts(source, record.time_ms));
                     is_noted = notes.contains_key(plan);
                 }
                 Event::Step { step, attempt, event } => {
-                    if let Some(ended) = Ended::of(event, *attempt, record.actor.as_deref()) {
+                    if let Some(ended) = Ended::from_event(event, *attempt, record.actor.as_deref()) {
                         let is_routed = is_noted && notes.get(plan).is_some_and(|note| note.routed.contains(step));
-                        if self.counts(hearing, record.time_ms) {
-                            self.step(state, step, ended, record.time_ms, is_routed, &mut teach);
+                        if self.counts(source, record.time_ms) {
+                            self.record_step(state, step, ended, record.time_ms, is_routed, &mut add_sample);
                         }
                     }
                 }
@@ -143,46 +142,46 @@ impl ExecutionStats {
         }
     }
 
-    /// Whether what happened then is still to be counted.
-    fn counts(&self, hearing: Hearing, time_ms: u64) -> bool {
-        match hearing {
-            Hearing::Live => true,
-            Hearing::Recalled => time_ms < self.begun_ms,
-            Hearing::Again => false,
+    /// Whether an event of that time is counted.
+    fn counts(&self, source: EventSource, time_ms: u64) -> bool {
+        match source {
+            EventSource::Live => true,
+            EventSource::Log => time_ms < self.begun_ms,
+            EventSource::NotesOnly => false,
         }
     }
 
-    fn plan(&self, notes: &mut BTreeMap<PlanId, Note>, plan: &PlanId, event: &PlanEvent, counts: bool) {
+    fn record_plan(&self, notes: &mut BTreeMap<PlanId, PlanNotes>, plan: &PlanId, event: &PlanEvent, counts: bool) {
         if let PlanEvent::PlanCreated(created) = event {
-            let note = Note { said: said(created), routed: BTreeSet::new() };
+            let note = PlanNotes { confidence: planner_confidence(created), routed: BTreeSet::new() };
             if !note.is_empty() {
-                keep(notes, plan, note);
+                add_notes(notes, plan, note);
             }
         } else if let PlanEvent::PlanValidated(validated) = event {
-            self.routed(notes, plan, validated.routes.iter().map(|route| &route.step));
+            self.note_routed(notes, plan, validated.routes.iter().map(|route| &route.step));
         } else if let PlanEvent::Revised(revised) = event {
-            self.routed(notes, plan, revised.routes.iter().map(|route| &route.step));
+            self.note_routed(notes, plan, revised.routes.iter().map(|route| &route.step));
         } else if let PlanEvent::Extended(extended) = event {
-            self.routed(notes, plan, extended.routes.iter().map(|route| &route.step));
-            let note = notes.get_mut(plan).and_then(|note| note.said.as_mut());
+            self.note_routed(notes, plan, extended.routes.iter().map(|route| &route.step));
+            let note = notes.get_mut(plan).and_then(|note| note.confidence.as_mut());
             if let (Some((_, said)), Some(confidence)) = (note, extended.confidence) {
                 *said = extended.provenance.as_ref().and_then(said_in).unwrap_or(confidence);
             }
         } else if let PlanEvent::Completed(ended) | PlanEvent::Failed(ended) = event {
-            if let Some((planner, said)) = notes.remove(plan).and_then(|note| note.said)
+            if let Some((planner, said)) = notes.remove(plan).and_then(|note| note.confidence)
                 && counts
             {
                 self.confidences.observe(&planner, said, ended.status == PlanStatus::Completed);
             }
         } else if let PlanEvent::Cancelled(_) | PlanEvent::Rejected(_) = event {
-            // A person's wish says nothing about the plan.
+            // A person's decision is no evidence about the plan.
             notes.remove(plan);
         }
     }
 
-    fn routed<'a>(
+    fn note_routed<'a>(
         &self,
-        notes: &mut BTreeMap<PlanId, Note>,
+        notes: &mut BTreeMap<PlanId, PlanNotes>,
         plan: &PlanId,
         mut steps: impl Iterator<Item = &'a StepId>,
     ) {
@@ -191,21 +190,21 @@ impl ExecutionStats {
         }
         let Some(first) = steps.next() else { return };
         if !notes.contains_key(plan) {
-            keep(notes, plan, Note::default());
+            add_notes(notes, plan, PlanNotes::default());
         }
         if let Some(note) = notes.get_mut(plan) {
             note.routed.extend(std::iter::once(first).chain(steps).cloned());
         }
     }
 
-    fn step(
+    fn record_step(
         &self,
         state: &PlanState,
         id: &StepId,
         ended: Ended,
         time_ms: u64,
         is_routed: bool,
-        teach: &mut impl FnMut(Sample),
+        add_sample: &mut impl FnMut(Sample),
     ) {
         let Some((i, step)) = state.step_index(id).and_then(|i| Some((i, state.step(i)?))) else { return };
         if step.spec.kind.is_inline() || step.spec.kind == Kind::Plan {
@@ -213,71 +212,71 @@ impl ExecutionStats {
         }
         let agent = match ended {
             Ended::Completed | Ended::Failed => state.queue(i),
-            Ended::GivenToFallback => Some(&step.spec.agent_type),
-            Ended::Unwanted => None,
+            Ended::SwitchedToFallback => Some(&step.spec.agent_type),
+            Ended::SkippedByPerson => None,
         };
         let action =
-            if ended == Ended::GivenToFallback { &step.spec.action } else { state.action(i).unwrap_or_default() };
-        let succeeded = matches!(ended, Ended::Completed | Ended::Unwanted);
+            if ended == Ended::SwitchedToFallback { &step.spec.action } else { state.action(i).unwrap_or_default() };
+        let succeeded = matches!(ended, Ended::Completed | Ended::SkippedByPerson);
         if let Some(agent) = agent {
             self.directory.router().record(agent, action, succeeded, ran_ms(&step), time_ms);
         }
         if is_routed {
-            teach(Sample { text: router::text(step.spec), agent: agent.cloned(), succeeded });
+            add_sample(Sample { text: router::text(step.spec), agent: agent.cloned(), succeeded });
         }
     }
 
-    /// The plans of these whose notes must be restored from their logs.
+    /// The plans whose notes must be restored from their logs.
     pub(crate) fn with_notes(&self, plans: &[PlanState]) -> Vec<PlanId> {
         let is_noted = |state: &&PlanState| self.learns || state.planner() != SUBMITTED;
         plans.iter().filter(is_noted).filter_map(|state| state.id().cloned()).collect()
     }
 
-    fn notes(&self) -> MutexGuard<'_, BTreeMap<PlanId, Note>> {
+    fn notes(&self) -> MutexGuard<'_, BTreeMap<PlanId, PlanNotes>> {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How a step ended, as far as it tells something about who did it.
+/// The end of a step, as evidence about its agent type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     Completed,
     Failed,
-    /// The step's own agent was given up on, its fallback's turn has come.
-    GivenToFallback,
-    /// A person did not want it done at all.
-    Unwanted,
+    /// The step switched to its fallback.
+    SwitchedToFallback,
+    /// A person skipped it before its first attempt.
+    SkippedByPerson,
 }
 
 impl Ended {
-    fn of(event: &StepEvent, attempt: u32, actor: Option<&str>) -> Option<Self> {
+    fn from_event(event: &StepEvent, attempt: u32, actor: Option<&str>) -> Option<Self> {
         if let StepEvent::Completed(completed) = event {
-            // What was kept, or entered by hand, nobody did.
+            // Cached or manually completed steps are not attributed to an agent.
             (completed.cache_key.is_none() && actor.is_none()).then_some(Self::Completed)
         } else if let StepEvent::Failed(_) = event {
             (attempt > 0).then_some(Self::Failed)
         } else if let StepEvent::Skipped(skipped) = event {
             match (skipped.failure.is_some(), attempt) {
                 (true, 1..) => Some(Self::Failed),
-                (false, 0) => (skipped.cause == SkipCause::Person).then_some(Self::Unwanted),
+                (false, 0) => (skipped.cause == SkipCause::Person).then_some(Self::SkippedByPerson),
                 (true, 0) | (false, 1..) => None,
             }
         } else if let StepEvent::Retrying(retrying) = event {
-            retrying.fallback.then_some(Self::GivenToFallback)
+            retrying.fallback.then_some(Self::SwitchedToFallback)
         } else {
             None
         }
     }
 }
 
-/// How long a step ran, by what its worker said; none when that is less than a millisecond: so it looks as well when the
-/// worker did not say.
+/// The run time of a step as its worker reported it. `None` below one millisecond, which also stands for "not
+/// reported".
 fn ran_ms(step: &StepAt<'_>) -> Option<u64> {
     step.finished_ms?.checked_sub(step.started_ms?).filter(|ms| *ms > 0)
 }
 
-/// What a planner said of its own plan; clients, forks and parts of plans say nothing.
-fn said(created: &PlanCreated) -> Option<(String, f64)> {
+/// The planner of a plan and its confidence; `None` for plans of clients and forks.
+fn planner_confidence(created: &PlanCreated) -> Option<(String, f64)> {
     let provenance = created.provenance.as_ref().filter(|_| created.fork.is_none())?;
     Some((created.planner.clone(), said_in(provenance).unwrap_or(created.confidence)))
 }
@@ -286,7 +285,7 @@ fn said_in(provenance: &Json) -> Option<f64> {
     serde_json::from_str::<Said>(provenance.text()).ok()?.said
 }
 
-fn keep(notes: &mut BTreeMap<PlanId, Note>, plan: &PlanId, note: Note) {
+fn add_notes(notes: &mut BTreeMap<PlanId, PlanNotes>, plan: &PlanId, note: PlanNotes) {
     if notes.len() >= NOTES_MAX {
         notes.pop_first();
     }
@@ -299,8 +298,8 @@ pub(crate) async fn train_router(
     stop: CancellationToken,
     mut samples: mpsc::Receiver<Sample>,
 ) {
-    let mut batch = Vec::with_capacity(LESSONS_AT_ONCE);
-    while let Some(count) = stop.run_until_cancelled(samples.recv_many(&mut batch, LESSONS_AT_ONCE)).await {
+    let mut batch = Vec::with_capacity(SAMPLES_PER_BATCH);
+    while let Some(count) = stop.run_until_cancelled(samples.recv_many(&mut batch, SAMPLES_PER_BATCH)).await {
         if count == 0 {
             return;
         }
@@ -314,12 +313,12 @@ pub(crate) async fn train_router(
             }
         });
         if let Err(error) = learnt.await {
-            tracing::error!("the router could not learn: {error}");
+            tracing::error!("the router could not be trained: {error}");
         }
     }
 }
 
-/// Reads the logs of plans to restore what was learnt from them.
+/// Restores statistics from the logs of plans.
 #[derive(Clone)]
 pub(crate) struct StatsReplay {
     pub(crate) stats: Arc<ExecutionStats>,
@@ -352,10 +351,10 @@ impl StatsReplay {
         let last = last.split_off(last.len().saturating_sub(plans_max));
         let mut events = 0;
         for (_, plan) in &last {
-            if events >= RECALLED_EVENTS_MAX {
+            if events >= REPLAYED_EVENTS_MAX {
                 break;
             }
-            events += self.replay_plan(plan, Hearing::Recalled).await?;
+            events += self.replay_plan(plan, EventSource::Log).await?;
         }
         Ok(last.len())
     }
@@ -363,7 +362,9 @@ impl StatsReplay {
     /// Restores the notes of running plans that another scheduler ran before.
     pub(crate) async fn running(self, plans: Vec<PlanId>) {
         for plan in &plans {
-            if let Some(Err(error)) = self.stop.run_until_cancelled(self.replay_plan(plan, Hearing::Again)).await {
+            if let Some(Err(error)) =
+                self.stop.run_until_cancelled(self.replay_plan(plan, EventSource::NotesOnly)).await
+            {
                 tracing::debug!(plan_id = %plan, "execution statistics of plan {plan} are incomplete: {error}");
                 return;
             }
@@ -371,7 +372,7 @@ impl StatsReplay {
     }
 
     /// Replays one plan, entry by entry as it was written; returns the number of its events.
-    async fn replay_plan(&self, plan: &PlanId, hearing: Hearing) -> Result<u64, BrokerError> {
+    async fn replay_plan(&self, plan: &PlanId, source: EventSource) -> Result<u64, BrokerError> {
         let stats = &self.stats;
         let mut state = PlanState::default();
         let mut notes = BTreeMap::new();
@@ -383,7 +384,7 @@ impl StatsReplay {
                     return Ok(state.seq());
                 }
                 let mut samples = Vec::new();
-                stats.take(&mut notes, &state, &records, hearing, |sample| samples.push(sample));
+                stats.record_from(&mut notes, &state, &records, source, |sample| samples.push(sample));
                 for sample in samples {
                     if stats.samples.send(sample).await.is_err() {
                         return Ok(state.seq());
@@ -392,9 +393,9 @@ impl StatsReplay {
             }
             tokio::task::yield_now().await;
         }
-        // What was committed since is missing from the note; that costs a sample at most.
+        // Events committed since then are missing in the notes; that loses one sample at most.
         if let Some(note) = notes.remove(plan) {
-            keep(&mut stats.notes(), plan, note);
+            add_notes(&mut stats.notes(), plan, note);
         }
         Ok(state.seq())
     }

@@ -13,7 +13,7 @@ use crate::scaling::{self, LoadPublisher};
 use crate::scheduler::Scheduler;
 use crate::shard::OwnedShards;
 
-/// Label of the agent types that get none of their own.
+/// Label of agent types without a label of their own.
 const OTHER: &str = "other";
 
 /// Checks broker health and publishes all gauges once a second, until stopped.
@@ -59,7 +59,7 @@ pub(crate) struct Gauges {
     oldest: ByAgentType<1>,
     scaling: ByAgentType<1>,
     slots: ByAgentType<1>,
-    /// Whether those of the installation were set.
+    /// Whether the gauges of the installation were set.
     has_led: bool,
 }
 
@@ -79,7 +79,7 @@ impl Gauges {
         }
     }
 
-    /// Sets those of what the shards that are owned here hold.
+    /// Sets the gauges of the shards that are owned here.
     pub(crate) fn set_own(&mut self, scheduler: &Scheduler, shards: &OwnedShards) {
         let sum = shards.counts.sum();
         let now_ms = scheduler.clock.now_ms();
@@ -94,10 +94,10 @@ impl Gauges {
         self.steps.set(scheduler.settings.metrics.agent_types_max, counts);
     }
 
-    /// Sets those of the installation's queues and workers. One scheduler speaks for it, so that sums are right: what
-    /// one set that does so no more falls to 0.
+    /// Sets the gauges of queues and workers. Only the leader sets them, so that sums over schedulers are right; a former
+    /// leader sets them to 0.
     ///
-    /// - `leads`: whether it is this one.
+    /// - `leads`: whether this scheduler is the leader.
     pub(crate) async fn set_installation(
         &mut self,
         scheduler: &Scheduler,
@@ -151,7 +151,7 @@ fn set_workers(active: usize, draining: usize) {
     gauge!("goalmill_workers", "state" => "draining").set(draining as f64);
 }
 
-/// Gauges with the label `agent_type`. An agent type that is not counted any more falls to 0.
+/// Gauges with the label `agent_type`. Those of agent types without a count are set to 0.
 struct ByAgentType<const N: usize> {
     names: [&'static str; N],
     /// The labels that were set before.
@@ -163,7 +163,7 @@ impl<const N: usize> ByAgentType<N> {
         Self { names, labels: BTreeSet::new() }
     }
 
-    /// - `most`: agent types with a label of their own; the others share one.
+    /// - `most`: agent types with their own label; the rest share one.
     fn set<'a>(&mut self, most: usize, counts: impl Iterator<Item = (&'a AgentType, [u64; N])>) {
         let mut sums: BTreeMap<String, [u64; N]> =
             std::mem::take(&mut self.labels).into_iter().map(|label| (label, [0; N])).collect();

@@ -1,4 +1,4 @@
-//! Takes submissions from the stream that any client may write to.
+//! Reads submissions from the stream that clients write to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,27 +19,27 @@ use crate::scheduler::Scheduler;
 use crate::shard::{OwnedShards, Presence, ShardMessage, StatusSnapshot};
 use crate::{effects, shard_client, submission};
 
-/// Submissions read at once.
+/// Submissions per read.
 const BATCH: usize = 256;
-/// Schedulers that may die with the same submission in hand before it is refused.
+/// Schedulers that may die over the same submission before it is rejected.
 const TRIES_MAX: usize = 3;
-/// Their count is kept for so long, in milliseconds: a day.
+/// How long the count of them is stored, in milliseconds: one day.
 const TRIES_KEPT_MS: u64 = 24 * 3_600_000;
 /// Wait after a failure.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Runs until stopped.
 pub(crate) async fn run(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) {
-    let mut silent = false;
+    let mut is_failing = false;
     let process = base32(u128::from(scheduler.random.draw()), 8);
     while !scheduler.stop.is_cancelled() {
-        match read(&scheduler, &shards, &process).await {
-            Ok(()) => silent = false,
+        match read_stream(&scheduler, &shards, &process).await {
+            Ok(()) => is_failing = false,
             Err(error) => {
-                if !silent {
+                if !is_failing {
                     tracing::warn!("submissions cannot be read: {error}");
                 }
-                silent = true;
+                is_failing = true;
                 tokio::select! {
                     biased;
                     () = scheduler.stop.cancelled() => {}
@@ -50,7 +50,7 @@ pub(crate) async fn run(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) {
     }
 }
 
-async fn read(scheduler: &Arc<Scheduler>, shards: &OwnedShards, process: &str) -> Result<(), BrokerError> {
+async fn read_stream(scheduler: &Arc<Scheduler>, shards: &OwnedShards, process: &str) -> Result<(), BrokerError> {
     let mut reader = scheduler.broker.reader().await?;
     let waker = reader.waker();
     let ended = CancellationToken::new();
@@ -80,33 +80,33 @@ async fn follow(
     let mut looked = Instant::now();
     let mut orphans = Orphans { presence: Presence::default(), looked };
     let block_ms = scheduler.settings.redis.block_ms.min(scheduler.settings.scheduler.heartbeat_ms);
-    // The first may be those that this scheduler had taken when it died under the same name.
+    // The first entries may be pending from a run of this scheduler that died.
     let first = reader.submissions(&scheduler.id, BATCH, scheduler.settings.redis.block_ms).await?;
-    retake(scheduler, shards, process, first).await?;
+    handle_claimed(scheduler, shards, process, first).await?;
     while !scheduler.stop.is_cancelled() {
         let entries = reader.submissions(&scheduler.id, BATCH, block_ms).await?;
-        take(scheduler, shards, entries).await?;
-        retake(scheduler, shards, process, orphans.take_over(scheduler).await?).await?;
-        // What a scheduler has taken that is held, and not dealt with, is taken over when its shards are.
+        handle_entries(scheduler, shards, entries).await?;
+        handle_claimed(scheduler, shards, process, orphans.claim(scheduler).await?).await?;
+        // Pending entries of a suspended scheduler are claimed after the same time as its shards.
         let abandoned_ms = scheduler.settings.scheduler.shard_lease_ms;
         if looked.elapsed() >= Duration::from_millis(abandoned_ms / 3) {
             looked = Instant::now();
             let abandoned = scheduler.broker.reclaim_submissions(&scheduler.id, abandoned_ms, BATCH).await?;
-            retake(scheduler, shards, process, abandoned).await?;
+            handle_claimed(scheduler, shards, process, abandoned).await?;
         }
     }
     Ok(())
 }
 
-/// Submissions that were taken by schedulers whose process has ended.
+/// Pending submissions of schedulers whose process has ended.
 struct Orphans {
     presence: Presence,
     looked: Instant,
 }
 
 impl Orphans {
-    /// Takes over what they had, as soon as they have been absent for as long as is awaited for their shards.
-    async fn take_over(&mut self, scheduler: &Scheduler) -> Result<Vec<Entry>, BrokerError> {
+    /// Claims the submissions of schedulers that have been absent for as long as their shards are awaited.
+    async fn claim(&mut self, scheduler: &Scheduler) -> Result<Vec<Entry>, BrokerError> {
         let heartbeat_ms = scheduler.settings.scheduler.heartbeat_ms;
         let heartbeat = Duration::from_millis(heartbeat_ms);
         if self.looked.elapsed() < heartbeat {
@@ -117,17 +117,17 @@ impl Orphans {
         let mut holders = broker.submission_holders().await?;
         holders.retain(|holder| *holder != scheduler.id);
         let mut orphans = Vec::new();
-        for gone in self.presence.look(broker, &holders, heartbeat * 5 / 4).await? {
-            // Another scheduler that takes them over at this moment has touched them.
-            orphans.extend(broker.take_over_submissions(&gone, &scheduler.id, heartbeat_ms, BATCH).await?);
+        for dead in self.presence.find_dead(broker, &holders, heartbeat * 5 / 4).await? {
+            // The idle time excludes those that another scheduler claims at this moment.
+            orphans.extend(broker.take_over_submissions(&dead, &scheduler.id, heartbeat_ms, BATCH).await?);
         }
         Ok(orphans)
     }
 }
 
-/// Takes submissions that a scheduler may have died over, one by one, each counted beforehand: one that was in hand
-/// when several died is refused.
-async fn retake(
+/// Handles submissions that a scheduler may have died over. Each is counted beforehand; one over which several
+/// schedulers died is rejected.
+async fn handle_claimed(
     scheduler: &Arc<Scheduler>,
     shards: &OwnedShards,
     process: &str,
@@ -142,14 +142,14 @@ async fn retake(
         let id = entry.id.clone();
         let died = tries.count(broker, process, &id).await?;
         let taken = if died >= TRIES_MAX {
-            tracing::error!(entry = %id, "submission {id} is refused: {TRIES_MAX} schedulers died over it");
+            tracing::error!(entry = %id, "submission {id} rejected: {TRIES_MAX} schedulers died over it");
             metrics::counter!("goalmill_submissions_quarantined_total").increment(1);
-            effects::write_updates(scheduler.clone(), refuse(id.clone(), poisonous(&entry))).await;
+            effects::write_updates(scheduler.clone(), reject(id.clone(), quarantined_submission(&entry))).await;
             Ok(())
         } else {
-            take(scheduler, shards, vec![entry]).await
+            handle_entries(scheduler, shards, vec![entry]).await
         };
-        // This process lives, whatever became of the submission.
+        // This process survived the submission.
         tries.forget(broker, &id).await?;
         taken?;
     }
@@ -157,20 +157,19 @@ async fn retake(
 }
 
 /// The answer to a submission over which schedulers died.
-fn poisonous(entry: &Entry) -> BadSubmission {
+fn quarantined_submission(entry: &Entry) -> BadSubmission {
     let id = entry.fields.iter().find(|(name, _)| name == "id");
     let id = id.and_then(|(_, bytes)| String::from_utf8(bytes.clone()).ok()).filter(|id| is_id(id));
     let detail = format!("{TRIES_MAX} schedulers died while they read it; please report this bug");
     BadSubmission { id, problem: Problem::new(ErrorCode::PlanQuarantined, detail) }
 }
 
-/// Which processes took submissions over from schedulers that died, and have not been seen to live after that: the
-/// value of [`keys::SUBMISSION_TRIES`].
+/// The processes that claimed each submission and may have died over it: the value of [`keys::SUBMISSION_TRIES`].
 #[derive(Default)]
 struct Tries(BTreeMap<EntryId, BTreeSet<String>>);
 
 impl Tries {
-    /// - `process`: this one. What it has noted before is void, because it lives.
+    /// - `process`: this one. Its earlier tries do not count, because it is alive.
     async fn read(broker: &dyn Broker, process: &str) -> Result<Self, BrokerError> {
         let bytes = broker.get_blob(keys::SUBMISSION_TRIES).await?.unwrap_or_default();
         let mut tries: BTreeMap<EntryId, BTreeSet<String>> = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -181,7 +180,7 @@ impl Tries {
         Ok(Self(tries))
     }
 
-    /// Notes that this process has the submission in hand, before it is looked at. Returns how many others had it.
+    /// Records, before it is parsed, that this process handles the submission. Returns how many others did.
     async fn count(&mut self, broker: &dyn Broker, process: &str, entry: &EntryId) -> Result<usize, BrokerError> {
         let processes = self.0.entry(entry.clone()).or_default();
         processes.insert(process.to_owned());
@@ -204,7 +203,11 @@ impl Tries {
     }
 }
 
-async fn take(scheduler: &Arc<Scheduler>, shards: &OwnedShards, entries: Vec<Entry>) -> Result<(), BrokerError> {
+async fn handle_entries(
+    scheduler: &Arc<Scheduler>,
+    shards: &OwnedShards,
+    entries: Vec<Entry>,
+) -> Result<(), BrokerError> {
     if entries.is_empty() {
         return Ok(());
     }
@@ -213,20 +216,20 @@ async fn take(scheduler: &Arc<Scheduler>, shards: &OwnedShards, entries: Vec<Ent
     for entry in entries {
         match Submission::from_fields(&entry.fields) {
             Ok(submission) => good.push((entry.id, submission)),
-            Err(bad) => updates.extend(refuse(entry.id, bad)),
+            Err(bad) => updates.extend(reject(entry.id, bad)),
         }
     }
     let ids: Vec<String> = good.iter().map(|(_, submission)| submission.id.clone()).collect();
     let plans: Vec<PlanId> = ids.iter().map(|id| PlanId::derive(scheduler.shards, &Namespace::default(), id)).collect();
-    // Nothing is taken from a foreign installation; its commits would be refused in any case.
+    // Not in a foreign installation, which would reject the commits anyway.
     scheduler.health.last_error()?;
     let at = Instant::now();
     let mut good = good.into_iter();
     let look = async { tokio::try_join!(scheduler.broker.answers(&ids), scheduler.broker.statuses(&plans)) };
-    // The first is read while the store is asked: on a quiet system there is no other.
+    // The first is parsed while the store is asked; on an idle system there is no other.
     let first = async {
         tokio::task::yield_now().await;
-        admit_next(scheduler, &mut good).await
+        parse_next(scheduler, &mut good).await
     };
     let both = async { tokio::join!(biased; look, first) };
     let (looked, mut first) = busy_poll(at + scheduler.busy_poll, both).await;
@@ -235,14 +238,14 @@ async fn take(scheduler: &Arc<Scheduler>, shards: &OwnedShards, entries: Vec<Ent
     for (answer, status) in answered.into_iter().zip(statuses) {
         let next = match first.take() {
             Some(first) => Some(first),
-            None => admit_next(scheduler, &mut good).await,
+            None => parse_next(scheduler, &mut good).await,
         };
         let Some((entry, admitted)) = next else { break };
         if answer.is_some() {
             updates.push(StoreUpdate::AcknowledgeSubmission(entry));
             continue;
         }
-        // Whoever has a plan already is told which; new ones must not take the memory that running plans need.
+        // Submissions of existing plans are answered; new plans must not use the memory of running ones.
         let admitted = match &short {
             Some(problem) if status.is_none() => {
                 admitted.and_then(|submit| Err(BadSubmission { id: Some(submit.submission), problem: problem.clone() }))
@@ -260,9 +263,9 @@ async fn take(scheduler: &Arc<Scheduler>, shards: &OwnedShards, entries: Vec<Ent
                     let (received_ms, now_ms) = (entry.parts().0, scheduler.clock.now_ms());
                     traces.submitted(&request.plan, request.traceparent(), "redis", received_ms, now_ms);
                 }
-                pass_on(scheduler, shards, entry, request, snapshot, &mut updates).await?;
+                send_to_shard(scheduler, shards, entry, request, snapshot, &mut updates).await?;
             }
-            Err(bad) => updates.extend(refuse(entry, bad)),
+            Err(bad) => updates.extend(reject(entry, bad)),
         }
     }
     if !updates.is_empty() {
@@ -271,8 +274,8 @@ async fn take(scheduler: &Arc<Scheduler>, shards: &OwnedShards, entries: Vec<Ent
     Ok(())
 }
 
-/// Reads and checks the next submission.
-async fn admit_next(
+/// Parses the next submission.
+async fn parse_next(
     scheduler: &Arc<Scheduler>,
     submissions: &mut impl Iterator<Item = (EntryId, Submission)>,
 ) -> Option<(EntryId, Result<Submit, BadSubmission>)> {
@@ -282,8 +285,8 @@ async fn admit_next(
     Some((entry, admitted.map_err(|problem| BadSubmission { id: Some(id), problem })))
 }
 
-/// Hands a submission to its shard: its entry is acknowledged once the plan, or the request, is recorded.
-async fn pass_on(
+/// Sends a submission to its shard. Its entry is acknowledged once the plan, or the request, is stored.
+async fn send_to_shard(
     scheduler: &Scheduler,
     shards: &OwnedShards,
     entry: EntryId,
@@ -296,7 +299,7 @@ async fn pass_on(
         let request = Box::new(request);
         let submission = ShardMessage::Request { request, reply: None, entry: Some(entry), snapshot: Some(snapshot) };
         if local.send(submission).await.is_err() {
-            tracing::debug!("shard {shard} has just moved; the submission will be taken again");
+            tracing::debug!("shard {shard} has just moved; the submission will be claimed again");
         }
         return Ok(());
     }
@@ -305,13 +308,13 @@ async fn pass_on(
     Ok(())
 }
 
-fn refuse(entry: EntryId, bad: BadSubmission) -> Vec<StoreUpdate> {
+fn reject(entry: EntryId, bad: BadSubmission) -> Vec<StoreUpdate> {
     let reason = if bad.problem.code == ErrorCode::MemoryPressure { bad.problem.code.as_str() } else { "schema" };
     metrics::counter!("goalmill_goals_rejected_total", "reason" => reason).increment(1);
     let answer = match bad.id {
         Some(id) => Some(StoreUpdate::Answer { id, json: answer_json(Err(bad.problem)) }),
         None => {
-            tracing::warn!(entry = %entry, "submission {entry} has no usable id, so nobody can be told: {}", bad.problem);
+            tracing::warn!(entry = %entry, "submission {entry} has no valid id and cannot be answered: {}", bad.problem);
             None
         }
     };
@@ -331,7 +334,7 @@ mod tests {
         let broker = broker.as_ref();
         let entry = EntryId::from("1-0");
         for _ in 0..=TRIES_MAX {
-            // The reply to the note is lost: the submission comes again, and the note is read again.
+            // The reply to the write is lost: the submission is claimed and the record read again.
             let mut tries = Tries::read(broker, "one").await.expect("it can be read");
             assert_eq!(tries.count(broker, "one", &entry).await.expect("it is written"), 0);
         }

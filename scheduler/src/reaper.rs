@@ -1,4 +1,4 @@
-//! Looks after the task streams: finds tasks whose lease ran out, drops what nobody needs.
+//! Reaper: reports tasks with expired leases as lost, trims streams, sweeps indexes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use crate::quarantine;
 use crate::scheduler::Scheduler;
 use crate::unused_agent_types::Unused;
 
-/// Expired tasks taken over at once, per agent type.
+/// Expired tasks claimed at once, per agent type.
 const BATCH: usize = 100;
 
-/// Queues without tasks that are trimmed in one round; they take turns.
+/// Idle queues trimmed per round, in rotation.
 const IDLE_TRIMMED: usize = 50;
 
-/// What is remembered from round to round.
+/// State between rounds.
 #[derive(Default)]
 struct Rounds {
-    /// Queues without tasks that were passed in turn.
+    /// Position in the rotation of idle queues.
     turn: usize,
     unused: Unused,
 }
 
 impl Rounds {
-    /// For each queue, whether it is to be trimmed: those with tasks always, the others in turn.
+    /// For each queue, whether to trim it: always if it has tasks, else in rotation.
     fn trims(&mut self, queues: &[QueueState]) -> Vec<bool> {
         let is_idle = |queue: &QueueState| queue.waiting == 0 && queue.pending == 0;
         let idle = queues.iter().filter(|queue| is_idle(queue)).count().max(1);
@@ -49,7 +49,7 @@ impl Rounds {
     }
 }
 
-/// Runs until stopped. Every scheduler does; who comes second finds nothing.
+/// Runs until stopped, in every scheduler.
 pub(crate) async fn run(scheduler: Arc<Scheduler>) {
     let settings = &scheduler.settings.scheduler;
     let (reclaim, trim) = (Duration::from_millis(settings.reclaim_ms), Duration::from_millis(settings.trim_ms));
@@ -64,7 +64,7 @@ pub(crate) async fn run(scheduler: Arc<Scheduler>) {
         }
         let trim_now = trimmed.elapsed() >= trim;
         if let Err(error) = round(&scheduler, &mut rounds, trim_now).await {
-            tracing::debug!("the task streams could not be looked after: {error}");
+            tracing::debug!("the reaper failed: {error}");
         }
         if trim_now {
             trimmed = Instant::now();
@@ -81,8 +81,8 @@ async fn round(scheduler: &Scheduler, rounds: &mut Rounds, trim: bool) -> Result
             scheduler.directory.quarantine(&queue.agent_type, misfit);
             continue;
         }
-        if let Err(error) = look_after(scheduler, queue, trim).await {
-            pass_over(&format!("queue `{}`", queue.agent_type), error)?;
+        if let Err(error) = reap_queue(scheduler, queue, trim).await {
+            skip_unusable(&format!("queue `{}`", queue.agent_type), error)?;
         }
     }
     rounds.unused.remove(scheduler, &queues).await?;
@@ -90,18 +90,18 @@ async fn round(scheduler: &Scheduler, rounds: &mut Rounds, trim: bool) -> Result
         let before = scheduler.clock.now_ms().saturating_sub(scheduler.settings.scheduler.retention_ms);
         for n in 0..scheduler.shards {
             if let Err(error) = scheduler.broker.sweep_index(ShardId(n), before).await {
-                pass_over(&format!("the index of shard {n}"), error)?;
+                skip_unusable(&format!("the index of shard {n}"), error)?;
             }
         }
     }
     Ok(())
 }
 
-async fn look_after(scheduler: &Scheduler, queue: &QueueState, trim: bool) -> Result<(), BrokerError> {
+async fn reap_queue(scheduler: &Scheduler, queue: &QueueState, trim: bool) -> Result<(), BrokerError> {
     let agent_type = &queue.agent_type;
     if queue.pending > 0 {
         let expired = scheduler.broker.reclaim(agent_type, scheduler.settings.scheduler.task_lease_ms, BATCH).await?;
-        tell(scheduler, expired).await?;
+        report_lost(scheduler, expired).await?;
     }
     if trim {
         scheduler.broker.trim(agent_type).await?;
@@ -109,11 +109,11 @@ async fn look_after(scheduler: &Scheduler, queue: &QueueState, trim: bool) -> Re
     Ok(())
 }
 
-/// Goes on past a key that cannot be used; what concerns the whole store ends the round.
-fn pass_over(what: &str, error: BrokerError) -> Result<(), BrokerError> {
+/// Skips an unusable key; an error of the whole store ends the round.
+fn skip_unusable(what: &str, error: BrokerError) -> Result<(), BrokerError> {
     match error {
         BrokerError::Corrupt(_) | BrokerError::WrongType(_) => {
-            tracing::warn!("{what} could not be looked after: {error}");
+            tracing::warn!("the reaper skipped {what}: {error}");
             Ok(())
         }
         BrokerError::Unavailable(_)
@@ -125,30 +125,30 @@ fn pass_over(what: &str, error: BrokerError) -> Result<(), BrokerError> {
     }
 }
 
-/// Reports tasks as lost to their shards; the attempt number and token decide there whether that matters.
-async fn tell(scheduler: &Scheduler, expired: Vec<Delivery>) -> Result<(), BrokerError> {
+/// Reports lost tasks to their shards, which ignore those of finished attempts.
+async fn report_lost(scheduler: &Scheduler, expired: Vec<Delivery>) -> Result<(), BrokerError> {
     let mut reports = BTreeMap::<ShardId, Vec<Report>>::new();
     for delivery in expired {
         let task = read_task(&delivery.data).ok();
         let shard = task.as_ref().and_then(|task| task.plan.shard()).filter(|shard| shard.0 < scheduler.shards);
         let (Some(task), Some(shard)) = (task, shard) else {
             tracing::warn!(entry = %delivery.entry, "task {} of `{}` is unreadable", delivery.entry, delivery.agent_type);
-            reports.entry(ShardId(0)).or_default().push(lost(None, delivery.agent_type, delivery.entry));
+            reports.entry(ShardId(0)).or_default().push(lost_report(None, delivery.agent_type, delivery.entry));
             continue;
         };
         metrics::counter!("goalmill_tasks_lost_total").increment(1);
-        reports.entry(shard).or_default().push(lost(Some(&task), delivery.agent_type, delivery.entry));
+        reports.entry(shard).or_default().push(lost_report(Some(&task), delivery.agent_type, delivery.entry));
     }
     for (shard, reports) in reports {
         if let Err(error) = scheduler.broker.send(shard, &Inbox::Reports(reports).fields()).await {
-            pass_over(&format!("the inbox of shard {shard}"), error)?;
+            skip_unusable(&format!("the inbox of shard {shard}"), error)?;
         }
     }
     Ok(())
 }
 
-/// A lost attempt; without a task, an entry that holds none, which goes away by being acknowledged.
-fn lost(task: Option<&Task>, agent_type: AgentType, entry: EntryId) -> Report {
+/// The report of a lost attempt; without a task, of an unreadable entry, which the shard acknowledges.
+fn lost_report(task: Option<&Task>, agent_type: AgentType, entry: EntryId) -> Report {
     let worker = WorkerId::from("reaper");
     let head = match task {
         Some(task) => Report::on(task, agent_type, entry, worker, What::Lost),

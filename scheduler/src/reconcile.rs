@@ -1,9 +1,8 @@
 //! Reconciles the task streams with the plans of the shards owned here.
 //!
-//! A task whose attempt is over, as after its plan was cancelled, is removed from its stream. A task that should be on
-//! its stream and is not, as after the stream was deleted, is sent again. Nothing here is on the way of a step: queues
-//! are scanned when an attempt was stopped, when a step has waited for longer than a task lease, and when tasks wait
-//! without a worker.
+//! Tasks of finished attempts, for example of cancelled plans, are removed from their stream. Tasks that are missing on
+//! their stream, for example after it was deleted, are sent again. A queue is scanned after an attempt was stopped, when
+//! a step has waited for longer than a task lease, and when tasks wait without a worker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,11 +16,11 @@ use tokio::time::Instant;
 use crate::scheduler::Scheduler;
 use crate::shard::{OwnedShards, Scan, ShardMessage, Suspects, TaskHead, TaskOnStream};
 
-/// Entries read at once.
+/// Entries per read.
 const PAGE: usize = 100;
-/// Entries of one stream that are read. Of a longer one only tasks whose attempt is over are removed.
+/// Entries read of one stream. In a longer one, missing tasks are not detected.
 const ENTRIES_MAX: usize = 20_000;
-/// Queues scanned in one round; the others follow in the next.
+/// Queues scanned per round; the rest follow in the next.
 const QUEUES_MAX: usize = 50;
 
 /// Runs until stopped.
@@ -41,19 +40,19 @@ pub(crate) async fn run(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>) {
     }
 }
 
-/// Which queues are to be scanned.
+/// The queues to scan.
 #[derive(Default)]
 struct Due {
-    /// Queues to scan at once.
+    /// Queues to scan in this round.
     now: BTreeSet<AgentType>,
-    /// When those that are overdue were scanned last.
+    /// When each overdue queue was last scanned.
     scanned: BTreeMap<AgentType, Instant>,
-    /// When it was last looked for tasks that wait without a worker.
-    looked: Option<Instant>,
+    /// When unserved tasks were last searched for.
+    searched: Option<Instant>,
 }
 
-/// A shard's loop that runs here, and what it said.
-struct Asked {
+/// A shard owned here, and when it last wrote its tasks.
+struct OwnedShard {
     shard: ShardId,
     to_loop: mpsc::Sender<ShardMessage>,
     written_ms: u64,
@@ -61,20 +60,20 @@ struct Asked {
 
 async fn round(scheduler: &Scheduler, shards: &OwnedShards, due: &mut Due) -> Result<(), BrokerError> {
     let lease = Duration::from_millis(scheduler.settings.scheduler.task_lease_ms);
-    let mut asked = Vec::new();
+    let mut owned = Vec::new();
     due.scanned.retain(|_, at| at.elapsed() < lease);
     for shard in shards.ids() {
-        let Some((to_loop, suspects)) = ask(shards, shard).await else { continue };
+        let Some((to_loop, suspects)) = request_suspects(shards, shard).await else { continue };
         let Suspects { written_ms, overdue, stopped } = suspects;
         due.now.extend(stopped);
         due.now.extend(overdue.into_iter().filter(|queue| !due.scanned.contains_key(queue)));
-        asked.push(Asked { shard, to_loop, written_ms });
+        owned.push(OwnedShard { shard, to_loop, written_ms });
     }
-    if asked.is_empty() {
+    if owned.is_empty() {
         return Ok(());
     }
-    if due.looked.is_none_or(|at| at.elapsed() >= lease) {
-        due.looked = Some(Instant::now());
+    if due.searched.is_none_or(|at| at.elapsed() >= lease) {
+        due.searched = Some(Instant::now());
         let served: BTreeSet<AgentType> =
             scheduler.directory.workers().iter().flat_map(|worker| worker.agents.iter().cloned()).collect();
         let queues = scheduler.directory.queues().await?;
@@ -85,7 +84,7 @@ async fn round(scheduler: &Scheduler, shards: &OwnedShards, due: &mut Due) -> Re
         let Some(agent_type) = due.now.pop_first() else { break };
         due.scanned.insert(agent_type.clone(), Instant::now());
         match scan(scheduler, &agent_type).await {
-            Ok((tasks, is_whole)) => tell(&asked, &agent_type, tasks, is_whole).await,
+            Ok((tasks, is_whole)) => send_scan(&owned, &agent_type, tasks, is_whole).await,
             Err(BrokerError::WrongType(_) | BrokerError::Corrupt(_)) => {}
             Err(error) => return Err(error),
         }
@@ -93,14 +92,14 @@ async fn round(scheduler: &Scheduler, shards: &OwnedShards, due: &mut Due) -> Re
     Ok(())
 }
 
-async fn ask(shards: &OwnedShards, shard: ShardId) -> Option<(mpsc::Sender<ShardMessage>, Suspects)> {
+async fn request_suspects(shards: &OwnedShards, shard: ShardId) -> Option<(mpsc::Sender<ShardMessage>, Suspects)> {
     let to_loop = shards.get(shard)?;
     let (reply, suspects) = oneshot::channel();
     to_loop.send(ShardMessage::AskSuspects(reply)).await.ok()?;
     Some((to_loop, suspects.await.ok()?))
 }
 
-/// Reads a task stream; also whether that was all of it.
+/// Reads a task stream; also returns whether it was read to its end.
 async fn scan(
     scheduler: &Scheduler,
     agent_type: &AgentType,
@@ -111,7 +110,7 @@ async fn scan(
         let (is_last, last) = (page.len() < PAGE, page.last().map(|delivery| delivery.entry.clone()));
         count += page.len();
         for delivery in page {
-            // What cannot be read is dealt with by the worker that takes it.
+            // Workers report unreadable tasks.
             let Ok(head) = serde_json::from_slice::<TaskHead>(&delivery.data) else { continue };
             let Some(shard) = head.plan.shard() else { continue };
             found.entry(shard).or_default().push(TaskOnStream { entry: delivery.entry, head });
@@ -124,16 +123,16 @@ async fn scan(
     Ok((found, false))
 }
 
-async fn tell(
-    asked: &[Asked],
+async fn send_scan(
+    owned: &[OwnedShard],
     agent_type: &AgentType,
     mut tasks: BTreeMap<ShardId, Vec<TaskOnStream>>,
     is_whole: bool,
 ) {
-    for Asked { shard, to_loop, written_ms } in asked {
+    for OwnedShard { shard, to_loop, written_ms } in owned {
         let tasks = tasks.remove(shard).unwrap_or_default();
         let scan = Scan { agent_type: agent_type.clone(), written_ms: *written_ms, tasks, is_whole };
-        // A loop that has ended asks for nothing any more.
+        // An error means that the loop has ended.
         drop(to_loop.send(ShardMessage::Reconcile(Box::new(scan))).await);
     }
 }

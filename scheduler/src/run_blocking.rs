@@ -1,9 +1,9 @@
-//! Long computations off the threads that serve everybody.
+//! Runs long computations on blocking threads.
 
-/// Texts up to this many bytes are dealt with in place: about a millisecond's work.
+/// Texts up to this size are processed in place, in about a millisecond; bytes.
 const SMALL_BYTES: usize = 32 << 10;
 
-/// Does `work` on `bytes` bytes of text: in place when it is short, else on a thread for such things.
+/// Runs `work` on `bytes` bytes of text: in place if they are few, else on a blocking thread.
 pub(crate) async fn run_blocking_if_large<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
@@ -15,7 +15,7 @@ pub(crate) async fn run_blocking_if_large<T: Send + 'static>(
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is going down, and this task with it.
+            // The runtime is shutting down.
             Err(_) => std::future::pending().await,
         },
     }

@@ -1,7 +1,7 @@
-//! The numbers that autoscalers read: all work of an agent type, also what is on no stream yet.
+//! Autoscaling numbers: all work of an agent type, on its stream and in the memory of schedulers.
 //!
-//! Streams are kept short, so most of a backlog is in the memory of the shards' owners. Each owner tells the others once a
-//! second what its shards hold, if that has changed; every scheduler adds up the same numbers.
+//! Streams are short, so most of a backlog is in the memory of owners. Each owner publishes the loads of its shards once a
+//! second if they changed; every scheduler adds up the same numbers.
 
 use std::collections::BTreeMap;
 
@@ -12,28 +12,28 @@ use goalmill_common::load::{Load, Loads};
 use crate::scheduler::Scheduler;
 use crate::shard::OwnedShards;
 
-/// Shares what the shards that are owned here hold.
+/// Publishes the loads of shards that are owned here.
 #[derive(Default)]
 pub(crate) struct LoadPublisher {
-    /// What was last shared of each.
-    said: BTreeMap<ShardId, Loads>,
+    /// The last published load of each shard.
+    published: BTreeMap<ShardId, Loads>,
 }
 
 impl LoadPublisher {
-    /// Shares what has changed, and everything of a shard that was not owned here before.
+    /// Publishes changed loads, and those of newly owned shards.
     pub(crate) async fn publish(&mut self, scheduler: &Scheduler, shards: &OwnedShards) -> Result<(), BrokerError> {
         let loads = shards.counts.loads();
-        let is_new = |(shard, loads): &(&ShardId, &Loads)| self.said.get(shard) != Some(loads);
+        let is_new = |(shard, loads): &(&ShardId, &Loads)| self.published.get(shard) != Some(loads);
         let news: Vec<_> = loads.iter().filter(is_new).map(|(shard, loads)| (*shard, loads.clone())).collect();
         if !news.is_empty() {
             scheduler.broker.share_loads(&news).await?;
         }
-        self.said = loads;
+        self.published = loads;
         Ok(())
     }
 }
 
-/// What all shards hold, by agent type: those owned here as they are now, others as their owners said last.
+/// The loads of all shards by agent type: current ones of owned shards, published ones of others.
 pub(crate) async fn loads(scheduler: &Scheduler, owned: &OwnedShards) -> Result<Loads, BrokerError> {
     let mut shards = scheduler.broker.loads().await?;
     shards.extend(owned.counts.loads());
@@ -44,8 +44,8 @@ pub(crate) async fn loads(scheduler: &Scheduler, owned: &OwnedShards) -> Result<
     Ok(sum)
 }
 
-/// Slots that would serve everything at once: what is on the stream, with workers, and in memory. What is in memory does
-/// not count while the queue gets nothing new.
+/// Slots that would serve all work at once: on the stream, with workers, and in memory. Work in memory does not count
+/// while the queue is paused or quarantined.
 pub(crate) fn desired_slots(queue: Option<&QueueState>, load: Load, is_held: bool) -> u64 {
     let sent = queue.map_or(0, |queue| queue.waiting.saturating_add(queue.pending));
     if is_held { sent } else { sent.saturating_add(load.ready).saturating_add(load.due_soon) }

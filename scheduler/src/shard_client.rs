@@ -68,7 +68,7 @@ pub(crate) fn submit_request(scheduler: &Scheduler, actor: &str, namespace: &Nam
     let plan = PlanId::derive(scheduler.shards, namespace, &submit.submission);
     submit.submission = namespace.qualify(&submit.submission);
     if let Some(traces) = &scheduler.traces {
-        submit.traceparent = Some(traces.begin(&plan, submit.traceparent.as_deref()));
+        submit.traceparent = Some(traces.plan_context(&plan, submit.traceparent.as_deref()));
     }
     Request { plan, actor: actor.into(), answer: None, verb: Verb::Submit(Box::new(submit)) }
 }

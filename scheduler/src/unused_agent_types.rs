@@ -1,4 +1,4 @@
-//! Removes agent types that nothing uses any more: each costs every scheduler time and memory.
+//! Removes unused agent types, which cost every scheduler time and memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,46 +9,43 @@ use tokio::time::Instant;
 
 use crate::scheduler::Scheduler;
 
-/// An agent type is removed that was unused for so long.
+/// Age at which an unused agent type is removed.
 const UNUSED: Duration = Duration::from_hours(1);
-/// An owner that uses a queue makes sure that it exists at least this often: well within [`UNUSED`].
+/// Interval at which an owner reopens the queues that it uses: well below [`UNUSED`].
 pub(crate) const REOPEN: Duration = Duration::from_mins(15);
-/// How often it is looked.
-const LOOK: Duration = Duration::from_mins(1);
-/// Agent types removed at once.
+/// Interval between checks.
+const CHECK_INTERVAL: Duration = Duration::from_mins(1);
+/// Agent types removed per check.
 const REMOVED_MAX: usize = 1_000;
 
-/// Agent types without use, and since when.
+/// Unused agent types, and since when.
 #[derive(Default)]
 pub(crate) struct Unused {
     since: BTreeMap<AgentType, Instant>,
-    looked: Option<Instant>,
+    checked: Option<Instant>,
 }
 
 impl Unused {
-    /// Removes those that have been unused for long enough; looks once a minute.
+    /// Removes agent types that have been unused for [`UNUSED`]; checks once a minute.
     pub(crate) async fn remove(&mut self, scheduler: &Scheduler, queues: &[QueueState]) -> Result<(), BrokerError> {
-        if self.looked.is_some_and(|at| at.elapsed() < LOOK) {
+        if self.checked.is_some_and(|at| at.elapsed() < CHECK_INTERVAL) {
             return Ok(());
         }
-        self.looked = Some(Instant::now());
+        self.checked = Some(Instant::now());
         let unused_ms = u64::try_from(UNUSED.as_millis()).unwrap_or(u64::MAX);
         let mut removed = 0;
-        for agent_type in self.note(unused(scheduler, queues).await?) {
+        for agent_type in self.update(unused(scheduler, queues).await?) {
             removed += usize::from(scheduler.broker.forget_agent_type(&agent_type, unused_ms).await?);
         }
         if removed > 0 {
-            tracing::info!(
-                "{removed} agent types were removed: nothing used them for {} minutes",
-                UNUSED.as_secs() / 60
-            );
+            tracing::info!("{removed} agent types removed after {} minutes without use", UNUSED.as_secs() / 60);
             scheduler.directory.refresh().await?;
         }
         Ok(())
     }
 
-    /// Notes what is unused now; gives those that have been for long enough, some at a time.
-    fn note(&mut self, unused: BTreeSet<AgentType>) -> Vec<AgentType> {
+    /// Updates the unused agent types; returns those to remove.
+    fn update(&mut self, unused: BTreeSet<AgentType>) -> Vec<AgentType> {
         self.since.retain(|agent_type, _| unused.contains(agent_type));
         for agent_type in unused {
             self.since.entry(agent_type).or_insert_with(Instant::now);
@@ -58,7 +55,7 @@ impl Unused {
     }
 }
 
-/// Agent types without tasks, dead letters and workers, of which only the name is known and that no person has paused.
+/// Agent types without tasks, dead letters, workers and card that are not paused.
 async fn unused(scheduler: &Scheduler, queues: &[QueueState]) -> Result<BTreeSet<AgentType>, BrokerError> {
     let (agents, workers) = (scheduler.directory.agents(), scheduler.directory.workers());
     let described = agents.iter().filter(|agent| !agent.is_bare());
@@ -80,10 +77,10 @@ mod tests {
     async fn only_what_is_unused_all_the_time_is_removed() {
         let mut unused = Unused::default();
         let both: BTreeSet<AgentType> = ["a".into(), "b".into()].into();
-        assert!(unused.note(both.clone()).is_empty());
+        assert!(unused.update(both.clone()).is_empty());
         tokio::time::advance(UNUSED / 2).await;
-        assert!(unused.note(["a".into()].into()).is_empty(), "`b` is used");
+        assert!(unused.update(["a".into()].into()).is_empty(), "`b` is used");
         tokio::time::advance(UNUSED / 2).await;
-        assert_eq!(unused.note(both), [AgentType::from("a")]);
+        assert_eq!(unused.update(both), [AgentType::from("a")]);
     }
 }

@@ -94,7 +94,7 @@ impl StallCounter {
     }
 }
 
-/// Watches from a thread of its own until the process ends.
+/// Starts the watchdog thread, which runs until the process ends.
 pub(crate) fn start(decisions: Decisions, limit: Duration, clock: Clock, connect: Connect) -> std::io::Result<()> {
     let beats = u32::try_from(limit.as_millis() / BEAT.as_millis()).unwrap_or(u32::MAX);
     let watch = move || {
@@ -119,17 +119,17 @@ fn end(shard: ShardId, plan: PlanId, limit: Duration, clock: &Clock, connect: Co
     let now_ms = clock.now_ms();
     let noted = async {
         let broker = connect().await?;
-        let mut poison = QuarantineRecord::read(broker.as_ref(), shard).await?;
-        poison.quarantine(plan, reason, now_ms);
-        poison.write(broker.as_ref(), shard).await
+        let mut record = QuarantineRecord::load(broker.as_ref(), shard).await?;
+        record.quarantine(plan, reason, now_ms);
+        record.store(broker.as_ref(), shard).await
     };
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => match runtime.block_on(async { tokio::time::timeout(NOTE, noted).await }) {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!("the quarantine could not be noted: {error}"),
-            Err(_) => tracing::error!("the quarantine could not be noted in time"),
+            Ok(Err(error)) => tracing::error!("the quarantine could not be recorded: {error}"),
+            Err(_) => tracing::error!("the quarantine could not be recorded in time"),
         },
-        Err(error) => tracing::error!("the quarantine could not be noted: {error}"),
+        Err(error) => tracing::error!("the quarantine could not be recorded: {error}"),
     }
     std::process::exit(EXIT_SOFTWARE);
 }

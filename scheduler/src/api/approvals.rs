@@ -1,4 +1,4 @@
-//! What people decide: approvals, edits, answers. And what a plan asks them.
+//! Human review: approvals, edits, replanning, and answers to questions of a plan.
 
 use axum::Json;
 use axum::body::Bytes;
@@ -18,26 +18,26 @@ use super::principal::Principal;
 use super::response::{self, ApiError, ApiResult, Body, unknown_verb};
 use super::{Api, edit};
 
-/// Bytes of a reason.
+/// Size limit of a reason, in bytes.
 pub(super) const REASON_BYTES_MAX: usize = 64 << 10;
 
-/// What comes with an approval, an edit or a wish.
+/// The body of an approval, an edit or a replan.
 #[derive(Default, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Edit")]
 pub(super) struct EditBody {
     reason: String,
-    /// An id, such as `cli:ann`; `api` unless told.
+    /// An id such as `cli:ann`; default `api`.
     actor: String,
-    /// For `replan`: what the planners are to make of it.
+    /// For `replan`: a hint for the planners.
     hint: String,
-    /// What is to change; steps may be spelled as in a plan.
+    /// The changes; steps may be spelled as in a plan.
     #[schemars(with = "Vec<Change>")]
     changes: Vec<Value>,
-    /// Instead of changes: the whole plan as it is to be.
+    /// The whole new plan, instead of changes.
     #[schemars(with = "Option<Plan>")]
     plan: Option<Value>,
-    /// Refused if the plan stands at another revision.
+    /// Rejected if the plan has another revision.
     revision: Option<u32>,
 }
 
@@ -58,23 +58,25 @@ impl EditBody {
     }
 }
 
-/// Agrees: to the plan, to a proposed revision, to going on without a failed step; with changes, if there are some.
+/// Approves a plan, a proposed revision, or continuing without a failed step, with changes if the body has some.
 ///
-/// Changes of a plan that awaits approval are made first; one that is refused leaves it waiting. Changes of a proposed
-/// revision are taken together with it, as one edit.
+/// Changes of a plan that awaits approval are made first; if they are rejected, it still waits. Changes of a proposed
+/// revision are made together with it, as one edit.
 pub(super) async fn approve(api: &Api, principal: &Principal, id: &str, body: &Bytes) -> Result<(), ApiError> {
     let said = EditBody::parse(body)?;
     if !said.has_changes() {
         return send_verb(api, principal, id, &said.actor, Verb::Approve { reason: said.reason }).await;
     }
     let at = load_plan(api, id).await?;
-    let own = edit::changes(api, &at, said.plan.as_ref(), &said.changes)?;
+    let own = edit::parse_edit(api, &at, said.plan.as_ref(), &said.changes)?;
     let EditBody { reason, actor, revision, .. } = said;
     if let Some(proposed) = at.proposed() {
         let first = proposed.proposal.changes.len();
         let changes: Vec<Change> = proposed.proposal.changes.iter().cloned().chain(own.changes).collect();
         let verb = Verb::Edit { changes, revision: Some(at.revision()), reason };
-        return send_verb(api, principal, id, &actor, verb).await.map_err(|refusal| edit::after(refusal, first));
+        return send_verb(api, principal, id, &actor, verb)
+            .await
+            .map_err(|refusal| edit::renumber_after(refusal, first));
     }
     if at.status() != PlanStatus::AwaitingApproval {
         let detail = format!("the plan is {}: it can be edited, but there is nothing to approve", at.status());
@@ -85,16 +87,16 @@ pub(super) async fn approve(api: &Api, principal: &Principal, id: &str, body: &B
     send_verb(api, principal, id, &actor, Verb::Approve { reason }).await
 }
 
-/// Changes the plan: by a list of changes, or by the plan as it is to be.
+/// Edits the plan by a list of changes, or by the whole new plan.
 pub(super) async fn edit(api: &Api, principal: &Principal, id: &str, body: &Bytes) -> Result<(), ApiError> {
     let said = EditBody::parse(body)?;
     if !said.has_changes() {
         let hint = "give `changes`, or the whole `plan` as it is to be";
-        return Err(refused("an edit changes something", vec![missing("/changes", hint)]));
+        return Err(invalid_request("an edit needs changes", vec![missing_field("/changes", hint)]));
     }
     let at = load_plan(api, id).await?;
-    let edited = edit::changes(api, &at, said.plan.as_ref(), &said.changes)?;
-    // A whole plan takes away what it does not name: it must be meant for this one.
+    let edited = edit::parse_edit(api, &at, said.plan.as_ref(), &said.changes)?;
+    // A whole plan removes what it does not name, so it must be for the current revision.
     let revision = said.revision.or_else(|| said.plan.is_some().then(|| at.revision()));
     let verb = Verb::Edit { changes: edited.changes, revision, reason: said.reason };
     send_verb(api, principal, id, &said.actor, verb).await.map_err(|refusal| edited.places.locate(refusal))
@@ -111,7 +113,7 @@ pub(crate) async fn revisions(State(api): State<Api>, Path(id): Path<String>) ->
     Ok(Json(Page { items, next: None }))
 }
 
-/// `GET /v1/plans/{id}/questions`: what waits for an answer.
+/// `GET /v1/plans/{id}/questions`: open questions.
 pub(crate) async fn questions(State(api): State<Api>, Path(id): Path<String>) -> ApiResult<Page<QuestionView>> {
     let view = load_plan(&api, &id).await?.view(false);
     let open = view.steps.into_iter().filter(|step| step.status == StepStatus::AwaitingApproval);
@@ -123,12 +125,12 @@ pub(crate) async fn questions(State(api): State<Api>, Path(id): Path<String>) ->
 #[derive(Default, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct QuestionAnswer {
-    /// Any JSON; `null` is an answer too.
+    /// Any JSON, also `null`.
     #[serde(deserialize_with = "given")]
     #[schemars(with = "Payload")]
     answer: Option<Payload>,
     reason: String,
-    /// An id, such as `cli:ann`; `api` unless told.
+    /// An id such as `cli:ann`; default `api`.
     actor: String,
 }
 
@@ -152,7 +154,7 @@ pub(crate) async fn answer_question(
     load_summary(&api, &id).await
 }
 
-/// Answers a question: a step's, by the step's id, or a revision's.
+/// Answers the question of a step, named by the id of the step, or of a revision.
 pub(super) async fn answer(
     api: &Api,
     principal: &Principal,
@@ -162,7 +164,7 @@ pub(super) async fn answer(
 ) -> Result<(), ApiError> {
     let said: QuestionAnswer = response::parse_json(body)?;
     let Some(given) = said.answer else {
-        return Err(refused("there is no answer", vec![missing("/answer", "give `answer`, any JSON")]));
+        return Err(invalid_request("there is no answer", vec![missing_field("/answer", "give `answer`, any JSON")]));
     };
     let most = api.scheduler.settings.limits.payload_bytes_max;
     for (name, bytes, most) in [("answer", given.text().len(), most), ("reason", said.reason.len(), REASON_BYTES_MAX)] {
@@ -175,11 +177,11 @@ pub(super) async fn answer(
     send_verb(api, principal, id, &said.actor, verb).await
 }
 
-fn missing(pointer: &str, hint: &str) -> Issue {
+fn missing_field(pointer: &str, hint: &str) -> Issue {
     Issue { code: "MISSING_FIELD".into(), pointer: pointer.into(), detail: "it is not there".into(), hint: hint.into() }
 }
 
-/// A refusal that lists what is wrong with a request.
-pub(super) fn refused(detail: &str, issues: Vec<Issue>) -> ApiError {
+/// An error that lists the issues of a request.
+pub(super) fn invalid_request(detail: &str, issues: Vec<Issue>) -> ApiError {
     ApiError(Problem::new(ErrorCode::InvalidRequest, detail).with_errors(issues))
 }

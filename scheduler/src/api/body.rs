@@ -1,4 +1,4 @@
-//! Reads a request's body whole before it is dealt with, within its limits of size and time.
+//! Reads the body of a request completely, within limits of size and time.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use tokio::time::{Instant, timeout_at};
 
 use super::response::ApiError;
 
-/// What a body may be.
+/// Limits of a body.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BodyLimits {
     pub(super) bytes_max: usize,
-    /// All of it must be there by then: a client that sends a byte a second holds a connection, and nothing else.
+    /// Time limit for the whole body, so that a slow client occupies only a connection.
     pub(super) time: Duration,
 }
 
-/// So much of a body that is too large is read and dropped, as a multiple of the limit, before the refusal is sent.
+/// How much of a body that is too large is read and dropped before the error is sent, as a multiple of the limit.
 const DROPPED: usize = 4;
 
-/// Passes requests on with their bodies read.
-pub(super) async fn read(State(limits): State<BodyLimits>, request: Request, next: Next) -> Response {
+/// Passes requests on with complete bodies.
+pub(super) async fn read_body(State(limits): State<BodyLimits>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     let length = length.unwrap_or(0);
-    // Who asks first is refused before anything is sent; and of some bodies the end is too far away.
+    // Clients that ask first, and bodies far above the limit, are rejected at once.
     let asks = parts.headers.contains_key(header::EXPECT);
     let at_once = length > limits.bytes_max && (asks || length > limits.bytes_dropped());
     let whole = if at_once { Err(too_large(limits)) } else { collect(body, length, limits).await };
@@ -40,14 +40,14 @@ pub(super) async fn read(State(limits): State<BodyLimits>, request: Request, nex
 }
 
 impl BodyLimits {
-    /// Bytes after which a body that is too large is not read on.
+    /// Bytes after which a body that is too large is not read any more.
     fn bytes_dropped(self) -> usize {
         self.bytes_max.saturating_mul(DROPPED)
     }
 }
 
-/// The whole body, which is to have `length` bytes, 0 if that is not known. What is too large is read on for a while
-/// all the same: a client that still sends when the connection closes sees it broken, and never the refusal.
+/// Reads a body of `length` bytes, 0 if unknown. A body that is too large is read a while longer, because a client that
+/// still sends when the connection closes never sees the error.
 async fn collect(body: Body, length: usize, limits: BodyLimits) -> Result<Bytes, Problem> {
     let deadline = Instant::now() + limits.time;
     let mut frames = body.into_data_stream();

@@ -1,4 +1,4 @@
-//! Dead letters: tasks that were given up on. List them, run one again, drop one.
+//! Dead letters: list, retry, discard.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -17,25 +17,25 @@ use serde_json::Value;
 
 use super::Api;
 use super::principal::Principal;
-use super::registry::known_form;
+use super::registry::parse_agent_type;
 use super::response::{self, ApiError, unknown_verb};
 use super::submit::accepted;
 use crate::shard_client;
 
-/// Dead letters shown at once.
+/// Dead letters per page.
 const LETTERS: usize = 100;
-/// Dead letters looked through for one: more than are kept.
-const LOOKED_AT: usize = 20_000;
+/// Dead letters searched for one; more than are stored.
+const SEARCHED_MAX: usize = 20_000;
 
 pub(crate) async fn list(
     State(api): State<Api>,
     Path(agent_type): Path<String>,
 ) -> Result<Json<Page<LetterView>>, ApiError> {
-    let items = views(&api, &known_form(agent_type)?, LETTERS).await?;
+    let items = views(&api, &parse_agent_type(agent_type)?, LETTERS).await?;
     Ok(Json(Page { items, next: None }))
 }
 
-/// Dead letters of all agent types, by agent type: of each an equal share of what is shown at once.
+/// Dead letters of all agent types, an equal number of each.
 pub(crate) async fn list_all(State(api): State<Api>) -> Result<Json<Page<LetterView>>, ApiError> {
     let mut queues = api.scheduler.broker.queues().await?;
     queues.retain(|queue| queue.dead_letters > 0);
@@ -64,7 +64,7 @@ pub(crate) async fn act(
     principal: Principal,
     Path((agent_type, address)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
-    let agent_type = known_form(agent_type)?;
+    let agent_type = parse_agent_type(agent_type)?;
     let (entry, verb) = address.rsplit_once(':').unwrap_or((&address, ""));
     let entry = EntryId::from(entry);
     if !matches!(verb, "retry" | "discard") {
@@ -84,7 +84,7 @@ pub(crate) async fn act(
 }
 
 async fn find(api: &Api, agent_type: &AgentType, entry: &EntryId) -> Result<DeadLetter, ApiError> {
-    let letters = api.scheduler.broker.dead_letters(agent_type, LOOKED_AT).await?;
+    let letters = api.scheduler.broker.dead_letters(agent_type, SEARCHED_MAX).await?;
     let found = letters.into_iter().find(|(known, _)| known == entry);
     found.map(|(_, letter)| letter).ok_or_else(|| {
         let detail = format!("`{agent_type}` has no dead letter `{}`", response::shown(entry.as_str()));
@@ -92,9 +92,8 @@ async fn find(api: &Api, agent_type: &AgentType, entry: &EntryId) -> Result<Dead
     })
 }
 
-/// A plan of one step that does the task once more. Its id follows from the letter's, so that asking twice is asking once.
-///
-/// The plan that the task came from has gone its way without it: what is final there stays as it is.
+/// A plan of one step that runs the task again. Its id derives from the dead letter, so that a repeated retry is the same
+/// plan. The original plan does not change.
 fn retry_request(
     api: &Api,
     principal: &Principal,
@@ -109,7 +108,7 @@ fn retry_request(
     let step = Step {
         description: format!("step `{}` of plan `{}`, once more", task.step, task.plan),
         action: task.action,
-        // They are rendered: what looks like an expression in them is data.
+        // They are rendered already: an expression in them is data.
         inputs: literal(task.inputs.value()).into(),
         timeout_ms: Some(task.timeout_ms),
         ..Step::new(task.step.clone(), task.agent_type)

@@ -1,4 +1,4 @@
-//! Reads an edit: a list of changes, or the whole plan as it is to be. What it says of steps may be spelled as in a plan.
+//! Parses an edit: a list of changes, or the whole new plan. Steps may be spelled as in a plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,24 +13,24 @@ use serde_json::{Map, Value, json};
 use super::Api;
 use super::response::ApiError;
 
-/// Fields of a plan that are its steps and phases; the others stay as they are.
+/// Fields of a plan that an edit may change.
 const EDITABLE: [&str; 2] = ["steps", "phases"];
 
-/// Changes, and where in the request each came from.
-pub(super) struct Edited {
+/// The changes of an edit, and their places in the request.
+pub(super) struct ParsedEdit {
     pub(super) changes: Vec<Change>,
-    pub(super) places: Places,
+    pub(super) places: RequestPointers,
 }
 
-/// Where in the request the parts of an edit stand, as JSON Pointers.
+/// The places of changes and steps in the request, as JSON Pointers.
 #[derive(Default)]
-pub(super) struct Places {
+pub(super) struct RequestPointers {
     changes: Vec<String>,
     steps: BTreeMap<String, String>,
 }
 
-impl Places {
-    /// Points the issues of a refusal into the request.
+impl RequestPointers {
+    /// Points the issues of an error into the request.
     pub(super) fn locate(&self, ApiError(mut problem): ApiError) -> ApiError {
         for issue in &mut problem.errors {
             let mut parts = issue.pointer.splitn(4, '/').skip(1);
@@ -48,8 +48,8 @@ impl Places {
     }
 }
 
-/// Counts a refusal's changes from the first one after the `first` of a proposed revision.
-pub(super) fn after(ApiError(mut problem): ApiError, first: usize) -> ApiError {
+/// Renumbers the changes of an error, after the `first` changes of a proposed revision.
+pub(super) fn renumber_after(ApiError(mut problem): ApiError, first: usize) -> ApiError {
     for issue in &mut problem.errors {
         let Some(rest) = issue.pointer.strip_prefix("/changes/") else { continue };
         let (n, rest) = rest.split_once('/').map_or((rest, ""), |(n, rest)| (n, rest));
@@ -60,44 +60,49 @@ pub(super) fn after(ApiError(mut problem): ApiError, first: usize) -> ApiError {
     ApiError(problem)
 }
 
-/// What a request asks to change of the plan as it stands.
-pub(super) fn changes(api: &Api, at: &PlanState, plan: Option<&Value>, listed: &[Value]) -> Result<Edited, ApiError> {
+/// Parses the changes of a request to the current plan.
+pub(super) fn parse_edit(
+    api: &Api,
+    at: &PlanState,
+    plan: Option<&Value>,
+    listed: &[Value],
+) -> Result<ParsedEdit, ApiError> {
     let context = EditContext { live: at.live_plan(), api };
     let live = &context.live;
     let mut edited = match plan {
         Some(_) if !listed.is_empty() => {
             return Err(refused(vec![issue("CONFLICT", "/plan", "there are `changes` too", "give one of the two")]));
         }
-        Some(plan) => context.towards(plan)?,
-        None => context.listed(listed)?,
+        Some(plan) => context.diff_plan(plan)?,
+        None => context.parse_changes(listed)?,
     };
-    route(api, live, &mut edited)?;
+    route_changes(api, live, &mut edited)?;
     Ok(edited)
 }
 
-/// The plan that is edited, and by what rules.
+/// The plan that is edited.
 struct EditContext<'a> {
     live: Plan,
     api: &'a Api,
 }
 
 impl EditContext<'_> {
-    fn listed(&self, listed: &[Value]) -> Result<Edited, ApiError> {
-        let (mut changes, mut issues, mut places) = (Vec::new(), Vec::new(), Places::default());
+    fn parse_changes(&self, listed: &[Value]) -> Result<ParsedEdit, ApiError> {
+        let (mut changes, mut issues, mut places) = (Vec::new(), Vec::new(), RequestPointers::default());
         let added: Vec<&str> = listed.iter().filter_map(|c| c.pointer("/add_step/step/id")?.as_str()).collect();
         for (n, value) in listed.iter().enumerate() {
             let place = format!("/changes/{n}");
-            match self.spelled(value, &added, &place) {
+            match self.parse_change(value, &added, &place) {
                 Ok(change) => changes.push(change),
                 Err(wrong) => issues.extend(wrong),
             }
             places.changes.push(place);
         }
-        if issues.is_empty() { Ok(Edited { changes, places }) } else { Err(refused(issues)) }
+        if issues.is_empty() { Ok(ParsedEdit { changes, places }) } else { Err(refused(issues)) }
     }
 
-    /// One change, its steps in their canonical form.
-    fn spelled(&self, value: &Value, added: &[&str], place: &str) -> Result<Change, Vec<Issue>> {
+    /// One change, with its steps in canonical form.
+    fn parse_change(&self, value: &Value, added: &[&str], place: &str) -> Result<Change, Vec<Issue>> {
         let mut value = value.clone();
         if let Some(step) = value.pointer_mut("/add_step/step") {
             *step = canonical(&self.whole(step, added, &format!("{place}/add_step/step"))?);
@@ -106,17 +111,17 @@ impl EditContext<'_> {
         } else if value.pointer("/set_fields/fields").is_some_and(Value::is_object) {
             self.respell_fields(&mut value, added, &format!("{place}/set_fields/fields"))?;
         }
-        // By way of text: payloads are carried as the text they are.
+        // Via text, because payloads keep their text.
         serde_json::from_str(&value.to_string()).map_err(|error| {
             let hint = "see `goalmill schema` and the page on edits for the changes that there are";
             vec![issue("INVALID_VALUE", place, format!("it is no change of a plan: {error}"), hint)]
         })
     }
 
-    /// Fields in any accepted spelling become those of the canonical one.
+    /// Converts fields of any accepted spelling to canonical ones.
     fn respell_fields(&self, value: &mut Value, added: &[&str], place: &str) -> Result<(), Vec<Issue>> {
         let id = value.pointer("/set_fields/step").and_then(Value::as_str).unwrap_or_default().to_owned();
-        // An unknown step is for the engine to tell of.
+        // The engine reports unknown steps.
         let Some(before) = self.live.steps.iter().find(|step| step.id.as_str() == id).map(canonical) else {
             return Ok(());
         };
@@ -138,8 +143,8 @@ impl EditContext<'_> {
         Ok(())
     }
 
-    /// A step in any accepted spelling, looked at among bare outlines of the others: whether the plan as a whole holds
-    /// is for the engine to say, which knows what is over.
+    /// Parses a step of any accepted spelling, among outlines of the other steps. The engine validates the whole plan,
+    /// because it knows which steps are finished.
     fn whole(&self, step: &Value, added: &[&str], place: &str) -> Result<Step, Vec<Issue>> {
         let id = step.get("id").and_then(Value::as_str).unwrap_or_default();
         let own = self.live.steps.iter().map(|step| step.id.as_str());
@@ -147,14 +152,14 @@ impl EditContext<'_> {
         self.among(step, &named, &json!(self.live.phases), place)
     }
 
-    /// The changes that make of the plan as it stands the one in the document.
-    fn towards(&self, document: &Value) -> Result<Edited, ApiError> {
+    /// The changes that turn the current plan into the document.
+    fn diff_plan(&self, document: &Value) -> Result<ParsedEdit, ApiError> {
         let Some(steps) = document.get("steps").and_then(Value::as_array) else {
             let hint = "send the plan as `goalmill plan export` prints it, with its changes";
             return Err(refused(vec![issue("INVALID_VALUE", "/steps", "it is no list of steps", hint)]));
         };
         let mut issues = self.fixed(document);
-        let (mut changes, mut places) = (Vec::new(), Places::default());
+        let (mut changes, mut places) = (Vec::new(), RequestPointers::default());
         for (phase, after) in self.new_phases(document, &mut issues) {
             places.changes.push("/phases".into());
             changes.push(Change::AddPhase { phase, after, steps: Vec::new() });
@@ -197,7 +202,7 @@ impl EditContext<'_> {
         if changes.is_empty() {
             return Err(refused(vec![issue("NO_CHANGE", "", "the plan stays as it is", "change a step or a phase")]));
         }
-        Ok(Edited { changes, places })
+        Ok(ParsedEdit { changes, places })
     }
 
     /// The same among the steps and phases that are named.
@@ -212,7 +217,7 @@ impl EditContext<'_> {
         step.ok_or_else(|| vec![issue("INVALID_VALUE", place, "it is no step", "give its `id`")])
     }
 
-    /// What the document says of the plan as a whole must be what is so.
+    /// Plan fields outside of steps and phases must be unchanged.
     fn fixed(&self, document: &Value) -> Vec<Issue> {
         let own = serde_json::to_value(&self.live).unwrap_or_default();
         let fields = document.as_object().into_iter().flatten();
@@ -256,11 +261,11 @@ impl EditContext<'_> {
     }
 }
 
-/// Lets the router choose for steps that ask for it.
-fn route(api: &Api, live: &Plan, edited: &mut Edited) -> Result<(), ApiError> {
+/// Routes `auto` steps.
+fn route_changes(api: &Api, live: &Plan, edited: &mut ParsedEdit) -> Result<(), ApiError> {
     for (change, place) in edited.changes.iter_mut().zip(&edited.places.changes) {
         let choose = |plan: &mut Plan| {
-            // What a person adds is that person's decision.
+            // Policy does not apply to the edits of a person.
             let routed = api.scheduler.directory.route(plan, &Policy::default());
             routed.map(drop).map_err(|issues| {
                 let problem = Problem::new(ErrorCode::Unroutable, "no agent type fits a step of the edit");
@@ -275,7 +280,8 @@ fn route(api: &Api, live: &Plan, edited: &mut Edited) -> Result<(), ApiError> {
                 continue;
             }
             Change::SetFields { step, fields } => {
-                if let Some(mut plan) = live.steps.iter().find(|own| own.id == *step).and_then(|own| asks(own, fields))
+                if let Some(mut plan) =
+                    live.steps.iter().find(|own| own.id == *step).and_then(|own| routed_step(own, fields))
                 {
                     choose(&mut plan)?;
                     fields.insert("agent_type".into(), json!(plan.steps[0].agent_type));
@@ -296,8 +302,8 @@ fn route(api: &Api, live: &Plan, edited: &mut Edited) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// A plan of the step alone as the fields make it, if they ask the router for its agent type.
-fn asks(own: &Step, fields: &Map<String, Value>) -> Option<Plan> {
+/// A plan of the changed step alone, if the changes ask for routing.
+fn routed_step(own: &Step, fields: &Map<String, Value>) -> Option<Plan> {
     let text = |name: &str| fields.get(name).and_then(Value::as_str).map(str::to_owned);
     let agent_type = text("agent_type").map(AgentType::from).filter(AgentType::is_auto)?;
     let action = text("action").unwrap_or_else(|| own.action.clone());
@@ -306,7 +312,7 @@ fn asks(own: &Step, fields: &Map<String, Value>) -> Option<Plan> {
     Some(Plan { steps: vec![step], ..Plan::default() })
 }
 
-/// Another step, of which nothing matters but that it is there.
+/// A placeholder for another step.
 fn outline(id: &str) -> Value {
     json!({ "id": id, "agent_type": "any" })
 }
@@ -315,7 +321,7 @@ fn canonical(step: &Step) -> Value {
     serde_json::to_value(step).expect("a step always has a JSON form")
 }
 
-/// The fields of `after` that `before` does not have so; those that are gone are `null`.
+/// The changed fields of `after`; removed ones are `null`.
 fn difference(before: &Value, after: &Value) -> Map<String, Value> {
     let (Some(old), Some(new)) = (before.as_object(), after.as_object()) else { return Map::new() };
     let set = new.iter().filter(|(name, value)| old.get(name.as_str()) != Some(*value));

@@ -1,4 +1,4 @@
-//! What all answers have in common: refusals are problems, every request is counted.
+//! Converts all errors to problems, and counts requests.
 
 use std::panic::AssertUnwindSafe;
 
@@ -13,10 +13,10 @@ use tokio::time::Instant;
 
 use super::response::{ApiError, PROBLEM};
 
-/// Bytes of a framework's refusal that are passed on.
+/// Bytes of a framework error that are passed on.
 const DETAIL_BYTES: usize = 1 << 10;
 
-/// Counts the request and sees that its refusal has the one shape that clients know.
+/// Counts the request and converts its error to a problem.
 pub(super) async fn convert_errors(request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let method = method(&request);
@@ -41,7 +41,7 @@ pub(super) async fn convert_errors(request: Request, next: Next) -> Response {
     response
 }
 
-/// Waits for a handler. One that panics has answered nothing: its client gets a problem, and the process goes on.
+/// Runs a handler; a panic becomes a problem.
 async fn caught<T>(handler: impl Future<Output = T>) -> Result<T, ApiError> {
     AssertUnwindSafe(handler).catch_unwind().await.map_err(|panic| {
         let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
@@ -51,7 +51,7 @@ async fn caught<T>(handler: impl Future<Output = T>) -> Result<T, ApiError> {
     })
 }
 
-/// A closed list: whatever a client makes up is `other`.
+/// A closed list; other methods are `other`.
 fn method(request: &Request) -> &'static str {
     match request.method().as_str() {
         "GET" => "GET",
@@ -71,7 +71,7 @@ fn encoding(headers: &HeaderMap) -> Result<(), ApiError> {
     Err(ApiError(Problem::new(ErrorCode::UnsupportedMediaType, detail)))
 }
 
-/// Turns a refusal of the framework (a query or a path it cannot read) into a problem.
+/// Converts a framework error, such as an invalid query or path, to a problem.
 async fn problem(response: Response) -> Response {
     let status = response.status();
     let is_problem = response.headers().get(header::CONTENT_TYPE).is_some_and(|value| value == PROBLEM);

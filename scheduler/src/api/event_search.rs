@@ -1,4 +1,4 @@
-//! The newest events of all plans, or of some: what has been going on.
+//! Searches the newest events of all plans.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,26 +10,26 @@ use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::view::Page;
 
 use super::Api;
-use super::query_parameters::{Given, Parameters, Query};
+use super::query_parameters::{Parameters, Query, RawParameters};
 use super::response::{self, ApiError};
 use crate::{event_log, shard_client};
 
-/// Events given at once, unless asked for fewer.
+/// Default page size.
 const PAGE: usize = 200;
 const PAGE_MAX: usize = 1_000;
-/// How far back is looked, unless told, in milliseconds.
+/// Default search period, in milliseconds.
 const SINCE_MS: u64 = 3_600_000;
-/// Plans of one shard that are looked at, those that changed last.
+/// Searched plans of one shard, latest changed first.
 const PLANS_MAX: usize = 200;
-/// Events that one request looks at; the next one goes on where it ended.
-const LOOKED_AT_MAX: u64 = 20_000;
-/// Requests that look at once.
+/// Events that one request reads; the next one continues there.
+const EVENTS_READ_MAX: u64 = 20_000;
+/// Concurrent searches.
 pub(super) const SCANS_MAX: usize = 4;
-/// An event may be so much newer than the time for which its plan is listed, in milliseconds.
+/// How much newer an event may be than the listed change of its plan, in milliseconds.
 const INDEX_LATE_MS: u64 = 10_000;
-/// Events of one plan read at once, from the end of its log backwards.
-const PORTION: u64 = 500;
-/// Logs read at once.
+/// Events of one plan per read, from the end of its log backwards.
+const SLICE_EVENTS: u64 = 500;
+/// Logs read concurrently.
 const AT_ONCE: usize = 16;
 
 #[derive(schemars::JsonSchema)]
@@ -41,34 +41,34 @@ pub(crate) struct LogsQuery {
     /// Only of these types, separated by commas.
     #[schemars(with = "Option<String>")]
     types: Option<Vec<String>>,
-    /// Only events since then, Unix milliseconds; of the last hour unless told.
+    /// Only events since then, Unix milliseconds; default the last hour.
     since_ms: Option<u64>,
-    /// Events, at most 1000; 200 unless told.
+    /// Events per page, at most 1000; default 200.
     #[schemars(range(min = 1, max = 1000))]
     limit: Option<usize>,
-    /// The `next` of an answer: goes on where that request had looked at as much as one may (20,000 events). A page may
-    /// be short or empty and still have a `next`. Of several pages together, the newest events are asked for.
+    /// The `next` of the previous page. A request reads at most 20,000 events, so a page may be short or empty and still
+    /// have a `next`.
     #[schemars(with = "Option<String>")]
-    cursor: Option<Cursor>,
+    cursor: Option<SearchCursor>,
 }
 
 impl Parameters for LogsQuery {
     const NAMES: &'static [&'static str] = &["plan", "step", "types", "since_ms", "limit", "cursor"];
 
-    fn read(given: &mut Given) -> Self {
+    fn parse(given: &mut RawParameters) -> Self {
         let id = |text: &str| match is_id(text) {
             true => Ok(text.to_owned()),
             false => Err((format!("`{}` is not an id", response::shown(text)), "give the step's id".to_owned())),
         };
         let cursor = |text: &str| {
-            Cursor::read(text).ok_or_else(|| {
+            SearchCursor::read(text).ok_or_else(|| {
                 (format!("`{}` is no `next` of an answer", response::shown(text)), "start without it".to_owned())
             })
         };
         Self {
             plan: given.value("plan", |text| Ok(text.to_owned())),
             step: given.value("step", id),
-            types: given.value("types", types),
+            types: given.value("types", parse_types),
             since_ms: given.number("since_ms", 0..=u64::MAX),
             limit: given.number("limit", 1..=PAGE_MAX),
             cursor: given.value("cursor", cursor),
@@ -76,7 +76,7 @@ impl Parameters for LogsQuery {
     }
 }
 
-/// What is looked for.
+/// The search criteria.
 struct Filter {
     step: Option<String>,
     types: Vec<String>,
@@ -85,14 +85,14 @@ struct Filter {
 }
 
 impl Filter {
-    fn fits(&self, record: &Record) -> bool {
+    fn matches(&self, record: &Record) -> bool {
         record.time_ms >= self.since_ms
             && self.step.as_deref().is_none_or(|step| record.event.concerns(step))
             && (self.types.is_empty() || self.types.iter().any(|name| name == record.event.type_name()))
     }
 }
 
-/// The newest events that fit, oldest first: as far as one request may look, and where the next one goes on.
+/// The newest matching events, oldest first, and a cursor if not all were read.
 pub(crate) async fn list(State(api): State<Api>, Query(query): Query<LogsQuery>) -> Result<Json<Page<Text>>, ApiError> {
     let cursor = query.cursor;
     let _place = api.scans.try_acquire().map_err(|_| {
@@ -122,16 +122,16 @@ pub(crate) async fn list(State(api): State<Api>, Query(query): Query<LogsQuery>)
     Ok(Json(Page { items, next: next.map(|cursor| cursor.write()) }))
 }
 
-/// The plan to go on with, and where in its log; after it come the plans that changed before.
+/// The plan to continue with and the position in its log; plans that changed earlier follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Cursor {
+struct SearchCursor {
     changed_ms: u64,
     plan: PlanId,
-    /// Events after this one were looked at.
+    /// Events after this one were read.
     end: u64,
 }
 
-impl Cursor {
+impl SearchCursor {
     fn read(text: &str) -> Option<Self> {
         let mut parts = text.split(':');
         let cursor = Self {
@@ -147,8 +147,8 @@ impl Cursor {
     }
 }
 
-/// The plans from the cursor on, that of the cursor first.
-fn after(mut plans: Vec<(PlanId, u64)>, cursor: Option<&Cursor>) -> Vec<(PlanId, u64)> {
+/// The plans from the cursor on, its own first.
+fn after(mut plans: Vec<(PlanId, u64)>, cursor: Option<&SearchCursor>) -> Vec<(PlanId, u64)> {
     plans.sort_by(|(a, at), (b, other)| (other, b).cmp(&(at, a)));
     let Some(cursor) = cursor else { return plans };
     plans.retain(|(plan, changed_ms)| *plan != cursor.plan && (*changed_ms, plan) < (cursor.changed_ms, &cursor.plan));
@@ -156,14 +156,14 @@ fn after(mut plans: Vec<(PlanId, u64)>, cursor: Option<&Cursor>) -> Vec<(PlanId,
     plans
 }
 
-/// What a request has found and how much it may still look at.
-struct Found {
+/// The found events, and how many more may be read.
+struct SearchResult {
     events: Vec<(PlanId, Record)>,
     left: u64,
 }
 
-impl Found {
-    /// Keeps the newest; events before the returned time need not be looked at.
+impl SearchResult {
+    /// Keeps the newest events; events before the returned time need not be read.
     fn keep_newest(&mut self, limit: usize) -> u64 {
         self.events.sort_by(|(a, one), (b, other)| (one.time_ms, a, one.seq).cmp(&(other.time_ms, b, other.seq)));
         self.events.drain(..self.events.len().saturating_sub(limit));
@@ -172,16 +172,16 @@ impl Found {
     }
 }
 
-type Scanned = (Vec<(PlanId, Record)>, Option<Cursor>);
+type Scanned = (Vec<(PlanId, Record)>, Option<SearchCursor>);
 
-/// Looks through the logs of these plans, each from its end backwards.
+/// Searches the logs of these plans, each from its end backwards.
 async fn scan(
     api: &Api,
     plans: Vec<(PlanId, u64)>,
-    cursor: Option<Cursor>,
+    cursor: Option<SearchCursor>,
     filter: &Filter,
 ) -> Result<Scanned, ApiError> {
-    let mut found = Found { events: Vec::new(), left: LOOKED_AT_MAX };
+    let mut found = SearchResult { events: Vec::new(), left: EVENTS_READ_MAX };
     let mut since_ms = filter.since_ms;
     let ends = cursor.map(|cursor| (cursor.plan, cursor.end));
     let first = async |(plan, changed_ms): (PlanId, u64)| {
@@ -189,7 +189,7 @@ async fn scan(
             Some((_, end)) => *end,
             None => last_seq(api, &plan).await?,
         };
-        Ok::<_, ApiError>((portion(api, &plan, end).await?, plan, changed_ms))
+        Ok::<_, ApiError>((read_slice(api, &plan, end).await?, plan, changed_ms))
     };
     let mut portions = std::pin::pin!(stream::iter(plans.into_iter().map(first)).buffered(AT_ONCE));
     while let Some((mut read, plan, changed_ms)) = portions.try_next().await? {
@@ -201,26 +201,26 @@ async fn scan(
             found.left = found.left.saturating_sub(read.records.len() as u64);
             let is_older = read.records.iter().any(|record| record.time_ms < since_ms);
             let before = found.events.len();
-            let fit = read.records.into_iter().filter(|record| filter.fits(record));
+            let fit = read.records.into_iter().filter(|record| filter.matches(record));
             found.events.extend(fit.map(|record| (plan.clone(), record)));
             of_plan += found.events.len() - before;
             since_ms = found.keep_newest(filter.limit).max(since_ms);
             let is_over = is_older || read.start == 0 || of_plan >= filter.limit;
             if found.left == 0 {
                 let end = if is_over { 0 } else { read.start };
-                return Ok((found.events, Some(Cursor { changed_ms, plan, end })));
+                return Ok((found.events, Some(SearchCursor { changed_ms, plan, end })));
             }
             if is_over {
                 break;
             }
-            read = portion(api, &plan, read.start).await?;
+            read = read_slice(api, &plan, read.start).await?;
         }
     }
     Ok((found.events, None))
 }
 
-/// The types of a list with commas; each must be one that there is. Else the reason and the hint.
-fn types(listed: &str) -> Result<Vec<String>, (String, String)> {
+/// Parses a comma-separated list of event types; else returns reason and hint.
+fn parse_types(listed: &str) -> Result<Vec<String>, (String, String)> {
     let one = |name: &str| {
         if event::types().any(|known| known == name) {
             return Ok(name.to_owned());
@@ -243,38 +243,38 @@ async fn changed_since(api: &Api, since_ms: u64) -> Result<Vec<(PlanId, u64)>, A
     Ok(plans)
 }
 
-/// Number of a plan's last event; 0 for a log that is gone.
+/// Number of a plan's last event; 0 for a deleted log.
 async fn last_seq(api: &Api, plan: &PlanId) -> Result<u64, ApiError> {
     let summary = api.scheduler.plans.summary(plan).await?;
     Ok(summary.get("seq").and_then(|seq| seq.parse().ok()).unwrap_or(0))
 }
 
-/// Some events of a log, in a row.
-struct Portion {
+/// Consecutive events of a log.
+struct LogSlice {
     /// All events after this one were read.
     start: u64,
     records: Vec<Record>,
 }
 
 /// The last events up to `end`.
-async fn portion(api: &Api, plan: &PlanId, end: u64) -> Result<Portion, ApiError> {
-    let start = end.saturating_sub(PORTION);
+async fn read_slice(api: &Api, plan: &PlanId, end: u64) -> Result<LogSlice, ApiError> {
+    let start = end.saturating_sub(SLICE_EVENTS);
     let mut records = Vec::new();
     if end > 0 {
-        let entries = api.scheduler.plans.log(plan, start, usize::try_from(PORTION).unwrap_or(usize::MAX)).await?;
+        let entries = api.scheduler.plans.log(plan, start, usize::try_from(SLICE_EVENTS).unwrap_or(usize::MAX)).await?;
         for entry in &entries {
             let read = event_log::parse_records(entry)
                 .map_err(|error| Problem::new(ErrorCode::Internal, error.to_string()))?;
             records.extend(read.into_iter().filter(|record| record.seq > start && record.seq <= end));
         }
     }
-    // A log that is gone ends here.
+    // A deleted log ends here.
     let start = if records.is_empty() { 0 } else { start };
-    Ok(Portion { start, records })
+    Ok(LogSlice { start, records })
 }
 
-/// The event as `/v1/plans/{id}/events` gives it, and whose it is. Outputs stay the text that they came as: older logs
-/// may hold some that no reader takes.
+/// The event as in `/v1/plans/{id}/events`, with the id of its plan. Outputs keep their text, because older logs may hold
+/// some that cannot be parsed.
 fn line(plan: &PlanId, record: &Record) -> Text {
     let event = record.to_line();
     let fields = event.strip_prefix('{').expect("an event is a JSON object");

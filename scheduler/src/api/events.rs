@@ -1,4 +1,4 @@
-//! A plan's log: in pages, or live as server-sent events.
+//! Events of a plan: in pages, or live as server-sent events (SSE).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,25 +19,25 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::Api;
-use super::query_parameters::{Given, Parameters, Query};
+use super::query_parameters::{Parameters, Query, RawParameters};
 use super::response::{ApiError, plan_not_found};
 use crate::{event_log, shard_client};
 
-/// Log entries read at once.
+/// Default page size, in log entries.
 const PAGE: usize = 200;
 const PAGE_MAX: usize = 1_000;
-/// Log entries a follower reads at once: there may be thousands of them.
+/// Log entries that a follower reads at once; there may be thousands of followers.
 const FOLLOWER_PAGE: usize = 100;
-/// A follower looks at the log at most so often while commits are made, …
-const LOOK_MIN: Duration = Duration::from_millis(30);
-/// … and at least so often, because commits are made by other processes too.
-const LOOK_MAX: Duration = Duration::from_millis(250);
+/// Minimum interval between reads of a follower, while commits are made.
+const READ_INTERVAL_MIN: Duration = Duration::from_millis(30);
+/// Maximum interval, because other processes commit too.
+const READ_INTERVAL_MAX: Duration = Duration::from_millis(250);
 
 #[derive(schemars::JsonSchema)]
 pub(crate) struct EventsQuery {
     /// Only events after this number.
     after: Option<u64>,
-    /// Log entries of a page, at most 1000; 200 unless told. An entry holds the events of one commit.
+    /// Log entries per page, at most 1000; default 200. An entry holds the events of one commit.
     #[schemars(range(min = 1, max = 1000))]
     limit: Option<usize>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct EventsQuery {
 impl Parameters for EventsQuery {
     const NAMES: &'static [&'static str] = &["after", "limit"];
 
-    fn read(given: &mut Given) -> Self {
+    fn parse(given: &mut RawParameters) -> Self {
         Self { after: given.number("after", 0..=u64::MAX), limit: given.number("limit", 1..=PAGE_MAX) }
     }
 }
@@ -80,15 +80,15 @@ pub(crate) async fn list(
     if wants_stream {
         let is_over = known.contains_key("finished") && after == seq;
         return if is_over {
-            // Tells a client that reconnects by itself that there will be nothing more (HTML Standard, 9.2.3).
+            // Stops clients that reconnect automatically (HTML Standard, 9.2.3).
             Ok(StatusCode::NO_CONTENT.into_response())
         } else {
-            let place = Place::take(&api)?;
-            Ok(Sse::new(follow(api, plan, after, place)).keep_alive(KeepAlive::default()).into_response())
+            let permit = StreamPermit::acquire(&api)?;
+            Ok(Sse::new(follow(api, plan, after, permit)).keep_alive(KeepAlive::default()).into_response())
         };
     }
     let limit = query.limit.unwrap_or(PAGE);
-    let records = read(&api, &plan, after, limit).await?;
+    let records = read_records(&api, &plan, after, limit).await?;
     let last = records.last().map_or(after, |record| record.seq);
     let next = (last < seq).then(|| last.to_string());
     let items: Result<Vec<Box<RawValue>>, _> =
@@ -97,7 +97,7 @@ pub(crate) async fn list(
     Ok(Json(Page { items, next }).into_response())
 }
 
-async fn read(api: &Api, plan: &PlanId, after: u64, limit: usize) -> Result<Vec<Record>, ApiError> {
+async fn read_records(api: &Api, plan: &PlanId, after: u64, limit: usize) -> Result<Vec<Record>, ApiError> {
     let entries = api.scheduler.plans.log(plan, after, limit).await?;
     let mut records = Vec::new();
     for entry in &entries {
@@ -114,43 +114,48 @@ async fn read(api: &Api, plan: &PlanId, after: u64, limit: usize) -> Result<Vec<
     }
 }
 
-/// One of the event streams that may be open at once, given back when dropped.
-struct Place(Arc<AtomicUsize>);
+/// A permit for an event stream, released when dropped.
+struct StreamPermit(Arc<AtomicUsize>);
 
-impl Place {
-    fn take(api: &Api) -> Result<Self, ApiError> {
+impl StreamPermit {
+    fn acquire(api: &Api) -> Result<Self, ApiError> {
         let most = api.scheduler.settings.api.streams_max;
         let taken = api.streams.fetch_add(1, Ordering::Relaxed);
-        let place = Self(api.streams.clone());
+        let permit = Self(api.streams.clone());
         metrics::gauge!("goalmill_sse_connections").increment(1.0);
         if taken >= most {
             return Err(Problem::new(ErrorCode::NotReady, format!("{most} event streams are open; try again")).into());
         }
-        Ok(place)
+        Ok(permit)
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
         metrics::gauge!("goalmill_sse_connections").decrement(1.0);
     }
 }
 
-struct Follower {
+struct LogFollower {
     api: Api,
     plan: PlanId,
     after: u64,
     commits: tokio::sync::watch::Receiver<u64>,
-    looked: Option<Instant>,
+    last_read: Option<Instant>,
     ended: bool,
-    _place: Place,
+    _permit: StreamPermit,
 }
 
 /// The log from `after` on, until the plan is final.
-fn follow(api: Api, plan: PlanId, after: u64, place: Place) -> impl Stream<Item = Result<SseEvent, Infallible>> {
+fn follow(
+    api: Api,
+    plan: PlanId,
+    after: u64,
+    permit: StreamPermit,
+) -> impl Stream<Item = Result<SseEvent, Infallible>> {
     let commits = api.scheduler.commits.subscribe();
-    let follower = Follower { api, plan, after, commits, looked: None, ended: false, _place: place };
+    let follower = LogFollower { api, plan, after, commits, last_read: None, ended: false, _permit: permit };
     let batches = stream::unfold(follower, async |mut follower| {
         let batch = follower.next().await?;
         Some((stream::iter(batch.into_iter().map(Ok)), follower))
@@ -158,12 +163,12 @@ fn follow(api: Api, plan: PlanId, after: u64, place: Place) -> impl Stream<Item 
     futures_util::StreamExt::flatten(batches)
 }
 
-impl Follower {
+impl LogFollower {
     /// The next events; `None` once the plan is final or the log cannot be read.
     async fn next(&mut self) -> Option<Vec<SseEvent>> {
         while !self.ended && !self.api.scheduler.stop.is_cancelled() {
             self.pause().await;
-            let records = match read(&self.api, &self.plan, self.after, FOLLOWER_PAGE).await {
+            let records = match read_records(&self.api, &self.plan, self.after, FOLLOWER_PAGE).await {
                 Ok(records) => records,
                 Err(ApiError(problem)) if problem.code.is_retryable() => continue,
                 Err(ApiError(problem)) => {
@@ -181,14 +186,14 @@ impl Follower {
     }
 
     async fn pause(&mut self) {
-        let Some(looked) = self.looked.replace(Instant::now()) else { return };
+        let Some(last_read) = self.last_read.replace(Instant::now()) else { return };
         tokio::select! {
            biased;
             () = self.api.scheduler.stop.cancelled() => {}
-            _ = self.commits.changed() => tokio::time::sleep_until(looked + LOOK_MIN).await,
-            () = tokio::time::sleep(LOOK_MAX) => {}
+            _ = self.commits.changed() => tokio::time::sleep_until(last_read + READ_INTERVAL_MIN).await,
+            () = tokio::time::sleep(READ_INTERVAL_MAX) => {}
         }
-        self.looked = Some(Instant::now());
+        self.last_read = Some(Instant::now());
     }
 }
 

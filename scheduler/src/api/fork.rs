@@ -1,4 +1,4 @@
-//! Begins a plan that goes on from where another one stood.
+//! Forks a plan: starts a new plan from the state of another one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,21 +22,21 @@ use super::response::{self, ApiError};
 use super::submit::{SubmissionHeaders, accepted, start_plan};
 use crate::{shard_client, submission};
 
-/// What is to be different.
+/// The differences to the original plan.
 #[derive(Default, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Fork")]
 pub(super) struct ForkBody {
-    /// The plan as it was then; as it stands without one.
+    /// The revision to start from; default the current state.
     revision: Option<u32>,
-    /// Done again, with all that follows from it.
+    /// This step and its dependents run again.
     step: Option<StepId>,
-    /// Who plans what remains, before any step goes out; without one the plan stays as it is.
+    /// Replans the remaining steps before any step is dispatched; without it the plan does not change.
     planner: Option<String>,
-    /// No other planner is asked.
+    /// Whether no other planner is asked.
     only: bool,
     model: Option<String>,
-    /// Inputs by step; they replace those of the same name, and the step is done again.
+    /// Inputs by step; they replace those of the same name, and the step runs again.
     inputs: BTreeMap<StepId, Map<String, Value>>,
     reason: String,
     actor: String,
@@ -61,7 +61,7 @@ pub(super) async fn fork(
     let submission = key.unwrap_or_else(|| api.scheduler.random.token());
     let made = goalmill_engine::fork(&from, asked.step.as_ref(), submission, "http".into());
     let mut submit = Submit { fingerprint, traceparent, ..made.map_err(|rejection| refusal(&rejection))? };
-    take_inputs(api, &mut submit, asked.inputs)?;
+    replace_inputs(api, &mut submit, asked.inputs)?;
     let planning = &mut submit.goal.planning;
     planning.planner = asked.planner.clone().or(planning.planner.take());
     planning.model = asked.model.clone().or(planning.model.take());
@@ -85,8 +85,12 @@ pub(super) async fn fork(
     Ok(accepted(plan, status, Vec::new()))
 }
 
-/// Other inputs for some steps; what they and those that follow gave is not kept.
-fn take_inputs(api: &Api, submit: &mut Submit, inputs: BTreeMap<StepId, Map<String, Value>>) -> Result<(), ApiError> {
+/// Replaces inputs of steps; results of these steps and their dependents are dropped.
+fn replace_inputs(
+    api: &Api,
+    submit: &mut Submit,
+    inputs: BTreeMap<StepId, Map<String, Value>>,
+) -> Result<(), ApiError> {
     let (Some(planned), Some(fork)) = (&mut submit.plan, &mut submit.fork) else { return Ok(()) };
     let steps = &mut planned.plan.steps;
     let mut issues: Vec<Issue> = Vec::new();
@@ -118,7 +122,7 @@ fn take_inputs(api: &Api, submit: &mut Submit, inputs: BTreeMap<StepId, Map<Stri
     if issues.is_empty() && !changed.is_empty() {
         let document = serde_json::to_value(&planned.plan).unwrap_or_default();
         let found = validate::plan(&document, &api.scheduler.settings.limits).err().unwrap_or_default();
-        // What is kept was valid when it was done; only what is different is looked at.
+        // Kept steps were validated before; only changed steps are.
         let places = planned.plan.steps.iter().enumerate().filter(|(_, step)| changed.contains(&step.id));
         let places: Vec<(String, &StepId)> = places.map(|(n, step)| (format!("/steps/{n}/inputs"), &step.id)).collect();
         for mut wrong in found {

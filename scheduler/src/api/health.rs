@@ -1,4 +1,4 @@
-//! Whether the process lives, and whether it can work.
+//! Liveness and readiness probes.
 
 use std::time::Duration;
 
@@ -15,29 +15,29 @@ use super::response::ApiError;
 use crate::directory::REFUSED_SHOWN;
 use crate::quarantine::QuarantineRecord;
 
-/// A shard that was lost twice within so many heartbeats is not held.
+/// A shard that was lost twice within this many heartbeats counts as not owned.
 const RECENT_HEARTBEATS: u32 = 3;
 
-/// Always true while the process answers.
+/// Always succeeds while the process answers.
 pub(crate) async fn livez() -> &'static str {
     "ok\n"
 }
 
-/// What a scheduler that can work says of itself.
+/// The report of a ready scheduler.
 #[derive(Serialize, schemars::JsonSchema)]
 pub(super) struct Ready {
     scheduler: String,
     /// The store and its version.
     store: String,
-    /// Share of the memory that the store may take, 0 to 1.
+    /// Used share of the memory limit of the store, 0 to 1.
     memory_used: f64,
     warnings: Vec<String>,
-    /// Those that this scheduler owns.
+    /// Shards that this scheduler owns.
     shards: Vec<u16>,
     shards_total: u16,
 }
 
-/// True while Redis answers with the installation we know and takes commits, and every shard that is ours runs.
+/// Succeeds while the store accepts commits of this installation and all shards of this share are owned.
 pub(crate) async fn readyz(State(api): State<Api>) -> Result<Response, ApiError> {
     let health = api.scheduler.broker.check().await?;
     if api.scheduler.stop.is_cancelled() {
@@ -62,7 +62,7 @@ pub(crate) async fn readyz(State(api): State<Api>) -> Result<Response, ApiError>
     Ok(Json(answer).into_response())
 }
 
-/// A warning for each agent type whose card cannot be used, and how many more there are.
+/// A warning for each refused card, up to a limit.
 fn refused_cards(api: &Api) -> Vec<String> {
     let refused = api.scheduler.directory.refused();
     let mut warnings: Vec<String> = refused.iter().take(REFUSED_SHOWN).map(RefusedCard::text).collect();
@@ -76,7 +76,7 @@ fn refused_cards(api: &Api) -> Vec<String> {
 async fn quarantined(api: &Api) -> Result<Vec<String>, ApiError> {
     let mut warnings = Vec::new();
     for shard in (0..api.scheduler.shards).map(ShardId) {
-        let found = QuarantineRecord::read(api.scheduler.broker.as_ref(), shard).await?.quarantined;
+        let found = QuarantineRecord::load(api.scheduler.broker.as_ref(), shard).await?.quarantined;
         warnings.extend(found.keys().map(|plan| {
             format!("plan {plan} is in quarantine; goalmill explain {plan}, then goalmill plan resume {plan}")
         }));

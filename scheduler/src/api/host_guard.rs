@@ -1,8 +1,8 @@
-//! Whom the API answers: requests for its own hosts, and no other site's pages.
+//! Host guard: rejects DNS rebinding and cross-site requests.
 //!
-//! A page of any site may have its name resolve to a loopback address (DNS rebinding) and then read what listens
-//! there as if it were its own; its requests still name its host. And it may send requests across sites, whose
-//! `Origin` names it. Addresses are always taken: rebinding needs a name.
+//! The name of any site may resolve to a loopback address (DNS rebinding), so that its pages can read what listens there;
+//! the `Host` of their requests still is that name. Cross-site requests carry the `Origin` of their page. IP addresses are
+//! always allowed as hosts, because rebinding needs a name.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use goalmill_common::problem::{ErrorCode, Problem};
 
 use super::response::{ApiError, shown};
 
-/// Which hosts and origins are taken.
+/// Allowed hosts and origins.
 #[derive(Clone, Debug)]
 pub(crate) struct HostGuard {
     /// `None`: any.
@@ -26,7 +26,7 @@ pub(crate) struct HostGuard {
 }
 
 impl HostGuard {
-    /// - `address`: where the API listens; on loopback, names must be allowed one by one.
+    /// - `address`: the address of the API; on loopback, host names must be allowed explicitly.
     pub(crate) fn new(settings: &ApiSettings, address: Option<SocketAddr>) -> Self {
         let is_private = address.is_some_and(|address| address.ip().is_loopback());
         let hosts: Vec<String> = settings.hosts.iter().map(|host| host.trim().to_ascii_lowercase()).collect();
@@ -45,9 +45,9 @@ impl HostGuard {
             return Err(Problem::new(ErrorCode::InvalidRequest, "the request has no `Host`; send the API's address"));
         }
         if let Some(authority) = authority
-            && !self.takes_host(authority)
+            && !self.allows_host(authority)
         {
-            let detail = format!("`{}` is no host of this API; see the setting `api.hosts`", shown(authority));
+            let detail = format!("host `{}` is not allowed; set `api.hosts`", shown(authority));
             return Err(Problem::new(ErrorCode::MisdirectedRequest, detail));
         }
         let Some(origin) = request.headers().get(header::ORIGIN) else { return Ok(()) };
@@ -57,11 +57,11 @@ impl HostGuard {
         if is_own || self.origins.contains(&origin) {
             return Ok(());
         }
-        let detail = format!("pages of `{}` may not call this API; see the setting `api.origins`", shown(&origin));
+        let detail = format!("origin `{}` is not allowed; set `api.origins`", shown(&origin));
         Err(Problem::new(ErrorCode::ForeignOrigin, detail))
     }
 
-    fn takes_host(&self, authority: &str) -> bool {
+    fn allows_host(&self, authority: &str) -> bool {
         let Some(hosts) = &self.hosts else { return true };
         let Ok(authority) = authority.parse::<Authority>() else { return false };
         let host = authority.host().to_ascii_lowercase();
@@ -70,7 +70,7 @@ impl HostGuard {
     }
 }
 
-/// Lets through what the guard takes.
+/// Passes allowed requests on.
 pub(super) async fn check_host(State(guard): State<Arc<HostGuard>>, request: Request, next: Next) -> Response {
     match guard.check(&request) {
         Ok(()) => next.run(request).await,

@@ -1,4 +1,4 @@
-//! The HTTP interface.
+//! The HTTP API.
 
 mod approvals;
 mod body;
@@ -41,17 +41,17 @@ use body::BodyLimits;
 use host_guard::HostGuard;
 use response::ApiError;
 
-/// How often histogram samples are folded.
+/// Interval of folding histogram samples.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// What every handler may use.
+/// The state that handlers share.
 #[derive(Clone)]
 pub(crate) struct Api {
     scheduler: Arc<Scheduler>,
     shards: Arc<OwnedShards>,
-    /// Event streams open now.
+    /// Number of open event streams.
     streams: Arc<AtomicUsize>,
-    /// Places for requests that look through logs.
+    /// Permits of requests that search logs.
     scans: Arc<Semaphore>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) async fn serve(scheduler: Arc<Scheduler>, shards: Arc<OwnedShards>, l
     let scans = Arc::new(Semaphore::new(event_search::SCANS_MAX));
     let router = routes()
         .layer(DefaultBodyLimit::max(bytes_max))
-        .layer(middleware::from_fn_with_state(BodyLimits { bytes_max, time }, body::read))
+        .layer(middleware::from_fn_with_state(BodyLimits { bytes_max, time }, body::read_body))
         .layer(middleware::from_fn(query_parameters::refuse_parameters))
         .layer(middleware::from_fn_with_state(guard, host_guard::check_host))
         .layer(middleware::from_fn(error_responses::convert_errors))
@@ -88,7 +88,7 @@ fn routes() -> Router<Api> {
         })
 }
 
-/// What there is; [`openapi`] describes it.
+/// All routes; [`openapi`] describes them.
 fn addresses() -> Vec<(&'static str, MethodRouter<Api>)> {
     vec![
         ("/v1/goals", post(submit::submit_goal)),
@@ -123,7 +123,7 @@ fn addresses() -> Vec<(&'static str, MethodRouter<Api>)> {
     ]
 }
 
-/// Folds histogram samples until stopped; without it they pile up between scrapes.
+/// Folds histogram samples until stopped; otherwise they accumulate between scrapes.
 async fn upkeep(scheduler: Arc<Scheduler>, handle: metrics_exporter_prometheus::PrometheusHandle) {
     while !scheduler.stop.is_cancelled() {
         handle.run_upkeep();

@@ -10,25 +10,25 @@ use goalmill_common::status::PlanStatus;
 use goalmill_common::view::{Page, PlanSummary};
 
 use super::Api;
-use super::query_parameters::{Given, Parameters, Query};
+use super::query_parameters::{Parameters, Query, RawParameters};
 use super::response::{ApiError, shown};
 
-/// Plans listed at once, unless asked for fewer.
+/// Default page size.
 const PAGE: usize = 50;
 const PAGE_MAX: usize = 500;
-/// Plans looked at for one page: a filter that fits few gives a short page and a cursor, not a long wait.
-const LOOKED_AT_MAX: usize = 5_000;
-/// Summaries read at once.
+/// Plans read for one page; a filter with few matches gives a short page and a cursor.
+const PLANS_READ_MAX: usize = 5_000;
+/// Summaries read concurrently.
 const AT_ONCE: usize = 16;
 
 #[derive(schemars::JsonSchema)]
 pub(crate) struct ListQuery {
-    /// Plans of a page, at most 500; 50 unless told.
+    /// Plans per page, at most 500; default 50.
     #[schemars(range(min = 1, max = 500))]
     limit: Option<usize>,
     /// The `next` of the page before.
     #[schemars(with = "Option<String>")]
-    cursor: Option<Cursor>,
+    cursor: Option<ListCursor>,
     /// Only plans with this status.
     status: Option<PlanStatus>,
 }
@@ -36,10 +36,10 @@ pub(crate) struct ListQuery {
 impl Parameters for ListQuery {
     const NAMES: &'static [&'static str] = &["limit", "cursor", "status"];
 
-    fn read(given: &mut Given) -> Self {
+    fn parse(given: &mut RawParameters) -> Self {
         let limit = given.number("limit", 1..=PAGE_MAX);
         let cursor = given.value("cursor", |text| {
-            Cursor::read(text)
+            ListCursor::read(text)
                 .ok_or_else(|| (format!("`cursor` is `{}`", shown(text)), "give the `next` of the page before".into()))
         });
         let status = given.value("status", |text| {
@@ -52,16 +52,16 @@ impl Parameters for ListQuery {
     }
 }
 
-/// A place in the list: last changed first and, among those of one millisecond, by id from the last.
+/// A position in the list: last changed first, then by id in descending order.
 ///
-/// Plans that change while somebody turns pages move to the front, where a new list shows them.
+/// Plans that change between pages move to the front, where a new list shows them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Cursor {
+struct ListCursor {
     changed_ms: u64,
     plan: PlanId,
 }
 
-impl Cursor {
+impl ListCursor {
     /// `<milliseconds>:<plan>`, the last plan of the page before.
     fn read(text: &str) -> Option<Self> {
         let (changed_ms, plan) = text.split_once(':')?;
@@ -85,7 +85,7 @@ pub(crate) async fn list(
     let mut looked_at = 0;
     loop {
         let shards = (0..api.scheduler.shards).map(|n| page(&api, ShardId(n), after.as_ref(), limit));
-        let mut places: Vec<Cursor> = try_join_all(shards).await?.into_iter().flatten().collect();
+        let mut places: Vec<ListCursor> = try_join_all(shards).await?.into_iter().flatten().collect();
         places.sort_unstable_by(|a, b| b.cmp(a));
         places.truncate(limit - items.len());
         let is_last = places.len() < limit - items.len();
@@ -93,7 +93,7 @@ pub(crate) async fn list(
         after = places.last().cloned().or(after);
         let found = summaries(&api, places).await?;
         items.extend(found.into_iter().filter(|found| query.status.is_none_or(|status| status == found.status)));
-        if is_last || items.len() >= limit || looked_at >= LOOKED_AT_MAX {
+        if is_last || items.len() >= limit || looked_at >= PLANS_READ_MAX {
             let next = after.filter(|_| !is_last).map(|after| after.write());
             return Ok(Json(Page { items, next }));
         }
@@ -101,14 +101,19 @@ pub(crate) async fn list(
 }
 
 /// The next `limit` plans of one shard after `after`.
-async fn page(api: &Api, shard: ShardId, after: Option<&Cursor>, limit: usize) -> Result<Vec<Cursor>, BrokerError> {
+async fn page(
+    api: &Api,
+    shard: ShardId,
+    after: Option<&ListCursor>,
+    limit: usize,
+) -> Result<Vec<ListCursor>, BrokerError> {
     let before_ms = after.map_or(u64::MAX, |after| after.changed_ms.saturating_add(1));
     let mut asked = limit;
     loop {
         let found = api.scheduler.plans.list(shard, before_ms, asked).await?;
         let is_all = found.len() < asked;
-        let places = found.into_iter().map(|(plan, changed_ms)| Cursor { changed_ms, plan });
-        let mut fresh: Vec<Cursor> = places.filter(|place| after.is_none_or(|after| place < after)).collect();
+        let places = found.into_iter().map(|(plan, changed_ms)| ListCursor { changed_ms, plan });
+        let mut fresh: Vec<ListCursor> = places.filter(|place| after.is_none_or(|after| place < after)).collect();
         if is_all || fresh.len() >= limit {
             fresh.truncate(limit);
             return Ok(fresh);
@@ -118,8 +123,8 @@ async fn page(api: &Api, shard: ShardId, after: Option<&Cursor>, limit: usize) -
     }
 }
 
-async fn summaries(api: &Api, places: Vec<Cursor>) -> Result<Vec<PlanSummary>, BrokerError> {
-    let read = async |place: Cursor| {
+async fn summaries(api: &Api, places: Vec<ListCursor>) -> Result<Vec<PlanSummary>, BrokerError> {
+    let read = async |place: ListCursor| {
         let fields = api.scheduler.plans.summary(&place.plan).await?;
         Ok(PlanSummary::from_fields(place.plan, &fields))
     };

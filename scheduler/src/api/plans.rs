@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::plan_access::{load_plan, load_plan_at, load_summary, send_verb};
 use super::principal::Principal;
-use super::query_parameters::{Given, Parameters, Query};
+use super::query_parameters::{Parameters, Query, RawParameters};
 use super::response::{self, ApiError, ApiResult, Body, unknown_verb};
 use super::{Api, approvals, fork, registry};
 use crate::quarantine::QuarantineRecord;
@@ -42,19 +42,19 @@ pub(crate) async fn get(State(api): State<Api>, Path(id): Path<String>) -> ApiRe
 
 #[derive(schemars::JsonSchema)]
 pub(crate) struct At {
-    /// As it was at this revision.
+    /// The state at this revision.
     revision: Option<u32>,
 }
 
 impl Parameters for At {
     const NAMES: &'static [&'static str] = &["revision"];
 
-    fn read(given: &mut Given) -> Self {
+    fn parse(given: &mut RawParameters) -> Self {
         Self { revision: given.number("revision", 0..=u32::MAX) }
     }
 }
 
-/// The plan as a document; `?revision=N` gives it as it was then.
+/// The plan as a document; `?revision=N` for an earlier revision.
 pub(crate) async fn graph(
     State(api): State<Api>,
     Path(id): Path<String>,
@@ -78,19 +78,19 @@ pub(crate) async fn results(State(api): State<Api>, Path(id): Path<String>) -> A
 
 pub(crate) async fn explain(State(api): State<Api>, Path(id): Path<String>) -> ApiResult<Explanation> {
     let state = load_plan(&api, &id).await?;
-    let around = registry::surroundings(&api).await?;
+    let around = registry::explain_context(&api).await?;
     let mut explanation = state.explain_among(api.scheduler.clock.now_ms(), &around);
-    if let Some(why) = quarantine(&api, &explanation.plan_id).await? {
+    if let Some(why) = quarantine_reason(&api, &explanation.plan_id).await? {
         explanation.summary = why;
     }
     Ok(Json(explanation))
 }
 
-/// Why the plan is not worked on, if it is in quarantine.
-async fn quarantine(api: &Api, plan: &PlanId) -> Result<Option<String>, ApiError> {
+/// Why the plan is quarantined, if it is.
+async fn quarantine_reason(api: &Api, plan: &PlanId) -> Result<Option<String>, ApiError> {
     let help = format!("take it up again: goalmill plan resume {plan}");
     if let Some(shard) = plan.shard()
-        && let Some(found) = QuarantineRecord::read(api.scheduler.broker.as_ref(), shard).await?.quarantined.get(plan)
+        && let Some(found) = QuarantineRecord::load(api.scheduler.broker.as_ref(), shard).await?.quarantined.get(plan)
     {
         return Ok(Some(format!("in quarantine since {}: {}; {help}", rfc3339(found.since_ms), found.reason)));
     }
@@ -103,7 +103,7 @@ async fn quarantine(api: &Api, plan: &PlanId) -> Result<Option<String>, ApiError
 #[serde(default, deny_unknown_fields)]
 pub(super) struct VerbBody {
     reason: String,
-    /// An id, such as `cli:ann`; `api` unless told.
+    /// An id such as `cli:ann`; default `api`.
     actor: String,
 }
 

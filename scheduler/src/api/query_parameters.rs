@@ -1,4 +1,4 @@
-//! The parameters of a request's address: each is one that the address takes, stands once, and has a valid value.
+//! Query parameters: each must be known, occur once, and have a valid value.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -16,39 +16,39 @@ use goalmill_common::text::pointer_part;
 use super::response::{ApiError, shown};
 use crate::submission::issues_problem;
 
-/// Addresses whose `GET` takes parameters.
+/// Addresses whose `GET` has parameters.
 pub(super) const WITH_PARAMETERS: [&str; 5] =
     ["/v1/plans", "/v1/plans/{id}/graph", "/v1/plans/{id}/events", "/v1/events", "/v1/logs"];
-/// What stands for bytes of a parameter that are not UTF-8.
+/// Replaces bytes that are not UTF-8.
 const REPLACED: char = '\u{fffd}';
 
 /// The parameters of one address.
 pub(super) trait Parameters: Sized {
-    /// The names that the address takes.
+    /// The names of the parameters.
     const NAMES: &'static [&'static str];
 
-    /// Reads the values; what is wrong is noted in `given`.
-    fn read(given: &mut Given) -> Self;
+    /// Parses the values; issues are collected in `given`.
+    fn parse(given: &mut RawParameters) -> Self;
 }
 
-/// The valid parameters of a request; all that is wrong is refused at once.
+/// The valid parameters of a request; all issues are reported together.
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<S: Sync, T: Parameters> FromRequestParts<S> for Query<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let mut given = Given::of(&parts.uri, T::NAMES);
-        let parameters = T::read(&mut given);
+        let mut given = RawParameters::new(&parts.uri, T::NAMES);
+        let parameters = T::parse(&mut given);
         given.finish().map(|()| Self(parameters))
     }
 }
 
-/// Refuses parameters at addresses that take none.
+/// Rejects parameters at addresses without parameters.
 pub(super) async fn refuse_parameters(request: Request, next: Next) -> Response {
     match takes_parameters(&request) {
         true => next.run(request).await,
-        false => match Given::of(request.uri(), &[]).finish() {
+        false => match RawParameters::new(request.uri(), &[]).finish() {
             Ok(()) => next.run(request).await,
             Err(refusal) => refusal.into_response(),
         },
@@ -60,15 +60,15 @@ fn takes_parameters(request: &Request) -> bool {
     matches!(*request.method(), Method::GET | Method::HEAD) && path.is_some_and(|path| WITH_PARAMETERS.contains(&path))
 }
 
-/// Parameters as they were given, and what is wrong with them.
+/// The given parameters, and their issues.
 #[derive(Default)]
-pub(super) struct Given {
+pub(super) struct RawParameters {
     values: BTreeMap<String, String>,
     issues: Vec<Issue>,
 }
 
-impl Given {
-    fn of(uri: &Uri, names: &[&str]) -> Self {
+impl RawParameters {
+    fn new(uri: &Uri, names: &[&str]) -> Self {
         let mut given = Self::default();
         let pairs = match axum::extract::Query::<Vec<(String, String)>>::try_from_uri(uri) {
             Ok(axum::extract::Query(pairs)) => pairs,
@@ -105,7 +105,7 @@ impl Given {
         self.issues.push(Issue { code: code.into(), pointer, detail: detail.into(), hint: hint.into() });
     }
 
-    /// A whole number within a range.
+    /// An integer in a range.
     pub(super) fn number<N>(&mut self, name: &str, range: RangeInclusive<N>) -> Option<N>
     where
         N: FromStr + PartialOrd + Display,
@@ -120,9 +120,9 @@ impl Given {
         number
     }
 
-    /// A value that `read` can read.
+    /// A value that `read` parses.
     ///
-    /// - `read`: gives the reason and the hint when it cannot.
+    /// - `read`: returns reason and hint of an invalid value.
     pub(super) fn value<T>(&mut self, name: &str, read: impl FnOnce(&str) -> Result<T, (String, String)>) -> Option<T> {
         let text = self.values.remove(name)?;
         match read(&text) {
@@ -149,7 +149,7 @@ mod tests {
 
     fn found(query: &str) -> Vec<(String, String)> {
         let uri = format!("/v1/plans?{query}").parse().expect("it is an address");
-        let mut given = Given::of(&uri, &["limit", "after", "word"]);
+        let mut given = RawParameters::new(&uri, &["limit", "after", "word"]);
         given.number("limit", 1..=500_u16);
         given.number("after", 0..=u64::MAX);
         given.value("word", |text| if text == "good" { Ok(()) } else { Err((format!("`{text}`"), "good".into())) });

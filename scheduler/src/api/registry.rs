@@ -1,4 +1,4 @@
-//! Agents, workers, queues, schemas.
+//! Agents, workers, queues, schemas, and numbers for autoscalers.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ pub(crate) async fn register(State(api): State<Api>, body: Body) -> Result<(Stat
     Ok((StatusCode::CREATED, Json(agent)))
 }
 
-/// Refuses schemas that cannot be used, each with its place in the card.
+/// Rejects unusable schemas, each with its pointer in the card.
 fn check_schemas(agent: &Agent) -> Result<(), ApiError> {
     let mut issues = Vec::new();
     for (i, action) in agent.actions.iter().enumerate() {
@@ -58,22 +58,22 @@ fn check_schemas(agent: &Agent) -> Result<(), ApiError> {
     Err(ApiError(problem.with_errors(issues)))
 }
 
-/// What an agent type is sought for.
+/// A routing request.
 #[derive(Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RouteRequest {
-    /// What the step is to do, in words.
+    /// The task of the step, in words.
     text: String,
 }
 
-/// Whom the router would choose.
+/// The ranking of the router.
 #[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct RouteAnswer {
     /// Best first.
     candidates: Vec<RouteCandidate>,
-    /// How likely it is that anybody fits, 0 to 1.
+    /// Probability that the best candidate fits, 0 to 1.
     confidence: f64,
-    /// Whether the router would rather choose nobody.
+    /// Whether the router would choose no agent type.
     abstains: bool,
 }
 
@@ -117,7 +117,7 @@ pub(crate) async fn act_on_queue(State(api): State<Api>, Path(address): Path<Str
         "resume" => false,
         other => return Err(unknown_verb(other, "pause, resume")),
     };
-    let agent_type = known_form(name.to_owned())?;
+    let agent_type = parse_agent_type(name.to_owned())?;
     let found = views(&api).await?.into_iter().find(|queue| queue.agent_type == agent_type);
     let view = found.ok_or_else(|| {
         let detail = format!("there is no queue `{agent_type}`; it comes with the first step or worker of that name");
@@ -146,7 +146,7 @@ async fn views(api: &Api) -> Result<Vec<QueueView>, BrokerError> {
     Ok(views.collect())
 }
 
-/// Who serves an agent type: live workers that take tasks, their slots, and how many of those are in use.
+/// Live workers of an agent type that take tasks, their slots, and those in use.
 #[derive(Clone, Copy, Default)]
 struct Served {
     workers: u32,
@@ -167,8 +167,8 @@ fn served(api: &Api) -> BTreeMap<AgentType, Served> {
     served
 }
 
-/// What explains a plan besides its log.
-pub(super) async fn surroundings(api: &Api) -> Result<Surroundings, BrokerError> {
+/// Queues and workers, to explain a plan.
+pub(super) async fn explain_context(api: &Api) -> Result<Surroundings, BrokerError> {
     let (mut queues, paused) = (BTreeMap::<AgentType, Serving>::new(), api.scheduler.broker.paused_queues().await?);
     for (agent_type, Served { workers, slots, busy }) in served(api) {
         queues.insert(agent_type, Serving { workers, slots, busy, ..Serving::default() });
@@ -188,26 +188,26 @@ pub(super) async fn surroundings(api: &Api) -> Result<Surroundings, BrokerError>
     Ok(Surroundings { queues, workers, quarantined, lease_ms: api.scheduler.settings.scheduler.task_lease_ms })
 }
 
-/// What an autoscaler reads: numbers in any case, zeros for an agent type that has no queue.
+/// Numbers for autoscalers; zeros for an agent type without a queue.
 #[derive(Serialize, schemars::JsonSchema)]
 pub(crate) struct Scaling {
     agent_type: AgentType,
-    /// Tasks on the stream that no worker has taken.
+    /// Tasks on the stream without a worker.
     waiting: u64,
-    /// Tasks that workers have taken.
+    /// Tasks with a worker.
     running: u64,
-    /// Steps in the memory of schedulers that wait for nothing but room on the stream.
+    /// Steps in the memory of schedulers that wait only for room on the stream.
     ready: u64,
-    /// Failed steps that are tried again within 30 s.
+    /// Failed steps that are retried within 30 s.
     due_soon: u64,
     slots: u32,
     workers: u32,
-    /// Slots that would serve all of it at once; of a paused queue, what is waiting and running only.
+    /// Slots that would serve all work at once; of a paused queue only waiting and running tasks.
     desired_slots: u64,
 }
 
 pub(crate) async fn scaling(State(api): State<Api>, Path(agent_type): Path<String>) -> ApiResult<Scaling> {
-    let agent_type = known_form(agent_type)?;
+    let agent_type = parse_agent_type(agent_type)?;
     let queues = api.scheduler.broker.queues().await?;
     let queue = queues.iter().find(|queue| queue.agent_type == agent_type);
     let (waiting, running) = queue.map_or((0, 0), |queue| (queue.waiting, queue.pending));
@@ -218,8 +218,8 @@ pub(crate) async fn scaling(State(api): State<Api>, Path(agent_type): Path<Strin
     Ok(Json(Scaling { agent_type, waiting, running, ready, due_soon, slots, workers, desired_slots }))
 }
 
-/// An agent type from an address.
-pub(super) fn known_form(agent_type: String) -> Result<AgentType, ApiError> {
+/// Parses an agent type in an address.
+pub(super) fn parse_agent_type(agent_type: String) -> Result<AgentType, ApiError> {
     if is_id(&agent_type) {
         return Ok(agent_type.into());
     }

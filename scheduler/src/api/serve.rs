@@ -1,6 +1,6 @@
-//! Takes connections and serves them until the scheduler stops.
+//! Accepts connections and serves them until the scheduler stops.
 //!
-//! In place of `axum::serve`, which has no limit for the time that a client takes to send a request's head.
+//! It replaces `axum::serve`, which has no time limit for request heads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,15 +24,15 @@ use super::health;
 use super::response::ApiError;
 use crate::scheduler::Scheduler;
 
-/// Wait after a connection could not be taken: mostly there are too many open files.
+/// Wait after a failed accept; usually there are too many open files.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Open requests may take so long to end once the scheduler stops; event streams end at once.
+/// Time limit of open requests when the scheduler stops; event streams end at once.
 const END: Duration = Duration::from_secs(5);
 
-/// Serves from a thread of its own until stopped; requests are answered on the runtime of the caller, but for
-/// `/livez`: however long a shard's loop computes, the process says that it lives.
+/// Serves on a separate thread until stopped. Requests run on the runtime of the caller, except `/livez`, which must
+/// answer while a shard's loop is busy.
 pub(super) async fn serve_on_thread(scheduler: Arc<Scheduler>, listener: TcpListener, router: Router) {
-    let router = router.layer(middleware::from_fn_with_state(Handle::current(), answer));
+    let router = router.layer(middleware::from_fn_with_state(Handle::current(), run_request));
     let (ended, end) = oneshot::channel::<()>();
     let run_runtime = move || -> std::io::Result<()> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -49,14 +49,14 @@ pub(super) async fn serve_on_thread(scheduler: Arc<Scheduler>, listener: TcpList
         drop(ended);
     };
     match std::thread::Builder::new().name("api".into()).spawn(run) {
-        // It is never sent anything: the end of the thread ends the wait.
+        // Nothing is ever sent: the wait ends with the thread.
         Ok(_) => drop(end.await),
         Err(error) => tracing::error!("the api cannot be served: {error}"),
     }
 }
 
-/// Answers a request on the scheduler's runtime; a client that goes away ends it.
-async fn answer(State(runtime): State<Handle>, request: Request, next: Next) -> Response {
+/// Runs a request on the scheduler's runtime; it is aborted when the client disconnects.
+async fn run_request(State(runtime): State<Handle>, request: Request, next: Next) -> Response {
     let is_plain = request.uri().path_and_query().is_some_and(|asked| asked == "/livez");
     if is_plain && request.method() == Method::GET {
         return health::livez().await.into_response();
@@ -71,7 +71,7 @@ async fn answer(State(runtime): State<Handle>, request: Request, next: Next) -> 
     }
 }
 
-/// Serves until stopped; then lets open requests end.
+/// Serves until stopped, then waits for open requests.
 pub(super) async fn serve(scheduler: Arc<Scheduler>, listener: TcpListener, router: Router) {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     let head = Duration::from_millis(scheduler.settings.api.head_ms);
@@ -87,13 +87,13 @@ pub(super) async fn serve(scheduler: Arc<Scheduler>, listener: TcpListener, rout
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::debug!("a connection cannot be taken: {error}");
+                tracing::debug!("accept failed: {error}");
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
         };
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!("a connection has gone: {error}");
+            tracing::debug!("a connection was closed: {error}");
             continue;
         }
         let service = TowerToHyperService::new(router.clone());

@@ -1,4 +1,4 @@
-//! Single steps: look at, steer.
+//! Single steps: read, retry, skip, complete, approve, reject, answer.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -27,7 +27,7 @@ pub(crate) async fn get(State(api): State<Api>, Path((id, step)): Path<(String, 
 #[schemars(rename = "StepResult")]
 pub(super) struct StepVerbBody {
     reason: String,
-    /// An id, such as `cli:ann`; `api` unless told.
+    /// An id such as `cli:ann`; default `api`.
     actor: String,
     /// For `complete`: any JSON.
     outputs: Option<Payload>,
@@ -60,12 +60,12 @@ pub(crate) async fn act(
     let retries = address.ends_with(":retry");
     send_verb(&api, &principal, &id, &because.actor, verb)
         .await
-        .map_err(|refusal| if retries { how_to_retry(refusal, &id) } else { refusal })?;
+        .map_err(|refusal| if retries { explain_retry(refusal, &id) } else { refusal })?;
     view(&api, &id, name).await
 }
 
-/// A step that waits for its next attempt makes it at once. One that failed or was skipped starts again by an edit,
-/// as long as the plan goes on.
+/// Retries a step: at once if it waits for its next attempt, by an edit if it failed or was skipped and the plan still
+/// runs.
 async fn retry(api: &Api, id: &str, step: StepId, reason: String) -> Result<Verb, ApiError> {
     let at = load_plan(api, id).await?;
     let steps = at.view(false).steps;
@@ -77,8 +77,8 @@ async fn retry(api: &Api, id: &str, step: StepId, reason: String) -> Result<Verb
     Ok(Verb::Edit { changes: vec![change], revision: Some(at.revision()), reason })
 }
 
-/// What is final stays as it is, so that a plan has one outcome; but all of it can be run once more.
-fn how_to_retry(ApiError(mut problem): ApiError, plan: &str) -> ApiError {
+/// Adds to the error of a retry which retries are possible.
+fn explain_retry(ApiError(mut problem): ApiError, plan: &str) -> ApiError {
     if matches!(problem.code, ErrorCode::PlanFinal | ErrorCode::NotAllowed) {
         problem.detail.push_str(&format!(
             "; a step can be retried while it waits for its next attempt, or once it has failed or was skipped and the \

@@ -1,4 +1,4 @@
-//! What is done after a commit, outside the shard's loop. Everything here may run twice.
+//! Effects that run after a commit, outside of the shard's loop. All of them may run twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ mod result_cache;
 pub(crate) use planning::{load_state, plan, propose, revise};
 pub(crate) use result_cache::{cache_get, cache_put};
 
-/// One thing to tell the rest of the world.
+/// A write to the store after a commit.
 #[derive(Debug)]
 pub(crate) enum StoreUpdate {
     Answer {
@@ -29,7 +29,7 @@ pub(crate) enum StoreUpdate {
     AcknowledgeSubmission(EntryId),
     CancelAttempt(AttemptToken),
     DeadLetter(Box<DeadLetter>),
-    /// Take tasks from a stream whose attempts are over.
+    /// Delete tasks of finished attempts from a stream.
     DiscardTasks {
         agent_type: AgentType,
         entries: Vec<EntryId>,
@@ -37,7 +37,7 @@ pub(crate) enum StoreUpdate {
 }
 
 impl StoreUpdate {
-    /// Puts what became of a submission or a request under its id.
+    /// Stores the result of a submission or a request under its id.
     pub(crate) fn answer(id: String, verdict: Result<(PlanId, PlanStatus), Problem>) -> Self {
         Self::Answer { id, json: answer_json(verdict) }
     }
@@ -52,8 +52,8 @@ pub(crate) fn answer_json(verdict: Result<(PlanId, PlanStatus), Problem>) -> Str
     serde_json::to_string(&answer).expect("an answer always has a JSON text")
 }
 
-/// Runs the updates of one turn. One that fails does not keep the others from being done, except that answers come
-/// before acknowledgements: a submission that is not answered stays pending, and is answered when it is taken again.
+/// Writes the updates of one turn. A failed update does not stop the others, except that submissions are acknowledged
+/// only after answers are written: a submission without an answer stays pending and is answered when it is claimed.
 pub(crate) async fn write_updates(scheduler: Arc<Scheduler>, updates: Vec<StoreUpdate>) {
     let (mut answers, mut entries, mut tokens, mut letters) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut discarded = Vec::new();
@@ -68,7 +68,7 @@ pub(crate) async fn write_updates(scheduler: Arc<Scheduler>, updates: Vec<StoreU
     }
     let (broker, random) = (scheduler.broker.as_ref(), &scheduler.random);
     if !tokens.is_empty() {
-        note("attempts could not be cancelled at once", with_retry(random, || broker.cancel(&tokens)).await);
+        log_failure("attempts could not be cancelled", with_retry(random, || broker.cancel(&tokens)).await);
     }
     let settled = async {
         if !answers.is_empty() {
@@ -79,17 +79,17 @@ pub(crate) async fn write_updates(scheduler: Arc<Scheduler>, updates: Vec<StoreU
         }
         Ok(())
     };
-    note("answers are not written yet", settled.await);
+    log_failure("answers are not written yet", settled.await);
     for letter in &letters {
-        note("a dead letter could not be kept", with_retry(random, || broker.bury(letter)).await);
+        log_failure("a dead letter could not be kept", with_retry(random, || broker.bury(letter)).await);
     }
     for (agent_type, entries) in &discarded {
-        // The next scan finds what is left.
-        note("tasks could not be removed", broker.discard_tasks(agent_type, entries).await.map(drop));
+        // The next scan finds the remaining ones.
+        log_failure("tasks could not be removed", broker.discard_tasks(agent_type, entries).await.map(drop));
     }
 }
 
-fn note(what: &str, done: Result<(), BrokerError>) {
+fn log_failure(what: &str, done: Result<(), BrokerError>) {
     if let Err(error) = done {
         metrics::counter!("goalmill_errands_failed_total").increment(1);
         tracing::warn!("{what}: {error}");

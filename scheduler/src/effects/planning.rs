@@ -1,4 +1,4 @@
-//! Asks the planners: for a plan, whole or while it is written, and for a change of one that runs.
+//! Planning effects: asks the planners for a plan, complete or streamed, or for a revision of a running plan.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use crate::event_log::{self, ReadError};
 use crate::hooks::{self, Ruling};
 use crate::scheduler::Scheduler;
 
-/// What planners said when one of them panicked.
+/// The reason of a planning failure after a panic.
 const PANICKED: &str = "a planner panicked: please report this bug";
 
-/// Asks the planners for a plan; their answer is a command like any other, and none when nobody waits for it.
+/// Asks the planners for a plan. Their answer is a command; `None` if the plan does not need it any more.
 ///
-/// - `depth`: how many plans it is inside of.
-/// - `ledger`: where calls of models are written down.
-/// - `outlet`: where steps go that may run while the rest is written.
+/// - `depth`: number of plans that contain it.
+/// - `ledger`: records model calls.
+/// - `outlet`: receives steps that may run while the rest is written.
 pub(crate) async fn plan(
     scheduler: &Scheduler,
     plan: &str,
@@ -54,13 +54,13 @@ pub(crate) async fn plan(
         if scheduler.hooks.plan_generated(plan, &planned).await == Ruling::Allowed
             && let Err(stopped) = outlet.begin_whole(planned).await
         {
-            tracing::debug!(plan_id = plan, "the fallback plan has not begun: {stopped:?}");
+            tracing::debug!(plan_id = plan, "the fallback plan was not started: {stopped:?}");
         }
     };
     let after = Duration::from_millis(scheduler.settings.planner.fallback_after_ms);
     let asked = planners.race(&request, &outlet, after, asked, begin);
     let written = AssertUnwindSafe(asked).catch_unwind().await.unwrap_or_else(|_| Err(PlanningError::new(PANICKED)));
-    note_planning(written.as_ref().ok(), begun);
+    record_planning(written.as_ref().ok(), begun);
     if outlet.has_fallback().await {
         return match written {
             Ok(Written::Whole(planned)) => {
@@ -86,7 +86,7 @@ fn failed(PlanningError { reason, issues, provenance }: PlanningError) -> PlanAn
     PlanAnswer::Failed { reason, issues, provenance }
 }
 
-/// A valid, routed plan for a goal, or why there is none.
+/// A valid, routed plan for a goal, or the problem of planning it.
 pub(crate) async fn propose(scheduler: &Scheduler, goal: Goal, revision: u32) -> Result<Planned, Problem> {
     let refused =
         |error: PlanningError| Problem::new(ErrorCode::PlanningFailed, error.reason).with_errors(error.issues);
@@ -110,7 +110,7 @@ fn terms(scheduler: &Scheduler) -> Terms {
     Terms { workers: scheduler.directory.workers(), policy: scheduler.policy.clone(), weights }
 }
 
-fn note_planning(written: Option<&Written>, begun: Instant) {
+fn record_planning(written: Option<&Written>, begun: Instant) {
     let (planner, outcome) = match written {
         Some(Written::Whole(planned)) => (planned.planner.clone(), Outcome::Ok),
         Some(Written::Closed(closing)) => match closing.as_ref() {
@@ -145,7 +145,7 @@ async fn read_state(scheduler: &Scheduler, plan: &PlanId) -> Result<Option<PlanS
 
 /// Asks the planners how to change a running plan.
 ///
-/// - `ledger`: where calls of models are written down.
+/// - `ledger`: records model calls.
 pub(crate) async fn revise(scheduler: &Scheduler, state: &PlanState, revision: u32, ledger: Ledger) -> Option<Command> {
     let limits = &scheduler.settings.limits;
     let mut situation = situation(state, limits).filter(|situation| situation.revision == revision)?;
@@ -170,13 +170,15 @@ pub(crate) async fn revise(scheduler: &Scheduler, state: &PlanState, revision: u
         policy: &scheduler.policy,
         ..Rules::planned(&catalogue)
     };
-    let hold = |proposal: &mut Proposal| hold(scheduler, state, &rules, proposal);
+    let validate = |proposal: &mut Proposal| validate_proposal(scheduler, state, &rules, proposal);
     let asked = async {
         match scheduler.planners.plan_anew(&request, terms(scheduler)).await {
             Some(planned) => planned.map(|planned| PlanAnswer::Plan(Box::new(planned))),
-            None => {
-                scheduler.planners.revise(request, &hold).await.map(|proposal| PlanAnswer::Revision(Box::new(proposal)))
-            }
+            None => scheduler
+                .planners
+                .revise(request, &validate)
+                .await
+                .map(|proposal| PlanAnswer::Revision(Box::new(proposal))),
         }
     };
     let asked = AssertUnwindSafe(asked).catch_unwind().await;
@@ -187,15 +189,15 @@ pub(crate) async fn revise(scheduler: &Scheduler, state: &PlanState, revision: u
     Some(Command::Planned { revision, answer })
 }
 
-/// Routes the steps of a proposal and holds it against the agents that are there, and against policy.
-fn hold(
+/// Routes the steps of a proposal, and validates it against registered agents and policy.
+fn validate_proposal(
     scheduler: &Scheduler,
     state: &PlanState,
     rules: &Rules<'_>,
     proposal: &mut Proposal,
 ) -> Result<(), Vec<Issue>> {
     let live = state.live_plan();
-    route(scheduler, &live, proposal)?;
+    route_proposal(scheduler, &live, proposal)?;
     if live.revision.is_some() {
         proposal.changes.iter_mut().for_each(let_revise);
     }
@@ -205,13 +207,13 @@ fn hold(
     Ok(())
 }
 
-/// What a planner brings into a plan that may be revised asks for a revision when it fails, as the first steps do.
+/// Added steps of a plan with revisions request a revision when they fail, as its first steps do.
 fn let_revise(change: &mut Change) {
     match change {
         Change::AddStep { step, .. } => pipeline::let_steps_revise(std::slice::from_mut(step)),
         Change::ReplaceStep { with, .. } => pipeline::let_steps_revise(with),
         Change::AddPhase { steps, .. } => pipeline::let_steps_revise(steps),
-        // A step that is there has its policy, and what changes a part of it says so.
+        // Existing steps keep their policy.
         Change::ModifyStep { .. }
         | Change::RetryStep { .. }
         | Change::DecomposeStep { .. }
@@ -223,28 +225,28 @@ fn let_revise(change: &mut Change) {
     }
 }
 
-/// Lets the router choose for every step of the changes that names no agent type.
-fn route(scheduler: &Scheduler, live: &Plan, proposal: &mut Proposal) -> Result<(), Vec<Issue>> {
+/// Routes the `auto` steps of a proposal.
+fn route_proposal(scheduler: &Scheduler, live: &Plan, proposal: &mut Proposal) -> Result<(), Vec<Issue>> {
     let mut steps = Vec::new();
     for change in &proposal.changes {
-        gather(change, live, &mut steps);
+        collect_steps(change, live, &mut steps);
     }
     let mut plan = Plan { steps, ..Plan::default() };
-    // Policy is held against the whole proposal afterwards.
+    // Policy is checked on the whole proposal afterwards.
     let (routes, _) = scheduler.directory.route(&mut plan, &Policy::default())?;
     if routes.is_empty() {
         return Ok(());
     }
     let chosen = |id: &StepId| plan.steps.iter().find(|step| step.id == *id);
     for change in &mut proposal.changes {
-        give(change, &chosen);
+        set_agent_types(change, &chosen);
     }
     proposal.routes.extend(routes);
     Ok(())
 }
 
-/// The steps of a change as they would be.
-fn gather(change: &Change, live: &Plan, steps: &mut Vec<Step>) {
+/// Collects the resulting steps of a change.
+fn collect_steps(change: &Change, live: &Plan, steps: &mut Vec<Step>) {
     let find = |id: &StepId| live.steps.iter().find(|step| step.id == *id);
     match change {
         Change::AddStep { step, .. } | Change::ModifyStep { step } => steps.push(Step::clone(step)),
@@ -270,7 +272,7 @@ fn gather(change: &Change, live: &Plan, steps: &mut Vec<Step>) {
     }
 }
 
-fn give<'p>(change: &mut Change, chosen: &impl Fn(&StepId) -> Option<&'p Step>) {
+fn set_agent_types<'p>(change: &mut Change, chosen: &impl Fn(&StepId) -> Option<&'p Step>) {
     let take = |step: &mut Step| {
         if let Some(other) = chosen(&step.id) {
             *step = other.clone();

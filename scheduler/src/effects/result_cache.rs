@@ -1,6 +1,6 @@
-//! Results of steps that are kept for other steps with the same word.
+//! Result cache: outputs of steps, for other steps with the same cache key.
 //!
-//! A result that cannot be had is none: the step goes out. So nothing here is tried again.
+//! Without a cached result the step is dispatched, so nothing here is retried.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use goalmill_engine::{Command, StepIndex};
 
 use crate::scheduler::Scheduler;
 
-/// A step does not wait longer than this for a kept result.
+/// Longest wait of a step for a lookup.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Sees whether outputs are kept under `key`.
+/// Looks up the outputs under `key`.
 pub(crate) async fn cache_get(scheduler: &Scheduler, plan: &PlanId, step: StepIndex, key: String) -> Command {
     let found = match tokio::time::timeout(WAIT_MAX, scheduler.broker.recall(&key)).await {
         Ok(Ok(found)) => found.and_then(|text| Json::from_text(text).ok()),
         Ok(Err(error)) => {
-            tracing::debug!(plan_id = %plan, "kept results cannot be read: {error}");
+            tracing::debug!(plan_id = %plan, "the result cache cannot be read: {error}");
             None
         }
         Err(_) => None,
@@ -29,13 +29,13 @@ pub(crate) async fn cache_get(scheduler: &Scheduler, plan: &PlanId, step: StepIn
     Command::LookedUp { step, key, outputs: found }
 }
 
-/// Keeps outputs under `key` for `ttl_ms`.
+/// Stores outputs under `key` for `ttl_ms`.
 pub(crate) async fn cache_put(scheduler: &Scheduler, key: String, outputs: Json, ttl_ms: u64) {
-    // What was put aside goes with its plan, and would be missed by whoever finds the reference later.
+    // Offloaded fields are deleted with their plan, before the cached references to them.
     if outputs.text().len() > scheduler.settings.limits.payload_bytes_max || aside::may_be_in(&outputs) {
         return;
     }
     if let Err(error) = scheduler.broker.keep(&key, outputs.text(), ttl_ms).await {
-        tracing::debug!("a result could not be kept: {error}");
+        tracing::debug!("a result could not be cached: {error}");
     }
 }

@@ -1,8 +1,8 @@
-//! Hooks: who is told when plans change, and who may say no.
+//! Hooks are notified of plan changes and may veto some of them.
 //!
-//! Telling is best effort: it happens after the commit, outside of the shard's loop, from a queue of bounded length for
-//! each hook; what does not fit, or cannot be delivered, is counted and forgotten. Asking holds up the plan it is about
-//! and nothing else, and has a time limit with a default.
+//! Notifications are best effort. They are sent after the commit, outside of the shard's loop, from a bounded queue per
+//! hook; those that do not fit or cannot be delivered are counted and dropped. A veto request delays only its plan and has
+//! a time limit with a default.
 
 mod signature;
 mod webhook;
@@ -23,35 +23,35 @@ use tokio_util::task::TaskTracker;
 
 pub use goalmill_common::config::HookPoint as Point;
 
-/// Calls of one hook that wait.
+/// Waiting calls of one hook.
 const QUEUE_MAX: usize = 1_000;
-/// How often a call that failed is made in all.
+/// Attempts of a failing call.
 const TRIES: u32 = 3;
-/// Before the second try; four times as long before the third.
+/// Wait before the second attempt; four times as long before the third.
 const WAIT: Duration = Duration::from_millis(250);
 
-/// What a hook is told.
+/// A call of a hook.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     pub point: Point,
-    /// The same for every try of one call.
+    /// The same for all attempts of one call.
     pub id: String,
-    /// As JSON: `hook`, `plan_id`, and what the point has to say.
+    /// JSON with `hook`, `plan_id` and the data of the point.
     pub body: Value,
 }
 
-/// What a hook that may veto says.
+/// The answer of a hook that may veto.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
     Allowed,
-    /// Why not, for people.
+    /// The reason, for people.
     Vetoed(String),
 }
 
-/// How a call went wrong.
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HookError {
-    /// May pass.
+    /// Possibly temporary.
     #[error("{0}")]
     Failed(String),
     /// The receiver wants no more calls.
@@ -59,28 +59,28 @@ pub enum HookError {
     Gone,
 }
 
-/// What a hook that may veto is given to answer.
+/// The terms of a veto request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Veto {
     pub limit: Duration,
-    /// What it means when there is no answer in time.
+    /// The answer of a hook that does not answer in time.
     pub default: HookDefault,
 }
 
-/// Somebody to be told, or asked. Implement it to hook into a scheduler in the same process.
+/// A hook. Implement it to hook into a scheduler in the same process.
 #[async_trait]
 pub trait Hook: Send + Sync + 'static {
-    /// Said in logs and refusals.
+    /// The name in logs and veto reasons.
     fn name(&self) -> &str;
 
     fn wants(&self, point: Point) -> bool;
 
-    /// Whether it may say no, where that is possible.
+    /// Whether it may veto, at points where that is possible.
     fn veto(&self) -> Option<Veto> {
         None
     }
 
-    /// Called outside of all loops. What is returned counts only where the hook may veto.
+    /// Called outside of all loops. The ruling counts only where the hook may veto.
     async fn call(&self, call: &Call) -> Result<Ruling, HookError>;
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct Hooks {
 }
 
 impl Hooks {
-    /// Sets the hooks of the settings up, and those given; their deliverers run until `stop`.
+    /// Starts the hooks of the settings and those of the embedding program; they deliver calls until `stop`.
     pub(crate) fn start(
         settings: &[HookSettings],
         own: Vec<Arc<dyn Hook>>,
@@ -115,34 +115,34 @@ impl Hooks {
         self.all.is_empty()
     }
 
-    /// Whether anybody may say no there.
+    /// Whether a hook may veto at this point.
     pub(crate) fn may_veto(&self, point: Point) -> bool {
-        self.all.iter().any(|(hook, _)| asks(hook.as_ref(), point).is_some())
+        self.all.iter().any(|(hook, _)| veto_at(hook.as_ref(), point).is_some())
     }
 
-    /// Asks whether a plan may run.
+    /// Requests a ruling on a new plan.
     pub(crate) async fn plan_generated(&self, plan: &str, planned: &Planned) -> Ruling {
         let body = || {
             json!({"planner": planned.planner, "confidence": planned.confidence, "plan": planned.plan,
                    "warnings": planned.warnings})
         };
-        self.ask(Point::OnPlanGenerated, plan, body).await
+        self.request_ruling(Point::OnPlanGenerated, plan, body).await
     }
 
-    /// Asks whether the planners may be asked for a revision.
+    /// Requests a ruling on a revision request.
     pub(crate) async fn revision_needed(&self, situation: &Situation) -> Ruling {
         let body = || {
             json!({"revision": situation.revision, "trigger": situation.trigger, "step": situation.step,
                    "reason": situation.reason, "hint": situation.hint, "confidence": situation.confidence,
                    "revisions_left": situation.revisions_left})
         };
-        self.ask(Point::OnRevisionNeeded, situation.plan_id.as_str(), body).await
+        self.request_ruling(Point::OnRevisionNeeded, situation.plan_id.as_str(), body).await
     }
 
-    /// The first no counts.
-    async fn ask(&self, point: Point, plan: &str, data: impl Fn() -> Value) -> Ruling {
+    /// The first veto counts.
+    async fn request_ruling(&self, point: Point, plan: &str, data: impl Fn() -> Value) -> Ruling {
         for (hook, _) in &self.all {
-            let Some(veto) = asks(hook.as_ref(), point) else { continue };
+            let Some(veto) = veto_at(hook.as_ref(), point) else { continue };
             let body = json!({"hook": point.as_str(), "plan_id": plan, "data": data()});
             let call = Call { point, id: self.id(), body };
             let answer = tokio::time::timeout(veto.limit, hook.call(&call)).await;
@@ -151,8 +151,10 @@ impl Hooks {
                     count("ok");
                     ruling
                 }
-                Ok(Err(error)) => silence(hook.as_ref(), veto, &error.to_string()),
-                Err(_) => silence(hook.as_ref(), veto, &format!("no answer within {} ms", veto.limit.as_millis())),
+                Ok(Err(error)) => default_ruling(hook.as_ref(), veto, &error.to_string()),
+                Err(_) => {
+                    default_ruling(hook.as_ref(), veto, &format!("no answer within {} ms", veto.limit.as_millis()))
+                }
             };
             if let Ruling::Vetoed(reason) = ruling {
                 let reason = reason.chars().take(500).collect::<String>();
@@ -162,7 +164,7 @@ impl Hooks {
         Ruling::Allowed
     }
 
-    /// Tells what was written; never waits.
+    /// Queues notifications of committed events; never waits.
     pub(crate) fn notify(&self, plan: &str, records: &[Record]) {
         if self.all.is_empty() {
             return;
@@ -171,7 +173,7 @@ impl Hooks {
             let Some(point) = point_of(&record.event) else { continue };
             let mut body = None;
             for (hook, queue) in &self.all {
-                if !hook.wants(point) || asks(hook.as_ref(), point).is_some() {
+                if !hook.wants(point) || veto_at(hook.as_ref(), point).is_some() {
                     continue;
                 }
                 let body = body.get_or_insert_with(|| body_of(point, plan, record)).clone();
@@ -187,12 +189,12 @@ impl Hooks {
     }
 }
 
-/// The veto of a hook that is asked there.
-fn asks(hook: &dyn Hook, point: Point) -> Option<Veto> {
+/// The veto terms of a hook at a point.
+fn veto_at(hook: &dyn Hook, point: Point) -> Option<Veto> {
     hook.veto().filter(|_| point.can_wait() && hook.wants(point))
 }
 
-fn silence(hook: &dyn Hook, veto: Veto, why: &str) -> Ruling {
+fn default_ruling(hook: &dyn Hook, veto: Veto, why: &str) -> Ruling {
     count("failed");
     tracing::warn!(hook = hook.name(), "hook `{}` gave no answer, its default counts: {why}", hook.name());
     match veto.default {
@@ -218,13 +220,13 @@ fn point_of(event: &Event) -> Option<Point> {
     }
 }
 
-/// The event as the log has it, with the hook's name and the plan.
+/// The event as in the log, with the names of hook and plan.
 fn body_of(point: Point, plan: &str, record: &Record) -> Value {
     let event = Json::from_text(record.to_line()).map(|json| json.value()).expect("an event is JSON");
     json!({"hook": point.as_str(), "plan_id": plan, "event": event})
 }
 
-/// Makes a hook's calls, one after the other.
+/// Delivers the calls of a hook, one after the other.
 async fn deliver(hook: Arc<dyn Hook>, mut calls: mpsc::Receiver<Call>, stop: CancellationToken) {
     let limit = hook.veto().map_or(Duration::from_mins(1), |veto| veto.limit);
     loop {

@@ -1,4 +1,4 @@
-//! Signs the calls of hooks, as Standard Webhooks do: HMAC-SHA256 over id, time and body.
+//! Signatures of webhook calls by Standard Webhooks: HMAC-SHA256 over id, time and body.
 //!
 //! Source: "Standard Webhooks", specification 1.0, 2023.
 
@@ -6,10 +6,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::hmac;
 
-/// Begins secrets that are written in base64.
+/// Prefix of secrets in base64.
 const ENCODED: &str = "whsec_";
 
-/// What calls are signed with. Shows itself to nobody.
+/// The key that signs calls. Its `Debug` output is hidden.
 #[derive(Clone)]
 pub(super) struct Signer(hmac::Key);
 

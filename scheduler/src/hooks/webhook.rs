@@ -1,4 +1,4 @@
-//! A hook behind a web address.
+//! Webhooks.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::signature::Signer;
 use super::{Call, Hook, HookError, Point, Ruling, Veto};
 
-/// Longest answer that is read, in bytes.
+/// Response size limit, in bytes.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 pub(super) struct Webhook {
@@ -35,7 +35,7 @@ fn yes() -> bool {
 }
 
 impl Webhook {
-    /// Fails, with the reason, when the secret that the settings name is not there.
+    /// Fails if the secret that the settings name does not exist.
     pub(super) fn new(settings: &HookSettings) -> Result<Self, String> {
         let signer = match settings.secret_env.as_str() {
             "" => None,
@@ -51,7 +51,7 @@ impl Webhook {
             .timeout(Duration::from_millis(settings.limit_ms))
             .redirect(reqwest::redirect::Policy::none());
         if settings.url.starts_with("http://") {
-            // The machine's certificates are not needed.
+            // System certificates are not needed.
             builder = builder.tls_certs_only([]);
         }
         let client =

@@ -13,12 +13,12 @@ use goalmill_common::id::{PlanId, ShardId};
 use goalmill_common::keys;
 use serde::{Deserialize, Serialize};
 
-/// Owners in a row that died with the same plan in hand, after which it is convicted whatever a trial says.
+/// Owners in a row that died over the same plan, after which it is quarantined without a trial.
 pub(crate) const DEATHS_MAX: u32 = 5;
-/// The note is kept for so long without a change, in milliseconds: 90 days.
+/// How long an unchanged record is stored, in milliseconds: 90 days.
 const KEPT_MS: u64 = 90 * 24 * 3_600_000;
 
-/// What is known of the poisonous plans of one shard; the value of [`keys::poison`].
+/// The suspected and quarantined plans of one shard; the value of [`keys::poison`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct QuarantineRecord {
@@ -27,11 +27,11 @@ pub(crate) struct QuarantineRecord {
     pub(crate) quarantined: BTreeMap<PlanId, Quarantined>,
 }
 
-/// What an owner is working on.
+/// The plans that an owner is handling.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct InHand {
     pub(crate) plans: Vec<PlanId>,
-    /// Owners that will have died over it if this one does.
+    /// Owners that have died over them if this one dies.
     pub(crate) deaths: u32,
 }
 
@@ -46,17 +46,17 @@ pub(crate) struct Quarantined {
 }
 
 impl QuarantineRecord {
-    /// Reads what the owners before have noted; a note that cannot be read is none.
-    pub(crate) async fn read(broker: &dyn Broker, shard: ShardId) -> Result<Self, BrokerError> {
+    /// Reads the record; an unreadable one counts as empty.
+    pub(crate) async fn load(broker: &dyn Broker, shard: ShardId) -> Result<Self, BrokerError> {
         let Some(bytes) = broker.get_blob(&keys::poison(shard)).await? else { return Ok(Self::default()) };
         Ok(serde_json::from_slice(&bytes).unwrap_or_else(|error| {
-            tracing::error!(%shard, "the quarantine note of shard {shard} cannot be read and is replaced: {error}");
+            tracing::error!(%shard, "the quarantine record of shard {shard} cannot be read and is replaced: {error}");
             Self::default()
         }))
     }
 
-    /// Writes it. Without memory for the note the work goes on without one.
-    pub(crate) async fn write(&self, broker: &dyn Broker, shard: ShardId) -> Result<(), BrokerError> {
+    /// Writes the record; skipped if the store is out of memory.
+    pub(crate) async fn store(&self, broker: &dyn Broker, shard: ShardId) -> Result<(), BrokerError> {
         let text = serde_json::to_vec(self).expect("plain data always has a JSON text");
         match broker.put_blob(&keys::poison(shard), &text, KEPT_MS).await {
             Err(BrokerError::OutOfMemory) => Ok(()),
@@ -64,7 +64,7 @@ impl QuarantineRecord {
         }
     }
 
-    /// The suspect, when the owner before died with exactly one plan in hand.
+    /// The suspect, if the previous owner died while handling exactly one plan.
     pub(crate) fn suspect(&self) -> Option<(&PlanId, u32)> {
         let in_hand = self.in_hand.as_ref()?;
         match in_hand.plans.as_slice() {
@@ -81,7 +81,7 @@ impl QuarantineRecord {
     }
 }
 
-/// Records the quarantine in the logs of the plans that do not have it yet; says whether there were any.
+/// Records the quarantine in the logs of plans that do not have it yet; returns whether there were any.
 pub(crate) async fn record_in_logs(
     broker: &dyn Broker,
     shard: ShardId,
@@ -93,7 +93,7 @@ pub(crate) async fn record_in_logs(
     for (plan, quarantined) in record.quarantined.iter_mut().filter(|(_, quarantined)| !quarantined.recorded) {
         quarantined.recorded = true;
         let summary = broker.summary(plan).await?;
-        // A plan whose submission is the poison has not begun.
+        // A plan whose submission is the cause has no log.
         if let Some(seq) = summary.get("seq").and_then(|seq| seq.parse().ok()) {
             plans.push(entry(plan, seq, &quarantined.reason, now_ms));
         }

@@ -1,29 +1,29 @@
-//! One plan in its owner's memory, and what of it is not written yet.
+//! One active plan in its owner's memory, with its unwritten events.
 
 use goalmill_broker::{Activity, PlanWrite};
 use goalmill_common::clock::rfc3339;
 use goalmill_common::event::{Record, write_entry};
 use goalmill_engine::{PlanState, Shown};
 
-/// How late the index may be, and what the summary says of counts, usage and the last change; milliseconds.
+/// How outdated the index and the summary may be, in milliseconds.
 pub(super) const INDEX_MS: u64 = 1_000;
 
 pub(super) struct ActivePlan {
     pub(super) state: PlanState,
-    /// How often planners were asked for a revision: a failure may overtake a wish, and what was asked before is stale.
+    /// Number of revision requests. Answers to earlier ones are stale.
     pub(super) revision_requests: u32,
-    /// Number of the last event in the journal.
+    /// Number of the last written event.
     written: u64,
-    /// Whether this owner wrote it.
+    /// Whether this owner has written the plan.
     is_ours: bool,
-    /// What the summary says; `None` as long as it is not known.
+    /// The written summary; `None` until it is known.
     shown: Option<Shown>,
-    /// When the index and the summary were told last that the plan changed, Unix milliseconds.
+    /// Last update of index and summary, Unix milliseconds.
     indexed_ms: u64,
     unwritten: Vec<Record>,
-    /// Whether the turn knows that it has to write the plan.
+    /// Whether the plan is part of the turn.
     is_in_turn: bool,
-    /// Whether somebody sees to it that the summary is written even if nothing happens any more.
+    /// Whether a later write of the summary is scheduled.
     is_awaited: bool,
 }
 
@@ -43,12 +43,12 @@ impl ActivePlan {
         }
     }
 
-    /// Takes the plan into the turn; says whether it is there for the first time.
+    /// Adds the plan to the turn; returns whether it was not part of it.
     pub(super) fn enter_turn(&mut self) -> bool {
         !std::mem::replace(&mut self.is_in_turn, true)
     }
 
-    /// Keeps what has happened for the next commit.
+    /// Adds events for the next commit.
     pub(super) fn add_records(&mut self, records: Vec<Record>) {
         if self.unwritten.is_empty() {
             self.unwritten = records;
@@ -57,13 +57,13 @@ impl ActivePlan {
         }
     }
 
-    /// Whether the summary says something else than the state; asked when it was awaited.
+    /// Whether the summary is outdated; called when its scheduled write is due.
     pub(super) fn is_summary_due(&mut self) -> bool {
         self.is_awaited = false;
         self.shown.as_ref() != Some(&self.state.shown())
     }
 
-    /// Whether the summary has been left behind, and nobody sees to it yet.
+    /// Whether the summary is outdated and no write is scheduled; schedules it.
     pub(super) fn needs_summary_later(&mut self) -> bool {
         let is_behind = self.shown.as_ref() != Some(&self.state.shown());
         is_behind && !std::mem::replace(&mut self.is_awaited, true)
@@ -74,13 +74,12 @@ impl ActivePlan {
         self.unwritten.first().map_or(self.state.updated_ms(), |record| record.time_ms)
     }
 
-    /// Whether the index and the summary hear of this change: of the first and the last, of one a second between, and
-    /// of what was left out before when nothing happens any more.
+    /// Whether this change updates index and summary: the first and the last do, and one per second between.
     fn updates_summary(&self) -> bool {
         self.state.is_final() || self.unwritten.is_empty() || self.changed_ms() >= self.indexed_ms + INDEX_MS
     }
 
-    /// What is unwritten, as the next commit writes it; without events, the summary alone.
+    /// The unwritten events and the summary for the next commit.
     pub(super) fn write(&mut self, retention_ms: u64) -> (PlanWrite, Vec<Record>) {
         let time_ms = self.changed_ms();
         let (updates_summary, time) = (self.updates_summary(), rfc3339(time_ms));

@@ -1,4 +1,4 @@
-//! How many plans and steps of a shard stand where: told once a heartbeat, for metrics.
+//! Plans and steps of a shard by state, published once a heartbeat for metrics and autoscaling.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,16 +16,16 @@ pub(crate) const STATES: [PlanStatus; 5] = [
     PlanStatus::Paused,
 ];
 
-/// What a shard holds.
+/// Plans and steps of a shard.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ShardCounts {
-    /// Plans by state, and when the one that has stood longest last changed, Unix milliseconds.
+    /// Plans by state, and the oldest last change among them, Unix milliseconds.
     pub(crate) plans: [(u64, Option<u64>); STATES.len()],
-    /// Steps in memory that could run, by queue.
+    /// Ready steps by queue.
     pub(crate) ready: BTreeMap<AgentType, u64>,
-    /// Steps whose tasks are out, by queue.
+    /// Dispatched steps by queue.
     pub(crate) in_flight: BTreeMap<AgentType, u64>,
-    /// What more workers could begin with, now or soon; of a shard alone, see [`CountsByShard::loads`].
+    /// Work that more workers could start, now or soon; see [`CountsByShard::loads`].
     pub(crate) loads: Loads,
 }
 
@@ -39,7 +39,7 @@ impl ShardCounts {
         }
     }
 
-    /// Plans of each state, and when the one that has stood longest last changed.
+    /// Plans of each state, and the oldest last change among them.
     pub(crate) fn by_state(&self) -> impl Iterator<Item = (PlanStatus, u64, Option<u64>)> {
         STATES.into_iter().zip(self.plans).map(|(state, (count, oldest_ms))| (state, count, oldest_ms))
     }
@@ -57,29 +57,29 @@ impl ShardCounts {
     }
 }
 
-/// The tallies of all shards that are owned here.
+/// The counts of all shards that are owned here.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CountsByShard(Arc<Mutex<BTreeMap<ShardId, ShardCounts>>>);
 
 impl CountsByShard {
-    pub(crate) fn set(&self, shard: ShardId, tally: ShardCounts) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(shard, tally);
+    pub(crate) fn set(&self, shard: ShardId, counts: ShardCounts) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(shard, counts);
     }
 
     pub(crate) fn remove(&self, shard: ShardId) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&shard);
     }
 
-    /// What each shard holds in memory.
+    /// The load of each shard.
     pub(crate) fn loads(&self) -> BTreeMap<ShardId, Loads> {
-        let tallies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        tallies.iter().map(|(shard, tally)| (*shard, tally.loads.clone())).collect()
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().map(|(shard, counts)| (*shard, counts.loads.clone())).collect()
     }
 
-    /// All of them together.
+    /// The sum of all shards.
     pub(crate) fn sum(&self) -> ShardCounts {
         let mut sum = ShardCounts::default();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|tally| sum.add(tally));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|counts| sum.add(counts));
         sum
     }
 }
@@ -89,20 +89,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tallies_of_shards_add_up_and_leave_with_them() {
-        let tallies = CountsByShard::default();
+    fn counts_of_shards_add_up_and_leave_with_them() {
+        let all = CountsByShard::default();
         for (shard, updated_ms) in [(0, 7), (1, 5)] {
-            let mut tally = ShardCounts::default();
-            tally.plan(PlanStatus::Running, updated_ms);
-            tally.plan(PlanStatus::Completed, 1);
-            tally.ready.insert("a".into(), 2);
-            tallies.set(ShardId(shard), tally);
+            let mut counts = ShardCounts::default();
+            counts.plan(PlanStatus::Running, updated_ms);
+            counts.plan(PlanStatus::Completed, 1);
+            counts.ready.insert("a".into(), 2);
+            all.set(ShardId(shard), counts);
         }
         let running = |sum: &ShardCounts| sum.by_state().find(|(state, ..)| *state == PlanStatus::Running);
-        let sum = tallies.sum();
+        let sum = all.sum();
         assert_eq!(running(&sum), Some((PlanStatus::Running, 2, Some(5))));
         assert_eq!(sum.ready, BTreeMap::from([("a".into(), 4)]));
-        tallies.remove(ShardId(1));
-        assert_eq!(running(&tallies.sum()), Some((PlanStatus::Running, 1, Some(7))));
+        all.remove(ShardId(1));
+        assert_eq!(running(&all.sum()), Some((PlanStatus::Running, 1, Some(7))));
     }
 }

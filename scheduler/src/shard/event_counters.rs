@@ -1,4 +1,4 @@
-//! Counts what the events of a shard's plans tell. The counter of what happens to every step is looked up once.
+//! Metrics of committed events.
 
 use goalmill_common::event::{Event, PlanEvent, StepEvent};
 use goalmill_common::revision::{RevisionStrategy, Trigger};

@@ -1,8 +1,8 @@
-//! Which shards run here: schedulers find each other by heartbeats and share the shards evenly.
+//! Membership: schedulers find each other by heartbeats and share the shards evenly.
 //!
-//! A shard is taken when nobody owns it, or when its owner's token and beat have not moved for `shard_lease_ms` on
-//! this process's monotonic clock. Redis's clock plays no part, so that a stepped clock moves no shard. The old
-//! owner may still be alive: its next commit is refused, because the token has changed.
+//! A scheduler takes a shard that has no owner, or whose token and beat have not changed for `shard_lease_ms` on this
+//! process's monotonic clock. The clock of Redis is not used, so that a clock step moves no shard. The former owner may
+//! still be alive: its next commit is fenced, because the token has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::execution_stats::StatsReplay;
 use crate::quarantine::{self, QuarantineRecord};
 use crate::scheduler::Scheduler;
 
-/// Inputs from within the process that wait for a loop.
+/// Messages that wait for a loop.
 const MESSAGES_WAITING: usize = 4_096;
 
 /// Keeps this scheduler's share of the shards running.
@@ -36,11 +36,11 @@ pub(crate) struct Membership {
     scheduler: Arc<Scheduler>,
     shards: Arc<OwnedShards>,
     running: BTreeMap<ShardId, Running>,
-    /// Foreign ownerships, and since when they have not moved.
+    /// Ownerships of other schedulers, and since when they have not changed.
     seen: BTreeMap<ShardId, (Ownership, Instant)>,
-    /// Schedulers whose process has ended, by their connections.
+    /// Detects schedulers whose process has ended.
     presence: Presence,
-    gone: BTreeSet<String>,
+    dead: BTreeSet<String>,
     /// The last token under which this process has taken each shard.
     tokens: BTreeMap<ShardId, String>,
 }
@@ -58,18 +58,18 @@ impl Membership {
             running: BTreeMap::new(),
             seen: BTreeMap::new(),
             presence: Presence::default(),
-            gone: BTreeSet::new(),
+            dead: BTreeSet::new(),
             tokens: BTreeMap::new(),
         }
     }
 
-    /// Runs until stopped, then gives all shards up.
+    /// Runs until stopped, then releases all shards.
     pub(crate) async fn run(mut self) {
         let heartbeat = Duration::from_millis(self.scheduler.settings.scheduler.heartbeat_ms);
         let mut silent = false;
         while !self.scheduler.stop.is_cancelled() {
             self.collect_ended().await;
-            match self.share().await {
+            match self.balance().await {
                 Ok(()) => silent = false,
                 Err(error) if !silent => {
                     tracing::warn!("shards cannot be shared: {error}");
@@ -82,7 +82,7 @@ impl Membership {
         self.leave().await;
     }
 
-    /// Waits for the next heartbeat; less long while it is not clear who is still there.
+    /// Waits for the next heartbeat, for a shorter time while a scheduler may be dead.
     async fn pause(&mut self, heartbeat: Duration) {
         let heartbeat = if self.presence.is_waiting() { heartbeat / 4 } else { heartbeat };
         let jitter = self.scheduler.random.below(u64::try_from(heartbeat.as_millis() / 4).unwrap_or(0) + 1);
@@ -94,12 +94,12 @@ impl Membership {
         }
     }
 
-    /// One round: show life, take what is ours, give up what is not; nothing in an installation we do not know.
-    async fn share(&mut self) -> Result<(), BrokerError> {
+    /// One round: sends a heartbeat, takes shards of this share, releases the others. Nothing in a foreign installation.
+    async fn balance(&mut self) -> Result<(), BrokerError> {
         let broker = self.scheduler.broker.clone();
         if let Err(error) = broker.check().await {
             if matches!(error, BrokerError::DataLost(_)) {
-                self.give_up_all();
+                self.release_all();
             }
             return Err(error);
         }
@@ -107,8 +107,8 @@ impl Membership {
         let mut alive = broker.beat_scheduler(&self.scheduler.id, settings.shard_lease_ms).await?;
         let patience = Duration::from_millis(settings.heartbeat_ms) * 5 / 4;
         broker.show_presence(&self.scheduler.id).await?;
-        self.gone = self.presence.look(broker.as_ref(), &alive, patience).await?;
-        alive.retain(|id| !self.gone.contains(id));
+        self.dead = self.presence.find_dead(broker.as_ref(), &alive, patience).await?;
+        alive.retain(|id| !self.dead.contains(id));
         let place = alive.iter().position(|id| *id == self.scheduler.id).unwrap_or(0);
         let is_ours = |n: u16| usize::from(n) % alive.len().max(1) == place;
         let shares: BTreeSet<ShardId> = (0..self.scheduler.shards).filter(|n| is_ours(*n)).map(ShardId).collect();
@@ -122,29 +122,29 @@ impl Membership {
                 (true, Some(_)) => {}
             }
         }
-        // What was seen of a foreign owner is forgotten when its shard is taken.
+        // Observations of a former owner are dropped when its shard is taken.
         let elsewhere = shares.iter().filter(|shard| self.seen.contains_key(shard)).copied().collect();
         self.shards.ownership.set(shares, elsewhere);
         Ok(())
     }
 
-    /// Takes a shard that is ours if nobody owns it, or if its owner has shown no life for a whole lease.
+    /// Takes a shard of this share if it has no live owner.
     async fn try_take(&mut self, shard: ShardId) -> Result<(), BrokerError> {
         let owner = self.scheduler.broker.owner(shard).await?;
-        if self.is_alive(shard, owner.as_ref()) { Ok(()) } else { self.take(shard, owner).await }
+        if self.is_alive(shard, owner.as_ref()) { Ok(()) } else { self.acquire(shard, owner).await }
     }
 
-    /// Looks at a shard of another scheduler, so that its silence counts from now and not from its successor's turn.
+    /// Observes the owner of another share, so that its silence counts from now.
     async fn observe(&mut self, shard: ShardId) -> Result<(), BrokerError> {
         let owner = self.scheduler.broker.owner(shard).await?;
         self.is_alive(shard, owner.as_ref());
         Ok(())
     }
 
-    /// Notes what was seen of a shard's owner; says whether it has moved within a lease.
+    /// Records the observed owner of a shard; returns whether it has changed within a lease.
     ///
-    /// An ownership of our own without a loop is a loop that has ended, and one without a holder that of a process that
-    /// has: neither lease is awaited.
+    /// An ownership of this scheduler without a loop, and one without a holder, belong to loops that have ended: their
+    /// leases are not awaited.
     fn is_alive(&mut self, shard: ShardId, owner: Option<&Ownership>) -> bool {
         let Some(owner) = owner.filter(|owner| owner.holder != self.scheduler.id) else {
             self.seen.remove(&shard);
@@ -155,7 +155,7 @@ impl Membership {
         }
         let lease = Duration::from_millis(self.scheduler.settings.scheduler.shard_lease_ms);
         match self.seen.get(&shard) {
-            Some((seen, since)) if seen == owner => since.elapsed() < lease && !self.gone.contains(&owner.holder),
+            Some((seen, since)) if seen == owner => since.elapsed() < lease && !self.dead.contains(&owner.holder),
             Some(_) | None => {
                 self.seen.insert(shard, (owner.clone(), Instant::now()));
                 true
@@ -163,9 +163,9 @@ impl Membership {
         }
     }
 
-    async fn take(&mut self, shard: ShardId, seen: Option<Ownership>) -> Result<(), BrokerError> {
+    async fn acquire(&mut self, shard: ShardId, seen: Option<Ownership>) -> Result<(), BrokerError> {
         let token = self.scheduler.random.token();
-        // Not by the name of the holder: a process that was started again may have the name that it had before.
+        // By token and not by holder: a restarted process may have the same name.
         let is_orphaned = seen.as_ref().is_some_and(|owner| self.tokens.get(&shard) != Some(&owner.token));
         let claim = Claim { holder: self.scheduler.id.clone(), token: token.clone(), seen };
         if !self.scheduler.broker.acquire(shard, &claim).await? {
@@ -182,13 +182,13 @@ impl Membership {
         Ok(())
     }
 
-    /// Notes the loops that have ended; the next round takes their shards again, if they are still ours.
+    /// Collects loops that have ended; the next round takes their shards again.
     async fn collect_ended(&mut self) {
         let ended: Vec<ShardId> = self.running.iter().filter(|(_, r)| r.task.is_finished()).map(|(s, _)| *s).collect();
         for shard in ended {
             let Some(running) = self.running.remove(&shard) else { continue };
             match running.task.await {
-                Ok(LoopEnd::Released) => tracing::info!(%shard, "shard {shard} was given up"),
+                Ok(LoopEnd::Released) => tracing::info!(%shard, "shard {shard} was released"),
                 Ok(LoopEnd::Lost(why)) => {
                     self.shards.ownership.lose(shard, why.clone());
                     metrics::counter!("goalmill_shards_lost_total").increment(1);
@@ -199,21 +199,21 @@ impl Membership {
         }
     }
 
-    fn give_up_all(&self) {
+    fn release_all(&self) {
         for running in self.running.values() {
             running.release.cancel();
         }
     }
 
     async fn leave(&mut self) {
-        self.give_up_all();
+        self.release_all();
         for (shard, running) in std::mem::take(&mut self.running) {
             if let Err(error) = running.task.await {
                 tracing::error!(%shard, "the loop of shard {shard} failed: {error}");
             }
         }
         if let Err(error) = self.scheduler.broker.forget_scheduler(&self.scheduler.id).await {
-            tracing::debug!("no good-bye: {error}");
+            tracing::debug!("the scheduler could not be deregistered: {error}");
         }
     }
 }
@@ -224,12 +224,12 @@ struct ShardStart {
     shards: Arc<OwnedShards>,
     shard: ShardId,
     token: String,
-    /// Whether the owner before died.
+    /// Whether the previous owner died.
     is_orphaned: bool,
     release: CancellationToken,
 }
 
-/// What a new owner starts from.
+/// The initial state of a new owner.
 struct RecoveredShard {
     cursor: EntryId,
     plans: Vec<PlanState>,
@@ -239,31 +239,31 @@ struct RecoveredShard {
 }
 
 impl ShardStart {
-    /// Reads the shard back, after a dead owner with care.
+    /// Recovers the shard, carefully if the previous owner died.
     async fn recover(&self) -> Result<RecoveredShard, BrokerError> {
         let (scheduler, shard, broker) = (&self.scheduler, self.shard, self.scheduler.broker.as_ref());
         let cursor = broker.cursor(shard).await?;
-        let mut record = QuarantineRecord::read(broker, shard).await?;
+        let mut record = QuarantineRecord::load(broker, shard).await?;
         let mut takeover = None;
         if self.is_orphaned {
             takeover = Some(
                 CarefulTakeover::prepare(scheduler, self.shards.trial.as_ref(), shard, record.clone(), &cursor).await?,
             );
         } else if record.in_hand.take().is_some() {
-            record.write(broker, shard).await?;
+            record.store(broker, shard).await?;
         }
         let known = takeover.as_mut().map_or(&mut record, CarefulTakeover::quarantine_record);
         scheduler.add_quarantined(known.quarantined.keys().cloned());
         let is_recorded =
             quarantine::record_in_logs(broker, shard, &self.token, known, scheduler.clock.now_ms()).await?;
         if is_recorded {
-            known.write(broker, shard).await?;
+            known.store(broker, shard).await?;
         }
         let plans = recover::plans(scheduler, shard, takeover.as_mut()).await?;
         Ok(RecoveredShard { cursor, plans, takeover, number: u64::from(is_recorded) })
     }
 
-    /// Rebuilds the shard's state and runs its loop.
+    /// Recovers the shard and runs its loop.
     async fn run(
         self,
         to_loop: mpsc::Sender<super::ShardMessage>,
@@ -304,7 +304,7 @@ impl ShardStart {
             let plan = state.plan(slot).cloned();
             match (&mut takeover, plan) {
                 (Some(takeover), Some(plan)) if state.is_busy(slot) => takeover.waiting.push_back((slot, plan)),
-                (Some(_) | None, _) => state.begin(slot),
+                (Some(_) | None, _) => state.resume_plan(slot),
             }
         }
         tracing::info!(%shard, plans = state.len(), "shard {shard} is ours, with {} running plans", state.len());

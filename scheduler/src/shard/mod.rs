@@ -1,4 +1,4 @@
-//! Shards: a share of all plans each, with one inbox, one owner, one loop.
+//! Shards. Each has a share of all plans, one inbox, one owner and one loop.
 
 mod active_plan;
 mod counts;
@@ -45,35 +45,35 @@ pub(crate) use recently_finished::StatusSnapshot;
 pub(crate) use state::ShardState;
 pub(crate) use task_scan::{Scan, Suspects, TaskHead, TaskOnStream};
 
-/// A plan's place in its owner's memory; never reused.
+/// The key of a plan in its owner's memory; never reused.
 pub(crate) type Slot = u64;
 
-/// What became of a request: the plan and its status, or why not.
+/// The result of a request: the plan and its status, or a problem.
 pub(crate) type RequestResult = Result<(PlanId, PlanStatus), Problem>;
 
-/// Something for a shard's loop from within this process.
+/// A message to a shard's loop from the same process.
 #[derive(Debug)]
 pub(crate) enum ShardMessage {
-    /// From a client, or from the submissions stream.
+    /// A request of a client or a submission of the stream.
     Request {
         request: Box<Request>,
         reply: Option<oneshot::Sender<RequestResult>>,
-        /// The submission's entry, to be acknowledged once the plan is recorded.
+        /// The entry of the submission, acknowledged once the plan is stored.
         entry: Option<EntryId>,
-        /// What the store says of the plan that is to begin, if it was asked already.
+        /// The status of the plan in the store, if it was read already.
         snapshot: Option<StatusSnapshot>,
     },
-    /// An effect's answer; `reply` is told whether it was taken.
+    /// The answer of an effect; `reply` gets whether it was accepted.
     Command {
         plan: PlanId,
         command: Box<Command>,
-        /// Which of the times that planners were asked for a revision it answers.
+        /// The number of the revision request that it answers.
         request: Option<u32>,
         reply: Option<oneshot::Sender<Result<(), Rejection>>>,
     },
-    /// Asks which queues are worth a scan; answered once all that was decided before is written.
+    /// Asks which queues need a scan; answered once all earlier decisions are written.
     AskSuspects(oneshot::Sender<Suspects>),
-    /// What a task stream holds.
+    /// The result of a scan.
     Reconcile(Box<Scan>),
 }
 

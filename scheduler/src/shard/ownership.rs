@@ -1,4 +1,4 @@
-//! Whether this scheduler holds its share of the shards, for those that ask if it can work.
+//! Whether this scheduler owns its share of the shards, for readiness probes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -9,20 +9,20 @@ use tokio::time::Instant;
 
 use super::OwnedShards;
 
-/// The share, as the last round of the membership saw it.
+/// The share of shards after the last membership round.
 #[derive(Debug, Default)]
 pub(crate) struct OwnershipStatus(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The shards that are ours; `None` before the first round.
+    /// The shards of this share; `None` before the first round.
     ours: Option<BTreeSet<ShardId>>,
-    /// Those of them that still have a live owner elsewhere.
+    /// Those that still have a live owner elsewhere.
     elsewhere: BTreeSet<ShardId>,
     lost: BTreeMap<ShardId, Loss>,
 }
 
-/// Why a loop ended last, when, and when the one before did.
+/// Why and when a loop was last lost, and when it was lost before.
 #[derive(Debug)]
 struct Loss {
     why: String,
@@ -31,25 +31,25 @@ struct Loss {
 }
 
 impl OwnershipStatus {
-    /// Notes which shards are ours, and which of them have a live owner elsewhere.
+    /// Stores the share, and which of its shards have a live owner elsewhere.
     pub(super) fn set(&self, ours: BTreeSet<ShardId>, elsewhere: BTreeSet<ShardId>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (state.ours, state.elsewhere) = (Some(ours), elsewhere);
     }
 
-    /// Notes that a loop has ended though it should not.
+    /// Records a lost shard.
     pub(super) fn lose(&self, shard: ShardId, why: String) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = state.lost.get(&shard).map(|loss| loss.at);
         state.lost.insert(shard, Loss { why, at: Instant::now(), before });
     }
 
-    /// Why this scheduler does not hold its share, if so.
+    /// Why this scheduler does not own its share; `None` if it does.
     ///
-    /// - `recent`: a shard that was lost twice in that time does not count as held.
+    /// - `recent`: a shard that was lost twice within this time counts as not owned.
     pub(crate) fn trouble(&self, shards: &OwnedShards, recent: Duration) -> Option<String> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(ours) = &state.ours else { return Some("the shards are not shared out yet".into()) };
+        let Some(ours) = &state.ours else { return Some("the shards are not assigned yet".into()) };
         let is_recent = |at: Instant| at.elapsed() < recent;
         let is_missing = |shard: &&ShardId| {
             let flaps = state.lost.get(shard).and_then(|loss| loss.before).is_some_and(is_recent);

@@ -1,7 +1,7 @@
-//! Which schedulers have gone: a process that ends takes its connections with it, long before its leases run out.
+//! Presence: detects dead schedulers by their closed connections, before their leases expire.
 //!
-//! Only a hint that a lease need not be awaited. A scheduler counts as gone when it has had no connection for longer
-//! than it takes to connect again; one that is held keeps its connection, and its lease decides.
+//! A scheduler is dead when it has had no connection for longer than a reconnect takes. A suspended process keeps its
+//! connection; its lease decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,16 +9,16 @@ use std::time::Duration;
 use goalmill_broker::{Broker, BrokerError};
 use tokio::time::Instant;
 
-/// What was seen of the others.
+/// The observed absence of other schedulers.
 #[derive(Debug, Default)]
 pub(crate) struct Presence {
-    /// Those that are not present, and since when.
+    /// Absent schedulers, and since when.
     absent: BTreeMap<String, Instant>,
 }
 
 impl Presence {
-    /// Looks who is present among `ids`; says who has been absent for `patience`.
-    pub(crate) async fn look(
+    /// Checks the connections of `ids`; returns those that have been absent for `patience`.
+    pub(crate) async fn find_dead(
         &mut self,
         broker: &dyn Broker,
         ids: &[String],
@@ -36,7 +36,7 @@ impl Presence {
         Ok(self.absent.iter().filter(|(_, since)| since.elapsed() >= patience).map(|(id, _)| id.clone()).collect())
     }
 
-    /// Whether somebody is absent who may come back: worth another look soon.
+    /// Whether a scheduler is absent that may come back.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.absent.is_empty()
     }

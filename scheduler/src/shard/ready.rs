@@ -1,6 +1,6 @@
-//! Ready steps, waiting in the owner's memory for room on their streams.
+//! The queue of ready steps in the owner's memory, which wait for room on their streams.
 //!
-//! Order: priority, then the tenant that was served least, then the longest remaining path, then age.
+//! Order: priority, then least served tenant, then longest remaining path, then age.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use goalmill_engine::StepIndex;
 
 use super::Slot;
 
-/// A ready step's place among those of its tenant.
+/// The position of a ready step among those of its tenant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     /// Longest remaining path first: the bits of a non-negative float sort like the float.
@@ -20,14 +20,14 @@ pub(crate) struct Place {
     pub(crate) step: StepIndex,
 }
 
-/// What decides where a ready step stands.
+/// What determines the order of dispatch.
 #[derive(Clone, Debug)]
 pub(crate) struct DispatchOrder<'a> {
     pub(crate) agent_type: &'a AgentType,
     /// 1 (last) to 10 (first).
     pub(crate) priority: u8,
     pub(crate) tenant: &'a str,
-    /// Estimated seconds on the longest path from here to the end.
+    /// Estimated seconds of the longest path to the end.
     pub(crate) rank: f64,
 }
 
@@ -55,9 +55,9 @@ struct Tenant {
 
 #[derive(Debug, Default)]
 struct Parked {
-    /// Passed over for want of room: best first.
+    /// Skipped because the plan had no room; best first.
     waiting: BTreeSet<(Reverse<u8>, Place, AgentType)>,
-    /// Passed over though there was room, because of a resource in use.
+    /// Skipped because of a resource in use.
     excluded: Vec<(Reverse<u8>, Place, AgentType)>,
     tenant: String,
 }
@@ -131,7 +131,7 @@ impl ReadySet {
         Some(Taken { place, priority, tenant: name })
     }
 
-    /// Puts a taken step aside until its plan has room: see [`ReadySet::unpark`].
+    /// Parks a taken step until its plan has room; see [`ReadySet::unpark`].
     ///
     /// - `excluded`: the plan has room, but the step's resource is in use.
     pub(crate) fn park(&mut self, agent_type: &AgentType, taken: Taken, excluded: bool) {
@@ -147,8 +147,8 @@ impl ReadySet {
 
     /// Offers the plan's best parked step again and, when a resource may have become free, all that waited for one.
     ///
-    /// One at a time, so that a sequential plan of many steps does not shuffle them all at each turn: call it
-    /// again after a dispatch if the plan still has room.
+    /// One at a time, because a sequential plan of many steps would move all of them in each turn. Call it again after a
+    /// dispatch if the plan still has room.
     pub(crate) fn unpark(&mut self, slot: Slot, with_excluded: bool) {
         let Some(mut parked) = self.parked.remove(&slot) else { return };
         let best = parked.waiting.pop_first();
@@ -161,14 +161,14 @@ impl ReadySet {
         }
     }
 
-    /// Plans that have something parked which only waits for their own room.
+    /// Plans with parked steps that wait for room.
     pub(crate) fn parked(&self) -> Vec<Slot> {
         self.parked.iter().filter(|(_, parked)| !parked.waiting.is_empty()).map(|(slot, _)| *slot).collect()
     }
 
-    /// Offers the plan's best parked step whose queue is open again; says whether there is one.
+    /// Offers the plan's best parked step whose queue is open; returns whether there is one.
     ///
-    /// The step that was offered before may stand in a queue that is closed: those behind it need not wait for that.
+    /// The step that was offered before may wait for a closed queue, which must not delay the others.
     pub(crate) fn unpark_open(&mut self, slot: Slot, is_open: impl Fn(&AgentType) -> bool) -> bool {
         let Some(parked) = self.parked.get_mut(&slot) else { return false };
         let Some(item) = parked.waiting.iter().find(|(_, _, agent_type)| is_open(agent_type)).cloned() else {
@@ -184,7 +184,7 @@ impl ReadySet {
         true
     }
 
-    /// Forgets what a plan has parked; steps still in a queue are passed over when their turn comes.
+    /// Drops the parked steps of a plan; its queued steps are skipped later.
     pub(crate) fn forget(&mut self, slot: Slot) {
         self.parked.remove(&slot);
     }

@@ -1,7 +1,7 @@
-//! Plans that have just ended: a second submission of one of them must not begin it again.
+//! Recently finished plans, for deduplicating submissions.
 //!
-//! A look at the store is a round trip. It can be made before a submission reaches its shard, together with others,
-//! because whatever ended after the look is found here.
+//! The status of a submitted plan is read from the store before the submission reaches its shard, together with others.
+//! Plans that finish after that read are found here.
 
 use std::collections::VecDeque;
 
@@ -13,20 +13,20 @@ use tokio::time::Instant;
 /// Plans remembered.
 const PLANS_MAX: usize = 10_000;
 
-/// What the store said of a plan before its submission came to the shard.
+/// The status of a plan in the store, read before its submission reaches the shard.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StatusSnapshot {
-    /// When the question was sent, or earlier.
+    /// When the read was sent, or earlier.
     pub(crate) at: Instant,
     pub(crate) status: Option<PlanStatus>,
 }
 
-/// The plans of a shard that ended last.
+/// The plans of a shard that finished last.
 #[derive(Debug)]
 pub(crate) struct RecentlyFinished {
     ended: HashMap<PlanId, PlanStatus>,
     order: VecDeque<(Instant, PlanId)>,
-    /// Every plan that ended after this is here.
+    /// Every plan that finished after this time is here.
     since: Instant,
 }
 
@@ -35,7 +35,7 @@ impl RecentlyFinished {
         Self { ended: HashMap::default(), order: VecDeque::new(), since }
     }
 
-    /// Remembers a plan whose end is written, or is on its way.
+    /// Adds a plan whose end is written or being written.
     pub(crate) fn add(&mut self, now: Instant, plan: PlanId, status: PlanStatus) {
         if self.order.len() == PLANS_MAX
             && let Some((ended, oldest)) = self.order.pop_front()
@@ -52,7 +52,7 @@ impl RecentlyFinished {
         self.ended.get(plan).copied()
     }
 
-    /// Whether what was seen then still holds, but for what is here.
+    /// Whether the snapshot is still right for plans that are not here.
     pub(crate) fn is_current(&self, snapshot: &StatusSnapshot) -> bool {
         snapshot.at > self.since && snapshot.status.is_none_or(PlanStatus::is_final)
     }

@@ -1,4 +1,4 @@
-//! Rebuilds a shard's state from its logs.
+//! Recovers the plans of a shard from their logs.
 
 use std::panic::AssertUnwindSafe;
 
@@ -12,15 +12,14 @@ use super::takeover::CarefulTakeover;
 use crate::event_log::{self, ReadError};
 use crate::scheduler::Scheduler;
 
-/// Logs read at once.
+/// Logs read concurrently.
 const AT_ONCE: usize = 16;
 
 /// Folds the log of every active plan of a shard.
 ///
-/// A log that cannot be folded is reported and left alone, and so is a plan over which the engine panicked: one
-/// broken plan must not stop a shard.
+/// A plan is quarantined if its log cannot be folded or if the engine panics over it; the shard continues.
 ///
-/// During a careful takeover, what is read next is noted beforehand, and the suspects of the note before are read one by one.
+/// During a careful takeover, plans are recorded before they are read, and suspects are read one by one.
 pub(super) async fn plans(
     scheduler: &Scheduler,
     shard: ShardId,
@@ -47,7 +46,7 @@ pub(super) async fn plans(
         let read: Vec<Option<PlanState>> = read.try_collect().await?;
         states.extend(read.into_iter().flatten());
     }
-    leave_orphans_alone(scheduler, &mut states);
+    quarantine_orphans(scheduler, &mut states);
     Ok(states)
 }
 
@@ -67,8 +66,8 @@ async fn restore(scheduler: &Scheduler, plan: PlanId) -> Result<Option<PlanState
     }
 }
 
-/// A sub-plan that ended without its parent would be begun again when that is back.
-fn leave_orphans_alone(scheduler: &Scheduler, states: &mut Vec<PlanState>) {
+/// Quarantines sub-plans of quarantined plans, which would start them again after they ended.
+fn quarantine_orphans(scheduler: &Scheduler, states: &mut Vec<PlanState>) {
     let is_orphan = |state: &PlanState| {
         let parent = state.accepted().and_then(|accepted| accepted.parent.as_ref());
         parent.is_some_and(|parent| scheduler.is_plan_quarantined(&parent.plan))

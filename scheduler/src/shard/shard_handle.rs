@@ -1,4 +1,4 @@
-//! Where a plan goes that begins while it is written: to the loop of its shard.
+//! Sends commands of effects and streamed steps to a shard's loop.
 
 use async_trait::async_trait;
 use goalmill_common::command::Planned;
@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::ShardMessage;
 
-/// The way from an effect to the loop that began it.
+/// A handle of an effect on the loop that started it.
 #[derive(Clone)]
 pub(super) struct ShardHandle {
     pub(super) to_loop: mpsc::Sender<ShardMessage>,
@@ -21,7 +21,7 @@ pub(super) struct ShardHandle {
 }
 
 impl ShardHandle {
-    /// Gives the loop a command; a loop that is gone needs none.
+    /// Sends a command; ignored if the loop has ended.
     pub(super) async fn send(&self, command: Command) {
         drop(self.to_loop.send(self.message(command, None)).await);
     }
@@ -30,7 +30,7 @@ impl ShardHandle {
         ShardMessage::Command { plan: self.plan.clone(), command: Box::new(command), request: self.request, reply }
     }
 
-    async fn ask(&self, command: Command) -> Result<(), Stopped> {
+    async fn send_and_wait(&self, command: Command) -> Result<(), Stopped> {
         let (reply, verdict) = oneshot::channel();
         self.to_loop.send(self.message(command, Some(reply))).await.map_err(|_| Stopped::Gone)?;
         match verdict.await {
@@ -53,13 +53,13 @@ impl ShardHandle {
 #[async_trait]
 impl Books for ShardHandle {
     async fn asked(&self, call: ModelAsked) -> bool {
-        self.ask(Command::ModelAsked(Box::new(call))).await.is_ok()
+        self.send_and_wait(Command::ModelAsked(Box::new(call))).await.is_ok()
     }
 
-    /// What a call took is written down with the next commit; the answer waits for it, so that it is not asked for again.
+    /// The answer of a call is stored with the next commit, before it is used, so that a takeover does not repeat it.
     async fn answered(&self, call: ModelAnswered) {
-        if let Err(stopped) = self.ask(Command::ModelAnswered(Box::new(call))).await {
-            tracing::debug!(plan_id = %self.plan, "what a model's answer took was not written down: {stopped:?}");
+        if let Err(stopped) = self.send_and_wait(Command::ModelAnswered(Box::new(call))).await {
+            tracing::debug!(plan_id = %self.plan, "the answer of a model was not stored: {stopped:?}");
         }
     }
 }
@@ -67,14 +67,14 @@ impl Books for ShardHandle {
 #[async_trait]
 impl Outlet for ShardHandle {
     async fn begin(&self, planned: Planned) -> Result<(), Stopped> {
-        self.ask(Command::Planned { revision: 0, answer: PlanAnswer::Open(Box::new(planned)) }).await
+        self.send_and_wait(Command::Planned { revision: 0, answer: PlanAnswer::Open(Box::new(planned)) }).await
     }
 
     async fn begin_whole(&self, planned: Planned) -> Result<(), Stopped> {
-        self.ask(Command::Planned { revision: 0, answer: PlanAnswer::Plan(Box::new(planned)) }).await
+        self.send_and_wait(Command::Planned { revision: 0, answer: PlanAnswer::Plan(Box::new(planned)) }).await
     }
 
     async fn add(&self, steps: Vec<Step>) -> Result<(), Stopped> {
-        self.ask(Command::AddSteps { steps }).await
+        self.send_and_wait(Command::AddSteps { steps }).await
     }
 }

@@ -61,11 +61,14 @@ pub(crate) struct ShardLoop {
     pub(super) io: LoopIo,
 }
 
+/// A commit on its way to the store.
+type CommitWrite = Pin<Box<dyn Future<Output = Result<(), LoopEnd>> + Send>>;
+
 /// What a loop keeps between turns for its I/O.
 #[derive(Default)]
 pub(crate) struct LoopIo {
     /// The commit that is being written.
-    writing: Option<Pin<Box<dyn Future<Output = Result<(), LoopEnd>> + Send>>>,
+    writing: Option<CommitWrite>,
     /// Inputs that the last turn had no time for, in their order.
     left_over: Vec<LoopInput>,
     /// A plan to release from quarantine.
@@ -215,9 +218,9 @@ impl ShardLoop {
     async fn end_quarantine(&mut self, plan: PlanId) -> LoopEnd {
         let broker = self.scheduler.broker.as_ref();
         let changed = async {
-            let mut record = QuarantineRecord::read(broker, self.shard).await?;
+            let mut record = QuarantineRecord::load(broker, self.shard).await?;
             match record.quarantined.remove(&plan) {
-                Some(_) => record.write(broker, self.shard).await,
+                Some(_) => record.store(broker, self.shard).await,
                 None => Ok(()),
             }
         };

@@ -1,4 +1,4 @@
-//! How an owner works that took its shard over from a dead one: one thing at a time, each noted beforehand.
+//! Careful takeover: after the previous owner died, one plan or input at a time is handled, recorded beforehand.
 
 use std::collections::VecDeque;
 
@@ -10,22 +10,22 @@ use super::trial::{self, Case, Trial, Verdict};
 use crate::quarantine::{DEATHS_MAX, InHand, QuarantineRecord};
 use crate::scheduler::Scheduler;
 
-/// Inbox entries after the cursor that the dead owner may have had in hand, in batches of what is read at once.
+/// Inbox entries after the cursor that the dead owner may have handled, in read batches.
 const BATCHES: usize = 4;
 
-/// What is still to be done with care.
+/// The rest of a careful takeover.
 pub(crate) struct CarefulTakeover {
     quarantine: QuarantineRecord,
-    /// The note that the dead owner left.
+    /// The record of the dead owner.
     before: Option<InHand>,
-    /// Plans that were read back and have yet to begin.
+    /// Recovered plans that have not started.
     pub(super) waiting: VecDeque<(Slot, PlanId)>,
-    /// The last inbox entry that the dead owner may have had in hand.
+    /// The last inbox entry that the dead owner may have handled.
     until: Option<EntryId>,
 }
 
 impl CarefulTakeover {
-    /// Prepares for a shard whose owner died; tries the plan that it had in hand, if it noted one.
+    /// Prepares the takeover of a shard whose owner died; tries the plan that it had recorded.
     pub(super) async fn prepare(
         scheduler: &Scheduler,
         trial: Option<&Trial>,
@@ -35,10 +35,10 @@ impl CarefulTakeover {
     ) -> Result<Self, BrokerError> {
         let before = quarantine.in_hand.clone();
         if let Some((plan, deaths)) = quarantine.suspect().map(|(plan, deaths)| (plan.clone(), deaths)) {
-            tracing::warn!(%shard, plan_id = %plan, "the scheduler that had shard {shard} ended with plan {plan} in hand");
-            if let Some(reason) = convict(scheduler, trial, shard, &plan, deaths, cursor).await? {
+            tracing::warn!(%shard, plan_id = %plan, "the owner of shard {shard} died while handling plan {plan}");
+            if let Some(reason) = try_suspect(scheduler, trial, shard, &plan, deaths, cursor).await? {
                 quarantine.quarantine(plan, reason, scheduler.clock.now_ms());
-                quarantine.write(scheduler.broker.as_ref(), shard).await?;
+                quarantine.store(scheduler.broker.as_ref(), shard).await?;
             }
         }
         let count = BATCHES * scheduler.settings.scheduler.inbox_batch;
@@ -47,17 +47,17 @@ impl CarefulTakeover {
         Ok(Self { quarantine, before, waiting: VecDeque::new(), until })
     }
 
-    /// The plans in quarantine.
+    /// The quarantine record of the shard.
     pub(super) fn quarantine_record(&mut self) -> &mut QuarantineRecord {
         &mut self.quarantine
     }
 
-    /// Whether the plan stands in the dead owner's note among others: it is read by itself then.
+    /// Whether the dead owner had recorded the plan, so that it must be read alone.
     pub(super) fn is_suspect(&self, plan: &PlanId) -> bool {
         self.before.as_ref().is_some_and(|before| before.plans.contains(plan))
     }
 
-    /// Notes what is taken in hand next.
+    /// Records the plans that are handled next.
     pub(super) async fn record(
         &mut self,
         scheduler: &Scheduler,
@@ -69,32 +69,32 @@ impl CarefulTakeover {
         }
         let deaths = 1 + self.before.as_ref().filter(|before| before.plans == plans).map_or(0, |before| before.deaths);
         self.quarantine.in_hand = Some(InHand { plans, deaths });
-        self.quarantine.write(scheduler.broker.as_ref(), shard).await
+        self.quarantine.store(scheduler.broker.as_ref(), shard).await
     }
 
-    /// Notes that an inbox entry is dealt with.
+    /// Marks an inbox entry as handled.
     pub(super) fn mark_handled(&mut self, entry: &EntryId) {
         if self.until.as_ref().is_some_and(|until| until == entry) {
             self.until = None;
         }
     }
 
-    /// Whether all that the dead owner may have had in hand has been dealt with.
+    /// Whether everything that the dead owner may have handled is done.
     pub(super) fn is_over(&self) -> bool {
         self.waiting.is_empty() && self.until.is_none()
     }
 
-    /// Takes the last note back.
+    /// Clears the record.
     pub(super) async fn end(mut self, scheduler: &Scheduler, shard: ShardId) -> Result<(), BrokerError> {
         match self.quarantine.in_hand.take() {
-            Some(_) => self.quarantine.write(scheduler.broker.as_ref(), shard).await,
+            Some(_) => self.quarantine.store(scheduler.broker.as_ref(), shard).await,
             None => Ok(()),
         }
     }
 }
 
-/// Why the plan belongs in quarantine, if it does.
-async fn convict(
+/// Why the plan must be quarantined; `None` if it must not.
+async fn try_suspect(
     scheduler: &Scheduler,
     trial: Option<&Trial>,
     shard: ShardId,
@@ -103,7 +103,7 @@ async fn convict(
     cursor: &EntryId,
 ) -> Result<Option<String>, BrokerError> {
     if deaths >= DEATHS_MAX {
-        return Ok(Some(format!("{deaths} schedulers in a row died with it in hand")));
+        return Ok(Some(format!("{deaths} schedulers in a row died while handling it")));
     }
     let Some(trial) = trial else { return Ok(None) };
     let (log, entries) = trial::collect_evidence(scheduler, shard, plan, cursor).await?;
@@ -119,7 +119,7 @@ async fn convict(
     };
     Ok(match trial.run(&case).await {
         Verdict::Innocent => {
-            tracing::info!(plan_id = %plan, "plan {plan} was tried and goes on");
+            tracing::info!(plan_id = %plan, "plan {plan} passed its trial");
             None
         }
         Verdict::Guilty(how) => Some(format!("a scheduler died over it, and {how}")),

@@ -1,29 +1,29 @@
-//! What a shard's loop and the reconciliation of task streams say to each other.
+//! Messages between a shard's loop and the reconciliation of task streams.
 
 use std::collections::BTreeSet;
 
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, StepId};
 use serde::Deserialize;
 
-/// The queues of a shard that are worth a scan.
+/// The queues of a shard that need a scan.
 #[derive(Debug, Default)]
 pub(crate) struct Suspects {
     /// Every step that was queued before this time, Unix milliseconds, has its task on a stream.
     pub(crate) written_ms: u64,
     /// Queues with steps that have waited for longer than a task lease.
     pub(crate) overdue: BTreeSet<AgentType>,
-    /// Queues with attempts that were stopped since the shard was last asked.
+    /// Queues with attempts that were stopped since the last request.
     pub(crate) stopped: BTreeSet<AgentType>,
 }
 
-/// What a task stream holds for one shard.
+/// The tasks of one shard on a task stream.
 #[derive(Debug)]
 pub(crate) struct Scan {
     pub(crate) agent_type: AgentType,
-    /// [`Suspects::written_ms`] of before the scan.
+    /// [`Suspects::written_ms`] before the scan.
     pub(crate) written_ms: u64,
     pub(crate) tasks: Vec<TaskOnStream>,
-    /// Whether all of the stream was read: only then is a task missing that was not found.
+    /// Whether the stream was read to its end. Only then, tasks that were not found are missing.
     pub(crate) is_whole: bool,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct TaskOnStream {
     pub(crate) head: TaskHead,
 }
 
-/// The part of a task that says which attempt it is.
+/// The fields of a task that identify its attempt.
 #[derive(Debug, Deserialize)]
 pub(crate) struct TaskHead {
     pub(crate) plan: PlanId,

@@ -1,4 +1,4 @@
-//! When what comes due: in memory, derived from state.
+//! Timers of plans and steps, in memory, derived from state.
 
 use std::collections::BTreeSet;
 
@@ -29,17 +29,17 @@ impl Timers {
         }
     }
 
-    /// The next one's time.
+    /// The time of the next timer.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         self.due.first().map(|(due, _, _)| *due)
     }
 
-    /// Those that come due until then, first come first.
+    /// The timers that are due until then, in order.
     pub(crate) fn until(&self, due_ms: u64) -> impl Iterator<Item = (Slot, Timer)> + '_ {
         self.due.iter().take_while(move |(due, ..)| *due <= due_ms).map(|(_, slot, timer)| (*slot, *timer))
     }
 
-    /// Takes out one that is due.
+    /// Removes the next due timer.
     pub(crate) fn pop(&mut self, now_ms: u64) -> Option<(Slot, Timer)> {
         let (due, slot, timer) = *self.due.first()?;
         if due > now_ms {

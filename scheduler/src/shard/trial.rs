@@ -1,7 +1,7 @@
-//! Tries, in a process of its own, whether a plan kills whoever works on it.
+//! Trial: runs a suspected plan in a separate process.
 //!
-//! The process folds the plan's log, takes the inbox entries that are about it, and dispatches, exactly as a shard's
-//! loop does, and writes nothing. A process that is killed, aborts or does not end convicts the plan.
+//! The process folds the log of the plan, handles its inbox entries and dispatches as a shard's loop does, but writes
+//! nothing. If it is killed, aborts or does not end, the plan is quarantined.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -26,31 +26,31 @@ use super::ShardState;
 use crate::event_log::{self, Pages};
 use crate::scheduler::Scheduler;
 
-/// Inbox entries of a plan that are tried with it.
+/// Inbox entries of a plan in its trial at most.
 const ENTRIES_MAX: usize = 1_000;
-/// Memory that the process may take, in bytes.
+/// Memory limit of the process, in bytes.
 const MEMORY_MAX: u64 = 4 << 30;
 
-/// How to start the process that a plan is tried in: it gets the case on its standard input and calls [`run_trial`].
+/// How to start the trial process, which gets the case on its standard input and calls [`run_trial`].
 #[derive(Clone, Debug)]
 pub struct Trial {
     pub program: PathBuf,
     pub args: Vec<String>,
-    /// Longer than that, and the plan is taken to hang.
+    /// Time limit of the process.
     pub limit: Duration,
 }
 
-/// What became of a trial.
+/// The result of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Innocent,
-    /// With what happened.
+    /// With a description.
     Guilty(String),
-    /// The trial could not be held.
+    /// The trial could not be run.
     Unknown(String),
 }
 
-/// All that the process needs to know.
+/// The input of the process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Case {
     pub(crate) shard: ShardId,
@@ -63,7 +63,7 @@ pub(crate) struct Case {
 }
 
 impl Trial {
-    /// Tries the plan.
+    /// Runs the trial.
     pub(crate) async fn run(&self, case: &Case) -> Verdict {
         let text = serde_json::to_vec(case).expect("plain data always has a JSON text");
         let command = Command::new(&self.program)
@@ -86,7 +86,7 @@ impl Trial {
         };
         match tokio::time::timeout(self.limit, tried).await {
             Err(_) => Verdict::Guilty(format!("a trial of it did not end in {} s", self.limit.as_secs())),
-            Ok(Err(error)) => Verdict::Unknown(format!("the trial cannot be watched: {error}")),
+            Ok(Err(error)) => Verdict::Unknown(format!("the trial process cannot be awaited: {error}")),
             Ok(Ok(status)) if status.success() => Verdict::Innocent,
             Ok(Ok(status)) if status.code() == Some(UNREADABLE) => Verdict::Unknown("the case cannot be read".into()),
             Ok(Ok(status)) => Verdict::Guilty(format!("a trial of it ended with {status}")),
@@ -94,7 +94,7 @@ impl Trial {
     }
 }
 
-/// Gathers what a trial needs: the plan's log, and what waits for it in the inbox.
+/// Collects the log of a plan and its waiting inbox entries.
 pub(crate) async fn collect_evidence(
     scheduler: &Scheduler,
     shard: ShardId,
@@ -112,7 +112,7 @@ pub(crate) async fn collect_evidence(
     Ok((log, entries))
 }
 
-/// The plans that an inbox entry is about.
+/// The plans of an inbox entry.
 pub(crate) fn plans_of(inbox: &Inbox) -> Vec<PlanId> {
     let mut plans: Vec<PlanId> = match inbox {
         Inbox::Reports(reports) => reports.iter().map(|report| report.plan.clone()).collect(),
@@ -124,10 +124,10 @@ pub(crate) fn plans_of(inbox: &Inbox) -> Vec<PlanId> {
     plans
 }
 
-/// Exit status for a case that cannot be read: it says nothing about the plan.
+/// Exit status for an unreadable case, which is no evidence about the plan.
 const UNREADABLE: i32 = 3;
 
-/// The process that a plan is tried in: reads the case, works it off, and returns the exit status.
+/// The trial process: reads the case, runs it and returns the exit status.
 pub fn run_trial(mut input: impl Read, decide: Decide) -> i32 {
     let mut text = Vec::new();
     let Ok(case) = input.read_to_end(&mut text).map_err(drop).and_then(|_| serde_json::from_slice(&text).map_err(drop))
@@ -135,20 +135,20 @@ pub fn run_trial(mut input: impl Read, decide: Decide) -> i32 {
         return UNREADABLE;
     };
     limit_memory();
-    work_off(case, decide);
+    run_case(case, decide);
     0
 }
 
-/// What takes all memory shall not take the machine with it.
+/// Limits memory, so that a plan that exhausts it does not affect the machine.
 fn limit_memory() {
     let most = getrlimit(Resource::As).current.map_or(MEMORY_MAX, |current| current.min(MEMORY_MAX));
     let limit = Rlimit { current: Some(most), maximum: Some(most) };
     if let Err(error) = setrlimit(Resource::As, limit) {
-        tracing::debug!("memory stays unlimited: {error}");
+        tracing::debug!("the memory limit cannot be set: {error}");
     }
 }
 
-fn work_off(case: Case, decide: Decide) {
+fn run_case(case: Case, decide: Decide) {
     let Case { shard, limits, policy, task_lease_ms, reply, log, entries } = case;
     let PolicySettings { allow, deny, approve } = policy;
     let context = Context { limits, policy: Policy { allow, deny, approve }, task_lease_ms, reply };
@@ -158,7 +158,7 @@ fn work_off(case: Case, decide: Decide) {
     let slots = owned.add_recovered(state.into_iter().collect());
     owned.begin_turn();
     for slot in slots {
-        owned.begin(slot);
+        owned.resume_plan(slot);
     }
     owned.run_to_idle();
     for (id, fields) in entries {
@@ -168,7 +168,7 @@ fn work_off(case: Case, decide: Decide) {
     }
 }
 
-/// A log that cannot be folded is left alone by the scheduler too.
+/// `None` for a log that cannot be folded, whose plan the scheduler quarantines anyway.
 fn fold(log: &[LogEntry]) -> Option<PlanState> {
     let mut state = PlanState::default();
     for entry in log {

@@ -11,12 +11,12 @@ use goalmill_common::wire;
 use super::Slot;
 use super::outbox::PostCommit;
 
-/// Bytes after which a turn takes no further input, so that one commit stays well below what stalls Redis.
+/// Bytes after which a turn takes no more input, so that one commit does not stall Redis.
 const BYTES_MAX: usize = 2 << 20;
 
 /// Inputs after which a turn takes no more.
 const INPUTS_MAX: usize = 2_000;
-/// Plans of which a turn changes fewer steps than that each are small.
+/// Tasks per plan below which a plan counts as small.
 const TASKS_A_PLAN: usize = 8;
 
 /// The content of the next commit, and the actions after it.

@@ -142,13 +142,13 @@ impl Turns {
             TurnInput::Due => self.state.begin_turn(),
             TurnInput::Start(slot) => {
                 self.state.begin_turn();
-                self.state.begin(slot);
+                self.state.resume_plan(slot);
             }
             // Its actions must not wait for the next decisions.
             TurnInput::Committed => return self.finish_commit().into_iter().map(TurnOutput::Run).collect(),
         }
-        self.state.take_timers();
-        self.state.settle();
+        self.state.fire_timers();
+        self.state.continue_decisions();
         self.state.dispatch(quota);
         if let Some(plan) = self.state.broken().cloned() {
             outputs.push(TurnOutput::Panicked(plan));

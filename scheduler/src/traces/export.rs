@@ -1,4 +1,4 @@
-//! Where spans go: a collector that speaks OTLP over HTTP, as the standard's environment variables name it.
+//! Exports spans by OTLP over HTTP to the collector of the standard environment variables.
 //!
 //! Source: OpenTelemetry specification, "OpenTelemetry Protocol Exporter" and "Environment Variable Specification",
 //! <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>.
@@ -15,7 +15,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 /// Longest wait for a connection to the collector.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Sends spans, and says which traces are kept.
+/// Sends spans and samples traces.
 #[derive(Debug)]
 pub struct Exporter {
     inner: SpanExporter,
@@ -34,7 +34,7 @@ pub enum ExporterError {
 }
 
 impl Exporter {
-    /// As the environment says; `None` when it names no collector, or `OTEL_SDK_DISABLED` is `true`.
+    /// From the environment; `None` without a collector, or if `OTEL_SDK_DISABLED` is `true`.
     pub fn from_environment() -> Result<Option<Self>, ExporterError> {
         let endpoint = environment("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or(environment("OTEL_EXPORTER_OTLP_ENDPOINT"));
         let is_off = environment("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
@@ -42,7 +42,7 @@ impl Exporter {
         if endpoint.is_none() || is_off {
             return Ok(None);
         }
-        let sampler = Sampler::read(environment("OTEL_TRACES_SAMPLER"), environment("OTEL_TRACES_SAMPLER_ARG"))?;
+        let sampler = Sampler::parse(environment("OTEL_TRACES_SAMPLER"), environment("OTEL_TRACES_SAMPLER_ARG"))?;
         let protocol = environment("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL").or(environment("OTEL_EXPORTER_OTLP_PROTOCOL"));
         if let Some(value) = protocol.filter(|value| value != "http/protobuf") {
             let name = "OTEL_EXPORTER_OTLP_PROTOCOL";
@@ -61,7 +61,7 @@ impl Exporter {
         Ok(Some(Self { inner, sampler }))
     }
 
-    /// Whether a trace that somebody else began, or a new one, is kept.
+    /// Whether a trace is sampled, with the given parent if it has one.
     pub(super) fn is_sampled(&self, trace_id: u128, parent: Option<TraceContext>) -> bool {
         match (parent, self.sampler.follows_parent) {
             (Some(parent), true) => parent.is_sampled,
@@ -74,7 +74,7 @@ impl Exporter {
     }
 }
 
-/// Which traces are kept.
+/// The sampling rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Sampler {
     follows_parent: bool,
@@ -84,7 +84,7 @@ struct Sampler {
 
 impl Sampler {
     /// - `name`, `share`: `OTEL_TRACES_SAMPLER`, by default `parentbased_always_on`, and its argument.
-    fn read(name: Option<String>, share: Option<String>) -> Result<Self, ExporterError> {
+    fn parse(name: Option<String>, share: Option<String>) -> Result<Self, ExporterError> {
         let name = name.unwrap_or_else(|| "parentbased_always_on".into());
         let (follows_parent, own) = match name.strip_prefix("parentbased_") {
             Some(own) => (true, own),
@@ -106,7 +106,7 @@ impl Sampler {
         Ok(Self { follows_parent, share })
     }
 
-    /// By the lowest 56 bits of the id, so that every process decides alike.
+    /// By the lowest 56 bits of the id, so that all processes decide the same.
     ///
     /// Source: OpenTelemetry specification, "Trace SDK", `TraceIdRatioBased`.
     fn keeps(self, trace_id: u128) -> bool {
@@ -121,7 +121,7 @@ mod tests {
 
     fn read(name: &str, share: &str) -> Result<Sampler, String> {
         let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-        Sampler::read(given(name), given(share)).map_err(|error| error.to_string())
+        Sampler::parse(given(name), given(share)).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Traces for OpenTelemetry: made from a plan's log when it ends, so that they cost a running plan nothing, tell exactly
-//! what was recorded, and do not depend on which schedulers the plan has seen. Off unless an [`Exporter`] is given.
+//! OpenTelemetry traces, built from the log of a plan when it ends. So they cost a running plan nothing, match the log
+//! exactly, and do not depend on which schedulers ran the plan. Off without an [`Exporter`].
 //!
 //! ```text
 //! plan                                     from the submission's acceptance to the end
@@ -8,7 +8,7 @@
 //! │  └─ chat <model>                       a call of a language model
 //! ├─ validation
 //! ├─ revision 1                            from its cause to the changed plan; its model calls within it
-//! ├─ approval                              a person is awaited
+//! ├─ approval                              waits for a person
 //! └─ step <id>                             one attempt, from ready to its outcome; linked to the attempt before it
 //!    ├─ dispatch                           waits in the scheduler
 //!    ├─ queue                              waits in the stream of its agent type
@@ -45,7 +45,7 @@ use span::Span;
 
 pub use export::{Exporter, ExporterError};
 
-/// Plans and spans that wait to be sent; what comes beyond is counted and forgotten.
+/// Plans and spans that wait to be sent; further ones are counted and dropped.
 const QUEUE_MAX: usize = 10_000;
 /// Spans in one request.
 const BATCH_MAX: usize = 512;
@@ -57,15 +57,15 @@ const LAST: Duration = Duration::from_millis(100);
 pub(crate) struct Traces {
     exporter: Exporter,
     instance: String,
-    /// Those of the settings.
+    /// The models of the settings.
     models: Arc<[ModelSettings]>,
     queue: mpsc::Sender<Item>,
 }
 
-/// What is to be sent.
+/// An item of the export queue.
 #[derive(Debug)]
 pub(crate) enum Item {
-    /// All that the log of this plan tells.
+    /// The trace of this plan, from its log.
     Plan(PlanId),
     Span(Box<SpanData>),
 }
@@ -79,8 +79,8 @@ impl Traces {
 
     /// The trace context that a plan begins with.
     ///
-    /// - `given`: the submission's.
-    pub(crate) fn begin(&self, plan: &PlanId, given: Option<&str>) -> String {
+    /// - `given`: the trace context of the submission.
+    pub(crate) fn plan_context(&self, plan: &PlanId, given: Option<&str>) -> String {
         let parent = given.and_then(TraceContext::parse);
         let own = || TraceContext {
             trace_id: span::trace_id(&self.instance, plan),
@@ -92,9 +92,9 @@ impl Traces {
         TraceContext { is_sampled, ..context }.to_string()
     }
 
-    /// Notes a submission that was accepted.
+    /// Queues the span of an accepted submission.
     ///
-    /// - `traceparent`: what the plan begins with.
+    /// - `traceparent`: the trace context of the plan.
     /// - `received_ms`, `now_ms`: Unix milliseconds.
     pub(crate) fn submitted(
         &self,
@@ -118,7 +118,7 @@ impl Traces {
         self.enqueue(Item::Span(Box::new(span.into())));
     }
 
-    /// Notes that a plan has ended.
+    /// Queues the trace of a finished plan.
     pub(crate) fn ended(&self, plan: PlanId) {
         self.enqueue(Item::Plan(plan));
     }
@@ -130,13 +130,13 @@ impl Traces {
     }
 }
 
-/// The trace context, if somebody keeps the trace.
+/// The trace context, if it is sampled.
 pub(crate) fn sampled(traceparent: Option<&str>) -> Option<TraceContext> {
     traceparent.and_then(TraceContext::parse).filter(|context| context.is_sampled)
 }
 
-/// Gives a task the context of its execution.
-pub(crate) fn name_execution(task: &mut Task) {
+/// Sets the trace context of a task to its execution span.
+pub(crate) fn set_execution_context(task: &mut Task) {
     if let Some(context) = sampled(task.traceparent.as_deref()) {
         let execution = span::execution_span(&task.plan, &task.step, task.attempt);
         task.traceparent = Some(context.with_span(execution).to_string());
@@ -158,17 +158,17 @@ pub(crate) async fn run(
         }
         batch.flush().await;
     }
-    // The shards' loops may still write the ends of plans.
+    // Shards may still write the ends of plans.
     while let Ok(Some(item)) = tokio::time::timeout(LAST, items.recv()).await {
         batch.add(item).await;
     }
     batch.flush().await;
 }
 
-/// Reads entries of a plan's log; gives the spans that end in them.
-fn read(mut trace: PlanTrace, entries: &[LogEntry]) -> Result<(PlanTrace, Vec<SpanData>), LogError> {
+/// Adds log entries to a trace; returns the spans that end in them.
+fn add_entries(mut trace: PlanTrace, entries: &[LogEntry]) -> Result<(PlanTrace, Vec<SpanData>), LogError> {
     for entry in entries {
-        event_log::parse_records(entry)?.iter().for_each(|record| trace.take(record));
+        event_log::parse_records(entry)?.iter().for_each(|record| trace.add(record));
     }
     let spans = trace.finished().map(SpanData::from).collect();
     Ok((trace, spans))
@@ -179,7 +179,7 @@ struct SpanBatch<'a> {
     traces: &'a Traces,
     plans: &'a dyn PlanReader,
     waiting: Vec<SpanData>,
-    /// Said once, until it is over.
+    /// Whether the failure was logged.
     is_failing: bool,
 }
 
@@ -202,7 +202,7 @@ impl SpanBatch<'_> {
         while let Some(entries) = pages.next().await? {
             let spans;
             (trace, spans) =
-                run_blocking_if_large(event_log::size_bytes(&entries), move || read(trace, &entries)).await?;
+                run_blocking_if_large(event_log::size_bytes(&entries), move || add_entries(trace, &entries)).await?;
             self.push(spans).await;
         }
         Ok(())

@@ -19,24 +19,24 @@ use super::{genai, sampled};
 const STATUS: &str = "goalmill.status";
 const AGENT_TYPE: &str = "goalmill.agent_type";
 
-/// Reads a plan's log and gives its spans, each once it has ended.
+/// Builds the spans of a plan from its log.
 pub(super) struct PlanTrace {
     models: Arc<[ModelSettings]>,
-    /// `None` before the first event, and where nobody keeps the trace.
+    /// `None` before the first event, and for unsampled traces.
     plan: Option<Begun>,
     finished: Vec<Span>,
 }
 
-/// A plan whose trace is kept.
+/// A sampled plan.
 struct Begun {
     id: PlanId,
     root: Span,
     planning: Option<Span>,
     revision: Option<Span>,
     validation_ms: u64,
-    /// Approvals that are awaited: of the plan, of steps.
+    /// Open approvals of the plan and of steps.
     approvals: BTreeMap<Option<StepId>, u64>,
-    /// When models were asked, by revision, planner and call.
+    /// Start times of model calls, by revision, planner and call.
     calls: BTreeMap<(u32, String, u32), u64>,
     steps: BTreeMap<StepId, Step>,
 }
@@ -44,9 +44,9 @@ struct Begun {
 #[derive(Default)]
 struct Step {
     ready_ms: u64,
-    /// The attempt on its way.
+    /// The current attempt.
     attempt: Option<Attempt>,
-    /// The attempt before it.
+    /// The previous attempt.
     last: Option<TraceContext>,
 }
 
@@ -56,7 +56,7 @@ struct Attempt {
     queued_ms: u64,
     started_ms: Option<u64>,
     worker: Option<String>,
-    /// Whether a worker does it; the others are done by the engine, or are plans of their own.
+    /// Whether a worker runs it; other steps are run by the engine or are sub-plans.
     is_sent: bool,
 }
 
@@ -74,19 +74,19 @@ impl PlanTrace {
         Self { models, plan: None, finished: Vec::new() }
     }
 
-    /// The spans that have ended since this was asked last.
+    /// The spans that have ended since the last call.
     pub(super) fn finished(&mut self) -> impl Iterator<Item = Span> {
         std::mem::take(&mut self.finished).into_iter()
     }
 
-    /// Takes the next event of the log.
-    pub(super) fn take(&mut self, record: &Record) {
+    /// Adds the next event of the log.
+    pub(super) fn add(&mut self, record: &Record) {
         if let Event::Plan(PlanEvent::GoalAccepted(accepted)) = &record.event {
             self.plan = Begun::new(accepted, record.time_ms);
         }
         let Some(plan) = &mut self.plan else { return };
         match &record.event {
-            Event::Plan(event) => plan.take(event, record.time_ms, &self.models, &mut self.finished),
+            Event::Plan(event) => plan.add_plan_event(event, record.time_ms, &self.models, &mut self.finished),
             Event::Step { step, attempt, event } => {
                 plan.take_step(step, *attempt, event, record.time_ms, &mut self.finished);
             }
@@ -101,7 +101,7 @@ impl Begun {
         let context = given.with_span(span::plan_span(&id));
         let (parent, is_parent_remote) = match &accepted.parent {
             Some(parent) => (span::attempt_span(&parent.plan, &parent.step, parent.attempt), false),
-            // Nobody gave it a context: it is the first span of a trace of its own.
+            // Without a given context it is the root span.
             None if given == context => (0, false),
             None => (given.span_id, true),
         };
@@ -128,7 +128,7 @@ impl Begun {
         Span::new(context, self.root.context.span_id, name, start_ms, now_ms)
     }
 
-    fn take(&mut self, event: &PlanEvent, now_ms: u64, models: &[ModelSettings], out: &mut Vec<Span>) {
+    fn add_plan_event(&mut self, event: &PlanEvent, now_ms: u64, models: &[ModelSettings], out: &mut Vec<Span>) {
         match event {
             PlanEvent::ModelAsked(asked) => {
                 self.calls.insert((asked.revision, asked.planner.clone(), asked.call), now_ms);
@@ -229,7 +229,7 @@ impl Begun {
         out.push(span);
     }
 
-    /// Ends the plan's own span, and what was still open within it.
+    /// Ends the span of the plan and all open spans in it.
     fn end(&mut self, status: &'static str, failure: Option<&Failure>, now_ms: u64, out: &mut Vec<Span>) {
         self.end_planning(now_ms, None, out);
         self.end_revision(now_ms, None, out);
@@ -327,7 +327,7 @@ impl Begun {
         step.attempt = Some(Attempt { span, number, queued_ms: now_ms, started_ms: None, worker: None, is_sent });
     }
 
-    /// What a step that was decomposed has become is a plan of its own within the attempt, which goes on.
+    /// A decomposed step becomes a sub-plan within its attempt.
     fn end_attempt(&mut self, id: &StepId, end: &End<'_>, now_ms: u64, out: &mut Vec<Span>) {
         let Some(attempt) = self.steps.get_mut(id).and_then(|step| step.attempt.take()) else { return };
         out.extend(attempt.end(&self.id, id, end, now_ms));
@@ -335,7 +335,7 @@ impl Begun {
 }
 
 impl Attempt {
-    /// The spans of the attempt: itself, and its parts.
+    /// The spans of the attempt and its parts.
     fn end(mut self, plan: &PlanId, step: &StepId, end: &End<'_>, now_ms: u64) -> Vec<Span> {
         let mut spans = Vec::with_capacity(5);
         if self.is_sent {
@@ -343,7 +343,7 @@ impl Attempt {
             spans.push(self.part(plan, step, "dispatch", ready_ms, queued_ms));
             spans.push(self.part(plan, step, "queue", queued_ms, self.started_ms.unwrap_or(now_ms)));
             if let Some(started_ms) = self.started_ms {
-                // Only a completion says when the worker had finished.
+                // Only a completion has the finish time of the worker.
                 let finished_ms = end.finished_ms.unwrap_or(now_ms);
                 let context = self.span.context.with_span(span::execution_span(plan, step, self.number));
                 let mut execution = Span::new(context, self.span.context.span_id, "execution", started_ms, finished_ms);
@@ -386,7 +386,7 @@ fn ended(mut span: Span, now_ms: u64, error: Option<&str>) -> Span {
     span
 }
 
-/// Says what failed by its code; messages may hold anything, and stay in the log.
+/// The error of a span is the code only; messages may contain any data and stay in the log.
 fn note_failure(span: &mut Span, failure: Option<&Failure>) {
     let Some(failure) = failure else { return };
     span.attributes.push(KeyValue::new(ERROR_TYPE, failure.code.clone()));

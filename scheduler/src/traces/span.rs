@@ -1,4 +1,4 @@
-//! One span, and the ids of spans: made from what they are about, so that whoever needs one again gets the same.
+//! Spans and their ids, which derive from their subject, so that every process gets the same id.
 
 use std::borrow::Cow;
 use std::hash::Hasher;
@@ -14,7 +14,7 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 /// Events of one span; more are dropped and counted in it.
 const EVENTS_MAX: usize = 128;
 
-/// What a span failed with.
+/// The error of a span.
 pub(super) const ERROR_TYPE: &str = "error.type";
 
 /// US dollars.
@@ -32,7 +32,7 @@ pub(super) fn integer(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// The trace of a plan that nobody gave one, by the installation and the plan.
+/// The trace id of a plan without a given trace context.
 pub(super) fn trace_id(instance: &str, plan: &PlanId) -> u128 {
     hash(&["trace", instance, plan.as_str()]).max(1)
 }
@@ -52,7 +52,7 @@ pub(super) fn execution_span(plan: &PlanId, step: &StepId, attempt: u32) -> u64 
     span_id(&["execution", plan.as_str(), step.as_str(), &attempt.to_string()])
 }
 
-/// A span's id, from words that no other span of the trace has.
+/// A span id from words that are unique in the trace.
 pub(super) fn span_id(words: &[&str]) -> u64 {
     (hash(words) as u64).max(1)
 }
@@ -70,9 +70,9 @@ fn hash(words: &[&str]) -> u128 {
 #[derive(Clone, Debug)]
 pub(super) struct Span {
     pub(super) context: TraceContext,
-    /// 0: it is the first of its trace.
+    /// 0 for the root span.
     pub(super) parent: u64,
-    /// Whether another program made the parent.
+    /// Whether the parent is from another program.
     pub(super) is_parent_remote: bool,
     pub(super) kind: SpanKind,
     pub(super) name: Cow<'static, str>,
@@ -81,7 +81,7 @@ pub(super) struct Span {
     pub(super) attributes: Vec<KeyValue>,
     pub(super) events: Vec<(Cow<'static, str>, u64)>,
     pub(super) links: Vec<TraceContext>,
-    /// Why what it stands for has failed.
+    /// Why it failed.
     pub(super) error: Option<String>,
 }
 
@@ -100,7 +100,7 @@ impl Span {
             kind: SpanKind::Internal,
             name: name.into(),
             start_ms,
-            // Clocks of two machines may disagree; a span never ends before it begins.
+            // Clocks of two machines may differ; a span never ends before its start.
             end_ms: end_ms.max(start_ms),
             attributes: Vec::new(),
             events: Vec::new(),

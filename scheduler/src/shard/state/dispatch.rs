@@ -1,4 +1,4 @@
-//! Ready steps become tasks, as many of each agent type as may be out at once.
+//! Dispatch: ready steps become tasks, as far as the quota of their agent type allows.
 
 use goalmill_common::event::{Event, Record, StepEvent};
 use goalmill_common::hash::HashMap;
@@ -11,8 +11,7 @@ use crate::shard::Slot;
 use crate::shard::quota::Quota;
 
 impl ShardState {
-    /// Puts ready steps on their streams while those have room; `quota` limits the tasks of an
-    /// agent type that may be in flight.
+    /// Dispatches ready steps while the turn has room and the quota of their agent type is not used up.
     pub(crate) fn dispatch(&mut self, quota: &dyn Quota) {
         self.has_more = false;
         loop {
@@ -23,7 +22,7 @@ impl ShardState {
         }
     }
 
-    /// Offers steps of plans that have room again, where a queue that is closed holds back what was offered first.
+    /// Offers parked steps of plans with room whose first step waits for a queue without quota.
     fn offer_parked(&mut self, quota: &dyn Quota) -> bool {
         let mut is_any = false;
         for slot in self.ready.parked() {
@@ -58,7 +57,7 @@ impl ShardState {
                     continue;
                 }
                 if let Err(rejection) = self.handle_command(slot, None, Command::Dispatch(step)) {
-                    tracing::error!("a step that was admitted cannot be dispatched: {rejection}");
+                    tracing::error!("a ready step cannot be dispatched: {rejection}");
                     continue;
                 }
                 if self.plans.get(&slot).is_some_and(|plan| plan.state.has_room()) {
@@ -69,8 +68,7 @@ impl ShardState {
     }
 }
 
-/// Keeps count of the steps on their way, from the events. Returns the queues that may still hold tasks of attempts
-/// that were stopped.
+/// Counts steps in flight from events. Returns queues that may still hold tasks of stopped attempts.
 pub(super) fn track_in_flight(
     in_flight: &mut HashMap<(Slot, StepIndex), AgentType>,
     outstanding: &mut HashMap<AgentType, u32>,

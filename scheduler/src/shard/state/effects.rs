@@ -1,4 +1,4 @@
-//! What decisions ask for besides events: timers, tasks, sub-plans, and what is done once the turn is written.
+//! Effects of decisions: timers, tasks, sub-plans, and actions after the commit.
 
 use goalmill_broker::DeadLetter;
 use goalmill_common::command::{Submit, Verb};
@@ -18,30 +18,30 @@ use crate::shard::outbox::PostCommit;
 use crate::shard::ready::DispatchOrder;
 use crate::traces;
 
-/// The end of a sub-plan, for its parent. A queue of them and not a recursion: the end of one may begin the next, and
-/// chains are long.
+/// The end of a sub-plan, for its parent. They are queued, because recursion over long chains of sub-plans would exhaust
+/// the stack.
 pub(super) struct RollUp {
     parent: PlanId,
     command: Command,
 }
 
 impl ShardState {
-    /// Gives the ends of sub-plans to their parents, in the turn in which they ended.
+    /// Reports finished sub-plans to their parents, in the same turn.
     pub(super) fn roll_up(&mut self) {
         while let Some(RollUp { parent, command }) = self.roll_ups.pop_front() {
             let Some(slot) = self.slots.get(&parent).copied() else { continue };
             if let Err(rejection) = self.apply_command(slot, None, command) {
-                tracing::debug!("a sub-plan's end came too late: {rejection}");
+                tracing::debug!("the end of a sub-plan was rejected: {rejection}");
             }
         }
     }
 
-    /// Does, or gathers for after the commit, what a decision asks for besides its events.
+    /// Applies effects now, or collects them for after the commit.
     pub(super) fn apply_effects(&mut self, slot: Slot, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
                 Effect::Send(mut task) => {
-                    self.name_execution(&mut task);
+                    self.set_execution_context(&mut task);
                     self.turn.add_task(&task);
                 }
                 Effect::Acknowledge { agent_type, entry } => self.turn.acknowledged.push((agent_type, entry)),
@@ -75,12 +75,12 @@ impl ShardState {
                         PostCommit::Revise { plan, revision, request }
                     });
                 }
-                // Whatever wrote the plan did so in another process, or before this one lost the shard.
+                // The planner that streamed the plan ran before a takeover.
                 Effect::Close => {
                     let reason = "the scheduler that wrote the plan is gone".to_owned();
                     let closing = Box::new(Closing::Broken { reason, issues: Vec::new(), provenance: None });
                     if let Err(rejection) = self.apply_command(slot, None, Command::ClosePlan(closing)) {
-                        tracing::debug!("the plan was closed already: {rejection}");
+                        tracing::debug!("the plan was already closed: {rejection}");
                     }
                 }
                 Effect::LookUp { step, key } => {
@@ -120,9 +120,9 @@ impl ShardState {
         self.turn.post_commit.push(PostCommit::Update(update));
     }
 
-    fn name_execution(&self, task: &mut Task) {
+    fn set_execution_context(&self, task: &mut Task) {
         if self.is_traced {
-            traces::name_execution(task);
+            traces::set_execution_context(task);
         }
     }
 
@@ -138,7 +138,7 @@ impl ShardState {
             reason: failure.message,
             task: match state.task(index, &self.context)? {
                 Ok(mut task) => {
-                    self.name_execution(&mut task);
+                    self.set_execution_context(&mut task);
                     serde_json::to_string(&task).expect("a task always has a JSON text")
                 }
                 Err(_) => String::new(),
@@ -169,7 +169,7 @@ impl ShardState {
     fn ask_sub_plan(&mut self, plan: &PlanId, verb: Verb) {
         let Some(slot) = self.slots.get(plan).copied() else { return };
         if let Err(rejection) = self.apply_command(slot, None, Command::Verb(verb)) {
-            tracing::debug!(plan_id = %plan, "sub-plan {plan} does not do as its parent: {rejection}");
+            tracing::debug!(plan_id = %plan, "sub-plan {plan} rejected the verb of its parent: {rejection}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A shard's state in its owner's memory, and how one input changes it. No I/O: the loop writes what a turn gathers.
+//! The state of a shard in its owner's memory, and how one input changes it. No I/O.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,55 +41,55 @@ pub(crate) use commit::SealedTurn;
 use dispatch::track_in_flight;
 use effects::RollUp;
 
-/// Tasks that the first of several turns sends: workers begin with them while the next ones are decided.
+/// Tasks in the first of several turns, small so that workers start early.
 const TASKS_FIRST: usize = 50;
-/// A turn that waits for the one before it to be written takes inputs for so long: they all get its time.
+/// How long a turn takes inputs, in milliseconds; all of them get the time of its start.
 const TURN_MS_MAX: u64 = 100;
-/// Steps that are tried again within so long count as load.
+/// Retries that are due within this time count as load, in milliseconds.
 const SOON_MS: u64 = 30_000;
-/// Timers that are looked at for that.
+/// Timers examined for that.
 const SOON_MAX: usize = 10_000;
 
-/// Everything an owner knows of its shard.
+/// Everything that an owner has in memory of its shard.
 pub(crate) struct ShardState {
     shard: ShardId,
     context: Context,
     clock: Clock,
     random: Random,
     retention_ms: u64,
-    /// Boxed: a map that grows moves what it holds.
+    /// Boxed, because a growing map moves its values.
     plans: HashMap<Slot, Box<ActivePlan>>,
     slots: HashMap<PlanId, Slot>,
     last_slot: Slot,
     ready: ReadySet,
     timers: Timers,
-    /// Plans whose summary was left as it was, and until when it may be, Unix milliseconds; the oldest first.
+    /// Plans with an outdated summary, and when it must be written, Unix milliseconds; oldest first.
     behind: VecDeque<(u64, Slot)>,
-    /// Steps on their way, by queue.
+    /// Dispatched steps and their queues.
     in_flight: HashMap<(Slot, StepIndex), AgentType>,
     outstanding: HashMap<AgentType, u32>,
-    /// Queues that may hold tasks of attempts that were stopped.
+    /// Queues that may hold tasks of stopped attempts.
     stopped: BTreeSet<AgentType>,
-    /// Plans whose last decision stopped at its work limit.
+    /// Plans whose last decision stopped at the work limit.
     unsettled: VecDeque<Slot>,
-    /// Ends of sub-plans that their parents have yet to hear of, in this turn.
+    /// Ends of sub-plans to report to their parents in this turn.
     roll_ups: VecDeque<RollUp>,
     recently_finished: RecentlyFinished,
     /// The plan over which the engine panicked.
     broken: Option<PlanId>,
-    /// Plans that are not worked on, as when the engine panicked over them before.
+    /// Plans that are not worked on.
     quarantined: BTreeSet<PlanId>,
     turn: Turn,
     now_ms: u64,
-    /// When the loop last began to take inputs, Unix milliseconds.
+    /// When the loop last started to take inputs, Unix milliseconds.
     turn_begun_ms: u64,
-    /// Whether there are hooks to be told what is written.
+    /// Whether hooks are notified of committed events.
     has_hooks: bool,
-    /// Names spans in tasks, and the end of plans that have some with [`PostCommit::Trace`].
+    /// Whether tasks carry spans and finished plans are exported with [`PostCommit::Trace`].
     is_traced: bool,
     /// Whether the last dispatch ended because the turn was full.
     has_more: bool,
-    /// Tasks after which the turn sends no more.
+    /// Tasks of one turn at most.
     tasks_max: usize,
     stats: Option<Arc<ExecutionStats>>,
     marker: DecisionMarker,
@@ -134,7 +134,7 @@ impl ShardState {
         }
     }
 
-    /// Tells the watchdog what is in hand.
+    /// Marks decisions for the watchdog.
     pub(crate) fn set_decision_marker(&mut self, marker: DecisionMarker) {
         self.marker = marker;
     }
@@ -143,17 +143,17 @@ impl ShardState {
         self.decide = decide;
     }
 
-    /// Hands over what is written with [`PostCommit::NotifyHooks`], too.
+    /// Notifies hooks of committed events, with [`PostCommit::NotifyHooks`].
     pub(crate) fn enable_hooks(&mut self) {
         self.has_hooks = true;
     }
 
-    /// Traces plans whose trace is kept.
+    /// Traces sampled plans.
     pub(crate) fn enable_traces(&mut self) {
         self.is_traced = true;
     }
 
-    /// Refuses whatever is asked of these plans, their submission too.
+    /// Rejects all requests for these plans.
     pub(crate) fn set_quarantined(&mut self, plans: BTreeSet<PlanId>) {
         self.quarantined = plans;
     }
@@ -163,9 +163,9 @@ impl ShardState {
         self.stats = Some(stats);
     }
 
-    /// Takes in the plans that were folded from their logs; each begins with [`ShardState::begin`].
+    /// Adds plans that were folded from their logs; each starts with [`ShardState::resume_plan`].
     ///
-    /// All of them before the first effect: a plan that starts its sub-plan again must see that it is there.
+    /// All are added before the first effect, because a plan may start a sub-plan that is among them.
     pub(crate) fn add_recovered(&mut self, plans: Vec<PlanState>) -> Vec<Slot> {
         let slots: Vec<Slot> = plans.into_iter().map(|state| self.insert_plan(state)).collect();
         for slot in &slots {
@@ -180,11 +180,11 @@ impl ShardState {
         slots
     }
 
-    /// Names again the effects of a plan that was folded from its log, which may not have run.
-    pub(crate) fn begin(&mut self, slot: Slot) {
+    /// Repeats the effects of a recovered plan that may not have run.
+    pub(crate) fn resume_plan(&mut self, slot: Slot) {
         // The end of another plan may have ended this one.
         let Some(plan) = self.plans.get(&slot) else { return };
-        // The owner before may have left its summary behind.
+        // The previous owner may have left an outdated summary.
         self.behind.push_back((self.now_ms, slot));
         let state = &plan.state;
         self.marker.begin(state.id());
@@ -199,7 +199,7 @@ impl ShardState {
         }
     }
 
-    /// How many plans and steps stand where. Looks at every plan.
+    /// Plans and steps by state. Visits every plan.
     #[expect(clippy::iter_over_hash_type, reason = "sums are the same in any order")]
     pub(crate) fn counts(&self) -> ShardCounts {
         let in_flight = self.outstanding.iter().map(|(agent_type, count)| (agent_type.clone(), u64::from(*count)));
@@ -217,7 +217,7 @@ impl ShardState {
         counts
     }
 
-    /// The failed steps that are tried again soon, by queue.
+    /// Retries that are due soon, by queue.
     fn due_soon(&self) -> Loads {
         let mut loads = Loads::new();
         for (slot, timer) in self.timers.until(self.clock.now_ms() + SOON_MS).take(SOON_MAX) {
@@ -232,12 +232,12 @@ impl ShardState {
         loads
     }
 
-    /// The plan in a slot.
+    /// The id of a plan.
     pub(crate) fn plan(&self, slot: Slot) -> Option<&PlanId> {
         self.plans.get(&slot)?.state.id()
     }
 
-    /// Whether a plan that was read back has something to do at once, other than to wait.
+    /// Whether a recovered plan has effects that are due.
     pub(crate) fn is_busy(&self, slot: Slot) -> bool {
         let state = &self.plans[&slot].state;
         let waits = |effect: &Effect| match effect {
@@ -247,11 +247,11 @@ impl ShardState {
         !pending(state, &self.context).iter().all(waits)
     }
 
-    /// Does all that a turn would, but for writing it.
+    /// Runs turns until nothing is left to do, without writing them.
     pub(crate) fn run_to_idle(&mut self) {
         loop {
-            self.take_timers();
-            self.settle();
+            self.fire_timers();
+            self.continue_decisions();
             self.dispatch(&Unlimited);
             drop(self.build_commit("", 1, false));
             if self.broken.is_some() || !self.has_more() {
@@ -271,7 +271,7 @@ impl ShardState {
         self.plans.len()
     }
 
-    /// Whether it is known if a plan that is to begin runs, or has run; `snapshot` is what the store said before.
+    /// Whether the status of a submitted plan is known; `snapshot` is its earlier status in the store.
     pub(crate) fn knows_status(&mut self, plan: &PlanId, snapshot: Option<StatusSnapshot>) -> bool {
         if self.slots.contains_key(plan) {
             return true;
@@ -284,7 +284,7 @@ impl ShardState {
         ended.is_some() || seen.is_some()
     }
 
-    /// Remembers, for this turn, that a plan which is not in memory has ended.
+    /// Notes for this turn that a plan has finished.
     pub(crate) fn mark_finished(&mut self, plan: PlanId, status: PlanStatus) {
         self.turn.finished.insert(plan, status);
     }
@@ -295,7 +295,7 @@ impl ShardState {
         self.timers.next_ms().into_iter().chain(behind).min()
     }
 
-    /// Begins a turn, or goes on with it: all its events carry the time of the first, since a log entry has only one.
+    /// Starts or continues a turn. All its events carry the same time, because a log entry has only one.
     pub(crate) fn begin_turn(&mut self) {
         self.turn_begun_ms = self.clock.now_ms();
         if !self.has_events() {
@@ -308,28 +308,28 @@ impl ShardState {
         !self.turn.changed.is_empty()
     }
 
-    /// How many inputs the turn still takes.
+    /// How many more inputs the turn takes.
     pub(crate) fn room(&self) -> usize {
         let is_old = self.has_events() && self.clock.now_ms() > self.now_ms + TURN_MS_MAX;
         if is_old { 0 } else { self.turn.room() }
     }
 
-    /// Whether there is something to dispatch, or to settle, for which the last turn had no room.
+    /// Whether steps or decisions are left for which the last turn had no room.
     pub(crate) fn has_more(&self) -> bool {
         self.has_more && self.turn.has_room_for_tasks(self.tasks_max) || !self.unsettled.is_empty() && self.room() > 0
     }
 
-    /// Whether the turn takes one more input, by what was gathered and by time.
+    /// Whether the turn has room and time for one more input.
     pub(crate) fn takes_more(&self) -> bool {
         self.turn.room() > 0 && !self.is_out_of_time()
     }
 
-    /// Whether the turn has taken so long that what is left waits for the next one.
+    /// Whether the time of the turn is over.
     fn is_out_of_time(&self) -> bool {
         self.clock.now_ms() > self.turn_begun_ms + TURN_MS_MAX
     }
 
-    /// Deals with one entry of the inbox.
+    /// Handles one entry of the inbox.
     pub(crate) fn handle_entry(&mut self, id: EntryId, inbox: Inbox) {
         self.turn.count_input();
         match inbox {
@@ -354,7 +354,7 @@ impl ShardState {
         self.turn.cursor = Some(id);
     }
 
-    /// Deals with something from within the process.
+    /// Handles a message from the same process.
     pub(crate) fn handle_message(&mut self, message: ShardMessage) {
         self.turn.count_input();
         match message {
@@ -372,7 +372,7 @@ impl ShardState {
                 let plan = &self.plans[&slot];
                 let is_superseded = request.is_some_and(|request| request != plan.revision_requests);
                 let result = match *command {
-                    // It was paid for, and answers what is not asked any more.
+                    // The model call was paid for, but its answer is not needed any more.
                     Command::ModelAnswered(answered) if is_superseded => {
                         let answered = ModelAnswered { answer: None, ..*answered };
                         self.handle_command(slot, None, Command::ModelAnswered(Box::new(answered)))
@@ -395,33 +395,33 @@ impl ShardState {
         }
     }
 
-    /// Deals with every timer that is due.
-    pub(crate) fn take_timers(&mut self) {
-        self.catch_up();
+    /// Handles all due timers.
+    pub(crate) fn fire_timers(&mut self) {
+        self.write_outdated_summaries();
         while self.takes_more() {
             let Some((slot, timer)) = self.timers.pop(self.now_ms) else { return };
             if self.plans.contains_key(&slot)
                 && let Err(rejection) = self.handle_command(slot, Some("timer"), Command::Due(timer))
             {
-                tracing::debug!("a timer was overtaken: {rejection}");
+                tracing::debug!("a timer was superseded: {rejection}");
             }
         }
     }
 
-    /// Goes on with decisions that stopped at their work limit.
-    pub(crate) fn settle(&mut self) {
+    /// Continues decisions that stopped at the work limit.
+    pub(crate) fn continue_decisions(&mut self) {
         while self.takes_more() {
             let Some(slot) = self.unsettled.pop_front() else { return };
             if self.plans.contains_key(&slot)
                 && let Err(rejection) = self.handle_command(slot, None, Command::Continue)
             {
-                tracing::debug!("a plan has ended before it was settled: {rejection}");
+                tracing::debug!("a plan ended before its decision was complete: {rejection}");
             }
         }
     }
 
-    /// Writes the summaries that have been behind for long enough.
-    fn catch_up(&mut self) {
+    /// Adds plans with outdated summaries to the turn.
+    fn write_outdated_summaries(&mut self) {
         while self.turn.room() > 0 {
             let Some((_, slot)) = self.behind.pop_front_if(|(due, _)| *due <= self.now_ms) else { return };
             if let Some(plan) = self.plans.get_mut(&slot)
@@ -440,7 +440,7 @@ impl ShardState {
             What::Completed | What::Failed | What::Lost | What::Released => true,
         };
         let refused = match self.slots.get(&report.plan).copied() {
-            // Its task stays pending: it comes again, as lost, when the plan is taken up.
+            // Its task stays pending and is reported as lost after the quarantine.
             None if self.quarantined.contains(&report.plan) => {
                 metrics::counter!("goalmill_reports_ignored_total", "reason" => "quarantined").increment(1);
                 return;
@@ -474,7 +474,8 @@ impl ShardState {
         let Some(slot) = self.slots.get(&plan).copied() else {
             return Err(self.plan_absent(&plan));
         };
-        self.handle_command(slot, Some(&actor), Command::Verb(verb)).map_err(|rejection| problem(&rejection))?;
+        self.handle_command(slot, Some(&actor), Command::Verb(verb))
+            .map_err(|rejection| rejection_problem(&rejection))?;
         Ok((plan, self.plans[&slot].state.status()))
     }
 
@@ -486,7 +487,7 @@ impl ShardState {
                     format!("the key was used for plan `{plan}`, which was sent with another body; use a new key");
                 return Err(Problem::new(ErrorCode::IdempotencyKeyReused, detail));
             }
-            // The answer that was given once may be gone.
+            // The first answer may have expired.
             let result = Ok((plan, state.status()));
             self.add_update(StoreUpdate::answer(submit.submission, result.clone()));
             return result;
@@ -505,19 +506,19 @@ impl ShardState {
         let secret = self.random.token();
         let submission = submit.submission.clone();
         let command = Command::Submit { plan_id: plan.clone(), secret, submit };
-        // Before its effects: a sub-plan may end at once and rolls up then.
+        // Before its effects: a sub-plan may end at once and report to its parent.
         self.slots.insert(plan.clone(), slot);
         if let Err(rejection) = self.apply_command(slot, Some(&actor), command) {
             self.plans.remove(&slot);
             self.slots.remove(&plan);
-            let problem = problem(&rejection);
+            let problem = rejection_problem(&rejection);
             self.add_update(StoreUpdate::answer(submission, Err(problem.clone())));
             return Err(problem);
         }
         Ok((plan, self.plans[&slot].state.status()))
     }
 
-    /// What is said of a plan that is not in memory.
+    /// The problem of a request for a plan that is not in memory.
     fn plan_absent(&self, plan: &PlanId) -> Problem {
         if self.quarantined.contains(plan) {
             let detail = format!(
@@ -548,14 +549,14 @@ impl ShardState {
         plan
     }
 
-    /// Gives a plan a command, and whatever follows from it for the plans around it.
+    /// Applies a command to a plan, and its consequences to the parents of finished sub-plans.
     fn handle_command(&mut self, slot: Slot, actor: Option<&str>, command: Command) -> Result<(), Rejection> {
         let decided = self.apply_command(slot, actor, command);
         self.roll_up();
         decided
     }
 
-    /// Gives a plan a command; ends of sub-plans that follow from it wait for [`ShardState::roll_up`].
+    /// Applies a command to a plan; ends of sub-plans wait for [`ShardState::roll_up`].
     fn apply_command(&mut self, slot: Slot, actor: Option<&str>, command: Command) -> Result<(), Rejection> {
         let plan = self.plans.get_mut(&slot).expect("callers look the slot up first");
         let new_plan = match &command {
@@ -564,13 +565,13 @@ impl ShardState {
         };
         let envelope =
             Envelope { now_ms: self.now_ms, random: self.random.draw(), actor: actor.map(Into::into), command };
-        // A state that was left half-way is never used again: the loop ends before anything of this turn is written.
+        // A half-changed state is never used: after a panic the loop ends before anything of this turn is written.
         self.marker.begin(plan.state.id().or(new_plan.as_ref()));
         let decided = catch_unwind(AssertUnwindSafe(|| (self.decide)(&mut plan.state, &self.context, envelope)));
         self.marker.end();
         let Ok(decision) = decided else {
             self.broken = plan.state.id().cloned().or(self.broken.take());
-            return Err(Rejection::NotAllowed { reason: "the plan cannot be worked on: this is a bug".into() });
+            return Err(Rejection::NotAllowed { reason: "the engine panicked over the plan".into() });
         };
         let decision = decision?;
         if !decision.records.is_empty() {
@@ -586,8 +587,8 @@ impl ShardState {
     }
 }
 
-/// A refusal as clients see it.
-fn problem(rejection: &Rejection) -> Problem {
+/// A rejection as clients see it.
+fn rejection_problem(rejection: &Rejection) -> Problem {
     let code = match rejection {
         Rejection::Exists | Rejection::StaleRevision { .. } | Rejection::NotAllowed { .. } | Rejection::NotDue => {
             ErrorCode::NotAllowed

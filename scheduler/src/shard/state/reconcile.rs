@@ -1,4 +1,4 @@
-//! Compares what the plans say is queued with what the task streams hold.
+//! Compares queued steps with the content of the task streams.
 
 use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
 use goalmill_common::hash::HashSet;
@@ -13,7 +13,7 @@ use crate::shard::Slot;
 use crate::shard::task_scan::{Scan, Suspects, TaskHead};
 
 impl ShardState {
-    /// The queues that are worth a scan. True once all that was decided so far is written.
+    /// The queues that need a scan; valid once all earlier decisions are written.
     pub(super) fn suspects(&mut self) -> Suspects {
         let waited = |slot, step| self.queued_since(slot, step).map(|since| self.now_ms.saturating_sub(since));
         let is_overdue = |slot, step| waited(slot, step).is_some_and(|ms| ms >= self.context.task_lease_ms);
@@ -22,7 +22,7 @@ impl ShardState {
         Suspects { written_ms: self.now_ms, overdue, stopped: std::mem::take(&mut self.stopped) }
     }
 
-    /// Removes tasks whose attempt is over, and sends those again that the stream should hold and does not.
+    /// Removes tasks of finished attempts and resends missing tasks.
     pub(super) fn reconcile(&mut self, scan: Scan) {
         let over = scan.tasks.iter().filter(|task| !self.is_current(&task.head)).map(|task| task.entry.clone());
         let over: Vec<EntryId> = over.collect();
@@ -32,7 +32,7 @@ impl ShardState {
         if scan.is_whole {
             let found = scan.tasks.iter().map(|task| &task.head.token).collect();
             for (slot, step) in self.missing(&scan.agent_type, scan.written_ms, &found) {
-                self.send_again(slot, step, &scan.agent_type);
+                self.resend(slot, step, &scan.agent_type);
             }
         }
     }
@@ -43,7 +43,7 @@ impl ShardState {
         step.queued_ms.filter(|_| step.status == StepStatus::Queued)
     }
 
-    /// Whether an attempt may still be executed. Plans in quarantine are not looked at.
+    /// Whether a task belongs to a current attempt; tasks of quarantined plans count as current.
     fn is_current(&self, task: &TaskHead) -> bool {
         let Some(slot) = self.slots.get(&task.plan) else { return self.quarantined.contains(&task.plan) };
         let Some(state) = self.plans.get(slot).map(|held| &held.state) else { return true };
@@ -70,9 +70,9 @@ impl ShardState {
         missing
     }
 
-    /// Ends an attempt whose task is gone, so that a new one follows. Should a worker have the task after all, it is
-    /// stopped, and what it reports is refused by the attempt's token.
-    fn send_again(&mut self, slot: Slot, step: StepIndex, agent_type: &AgentType) {
+    /// Ends an attempt whose task is missing, so that a new attempt follows. A worker that still runs the task is
+    /// cancelled, and its reports are rejected by their token.
+    fn resend(&mut self, slot: Slot, step: StepIndex, agent_type: &AgentType) {
         let Some(state) = self.plans.get(&slot).map(|held| &held.state) else { return };
         let (Some(plan), Some(at), Some(token)) = (state.id(), state.step(step), state.token(step)) else { return };
         let message = format!("the queue `{agent_type}` does not hold the task: its entry or stream was deleted");
@@ -85,11 +85,11 @@ impl ShardState {
             failure: Some(Failure::new(FailureClass::Lost, TASK_MISSING, message)),
             ..Report::on_none(agent_type.clone(), entry, worker, What::Lost)
         };
-        tracing::warn!(plan_id = %report.plan, "the task of step `{}` was on no stream: it is sent again", report.step);
+        tracing::warn!(plan_id = %report.plan, "the task of step `{}` was missing on its stream; a new attempt follows", report.step);
         metrics::counter!("goalmill_tasks_missing_total").increment(1);
         self.add_update(StoreUpdate::CancelAttempt(token));
         if let Err(rejection) = self.handle_command(slot, None, Command::Report(Box::new(report))) {
-            tracing::error!("a step whose task is missing cannot be sent again: {rejection}");
+            tracing::error!("a missing task cannot be resent: {rejection}");
         }
     }
 }
