@@ -242,6 +242,8 @@ metrics! {
         "Times that a shard was given up because its loop failed or another owner was there.";
     Scheduler Histogram(FAST) "goalmill_commit_seconds" Seconds []
         "Time of one commit to Redis, with its resends.";
+    Scheduler Histogram(FAST) "goalmill_step_unlock_seconds" Seconds []
+        "Time from the newest report of a commit to the tasks that the commit writes: how long dependents wait.";
     Scheduler Counter "goalmill_errands_failed_total" Count []
         "Effects outside a plan's log that failed: answers to submissions, acknowledgements, dead letters.";
 

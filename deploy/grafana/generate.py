@@ -138,6 +138,8 @@ INTERNALS = ("goalmill-internals", "Goalmill / Internals", "Commits, shards, Red
     ("Commits and shards", [
         panel("Commit", "s", "Time of one commit to Redis. p99 above 0.25 s: Redis is slow or far. Empty while nothing is written.",
               q(quantile("goalmill_commit_seconds", share=0.5), "p50"), q(quantile("goalmill_commit_seconds", share=0.99), "p99"), limit=0.25),
+        panel("Unlock", "s", "Time from a report to the tasks that follow it. Far above the commit: the loop of a shard is busy. Empty while nothing runs.",
+              q(quantile("goalmill_step_unlock_seconds", share=0.5), "p50"), q(quantile("goalmill_step_unlock_seconds", share=0.99), "p99")),
         panel("Shards owned", "short", "By scheduler. All of them together are `scheduler.shards`; a sum below it means plans that stand still.",
               q(f"goalmill_shards_owned{{{N}}}", "{{instance}}"), stack=True, runbook="no-scheduler"),
         panel("Shards lost", "ops", "Each loss costs its plans a second or longer.",

@@ -1,6 +1,7 @@
 //! Fencing: the store accepts a commit only under the token of the shard's owner.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use goalmill_broker::{BrokerError, Commit, Committed};
 use tokio::time::Instant;
@@ -12,10 +13,27 @@ use crate::scheduler::Scheduler;
 /// How often a commit whose reply is lost is sent again; it is idempotent.
 const RESENDS_MAX: u32 = 3;
 
+/// Histograms of commits, in seconds.
+#[derive(Clone)]
+pub(super) struct CommitMetrics {
+    commit: metrics::Histogram,
+    /// From a report to the tasks of the commit that handles it.
+    unlock: metrics::Histogram,
+}
+
+impl CommitMetrics {
+    pub(super) fn new() -> Self {
+        Self {
+            commit: metrics::histogram!("goalmill_commit_seconds"),
+            unlock: metrics::histogram!("goalmill_step_unlock_seconds"),
+        }
+    }
+}
+
 /// Writes a commit. An owner that was fenced off has lost its shard.
 pub(super) async fn write_commit(
     scheduler: Arc<Scheduler>,
-    seconds: metrics::Histogram,
+    metrics: CommitMetrics,
     commit: Commit,
 ) -> Result<(), LoopEnd> {
     let mut resends = 0;
@@ -23,7 +41,13 @@ pub(super) async fn write_commit(
     loop {
         match scheduler.broker.commit(&commit).await {
             Ok(Committed::Applied | Committed::Duplicate) => {
-                seconds.record(begun.elapsed());
+                metrics.commit.record(begun.elapsed());
+                if let Some(cursor) = &commit.cursor
+                    && !commit.tasks.is_empty()
+                {
+                    let waited_ms = scheduler.clock.now_ms().saturating_sub(cursor.parts().0);
+                    metrics.unlock.record(Duration::from_millis(waited_ms));
+                }
                 return Ok(());
             }
             Ok(Committed::Fenced) => {

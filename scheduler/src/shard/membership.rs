@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::fenced_commit::CommitMetrics;
 use super::outbox::Outbox;
 use super::presence::Presence;
 use super::shard_loop::{LoopEnd, LoopIo, ShardLoop};
@@ -325,7 +326,7 @@ impl ShardStart {
             outbox,
             release,
             takeover,
-            commit_seconds: metrics::histogram!("goalmill_commit_seconds"),
+            metrics: CommitMetrics::new(),
             io: LoopIo::default(),
         };
         let end = shard_loop.run().await;

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::fenced_commit::write_commit;
+use super::fenced_commit::{CommitMetrics, write_commit};
 use super::inbox_reader::{InboxBatch, read_inbox};
 use super::outbox::Outbox;
 use super::takeover::CarefulTakeover;
@@ -57,7 +57,7 @@ pub(crate) struct ShardLoop {
     pub(super) release: CancellationToken,
     /// Present while plans and inputs are handled one by one, because the previous owner died.
     pub(super) takeover: Option<CarefulTakeover>,
-    pub(super) commit_seconds: metrics::Histogram,
+    pub(super) metrics: CommitMetrics,
     pub(super) io: LoopIo,
 }
 
@@ -173,8 +173,8 @@ impl ShardLoop {
                 TurnOutput::Commit(mut commit) => {
                     self.open_queues(&commit).await?;
                     quarantine::drop_quarantined_acks(&self.scheduler, &mut commit);
-                    let seconds = self.commit_seconds.clone();
-                    self.io.writing = Some(Box::pin(write_commit(self.scheduler.clone(), seconds, commit)));
+                    let writing = write_commit(self.scheduler.clone(), self.metrics.clone(), commit);
+                    self.io.writing = Some(Box::pin(writing));
                 }
                 TurnOutput::Renew => match self.scheduler.broker.renew(self.shard, &self.token).await? {
                     true => {}
