@@ -16,6 +16,7 @@ mod poison;
 mod protocol;
 mod stages;
 mod takeover;
+mod upgrade;
 mod workflows;
 
 use std::sync::LazyLock;
