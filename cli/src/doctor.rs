@@ -221,7 +221,7 @@ fn check_groups(troubled: Vec<(String, GroupTrouble)>, checks: &mut Checks) {
             GroupTrouble::UnknownLag => checks.add(
                 Level::Warning,
                 "redis",
-                format!("Redis has lost count of `{stream}`: KEDA's trigger `redis-streams` cannot see what waits"),
+                format!("the lag of `{stream}` is unknown to Redis: the KEDA trigger `redis-streams` cannot count waiting tasks"),
                 "it counts again once workers have taken what is there; until then scale on \
                  `/v1/scaling/AGENT_TYPE`. Entries must not be deleted (XDEL)",
             ),
@@ -259,7 +259,7 @@ async fn check_scheduler(context: &Context, checks: &mut Checks) -> bool {
         }
         Ok((false, ..)) => {
             let hint = "name the scheduler with `--server URL`";
-            checks.add(Level::Problem, "scheduler", format!("what answers at {base} is no scheduler"), hint);
+            checks.add(Level::Problem, "scheduler", format!("the server at {base} is not a scheduler"), hint);
             false
         }
         Err(error) => {

@@ -33,7 +33,7 @@ pub fn run(screen: &Screen, args: &ReplayArgs) -> Outcome {
     if let Some(path) = &args.expect {
         let path = path.to_string_lossy();
         let expected = serde_json::from_str(&read_file(&path)?)
-            .map_err(|error| Failed::invalid(format!("{path}: it is no plan: {error}")))?;
+            .map_err(|error| Failed::invalid(format!("{path} is not a plan: {error}")))?;
         same(&view, &expected).map_err(|why| Failed::invalid(format!("{path}: {why}")))?;
     }
     let summary = &view.summary;

@@ -54,7 +54,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "h" => 3_600.0,
         unit => return Err(format!("the unit `{unit}` is none of `ms`, `s`, `m`, `h`")),
     };
-    let number: f64 = digits.parse().map_err(|_| format!("`{text}` is no duration such as `30s` or `5m`"))?;
+    let number: f64 = digits.parse().map_err(|_| format!("`{text}` is not a duration; examples: `30s`, `5m`"))?;
     Duration::try_from_secs_f64(number * seconds).map_err(|_| format!("`{text}` is out of range"))
 }
 
@@ -63,7 +63,7 @@ pub fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("it must be 1 at least".into()),
         Ok(number) => Ok(number),
-        Err(_) => Err(format!("`{text}` is no whole number")),
+        Err(_) => Err(format!("`{text}` is not an integer")),
     }
 }
 

@@ -14,7 +14,7 @@ pub async fn run(context: &Context) -> Outcome {
         }
         (true, false, why) => Err(Failed::new(Exit::Other, format!("{base} is not ready: {}", why.trim()))),
         (false, ..) => {
-            let message = format!("what answers at {base} is neither a scheduler nor a worker");
+            let message = format!("the server at {base} is neither a scheduler nor a worker");
             Err(Failed::new(Exit::Other, message)
                 .help("name a scheduler or a worker's `--listen` address by `--server URL`"))
         }

@@ -64,7 +64,7 @@ impl Turn<'_> {
         let told = |issues: &[Issue]| {
             let words: Vec<String> =
                 issues.iter().map(|i| format!("{} at {}: {}", i.code, i.pointer, i.detail)).collect();
-            invalid(format!("the plan that its agent gave is not valid: {}", words.join("; ")))
+            invalid(format!("the sub-plan of the agent is invalid: {}", words.join("; ")))
         };
         let checked = validate::plan(&json.value(), &limits).map_err(|issues| told(&issues))?;
         let agent_type = &self.state.plan.steps[to_usize(i)].agent_type;

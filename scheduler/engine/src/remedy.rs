@@ -208,7 +208,7 @@ fn serve(workers: u32) -> String {
 fn quarantined(queue: &AgentType, around: &Surroundings) -> Option<Root> {
     let problem = around.quarantined.get(queue)?;
     let because = Some(format!("the queue `{queue}` is in quarantine: {problem}"));
-    Some(Root { because, hint: "the queue goes on by itself once the key is gone".into() })
+    Some(Root { because, hint: "the queue recovers when the key is deleted".into() })
 }
 
 fn paused(queue: &AgentType) -> Root {

@@ -107,7 +107,7 @@ impl Turn<'_> {
     }
 
     fn skip_for_dependencies(&mut self, i: u32) {
-        self.skip(i, SkipCause::DependencyFailed, "too few of its dependencies can still be done".into());
+        self.skip(i, SkipCause::DependencyFailed, "not enough dependencies can succeed".into());
     }
 
     pub(crate) fn skip(&mut self, i: u32, cause: SkipCause, reason: String) {

@@ -119,7 +119,7 @@ async fn what_stands_still_or_is_not_understood_is_found() -> Result<()> {
     found(&checks, "the clock of worker early on moon is at least", "let moon follow a time server")?;
     found(&checks, "early is of version 9.9.9", "update the older one")?;
     found(&checks, "the card of agent type `crooked` is refused", "")?;
-    found(&checks, "Redis has lost count of `goalmill:steps:uncounted`", "/v1/scaling/AGENT_TYPE")?;
+    found(&checks, "`goalmill:steps:uncounted`", "/v1/scaling/AGENT_TYPE")?;
     send(&server, "DEL goalmill:steps:unserved").await?;
     send(&server, "SET goalmill:steps:unserved x").await?;
     // Refused with `try again`: its queue is found out with it.

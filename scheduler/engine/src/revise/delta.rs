@@ -49,7 +49,7 @@ pub(crate) fn resolve(state: &PlanState, changes: &[Change], limits: &Limits) ->
     let most = limits.steps_max.saturating_mul(2);
     if before + delta.added.len() > most {
         let detail = format!("with the steps that were replaced the plan would have more than {most} steps");
-        return Err(vec![issue("TOO_MANY_STEPS", "/changes", detail, "submit what remains as a plan of its own")]);
+        return Err(vec![issue("TOO_MANY_STEPS", "/changes", detail, "submit the remaining steps as a separate plan")]);
     }
     check(state, &delta, limits)?;
     delta.pull_back(state);
@@ -136,7 +136,7 @@ pub(super) fn untouched(state: &PlanState, delta: &Delta) -> Option<Issue> {
     if is_touched(failed) || waiting.peek().is_some() && waiting.all(is_touched) {
         return None;
     }
-    let detail = format!("step `{id}` has failed, and the changes leave it, and what waits for it, as they are");
+    let detail = format!("the changes affect neither the failed step `{id}` nor all of its dependents");
     let hint = format!("try `{id}` again, change, replace, remove or skip it, or answer `abort`");
     Some(issue("FAILED_STEP_UNTOUCHED", "/changes", detail, hint))
 }
@@ -225,7 +225,7 @@ fn unroutable(spec: &Step) -> Option<Issue> {
     let is_open = |plan: &Plan| crate::open::steps_of(plan).any(crate::open::is_unrouted);
     let inside = spec.plan.as_deref().is_some_and(is_open);
     (crate::open::is_unrouted(spec) || inside).then(|| {
-        let detail = format!("nobody has chosen an agent type for step `{}`", spec.id);
+        let detail = format!("step `{}` has no agent type", spec.id);
         issue("AGENT_UNROUTED", &format!("/steps/{}/agent_type", spec.id), detail, "name an agent type")
     })
 }

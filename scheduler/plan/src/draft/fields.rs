@@ -161,7 +161,7 @@ pub(crate) fn wrong_type(cx: &Cx<'_>, at: &At<'_>, value: &Value, wanted: &str) 
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     };
-    cx.error("WRONG_TYPE", at, format!("{given} stands where {wanted} belongs"), format!("give {wanted}"));
+    cx.error("WRONG_TYPE", at, format!("expected {wanted}, found {given}"), format!("give {wanted}"));
 }
 
 pub(crate) fn text(cx: &Cx<'_>, at: &At<'_>, value: &Value) -> Option<String> {

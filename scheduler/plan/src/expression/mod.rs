@@ -314,7 +314,7 @@ fn too_large() -> ExpressionError {
 fn unresolved(text: &str, scope: &Scope<'_>, scan: &Scan) -> ExpressionError {
     let missing = scan.refs.iter().find(|r| !scope.knows(&r.step));
     let message = match missing {
-        Some(r) => format!("there is no step `{}` to look at", r.step),
+        Some(r) => format!("unknown step `{}`", r.step),
         None => {
             format!("there is nothing at `{}`; give a default with `| default(…)`", shorten(text))
         }

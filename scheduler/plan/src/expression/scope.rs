@@ -57,7 +57,7 @@ impl<'a> Scope<'a> {
         let mut steps = Vec::with_capacity(seen.len());
         for (id, with_outputs) in seen {
             let Some(step) = (self.steps)(id) else {
-                return Err(ExpressionError::new("REF_UNRESOLVED", format!("there is no step `{id}` to look at")));
+                return Err(ExpressionError::new("REF_UNRESOLVED", format!("unknown step `{id}`")));
             };
             let outputs = match step.outputs {
                 Some(json) if with_outputs => Value::from(Serde(json.value())),

@@ -71,7 +71,7 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>) -> Goal {
         Some(field) => described(cx, &at.key(field.key), description.as_deref()),
         None if fields.slips.contains(&"description") => {}
         None => {
-            let hint = "say in plain language what is to be reached";
+            let hint = "describe in plain language what the plan shall achieve";
             cx.error("MISSING_FIELD", &at.key("description"), "a goal needs a `description`", hint);
         }
     }
@@ -108,7 +108,7 @@ fn planning(fields: &Fields<'_, '_>) -> Planning {
 
 fn described(cx: &Cx<'_>, at: &At<'_>, description: Option<&str>) {
     if description == Some("") {
-        cx.error("INVALID_VALUE", at, "the description is empty", "say in plain language what is to be reached");
+        cx.error("INVALID_VALUE", at, "the description is empty", "describe in plain language what the plan shall achieve");
     }
     let is_control = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
     if let Some(found) = description.and_then(|text| text.chars().find(|c| is_control(*c))) {

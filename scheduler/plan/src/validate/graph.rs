@@ -114,7 +114,7 @@ fn number(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) -> HashMap<StepId, u
     for (i, step) in plan.steps.iter().enumerate() {
         let number = u32::try_from(i).expect("the number of steps is limited");
         if let Some(first) = index.get(&step.id) {
-            let detail = format!("step `{}` stands twice, first at {}", step.id, origins[*first as usize].at);
+            let detail = format!("duplicate step id `{}`, first used at {}", step.id, origins[*first as usize].at);
             origins[i].with_key(origins[i].id_key, |at| {
                 cx.error("DUPLICATE_STEP_ID", at, detail, "give each step an id of its own");
             });

@@ -289,7 +289,7 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
                 self.steps(&at.key(field.key), field.value, Some(&phase.id), depth);
             }
             if let Some(first) = phases.iter().position(|p| p.id == phase.id) {
-                let detail = format!("phase `{}` stands twice, first as number {}", phase.id, first + 1);
+                let detail = format!("duplicate phase id `{}`, first used by phase number {}", phase.id, first + 1);
                 self.cx.error("DUPLICATE_PHASE", &at, detail, "give each phase its own id");
             }
             phases.push(phase);

@@ -207,7 +207,7 @@ fn agent_type(fields: &Fields<'_, '_>, kind: Kind) -> AgentType {
         return missing();
     }
     if !kind.needs_worker() {
-        let detail = "a step of this kind needs no worker; its agent type is left out";
+        let detail = "a step of this kind needs no worker; its agent type is ignored";
         fields.cx.warn("UNUSED_FIELD", &at, detail, "remove it, or give another `kind`");
         return missing();
     }
@@ -263,7 +263,7 @@ fn expected_outputs(fields: &Fields<'_, '_>, step: &mut Step) {
     let mut take = |at: &At<'_>, value: &Value| match value {
         Value::String(name) if is_name(name) => step.expected_outputs.push(name.clone()),
         Value::String(_) => {
-            let detail = "a sentence cannot be checked against outputs; it is passed over";
+            let detail = "an expected output must be a field name; this sentence is ignored";
             fields.cx.warn("UNUSED_FIELD", at, detail, "name the fields that the outputs must have");
         }
         Value::Object(map) if map.get("name").is_some_and(|n| n.as_str().is_some_and(is_name)) => {
@@ -355,9 +355,9 @@ fn fallback(fields: &Fields<'_, '_>) -> Option<Fallback> {
     }
     let agent_type = agent_type.map(AgentType::from);
     if agent_type.as_ref().is_some_and(AgentType::is_auto) {
-        let hint = "name the agent type that stands in, or leave `agent_type` out for another action of the same one";
+        let hint = "name an agent type, or omit `agent_type` to use another action of the same one";
         let key = inner.get("agent_type").map_or("agent_type", |field| field.key);
-        fields.cx.error("INVALID_VALUE", &at.key(key), "nobody chooses an agent type for a fallback", hint);
+        fields.cx.error("INVALID_VALUE", &at.key(key), "`auto` is not allowed in `fallback`", hint);
     }
     let fallback = Fallback { agent_type, action: inner.text("action") };
     Some(fallback)
