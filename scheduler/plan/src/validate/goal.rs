@@ -108,7 +108,12 @@ fn planning(fields: &Fields<'_, '_>) -> Planning {
 
 fn described(cx: &Cx<'_>, at: &At<'_>, description: Option<&str>) {
     if description == Some("") {
-        cx.error("INVALID_VALUE", at, "the description is empty", "describe in plain language what the plan shall achieve");
+        cx.error(
+            "INVALID_VALUE",
+            at,
+            "the description is empty",
+            "describe in plain language what the plan shall achieve",
+        );
     }
     let is_control = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
     if let Some(found) = description.and_then(|text| text.chars().find(|c| is_control(*c))) {
