@@ -6,6 +6,6 @@
 
 pub mod draft;
 pub mod expression;
-pub mod near;
+pub mod suggest;
 pub mod schema;
 pub mod validate;

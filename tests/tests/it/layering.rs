@@ -40,7 +40,6 @@ const CYCLE_MAX: usize = 3;
 const CYCLES_LEFT: &[&str] = &[
     "common/broker: redis/link redis/messages redis/place redis/sentinel",
     "common/llm: answer ask error ladder purse",
-    "scheduler/plan: validate/against validate/graph validate/inputs validate/sight",
     "scheduler/engine: apply calls decide fail react render revise state",
     "worker: cancel meter report worker",
     "cli: commands doctor replay roles",

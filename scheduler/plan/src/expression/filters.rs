@@ -104,7 +104,7 @@ fn known(what: &str, name: &str, names: &[&str]) -> Result<(), String> {
     if names.contains(&name) {
         return Ok(());
     }
-    match crate::near::nearest(name, names.iter().copied()) {
+    match crate::suggest::nearest(name, names.iter().copied()) {
         Some(near) => Err(format!("there is no {what} `{name}`; did you mean `{near}`?")),
         None => Err(format!("there is no {what} `{name}`; there are {}", names.join(", "))),
     }

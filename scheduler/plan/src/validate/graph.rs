@@ -1,4 +1,4 @@
-//! The graph of a plan: names that lead somewhere, no cycles, phases in order, paths that end.
+//! Validates the dependency graph: unknown ids, cycles, path length, joins, phase order.
 
 use std::collections::BTreeMap;
 
@@ -6,91 +6,37 @@ use goalmill_common::hash::HashMap;
 use goalmill_common::id::StepId;
 use goalmill_common::plan::{Join, Plan, Step, Strategy};
 use petgraph::graph::{DiGraph, NodeIndex};
-use serde_json::Value;
 
-use super::{against, sight};
+use super::origin::Origin;
 use crate::draft::{At, Cx, shorten};
-use crate::near::nearest;
+use crate::suggest::nearest;
 
-/// Where a dependency was written.
-#[derive(Clone, Debug)]
-pub(super) enum Place<'v> {
-    /// In a list of the step.
-    Item { key: &'v str, index: usize },
-    /// In a field of the step, alone or in a text with others.
-    Field { key: &'v str },
-    /// As an edge of the graph, and under which name its source stands there.
-    Edge { parent: String, key: &'v str, index: usize, end: &'v str },
-    /// Not at all: an expression sees the step.
-    Sight { pointer: String },
-}
-
-/// A dependency as it was written.
-#[derive(Clone, Debug)]
-pub(super) struct Dependency<'v> {
-    pub id: StepId,
-    pub place: Place<'v>,
-}
-
-/// Where a step and its fields were written, by the names used there.
-#[derive(Clone, Debug)]
-pub(super) struct Origin<'v> {
-    /// JSON Pointer to the step.
-    pub at: String,
-    pub id_key: &'v str,
-    pub action_key: &'v str,
-    /// Empty when none was given.
-    pub agent_key: &'v str,
-    pub inputs_key: &'v str,
-    pub when_key: &'v str,
-    pub join_key: &'v str,
-    pub phase_key: &'v str,
-    pub cache_key: &'v str,
-    pub cache_is_text: bool,
-    pub inputs: Option<&'v Value>,
-    pub dependencies: Vec<Dependency<'v>>,
-}
-
-impl Origin<'_> {
-    fn with_dependency<T>(&self, index: usize, body: impl FnOnce(&At<'_>) -> T) -> T {
-        let step = At::Pointer(&self.at);
-        match &self.dependencies[index].place {
-            Place::Item { key, index } => body(&step.key(key).item(*index)),
-            Place::Field { key } => body(&step.key(key)),
-            Place::Edge { parent, key, index, end } => {
-                let edges = At::Pointer(parent);
-                let edges = edges.key(key);
-                let edge = edges.item(*index);
-                if end.is_empty() { body(&edge) } else { body(&edge.key(end)) }
-            }
-            Place::Sight { pointer } => body(&At::Pointer(pointer)),
-        }
-    }
-
-    /// Runs `body` with the place of one of the step's fields; of the step itself when `key` is empty.
-    pub(super) fn with_key<T>(&self, key: &str, body: impl FnOnce(&At<'_>) -> T) -> T {
-        let step = At::Pointer(&self.at);
-        if key.is_empty() { body(&step) } else { body(&step.key(key)) }
-    }
-}
-
-/// Steps by number, and what each of them needs.
+/// The dependency graph of a plan; steps are numbered in the order of the document.
 pub(super) struct Graph {
+    /// The direct dependencies of each step.
     pub needs: Vec<Vec<u32>>,
-    /// Every step after all it needs; shorter than the plan when there are cycles.
+    /// A topological order; shorter than the plan when there are cycles.
     pub order: Vec<u32>,
 }
 
-/// Resolves the dependencies and checks all that a graph can have wrong.
+/// The number of each step by its id.
+pub(super) type StepNumbers = HashMap<StepId, u32>;
+
+/// The phase of each step by its position; `None` for a step outside of the phases.
+pub(super) type PhaseRanks = Vec<Option<usize>>;
+
+/// Resolves the dependencies and checks the graph: cycles, path length, joins, phases.
 ///
 /// - `complete`: whether every step of the document could be read.
-pub(super) fn check(cx: &Cx<'_>, at: &At<'_>, plan: &mut Plan, origins: &mut [Origin<'_>], complete: bool) {
-    let index = number(cx, plan, origins);
-    if cx.rules.is_some_and(|rules| rules.imply) {
-        sight::imply(cx, plan, origins, &index);
-    }
-    let origins = &*origins;
-    let needs = resolve(cx, plan, origins, &index, complete);
+pub(super) fn check_graph(
+    cx: &Cx<'_>,
+    at: &At<'_>,
+    plan: &mut Plan,
+    origins: &[Origin<'_>],
+    numbers: &StepNumbers,
+    complete: bool,
+) -> (Graph, PhaseRanks) {
+    let needs = resolve(cx, plan, origins, numbers, complete);
     let graph = Graph { order: order(&needs), needs };
     if graph.order.len() < plan.steps.len() {
         cycles(cx, plan, origins, &graph.needs);
@@ -99,17 +45,17 @@ pub(super) fn check(cx: &Cx<'_>, at: &At<'_>, plan: &mut Plan, origins: &mut [Or
         let limit = cx.limits.path_max;
         if longest > limit {
             let detail = format!("the longest path has {longest} steps, at most {limit} are allowed");
-            cx.error("PATH_TOO_LONG", at, detail, "let steps run beside each other, or use sub-plans");
+            cx.error("PATH_TOO_LONG", at, detail, "let steps run in parallel, or use sub-plans");
         }
     }
     joins(cx, plan, origins);
     let ranks = phases(cx, at, plan, origins, &graph);
-    sight::check(cx, plan, origins, &index, &graph, &ranks);
-    against::check(cx, plan, origins, &index);
+    (graph, ranks)
 }
 
-fn number(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) -> HashMap<StepId, u32> {
-    let mut index: HashMap<StepId, u32> = HashMap::default();
+/// Numbers the steps; of several with one id the first counts, the others are errors.
+pub(super) fn number_steps(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) -> StepNumbers {
+    let mut index: StepNumbers = HashMap::default();
     index.reserve(plan.steps.len());
     for (i, step) in plan.steps.iter().enumerate() {
         let number = u32::try_from(i).expect("the number of steps is limited");
@@ -129,7 +75,7 @@ fn resolve(
     cx: &Cx<'_>,
     plan: &mut Plan,
     origins: &[Origin<'_>],
-    index: &HashMap<StepId, u32>,
+    index: &StepNumbers,
     complete: bool,
 ) -> Vec<Vec<u32>> {
     let names: Vec<StepId> = plan.steps.iter().map(|step| step.id.clone()).collect();
@@ -326,7 +272,7 @@ fn joins(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) {
 }
 
 /// The place of each step's phase in the order of phases; `None` for steps outside of phases.
-fn phases(cx: &Cx<'_>, at: &At<'_>, plan: &Plan, origins: &[Origin<'_>], graph: &Graph) -> Vec<Option<usize>> {
+fn phases(cx: &Cx<'_>, at: &At<'_>, plan: &Plan, origins: &[Origin<'_>], graph: &Graph) -> PhaseRanks {
     let known: HashMap<&str, usize> = plan.phases.iter().enumerate().rev().map(|(i, p)| (p.id.as_str(), i)).collect();
     let mut ranks = Vec::with_capacity(plan.steps.len());
     for (step, origin) in plan.steps.iter().zip(origins) {

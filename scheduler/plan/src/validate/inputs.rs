@@ -6,15 +6,15 @@
 use std::borrow::Cow;
 
 use goalmill_common::hash::HashMap;
-use goalmill_common::id::StepId;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::text::pointer_part;
 use jsonschema::error::ValidationErrorKind;
 use serde_json::{Map, Value};
 
 use super::catalogue::{Ability, Catalogue};
-use super::graph::Origin;
+use super::graph::StepNumbers;
 use super::names;
+use super::origin::Origin;
 use super::path::{Mention, mentions};
 use super::rules::{Rules, Weight, min_warning};
 use crate::draft::{At, Cx, shorten};
@@ -36,7 +36,7 @@ pub(super) fn check(
     catalogue: &Catalogue,
     plan: &Plan,
     origins: &[Origin<'_>],
-    index: &HashMap<StepId, u32>,
+    index: &StepNumbers,
 ) {
     // The answer for one action serves every step that asks it.
     let mut known: HashMap<(&str, &str), Option<&Ability>> = HashMap::default();
@@ -60,7 +60,7 @@ struct Check<'a, 'l> {
     cx: &'a Cx<'l>,
     rules: &'a Rules<'a>,
     plan: &'a Plan,
-    index: &'a HashMap<StepId, u32>,
+    index: &'a StepNumbers,
     /// Of each step.
     abilities: Vec<Option<&'a Ability>>,
 }
@@ -253,7 +253,7 @@ fn nearest<'a, S: AsRef<str> + ?Sized + 'a>(
     given: &str,
     among: impl Iterator<Item = &'a S> + Clone,
 ) -> Option<&'a str> {
-    if let Some(slip) = crate::near::nearest(given, among.clone().map(AsRef::as_ref)) {
+    if let Some(slip) = crate::suggest::nearest(given, among.clone().map(AsRef::as_ref)) {
         return Some(slip);
     }
     let scored = among.map(|name| (names::alike(given, name.as_ref()), name.as_ref())).filter(|(s, _)| *s >= 0.4);

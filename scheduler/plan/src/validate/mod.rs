@@ -3,19 +3,20 @@
 //! Whatever the spelling, there is one canonical result. Every issue names its place in the document as it was
 //! given and the hint; they come all at once. What is executed has passed through here.
 
-mod against;
+mod agents;
+mod budget;
 pub mod catalogue;
+mod expression_scope;
 mod goal;
 mod graph;
 mod inputs;
 pub mod names;
+mod origin;
 pub mod path;
 mod policy;
 mod rules;
 mod schema;
 mod shape;
-mod sight;
-mod spend;
 mod step;
 
 use goalmill_common::limits::Limits;
@@ -25,13 +26,13 @@ use serde_json::Value;
 
 use crate::draft::{self, At, Cx, Format};
 
-pub use against::{no_live_worker, permit_all, permit_routed};
+pub use agents::{no_live_worker, permit_all, permit_routed};
 pub use catalogue::{Ability, Catalogue, Durations, Measured, Offer};
 pub use goal::goal;
 pub use graph::critical_path;
 pub use rules::{Policy, Rules, Weight, WeightSettings};
 pub use shape::plan_field;
-pub use spend::{Forecast, forecast, preview};
+pub use budget::{Forecast, forecast, preview};
 pub use step::step_field;
 
 /// A plan that may run.

@@ -3,8 +3,8 @@
 use goalmill_common::plan::{Phase, Plan, Strategy};
 use serde_json::{Map, Value};
 
-use super::graph::{self, Dependency, Origin, Place};
-use super::{policy, step};
+use super::origin::{Dependency, DependencyPlace, Origin};
+use super::{agents, expression_scope, graph, policy, step};
 use crate::draft::{At, Cx, Field, Fields, Table};
 
 /// Steps that a list gets room for at once; most have fewer.
@@ -161,7 +161,7 @@ fn object(cx: &Cx<'_>, at: &At<'_>, map: &Map<String, Value>, depth: u32) -> Opt
     }
     let plan = reading.finish(&at.key(steps_key), plan, &edges.unwrap_or_default(), count)?;
     if let Some(rules) = cx.rules.filter(|_| depth == 0) {
-        super::spend::check(cx, at, &plan, &rules.budget, rules.catalogue);
+        super::budget::check(cx, at, &plan, &rules.budget, rules.catalogue);
     }
     Some(plan)
 }
@@ -361,11 +361,23 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
             self.cx.error("PLAN_TOO_LARGE", at, detail, "pass large data by reference");
         }
         self.attach(at, edges, self.steps.len() == count);
-        plan.steps = self.steps;
+        plan.steps = std::mem::take(&mut self.steps);
         // With steps left out, what refers to them would look wrong too.
         let complete = plan.steps.len() == count;
-        graph::check(self.cx, at, &mut plan, &mut self.origins, complete);
+        self.check(at, &mut plan, complete);
         Some(plan)
+    }
+
+    /// Checks what needs all steps: the graph, the scope of expressions, the agents.
+    fn check(&mut self, at: &At<'_>, plan: &mut Plan, complete: bool) {
+        let cx = self.cx;
+        let numbers = graph::number_steps(cx, plan, &self.origins);
+        if cx.rules.is_some_and(|rules| rules.imply) {
+            expression_scope::imply_dependencies(cx, plan, &mut self.origins, &numbers);
+        }
+        let (graph, ranks) = graph::check_graph(cx, at, plan, &self.origins, &numbers, complete);
+        expression_scope::check_expressions(cx, plan, &self.origins, &numbers, &graph, &ranks);
+        agents::check_agents(cx, plan, &self.origins, &numbers);
     }
 
     /// Turns edges into dependencies. `START` and `END` are marks that some formats put around a graph.
@@ -388,13 +400,13 @@ impl<'c, 'l, 'v> Reading<'c, 'l, 'v> {
             match index.get(to) {
                 Some(target) => self.origins[*target].dependencies.push(Dependency {
                     id: from.as_str().into(),
-                    place: Place::Edge { parent: parent.clone(), key, index: *i, end: from_key },
+                    place: DependencyPlace::Edge { parent: parent.clone(), key, index: *i, end: from_key },
                 }),
                 // A step that could not be read may be the one that is meant.
                 None if !complete && !goalmill_common::id::is_id(to) => {}
                 None => {
                     let names = self.steps.iter().map(|s| s.id.as_str());
-                    let near = if self.cx.may_guess() { crate::near::nearest(to, names) } else { None };
+                    let near = if self.cx.may_guess() { crate::suggest::nearest(to, names) } else { None };
                     let root = At::Pointer(&parent);
                     let edges = root.key(key);
                     let edge = edges.item(*i);

@@ -5,7 +5,7 @@ use goalmill_common::json::Json;
 use goalmill_common::plan::{Fallback, Join, Kind, OnFailure, Step};
 use serde_json::{Map, Value};
 
-use super::graph::{Dependency, Origin, Place};
+use super::origin::{Dependency, DependencyPlace, Origin};
 use super::{policy, schema, shape};
 use crate::draft::{At, Cx, Field, Fields, Table, Unit, shorten, text, wrong_type};
 
@@ -427,7 +427,7 @@ fn dependencies<'v>(fields: &Fields<'v, '_>) -> Vec<Dependency<'v>> {
                     // Some formats write "none" as -1.
                     Some(_) if item.as_i64() == Some(-1) => {}
                     Some(id) => {
-                        out.push(Dependency { id: id.into(), place: Place::Item { key: field.key, index } });
+                        out.push(Dependency { id: id.into(), place: DependencyPlace::Item { key: field.key, index } });
                     }
                     None => wrong_type(fields.cx, &at.item(index), item, "the id of a step"),
                 }
@@ -437,10 +437,10 @@ fn dependencies<'v>(fields: &Fields<'v, '_>) -> Vec<Dependency<'v>> {
         Value::String(list) => list
             .split([',', ' '])
             .filter(|id| !id.is_empty())
-            .map(|id| Dependency { id: id.into(), place: Place::Field { key: field.key } })
+            .map(|id| Dependency { id: id.into(), place: DependencyPlace::Field { key: field.key } })
             .collect(),
         other => match name(other) {
-            Some(id) => vec![Dependency { id: id.into(), place: Place::Field { key: field.key } }],
+            Some(id) => vec![Dependency { id: id.into(), place: DependencyPlace::Field { key: field.key } }],
             None => {
                 wrong_type(fields.cx, &at, other, "a list of step ids");
                 Vec::new()

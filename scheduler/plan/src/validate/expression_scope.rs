@@ -1,25 +1,25 @@
-//! What expressions see: only steps that are certainly over when the expression is evaluated.
+//! Validates expressions: each may refer only to steps that have finished when it is evaluated.
 
 use std::collections::BTreeMap;
 
-use goalmill_common::hash::HashMap;
 use goalmill_common::id::StepId;
 use goalmill_common::plan::Plan;
 use serde_json::Value;
 
-use super::graph::{Dependency, Graph, Origin, Place};
+use super::graph::{Graph, StepNumbers};
+use super::origin::{Dependency, DependencyPlace, Origin};
 use crate::draft::{At, Cx, shorten};
 use crate::expression::{self, ExpressionError, StepRef};
-use crate::near::nearest;
+use crate::suggest::nearest;
 
-/// Adds a dependency for each step that an expression sees, as far as it can be one.
-pub(super) fn imply(cx: &Cx<'_>, plan: &Plan, origins: &mut [Origin<'_>], index: &HashMap<StepId, u32>) {
+/// Adds a dependency for each step that an expression refers to, unless it cannot be one.
+pub(super) fn imply_dependencies(cx: &Cx<'_>, plan: &Plan, origins: &mut [Origin<'_>], index: &StepNumbers) {
     let in_order = cx.rules.is_some_and(|rules| rules.in_order);
     for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
         let Some(inputs) = origin.inputs.filter(|_| !expression::is_plain(step.inputs.text())) else { continue };
         let mut seen = Vec::new();
         origin.with_key(origin.inputs_key, |at| {
-            texts(at, inputs, &mut |at, text| {
+            for_each_expression(at, inputs, &mut |at, text| {
                 for r in expression::references(text).unwrap_or_default() {
                     seen.push((r.step, at.pointer()));
                 }
@@ -30,74 +30,74 @@ pub(super) fn imply(cx: &Cx<'_>, plan: &Plan, origins: &mut [Origin<'_>], index:
             let Some(target) = index.get(&id).map(|target| *target as usize) else { continue };
             let is_known = origin.dependencies.iter().any(|dependency| dependency.id == id);
             if target != i && !(in_order && target > i) && !is_known {
-                origin.dependencies.push(Dependency { id, place: Place::Sight { pointer } });
+                origin.dependencies.push(Dependency { id, place: DependencyPlace::Expression { pointer } });
             }
         }
     }
 }
 
-/// Every text with expressions in it, and where it stands.
-fn texts(at: &At<'_>, value: &Value, take: &mut dyn FnMut(&At<'_>, &str)) {
+/// Calls `visit` with every text that contains expressions, and its place.
+fn for_each_expression(at: &At<'_>, value: &Value, visit: &mut dyn FnMut(&At<'_>, &str)) {
     match value {
-        Value::String(text) if !expression::is_plain(text) => take(at, text),
-        Value::Array(items) => items.iter().enumerate().for_each(|(i, item)| texts(&at.item(i), item, take)),
-        Value::Object(map) => map.iter().for_each(|(key, item)| texts(&at.key(key), item, take)),
+        Value::String(text) if !expression::is_plain(text) => visit(at, text),
+        Value::Array(items) => items.iter().enumerate().for_each(|(i, item)| for_each_expression(&at.item(i), item, visit)),
+        Value::Object(map) => map.iter().for_each(|(key, item)| for_each_expression(&at.key(key), item, visit)),
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
-/// A step that an expression names without being a direct dependency.
-struct Query {
+/// A reference to a step that is no direct dependency.
+struct ReachabilityQuery {
     step: u32,
     target: u32,
     pointer: String,
 }
 
-struct Check<'c, 'l> {
+struct ExpressionCheck<'c, 'l> {
     cx: &'c Cx<'l>,
     plan: &'c Plan,
-    index: &'c HashMap<StepId, u32>,
+    index: &'c StepNumbers,
     needs: &'c [Vec<u32>],
     ranks: &'c [Option<usize>],
-    queries: Vec<Query>,
+    queries: Vec<ReachabilityQuery>,
 }
 
-pub(super) fn check(
+pub(super) fn check_expressions(
     cx: &Cx<'_>,
     plan: &Plan,
     origins: &[Origin<'_>],
-    index: &HashMap<StepId, u32>,
+    index: &StepNumbers,
     graph: &Graph,
     ranks: &[Option<usize>],
 ) {
-    let mut check = Check { cx, plan, index, needs: &graph.needs, ranks, queries: Vec::new() };
+    let mut check = ExpressionCheck { cx, plan, index, needs: &graph.needs, ranks, queries: Vec::new() };
     for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
         if let Some(inputs) = origin.inputs.filter(|_| !expression::is_plain(step.inputs.text())) {
             origin.with_key(origin.inputs_key, |at| {
-                texts(at, inputs, &mut |at, text| check.note(i, at, expression::references(text)));
+                for_each_expression(at, inputs, &mut |at, text| check.check_references(i, at, expression::references(text)));
             });
         }
         if let Some(when) = &step.when {
-            origin.with_key(origin.when_key, |at| check.note(i, at, expression::condition_references(when)));
+            origin.with_key(origin.when_key, |at| check.check_references(i, at, expression::condition_references(when)));
         }
         if let Some(ask) = &step.ask {
-            origin.with_key("ask", |at| check.note(i, &at.key("question"), expression::references(&ask.question)));
+            origin.with_key("ask", |at| check.check_references(i, &at.key("question"), expression::references(&ask.question)));
         }
         if let Some(cache) = &step.cache {
             origin.with_key(origin.cache_key, |at| {
                 let key = if origin.cache_is_text { *at } else { at.key("key") };
-                check.note(i, &key, expression::key_references(&cache.key));
+                check.check_references(i, &key, expression::key_references(&cache.key));
             });
         }
     }
     // On a cycle everything is a dependency of everything; the cycle has its own issue.
     if graph.order.len() == plan.steps.len() {
-        check.answer(graph);
+        check.resolve_queries(graph);
     }
 }
 
-impl Check<'_, '_> {
-    fn note(&mut self, step: usize, at: &At<'_>, refs: Result<Vec<StepRef>, ExpressionError>) {
+impl ExpressionCheck<'_, '_> {
+    fn check_references(&mut self, step: usize, at: &At<'_>, refs: Result<Vec<StepRef>, ExpressionError>) {
         let refs = match refs {
             Ok(refs) => refs,
             Err(error) => {
@@ -108,15 +108,15 @@ impl Check<'_, '_> {
         };
         for r in refs {
             let Some(&target) = self.index.get(r.step.as_str()) else {
-                self.unknown(at, step, &r.step);
+                self.unknown_step(at, step, &r.step);
                 continue;
             };
             if target as usize == step {
-                self.own(at, &r.step);
+                self.own_outputs(at, &r.step);
                 continue;
             }
             if target as usize > step && self.cx.rules.is_some_and(|rules| rules.in_order) {
-                self.later(at, step, &r.step);
+                self.later_step(at, step, &r.step);
                 continue;
             }
             let is_earlier_phase = match (self.ranks[step], self.ranks[target as usize]) {
@@ -124,22 +124,22 @@ impl Check<'_, '_> {
                 _ => false,
             };
             if !is_earlier_phase && !self.needs[step].contains(&target) {
-                self.queries.push(Query { step: step as u32, target, pointer: at.pointer() });
+                self.queries.push(ReachabilityQuery { step: step as u32, target, pointer: at.pointer() });
             }
         }
     }
 
-    fn own(&self, at: &At<'_>, id: &str) {
+    fn own_outputs(&self, at: &At<'_>, id: &str) {
         let detail = format!("step `{id}` cannot see its own outputs");
         self.cx.error("REF_NOT_DEPENDENCY", at, detail, "name another step");
     }
 
-    fn later(&self, at: &At<'_>, step: usize, id: &str) {
+    fn later_step(&self, at: &At<'_>, step: usize, id: &str) {
         let detail = format!("step `{}` sees `{id}`, which comes after it", self.plan.steps[step].id);
         self.cx.error("REF_LATER_STEP", at, detail, "name an earlier step, or write the steps in the order they run");
     }
 
-    fn unknown(&self, at: &At<'_>, step: usize, id: &str) {
+    fn unknown_step(&self, at: &At<'_>, step: usize, id: &str) {
         let others = self.plan.steps.iter().enumerate().filter(|(i, _)| *i != step).map(|(_, step)| step.id.as_str());
         let near = if self.cx.may_guess() { nearest(id, others) } else { None };
         let hint = match near {
@@ -154,8 +154,8 @@ impl Check<'_, '_> {
         );
     }
 
-    /// Finds out which targets are dependencies at some remove, for up to 1,024 targets at a time.
-    fn answer(&self, graph: &Graph) {
+    /// Finds out which targets are transitive dependencies, for up to 1,024 targets at a time.
+    fn resolve_queries(&self, graph: &Graph) {
         let mut targets: Vec<u32> = self.queries.iter().map(|q| q.target).collect();
         targets.sort_unstable();
         targets.dedup();
@@ -182,10 +182,10 @@ impl Check<'_, '_> {
                 }
             }
         }
-        self.queries.iter().zip(found).filter(|(_, found)| !found).for_each(|(query, _)| self.refuse(query));
+        self.queries.iter().zip(found).filter(|(_, found)| !found).for_each(|(query, _)| self.not_a_dependency(query));
     }
 
-    fn refuse(&self, query: &Query) {
+    fn not_a_dependency(&self, query: &ReachabilityQuery) {
         let target = &self.plan.steps[query.target as usize].id;
         let at = At::Pointer(&query.pointer);
         let step = &self.plan.steps[query.step as usize].id;

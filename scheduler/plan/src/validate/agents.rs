@@ -4,18 +4,19 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use goalmill_common::event::Route;
-use goalmill_common::hash::{HashMap, HashSet};
+use goalmill_common::hash::HashSet;
 use goalmill_common::id::{AgentType, StepId};
 use goalmill_common::plan::{Approval, Kind, Plan, Step};
 use goalmill_common::problem::Issue;
 
 use super::catalogue::Catalogue;
-use super::graph::Origin;
+use super::graph::StepNumbers;
 use super::inputs;
+use super::origin::Origin;
 use super::rules::{Policy, Rules, Weight};
 use crate::draft::{At, Cx, shorten};
 
-pub(super) fn check(cx: &Cx<'_>, plan: &mut Plan, origins: &[Origin<'_>], index: &HashMap<StepId, u32>) {
+pub(super) fn check_agents(cx: &Cx<'_>, plan: &mut Plan, origins: &[Origin<'_>], index: &StepNumbers) {
     let Some(rules) = cx.rules else { return };
     if let Some(catalogue) = rules.catalogue {
         let check = Check { cx, rules, catalogue, told: RefCell::default(), offered: RefCell::default() };

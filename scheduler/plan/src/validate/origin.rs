@@ -1,0 +1,69 @@
+//! Where steps and dependencies were written in the document, for the pointers of issues.
+
+use goalmill_common::id::StepId;
+use serde_json::Value;
+
+use crate::draft::At;
+
+/// Where a dependency was written.
+#[derive(Clone, Debug)]
+pub(super) enum DependencyPlace<'v> {
+    /// An item of a list field of the step.
+    Item { key: &'v str, index: usize },
+    /// A text field of the step, alone or with other ids.
+    Field { key: &'v str },
+    /// An edge of the graph; `end` is the key of its source.
+    Edge { parent: String, key: &'v str, index: usize, end: &'v str },
+    /// Nowhere: an expression refers to the step.
+    Expression { pointer: String },
+}
+
+/// A dependency as it was written in the document.
+#[derive(Clone, Debug)]
+pub(super) struct Dependency<'v> {
+    pub id: StepId,
+    pub place: DependencyPlace<'v>,
+}
+
+/// Where a step and its fields were written, by the names used in the document.
+#[derive(Clone, Debug)]
+pub(super) struct Origin<'v> {
+    /// JSON Pointer to the step.
+    pub at: String,
+    pub id_key: &'v str,
+    pub action_key: &'v str,
+    /// Empty when none was given.
+    pub agent_key: &'v str,
+    pub inputs_key: &'v str,
+    pub when_key: &'v str,
+    pub join_key: &'v str,
+    pub phase_key: &'v str,
+    pub cache_key: &'v str,
+    pub cache_is_text: bool,
+    pub inputs: Option<&'v Value>,
+    pub dependencies: Vec<Dependency<'v>>,
+}
+
+impl Origin<'_> {
+    /// Runs `body` with the place of one of the step's dependencies.
+    pub(super) fn with_dependency<T>(&self, index: usize, body: impl FnOnce(&At<'_>) -> T) -> T {
+        let step = At::Pointer(&self.at);
+        match &self.dependencies[index].place {
+            DependencyPlace::Item { key, index } => body(&step.key(key).item(*index)),
+            DependencyPlace::Field { key } => body(&step.key(key)),
+            DependencyPlace::Edge { parent, key, index, end } => {
+                let edges = At::Pointer(parent);
+                let edges = edges.key(key);
+                let edge = edges.item(*index);
+                if end.is_empty() { body(&edge) } else { body(&edge.key(end)) }
+            }
+            DependencyPlace::Expression { pointer } => body(&At::Pointer(pointer)),
+        }
+    }
+
+    /// Runs `body` with the place of one of the step's fields; of the step itself when `key` is empty.
+    pub(super) fn with_key<T>(&self, key: &str, body: impl FnOnce(&At<'_>) -> T) -> T {
+        let step = At::Pointer(&self.at);
+        if key.is_empty() { body(&step) } else { body(&step.key(key)) }
+    }
+}
