@@ -11,10 +11,11 @@ use goalmill_common::problem::Issue;
 use goalmill_common::random::Random;
 use goalmill_engine::Decide;
 use goalmill_llm::{ModelSetupError, Models};
-use goalmill_plan::validate::{self, Weight};
+use goalmill_plan::states::{RoutedPlan, ValidPlan};
+use goalmill_plan::validate::Weight;
 use goalmill_planning::calibrate::Confidences;
 use goalmill_planning::stage::{self, Outcome, Stage};
-use goalmill_planning::{Candidate, Checked, Pipeline, PlanRequest, Planner, SetupError, Validate, pipeline};
+use goalmill_planning::{Pipeline, PlanRequest, Planner, RoutePlan, SetupError, pipeline};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -148,12 +149,12 @@ pub(crate) async fn assemble(
         id => id.to_owned(),
     };
     let directory = Arc::new(Directory::new(broker.clone(), &settings));
-    let check: Validate = {
+    let route: RoutePlan = {
         let directory = directory.clone();
-        Arc::new(move |candidate, request| check(&directory, candidate, request))
+        Arc::new(move |valid, request| route(&directory, valid, request))
     };
     let models = Arc::new(Models::from_settings(&settings.models, clock.clone(), random.clone())?);
-    let mut pipeline = Pipeline::from_settings(&settings.planner, &models, check)?;
+    let mut pipeline = Pipeline::from_settings(&settings.planner, &models, route)?;
     pipeline.prefer(planners);
     let confidences = Arc::new(Confidences::new(settings.planner.calibrate_plans_min));
     pipeline.calibrate(confidences.clone());
@@ -225,17 +226,16 @@ impl Running {
     }
 }
 
-/// Validates and routes the plan of a planner.
-fn check(directory: &Directory, candidate: Candidate, request: &PlanRequest) -> Result<Checked, Vec<Issue>> {
-    let validate::Checked { mut plan, mut warnings, .. } = candidate.check(request)?;
-    pipeline::let_revise(&mut plan, &request.goal);
-    let begun = Instant::now();
-    let routed = directory.route(&mut plan, &request.terms.policy);
-    let outcome = if routed.is_ok() { Outcome::Ok } else { Outcome::Invalid };
-    stage::count("router", Stage::Route, outcome, begun.elapsed());
-    let (routes, odd) = routed?;
-    warnings.extend(weigh_unserved(odd, request.terms.weights.no_worker)?);
-    Ok(Checked { plan, warnings, routes })
+/// Routes a planner's plan, and lets its steps ask for revisions.
+fn route(directory: &Directory, valid: ValidPlan, request: &PlanRequest) -> Result<RoutedPlan, Vec<Issue>> {
+    valid.with_policies(|plan| pipeline::let_revise(plan, &request.goal)).route(|plan| {
+        let begun = Instant::now();
+        let routed = directory.route(plan, &request.terms.policy);
+        let outcome = if routed.is_ok() { Outcome::Ok } else { Outcome::Invalid };
+        stage::count("router", Stage::Route, outcome, begun.elapsed());
+        let (routes, odd) = routed?;
+        Ok((routes, weigh_unserved(odd, request.terms.weights.no_worker)?))
+    })
 }
 
 /// Warnings of the router; those about missing live workers have the weight of the settings.
@@ -299,8 +299,10 @@ mod tests {
 
     #[test]
     fn a_choice_without_a_live_worker_weighs_what_the_settings_say() {
-        let issue =
-            |code: &str| Issue { code: code.into(), ..validate::no_live_worker(&"a".into(), "/steps/0".into()) };
+        let issue = |code: &str| Issue {
+            code: code.into(),
+            ..goalmill_plan::validate::no_live_worker(&"a".into(), "/steps/0".into())
+        };
         let odd = || vec![issue("APPROVAL_REQUIRED"), issue("NO_LIVE_WORKER")];
         let codes = |issues: &[Issue]| issues.iter().map(|issue| issue.code.clone()).collect::<Vec<_>>();
         let told = |weight| weigh_unserved(odd(), weight).map(|told| codes(&told)).map_err(|wrong| codes(&wrong));

@@ -11,7 +11,7 @@ use goalmill_common::trace::is_traceparent;
 use goalmill_common::view::Preview;
 use goalmill_common::wire::{Submission, SubmissionKind};
 use goalmill_plan::draft::{self, Format};
-use goalmill_plan::validate::{self, Checked, Rules};
+use goalmill_plan::validate::{self, Rules};
 use serde_json::Value;
 
 use crate::run_blocking::run_blocking_if_large;
@@ -105,15 +105,13 @@ fn parse_plan_with(
         Some(goal) => validate_goal(scheduler, &goal)?,
         None => Goal::default(),
     };
-    let checked = validate::plan_by(&draft, &scheduler.settings.limits, rules)
+    let valid = validate::validate_plan_by(&draft, &scheduler.settings.limits, rules)
         .map_err(|issues| issues_problem(ErrorCode::InvalidPlan, issues))?;
-    let Checked { mut plan, mut warnings, .. } = checked;
-    let (routes, odd) = scheduler.directory.route(&mut plan, rules.policy).map_err(|issues| {
+    let routed = valid.route(|plan| scheduler.directory.route(plan, rules.policy)).map_err(|issues| {
         let denied = issues.iter().any(|issue| issue.code == "ACTION_DENIED");
         issues_problem(if denied { ErrorCode::InvalidPlan } else { ErrorCode::Unroutable }, issues)
     })?;
-    warnings.extend(odd);
-    Ok(ParsedPlan { goal, planned: Planned::submitted(plan, warnings, routes) })
+    Ok(ParsedPlan { goal, planned: routed.submitted() })
 }
 
 fn parse_draft(scheduler: &Scheduler, text: &[u8], format: Format, code: ErrorCode) -> Result<Value, Problem> {

@@ -41,8 +41,7 @@ fn planned(text: &[u8], limits: &Limits) -> Result<Planned, Vec<Issue>> {
     if let Some(goal) = draft::split_goal(&draft) {
         validate::goal(&goal, limits)?;
     }
-    let checked = validate::plan(&draft, limits)?;
-    Ok(Planned::submitted(checked.plan, checked.warnings, Vec::new()))
+    Ok(validate::validate_plan(&draft, limits)?.without_routing().submitted())
 }
 
 #[cfg(test)]

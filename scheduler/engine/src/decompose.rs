@@ -66,9 +66,9 @@ impl Turn<'_> {
                 issues.iter().map(|i| format!("{} at {}: {}", i.code, i.pointer, i.detail)).collect();
             invalid(format!("the sub-plan of the agent is invalid: {}", words.join("; ")))
         };
-        let checked = validate::plan(&json.value(), &limits).map_err(|issues| told(&issues))?;
+        let valid = validate::validate_plan(&json.value(), &limits).map_err(|issues| told(&issues))?;
         let agent_type = &self.state.plan.steps[to_usize(i)].agent_type;
-        let mut plan = checked.plan;
+        let mut plan = valid.into_plan();
         open::route_to(&mut plan, agent_type);
         validate::permit_all(&mut plan, &self.context.policy).map_err(|issues| told(&issues))?;
         Ok(Some(plan))

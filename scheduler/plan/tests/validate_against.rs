@@ -9,8 +9,9 @@ use goalmill_common::id::AgentType;
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
 use goalmill_common::view::SecondsFrom;
+use goalmill_plan::states::ValidPlan;
 use goalmill_plan::validate::{
-    self, Ability, Catalogue, Checked, Durations, Measured, Offer, Policy, Rules, Weight, WeightSettings, forecast,
+    self, Ability, Catalogue, Durations, Measured, Offer, Policy, Rules, Weight, WeightSettings, forecast,
 };
 use serde_json::{Value, json};
 
@@ -25,7 +26,7 @@ fn a_plan_that_fits_raises_no_alarm() {
         {"id": "end", "kind": "finish", "dependencies": ["tell"]},
     ]});
     let checked = judge(&plan).unwrap();
-    assert_eq!(checked.warnings, []);
+    assert_eq!(checked.warnings(), []);
 }
 
 #[test]
@@ -38,7 +39,7 @@ fn unknown_agents_and_actions_come_with_the_nearest_names() {
          "fallback": {"agent_type": "trian"}},
     ]});
     let catalogue = Catalogue::of(&agents()[..1]);
-    let issues = validate::plan_by(&plan, &Limits::default(), &Rules::planned(&catalogue)).unwrap_err();
+    let issues = validate::validate_plan_by(&plan, &Limits::default(), &Rules::planned(&catalogue)).unwrap_err();
     assert_eq!(
         found(&issues),
         [
@@ -57,11 +58,11 @@ fn unknown_agents_and_actions_come_with_the_nearest_names() {
 fn an_agent_that_nobody_serves_is_told_by_the_setting() {
     let catalogue = Catalogue::of(&agents()).with_workers(&[worker("travel", false), worker("mail", true)]);
     let plan = json!([{"id": "a", "agent": "mail"}, {"id": "b", "agent": "mail"}, {"id": "c", "agent": "travel"}]);
-    let checked = validate::plan_by(&plan, &Limits::default(), &Rules::submitted(&catalogue)).unwrap();
-    assert_eq!(found(&checked.warnings), [("NO_LIVE_WORKER", "/0/agent")]);
+    let checked = validate::validate_plan_by(&plan, &Limits::default(), &Rules::submitted(&catalogue)).unwrap();
+    assert_eq!(found(checked.warnings()), [("NO_LIVE_WORKER", "/0/agent")]);
     let weights = WeightSettings { no_worker: Weight::Error, ..WeightSettings::all(Weight::Warning) };
     let strict = Rules { weights, ..Rules::submitted(&catalogue) };
-    let issues = validate::plan_by(&plan, &Limits::default(), &strict).unwrap_err();
+    let issues = validate::validate_plan_by(&plan, &Limits::default(), &strict).unwrap_err();
     assert_eq!(found(&issues), [("NO_LIVE_WORKER", "/0/agent")]);
     assert!(issues[0].hint.contains("goalmill worker --agents mail"));
 }
@@ -77,9 +78,9 @@ fn without_a_catalogue_only_agent_types_without_a_live_worker_are_told() {
         {"id": "e", "type": "finish"},
     ]);
     let rules = Rules { live: Some(&live), ..Rules::default() };
-    let checked = validate::plan_by(&plan, &Limits::default(), &rules).unwrap();
-    assert_eq!(found(&checked.warnings), [("NO_LIVE_WORKER", "/0/agent"), ("NO_LIVE_WORKER", "/2/fallback")]);
-    assert!(checked.warnings[1].hint.contains("goalmill worker --agents bus"));
+    let checked = validate::validate_plan_by(&plan, &Limits::default(), &rules).unwrap();
+    assert_eq!(found(checked.warnings()), [("NO_LIVE_WORKER", "/0/agent"), ("NO_LIVE_WORKER", "/2/fallback")]);
+    assert!(checked.warnings()[1].hint.contains("goalmill worker --agents bus"));
 }
 
 #[test]
@@ -109,8 +110,8 @@ fn against(schema: Value, inputs: Value) -> Vec<(String, String)> {
     let card = json!({"agent_type": "x", "actions": [{"name": "do", "inputs": schema}]});
     let catalogue = Catalogue::of(&[serde_json::from_value(card).unwrap()]);
     let plan = json!([{"id": "a", "agent": "x", "action": "do", "args": inputs}]);
-    let checked = validate::plan_by(&plan, &Limits::default(), &Rules::submitted(&catalogue));
-    let issues = checked.map_or_else(|errors| errors, |checked| checked.warnings);
+    let checked = validate::validate_plan_by(&plan, &Limits::default(), &Rules::submitted(&catalogue));
+    let issues = checked.map_or_else(|errors| errors, |checked| checked.warnings().to_vec());
     issues.into_iter().map(|issue| (issue.code, issue.pointer)).collect()
 }
 
@@ -190,7 +191,7 @@ fn outputs_of_one_step_are_held_against_inputs_of_another() {
     }
     let issues = judge(&read("{{ steps.f.outputs.best.fre }}")).unwrap_err();
     assert!(issues[0].hint.contains("`free`"), "{issues:?}");
-    let warnings = judge(&read("{{ steps.f.outputs.anything }}")).unwrap().warnings;
+    let warnings = judge(&read("{{ steps.f.outputs.anything }}")).unwrap().warnings().to_vec();
     assert_eq!(found(&warnings), [("OUTPUT_UNKNOWN", "/1/args/seats")]);
 }
 
@@ -203,7 +204,7 @@ fn a_models_plan_may_not_look_ahead_and_a_clients_may() {
     let issues = judge(&plan).unwrap_err();
     assert_eq!(found(&issues), [("REF_LATER_STEP", "/0/args/x")]);
     let catalogue = Catalogue::of(&agents());
-    assert!(validate::plan_by(&plan, &Limits::default(), &Rules::submitted(&catalogue)).is_ok());
+    assert!(validate::validate_plan_by(&plan, &Limits::default(), &Rules::submitted(&catalogue)).is_ok());
 }
 
 #[test]
@@ -214,11 +215,11 @@ fn references_make_dependencies_where_a_format_has_no_other() {
         {"id": "c", "args": {"x": "{{ steps.c.outputs }} {{ steps.b.outputs }}"}},
     ]);
     let rules = Rules { imply: true, in_order: true, ..Rules::default() };
-    let issues = validate::plan_by(&plan, &Limits::default(), &rules).unwrap_err();
+    let issues = validate::validate_plan_by(&plan, &Limits::default(), &rules).unwrap_err();
     assert_eq!(found(&issues), [("REF_NOT_DEPENDENCY", "/2/args/x")]);
     let good = json!([plan[0], plan[1]]);
-    let checked = validate::plan_by(&good, &Limits::default(), &rules).unwrap();
-    assert_eq!(checked.plan.steps[1].dependencies, ["a".into()]);
+    let checked = validate::validate_plan_by(&good, &Limits::default(), &rules).unwrap();
+    assert_eq!(checked.plan().steps[1].dependencies, ["a".into()]);
 }
 
 #[test]
@@ -234,8 +235,8 @@ fn kinds_of_data_that_do_not_meet_are_told() {
     let plan = |first: &str, second: &str| json!([{"id": "a", "action": first}, {"id": "b", "action": second, "args": ["{{ steps.a.outputs }}"], "needs": ["a"]}]);
     let weights = WeightSettings { kinds: Weight::Error, ..WeightSettings::default() };
     let rules = Rules { weights, ..Rules::planned(&catalogue) };
-    assert!(validate::plan_by(&plan("paint", "see"), &Limits::default(), &rules).is_ok());
-    let issues = validate::plan_by(&plan("see", "see"), &Limits::default(), &rules).unwrap_err();
+    assert!(validate::validate_plan_by(&plan("paint", "see"), &Limits::default(), &rules).is_ok());
+    let issues = validate::validate_plan_by(&plan("see", "see"), &Limits::default(), &rules).unwrap_err();
     assert_eq!(found(&issues), [("KIND_MISMATCH", "/1/args/0")]);
 }
 
@@ -248,10 +249,10 @@ fn what_a_plan_would_take_is_held_against_budgets() {
     ]});
     let catalogue = Catalogue::of(&agents());
     let rules = Rules { budget: Budget { cost: Some(2.4), ..Budget::default() }, ..Rules::submitted(&catalogue) };
-    let issues = validate::plan_by(&plan, &Limits::default(), &rules).unwrap_err();
+    let issues = validate::validate_plan_by(&plan, &Limits::default(), &rules).unwrap_err();
     assert_eq!(found(&issues), [("BUDGET_EXCEEDED", "/budget/seconds"), ("BUDGET_EXCEEDED", "/budget/cost")]);
-    let checked = validate::plan(&plan, &Limits::default()).unwrap();
-    let total = forecast(&checked.plan, Some(&catalogue));
+    let checked = validate::validate_plan(&plan, &Limits::default()).unwrap();
+    let total = forecast(checked.plan(), Some(&catalogue));
     assert!((total.cost - 2.5).abs() < 1e-9 && (total.seconds - 5.5).abs() < 1e-9, "{total:?}");
     assert!(total.success > 0.9 && total.success < 1.0, "{total:?}");
 }
@@ -275,7 +276,7 @@ fn what_was_measured_comes_before_estimates_unless_it_differs_each_time() {
     let catalogue = Catalogue::of(&agents()).with_durations(Travelled);
     let take = |action: &str, estimates: serde_json::Value| {
         let plan = json!({"steps": [{"id": "a", "agent": "travel", "action": action, "estimates": estimates}]});
-        let total = forecast(&validate::plan(&plan, &Limits::default()).unwrap().plan, Some(&catalogue));
+        let total = forecast(validate::validate_plan(&plan, &Limits::default()).unwrap().plan(), Some(&catalogue));
         (total.seconds, total.seconds_from)
     };
     let none = SecondsFrom::default();
@@ -285,7 +286,7 @@ fn what_was_measured_comes_before_estimates_unless_it_differs_each_time() {
     assert_eq!(take("uneven", json!({})), (7.0, measured));
     assert_eq!(take("other", json!({})), (1.5, SecondsFrom { declared: 1, ..none }));
     let plan = json!({"steps": [{"id": "a", "agent": "nobody"}, {"id": "b", "kind": "internal", "ask": "well?"}]});
-    let total = forecast(&validate::plan(&plan, &Limits::default()).unwrap().plan, Some(&catalogue));
+    let total = forecast(validate::validate_plan(&plan, &Limits::default()).unwrap().plan(), Some(&catalogue));
     assert_eq!((total.seconds, total.seconds_from), (0.0, SecondsFrom { unknown: 1, ..none }));
 }
 
@@ -295,7 +296,9 @@ fn policy_holds_for_whom_the_router_chooses() {
     let policy = Policy { allow: vec!["mail".into()], approve: vec!["mail/send*".into()], ..Policy::default() };
     let rules = Rules { policy: &policy, ..Rules::submitted(&catalogue) };
     let open = json!({"steps": [{"id": "a", "agent_type": "auto", "description": "write to Ann"}]});
-    let plan = validate::plan_by(&open, &Limits::default(), &rules).expect("the router has not chosen yet").plan;
+    let plan = validate::validate_plan_by(&open, &Limits::default(), &rules)
+        .expect("the router has not chosen yet")
+        .into_plan();
     let chosen = |agent: &str| {
         let mut plan = plan.clone();
         plan.steps[0].agent_type = agent.into();
@@ -317,14 +320,14 @@ fn policy_forbids_and_asks() {
     let policy = Policy { deny: vec!["*/book".into()], approve: vec!["mail/*".into()], ..Policy::default() };
     let rules = Rules { policy: &policy, ..Rules::submitted(&catalogue) };
     let denied = json!([{"id": "a", "agent": "travel", "action": "book", "args": {"flight": "x"}}]);
-    let issues = validate::plan_by(&denied, &Limits::default(), &rules).unwrap_err();
+    let issues = validate::validate_plan_by(&denied, &Limits::default(), &rules).unwrap_err();
     assert_eq!(found(&issues), [("ACTION_DENIED", "/0/action")]);
     let around = json!([{"id": "a", "agent": "mail", "fallback": {"agent_type": "travel", "action": "book"}}]);
-    assert!(validate::plan_by(&around, &Limits::default(), &rules).is_err(), "a fallback is no way around");
+    assert!(validate::validate_plan_by(&around, &Limits::default(), &rules).is_err(), "a fallback is no way around");
     let asked = json!([{"id": "a", "agent": "mail"}]);
-    let checked = validate::plan_by(&asked, &Limits::default(), &rules).unwrap();
-    assert!(checked.plan.steps[0].approve.is_some());
-    assert_eq!(found(&checked.warnings), [("APPROVAL_REQUIRED", "/0/agent")]);
+    let checked = validate::validate_plan_by(&asked, &Limits::default(), &rules).unwrap();
+    assert!(checked.plan().steps[0].approve.is_some());
+    assert_eq!(found(checked.warnings()), [("APPROVAL_REQUIRED", "/0/agent")]);
 }
 
 #[test]
@@ -333,15 +336,15 @@ fn a_schema_that_is_none_and_inputs_that_are_one_expression_stop_nobody() {
     broken[0].actions[1].inputs = Some(json!({"type": "nonsense", "$ref": "http://127.0.0.1:1/x"}).into());
     let catalogue = Catalogue::of(&broken);
     let plan = json!([{"id": "a", "agent": "travel", "action": "book", "args": {"x": 1}}]);
-    assert!(validate::plan_by(&plan, &Limits::default(), &Rules::planned(&catalogue)).is_ok());
+    assert!(validate::validate_plan_by(&plan, &Limits::default(), &Rules::planned(&catalogue)).is_ok());
     let open = json!([{"id": "a", "agent": "mail"},
         {"id": "b", "agent": "travel", "action": "search_flights", "args": "{{ steps.a.outputs }}", "needs": ["a"]}]);
     assert!(judge(&open).is_ok());
 }
 
-fn judge(plan: &Value) -> Result<Checked, Vec<Issue>> {
+fn judge(plan: &Value) -> Result<ValidPlan, Vec<Issue>> {
     let catalogue = Catalogue::of(&agents());
-    validate::plan_by(plan, &Limits::default(), &Rules::planned(&catalogue))
+    validate::validate_plan_by(plan, &Limits::default(), &Rules::planned(&catalogue))
 }
 
 /// `travel` declares two actions with schemas; `mail` takes whatever it is asked.

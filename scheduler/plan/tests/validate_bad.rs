@@ -14,7 +14,7 @@ type Case = (&'static str, Value, &'static [(&'static str, &'static str)]);
 #[test]
 fn every_bad_plan_gets_its_code_and_place() {
     for (name, plan, expected) in cases() {
-        let issues = validate::plan(&plan, &Limits::default()).map(|_| ()).expect_err(name);
+        let issues = validate::validate_plan(&plan, &Limits::default()).map(|_| ()).expect_err(name);
         assert_eq!(found(&issues), expected, "{name}: {issues:#?}");
         for issue in issues {
             assert!(!issue.hint.is_empty(), "{name}: {} has no hint", issue.code);
@@ -131,14 +131,14 @@ fn a_cycle_is_spelled_the_way_it_would_run() {
         {"id": "a", "needs": ["c"]}, {"id": "b", "needs": ["a"]}, {"id": "c", "needs": ["b", "x"]},
         {"id": "x", "needs": ["y"]}, {"id": "y"}, {"id": "z", "needs": ["c"]},
     ]);
-    let issues = validate::plan(&plan, &Limits::default()).unwrap_err();
+    let issues = validate::validate_plan(&plan, &Limits::default()).unwrap_err();
     assert!(issues[0].detail.contains("a -> b -> c -> a"), "{issues:?}");
     assert_eq!(issues.len(), 1);
 }
 
 #[test]
 fn the_mend_names_what_was_probably_meant() {
-    let hints = |plan: Value| validate::plan(&plan, &Limits::default()).unwrap_err().remove(0).hint;
+    let hints = |plan: Value| validate::validate_plan(&plan, &Limits::default()).unwrap_err().remove(0).hint;
     assert!(hints(json!({"stpes": []})).contains("`steps`"));
     assert!(hints(json!([{"id": "flights"}, {"id": "b", "needs": ["flihgts"]}])).contains("`flights`"));
     let itself = json!([{"id": "a", "needs": ["b"]}, {"id": "other_step"}]);
@@ -146,14 +146,14 @@ fn the_mend_names_what_was_probably_meant() {
     let own = json!([{"id": "flight", "inputs": {"x": "{{ steps.flihgt.outputs }}"}}]);
     assert!(!hints(own).contains('`'), "not the step itself");
     assert!(hints(json!([{"id": "My Step"}])).contains("`my_step`"));
-    let twice = validate::plan(&json!([{"id": "a"}, {"id": "a"}]), &Limits::default()).unwrap_err().remove(0);
+    let twice = validate::validate_plan(&json!([{"id": "a"}, {"id": "a"}]), &Limits::default()).unwrap_err().remove(0);
     assert!(twice.detail.contains("/0"), "{}", twice.detail);
 }
 
 #[test]
 fn limits_on_steps_paths_and_depth_hold() {
     let code = |plan: &Value, limits: &Limits| {
-        found(&validate::plan(plan, limits).unwrap_err()).first().map(|(c, p)| (c.to_string(), p.to_string()))
+        found(&validate::validate_plan(plan, limits).unwrap_err()).first().map(|(c, p)| (c.to_string(), p.to_string()))
     };
     let named = |code: &str, pointer: &str| Some((code.to_owned(), pointer.to_owned()));
     let many = json!({"steps": (0..100_000).map(|i| json!({"id": i})).collect::<Vec<_>>()});
@@ -173,17 +173,17 @@ fn limits_on_steps_paths_and_depth_hold() {
     for _ in 0..4 {
         deep = json!({"steps": [{"id": "x", "plan": deep}]});
     }
-    let issues = validate::plan(&deep, &Limits::default()).unwrap_err();
+    let issues = validate::validate_plan(&deep, &Limits::default()).unwrap_err();
     assert_eq!(issues[0].code, "PLAN_TOO_DEEP", "{issues:#?}");
     let later = json!([{"id": "a"}, {"id": "b", "kind": "plan", "description": "planned when it is reached"}]);
     assert_eq!(code(&later, &Limits::default().inside(3)), named("PLAN_TOO_DEEP", "/1/kind"));
-    assert!(validate::plan(&later, &Limits::default().inside(2)).is_ok());
+    assert!(validate::validate_plan(&later, &Limits::default().inside(2)).is_ok());
 }
 
 #[test]
 fn issues_are_counted_beyond_those_that_are_listed() {
     let plan = json!((0..500).map(|i| json!({"id": i, "needs": ["nope"]})).collect::<Vec<_>>());
-    let issues = validate::plan(&plan, &Limits::default()).unwrap_err();
+    let issues = validate::validate_plan(&plan, &Limits::default()).unwrap_err();
     assert_eq!(issues.len(), 50);
     assert_eq!(issues[49].code, "MORE_ISSUES");
     assert!(issues[49].detail.contains("451") && issues[49].detail.contains("500"), "{}", issues[49].detail);
@@ -232,7 +232,7 @@ fn bad_texts_get_their_code_and_place() {
         ("9 MB", Format::Json, vec![b' '; 9 << 20], "PLAN_TOO_LARGE", ""),
     ];
     for (name, format, text, code, pointer) in cases {
-        let issues = validate::text(&text, format, &Limits::default()).expect_err(name);
+        let issues = validate::validate_text(&text, format, &Limits::default()).expect_err(name);
         assert!(code == "*" || issues[0].code == code, "{name}: {issues:?}");
         assert!(pointer == "*" || issues[0].pointer == pointer, "{name}: {issues:?}");
     }
@@ -240,9 +240,9 @@ fn bad_texts_get_their_code_and_place() {
 
 #[test]
 fn a_syntax_error_names_line_and_column() {
-    let issues = validate::text(b"{\"goal\": \"x\",}", Format::Json, &Limits::default()).unwrap_err();
+    let issues = validate::validate_text(b"{\"goal\": \"x\",}", Format::Json, &Limits::default()).unwrap_err();
     assert!(issues[0].detail.contains("line 1 column 14"), "{}", issues[0].detail);
-    let issues = validate::text(b"steps:\n  - {id: a\n", Format::Yaml, &Limits::default()).unwrap_err();
+    let issues = validate::validate_text(b"steps:\n  - {id: a\n", Format::Yaml, &Limits::default()).unwrap_err();
     assert!(issues[0].detail.contains("line 3 column 1"), "{}", issues[0].detail);
 }
 

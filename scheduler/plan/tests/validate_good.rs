@@ -5,7 +5,8 @@
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::Plan;
 use goalmill_plan::draft::{self, Format};
-use goalmill_plan::validate::{self, Checked};
+use goalmill_plan::states::ValidPlan;
+use goalmill_plan::validate;
 use serde_json::{Value, json};
 
 #[test]
@@ -83,9 +84,9 @@ metadata:
 ",
         ),
     ] {
-        let mut plan = validate::text(text.as_bytes(), Format::Auto, &Limits::default())
+        let mut plan = validate::validate_text(text.as_bytes(), Format::Auto, &Limits::default())
             .unwrap_or_else(|e| panic!("{name}: {e:#?}"))
-            .plan;
+            .into_plan();
         plan.metadata.clear();
         assert_eq!(plan, expected, "{name}");
     }
@@ -196,10 +197,11 @@ fn steps_of_all_kinds_pass_and_inline_ones_have_no_agent() {
         {"id": "b", "plan": [{"id": "x", "estimated_seconds": 4}], "needs": ["a", "a"]},
         {"id": "c", "kind": "finish", "needs": ["b"], "inputs": "{{ steps.a.outputs }}", "expected_outputs": "some nice text"},
     ]}));
-    assert_eq!(checked.plan.steps[0].agent_type.as_str(), "");
-    assert_eq!(checked.plan.steps[1].plan.as_ref().unwrap().steps[0].id.as_str(), "x");
-    assert!((checked.critical_path_seconds - 4.0).abs() < 1e-9);
-    let warnings: Vec<(&str, &str)> = checked.warnings.iter().map(|w| (w.code.as_str(), w.pointer.as_str())).collect();
+    assert_eq!(checked.plan().steps[0].agent_type.as_str(), "");
+    assert_eq!(checked.plan().steps[1].plan.as_ref().unwrap().steps[0].id.as_str(), "x");
+    assert!((checked.critical_path_seconds() - 4.0).abs() < 1e-9);
+    let warnings: Vec<(&str, &str)> =
+        checked.warnings().iter().map(|w| (w.code.as_str(), w.pointer.as_str())).collect();
     let expected = [
         ("UNUSED_FIELD", "/steps/0/agent"),
         ("UNUSED_FIELD", "/steps/2/expected_outputs"),
@@ -210,7 +212,7 @@ fn steps_of_all_kinds_pass_and_inline_ones_have_no_agent() {
 
 #[test]
 fn the_critical_path_is_the_longest_through_steps_and_phases() {
-    let seconds = |plan: Value| check(&plan).critical_path_seconds;
+    let seconds = |plan: Value| check(&plan).critical_path_seconds();
     let diamond = json!([{"id": "a", "duration": 1}, {"id": "b", "needs": ["a"], "duration": 5},
         {"id": "c", "needs": ["a"], "duration": 2}, {"id": "d", "needs": ["b", "c"], "duration": 1}]);
     assert!((seconds(diamond.clone()) - 7.0).abs() < 1e-9);
@@ -247,7 +249,7 @@ fn the_goal_of_a_plan_document_is_passed_on() {
 #[test]
 fn a_byte_order_mark_is_passed_over() {
     let text = b"\xEF\xBB\xBF{\"steps\": [{\"id\": \"a\"}]}";
-    assert_eq!(validate::text(text, Format::Json, &Limits::default()).unwrap().plan.steps.len(), 1);
+    assert_eq!(validate::validate_text(text, Format::Json, &Limits::default()).unwrap().plan().steps.len(), 1);
 }
 
 #[test]
@@ -269,27 +271,27 @@ fn ten_thousand_steps_with_wide_joins_and_far_references_pass() {
             json!({"id": i.to_string(), "dependencies": needs, "inputs": inputs})
         })
         .collect();
-    assert_eq!(check(&json!(steps)).plan.steps.len(), 10_000);
+    assert_eq!(check(&json!(steps)).plan().steps.len(), 10_000);
     let chain: Vec<Value> = (0..10_000_usize)
         .map(|i| json!({"id": i, "needs": i.checked_sub(1), "when": if i > 0 { Some("steps['0'].outputs.go") } else { None }}))
         .collect();
-    assert_eq!(check(&json!(chain)).plan.steps.len(), 10_000);
+    assert_eq!(check(&json!(chain)).plan().steps.len(), 10_000);
 }
 
 #[test]
 fn a_cycle_of_ten_thousand_steps_is_found_without_harm() {
     let ring: Vec<Value> = (0..10_000_usize).map(|i| json!({"id": i, "needs": [(i + 9_999) % 10_000]})).collect();
-    let issues = validate::plan(&json!(ring), &Limits::default()).unwrap_err();
+    let issues = validate::validate_plan(&json!(ring), &Limits::default()).unwrap_err();
     assert_eq!((issues.len(), issues[0].code.as_str()), (1, "PLAN_CYCLE"));
     assert!(issues[0].detail.len() < 400);
 }
 
-fn check(plan: &Value) -> Checked {
-    validate::plan(plan, &Limits::default()).unwrap_or_else(|issues| panic!("{issues:#?}"))
+fn check(plan: &Value) -> ValidPlan {
+    validate::validate_plan(plan, &Limits::default()).unwrap_or_else(|issues| panic!("{issues:#?}"))
 }
 
 fn plan_of(plan: &Value) -> Plan {
-    check(plan).plan
+    check(plan).into_plan()
 }
 
 fn retry(max: u32, initial_ms: u64, factor: f64, max_ms: u64, jitter: &str) -> Value {

@@ -29,9 +29,9 @@ proptest! {
                 Format::Yaml => serde_yaml_ng::to_string(&serde_json::from_slice::<Value>(&json).unwrap()).unwrap().into_bytes(),
                 Format::Json | Format::Auto => json.clone(),
             };
-            let checked = validate::text(&text, format, &Limits::default());
+            let checked = validate::validate_text(&text, format, &Limits::default());
             match checked {
-                Ok(checked) => prop_assert_eq!(&checked.plan, &plan),
+                Ok(checked) => prop_assert_eq!(checked.plan(), &plan),
                 Err(issues) => prop_assert!(false, "{:#?}", issues),
             }
         }
@@ -41,7 +41,7 @@ proptest! {
     fn any_json_gives_a_plan_or_issues_with_pointers_into_it(value in anything()) {
         let wrapped = [value.clone(), json!({"steps": value}), json!({"steps": [value]}), json!({"steps": [{"id": "a", "retry": value, "join": value, "approve": value}]})];
         for document in wrapped {
-            if let Err(issues) = validate::plan(&document, &Limits::default()) {
+            if let Err(issues) = validate::validate_plan(&document, &Limits::default()) {
                 prop_assert!(!issues.is_empty());
                 for issue in issues {
                     let parent = issue.pointer.rsplit_once('/').map_or("", |(parent, _)| parent);

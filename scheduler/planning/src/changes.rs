@@ -106,7 +106,7 @@ pub fn hold(
     let repaired = repair(after, &ground.request.limits, &rules);
     repairs.extend(repaired.edits);
     match repaired.outcome {
-        Ok(checked) => canonical(&mut changes, &checked.plan),
+        Ok(valid) => canonical(&mut changes, valid.plan()),
         Err(found) => issues.extend(found.into_iter().filter_map(|issue| of_changes(issue, &repaired.draft, &changes))),
     }
     draft["changes"] = Value::Array(changes);

@@ -86,7 +86,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{Candidate, Checked};
+    use goalmill_plan::states::ValidPlan;
+
+    use crate::PlannerAnswer;
 
     struct Named(&'static str);
 
@@ -95,7 +97,7 @@ mod tests {
         fn name(&self) -> &'static str {
             self.0
         }
-        async fn plan(&self, _: &PlanRequest) -> Result<Planned, PlanningError> {
+        async fn plan(&self, _: &PlanRequest) -> Result<PlannerAnswer, PlanningError> {
             Err(PlanningError::new("it only has a name"))
         }
     }
@@ -130,10 +132,8 @@ mod tests {
 
     fn pipeline() -> Pipeline {
         let planner = |name| Arc::new(Named(name)) as Arc<dyn Planner>;
-        let validate = Arc::new(|plan: Candidate, _: &PlanRequest| {
-            Ok(Checked { plan: plan.plan().clone(), warnings: Vec::new(), routes: Vec::new() })
-        });
-        let mut pipeline = Pipeline::new(vec![planner("a"), planner("b")], Duration::from_secs(1), validate);
+        let route = Arc::new(|valid: ValidPlan, _: &PlanRequest| Ok(valid.without_routing()));
+        let mut pipeline = Pipeline::new(vec![planner("a"), planner("b")], Duration::from_secs(1), route);
         pipeline.offer(vec![planner("spare")], vec!["m".into()]);
         pipeline
     }

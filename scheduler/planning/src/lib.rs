@@ -11,6 +11,7 @@ use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
+use goalmill_plan::states::{RoutedPlan, ValidPlan};
 use goalmill_plan::validate::Policy;
 use tokio::sync::mpsc;
 
@@ -26,7 +27,6 @@ mod load;
 pub mod memory;
 pub mod pipeline;
 mod race;
-mod recall;
 pub mod repair;
 mod revise;
 pub mod rules;
@@ -39,7 +39,7 @@ pub use htn::HtnPlanner;
 pub use ledger::{Books, Ledger};
 pub use llm::LlmPlanner;
 pub use load::LoadError;
-pub use pipeline::{Candidate, Checked, Pipeline, SetupError, Validate};
+pub use pipeline::{Pipeline, RoutePlan, SetupError};
 pub use race::OnePlan;
 pub use rules::RulesPlanner;
 pub use stream::{Outlet, Stopped, Written};
@@ -51,14 +51,14 @@ pub trait Planner: Send + Sync {
     /// The word for it in settings and in the log: `rules`.
     fn name(&self) -> &'static str;
 
-    /// Makes a plan for the goal; the caller validates it and limits the time.
-    async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError>;
+    /// Makes a valid plan for the goal; the caller routes it and limits the time.
+    async fn plan(&self, request: &PlanRequest) -> Result<PlannerAnswer, PlanningError>;
 
     /// Makes a plan and hands steps over while the rest is written; returns the whole plan.
     ///
     /// Unless a planner has a way of its own, nothing is handed over before the end: this is the adapter that makes
     /// every planner a stream. What is handed over may run at once, so it holds by itself, as far as it goes.
-    async fn stream(&self, request: &PlanRequest, _parts: mpsc::Sender<Part>) -> Result<Planned, PlanningError> {
+    async fn stream(&self, request: &PlanRequest, _parts: mpsc::Sender<Part>) -> Result<PlannerAnswer, PlanningError> {
         self.plan(request).await
     }
 
@@ -71,6 +71,34 @@ pub trait Planner: Send + Sync {
     /// Says how to change a running plan; the caller validates it and limits the time.
     async fn revise(&self, _request: &ReviseRequest) -> Result<Proposal, PlanningError> {
         Err(PlanningError::new(format!("planner `{}` makes no revisions", self.name())))
+    }
+}
+
+/// A planner's valid plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannerAnswer {
+    plan: ValidPlan,
+    /// The same plan, where the planner had it routed.
+    routed: Option<RoutedPlan>,
+    /// Planner, confidence, provenance and the planner's own warnings; the plan is the unrouted one.
+    planned: Planned,
+}
+
+impl PlannerAnswer {
+    /// Validates the plan of a planner that made it without a model.
+    pub fn validate(planned: Planned, request: &PlanRequest) -> Result<Self, PlanningError> {
+        match pipeline::validate_planned(&planned.plan, request) {
+            Ok(plan) => Ok(Self { plan, routed: None, planned }),
+            Err(issues) => {
+                let error = PlanningError::new(NOT_VALID);
+                Err(PlanningError { issues, provenance: planned.provenance, is_invalid: true, ..error })
+            }
+        }
+    }
+
+    /// The plan before routing, with the planner's own words about it.
+    pub fn planned(&self) -> &Planned {
+        &self.planned
     }
 }
 
@@ -134,10 +162,15 @@ pub struct PlanningError {
     pub issues: Vec<Issue>,
     /// What was said to models, and what it took.
     pub provenance: Option<Json>,
+    /// Whether there was a plan, which is not valid.
+    pub is_invalid: bool,
 }
+
+/// The reason of an answer whose plan is not valid.
+const NOT_VALID: &str = "the plan is not valid";
 
 impl PlanningError {
     pub fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), issues: Vec::new(), provenance: None }
+        Self { reason: reason.into(), issues: Vec::new(), provenance: None, is_invalid: false }
     }
 }

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::pipeline::{Pipeline, failure, refusal};
-use crate::stage::{Outcome, Stage, Stages};
+use crate::pipeline::{Pipeline, failure, note_answer, refusal};
+use crate::stage::Stages;
 use crate::{Part, PlanRequest, PlanningError};
 
 /// Parts that wait between a planner and the checks.
@@ -80,12 +80,11 @@ impl Pipeline {
                 Err(_) => Err(self.too_late(planner.as_ref(), &request.ledger)),
             };
             request.ledger.close().await;
-            let outcome = if answer.is_ok() { Outcome::Ok } else { Outcome::Error };
-            stages.note(planner.name(), Stage::Ask, outcome, begun);
+            note_answer(planner.as_ref(), &answer, &stages, begun);
             if writer.has_begun() {
                 return Ok(match answer {
-                    Ok(planned) => {
-                        let planned = self.account(planned, &refusals, &stages);
+                    Ok(answer) => {
+                        let planned = self.account(answer.planned, &refusals, &stages);
                         writer.finish(planned).await.unwrap_or_else(|stopped| stop(stopped, None))
                     }
                     Err(refusal) => {
@@ -98,7 +97,7 @@ impl Pipeline {
                     }
                 });
             }
-            match answer.and_then(|planned| self.hold(planner.as_ref(), planned, request, &stages)) {
+            match answer.and_then(|answer| self.route_answer(planner.as_ref(), answer, request, &stages)) {
                 Ok(planned) => return Ok(Written::Whole(Box::new(self.account(planned, &refusals, &stages)))),
                 Err(refusal) => {
                     if let Some(next) = chosen.get(at + 1) {
@@ -192,8 +191,8 @@ impl<'a> Writer<'a> {
     async fn try_out(&mut self, steps: &[Step]) -> Result<bool, Stopped> {
         let before = self.sent.iter().map(|(_, checked)| checked.clone());
         let plan = Plan { steps: before.chain(steps.iter().cloned()).collect(), ..self.head.clone() };
-        let checked = match self.pipeline.validated(self.planner, plan, self.request) {
-            Ok(checked) if checked.plan.approve.is_none() => checked,
+        let routed = match self.pipeline.validate_part(self.planner, &plan, self.request) {
+            Ok(routed) if routed.plan().approve.is_none() => routed,
             Ok(_) => {
                 self.halted = true;
                 return Ok(false);
@@ -204,7 +203,8 @@ impl<'a> Writer<'a> {
                 return Ok(false);
             }
         };
-        let mut by_id = by_id(checked.plan.steps.clone());
+        let (plan, warnings, routes) = routed.into_parts();
+        let mut by_id = by_id(plan.steps.clone());
         let fresh: Vec<(Step, Step)> =
             steps.iter().filter_map(|raw| by_id.remove(&raw.id).map(|checked| (raw.clone(), checked))).collect();
         if fresh.len() < steps.len() {
@@ -213,12 +213,12 @@ impl<'a> Writer<'a> {
         }
         if self.sent.is_empty() {
             let beginning = Planned {
-                plan: checked.plan,
+                plan,
                 planner: self.planner.into(),
                 confidence: PROVISIONAL,
                 provenance: None,
-                warnings: checked.warnings,
-                routes: checked.routes.clone(),
+                warnings,
+                routes,
             };
             match self.outlet.begin(beginning).await {
                 Err(Stopped::Overtaken) => {
@@ -229,7 +229,7 @@ impl<'a> Writer<'a> {
             }
         } else {
             self.outlet.add(fresh.iter().map(|(_, checked)| checked.clone()).collect()).await?;
-            self.routes.extend(checked.routes);
+            self.routes.extend(routes);
         }
         self.sent.extend(fresh);
         Ok(true)
@@ -275,15 +275,16 @@ impl<'a> Writer<'a> {
         let order = |step: &Step| step.id.clone();
         let later: Vec<StepId> = steps.values().map(order).collect();
         plan.steps.extend(steps.into_values());
-        let checked = self.pipeline.validated(self.planner, plan, self.request);
-        let checked = checked.map_err(|issues| broken("the rest of the plan is not valid", issues))?;
-        let mut whole = by_id(checked.plan.steps);
+        let routed = self.pipeline.validate_part(self.planner, &plan, self.request);
+        let routed = routed.map_err(|issues| broken("the rest of the plan is not valid", issues))?;
+        let (plan, warnings, routes) = routed.into_parts();
+        let mut whole = by_id(plan.steps);
         let moved = self.sent.iter().find(|(_, checked)| whole.get(&checked.id) != Some(checked));
         if let Some((step, _)) = moved {
             return Err(broken(format!("step `{}` is not as it began", step.id), Vec::new()));
         }
         let rest = later.iter().filter_map(|id| whole.remove(id)).collect();
-        Ok((rest, checked.warnings, checked.routes))
+        Ok((rest, warnings, routes))
     }
 }
 

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use goalmill_broker::DeadLetter;
-use goalmill_common::command::{Planned, Submit};
+use goalmill_common::command::Submit;
 use goalmill_common::goal::Goal;
 use goalmill_common::id::{AgentType, EntryId};
 use goalmill_common::plan::{Plan, Step};
@@ -116,11 +116,11 @@ fn retry_request(
     let name = format!("{} of {}, once more", task.step, task.plan);
     let draft = serde_json::to_value(Plan { name, steps: vec![step], ..Plan::default() });
     let draft = draft.expect("a plan always has a JSON form");
-    let checked = validate::plan(&draft, &api.scheduler.settings.limits)
+    let valid = validate::validate_plan(&draft, &api.scheduler.settings.limits)
         .map_err(|issues| unfit(issues.first().map(|issue| issue.detail.clone()).unwrap_or_default()))?;
     let submit = Submit {
         goal: Goal::default(),
-        plan: Some(Planned::submitted(checked.plan, checked.warnings, Vec::new())),
+        plan: Some(valid.without_routing().submitted()),
         submission: format!("dead:{}:{entry}", letter.agent_type),
         fingerprint: String::new(),
         source: "dead-letter".into(),

@@ -212,8 +212,8 @@ impl EditContext<'_> {
         let others: BTreeSet<&str> = others.collect();
         let steps: Vec<Value> = std::iter::once(step.clone()).chain(others.into_iter().map(outline)).collect();
         let document = json!({ "steps": steps, "phases": phases });
-        let checked = validate::plan(&document, &self.api.scheduler.settings.limits);
-        let step = checked.map_err(|issues| under(issues, place))?.plan.steps.into_iter().next();
+        let checked = validate::validate_plan(&document, &self.api.scheduler.settings.limits);
+        let step = checked.map_err(|issues| under(issues, place))?.into_plan().steps.into_iter().next();
         step.ok_or_else(|| vec![issue("INVALID_VALUE", place, "it is no step", "give its `id`")])
     }
 

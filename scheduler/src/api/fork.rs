@@ -121,7 +121,7 @@ fn replace_inputs(
     fork.kept.retain(|id, _| !again.contains(id));
     if issues.is_empty() && !changed.is_empty() {
         let document = serde_json::to_value(&planned.plan).unwrap_or_default();
-        let found = validate::plan(&document, &api.scheduler.settings.limits).err().unwrap_or_default();
+        let found = validate::validate_plan(&document, &api.scheduler.settings.limits).err().unwrap_or_default();
         // Kept steps were validated before; only changed steps are.
         let places = planned.plan.steps.iter().enumerate().filter(|(_, step)| changed.contains(&step.id));
         let places: Vec<(String, &StepId)> = places.map(|(n, step)| (format!("/steps/{n}/inputs"), &step.id)).collect();

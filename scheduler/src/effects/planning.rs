@@ -82,7 +82,7 @@ pub(crate) async fn plan(
     Some(Command::Planned { revision: 0, answer })
 }
 
-fn failed(PlanningError { reason, issues, provenance }: PlanningError) -> PlanAnswer {
+fn failed(PlanningError { reason, issues, provenance, .. }: PlanningError) -> PlanAnswer {
     PlanAnswer::Failed { reason, issues, provenance }
 }
 

@@ -78,7 +78,7 @@ fn every_plan_and_every_settings_file_on_a_page_is_valid() {
     for page in pages() {
         let text = fs::read_to_string(&page).expect("a page can be read");
         for block in blocks(&text, "yaml") {
-            let checked = validate::text(block.as_bytes(), Format::Yaml, &Limits::default());
+            let checked = validate::validate_text(block.as_bytes(), Format::Yaml, &Limits::default());
             assert!(checked.is_ok(), "{}: {:?}", page.display(), checked.err());
             plans += 1;
         }

@@ -13,7 +13,7 @@ use goalmill_common::event::{Event, PlanEvent};
 use goalmill_common::id::PlanId;
 use goalmill_common::plan::{OnFailure, Plan, RevisionPolicy, Step};
 use goalmill_common::random::Random;
-use goalmill_planning::{PlanRequest, Planner, PlanningError, ReviseRequest};
+use goalmill_planning::{PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest};
 use goalmill_scheduler::Extras;
 use goalmill_tests::installation::{Installation, http_client, settings};
 use goalmill_tests::wait::{SOON, until, until_some};
@@ -99,19 +99,20 @@ impl Planner for Boaster {
         "boaster"
     }
 
-    async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
+    async fn plan(&self, request: &PlanRequest) -> Result<PlannerAnswer, PlanningError> {
         let revisable = request.goal.description.contains("revise");
         let step =
             Step { on_failure: if revisable { OnFailure::Replan } else { OnFailure::Abort }, ..Step::new("a", "fail") };
         let revision = RevisionPolicy { max: (!revisable).then_some(0), ..RevisionPolicy::default() };
-        Ok(Planned {
+        let planned = Planned {
             plan: Plan { steps: vec![step], revision: Some(revision), ..Plan::default() },
             planner: "boaster".into(),
             confidence: SAID,
             provenance: None,
             warnings: Vec::new(),
             routes: Vec::new(),
-        })
+        };
+        PlannerAnswer::validate(planned, request)
     }
 
     async fn revise(&self, _: &ReviseRequest) -> Result<Proposal, PlanningError> {

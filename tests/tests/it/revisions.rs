@@ -18,7 +18,7 @@ use goalmill_common::id::PlanId;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::random::Random;
 use goalmill_common::task::Task;
-use goalmill_planning::{Part, PlanRequest, Planner, PlanningError, ReviseRequest};
+use goalmill_planning::{Part, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest};
 use goalmill_scheduler::Extras;
 use goalmill_scheduler::{Call, Hook, HookError, Point, Ruling, Veto};
 use goalmill_tests::installation::{Installation, http_client, settings};
@@ -124,11 +124,11 @@ impl Planner for Slow {
         "slow"
     }
 
-    async fn plan(&self, _: &PlanRequest) -> Result<Planned, PlanningError> {
+    async fn plan(&self, _: &PlanRequest) -> Result<PlannerAnswer, PlanningError> {
         Err(PlanningError::new("it only streams"))
     }
 
-    async fn stream(&self, _: &PlanRequest, parts: mpsc::Sender<Part>) -> Result<Planned, PlanningError> {
+    async fn stream(&self, request: &PlanRequest, parts: mpsc::Sender<Part>) -> Result<PlannerAnswer, PlanningError> {
         let first = Step { action: "echo".into(), ..Step::new("first", "fake") };
         drop(parts.send(Part::Step(Box::new(first.clone()))).await);
         self.go_on.notified().await;
@@ -137,7 +137,7 @@ impl Planner for Slow {
         }
         let second = Step { dependencies: vec!["first".into()], ..Step { id: "second".into(), ..first.clone() } };
         drop(parts.send(Part::Step(Box::new(second.clone()))).await);
-        Ok(planned(vec![first, second]))
+        PlannerAnswer::validate(planned(vec![first, second]), request)
     }
 
     async fn revise(&self, request: &ReviseRequest) -> Result<Proposal, PlanningError> {
@@ -296,13 +296,13 @@ impl Planner for Hanging {
         "hanging"
     }
 
-    async fn plan(&self, _: &PlanRequest) -> Result<Planned, PlanningError> {
+    async fn plan(&self, request: &PlanRequest) -> Result<PlannerAnswer, PlanningError> {
         if self.plans.fetch_add(1, Ordering::SeqCst) == 0 {
             std::future::pending::<()>().await;
         }
         let fails = Step { action: "fail".into(), ..Step::new("a", "fake") };
         let on_failure = goalmill_common::plan::OnFailure::Replan;
-        Ok(planned(vec![Step { on_failure, ..fails }]))
+        PlannerAnswer::validate(planned(vec![Step { on_failure, ..fails }]), request)
     }
 
     async fn revise(&self, _: &ReviseRequest) -> Result<Proposal, PlanningError> {

@@ -78,7 +78,7 @@ fn is_read(name: &str, value: &Value) -> bool {
     }
     match name {
         "goal" => reads::<Goal>(value),
-        "plan" => reads::<Plan>(value) && validate::plan(value, &Limits::default()).is_ok(),
+        "plan" => reads::<Plan>(value) && validate::validate_plan(value, &Limits::default()).is_ok(),
         "task" => reads::<Task>(value),
         "report" => reads::<Report>(value),
         "agent" => read_card(value.to_string().as_bytes()).is_ok(),

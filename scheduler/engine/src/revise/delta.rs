@@ -145,7 +145,7 @@ pub(super) fn untouched(state: &PlanState, delta: &Delta) -> Option<Issue> {
 /// depended on are looked at again.
 fn check(state: &PlanState, delta: &Delta, limits: &Limits) -> Result<(), Vec<Issue>> {
     let (document, unrouted) = document(state, delta);
-    let issues = validate::plan(&document, &limits.inside(state.depth())).err().unwrap_or_default();
+    let issues = validate::validate_plan(&document, &limits.inside(state.depth())).err().unwrap_or_default();
     let issues: Vec<Issue> = issues.into_iter().chain(unrouted).collect();
     if issues.is_empty() { Ok(()) } else { Err(issues) }
 }
@@ -158,7 +158,7 @@ pub(super) fn hold_against(
     rules: &validate::Rules<'_>,
 ) -> Result<Vec<Issue>, Vec<Issue>> {
     let limits = limits.inside(state.depth());
-    validate::plan_by(&document(state, delta).0, &limits, rules).map(|checked| checked.warnings)
+    validate::validate_plan_by(&document(state, delta).0, &limits, rules).map(|valid| valid.warnings().to_vec())
 }
 
 /// The plan that the changes make, and the steps of it for which nobody has chosen an agent type.

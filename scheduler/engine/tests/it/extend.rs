@@ -148,7 +148,7 @@ fn a_cache_without_a_key_goes_by_agent_action_and_all_inputs() {
     let word = |action: &str, city: &str| {
         let document = json!({"steps": [{"id": "a", "agent_type": "w", "action": action, "cache": {"ttl": "1m"},
                                          "inputs": {"city": city, "nights": "{{ 1 + 1 }}"}}]});
-        let mut world = World::of(validate::plan(&document, &Limits::default()).unwrap().plan);
+        let mut world = World::of(validate::validate_plan(&document, &Limits::default()).unwrap().into_plan());
         let i = world.index("a");
         world.command(Command::Dispatch(i)).unwrap();
         looked_up(&world)

@@ -40,7 +40,9 @@ pub(super) fn imply_dependencies(cx: &Cx<'_>, plan: &Plan, origins: &mut [Origin
 fn for_each_expression(at: &At<'_>, value: &Value, visit: &mut dyn FnMut(&At<'_>, &str)) {
     match value {
         Value::String(text) if !expression::is_plain(text) => visit(at, text),
-        Value::Array(items) => items.iter().enumerate().for_each(|(i, item)| for_each_expression(&at.item(i), item, visit)),
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(i, item)| for_each_expression(&at.item(i), item, visit));
+        }
         Value::Object(map) => map.iter().for_each(|(key, item)| for_each_expression(&at.key(key), item, visit)),
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
@@ -74,14 +76,19 @@ pub(super) fn check_expressions(
     for (i, (step, origin)) in plan.steps.iter().zip(origins).enumerate() {
         if let Some(inputs) = origin.inputs.filter(|_| !expression::is_plain(step.inputs.text())) {
             origin.with_key(origin.inputs_key, |at| {
-                for_each_expression(at, inputs, &mut |at, text| check.check_references(i, at, expression::references(text)));
+                for_each_expression(at, inputs, &mut |at, text| {
+                    check.check_references(i, at, expression::references(text));
+                });
             });
         }
         if let Some(when) = &step.when {
-            origin.with_key(origin.when_key, |at| check.check_references(i, at, expression::condition_references(when)));
+            origin
+                .with_key(origin.when_key, |at| check.check_references(i, at, expression::condition_references(when)));
         }
         if let Some(ask) = &step.ask {
-            origin.with_key("ask", |at| check.check_references(i, &at.key("question"), expression::references(&ask.question)));
+            origin.with_key("ask", |at| {
+                check.check_references(i, &at.key("question"), expression::references(&ask.question));
+            });
         }
         if let Some(cache) = &step.cache {
             origin.with_key(origin.cache_key, |at| {

@@ -71,13 +71,7 @@ pub(super) fn number_steps(cx: &Cx<'_>, plan: &Plan, origins: &[Origin<'_>]) -> 
     index
 }
 
-fn resolve(
-    cx: &Cx<'_>,
-    plan: &mut Plan,
-    origins: &[Origin<'_>],
-    index: &StepNumbers,
-    complete: bool,
-) -> Vec<Vec<u32>> {
+fn resolve(cx: &Cx<'_>, plan: &mut Plan, origins: &[Origin<'_>], index: &StepNumbers, complete: bool) -> Vec<Vec<u32>> {
     let names: Vec<StepId> = plan.steps.iter().map(|step| step.id.clone()).collect();
     // Which step last named each step: finds what stands twice without a set per step.
     let mut named_by = vec![usize::MAX; names.len()];

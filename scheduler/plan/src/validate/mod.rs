@@ -1,7 +1,7 @@
-//! Turns what somebody wrote into a plan or a goal, or says everything that is wrong with it.
+//! Validates documents of plans and goals, in any accepted spelling.
 //!
-//! Whatever the spelling, there is one canonical result. Every issue names its place in the document as it was
-//! given and the hint; they come all at once. What is executed has passed through here.
+//! The result is one canonical plan, or all issues at once, each with a JSON Pointer into the document and a hint.
+//! Every plan that runs has passed through here.
 
 mod agents;
 mod budget;
@@ -20,44 +20,34 @@ mod shape;
 mod step;
 
 use goalmill_common::limits::Limits;
-use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use serde_json::Value;
 
 use crate::draft::{self, At, Cx, Format};
+use crate::states::ValidPlan;
 
 pub use agents::{no_live_worker, permit_all, permit_routed};
+pub use budget::{Forecast, forecast, preview};
 pub use catalogue::{Ability, Catalogue, Durations, Measured, Offer};
 pub use goal::goal;
 pub use graph::critical_path;
 pub use rules::{Policy, Rules, Weight, WeightSettings};
 pub use shape::plan_field;
-pub use budget::{Forecast, forecast, preview};
 pub use step::step_field;
 
-/// A plan that may run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Checked {
-    pub plan: Plan,
-    /// What is odd, but not wrong.
-    pub warnings: Vec<Issue>,
-    /// Estimated seconds on the longest path; steps without an estimate count nothing.
-    pub critical_path_seconds: f64,
+/// Parses and validates a plan in any accepted spelling.
+pub fn validate_text(text: &[u8], format: Format, limits: &Limits) -> Result<ValidPlan, Vec<Issue>> {
+    validate_plan(&draft::read(text, format, limits)?, limits)
 }
 
-/// Reads and checks a plan, in any accepted spelling.
-pub fn text(text: &[u8], format: Format, limits: &Limits) -> Result<Checked, Vec<Issue>> {
-    plan(&draft::read(text, format, limits)?, limits)
+/// Validates the form of a plan in any accepted spelling.
+pub fn validate_plan(draft: &Value, limits: &Limits) -> Result<ValidPlan, Vec<Issue>> {
+    validate_in(&Cx::new(limits), draft)
 }
 
-/// Checks a plan, in any accepted spelling.
-pub fn plan(draft: &Value, limits: &Limits) -> Result<Checked, Vec<Issue>> {
-    checked(&Cx::new(limits), draft)
-}
-
-/// Checks a plan in any accepted spelling, also against who is there and what is allowed.
-pub fn plan_by(draft: &Value, limits: &Limits, rules: &Rules<'_>) -> Result<Checked, Vec<Issue>> {
-    checked(&Cx::with_rules(limits, rules), draft)
+/// Validates a plan in any accepted spelling, also against agents, workers, budget and policy.
+pub fn validate_plan_by(draft: &Value, limits: &Limits, rules: &Rules<'_>) -> Result<ValidPlan, Vec<Issue>> {
+    validate_in(&Cx::with_rules(limits, rules), draft)
 }
 
 /// Whether data of one kind can be had where another is wanted; kinds are compared by their normal form.
@@ -65,10 +55,10 @@ pub fn kinds_meet(gives: &[String], takes: &[String]) -> bool {
     gives.iter().any(|g| takes.iter().any(|t| names::normal(g) == names::normal(t)))
 }
 
-fn checked(cx: &Cx<'_>, draft: &Value) -> Result<Checked, Vec<Issue>> {
+fn validate_in(cx: &Cx<'_>, draft: &Value) -> Result<ValidPlan, Vec<Issue>> {
     let plan = shape::document(cx, &At::ROOT, draft, 0);
     let warnings = cx.take()?;
     let plan = plan.expect("a document without errors gives a plan");
     let critical_path_seconds = critical_path(&plan);
-    Ok(Checked { plan, warnings, critical_path_seconds })
+    Ok(ValidPlan::new(plan, warnings, critical_path_seconds))
 }

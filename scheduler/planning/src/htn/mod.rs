@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::facts::Facts;
 use super::rules::{Render, score, words};
-use super::{LoadError, PlanRequest, Planner, PlanningError};
+use super::{LoadError, PlanRequest, Planner, PlannerAnswer, PlanningError};
 
 mod domain;
 mod load;
@@ -136,13 +136,15 @@ impl Planner for HtnPlanner {
     }
 
     /// Searches on a thread of its own, which ends when the answer is no longer awaited.
-    async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
+    async fn plan(&self, request: &PlanRequest) -> Result<PlannerAnswer, PlanningError> {
         let awaited = Awaited(Arc::new(AtomicBool::new(true)));
-        let (planner, request, flag) = (self.clone(), request.clone(), awaited.0.clone());
-        let search = tokio::task::spawn_blocking(move || planner.make(&request, &mut || !flag.load(Ordering::Relaxed)));
+        let (planner, wanted, flag) = (self.clone(), request.clone(), awaited.0.clone());
+        let search = tokio::task::spawn_blocking(move || planner.make(&wanted, &mut || !flag.load(Ordering::Relaxed)));
         let answer = search.await;
         drop(awaited);
-        answer.unwrap_or_else(|e| Err(PlanningError::new(format!("the search ended without an answer: {e}"))))
+        let answer =
+            answer.unwrap_or_else(|e| Err(PlanningError::new(format!("the search ended without an answer: {e}"))));
+        PlannerAnswer::validate(answer?, request)
     }
 }
 

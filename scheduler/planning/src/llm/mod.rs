@@ -18,10 +18,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use goalmill_common::clock::rfc3339;
-use goalmill_common::command::{Planned, Proposal};
+use goalmill_common::command::Proposal;
 use goalmill_common::config::{LlmSettings, PlanningStrategy};
 use goalmill_common::goal::Goal;
-use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{OnFailure, Phase, Plan, RevisionPolicy};
 use goalmill_llm::{Models, Purpose};
@@ -29,7 +28,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::memory::Memory;
-use super::{Part, PlanRequest, Planner, PlanningError, ReviseRequest, Validate};
+use super::{Part, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, RoutePlan};
 
 pub(super) mod account;
 pub(super) mod draft;
@@ -50,7 +49,7 @@ pub(super) use plan::step_schema;
 pub use prompts::{Prompt, PromptError, Prompts};
 pub(super) use revise::{keep_going, situation_context};
 
-use plan::{Good, PlanMatter};
+use plan::{PlanMatter, ValidDraft};
 use review::reviewed;
 use talk::{Settled, Talk};
 
@@ -86,17 +85,17 @@ impl Desk {
 /// Makes and revises plans by asking language models.
 pub struct LlmPlanner {
     desk: Arc<Desk>,
-    check: Validate,
+    route: RoutePlan,
 }
 
 impl LlmPlanner {
-    /// - `check`: the pipeline's own last word on a plan, so that what it would refuse can be criticised.
-    pub fn new(desk: Arc<Desk>, check: Validate) -> Self {
-        Self { desk, check }
+    /// - `route`: routes valid plans, so that an unroutable step can be criticised.
+    pub fn new(desk: Arc<Desk>, route: RoutePlan) -> Self {
+        Self { desk, route }
     }
 
     fn matter<'a>(&'a self, request: &'a PlanRequest) -> PlanMatter<'a> {
-        PlanMatter::new(self.name(), &self.desk, request, &self.check)
+        PlanMatter::new(self.name(), &self.desk, request, &self.route)
     }
 
     fn talk(&self, request: &PlanRequest) -> Talk<'_> {
@@ -110,8 +109,8 @@ impl LlmPlanner {
         request: &PlanRequest,
         mut matter: PlanMatter<'_>,
         mut talk: Talk<'_>,
-        settled: Settled<Good>,
-    ) -> Planned {
+        settled: Settled<ValidDraft>,
+    ) -> PlannerAnswer {
         let is_first = settled.is_at_once;
         let (good, is_corrected) = reviewed(&mut talk, &mut matter, settled).await;
         let is_at_once = is_first && !is_corrected;
@@ -122,17 +121,9 @@ impl LlmPlanner {
         if let Some(arrived) = &matter.arrived {
             head["arrived"] = json!(arrived);
         }
-        let Good { plan, warnings } = good;
-        let plan = finish(plan, request, strategy);
-        self.desk.memory.keep(&request.goal.description, &plan);
-        Planned {
-            plan,
-            planner: "llm".into(),
-            confidence: if is_at_once { CONFIDENCE_AT_ONCE } else { CONFIDENCE_AFTER_CRITIQUE },
-            provenance: Some(Json::of(&talk.account.close(head, &spent))),
-            warnings,
-            routes: Vec::new(),
-        }
+        self.desk.memory.keep(&request.goal.description, good.valid.plan());
+        let confidence = if is_at_once { CONFIDENCE_AT_ONCE } else { CONFIDENCE_AFTER_CRITIQUE };
+        good.into_answer("llm", confidence, talk.account.close(head, &spent))
     }
 }
 
@@ -142,14 +133,14 @@ impl Planner for LlmPlanner {
         "llm"
     }
 
-    async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
+    async fn plan(&self, request: &PlanRequest) -> Result<PlannerAnswer, PlanningError> {
         let matter = self.matter(request);
         let mut talk = self.talk(request);
         let settled = talk.settle(&matter, None).await?;
         Ok(self.planned(request, matter, talk, settled).await)
     }
 
-    async fn stream(&self, request: &PlanRequest, parts: mpsc::Sender<Part>) -> Result<Planned, PlanningError> {
+    async fn stream(&self, request: &PlanRequest, parts: mpsc::Sender<Part>) -> Result<PlannerAnswer, PlanningError> {
         let settings = &self.desk.settings;
         let is_whole = settings.candidates > 1 || settings.strategy == PlanningStrategy::Iterative;
         if is_whole || plan::is_reviewed(settings) {
@@ -174,8 +165,9 @@ fn head(request: &PlanRequest) -> Plan {
 }
 
 /// Gives the plan its head, and, when it is written part by part, its checkpoint.
-pub(super) fn finish(plan: Plan, request: &PlanRequest, strategy: PlanningStrategy) -> Plan {
-    let mut plan = Plan { steps: plan.steps, phases: plan.phases, ..head(request) };
+pub(super) fn finish(plan: &mut Plan, request: &PlanRequest, strategy: PlanningStrategy) {
+    let Plan { steps, phases, .. } = std::mem::take(plan);
+    *plan = Plan { steps, phases, ..head(request) };
     if strategy == PlanningStrategy::Iterative {
         if plan.phases.is_empty() {
             plan.phases.push(Phase { id: "part_1".into(), description: String::new(), checkpoint: true });
@@ -190,7 +182,6 @@ pub(super) fn finish(plan: Plan, request: &PlanRequest, strategy: PlanningStrate
         plan.steps.iter_mut().for_each(|step| step.on_failure = OnFailure::Replan);
         plan.metadata.insert("planning".into(), strategy.as_str().into());
     }
-    plan
 }
 
 /// A goal as templates see it.

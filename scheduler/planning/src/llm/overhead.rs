@@ -53,16 +53,14 @@ pub fn digest(text: &str, request: &PlanRequest, router: &Router) -> Result<Dige
     let begun = Instant::now();
     let catalogue = pipeline::catalogue(request);
     let repaired = repair(value, &request.limits, &pipeline::rules(&catalogue, request));
-    let checked = repaired.outcome?;
+    let valid = repaired.outcome?;
     took.validate = begun.elapsed();
 
     let begun = Instant::now();
-    let mut plan = checked.plan;
-    let routed = route_plan(&mut plan, router)?;
+    let routed = valid.route(|plan| route_plan(plan, router).map(|routed| (routed.routes, routed.warnings)))?;
     took.route = begun.elapsed();
     let provenance = Some(Json::of(&json!({ "repairs": repaired.edits })));
-    let warnings = checked.warnings.into_iter().chain(routed.warnings).collect();
-    let routes = routed.routes;
+    let (plan, warnings, routes) = routed.into_parts();
     let planned = Planned { plan, planner: "llm".into(), confidence: 0.0, provenance, warnings, routes };
     Ok(Digested { planned, took })
 }

@@ -1,11 +1,14 @@
 //! A plan as the matter of a talk with models.
 
+use goalmill_common::command::Planned;
 use goalmill_common::config::{LlmSettings, PlanningStrategy};
 use goalmill_common::id::StepId;
+use goalmill_common::json::Json;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_llm::Want;
-use goalmill_plan::validate::{Catalogue, Checked, Rules, Weight, WeightSettings};
+use goalmill_plan::states::{RoutedPlan, ValidPlan};
+use goalmill_plan::validate::{Catalogue, Rules, Weight, WeightSettings};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -18,16 +21,36 @@ use super::{Desk, Offer, day, goal_context};
 use crate::memory::Example;
 use crate::repair::repair;
 use crate::stage::{self, Outcome, Stage};
-use crate::{Candidate, PlanRequest, Validate, pipeline};
+use crate::{PlanRequest, PlannerAnswer, RoutePlan, pipeline};
 
 /// Characters of one step in a critique.
 const STEP_CHARS_MAX: usize = 6_000;
 
-/// A plan that holds.
+/// A model's plan that is valid and can be routed.
 #[derive(Debug)]
-pub struct Good {
+pub struct ValidDraft {
+    /// As the model wrote it.
     pub plan: Plan,
+    /// With the goal's name, limits and checkpoint.
+    pub valid: ValidPlan,
+    pub routed: RoutedPlan,
+    /// What a review says of it.
     pub warnings: Vec<Issue>,
+}
+
+impl ValidDraft {
+    /// - `provenance`: the prompts, answers and edits that led to the plan.
+    pub fn into_answer(self, planner: &str, confidence: f64, provenance: Value) -> PlannerAnswer {
+        let planned = Planned {
+            plan: self.valid.plan().clone(),
+            planner: planner.into(),
+            confidence,
+            provenance: Some(Json::of(&provenance)),
+            warnings: self.warnings,
+            routes: Vec::new(),
+        };
+        PlannerAnswer { plan: self.valid, routed: Some(self.routed), planned }
+    }
 }
 
 /// The plan that is wanted.
@@ -36,7 +59,7 @@ pub struct PlanMatter<'a> {
     planner: &'static str,
     desk: &'a Desk,
     request: &'a PlanRequest,
-    check: &'a Validate,
+    route: &'a RoutePlan,
     pub offer: Offer,
     catalogue: Catalogue,
     /// For the reader.
@@ -67,7 +90,7 @@ pub struct ArrivedStep {
 
 impl<'a> PlanMatter<'a> {
     /// - `planner`: who asks.
-    pub fn new(planner: &'static str, desk: &'a Desk, request: &'a PlanRequest, check: &'a Validate) -> Self {
+    pub fn new(planner: &'static str, desk: &'a Desk, request: &'a PlanRequest, route: &'a RoutePlan) -> Self {
         let offer = Offer::choose(&request.agents, &request.goal.description, desk.settings.actions_max);
         let actions = offer.catalogue();
         let catalogue = pipeline::catalogue(request);
@@ -76,7 +99,7 @@ impl<'a> PlanMatter<'a> {
             planner,
             desk,
             request,
-            check,
+            route,
             offer,
             catalogue,
             actions,
@@ -99,36 +122,34 @@ impl<'a> PlanMatter<'a> {
     }
 
     /// Repairs and validates a draft.
-    pub fn hold(&self, draft: Value, round: &mut Round) -> (Value, Result<Checked, Vec<Issue>>) {
+    pub fn validate_draft(&self, draft: Value, round: &mut Round) -> (Value, Result<ValidPlan, Vec<Issue>>) {
         let repaired = repair(draft, &self.request.limits, &self.rules());
         round.repairs.extend(repaired.edits);
         (repaired.draft, repaired.outcome)
     }
 
     /// What becomes of a draft.
-    pub fn consider(&self, value: Value, round: &mut Round) -> Judged<Good> {
+    pub fn consider(&self, value: Value, round: &mut Round) -> Judged<ValidDraft> {
         let (begun, repairs) = (Instant::now(), round.repairs.len());
-        let (draft, outcome) = self.hold(value, round);
+        let (draft, outcome) = self.validate_draft(value, round);
         let ended = match &outcome {
             Ok(_) if round.repairs.len() == repairs => Outcome::Ok,
             Ok(_) => Outcome::Repaired,
             Err(_) => Outcome::Invalid,
         };
         stage::count(self.planner, Stage::Repair, ended, begun.elapsed());
-        let checked = match outcome {
-            Ok(checked) => checked,
+        let valid = match outcome {
+            Ok(valid) => valid,
             Err(issues) => return Judged::Bad { draft, issues },
         };
-        if let Some(issue) = self.thawed(&checked.plan) {
+        if let Some(issue) = self.thawed(valid.plan()) {
             return Judged::Bad { draft, issues: vec![issue] };
         }
-        let plan = checked.plan.clone();
-        let finished = super::finish(checked.plan, self.request, self.desk.settings.strategy);
-        // Held to all rules by now: what is left is to route it.
-        let finished = Candidate::Checked(Checked { plan: finished, ..checked });
-        match (self.check)(finished, self.request) {
-            // The plan goes on unrouted: the pipeline asks for the very same, and takes the answer with its warnings.
-            Ok(_) => Judged::Good(Good { plan, warnings: Vec::new() }),
+        let plan = valid.plan().clone();
+        let strategy = self.desk.settings.strategy;
+        let valid = valid.with_policies(|plan| super::finish(plan, self.request, strategy));
+        match (self.route)(valid.clone(), self.request) {
+            Ok(routed) => Judged::Good(ValidDraft { plan, valid, routed, warnings: Vec::new() }),
             Err(issues) => Judged::Bad { draft, issues },
         }
     }
@@ -159,7 +180,7 @@ impl<'a> PlanMatter<'a> {
 }
 
 impl Matter for PlanMatter<'_> {
-    type Good = Good;
+    type Good = ValidDraft;
 
     fn first(&self, note: Option<&str>) -> Result<Prompt, PromptError> {
         let examples: Vec<Value> =
@@ -204,7 +225,7 @@ impl Matter for PlanMatter<'_> {
         self.render("critique", context, note)
     }
 
-    fn judge(&self, text: &str, is_cut: bool, before: Option<&Value>, round: &mut Round) -> Judged<Good> {
+    fn judge(&self, text: &str, is_cut: bool, before: Option<&Value>, round: &mut Round) -> Judged<ValidDraft> {
         let begun = Instant::now();
         let written = draft::plan(text, &self.actions, is_cut);
         self.was_read(&written, begun);
@@ -235,7 +256,7 @@ impl PlanMatter<'_> {
     }
 
     /// What becomes of something that was read.
-    pub fn weigh(&self, written: Written, before: Option<&Value>, round: &mut Round) -> Judged<Good> {
+    pub fn weigh(&self, written: Written, before: Option<&Value>, round: &mut Round) -> Judged<ValidDraft> {
         let (value, reading, edits, removes) = match written {
             Written::Whole { value, reading, edits, removes } => (value, reading, edits, removes),
             Written::Cut { reading } => {

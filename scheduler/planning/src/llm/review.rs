@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use super::account::Round;
 use super::draft::{self, Written};
-use super::plan::{Good, PlanMatter, is_reviewed, verdict};
+use super::plan::{PlanMatter, ValidDraft, is_reviewed, verdict};
 use super::prompts::PromptError;
 use super::talk::{Judged, Settled, Talk};
 
@@ -46,7 +46,11 @@ impl Finding {
 ///
 /// Of several plans the one with the fewest errors found is taken. Looking takes half of the time that is left at most, and
 /// so does correcting.
-pub async fn reviewed(talk: &mut Talk<'_>, matter: &mut PlanMatter<'_>, settled: Settled<Good>) -> (Good, bool) {
+pub async fn reviewed(
+    talk: &mut Talk<'_>,
+    matter: &mut PlanMatter<'_>,
+    settled: Settled<ValidDraft>,
+) -> (ValidDraft, bool) {
     if !is_reviewed(talk.settings) {
         return (settled.good, false);
     }
@@ -83,10 +87,10 @@ fn rank(findings: Option<&[Finding]>) -> (usize, bool) {
 async fn correct(
     talk: &mut Talk<'_>,
     matter: &mut PlanMatter<'_>,
-    mut good: Good,
+    mut good: ValidDraft,
     by: String,
     findings: Vec<Finding>,
-) -> (Good, bool) {
+) -> (ValidDraft, bool) {
     let errors: Vec<Issue> = findings.iter().filter(|f| f.is_error).map(|f| f.issue(f.at)).collect();
     if !errors.is_empty() {
         matter.holds = true;
@@ -104,7 +108,11 @@ async fn correct(
 }
 
 /// Asks for a review of each plan; none where there was no answer that can be read.
-async fn look(talk: &mut Talk<'_>, matter: &PlanMatter<'_>, plans: &[(Good, String)]) -> Vec<Option<Vec<Finding>>> {
+async fn look(
+    talk: &mut Talk<'_>,
+    matter: &PlanMatter<'_>,
+    plans: &[(ValidDraft, String)],
+) -> Vec<Option<Vec<Finding>>> {
     let prompts: Result<Vec<_>, PromptError> = plans.iter().map(|(good, _)| matter.review(&good.plan)).collect();
     let prompts = match prompts {
         Ok(prompts) => prompts,

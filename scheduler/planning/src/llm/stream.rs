@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::account::{Account, Round};
 use super::draft;
 use super::head;
-use super::plan::{Arrived, ArrivedStep, Good, PlanMatter};
+use super::plan::{Arrived, ArrivedStep, PlanMatter, ValidDraft};
 use super::talk::{Judged, Matter, Talk};
 use crate::ledger::Begun;
 use crate::repair::Edit;
@@ -24,7 +24,7 @@ pub async fn first_answer(
     talk: &mut Talk<'_>,
     request: &PlanRequest,
     parts: mpsc::Sender<Part>,
-) -> Result<Option<(Judged<Good>, String)>, PlanningError> {
+) -> Result<Option<(Judged<ValidDraft>, String)>, PlanningError> {
     let prompt = matter.first(None).map_err(|error| PlanningError::new(error.to_string()))?;
     let question = talk.question(&prompt, matter.want(), Purpose::Plan);
     let stage = question.stage;
@@ -120,9 +120,9 @@ impl Arriving {
             return;
         }
         let mut round = Round::default();
-        let (_, outcome) = matter.hold(json!({"steps": self.steps}), &mut round);
-        let Ok(checked) = outcome else { return };
-        let steps = checked.plan.steps;
+        let (_, outcome) = matter.validate_draft(json!({"steps": self.steps}), &mut round);
+        let Ok(valid) = outcome else { return };
+        let steps = valid.into_plan().steps;
         let begun = matter.frozen.len();
         if steps.len() != self.steps.len() || steps.get(..begun) != Some(&matter.frozen[..]) {
             return;
@@ -158,7 +158,7 @@ impl Arriving {
     }
 
     /// Judges the whole answer.
-    fn finish(mut self, matter: &PlanMatter<'_>, answer: &Answer) -> (Judged<Good>, Round) {
+    fn finish(mut self, matter: &PlanMatter<'_>, answer: &Answer) -> (Judged<ValidDraft>, Round) {
         let repairs = std::mem::take(&mut self.repairs);
         let (judged, mut round) = self.judge(matter, answer);
         if matches!(judged, Judged::Unreadable { .. }) {
@@ -168,7 +168,7 @@ impl Arriving {
         (judged, round)
     }
 
-    fn judge(self, matter: &PlanMatter<'_>, answer: &Answer) -> (Judged<Good>, Round) {
+    fn judge(self, matter: &PlanMatter<'_>, answer: &Answer) -> (Judged<ValidDraft>, Round) {
         let mut round = Round::default();
         let is_same = self.stream.text() == answer.written();
         if !is_same {

@@ -19,7 +19,8 @@ mod work;
 
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
-use goalmill_plan::validate::{self, Checked, Rules};
+use goalmill_plan::states::ValidPlan;
+use goalmill_plan::validate::{self, Rules};
 use serde_json::Value;
 
 pub use edit::Edit;
@@ -28,30 +29,30 @@ use work::Work;
 
 /// A draft after repairing.
 #[derive(Clone, Debug)]
-pub struct Repaired {
+pub struct RepairedDraft {
     pub draft: Value,
     /// What was changed, in the order in which it was.
     pub edits: Vec<Edit>,
     /// The plan, or what is still wrong with the draft.
-    pub outcome: Result<Checked, Vec<Issue>>,
+    pub outcome: Result<ValidPlan, Vec<Issue>>,
 }
 
 /// Repairs a draft as far as it can be done with certainty, and validates the result.
 ///
 /// A draft that is valid comes back as it is, except that references in the notation of other formats (`<node-0>`,
 /// `#E1`) become expressions. Pure: the same draft always gives the same edits.
-pub fn repair(draft: Value, limits: &Limits, rules: &Rules<'_>) -> Repaired {
+pub fn repair(draft: Value, limits: &Limits, rules: &Rules<'_>) -> RepairedDraft {
     let mut work = match Work::of(draft, rules) {
         Ok(work) => work,
         Err(draft) => {
-            let outcome = validate::plan_by(&draft, limits, rules);
-            return Repaired { draft, edits: Vec::new(), outcome };
+            let outcome = validate::validate_plan_by(&draft, limits, rules);
+            return RepairedDraft { draft, edits: Vec::new(), outcome };
         }
     };
     nested::repair(&mut work, limits);
     ids::complete(&mut work);
     notation::translate(&mut work);
-    let outcome = validate::plan_by(&work.draft, limits, rules);
+    let outcome = validate::validate_plan_by(&work.draft, limits, rules);
     if outcome.is_ok() {
         return work.finish(outcome);
     }
@@ -67,7 +68,7 @@ pub fn repair(draft: Value, limits: &Limits, rules: &Rules<'_>) -> Repaired {
     depend::resolve(&mut work);
     fields::align(&mut work);
     order::write(&mut work);
-    let outcome = validate::plan_by(&work.draft, limits, rules);
+    let outcome = validate::validate_plan_by(&work.draft, limits, rules);
     work.finish(outcome)
 }
 

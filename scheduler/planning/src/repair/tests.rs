@@ -130,7 +130,7 @@ fn dependencies_are_completed_from_references() {
     let repaired = repaired(&draft);
     assert_eq!(told(&repaired), [("DEPENDENCY_ADDED", "/steps/1/dependencies")]);
     let checked = repaired.outcome.unwrap();
-    assert_eq!(checked.plan.steps[1].dependencies, ["a".into()]);
+    assert_eq!(checked.plan().steps[1].dependencies, ["a".into()]);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn indices_become_ids_when_one_base_fits_all_of_them() {
         [json!([]), json!(["0"]), json!(["0", "1"])],
     ] {
         let repaired = repaired(&draft(needs));
-        let plan = repaired.outcome.as_ref().expect("one base fits").plan.clone();
+        let plan = repaired.outcome.as_ref().expect("one base fits").plan().clone();
         assert_eq!(plan.steps[1].dependencies, ["find".into()]);
         assert_eq!(plan.steps[2].dependencies, ["find".into(), "book".into()]);
         assert!(repaired.edits.iter().all(|edit| edit.code == "DEPENDENCY_INDEX"), "{:?}", repaired.edits);
@@ -191,7 +191,7 @@ fn indices_are_the_numbers_of_ids_that_have_such_numbers() {
         ("step-2", "resize", json!({}), &[]),
         ("step-3", "resize", json!({}), &["1"]),
     ]);
-    let plan = repaired(&draft).outcome.expect("the ids tell").plan;
+    let plan = repaired(&draft).outcome.expect("the ids tell").into_plan();
     assert_eq!(plan.steps[2].dependencies, ["step-1".into()]);
 }
 
@@ -232,7 +232,7 @@ fn a_name_and_a_path_in_braces_become_an_expression_that_makes_the_step_wait() {
         plan(&[("find", "resize", json!({}), &[]), ("say", "caption", json!({"x": "about ${find.findings}"}), &[])]);
     let repaired = repaired(&draft);
     assert_eq!(repaired.draft["steps"][1]["inputs"]["x"], "about {{ steps.find.outputs['findings'] }}");
-    assert_eq!(repaired.outcome.expect("it is known").plan.steps[1].dependencies, ["find".into()]);
+    assert_eq!(repaired.outcome.expect("it is known").plan().steps[1].dependencies, ["find".into()]);
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn ids_are_added_respelled_and_made_unique() {
         ("end", "shorten", seen("my step"), &["my step"]),
     ]);
     let repaired = repaired(&twice);
-    let plan = repaired.outcome.unwrap().plan;
+    let plan = repaired.outcome.unwrap().into_plan();
     assert_eq!(plan.steps.iter().map(|s| s.id.as_str()).collect::<Vec<_>>(), ["a", "a-2", "my_step", "end"]);
     assert_eq!(plan.steps[1].dependencies, ["a".into()]);
     assert_eq!(plan.steps[3].dependencies, ["my_step".into()]);
@@ -368,15 +368,15 @@ fn a_draft_far_beyond_what_planners_may_write_is_only_validated() {
     assert_eq!((issues[0].code.as_str(), issues[0].pointer.as_str()), ("UNKNOWN_ACTION", "/steps/0/action"));
 }
 
-fn repaired(draft: &Value) -> Repaired {
+fn repaired(draft: &Value) -> RepairedDraft {
     repair(draft.clone(), &Limits::default(), &Rules::planned(&catalogue()))
 }
 
-fn told(repaired: &Repaired) -> Vec<(&str, &str)> {
+fn told(repaired: &RepairedDraft) -> Vec<(&str, &str)> {
     repaired.edits.iter().map(|edit| (edit.code.as_str(), edit.pointer.as_str())).collect()
 }
 
-fn codes(repaired: &Repaired) -> Vec<&str> {
+fn codes(repaired: &RepairedDraft) -> Vec<&str> {
     repaired.outcome.as_ref().err().into_iter().flatten().map(|issue| issue.code.as_str()).collect()
 }
 

@@ -5,11 +5,12 @@ use std::ops::Range;
 
 use goalmill_common::problem::Issue;
 use goalmill_common::text::pointer_part;
+use goalmill_plan::states::ValidPlan;
 use goalmill_plan::validate::path::{mentions, mentions_bare, spelled};
-use goalmill_plan::validate::{Ability, Catalogue, Checked, Rules, plan_field, step_field};
+use goalmill_plan::validate::{Ability, Catalogue, Rules, plan_field, step_field};
 use serde_json::{Map, Value};
 
-use super::{Edit, Repaired, notation};
+use super::{Edit, RepairedDraft, notation};
 
 /// Most steps of a draft that is repaired; a larger one is only validated. Planners are held to far fewer.
 pub(super) const STEPS_MAX: usize = 200;
@@ -76,14 +77,14 @@ impl<'r> Work<'r> {
         Ok(Self { draft, steps, edges, rules, edits: Vec::new(), rank, removed: BTreeSet::new() })
     }
 
-    pub(super) fn finish(mut self, outcome: Result<Checked, Vec<Issue>>) -> Repaired {
+    pub(super) fn finish(mut self, outcome: Result<ValidPlan, Vec<Issue>>) -> RepairedDraft {
         self.sweep();
         let outcome = match (outcome, notation::unresolved(&self)) {
-            (Ok(checked), unresolved) if unresolved.is_empty() => Ok(checked),
+            (Ok(valid), unresolved) if unresolved.is_empty() => Ok(valid),
             (Ok(_), unresolved) => Err(unresolved),
             (Err(issues), unresolved) => Err(issues.into_iter().chain(unresolved).collect()),
         };
-        Repaired { draft: self.draft, edits: self.edits, outcome }
+        RepairedDraft { draft: self.draft, edits: self.edits, outcome }
     }
 
     /// Takes out what was marked, last first.

@@ -11,7 +11,7 @@ use goalmill_common::problem::Issue;
 use serde_json::{Map, Value, json};
 
 use super::facts::Facts;
-use super::{LoadError, PlanRequest, Planner, PlanningError, ReviseRequest, revise};
+use super::{LoadError, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, revise};
 
 mod load;
 mod phrase;
@@ -95,8 +95,8 @@ impl Planner for RulesPlanner {
         false
     }
 
-    async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
-        self.make(request)
+    async fn plan(&self, request: &PlanRequest) -> Result<PlannerAnswer, PlanningError> {
+        PlannerAnswer::validate(self.make(request)?, request)
     }
 
     async fn revise(&self, request: &ReviseRequest) -> Result<Proposal, PlanningError> {

@@ -2,14 +2,14 @@
 
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Proposal, RevisionStrategy};
-use goalmill_plan::validate::Checked;
+use goalmill_plan::states::ValidPlan;
 use serde_json::{Map, Value, json};
 
 use crate::ReviseRequest;
 use crate::changes::{Ground, hold};
 use crate::llm::account::Round;
 use crate::llm::draft::{self, tidy_step};
-use crate::llm::plan::{Good, PlanMatter};
+use crate::llm::plan::{PlanMatter, ValidDraft};
 use crate::llm::talk::Judged;
 use crate::repair::Edit;
 
@@ -57,13 +57,13 @@ impl<'a> PlanBench<'a> {
         }
     }
 
-    fn hold(&self) -> Result<Checked, Vec<Issue>> {
-        self.matter.hold(self.draft(), &mut Round::default()).1
+    fn validate(&self) -> Result<ValidPlan, Vec<Issue>> {
+        self.matter.validate_draft(self.draft(), &mut Round::default()).1
     }
 
     /// The answer after a change: what is wrong with the plan as far as it goes.
     fn looked_over(&self, what: &str) -> Value {
-        let issues = if self.steps.is_empty() { Vec::new() } else { self.hold().err().unwrap_or_default() };
+        let issues = if self.steps.is_empty() { Vec::new() } else { self.validate().err().unwrap_or_default() };
         answer(what, &issues)
     }
 
@@ -139,7 +139,7 @@ impl<'a> PlanBench<'a> {
                 self.looked_over("taken out")
             }
             "get_plan_status" => {
-                let issues = self.hold().err().unwrap_or_default();
+                let issues = self.validate().err().unwrap_or_default();
                 json!({"plan": self.draft(), "issues": shown(&issues)})
             }
             "get_phase_results" => refused("nothing has run yet", "results come when the plan runs"),
@@ -149,7 +149,7 @@ impl<'a> PlanBench<'a> {
 }
 
 impl Bench for PlanBench<'_> {
-    type Done = (Good, Vec<Edit>);
+    type Done = (ValidDraft, Vec<Edit>);
 
     fn call(&mut self, name: &str, arguments: &Map<String, Value>) -> Called<Self::Done> {
         match name {

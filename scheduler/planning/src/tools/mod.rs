@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use goalmill_common::command::{Planned, Proposal};
+use goalmill_common::command::Proposal;
 use goalmill_common::json::Json;
 use goalmill_llm::{Answer, Message, ModelError, Purpose, Rung, Tool, ToolCall, ToolChoice, Want};
 use goalmill_reader::{Catalogue, Limits, Verdict, calls, read};
@@ -14,9 +14,9 @@ use super::llm::account::{Account, Round};
 use super::llm::plan::PlanMatter;
 use super::llm::review::reviewed;
 use super::llm::talk::{Judged, Settled, Talk};
-use super::llm::{Desk, Offer, Prompt, day, finish, goal_context, keep_going, limits_context, situation_context};
+use super::llm::{Desk, Offer, Prompt, day, goal_context, keep_going, limits_context, situation_context};
 use super::stage::{self, Outcome, Stage};
-use super::{PlanRequest, Planner, PlanningError, ReviseRequest, Validate};
+use super::{PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, RoutePlan};
 
 mod bench;
 mod table;
@@ -33,12 +33,12 @@ const GO_ON: &str = "Go on by calling a tool. `finalize_plan` ends the plan, `ab
 /// Builds and revises plans by tool calls of a model.
 pub struct ToolsPlanner {
     desk: Arc<Desk>,
-    check: Validate,
+    route: RoutePlan,
 }
 
 impl ToolsPlanner {
-    pub fn new(desk: Arc<Desk>, check: Validate) -> Self {
-        Self { desk, check }
+    pub fn new(desk: Arc<Desk>, route: RoutePlan) -> Self {
+        Self { desk, route }
     }
 
     fn prompt(&self, mut context: Value, offer: &Offer, now_ms: u64) -> Result<Prompt, PlanningError> {
@@ -55,8 +55,8 @@ impl Planner for ToolsPlanner {
         "tools"
     }
 
-    async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
-        let mut matter = PlanMatter::new(self.name(), &self.desk, request, &self.check);
+    async fn plan(&self, request: &PlanRequest) -> Result<PlannerAnswer, PlanningError> {
+        let mut matter = PlanMatter::new(self.name(), &self.desk, request, &self.route);
         let limits = limits_context(&request.limits);
         let context = json!({"goal": goal_context(&request.goal), "revising": false, "limits": limits});
         let prompt = self.prompt(context, &matter.offer, request.now_ms)?;
@@ -66,22 +66,14 @@ impl Planner for ToolsPlanner {
         let (good, repairs) = turns(&mut talk, prompt, Task::Plan, &mut bench).await?;
         let (good, _) = reviewed(&mut talk, &mut matter, Settled::one(good, String::new())).await;
         let strategy = self.desk.settings.strategy;
-        let plan = finish(good.plan, request, strategy);
-        self.desk.memory.keep(&request.goal.description, &plan);
+        self.desk.memory.keep(&request.goal.description, good.valid.plan());
         let spent = talk.purse.spent();
         let mut account = Map::from_iter([
             ("strategy".to_owned(), strategy.as_str().into()),
             ("actions_left_out".to_owned(), matter.offer.left_out.into()),
         ]);
         talk.account.list("repairs", &repairs, &mut account);
-        Ok(Planned {
-            plan,
-            planner: "tools".into(),
-            confidence: CONFIDENCE,
-            provenance: Some(Json::of(&talk.account.close(Value::Object(account), &spent))),
-            warnings: good.warnings,
-            routes: Vec::new(),
-        })
+        Ok(good.into_answer("tools", CONFIDENCE, talk.account.close(Value::Object(account), &spent)))
     }
 
     async fn revise(&self, request: &ReviseRequest) -> Result<Proposal, PlanningError> {

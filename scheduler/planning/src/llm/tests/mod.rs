@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::{Books, Checked, Ledger, Terms, ToolsPlanner, pipeline};
+use crate::{Books, Ledger, Terms, ToolsPlanner, pipeline};
 
 mod review;
 mod stream;
@@ -52,11 +52,12 @@ async fn hurried_world(settings: LlmSettings, timeout: Duration, scripts: Vec<Ve
     let models = Models::from_settings(&models, Clock::system(), Random::seeded(1)).expect("the models are valid");
     let desk =
         Arc::new(Desk::from_settings(&settings, timeout, &Arc::new(models)).expect("the shipped prompts are valid"));
-    let check: Validate = Arc::new(|plan, request| {
-        let checked = plan.check(request)?;
-        Ok(Checked { plan: checked.plan, warnings: checked.warnings, routes: Vec::new() })
-    });
-    World { servers, llm: LlmPlanner::new(desk.clone(), check.clone()), tools: ToolsPlanner::new(desk, check) }
+    let route = without_routing();
+    World { servers, llm: LlmPlanner::new(desk.clone(), route.clone()), tools: ToolsPlanner::new(desk, route) }
+}
+
+fn without_routing() -> RoutePlan {
+    Arc::new(|valid, _: &PlanRequest| Ok(valid.without_routing()))
 }
 
 fn says(value: &Value) -> Scripted {
@@ -146,7 +147,7 @@ async fn a_plan_comes_with_its_whole_provenance() {
     let world = world(LlmSettings::default(), vec![vec![says(&good())]]).await;
     let mut request = request();
     request.goal.constraints.insert("api_key".into(), "sk-abcdefghijkl123456".into());
-    let planned = world.llm.plan(&request).await.expect("the answer is valid");
+    let planned = world.llm.plan(&request).await.expect("the answer is valid").planned;
     assert_eq!(ids(&planned), ["flight", "room"]);
     assert_eq!(planned.plan.name, GOAL);
     let account = account(&planned);
@@ -166,7 +167,7 @@ async fn what_is_certain_is_repaired_without_a_second_call_and_told() {
     step["action"] = "Book Room".into();
     let answer = format!("Here is the plan:\n```json\n{}\n```", json!({"thought": "hm", "steps": [flight(), step]}));
     let world = world(LlmSettings::default(), vec![vec![Scripted { text: Some(answer), ..Scripted::default() }]]).await;
-    let planned = world.llm.plan(&request()).await.expect("the answer can be repaired");
+    let planned = world.llm.plan(&request()).await.expect("the answer can be repaired").planned;
     assert_eq!(world.servers[0].calls(), 1);
     let account = account(&planned);
     let codes: Vec<_> =
@@ -180,7 +181,7 @@ async fn a_critique_holds_the_issues_and_the_wrong_steps_only() {
     let fix = json!({"steps": [room()]});
     let first = json!({"steps": [flight(), bad_room()]});
     let world = world(LlmSettings::default(), vec![vec![says(&first), says(&fix)]]).await;
-    let planned = world.llm.plan(&request()).await.expect("the correction is valid");
+    let planned = world.llm.plan(&request()).await.expect("the correction is valid").planned;
     assert_eq!(ids(&planned), ["flight", "room"]);
     let critique = prompt_of(&world, 1);
     assert!(critique.contains("step `room`") && critique.contains("city"), "{critique}");
@@ -198,7 +199,7 @@ async fn what_policy_forbids_is_told_at_its_place_in_the_draft() {
     let world = world(LlmSettings::default(), vec![vec![says(&first), says(&json!({"steps": [other]}))]]).await;
     let policy = Arc::new(Policy { deny: vec!["rooms/*".into()], approve: vec!["inns/*".into()], ..Policy::default() });
     let terms = Terms { policy, ..Terms::default() };
-    let planned = world.llm.plan(&PlanRequest { terms, ..request() }).await.expect("the correction is allowed");
+    let planned = world.llm.plan(&PlanRequest { terms, ..request() }).await.expect("the correction is allowed").planned;
     let issue = &account(&planned)["rounds"][0]["issues"][0];
     assert_eq!((&issue["code"], &issue["pointer"]), (&json!("ACTION_DENIED"), &json!("/plan/tasks/1/action")));
     assert!(planned.plan.steps[1].approve.is_some(), "a person is asked, as the policy demands");
@@ -216,7 +217,7 @@ async fn a_cheap_model_writes_and_a_strong_one_corrects() {
     let first = says(&json!({"steps": [flight(), bad_room()]}));
     let answers = vec![says(&json!({"steps": [bad_room()]})), says(&json!({"steps": [room()]}))];
     let world = world(LlmSettings::default(), vec![vec![first], answers]).await;
-    let planned = world.llm.plan(&request()).await.expect("the strong model corrects the plan");
+    let planned = world.llm.plan(&request()).await.expect("the strong model corrects the plan").planned;
     assert_eq!(ids(&planned), ["flight", "room"]);
     let repair = ["critique", "strong", "m1"];
     assert_eq!(rounds(&account(&planned)), [["plan", "cheap", "m0"], repair, repair]);
@@ -229,7 +230,7 @@ async fn a_streamed_draft_is_corrected_by_a_strong_model_as_well() {
     let first = Scripted { chunk: Some(16), ..says(&json!({"steps": [flight(), bad_room()]})) };
     let world = world(LlmSettings::default(), vec![vec![first], vec![says(&json!({"steps": [room()]}))]]).await;
     let (sender, _parts) = mpsc::channel(100);
-    let planned = world.llm.stream(&request(), sender).await.expect("the strong model corrects the plan");
+    let planned = world.llm.stream(&request(), sender).await.expect("the strong model corrects the plan").planned;
     assert_eq!(rounds(&account(&planned)), [["plan", "cheap", "m0"], ["critique", "strong", "m1"]]);
 }
 
@@ -238,7 +239,7 @@ async fn after_two_corrections_that_are_no_better_the_strong_model_writes_anew()
     let first = says(&json!({"steps": [flight(), bad_room()]}));
     let same = says(&json!({"steps": [bad_room()]}));
     let world = world(LlmSettings::default(), vec![vec![first], vec![same.clone(), same, says(&good())]]).await;
-    let planned = world.llm.plan(&request()).await.expect("the strong model plans well");
+    let planned = world.llm.plan(&request()).await.expect("the strong model plans well").planned;
     let repair = ["critique", "strong", "m1"];
     assert_eq!(rounds(&account(&planned)), [["plan", "cheap", "m0"], repair, repair, ["plan", "strong", "m1"]]);
 }
@@ -249,7 +250,7 @@ async fn without_a_strong_model_that_answers_the_others_correct() {
     let fix = says(&json!({"steps": [room()]}));
     let down = Scripted { times: Some(9), status: Some(500), error: Some("down".into()), ..Scripted::default() };
     let world = world(LlmSettings::default(), vec![vec![first, fix], vec![down]]).await;
-    let planned = world.llm.plan(&request()).await.expect("the author corrects its own plan");
+    let planned = world.llm.plan(&request()).await.expect("the author corrects its own plan").planned;
     assert_eq!(rounds(&account(&planned)), [["plan", "cheap", "m0"], ["critique", "strong", "m0"]]);
     assert_eq!((world.servers[0].calls(), world.servers[1].calls()), (2, 1));
 }
@@ -288,10 +289,10 @@ async fn of_several_first_answers_the_one_with_the_fewest_issues_is_taken() {
     let settings = LlmSettings { candidates: 3, ..LlmSettings::default() };
     let bad = says(&json!({"steps": [flight(), bad_room()]}));
     let world = world(settings, vec![vec![bad.clone(), says(&good()), bad]]).await;
-    let planned = world.llm.plan(&request()).await.expect("one of three is valid");
+    let planned = world.llm.plan(&request()).await.expect("one of three is valid").planned;
     assert_eq!((ids(&planned), world.servers[0].calls()), (vec!["flight", "room"], 3));
     let single = self::world(LlmSettings::default(), vec![vec![says(&good())]]).await;
-    let single = single.llm.plan(&request()).await.expect("it is valid");
+    let single = single.llm.plan(&request()).await.expect("it is valid").planned;
     assert_eq!(planned.confidence, single.confidence, "it was valid at once, whatever else was asked for");
 }
 
@@ -299,7 +300,7 @@ async fn of_several_first_answers_the_one_with_the_fewest_issues_is_taken() {
 async fn an_iterative_plan_ends_in_a_checkpoint() {
     let settings = LlmSettings { strategy: PlanningStrategy::Iterative, ..LlmSettings::default() };
     let world = world(settings, vec![vec![says(&json!({"steps": [flight()]}))]]).await;
-    let planned = world.llm.plan(&request()).await.expect("the answer is valid");
+    let planned = world.llm.plan(&request()).await.expect("the answer is valid").planned;
     assert!(planned.plan.phases[0].checkpoint);
     assert_eq!(planned.plan.steps[0].phase.as_deref(), Some("part_1"));
     assert!(prompt_of(&world, 0).contains(branch("plan", "strategy == \"iterative\"")));
@@ -310,7 +311,7 @@ async fn a_hierarchical_plan_may_leave_parts_to_be_planned() {
     let settings = LlmSettings { strategy: PlanningStrategy::Hierarchical, ..LlmSettings::default() };
     let part = json!({"id": "stay", "kind": "plan", "description": "Find and book a room in Rome", "dependencies": ["flight"]});
     let world = world(settings, vec![vec![says(&json!({"steps": [flight(), part]}))]]).await;
-    let planned = world.llm.plan(&request()).await.expect("the answer is valid");
+    let planned = world.llm.plan(&request()).await.expect("the answer is valid").planned;
     assert_eq!(planned.plan.steps[1].kind, goalmill_common::plan::Kind::Plan);
     let prompt = prompt_of(&world, 0);
     let (_, levels) =
@@ -325,7 +326,7 @@ async fn a_plan_as_deep_as_it_may_be_is_told_so_and_has_its_parts_repaired() {
     let answers = vec![says(&json!({"steps": [flight(), part]})), says(&json!({"steps": [room()]}))];
     let world = world(settings, vec![answers]).await;
     let deep = PlanRequest { limits: Limits::default().inside(3), ..request() };
-    let planned = world.llm.plan(&deep).await.expect("the correction is valid");
+    let planned = world.llm.plan(&deep).await.expect("the correction is valid").planned;
     assert_eq!(ids(&planned), ["flight", "room"]);
     assert!(planned.plan.steps.iter().all(|step| step.kind == goalmill_common::plan::Kind::Tool));
     assert!(prompt_of(&world, 0).contains(branch("plan", "strategy == \"hierarchical\"")));
@@ -381,7 +382,8 @@ async fn calls_are_written_down_and_answers_that_were_are_not_asked_for_again() 
     let notes = Arc::new(Notes::default());
     let ledger = Ledger::new(0, notes.clone(), &[]);
     let first = world(LlmSettings::default(), script()).await;
-    let planned = first.llm.plan(&PlanRequest { ledger, ..request() }).await.expect("the second answer is valid");
+    let planned =
+        first.llm.plan(&PlanRequest { ledger, ..request() }).await.expect("the second answer is valid").planned;
     let asked = notes.asked.lock().expect("nobody panics with it").clone();
     let templates: Vec<_> = asked.iter().map(|call| (call.call, call.template.as_str())).collect();
     assert_eq!(templates, [(1, "plan"), (2, "critique")]);
@@ -393,7 +395,7 @@ async fn calls_are_written_down_and_answers_that_were_are_not_asked_for_again() 
     let again = Arc::new(Notes::default());
     let ledger = Ledger::new(0, again.clone(), &notes.kept()[..1]);
     let second = world(LlmSettings::default(), vec![vec![says(&json!({"steps": [room()]}))]]).await;
-    let same = second.llm.plan(&PlanRequest { ledger, ..request() }).await.expect("the answers are the same");
+    let same = second.llm.plan(&PlanRequest { ledger, ..request() }).await.expect("the answers are the same").planned;
     assert_eq!(same.plan, planned.plan);
     assert_eq!(second.servers[0].calls(), 1);
     assert_eq!(again.kept().iter().map(|answered| answered.call).collect::<Vec<_>>(), [2]);
@@ -407,10 +409,8 @@ async fn what_a_planner_spent_in_vain_is_written_down_and_told() {
     let World { servers, llm, .. } = world(settings, script).await;
     let notes = Arc::new(Notes::default());
     let ledger = Ledger::new(0, notes.clone(), &[]);
-    let check: Validate =
-        Arc::new(|plan, _: &PlanRequest| Ok(Checked { plan: plan.plan().clone(), warnings: vec![], routes: vec![] }));
     let limit = std::time::Duration::from_mins(1);
-    let pipeline = pipeline::Pipeline::new(vec![Arc::new(llm)], limit, check);
+    let pipeline = pipeline::Pipeline::new(vec![Arc::new(llm)], limit, without_routing());
     let error = pipeline.plan(&PlanRequest { ledger, ..request() }).await.expect_err("the model writes no plan");
     let told = error.provenance.expect("there is one").value();
     let tried = &told["tried"][0];
@@ -575,9 +575,9 @@ async fn world_with_one_that_hangs(settings: LlmSettings, answers: Vec<Scripted>
     hurried_world(settings, HURRY, vec![vec![hangs], answers]).await
 }
 
-async fn in_time(world: &World, planning: impl Future<Output = Result<Planned, PlanningError>>) {
+async fn in_time(world: &World, planning: impl Future<Output = Result<PlannerAnswer, PlanningError>>) {
     let planned = tokio::time::timeout(HURRY, planning).await.expect("the other model is asked in time");
-    assert_eq!(ids(&planned.expect("the other model's plan is valid")), ["flight", "room"]);
+    assert_eq!(ids(&planned.expect("the other model's plan is valid").planned), ["flight", "room"]);
     let standings = world.llm.desk.models.standings();
     assert!(standings[0].rates.success < 1.0 && standings[1].rates.success == 1.0, "{standings:?}");
 }

@@ -25,7 +25,7 @@ fn told(planned: &Planned) -> Vec<(&str, &str)> {
 async fn what_a_review_calls_an_error_is_corrected_once() {
     let strong = vec![finds("room", "error"), says(&json!({"steps": [inn()]})), finds("room", "error")];
     let world = world(reviewing(), vec![vec![says(&good())], strong]).await;
-    let planned = world.llm.plan(&request()).await.expect("the correction is valid");
+    let planned = world.llm.plan(&request()).await.expect("the correction is valid").planned;
     assert_eq!(planned.plan.steps[1].agent_type.as_str(), "inns");
     let account = account(&planned);
     let expected = [["plan", "cheap", "m0"], ["review", "strong", "m1"], ["critique", "strong", "m1"]];
@@ -41,9 +41,7 @@ async fn what_a_review_calls_an_error_is_corrected_once() {
 async fn what_a_review_finds_doubtful_is_told() {
     let world = world(reviewing(), vec![vec![says(&good())], vec![finds("room", "warning")]]).await;
     let World { servers, llm, .. } = world;
-    let check: Validate =
-        Arc::new(|plan, _: &PlanRequest| Ok(Checked { plan: plan.plan().clone(), warnings: vec![], routes: vec![] }));
-    let pipeline = pipeline::Pipeline::new(vec![Arc::new(llm)], Duration::from_mins(1), check);
+    let pipeline = pipeline::Pipeline::new(vec![Arc::new(llm)], Duration::from_mins(1), without_routing());
     let planned = pipeline.plan(&request()).await.expect("the plan is valid");
     assert_eq!((told(&planned), servers[1].calls()), (vec![("REVIEW_WARNING", "/steps/1")], 1));
     assert_eq!(planned.confidence, CONFIDENCE_AT_ONCE, "nothing was changed");
@@ -65,7 +63,7 @@ async fn a_review_never_refuses_a_plan() {
     ] {
         let cheap = std::iter::once(says(&good())).chain(cheap).collect();
         let world = world(reviewing(), vec![cheap, strong]).await;
-        let planned = world.llm.plan(&request()).await.expect("the plan stays");
+        let planned = world.llm.plan(&request()).await.expect("the plan stays").planned;
         assert_eq!((ids(&planned), told(&planned)), (vec!["flight", "room"], expected));
     }
 }
@@ -75,7 +73,7 @@ async fn a_review_that_hangs_leaves_the_plan_its_time() {
     let hangs = Scripted { times: Some(9), hang: true, ..Scripted::default() };
     let world = hurried_world(reviewing(), Duration::from_secs(2), vec![vec![says(&good()), hangs]]).await;
     let planned = tokio::time::timeout(Duration::from_secs(2), world.llm.plan(&request())).await;
-    let planned = planned.expect("there is time left").expect("the plan stays");
+    let planned = planned.expect("there is time left").expect("the plan stays").planned;
     assert_eq!((ids(&planned), rounds(&account(&planned)).len()), (vec!["flight", "room"], 2));
 }
 
@@ -84,7 +82,7 @@ async fn correcting_has_the_time_that_looking_left() {
     let late = |delay_ms, answer: Scripted| Scripted { delay_ms, ..answer };
     let strong = vec![late(1_500, finds("room", "error")), late(1_300, says(&json!({"steps": [inn()]})))];
     let world = hurried_world(reviewing(), Duration::from_secs(10), vec![vec![says(&good())], strong]).await;
-    let planned = world.llm.plan(&request()).await.expect("the plan is valid");
+    let planned = world.llm.plan(&request()).await.expect("the plan is valid").planned;
     assert_eq!((planned.plan.steps[1].agent_type.as_str(), told(&planned)), ("inns", vec![]));
 }
 
@@ -92,7 +90,7 @@ async fn correcting_has_the_time_that_looking_left() {
 async fn a_correction_that_changes_nothing_is_none() {
     let strong = vec![finds("room", "error"), says(&good())];
     let world = world(reviewing(), vec![vec![says(&good())], strong]).await;
-    let planned = world.llm.plan(&request()).await.expect("the plan is valid");
+    let planned = world.llm.plan(&request()).await.expect("the plan is valid").planned;
     assert_eq!((told(&planned), planned.confidence), (vec![("REVIEW_ERROR", "/steps/1")], CONFIDENCE_AT_ONCE));
 }
 
@@ -103,7 +101,7 @@ async fn of_several_plans_that_hold_the_one_with_the_fewest_errors_is_taken() {
     let strong = vec![when("Book a room", finds("room", "error")), when("Book an inn", says(&json!({"findings": []})))];
     let drafts = vec![says(&good()), says(&json!({"steps": [flight(), inn()]}))];
     let world = world(settings, vec![drafts, strong]).await;
-    let planned = world.llm.plan(&request()).await.expect("both are valid");
+    let planned = world.llm.plan(&request()).await.expect("both are valid").planned;
     assert_eq!(planned.plan.steps[1].agent_type.as_str(), "inns");
     assert_eq!((told(&planned), world.servers[1].calls()), (vec![], 2));
 }
@@ -113,6 +111,6 @@ async fn a_plan_that_tools_built_is_reviewed_as_well() {
     let turns = vec![calls(&[("add_step", flight()), ("add_step", room())]), calls(&[("finalize_plan", json!({}))])];
     let strong = vec![finds("room", "error"), says(&json!({"steps": [inn()]}))];
     let world = world(reviewing(), vec![turns, strong]).await;
-    let planned = world.tools.plan(&request()).await.expect("the correction is valid");
+    let planned = world.tools.plan(&request()).await.expect("the correction is valid").planned;
     assert_eq!((planned.plan.steps[1].agent_type.as_str(), told(&planned)), ("inns", vec![]));
 }

@@ -75,7 +75,7 @@ async fn a_streamed_plan_is_the_plan_that_was_handed_over_and_its_bad_end_is_cri
     let first = Scripted { chunk: Some(16), ..says(&json!({"steps": [flight(), bad_room()]})) };
     let world = world(LlmSettings::default(), vec![vec![first, says(&json!({"steps": [room()]}))]]).await;
     let (sender, mut parts) = mpsc::channel(100);
-    let planned = world.llm.stream(&request(), sender).await.expect("the correction is valid");
+    let planned = world.llm.stream(&request(), sender).await.expect("the correction is valid").planned;
     let mut steps = Vec::new();
     while let Ok(part) = parts.try_recv() {
         if let Part::Step(step) = part {

@@ -10,7 +10,7 @@ async fn tools_build_a_plan_and_each_call_is_checked_at_once() {
         calls(&[("modify_step", json!({"id": "room", "inputs": room()["inputs"]})), ("finalize_plan", json!({}))]),
     ];
     let world = world(LlmSettings::default(), vec![turns]).await;
-    let planned = world.tools.plan(&request()).await.expect("the calls give a plan");
+    let planned = world.tools.plan(&request()).await.expect("the calls give a plan").planned;
     assert_eq!((ids(&planned), planned.planner.as_str()), (vec!["flight", "room"], "tools"));
     let account = account(&planned);
     let calls: Vec<(String, bool)> = account["rounds"]
@@ -38,7 +38,7 @@ async fn calls_beyond_those_of_one_turn_are_answered_and_not_run() {
     many[0] = ("add_step", flight());
     many[50] = ("remove_step", json!({"id": "flight"}));
     let world = world(LlmSettings::default(), vec![vec![calls(&many), calls(&[("finalize_plan", json!({}))])]]).await;
-    let planned = world.tools.plan(&request()).await.expect("the calls give a plan");
+    let planned = world.tools.plan(&request()).await.expect("the calls give a plan").planned;
     assert_eq!(ids(&planned), ["flight"], "the last call was not run");
     let account = account(&planned);
     let rounds = account["rounds"].as_array().expect("there are some");
@@ -72,7 +72,7 @@ async fn tools_plan_by_the_strategy_and_go_on_until_nothing_is_missing() {
         [("add_phase", json!({"id": "part_2"})), ("retry_step", json!({"step": "room", "agent_type": "inns"})), end()];
     let turns = vec![calls(&[("add_step", flight()), end()]), calls(&part), calls(&[end()])];
     let world = world(strategy(PlanningStrategy::Iterative), vec![turns]).await;
-    let planned = world.tools.plan(&request()).await.expect("the calls give a plan");
+    let planned = world.tools.plan(&request()).await.expect("the calls give a plan").planned;
     assert!(planned.plan.is_iterative() && planned.plan.phases[0].checkpoint, "{:?}", planned.plan);
     assert!(prompt_of(&world, 0).contains(branch("tools", "strategy == \"iterative\" and not revising")));
     let mut checkpoint = revise_request();

@@ -97,7 +97,7 @@ fn predictions(dir: &Path, limits: &Limits, out: &mut Out) -> Result<Value> {
     for row in &rows {
         let rules = rules(&catalogues[&row.dataset]);
         let draft = draft(row);
-        let found = validate::plan_by(&draft, limits, &rules);
+        let found = validate::validate_plan_by(&draft, limits, &rules);
         let issues = found.as_ref().err().cloned().unwrap_or_default();
         let mut answer =
             json!({"set": "predictions", "id": row.id, "valid": issues.is_empty(), "issues": told(row, &issues)});
@@ -359,7 +359,7 @@ impl Tally {
         rules: &Rules<'_>,
         out: &mut Out,
     ) -> Result<()> {
-        let issues = validate::plan_by(draft, limits, rules).err().unwrap_or_default();
+        let issues = validate::validate_plan_by(draft, limits, rules).err().unwrap_or_default();
         self.rows += 1;
         self.cyclic += usize::from(issues.iter().any(|issue| issue.code == "PLAN_CYCLE"));
         if !issues.is_empty() {
