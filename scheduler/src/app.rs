@@ -13,8 +13,8 @@ use goalmill_engine::Decide;
 use goalmill_llm::{ModelSetupError, Models};
 use goalmill_plan::states::{RoutedPlan, ValidPlan};
 use goalmill_plan::validate::Weight;
-use goalmill_planning::calibrate::Confidences;
-use goalmill_planning::stage::{self, Outcome, Stage};
+use goalmill_planning::calibration::ConfidenceCalibration;
+use goalmill_planning::stage::{self, PlanningStage, StageOutcome};
 use goalmill_planning::{Pipeline, PlanRequest, Planner, RoutePlan, SetupError, pipeline};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
@@ -156,7 +156,7 @@ pub(crate) async fn assemble(
     let models = Arc::new(Models::from_settings(&settings.models, clock.clone(), random.clone())?);
     let mut pipeline = Pipeline::from_settings(&settings.planner, &models, route)?;
     pipeline.prefer(planners);
-    let confidences = Arc::new(Confidences::new(settings.planner.calibrate_plans_min));
+    let confidences = Arc::new(ConfidenceCalibration::new(settings.planner.calibrate_plans_min));
     pipeline.calibrate(confidences.clone());
     let (stats, samples) = ExecutionStats::new(directory.clone(), confidences, settings.router.learn, clock.now_ms());
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
@@ -231,8 +231,8 @@ fn route(directory: &Directory, valid: ValidPlan, request: &PlanRequest) -> Resu
     valid.with_policies(|plan| pipeline::let_revise(plan, &request.goal)).route(|plan| {
         let begun = Instant::now();
         let routed = directory.route(plan, &request.terms.policy);
-        let outcome = if routed.is_ok() { Outcome::Ok } else { Outcome::Invalid };
-        stage::count("router", Stage::Route, outcome, begun.elapsed());
+        let outcome = if routed.is_ok() { StageOutcome::Ok } else { StageOutcome::Invalid };
+        stage::count("router", PlanningStage::Route, outcome, begun.elapsed());
         let (routes, odd) = routed?;
         Ok((routes, weigh_unserved(odd, request.terms.weights.no_worker)?))
     })

@@ -16,7 +16,7 @@ use goalmill_common::json::Json;
 use goalmill_common::plan::Kind;
 use goalmill_common::status::PlanStatus;
 use goalmill_engine::{PlanState, StepAt, apply};
-use goalmill_planning::calibrate::Confidences;
+use goalmill_planning::calibration::ConfidenceCalibration;
 use goalmill_router as router;
 use serde::Deserialize;
 use tokio::sync::mpsc;
@@ -38,7 +38,7 @@ const REPLAYED_EVENTS_MAX: u64 = 500_000;
 /// Statistics of finished steps and plans.
 pub(crate) struct ExecutionStats {
     directory: Arc<Directory>,
-    confidences: Arc<Confidences>,
+    confidences: Arc<ConfidenceCalibration>,
     learns: bool,
     /// Start of this scheduler, Unix milliseconds: older events come from logs.
     begun_ms: u64,
@@ -92,7 +92,7 @@ impl ExecutionStats {
     /// - `learns`: whether the router is trained.
     pub(crate) fn new(
         directory: Arc<Directory>,
-        confidences: Arc<Confidences>,
+        confidences: Arc<ConfidenceCalibration>,
         learns: bool,
         begun_ms: u64,
     ) -> (Self, mpsc::Receiver<Sample>) {

@@ -1,4 +1,4 @@
-//! How goals become plans: planners are tried in order, the first valid plan is taken.
+//! Planning: planners are tried in order, and the first valid plan that can be routed is taken.
 
 use std::sync::Arc;
 
@@ -15,34 +15,31 @@ use goalmill_plan::states::{RoutedPlan, ValidPlan};
 use goalmill_plan::validate::Policy;
 use tokio::sync::mpsc;
 
-mod amend;
-pub mod calibrate;
-mod changes;
-pub mod choice;
-pub mod facts;
+pub mod calibration;
+pub mod call_log;
+pub mod examples;
+pub mod extraction;
 pub mod htn;
-pub mod ledger;
 pub mod llm;
 mod load;
-pub mod memory;
+mod parse_proposal;
 pub mod pipeline;
-mod race;
+pub mod provenance;
 pub mod repair;
 mod revise;
 pub mod rules;
 pub mod stage;
-pub mod stream;
 pub mod tools;
 
-pub use amend::Consider;
+pub use call_log::{CallLog, CallRecorder};
 pub use htn::HtnPlanner;
-pub use ledger::{Books, Ledger};
 pub use llm::LlmPlanner;
 pub use load::LoadError;
+pub use pipeline::fallback::FirstPlanSink;
+pub use pipeline::revise::ValidateProposal;
+pub use pipeline::stream::{SinkClosed, StepSink, StreamOutcome};
 pub use pipeline::{Pipeline, RoutePlan, SetupError};
-pub use race::OnePlan;
 pub use rules::RulesPlanner;
-pub use stream::{Outlet, Stopped, Written};
 pub use tools::ToolsPlanner;
 
 /// A way to make plans.
@@ -123,7 +120,7 @@ pub struct ReviseRequest {
     /// Unix milliseconds.
     pub now_ms: u64,
     /// Where calls of models are written down.
-    pub ledger: Ledger,
+    pub call_log: CallLog,
 }
 
 /// What is to be planned.
@@ -139,7 +136,7 @@ pub struct PlanRequest {
     /// 0 for the first plan of a goal, else the revision asked for.
     pub revision: u32,
     /// Where calls of models are written down.
-    pub ledger: Ledger,
+    pub call_log: CallLog,
     pub terms: Terms,
 }
 

@@ -1,4 +1,4 @@
-//! Reads what planners know from a directory of YAML files.
+//! Loads rules and domains from a directory of YAML files.
 
 use std::path::{Path, PathBuf};
 

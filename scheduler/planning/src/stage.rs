@@ -1,4 +1,4 @@
-//! What the stages of planning take: asked, read, repaired, validated, routed.
+//! Records duration and outcome of the planning stages: ask, read, repair, validate, route.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// One part of the way from a goal to a plan that holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
+pub enum PlanningStage {
     /// The planner as a whole; with a model, its answer.
     Ask,
     /// What a model wrote becomes a document.
@@ -19,7 +19,7 @@ pub enum Stage {
     Route,
 }
 
-impl Stage {
+impl PlanningStage {
     /// The word used as a label.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl Stage {
 
 /// How a stage ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum StageOutcome {
     Ok,
     /// It was not as it should be, and could be repaired.
     Repaired,
@@ -44,7 +44,7 @@ pub enum Outcome {
     Error,
 }
 
-impl Outcome {
+impl StageOutcome {
     /// The word used as a label.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -65,7 +65,7 @@ const KEPT_MAX: usize = 64;
 
 impl Stages {
     /// Notes the end of a stage that began at `begun`.
-    pub fn note(&self, planner: &str, stage: Stage, outcome: Outcome, begun: Instant) {
+    pub fn note(&self, planner: &str, stage: PlanningStage, outcome: StageOutcome, begun: Instant) {
         let took = begun.elapsed();
         count(planner, stage, outcome, took);
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +82,7 @@ impl Stages {
 }
 
 /// Counts a stage in `goalmill_planning_stage_seconds`.
-pub fn count(planner: &str, stage: Stage, outcome: Outcome, took: Duration) {
+pub fn count(planner: &str, stage: PlanningStage, outcome: StageOutcome, took: Duration) {
     let labels = [
         ("planner", planner.to_owned()),
         ("stage", stage.as_str().to_owned()),

@@ -13,8 +13,8 @@ use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::revision::Change;
 use goalmill_engine::{Command, PlanAnswer, PlanState, consider, situation};
 use goalmill_plan::validate::{Catalogue, Policy, Rules, Weight, WeightSettings};
-use goalmill_planning::stage::Outcome;
-use goalmill_planning::{Ledger, OnePlan, Outlet, PlanRequest, PlanningError, ReviseRequest, Terms, Written, pipeline};
+use goalmill_planning::stage::StageOutcome;
+use goalmill_planning::{CallLog, FirstPlanSink, StepSink, PlanRequest, PlanningError, ReviseRequest, Terms, StreamOutcome, pipeline};
 use tokio::time::Instant;
 
 use crate::event_log::{self, ReadError};
@@ -27,53 +27,53 @@ const PANICKED: &str = "a planner panicked: please report this bug";
 /// Asks the planners for a plan. Their answer is a command; `None` if the plan does not need it any more.
 ///
 /// - `depth`: number of plans that contain it.
-/// - `ledger`: records model calls.
-/// - `outlet`: receives steps that may run while the rest is written.
+/// - `call_log`: records model calls.
+/// - `sink`: receives steps that may run while the rest is written.
 pub(crate) async fn plan(
     scheduler: &Scheduler,
     plan: &str,
     goal: Goal,
     depth: u32,
-    ledger: Ledger,
-    outlet: &dyn Outlet,
+    call_log: CallLog,
+    sink: &dyn StepSink,
 ) -> Option<Command> {
     let begun = Instant::now();
     let may_begin = scheduler.settings.planner.stream && !scheduler.hooks.may_veto(hooks::Point::OnPlanGenerated);
     let limits = scheduler.settings.limits.inside(depth);
-    let request = PlanRequest { limits, ledger, ..request(scheduler, goal, 0) };
-    let outlet = OnePlan::new(outlet);
+    let request = PlanRequest { limits, call_log, ..request(scheduler, goal, 0) };
+    let sink = FirstPlanSink::new(sink);
     let planners = &scheduler.planners;
     let asked = async {
         if may_begin {
-            planners.stream(&request, &outlet).await
+            planners.stream(&request, &sink).await
         } else {
-            planners.plan(&request).await.map(|planned| Written::Whole(Box::new(planned)))
+            planners.plan(&request).await.map(|planned| StreamOutcome::Whole(Box::new(planned)))
         }
     };
     let begin = async |planned: Planned| {
         if scheduler.hooks.plan_generated(plan, &planned).await == Ruling::Allowed
-            && let Err(stopped) = outlet.begin_whole(planned).await
+            && let Err(stopped) = sink.begin_whole(planned).await
         {
             tracing::debug!(plan_id = plan, "the fallback plan was not started: {stopped:?}");
         }
     };
     let after = Duration::from_millis(scheduler.settings.planner.fallback_after_ms);
-    let asked = planners.race(&request, &outlet, after, asked, begin);
+    let asked = planners.race(&request, &sink, after, asked, begin);
     let written = AssertUnwindSafe(asked).catch_unwind().await.unwrap_or_else(|_| Err(PlanningError::new(PANICKED)));
     record_planning(written.as_ref().ok(), begun);
-    if outlet.has_fallback().await {
+    if sink.has_fallback().await {
         return match written {
-            Ok(Written::Whole(planned)) => {
+            Ok(StreamOutcome::Whole(planned)) => {
                 let is_allowed = scheduler.hooks.plan_generated(plan, &planned).await == Ruling::Allowed;
                 is_allowed.then_some(Command::BetterPlan(planned))
             }
-            Ok(Written::Gone | Written::Closed(_)) | Err(_) => None,
+            Ok(StreamOutcome::Gone | StreamOutcome::Closed(_)) | Err(_) => None,
         };
     }
     let answer = match written {
-        Ok(Written::Gone) => return None,
-        Ok(Written::Closed(closing)) => return Some(Command::ClosePlan(closing)),
-        Ok(Written::Whole(planned)) => match scheduler.hooks.plan_generated(plan, &planned).await {
+        Ok(StreamOutcome::Gone) => return None,
+        Ok(StreamOutcome::Closed(closing)) => return Some(Command::ClosePlan(closing)),
+        Ok(StreamOutcome::Whole(planned)) => match scheduler.hooks.plan_generated(plan, &planned).await {
             Ruling::Allowed => PlanAnswer::Plan(planned),
             Ruling::Vetoed(reason) => PlanAnswer::Failed { reason, issues: Vec::new(), provenance: None },
         },
@@ -100,7 +100,7 @@ fn request(scheduler: &Scheduler, goal: Goal, revision: u32) -> PlanRequest {
         limits: scheduler.settings.limits.clone(),
         now_ms: scheduler.clock.now_ms(),
         revision,
-        ledger: Ledger::default(),
+        call_log: CallLog::default(),
         terms: terms(scheduler),
     }
 }
@@ -110,15 +110,15 @@ fn terms(scheduler: &Scheduler) -> Terms {
     Terms { workers: scheduler.directory.workers(), policy: scheduler.policy.clone(), weights }
 }
 
-fn record_planning(written: Option<&Written>, begun: Instant) {
+fn record_planning(written: Option<&StreamOutcome>, begun: Instant) {
     let (planner, outcome) = match written {
-        Some(Written::Whole(planned)) => (planned.planner.clone(), Outcome::Ok),
-        Some(Written::Closed(closing)) => match closing.as_ref() {
-            goalmill_engine::Closing::Whole { .. } => ("streamed".into(), Outcome::Ok),
-            goalmill_engine::Closing::Broken { .. } => ("streamed".into(), Outcome::Invalid),
+        Some(StreamOutcome::Whole(planned)) => (planned.planner.clone(), StageOutcome::Ok),
+        Some(StreamOutcome::Closed(closing)) => match closing.as_ref() {
+            goalmill_engine::Closing::Whole { .. } => ("streamed".into(), StageOutcome::Ok),
+            goalmill_engine::Closing::Broken { .. } => ("streamed".into(), StageOutcome::Invalid),
         },
-        Some(Written::Gone) => return,
-        None => ("none".into(), Outcome::Error),
+        Some(StreamOutcome::Gone) => return,
+        None => ("none".into(), StageOutcome::Error),
     };
     let labels = [("planner", planner), ("outcome", outcome.as_str().to_owned())];
     metrics::histogram!("goalmill_planning_duration_seconds", &labels).record(begun.elapsed());
@@ -145,11 +145,11 @@ async fn read_state(scheduler: &Scheduler, plan: &PlanId) -> Result<Option<PlanS
 
 /// Asks the planners how to change a running plan.
 ///
-/// - `ledger`: records model calls.
-pub(crate) async fn revise(scheduler: &Scheduler, state: &PlanState, revision: u32, ledger: Ledger) -> Option<Command> {
+/// - `call_log`: records model calls.
+pub(crate) async fn revise(scheduler: &Scheduler, state: &PlanState, revision: u32, call_log: CallLog) -> Option<Command> {
     let limits = &scheduler.settings.limits;
     let mut situation = situation(state, limits).filter(|situation| situation.revision == revision)?;
-    ledger.give_back(&mut situation.left);
+    call_log.refund_replayed(&mut situation.left);
     if let Ruling::Vetoed(reason) = scheduler.hooks.revision_needed(&situation).await {
         let answer = PlanAnswer::Failed { reason, issues: Vec::new(), provenance: None };
         return Some(Command::Planned { revision, answer });
@@ -161,7 +161,7 @@ pub(crate) async fn revise(scheduler: &Scheduler, state: &PlanState, revision: u
         workers: scheduler.directory.workers(),
         limits: limits.inside(state.depth()),
         now_ms: scheduler.clock.now_ms(),
-        ledger,
+        call_log,
     };
     let catalogue = Catalogue::of(&agents).with_workers(&scheduler.directory.workers());
     let rules = Rules {

@@ -7,7 +7,7 @@ use goalmill_common::goal::Goal;
 use goalmill_common::id::PlanId;
 use goalmill_common::json::Json;
 use goalmill_engine::{Rejection, StepIndex};
-use goalmill_planning::Ledger;
+use goalmill_planning::CallLog;
 use tokio::sync::{mpsc, oneshot};
 
 use super::shard_handle::ShardHandle;
@@ -116,8 +116,8 @@ impl Outbox {
     fn plan(&self, plan: PlanId, goal: Box<Goal>, depth: u32, answers: Vec<ModelAnswered>) {
         let (scheduler, handle) = (self.scheduler.clone(), self.handle(plan, None));
         self.scheduler.tasks.spawn(async move {
-            let ledger = Ledger::new(0, Arc::new(handle.clone()), &answers);
-            let planned = Box::pin(effects::plan(&scheduler, handle.plan.as_str(), *goal, depth, ledger, &handle));
+            let call_log = CallLog::new(0, Arc::new(handle.clone()), &answers);
+            let planned = Box::pin(effects::plan(&scheduler, handle.plan.as_str(), *goal, depth, call_log, &handle));
             if let Some(Some(command)) = scheduler.stop.run_until_cancelled(planned).await {
                 handle.send(command).await;
             }
@@ -129,8 +129,8 @@ impl Outbox {
         self.scheduler.tasks.spawn(async move {
             let revised = async {
                 let state = effects::load_state(&scheduler, &handle.plan).await?;
-                let ledger = Ledger::new(revision, Arc::new(handle.clone()), state.model_answers());
-                effects::revise(&scheduler, &state, revision, ledger).await
+                let call_log = CallLog::new(revision, Arc::new(handle.clone()), state.model_answers());
+                effects::revise(&scheduler, &state, revision, call_log).await
             };
             if let Some(Some(command)) = scheduler.stop.run_until_cancelled(revised).await {
                 handle.send(command).await;

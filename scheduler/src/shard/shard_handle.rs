@@ -6,7 +6,7 @@ use goalmill_common::event::{ModelAnswered, ModelAsked};
 use goalmill_common::id::PlanId;
 use goalmill_common::plan::Step;
 use goalmill_engine::{Command, PlanAnswer, Rejection};
-use goalmill_planning::{Books, Outlet, Stopped};
+use goalmill_planning::{CallRecorder, SinkClosed, StepSink};
 use tokio::sync::{mpsc, oneshot};
 
 use super::ShardMessage;
@@ -30,12 +30,12 @@ impl ShardHandle {
         ShardMessage::Command { plan: self.plan.clone(), command: Box::new(command), request: self.request, reply }
     }
 
-    async fn send_and_wait(&self, command: Command) -> Result<(), Stopped> {
+    async fn send_and_wait(&self, command: Command) -> Result<(), SinkClosed> {
         let (reply, verdict) = oneshot::channel();
-        self.to_loop.send(self.message(command, Some(reply))).await.map_err(|_| Stopped::Gone)?;
+        self.to_loop.send(self.message(command, Some(reply))).await.map_err(|_| SinkClosed::Gone)?;
         match verdict.await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(Rejection::Invalid { reason, issues })) => Err(Stopped::Refused { reason, issues }),
+            Ok(Err(Rejection::Invalid { reason, issues })) => Err(SinkClosed::Refused { reason, issues }),
             Ok(Err(
                 Rejection::Exists
                 | Rejection::Final { .. }
@@ -45,13 +45,13 @@ impl ShardHandle {
                 | Rejection::NotAllowed { .. }
                 | Rejection::NotDue,
             ))
-            | Err(_) => Err(Stopped::Gone),
+            | Err(_) => Err(SinkClosed::Gone),
         }
     }
 }
 
 #[async_trait]
-impl Books for ShardHandle {
+impl CallRecorder for ShardHandle {
     async fn asked(&self, call: ModelAsked) -> bool {
         self.send_and_wait(Command::ModelAsked(Box::new(call))).await.is_ok()
     }
@@ -65,16 +65,16 @@ impl Books for ShardHandle {
 }
 
 #[async_trait]
-impl Outlet for ShardHandle {
-    async fn begin(&self, planned: Planned) -> Result<(), Stopped> {
+impl StepSink for ShardHandle {
+    async fn begin(&self, planned: Planned) -> Result<(), SinkClosed> {
         self.send_and_wait(Command::Planned { revision: 0, answer: PlanAnswer::Open(Box::new(planned)) }).await
     }
 
-    async fn begin_whole(&self, planned: Planned) -> Result<(), Stopped> {
+    async fn begin_whole(&self, planned: Planned) -> Result<(), SinkClosed> {
         self.send_and_wait(Command::Planned { revision: 0, answer: PlanAnswer::Plan(Box::new(planned)) }).await
     }
 
-    async fn add(&self, steps: Vec<Step>) -> Result<(), Stopped> {
+    async fn add(&self, steps: Vec<Step>) -> Result<(), SinkClosed> {
         self.send_and_wait(Command::AddSteps { steps }).await
     }
 }

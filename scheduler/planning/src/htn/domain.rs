@@ -1,4 +1,4 @@
-//! What a domain file says: which goals it is for, the problem that a goal becomes, and who does the actions.
+//! The format of a domain file: matching goals, the problem that a goal becomes, and the agents of its actions.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Where domains come from: built in, or a directory of YAML files.
+//! Loads domains: built in, or from a directory of YAML files.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Goals → hierarchical task networks: deterministic plans from HDDL domains, with real dependencies.
+//! The HTN planner: decomposes goals by hierarchical task networks (HDDL domains), deterministically.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use goalmill_common::problem::Issue;
 use goalmill_htn::{Limits, Outcome, Solution, check, dependencies, solve};
 use serde_json::{Map, Value, json};
 
-use super::facts::Facts;
+use super::extraction::Facts;
 use super::rules::{Render, score, words};
 use super::{LoadError, PlanRequest, Planner, PlannerAnswer, PlanningError};
 

@@ -1,4 +1,4 @@
-//! Makes the problem of a goal: objects, initial state and tasks, filled in with what the goal says.
+//! Builds the planning problem of a goal: objects, initial state and tasks, filled with the facts of the goal.
 
 use std::collections::BTreeMap;
 

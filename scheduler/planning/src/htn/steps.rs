@@ -1,4 +1,4 @@
-//! Makes the steps of a plan from what the search found: real dependencies, bookkeeping left out.
+//! Converts the solution of the search into plan steps with causal dependencies, without bookkeeping actions.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -148,7 +148,7 @@ fn request(description: &str, constraints: Value) -> PlanRequest {
         limits: limits::Limits::default(),
         now_ms: 1_795_000_000_000,
         revision: 0,
-        ledger: crate::Ledger::default(),
+        call_log: crate::CallLog::default(),
         terms: Default::default(),
     }
 }

@@ -1,4 +1,4 @@
-//! Goals → plans by language models: ask, read, repair, validate, criticise.
+//! The LLM planner: prompts a model, parses, repairs and validates its answer, and criticises what is still wrong.
 //!
 //! ```text
 //! prompt ─▶ model ─▶ read ─▶ repair ─▶ validate ─▶ plan
@@ -27,31 +27,30 @@ use goalmill_llm::{Models, Purpose};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::memory::Memory;
+use super::examples::ExampleStore;
 use super::{Part, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, RoutePlan};
 
-pub(super) mod account;
-pub(super) mod draft;
-mod offer;
 pub mod overhead;
-pub(super) mod plan;
-mod prompts;
+pub(super) mod parse_answer;
+pub(super) mod plan_task;
+mod prompt_store;
 pub(super) mod redact;
+pub(super) mod repair_loop;
 pub(super) mod review;
-mod revise;
+mod revision_task;
 mod stream;
-pub(super) mod talk;
 #[cfg(test)]
 mod tests;
+mod tool_shortlist;
 
-pub use offer::Offer;
-pub(super) use plan::step_schema;
-pub use prompts::{Prompt, PromptError, Prompts};
-pub(super) use revise::{keep_going, situation_context};
+pub(super) use plan_task::step_schema;
+pub use prompt_store::{Prompt, PromptError, PromptStore};
+pub(super) use revision_task::{keep_going, situation_context};
+pub use tool_shortlist::ToolShortlist;
 
-use plan::{PlanMatter, ValidDraft};
+use plan_task::{PlanTask, ValidDraft};
+use repair_loop::{AcceptedDraft, RepairLoop};
 use review::reviewed;
-use talk::{Settled, Talk};
 
 /// Confidence of a plan that a model made, by how it came about.
 const CONFIDENCE_AT_ONCE: f64 = 0.75;
@@ -61,45 +60,45 @@ const NAME_CHARS_MAX: usize = 80;
 
 /// What the planners `llm` and `tools` work with.
 #[derive(Debug)]
-pub struct Desk {
+pub struct LlmDeps {
     pub models: Arc<Models>,
-    pub prompts: Prompts,
+    pub prompts: PromptStore,
     pub settings: LlmSettings,
     /// For one plan or revision, all rounds and all models.
     pub timeout: Duration,
-    pub memory: Memory,
+    pub examples: ExampleStore,
 }
 
-impl Desk {
+impl LlmDeps {
     /// - `timeout`: for one plan or revision; the pipeline ends it, models share it.
     pub fn from_settings(settings: &LlmSettings, timeout: Duration, models: &Arc<Models>) -> Result<Self, PromptError> {
         let prompts = match settings.prompts_dir.as_str() {
-            "" => Prompts::built_in(),
-            dir => Prompts::from_dir(Path::new(dir))?,
+            "" => PromptStore::built_in(),
+            dir => PromptStore::from_dir(Path::new(dir))?,
         };
-        let memory = Memory::new(settings.memory_plans);
-        Ok(Self { models: models.clone(), prompts, settings: settings.clone(), timeout, memory })
+        let examples = ExampleStore::new(settings.memory_plans);
+        Ok(Self { models: models.clone(), prompts, settings: settings.clone(), timeout, examples })
     }
 }
 
 /// Makes and revises plans by asking language models.
 pub struct LlmPlanner {
-    desk: Arc<Desk>,
+    deps: Arc<LlmDeps>,
     route: RoutePlan,
 }
 
 impl LlmPlanner {
     /// - `route`: routes valid plans, so that an unroutable step can be criticised.
-    pub fn new(desk: Arc<Desk>, route: RoutePlan) -> Self {
-        Self { desk, route }
+    pub fn new(deps: Arc<LlmDeps>, route: RoutePlan) -> Self {
+        Self { deps, route }
     }
 
-    fn matter<'a>(&'a self, request: &'a PlanRequest) -> PlanMatter<'a> {
-        PlanMatter::new(self.name(), &self.desk, request, &self.route)
+    fn task<'a>(&'a self, request: &'a PlanRequest) -> PlanTask<'a> {
+        PlanTask::new(self.name(), &self.deps, request, &self.route)
     }
 
-    fn talk(&self, request: &PlanRequest) -> Talk<'_> {
-        Talk::new(&self.desk, &request.ledger, self.name(), &request.goal.budget, Purpose::Plan)
+    fn repair_loop(&self, request: &PlanRequest) -> RepairLoop<'_> {
+        RepairLoop::new(&self.deps, &request.call_log, self.name(), &request.goal.budget, Purpose::Plan)
             .preferring(&request.goal)
     }
 
@@ -107,23 +106,23 @@ impl LlmPlanner {
     async fn planned(
         &self,
         request: &PlanRequest,
-        mut matter: PlanMatter<'_>,
-        mut talk: Talk<'_>,
-        settled: Settled<ValidDraft>,
+        mut task: PlanTask<'_>,
+        mut repair_loop: RepairLoop<'_>,
+        accepted: AcceptedDraft<ValidDraft>,
     ) -> PlannerAnswer {
-        let is_first = settled.is_at_once;
-        let (good, is_corrected) = reviewed(&mut talk, &mut matter, settled).await;
+        let is_first = accepted.is_at_once;
+        let (good, is_corrected) = reviewed(&mut repair_loop, &mut task, accepted).await;
         let is_at_once = is_first && !is_corrected;
-        let spent = talk.purse.spent();
-        let strategy = self.desk.settings.strategy;
-        let mut head = json!({"strategy": strategy.as_str(), "actions_left_out": matter.offer.left_out,
-                              "examples": matter.examples_shown()});
-        if let Some(arrived) = &matter.arrived {
+        let spent = repair_loop.purse.spent();
+        let strategy = self.deps.settings.strategy;
+        let mut head = json!({"strategy": strategy.as_str(), "actions_left_out": task.shortlist.left_out,
+                              "examples": task.examples_shown()});
+        if let Some(arrived) = &task.arrived {
             head["arrived"] = json!(arrived);
         }
-        self.desk.memory.keep(&request.goal.description, good.valid.plan());
+        self.deps.examples.store(&request.goal.description, good.valid.plan());
         let confidence = if is_at_once { CONFIDENCE_AT_ONCE } else { CONFIDENCE_AFTER_CRITIQUE };
-        good.into_answer("llm", confidence, talk.account.close(head, &spent))
+        good.into_answer("llm", confidence, repair_loop.provenance.close(head, &spent))
     }
 }
 
@@ -134,27 +133,27 @@ impl Planner for LlmPlanner {
     }
 
     async fn plan(&self, request: &PlanRequest) -> Result<PlannerAnswer, PlanningError> {
-        let matter = self.matter(request);
-        let mut talk = self.talk(request);
-        let settled = talk.settle(&matter, None).await?;
-        Ok(self.planned(request, matter, talk, settled).await)
+        let task = self.task(request);
+        let mut repair_loop = self.repair_loop(request);
+        let accepted = repair_loop.run(&task, None).await?;
+        Ok(self.planned(request, task, repair_loop, accepted).await)
     }
 
     async fn stream(&self, request: &PlanRequest, parts: mpsc::Sender<Part>) -> Result<PlannerAnswer, PlanningError> {
-        let settings = &self.desk.settings;
+        let settings = &self.deps.settings;
         let is_whole = settings.candidates > 1 || settings.strategy == PlanningStrategy::Iterative;
-        if is_whole || plan::is_reviewed(settings) {
+        if is_whole || plan_task::is_reviewed(settings) {
             return self.plan(request).await;
         }
-        let mut matter = self.matter(request);
-        let mut talk = self.talk(request);
-        let begun = stream::first_answer(&mut matter, &mut talk, request, parts).await?;
-        let settled = talk.settle(&matter, begun).await?;
-        Ok(self.planned(request, matter, talk, settled).await)
+        let mut task = self.task(request);
+        let mut repair_loop = self.repair_loop(request);
+        let begun = stream::first_answer(&mut task, &mut repair_loop, request, parts).await?;
+        let accepted = repair_loop.run(&task, begun).await?;
+        Ok(self.planned(request, task, repair_loop, accepted).await)
     }
 
     async fn revise(&self, request: &ReviseRequest) -> Result<Proposal, PlanningError> {
-        revise::propose(&self.desk, request).await
+        revision_task::propose(&self.deps, request).await
     }
 }
 

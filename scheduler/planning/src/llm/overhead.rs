@@ -1,4 +1,4 @@
-//! Everything that a plan takes besides the model: offer, read, validate, route. For measuring.
+//! Measures the planning time outside the model: shortlist, read, validate, route.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use goalmill_router::{Router, route_plan};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::draft::{self, Written};
-use super::offer::Offer;
+use super::parse_answer::{self, ParsedAnswer};
+use super::tool_shortlist::ToolShortlist;
 use crate::repair::repair;
 use crate::{PlanRequest, pipeline};
 
@@ -38,15 +38,15 @@ pub fn digest(text: &str, request: &PlanRequest, router: &Router) -> Result<Dige
     let mut took = Took::default();
     let begun = Instant::now();
     let actions_max = LlmSettings::default().actions_max;
-    let offer = Offer::choose(&request.agents, &request.goal.description, actions_max);
-    let actions = offer.catalogue();
+    let shortlist = ToolShortlist::choose(&request.agents, &request.goal.description, actions_max);
+    let actions = shortlist.catalogue();
     took.offer = begun.elapsed();
 
     let begun = Instant::now();
-    let value = match draft::plan(text, &actions, false) {
-        Written::Whole { value, .. } => value,
-        Written::Cut { .. } => return Err(vec![unread("the answer is cut".into())]),
-        Written::Unreadable { reason } => return Err(vec![unread(reason)]),
+    let value = match parse_answer::plan(text, &actions, false) {
+        ParsedAnswer::Complete { value, .. } => value,
+        ParsedAnswer::Truncated { .. } => return Err(vec![unread("the answer is cut".into())]),
+        ParsedAnswer::Unparseable { reason } => return Err(vec![unread(reason)]),
     };
     took.read = begun.elapsed();
 

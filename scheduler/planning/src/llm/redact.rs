@@ -1,4 +1,4 @@
-//! Takes what looks like a secret out of texts that are kept.
+//! Redacts probable secrets in texts that are stored.
 
 /// What stands where a secret stood.
 const MASK: &str = "[redacted]";

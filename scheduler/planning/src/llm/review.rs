@@ -1,4 +1,4 @@
-//! A second look at plans that hold: can they reach the goal, and which of their steps cannot work?
+//! The verifier: a model reviews valid plans for steps that cannot work and for reaching the goal.
 //!
 //! A model's opinion, and taken as one: what it objects to is criticised once, and told. It refuses nothing, so a model
 //! that fails, or has no time, leaves the plan as it is.
@@ -10,11 +10,11 @@ use goalmill_llm::{Answer, ModelError, Purpose, Want};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout};
 
-use super::account::Round;
-use super::draft::{self, Written};
-use super::plan::{PlanMatter, ValidDraft, is_reviewed, verdict};
-use super::prompts::PromptError;
-use super::talk::{Judged, Settled, Talk};
+use super::parse_answer::{self, ParsedAnswer};
+use super::plan_task::{PlanTask, ValidDraft, is_reviewed, verdict};
+use super::prompt_store::PromptError;
+use super::repair_loop::{AcceptedDraft, DraftVerdict, RepairLoop};
+use crate::provenance::Round;
 
 /// Findings of one review that count.
 const FINDINGS_MAX: usize = 20;
@@ -47,35 +47,36 @@ impl Finding {
 /// Of several plans the one with the fewest errors found is taken. Looking takes half of the time that is left at most, and
 /// so does correcting.
 pub async fn reviewed(
-    talk: &mut Talk<'_>,
-    matter: &mut PlanMatter<'_>,
-    settled: Settled<ValidDraft>,
+    repair_loop: &mut RepairLoop<'_>,
+    task: &mut PlanTask<'_>,
+    accepted: AcceptedDraft<ValidDraft>,
 ) -> (ValidDraft, bool) {
-    if !is_reviewed(talk.settings) {
-        return (settled.good, false);
+    if !is_reviewed(repair_loop.settings) {
+        return (accepted.output, false);
     }
-    let mut plans = vec![(settled.good, settled.by)];
-    for (good, by) in settled.others {
+    let mut plans = vec![(accepted.output, accepted.model)];
+    for (good, by) in accepted.others {
         if plans.iter().all(|(known, _)| known.plan != good.plan) {
             plans.push((good, by));
         }
     }
     let begun = Instant::now();
-    let until = talk.until;
-    let limit = talk.halve();
-    let found = timeout(limit, look(talk, matter, &plans)).await.unwrap_or_else(|_| {
+    let until = repair_loop.until;
+    let limit = repair_loop.halve();
+    let found = timeout(limit, look(repair_loop, task, &plans)).await.unwrap_or_else(|_| {
         let limit_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         let error = ModelError::OutOfTime { limit_ms };
-        talk.account
+        repair_loop
+            .provenance
             .note(json!({"template": {"id": "review"}, "error": {"code": error.code(), "detail": error.to_string()}}));
         Vec::new()
     });
     // What looking left of its half is there for correcting.
-    talk.until = until;
+    repair_loop.until = until;
     let found = found.into_iter().chain(std::iter::repeat(None));
     let best = plans.into_iter().zip(found).min_by_key(|(_, findings)| rank(findings.as_deref()));
     let ((good, by), findings) = best.expect("there is a plan");
-    correct(talk, matter, good, by, findings.unwrap_or_default()).await
+    correct(repair_loop, task, good, by, findings.unwrap_or_default()).await
 }
 
 /// Errors found; what nobody looked at comes between those without and those with errors.
@@ -85,19 +86,21 @@ fn rank(findings: Option<&[Finding]>) -> (usize, bool) {
 
 /// Criticises what a review calls an error. What comes of that is not reviewed again; when nothing does, the plan stays.
 async fn correct(
-    talk: &mut Talk<'_>,
-    matter: &mut PlanMatter<'_>,
+    repair_loop: &mut RepairLoop<'_>,
+    task: &mut PlanTask<'_>,
     mut good: ValidDraft,
     by: String,
     findings: Vec<Finding>,
 ) -> (ValidDraft, bool) {
     let errors: Vec<Issue> = findings.iter().filter(|f| f.is_error).map(|f| f.issue(f.at)).collect();
     if !errors.is_empty() {
-        matter.holds = true;
+        task.holds = true;
         let draft = serde_json::to_value(&good.plan).expect("a plan always has a JSON form");
-        let begun = (Judged::Bad { draft, issues: errors }, by);
-        let limit = talk.halve();
-        if let Ok(Ok(Settled { good: mut better, .. })) = timeout(limit, talk.settle(matter, Some(begun))).await {
+        let begun = (DraftVerdict::Invalid { draft, issues: errors }, by);
+        let limit = repair_loop.halve();
+        if let Ok(Ok(AcceptedDraft { output: mut better, .. })) =
+            timeout(limit, repair_loop.run(task, Some(begun))).await
+        {
             better.warnings.extend(standing(&findings, &good.plan, &better.plan));
             let is_changed = better.plan != good.plan;
             return (better, is_changed);
@@ -109,21 +112,22 @@ async fn correct(
 
 /// Asks for a review of each plan; none where there was no answer that can be read.
 async fn look(
-    talk: &mut Talk<'_>,
-    matter: &PlanMatter<'_>,
+    repair_loop: &mut RepairLoop<'_>,
+    task: &PlanTask<'_>,
     plans: &[(ValidDraft, String)],
 ) -> Vec<Option<Vec<Finding>>> {
-    let prompts: Result<Vec<_>, PromptError> = plans.iter().map(|(good, _)| matter.review(&good.plan)).collect();
+    let prompts: Result<Vec<_>, PromptError> = plans.iter().map(|(good, _)| task.review(&good.plan)).collect();
     let prompts = match prompts {
         Ok(prompts) => prompts,
         Err(error) => {
-            talk.account.note(json!({"template": {"id": "review"}, "error": {"detail": error.to_string()}}));
+            repair_loop.provenance.note(json!({"template": {"id": "review"}, "error": {"detail": error.to_string()}}));
             return Vec::new();
         }
     };
     let want = Want::Json { name: "review".into(), schema: schema() };
-    let questions: Vec<_> = prompts.iter().map(|prompt| talk.question(prompt, want.clone(), Purpose::Review)).collect();
-    let asked = prompts.iter().zip(&questions).map(|(prompt, question)| talk.complete(prompt, question));
+    let questions: Vec<_> =
+        prompts.iter().map(|prompt| repair_loop.question(prompt, want.clone(), Purpose::Review)).collect();
+    let asked = prompts.iter().zip(&questions).map(|(prompt, question)| repair_loop.complete(prompt, question));
     let answers: Vec<Result<Answer, ModelError>> = join_all(asked).await;
     let mut all = Vec::new();
     for ((answer, (good, _)), (prompt, question)) in answers.into_iter().zip(plans).zip(prompts.iter().zip(&questions))
@@ -131,16 +135,16 @@ async fn look(
         all.push(match answer {
             Ok(answer) => {
                 let mut round = Round::default();
-                let read = read(matter, &answer, &good.plan.steps, &mut round);
+                let read = read(task, &answer, &good.plan.steps, &mut round);
                 let judged = match &read {
-                    Ok(_) => Judged::Good(()),
-                    Err(reason) => Judged::Unreadable { reason: reason.clone() },
+                    Ok(_) => DraftVerdict::Valid(()),
+                    Err(reason) => DraftVerdict::Unparseable { reason: reason.clone() },
                 };
-                talk.told(prompt, question.stage, &answer, &judged, round);
+                repair_loop.record_verdict(prompt, question.stage, &answer, &judged, round);
                 read.ok()
             }
             Err(error) => {
-                talk.account.failed(prompt, question.stage, &error);
+                repair_loop.provenance.failed(prompt, question.stage, &error);
                 None
             }
         });
@@ -149,14 +153,14 @@ async fn look(
 }
 
 /// What an answer objects to, or why it cannot be read.
-fn read(matter: &PlanMatter<'_>, answer: &Answer, steps: &[Step], round: &mut Round) -> Result<Vec<Finding>, String> {
+fn read(task: &PlanTask<'_>, answer: &Answer, steps: &[Step], round: &mut Round) -> Result<Vec<Finding>, String> {
     let begun = Instant::now();
-    let written = draft::value(answer.written(), &matter.actions, answer.is_truncated());
-    matter.was_read(&written, begun);
+    let written = parse_answer::value(answer.written(), &task.actions, answer.is_truncated());
+    task.was_read(&written, begun);
     let (value, reading) = match written {
-        Written::Whole { value, reading, .. } => (value, reading),
-        Written::Cut { .. } => return Err("it was cut".into()),
-        Written::Unreadable { reason } => return Err(reason),
+        ParsedAnswer::Complete { value, reading, .. } => (value, reading),
+        ParsedAnswer::Truncated { .. } => return Err("it was cut".into()),
+        ParsedAnswer::Unparseable { reason } => return Err(reason),
     };
     round.verdict = verdict(&reading);
     round.syntax_repairs = reading.edits;

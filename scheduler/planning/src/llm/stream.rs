@@ -1,4 +1,4 @@
-//! The first answer as it is written: steps are handed over as soon as they are complete and hold.
+//! Streams the first answer: each complete, valid step is sent before the answer ends.
 
 use futures_util::StreamExt;
 use goalmill_common::plan::Step;
@@ -8,42 +8,42 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::account::{Account, Round};
-use super::draft;
 use super::head;
-use super::plan::{Arrived, ArrivedStep, PlanMatter, ValidDraft};
-use super::talk::{Judged, Matter, Talk};
-use crate::ledger::Begun;
+use super::parse_answer;
+use super::plan_task::{Arrived, ArrivedStep, PlanTask, ValidDraft};
+use super::repair_loop::{DraftVerdict, GenerationTask, RepairLoop};
+use crate::call_log::CallStart;
+use crate::provenance::{Provenance, Round};
 use crate::repair::Edit;
 use crate::{Part, PlanRequest, PlanningError};
 
 /// Asks the first question and hands over what is complete; gives what became of the whole answer. None when there
 /// was no answer and nothing was handed over: then the question may be put again.
 pub async fn first_answer(
-    matter: &mut PlanMatter<'_>,
-    talk: &mut Talk<'_>,
+    task: &mut PlanTask<'_>,
+    repair_loop: &mut RepairLoop<'_>,
     request: &PlanRequest,
     parts: mpsc::Sender<Part>,
-) -> Result<Option<(Judged<ValidDraft>, String)>, PlanningError> {
-    let prompt = matter.first(None).map_err(|error| PlanningError::new(error.to_string()))?;
-    let question = talk.question(&prompt, matter.want(), Purpose::Plan);
+) -> Result<Option<(DraftVerdict<ValidDraft>, String)>, PlanningError> {
+    let prompt = task.first(None).map_err(|error| PlanningError::new(error.to_string()))?;
+    let question = repair_loop.question(&prompt, task.want(), Purpose::Plan);
     let stage = question.stage;
-    let account = talk.account.clone();
+    let provenance = repair_loop.provenance.clone();
     let mut arriving = Arriving::new(parts);
-    let ended = match talk.begin(&prompt, &question).await {
-        Begun::Kept(answer) => Some(Ok(*answer)),
-        Begun::Gone => Some(Err(ModelError::Cancelled)),
-        Begun::Call(call) => {
-            let mut deltas = talk.models.stream(question);
+    let ended = match repair_loop.begin(&prompt, &question).await {
+        CallStart::Replayed(answer) => Some(Ok(*answer)),
+        CallStart::Abandoned => Some(Err(ModelError::Cancelled)),
+        CallStart::Call(call) => {
+            let mut deltas = repair_loop.models.stream(question);
             let mut ended = None;
             while let Some(delta) = deltas.next().await {
                 match delta {
                     Delta::Begun { .. } => arriving.begin(),
                     Delta::Ended(result) => {
-                        talk.end(call, &result).await;
+                        repair_loop.end(call, &result).await;
                         ended = Some(*result);
                     }
-                    other => arriving.take(other.written(), matter, request, &account).await,
+                    other => arriving.take(other.written(), task, request, &provenance).await,
                 }
             }
             ended
@@ -53,16 +53,16 @@ pub async fn first_answer(
         Some(Ok(answer)) => answer,
         Some(Err(ModelError::BrokenOff { partial, .. })) => *partial,
         Some(Err(error)) => {
-            talk.account.failed(&prompt, stage, &error);
+            repair_loop.provenance.failed(&prompt, stage, &error);
             return Err(PlanningError::new(error.to_string()));
         }
         None => return Err(PlanningError::new("the model's answer never ended")),
     };
-    matter.arrived = arriving.arrived(&answer);
-    let (judged, round) = arriving.finish(matter, &answer);
-    talk.told(&prompt, stage, &answer, &judged, round);
+    task.arrived = arriving.arrived(&answer);
+    let (judged, round) = arriving.finish(task, &answer);
+    repair_loop.record_verdict(&prompt, stage, &answer, &judged, round);
     match judged {
-        Judged::Unreadable { reason } if !matter.frozen.is_empty() => {
+        DraftVerdict::Unparseable { reason } if !task.frozen.is_empty() => {
             Err(PlanningError::new(format!("the rest of the plan did not come: {reason}")))
         }
         judged => Ok(Some((judged, answer.model))),
@@ -100,36 +100,36 @@ impl Arriving {
         self.tidied.clear();
     }
 
-    async fn take(&mut self, written: &str, matter: &mut PlanMatter<'_>, request: &PlanRequest, account: &Account) {
+    async fn take(&mut self, written: &str, task: &mut PlanTask<'_>, request: &PlanRequest, provenance: &Provenance) {
         if written.is_empty() {
             return;
         }
         for item in self.stream.push(written.as_bytes()) {
             let mut step = item.value;
             let at = format!("/steps/{}", self.steps.len());
-            draft::tidy_step(&mut step, &at, &matter.actions, &mut self.tidied);
+            parse_answer::tidy_step(&mut step, &at, &task.actions, &mut self.tidied);
             self.steps.push(step);
-            self.hand_over(matter, request, account).await;
+            self.hand_over(task, request, provenance).await;
         }
     }
 
     /// Hands over what holds of the steps so far: those behind the steps that were handed over already, if these
     /// are still the same.
-    async fn hand_over(&mut self, matter: &mut PlanMatter<'_>, request: &PlanRequest, account: &Account) {
+    async fn hand_over(&mut self, task: &mut PlanTask<'_>, request: &PlanRequest, provenance: &Provenance) {
         if self.parts.is_none() {
             return;
         }
         let mut round = Round::default();
-        let (_, outcome) = matter.validate_draft(json!({"steps": self.steps}), &mut round);
+        let (_, outcome) = task.validate_draft(json!({"steps": self.steps}), &mut round);
         let Ok(valid) = outcome else { return };
         let steps = valid.into_plan().steps;
-        let begun = matter.frozen.len();
-        if steps.len() != self.steps.len() || steps.get(..begun) != Some(&matter.frozen[..]) {
+        let begun = task.frozen.len();
+        if steps.len() != self.steps.len() || steps.get(..begun) != Some(&task.frozen[..]) {
             return;
         }
         self.repairs = self.tidied.iter().cloned().chain(round.repairs).collect();
         // Before they are out: from then on they may run, whatever becomes of the rest.
-        account.begun(&steps, &self.repairs);
+        provenance.begun(&steps, &self.repairs);
         if begun == 0 {
             self.send(Part::Head(Box::new(head(request)))).await;
         }
@@ -138,7 +138,7 @@ impl Arriving {
                 return;
             }
             self.handed.push(ArrivedStep { step: step.id.clone(), bytes: self.stream.text().len() });
-            matter.frozen.push(Step::clone(step));
+            task.frozen.push(Step::clone(step));
         }
     }
 
@@ -158,30 +158,30 @@ impl Arriving {
     }
 
     /// Judges the whole answer.
-    fn finish(mut self, matter: &PlanMatter<'_>, answer: &Answer) -> (Judged<ValidDraft>, Round) {
+    fn finish(mut self, task: &PlanTask<'_>, answer: &Answer) -> (DraftVerdict<ValidDraft>, Round) {
         let repairs = std::mem::take(&mut self.repairs);
-        let (judged, mut round) = self.judge(matter, answer);
-        if matches!(judged, Judged::Unreadable { .. }) {
+        let (judged, mut round) = self.judge(task, answer);
+        if matches!(judged, DraftVerdict::Unparseable { .. }) {
             // Nothing is made of the answer, but the steps that were handed over run as they were repaired.
             round.repairs.extend(repairs);
         }
         (judged, round)
     }
 
-    fn judge(self, matter: &PlanMatter<'_>, answer: &Answer) -> (Judged<ValidDraft>, Round) {
+    fn judge(self, task: &PlanTask<'_>, answer: &Answer) -> (DraftVerdict<ValidDraft>, Round) {
         let mut round = Round::default();
         let is_same = self.stream.text() == answer.written();
         if !is_same {
             // Servers may end with another text than they streamed; the whole answer counts.
-            let judged = matter.judge(answer.written(), answer.is_truncated(), None, &mut round);
+            let judged = task.evaluate_answer(answer.written(), answer.is_truncated(), None, &mut round);
             return (judged, round);
         }
         let ended = if answer.is_truncated() { Ended::Cut } else { Ended::Stopped };
         let begun = Instant::now();
-        let ending = self.stream.finish(&matter.actions, ended);
-        let written = draft::of_plan(ending.reading, &matter.actions, answer.is_truncated());
-        matter.was_read(&written, begun);
-        let judged = matter.weigh(written, None, &mut round);
+        let ending = self.stream.finish(&task.actions, ended);
+        let written = parse_answer::of_plan(ending.reading, &task.actions, answer.is_truncated());
+        task.was_read(&written, begun);
+        let judged = task.evaluate_parsed(written, None, &mut round);
         (judged, round)
     }
 }

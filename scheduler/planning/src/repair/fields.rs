@@ -1,13 +1,13 @@
-//! Inputs under the names and types that the action's schema has for them.
+//! Renames and converts inputs to the names and types of the action's schema.
 
 use goalmill_common::text::pointer_part;
 use goalmill_plan::validate::names::{alike, normal};
 use serde_json::{Map, Value};
 
-use super::work::Work;
+use super::context::RepairContext;
 
 /// Renames inputs that the schema has under another spelling, and writes numbers and truth values as such.
-pub(super) fn align(work: &mut Work<'_>) {
+pub(super) fn align(work: &mut RepairContext<'_>) {
     for step in 0..work.steps.len() {
         let Some(schema) = work.ability(step).and_then(|ability| ability.inputs.as_ref()) else { continue };
         let Some(known) = schema.get("properties").and_then(Value::as_object) else { continue };
@@ -16,7 +16,7 @@ pub(super) fn align(work: &mut Work<'_>) {
     }
 }
 
-fn rename(work: &mut Work<'_>, step: usize, schema: &Value, known: &Map<String, Value>) {
+fn rename(work: &mut RepairContext<'_>, step: usize, schema: &Value, known: &Map<String, Value>) {
     let place = work.place(step, "inputs");
     let Some(inputs) = work.draft.pointer(&place).and_then(Value::as_object) else { return };
     let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
@@ -46,7 +46,7 @@ fn rename(work: &mut Work<'_>, step: usize, schema: &Value, known: &Map<String, 
     }
 }
 
-fn convert(work: &mut Work<'_>, step: usize, known: &Map<String, Value>) {
+fn convert(work: &mut RepairContext<'_>, step: usize, known: &Map<String, Value>) {
     let place = work.place(step, "inputs");
     let Some(inputs) = work.draft.pointer(&place).and_then(Value::as_object) else { return };
     let changes: Vec<(String, Value)> = inputs

@@ -1,14 +1,14 @@
-//! Ids: every step has one of its own.
+//! Repairs step ids: missing and duplicate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use goalmill_common::id::is_id;
 use serde_json::Value;
 
-use super::work::{Link, Work};
+use super::context::{DependencyLink, RepairContext};
 
 /// Numbers steps that have no id. A plan without any ids gets `step-1`, `step-2` and so on.
-pub(super) fn complete(work: &mut Work<'_>) {
+pub(super) fn complete(work: &mut RepairContext<'_>) {
     let mut taken: BTreeSet<String> = (0..work.steps.len()).map(|step| work.id(step)).collect();
     for step in 0..work.steps.len() {
         if !work.id(step).is_empty() {
@@ -25,7 +25,7 @@ pub(super) fn complete(work: &mut Work<'_>) {
 ///
 /// Where something names the id and not exactly one of these steps is written before it, several can be meant: all of
 /// them keep the id, and validation reports it.
-pub(super) fn unique(work: &mut Work<'_>) {
+pub(super) fn unique(work: &mut RepairContext<'_>) {
     spell(work);
     let mut by_id: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for step in 0..work.steps.len() {
@@ -34,7 +34,8 @@ pub(super) fn unique(work: &mut Work<'_>) {
     let mut taken: BTreeSet<String> = by_id.keys().cloned().collect();
     let (seen, links) = (work.seen(), work.links());
     for (id, steps) in by_id.iter().filter(|(_, steps)| steps.len() > 1) {
-        let reader_of = |link: &Link| work.steps.iter().position(|s| link.list.starts_with(&format!("{}/", s.pointer)));
+        let reader_of =
+            |link: &DependencyLink| work.steps.iter().position(|s| link.list.starts_with(&format!("{}/", s.pointer)));
         let mut readers = seen
             .iter()
             .filter(|s| s.target == *id)
@@ -72,7 +73,7 @@ pub(super) fn unique(work: &mut Work<'_>) {
 }
 
 /// Respells ids that cannot be ids, where nothing else would get the same one.
-fn spell(work: &mut Work<'_>) {
+fn spell(work: &mut RepairContext<'_>) {
     let mut taken: BTreeSet<String> = (0..work.steps.len()).map(|step| work.id(step)).collect();
     for step in 0..work.steps.len() {
         let was = work.id(step);

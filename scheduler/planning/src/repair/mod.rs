@@ -5,17 +5,17 @@
 //! could mean several things is left as it is, for the critique. The draft keeps its layout, so that the places of what
 //! is still wrong are places in what the model wrote.
 
-mod depend;
+mod context;
+mod dependencies;
 mod edit;
-mod evidence;
 mod fields;
 mod ids;
 mod names;
-mod nested;
+mod nested_plans;
 mod notation;
 mod order;
-mod refer;
-mod work;
+mod references;
+mod type_inference;
 
 use goalmill_common::limits::Limits;
 use goalmill_common::problem::Issue;
@@ -25,7 +25,7 @@ use serde_json::Value;
 
 pub use edit::Edit;
 
-use work::Work;
+use context::RepairContext;
 
 /// A draft after repairing.
 #[derive(Clone, Debug)]
@@ -42,14 +42,14 @@ pub struct RepairedDraft {
 /// A draft that is valid comes back as it is, except that references in the notation of other formats (`<node-0>`,
 /// `#E1`) become expressions. Pure: the same draft always gives the same edits.
 pub fn repair(draft: Value, limits: &Limits, rules: &Rules<'_>) -> RepairedDraft {
-    let mut work = match Work::of(draft, rules) {
+    let mut work = match RepairContext::of(draft, rules) {
         Ok(work) => work,
         Err(draft) => {
             let outcome = validate::validate_plan_by(&draft, limits, rules);
             return RepairedDraft { draft, edits: Vec::new(), outcome };
         }
     };
-    nested::repair(&mut work, limits);
+    nested_plans::repair(&mut work, limits);
     ids::complete(&mut work);
     notation::translate(&mut work);
     let outcome = validate::validate_plan_by(&work.draft, limits, rules);
@@ -57,15 +57,15 @@ pub fn repair(draft: Value, limits: &Limits, rules: &Rules<'_>) -> RepairedDraft
         return work.finish(outcome);
     }
     ids::unique(&mut work);
-    depend::index(&mut work);
+    dependencies::index(&mut work);
     names::agents(&mut work);
     names::actions(&mut work, names::Evidence::Name);
-    depend::rename(&mut work);
+    dependencies::rename(&mut work);
     order::find(&mut work);
-    refer::resolve(&mut work);
+    references::resolve(&mut work);
     names::actions(&mut work, names::Evidence::Neighbours);
-    refer::resolve(&mut work);
-    depend::resolve(&mut work);
+    references::resolve(&mut work);
+    dependencies::resolve(&mut work);
     fields::align(&mut work);
     order::write(&mut work);
     let outcome = validate::validate_plan_by(&work.draft, limits, rules);

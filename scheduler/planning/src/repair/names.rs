@@ -1,4 +1,4 @@
-//! Agents and actions that the catalogue does not know, under names that it does.
+//! Replaces unknown names of agents and actions by names of the catalogue.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,8 +7,8 @@ use goalmill_plan::validate::names::{alike, normal, stem, words};
 use goalmill_plan::validate::{Ability, Catalogue};
 use serde_json::Value;
 
-use super::evidence::{self, Around, Kinds};
-use super::work::Work;
+use super::context::RepairContext;
+use super::type_inference::{self, Kinds, Neighbours};
 
 /// What an action may be recognised by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ const COVERED_MIN: f64 = 0.6;
 const ONLY_MIN: f64 = 0.12;
 
 /// Replaces agent types that nobody has.
-pub(super) fn agents(work: &mut Work<'_>) {
+pub(super) fn agents(work: &mut RepairContext<'_>) {
     let Some(catalogue) = work.catalogue() else { return };
     for step in 0..work.steps.len() {
         let (agent, action) = (work.agent(step), work.action(step));
@@ -86,7 +86,7 @@ pub(super) fn agents(work: &mut Work<'_>) {
 }
 
 /// Replaces actions that their agent does not offer.
-pub(super) fn actions(work: &mut Work<'_>, evidence: Evidence) {
+pub(super) fn actions(work: &mut RepairContext<'_>, evidence: Evidence) {
     let Some(catalogue) = work.catalogue() else { return };
     // Other names for actions leave what leads from step to step as it is.
     let (lexicon, around) = (OnceCell::new(), OnceCell::new());
@@ -102,7 +102,7 @@ pub(super) fn actions(work: &mut Work<'_>, evidence: Evidence) {
             .filter(|(owner, _, _)| catalogue.offer(&agent).is_none() || *owner == agent)
             .map(|(_, name, ability)| (name, ability))
             .collect();
-        let kinds = evidence::kinds(work, around.get_or_init(|| Around::of(work)), step);
+        let kinds = type_inference::kinds(work, around.get_or_init(|| Neighbours::of(work)), step);
         let description = work.text(step, "description");
         let inputs =
             work.field(step, "inputs").and_then(Value::as_object).map(|m| m.keys().cloned().collect::<Vec<_>>());

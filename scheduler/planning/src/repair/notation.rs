@@ -1,4 +1,4 @@
-//! References in the notation of other plan formats become expressions.
+//! Translates references in the notation of other plan formats into expressions.
 //!
 //! `<node-0>`, `<step_2>`, `#E1`, `$1`, `${step1.output}`, `<GENERATED>-0`: each only where a step can be meant, and a
 //! number only when one way to count (from 0 or from 1) leads every one of them to an earlier step. What is a reference
@@ -8,7 +8,7 @@ use goalmill_common::problem::Issue;
 use goalmill_plan::validate::path::spelled;
 use serde_json::Value;
 
-use super::work::{Work, collect};
+use super::context::{RepairContext, collect};
 
 /// A reference in a foreign notation.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +26,7 @@ struct Foreign {
     path: Vec<String>,
 }
 
-pub(super) fn translate(work: &mut Work<'_>) {
+pub(super) fn translate(work: &mut RepairContext<'_>) {
     let found = found(work);
     if found.is_empty() {
         return;
@@ -38,14 +38,14 @@ pub(super) fn translate(work: &mut Work<'_>) {
 }
 
 /// References in another notation that are still there, in the draft and in the plans inside its steps.
-pub(super) fn unresolved(work: &Work<'_>) -> Vec<Issue> {
+pub(super) fn unresolved(work: &RepairContext<'_>) -> Vec<Issue> {
     let found = found(work);
     let may_be_price = may_be_prices(work, &found);
     let mut issues: Vec<Issue> =
         found.iter().filter(|foreign| !may_be_price || !foreign.is_like_price()).map(leads_nowhere).collect();
     for step in 0..work.steps.len() {
         let at = work.place(step, "plan");
-        let Some(Ok(inner)) = work.field(step, "plan").map(|inner| Work::of(inner.clone(), work.rules)) else {
+        let Some(Ok(inner)) = work.field(step, "plan").map(|inner| RepairContext::of(inner.clone(), work.rules)) else {
             continue;
         };
         let outer = |issue: Issue| Issue { pointer: format!("{at}{}", issue.pointer), ..issue };
@@ -64,7 +64,7 @@ fn leads_nowhere(foreign: &Foreign) -> Issue {
 }
 
 /// `$5` is a reference only when it can lead to an earlier step; otherwise it is a price.
-fn may_be_prices(work: &Work<'_>, found: &[Foreign]) -> bool {
+fn may_be_prices(work: &RepairContext<'_>, found: &[Foreign]) -> bool {
     let mut prices = found.iter().filter(|foreign| foreign.is_like_price());
     prices.any(|f| spelled_id(work, &f.name).is_none() && f.number.is_none_or(|number| number > f.step))
 }
@@ -76,7 +76,7 @@ impl Foreign {
     }
 }
 
-fn found(work: &Work<'_>) -> Vec<Foreign> {
+fn found(work: &RepairContext<'_>) -> Vec<Foreign> {
     let mut found = Vec::new();
     for step in 0..work.steps.len() {
         let Some(inputs) = work.field(step, "inputs") else { continue };
@@ -94,7 +94,7 @@ fn found(work: &Work<'_>) -> Vec<Foreign> {
     found
 }
 
-fn write(work: &mut Work<'_>, mut targets: Vec<(Foreign, String)>) {
+fn write(work: &mut RepairContext<'_>, mut targets: Vec<(Foreign, String)>) {
     targets.sort_by(|a, b| (&a.0.pointer, b.0.at.start).cmp(&(&b.0.pointer, a.0.at.start)));
     let mut at = 0;
     while at < targets.len() {
@@ -117,7 +117,7 @@ fn write(work: &mut Work<'_>, mut targets: Vec<(Foreign, String)>) {
 }
 
 /// The step that is meant: by its id, else by its number.
-fn named(work: &Work<'_>, foreign: &Foreign, base: Option<usize>) -> Option<String> {
+fn named(work: &RepairContext<'_>, foreign: &Foreign, base: Option<usize>) -> Option<String> {
     if let Some(id) = spelled_id(work, &foreign.name) {
         return Some(id);
     }
@@ -125,7 +125,7 @@ fn named(work: &Work<'_>, foreign: &Foreign, base: Option<usize>) -> Option<Stri
     (step < foreign.step).then(|| work.id(step))
 }
 
-fn spelled_id(work: &Work<'_>, name: &str) -> Option<String> {
+fn spelled_id(work: &RepairContext<'_>, name: &str) -> Option<String> {
     let numbers = work.numbers();
     let normal = |text: &str| text.to_ascii_lowercase().replace(['-', ' '], "_");
     if numbers.contains_key(name) {
@@ -137,7 +137,7 @@ fn spelled_id(work: &Work<'_>, name: &str) -> Option<String> {
 }
 
 /// Where numbers count from: the one of 0 and 1 with which each leads to an earlier step. Prices do not count.
-fn base(work: &Work<'_>, found: &[Foreign]) -> Option<usize> {
+fn base(work: &RepairContext<'_>, found: &[Foreign]) -> Option<usize> {
     let may_be_price = may_be_prices(work, found);
     let is_counted = |f: &&Foreign| !(may_be_price && f.is_like_price()) && spelled_id(work, &f.name).is_none();
     let numbered: Vec<_> = found.iter().filter(is_counted).filter_map(|f| Some((f.number?, f.step))).collect();

@@ -1,15 +1,15 @@
-//! Steps in an order that their links contradict: written anew in the order of the links.
+//! Reorders steps whose order contradicts their dependencies.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::work::{Graph, Work};
+use super::context::{Graph, RepairContext};
 
 /// Finds an order that agrees with every link, where the written one does not and references lead astray too.
 ///
 /// Stays as near to the written order as it can. A plan whose links form a ring keeps its order.
-pub(super) fn find(work: &mut Work<'_>) {
+pub(super) fn find(work: &mut RepairContext<'_>) {
     let Graph { numbers, sources } = work.graph();
     let is_astray = sources.iter().enumerate().any(|(step, sources)| sources.iter().any(|source| *source > step));
     if !work.rules.in_order || !is_astray || list(work).is_none() {
@@ -32,7 +32,7 @@ pub(super) fn find(work: &mut Work<'_>) {
 }
 
 /// Writes the steps in the order that was found.
-pub(super) fn write(work: &mut Work<'_>) {
+pub(super) fn write(work: &mut RepairContext<'_>) {
     if work.rank.is_sorted() {
         return;
     }
@@ -48,7 +48,7 @@ pub(super) fn write(work: &mut Work<'_>) {
 }
 
 /// The one list in which all steps stand.
-fn list(work: &Work<'_>) -> Option<String> {
+fn list(work: &RepairContext<'_>) -> Option<String> {
     let list = work.steps.first()?.pointer.strip_suffix("/0")?;
     let items = work.draft.pointer(list)?.as_array()?;
     (items.len() == work.steps.len()).then(|| list.to_owned())

@@ -4,7 +4,7 @@ use goalmill_common::limits::Limits;
 use goalmill_plan::validate::{Ability, Catalogue, Offer, Rules};
 use serde_json::{Value, json};
 
-use super::work::STEPS_MAX;
+use super::context::STEPS_MAX;
 use super::*;
 
 use random_drafts::corrupted;
@@ -59,7 +59,7 @@ fn another_name_is_known_from_the_description_of_an_action() {
 
 #[test]
 fn the_only_action_between_two_kinds_of_data_is_the_one() {
-    let repaired = repaired(&plan(&[("a", "speech-to-text", json!({"x": "talk.wav"}), &[])]));
+    let repaired = repaired(&plan(&[("a", "speech-to-text", json!({"x": "repair_loop.wav"}), &[])]));
     assert_eq!(repaired.draft["steps"][0]["action"], "transcribe");
     assert_eq!(told(&repaired), [("ACTION_BY_KINDS", "/steps/0/action")]);
 }

@@ -1,4 +1,4 @@
-//! Cheaper choices among results that are there.
+//! Chooses cheaper alternatives among existing results.
 
 use goalmill_common::command::Proposal;
 use goalmill_common::id::StepId;
@@ -8,8 +8,8 @@ use goalmill_common::revision::{Change, RevisionStrategy};
 use goalmill_common::status::StepStatus;
 use serde_json::{Map, Value};
 
-use super::case::{Case, renamed};
 use super::proposal;
+use super::replan_case::{ReplanCase, renamed};
 
 /// What prices are called.
 const PRICES: [&str; 4] = ["price", "total", "cost", "amount"];
@@ -29,7 +29,7 @@ struct Saving<'a> {
 
 /// Puts a step in between that chooses the cheapest offer of a result that is there, and lets what comes after see that
 /// one. The offers themselves are not touched.
-pub(super) fn cheaper(case: &Case<'_>) -> Option<Proposal> {
+pub(super) fn cheaper(case: &ReplanCase<'_>) -> Option<Proposal> {
     let failed = case.step()?;
     let over = case.failure().and_then(|failure| over(&failure.message));
     let mut savings: Vec<Saving<'_>> = failed.dependencies.iter().filter_map(|id| saving(case, id)).collect();
@@ -52,7 +52,7 @@ pub(super) fn cheaper(case: &Case<'_>) -> Option<Proposal> {
     Some(proposal(RevisionStrategy::Adjust, changes, summary))
 }
 
-fn changes(case: &Case<'_>, failed: &Step, chosen: &[Saving<'_>]) -> Vec<Change> {
+fn changes(case: &ReplanCase<'_>, failed: &Step, chosen: &[Saving<'_>]) -> Vec<Change> {
     let is_open = |step: &&Step| case.at(&step.id).is_some_and(|at| !at.status.is_final());
     let mut changes = Vec::new();
     let mut readers: Vec<(&Step, String)> = vec![(failed, failed.inputs.text().to_owned())];
@@ -121,7 +121,7 @@ fn choice(saving: &Saving<'_>, id: StepId) -> Step {
 }
 
 /// What could be saved on a step that is completed.
-fn saving<'a>(case: &Case<'a>, id: &StepId) -> Option<Saving<'a>> {
+fn saving<'a>(case: &ReplanCase<'a>, id: &StepId) -> Option<Saving<'a>> {
     let step = case.find(id).filter(|step| is_name(step.id.as_str()))?;
     let at = case.at(id).filter(|at| at.status == StepStatus::Completed)?;
     let Value::Object(outputs) = at.outputs.as_ref()?.value() else { return None };

@@ -1,13 +1,13 @@
-//! Revisions without a model: what a failure says decides the strategy, what the plan and the agents offer the change.
+//! Revisions without a model: the category of a failure selects the strategy, the plan and the agents supply the change.
 //!
 //! Nothing is made up: other agents come from the registry, other inputs from what reports suggest, from switches that
 //! an action declares, or from results that are there. What cannot be helped like that is given up.
 
-mod agent;
 mod budget;
-mod case;
-mod nearby;
-mod rest;
+mod other_agent;
+mod other_inputs;
+mod replan_case;
+mod restructure;
 
 use goalmill_common::command::Proposal;
 use goalmill_common::json::Json;
@@ -17,13 +17,13 @@ use serde_json::json;
 
 use super::{PlanningError, ReviseRequest};
 
-use case::{Case, Cause};
+use replan_case::{FailureCategory, ReplanCase};
 
 /// How long a person has for a question, in milliseconds.
 const ANSWER_MS: u64 = 24 * 3_600_000;
 
 /// One way out of a situation; none when it is not possible.
-type Way = fn(&Case<'_>) -> Option<Proposal>;
+type StrategyFn = fn(&ReplanCase<'_>) -> Option<Proposal>;
 
 /// Proposes a change, or says that there is nothing to change.
 ///
@@ -34,8 +34,8 @@ pub(crate) fn revise(request: &ReviseRequest, anew: impl FnOnce() -> Option<Plan
         return Err(PlanningError::new(format!("`{}` is no trigger that rules know", situation.trigger)));
     };
     let anew = if trigger == Trigger::IncompletePlan { anew() } else { None };
-    let case = Case::of(request, trigger, anew);
-    if let Some(proposal) = rest::answered(&case) {
+    let case = ReplanCase::of(request, trigger, anew);
+    if let Some(proposal) = restructure::answered(&case) {
         return Ok(proposal);
     }
     let refused = |strategy| situation.refused.iter().any(|refusal| refusal.strategy == strategy);
@@ -52,23 +52,47 @@ pub(crate) fn revise(request: &ReviseRequest, anew: impl FnOnce() -> Option<Plan
 }
 
 /// What is tried, in this order.
-fn ways(case: &Case<'_>) -> &'static [Way] {
+fn ways(case: &ReplanCase<'_>) -> &'static [StrategyFn] {
     match case.trigger {
         Trigger::StepFailure | Trigger::UnexpectedResult | Trigger::ConstraintViolation | Trigger::AskUser => {
             match case.cause() {
-                Cause::Unavailable => &[agent::other, nearby::suggested, nearby::recover, rest::skip, rest::ask],
-                Cause::TooComplex => &[rest::decompose, agent::other, rest::skip, rest::ask],
-                Cause::NoResult => &[nearby::suggested, nearby::wider, agent::other, rest::skip, rest::ask],
-                Cause::OverLimit => &[nearby::fitted, budget::cheaper, rest::ask_budget, rest::skip],
-                Cause::Unexpected => &[nearby::fitted, agent::other, rest::skip, rest::ask],
-                Cause::Other => &[nearby::suggested, nearby::recover, agent::other, rest::skip, rest::ask],
+                FailureCategory::Unavailable => &[
+                    other_agent::other,
+                    other_inputs::suggested,
+                    other_inputs::recover,
+                    restructure::skip,
+                    restructure::ask,
+                ],
+                FailureCategory::TooComplex => {
+                    &[restructure::decompose, other_agent::other, restructure::skip, restructure::ask]
+                }
+                FailureCategory::NoResult => &[
+                    other_inputs::suggested,
+                    other_inputs::wider,
+                    other_agent::other,
+                    restructure::skip,
+                    restructure::ask,
+                ],
+                FailureCategory::OverLimit => {
+                    &[other_inputs::fitted, budget::cheaper, restructure::ask_budget, restructure::skip]
+                }
+                FailureCategory::Unexpected => {
+                    &[other_inputs::fitted, other_agent::other, restructure::skip, restructure::ask]
+                }
+                FailureCategory::Other => &[
+                    other_inputs::suggested,
+                    other_inputs::recover,
+                    other_agent::other,
+                    restructure::skip,
+                    restructure::ask,
+                ],
             }
         }
-        Trigger::NewInformation => &[nearby::informed],
-        Trigger::BudgetLow => &[rest::save],
-        Trigger::FailureRate => &[agent::others],
-        Trigger::IncompletePlan => &[rest::plan_anew],
-        Trigger::UserRequest => &[rest::as_told],
+        Trigger::NewInformation => &[other_inputs::informed],
+        Trigger::BudgetLow => &[restructure::save],
+        Trigger::FailureRate => &[other_agent::others],
+        Trigger::IncompletePlan => &[restructure::plan_anew],
+        Trigger::UserRequest => &[restructure::as_told],
         Trigger::PhaseCheckpoint | Trigger::BetterPlan | Trigger::Edit => &[],
     }
 }

@@ -1,4 +1,4 @@
-//! Where rules come from: built in, or a directory of YAML files.
+//! Loads rules: built in, or from a directory of YAML files.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Goal patterns → plan templates: the floor that works with no key and no network.
+//! The rules planner: goal patterns select plan templates. It needs no model and no network.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use serde_json::{Map, Value, json};
 
-use super::facts::Facts;
+use super::extraction::Facts;
 use super::{LoadError, PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, revise};
 
 mod load;
@@ -109,7 +109,7 @@ impl Planner for RulesPlanner {
                 limits,
                 now_ms: request.now_ms,
                 revision: 0,
-                ledger: request.ledger.clone(),
+                call_log: request.call_log.clone(),
                 terms: Default::default(),
             };
             self.make(&request).ok().map(|planned| planned.plan)

@@ -1,4 +1,4 @@
-//! What a rule file says.
+//! The format of a rule file.
 
 use std::collections::BTreeMap;
 

@@ -203,7 +203,7 @@ fn request(description: &str) -> PlanRequest {
         limits: Limits::default(),
         now_ms: NOW_MS,
         revision: 0,
-        ledger: crate::Ledger::default(),
+        call_log: crate::CallLog::default(),
         terms: Default::default(),
     }
 }

@@ -1,4 +1,4 @@
-//! Plans that a model builds and revises by calling tools: each call is checked at once, and is in the provenance.
+//! The tools planner: a model builds and revises a plan by tool calls, each validated at once and recorded.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use goalmill_reader::{Catalogue, Limits, Verdict, calls, read};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::llm::account::{Account, Round};
-use super::llm::plan::PlanMatter;
+use super::llm::plan_task::PlanTask;
+use super::llm::repair_loop::{AcceptedDraft, DraftVerdict, RepairLoop};
 use super::llm::review::reviewed;
-use super::llm::talk::{Judged, Settled, Talk};
-use super::llm::{Desk, Offer, Prompt, day, goal_context, keep_going, limits_context, situation_context};
-use super::stage::{self, Outcome, Stage};
+use super::llm::{LlmDeps, Prompt, ToolShortlist, day, goal_context, keep_going, limits_context, situation_context};
+use super::provenance::{Provenance, Round};
+use super::stage::{self, PlanningStage, StageOutcome};
 use super::{PlanRequest, Planner, PlannerAnswer, PlanningError, ReviseRequest, RoutePlan};
 
-mod bench;
-mod table;
+mod definitions;
+mod tool_target;
 
-use bench::{Bench, Called, PlanBench, ReviseBench};
-use table::{Task, tools};
+use definitions::{ToolSet, tools};
+use tool_target::{PlanTarget, RevisionTarget, ToolResult, ToolTarget};
 
 /// What a model makes that was checked at each turn.
 const CONFIDENCE: f64 = 0.7;
@@ -32,20 +32,20 @@ const GO_ON: &str = "Go on by calling a tool. `finalize_plan` ends the plan, `ab
 
 /// Builds and revises plans by tool calls of a model.
 pub struct ToolsPlanner {
-    desk: Arc<Desk>,
+    deps: Arc<LlmDeps>,
     route: RoutePlan,
 }
 
 impl ToolsPlanner {
-    pub fn new(desk: Arc<Desk>, route: RoutePlan) -> Self {
-        Self { desk, route }
+    pub fn new(deps: Arc<LlmDeps>, route: RoutePlan) -> Self {
+        Self { deps, route }
     }
 
-    fn prompt(&self, mut context: Value, offer: &Offer, now_ms: u64) -> Result<Prompt, PlanningError> {
-        context["agents"] = offer.context();
+    fn prompt(&self, mut context: Value, shortlist: &ToolShortlist, now_ms: u64) -> Result<Prompt, PlanningError> {
+        context["agents"] = shortlist.context();
         context["today"] = day(now_ms).into();
-        context["strategy"] = self.desk.settings.strategy.as_str().into();
-        self.desk.prompts.render("tools", &context).map_err(|error| PlanningError::new(error.to_string()))
+        context["strategy"] = self.deps.settings.strategy.as_str().into();
+        self.deps.prompts.render("tools", &context).map_err(|error| PlanningError::new(error.to_string()))
     }
 }
 
@@ -56,92 +56,94 @@ impl Planner for ToolsPlanner {
     }
 
     async fn plan(&self, request: &PlanRequest) -> Result<PlannerAnswer, PlanningError> {
-        let mut matter = PlanMatter::new(self.name(), &self.desk, request, &self.route);
+        let mut task = PlanTask::new(self.name(), &self.deps, request, &self.route);
         let limits = limits_context(&request.limits);
         let context = json!({"goal": goal_context(&request.goal), "revising": false, "limits": limits});
-        let prompt = self.prompt(context, &matter.offer, request.now_ms)?;
-        let mut talk = Talk::new(&self.desk, &request.ledger, self.name(), &request.goal.budget, Purpose::Plan)
-            .preferring(&request.goal);
-        let mut bench = PlanBench::new(&matter);
-        let (good, repairs) = turns(&mut talk, prompt, Task::Plan, &mut bench).await?;
-        let (good, _) = reviewed(&mut talk, &mut matter, Settled::one(good, String::new())).await;
-        let strategy = self.desk.settings.strategy;
-        self.desk.memory.keep(&request.goal.description, good.valid.plan());
-        let spent = talk.purse.spent();
-        let mut account = Map::from_iter([
+        let prompt = self.prompt(context, &task.shortlist, request.now_ms)?;
+        let mut repair_loop =
+            RepairLoop::new(&self.deps, &request.call_log, self.name(), &request.goal.budget, Purpose::Plan)
+                .preferring(&request.goal);
+        let mut target = PlanTarget::new(&task);
+        let (good, repairs) = turns(&mut repair_loop, prompt, ToolSet::Plan, &mut target).await?;
+        let (good, _) = reviewed(&mut repair_loop, &mut task, AcceptedDraft::one(good, String::new())).await;
+        let strategy = self.deps.settings.strategy;
+        self.deps.examples.store(&request.goal.description, good.valid.plan());
+        let spent = repair_loop.purse.spent();
+        let mut provenance = Map::from_iter([
             ("strategy".to_owned(), strategy.as_str().into()),
-            ("actions_left_out".to_owned(), matter.offer.left_out.into()),
+            ("actions_left_out".to_owned(), task.shortlist.left_out.into()),
         ]);
-        talk.account.list("repairs", &repairs, &mut account);
-        Ok(good.into_answer("tools", CONFIDENCE, talk.account.close(Value::Object(account), &spent)))
+        repair_loop.provenance.list("repairs", &repairs, &mut provenance);
+        Ok(good.into_answer("tools", CONFIDENCE, repair_loop.provenance.close(Value::Object(provenance), &spent)))
     }
 
     async fn revise(&self, request: &ReviseRequest) -> Result<Proposal, PlanningError> {
         let situation = &request.situation;
         let words = format!("{} {}", situation.goal.description, situation.reason);
-        let offer = Offer::choose(&request.agents, &words, self.desk.settings.actions_max);
-        let mut bench = ReviseBench::new(request, offer.catalogue());
+        let shortlist = ToolShortlist::choose(&request.agents, &words, self.deps.settings.actions_max);
+        let mut target = RevisionTarget::new(request, shortlist.catalogue());
         let mut context = situation_context(situation);
         context["revising"] = true.into();
         context["iterative"] = situation.wants_part().into();
         context["limits"] = limits_context(&request.limits);
-        if let Called::Answer(status) = bench.call("get_plan_status", &Map::new()) {
+        if let ToolResult::Answer(status) = target.call("get_plan_status", &Map::new()) {
             context["status"] = status.to_string().into();
         }
-        let prompt = self.prompt(context, &offer, request.now_ms)?;
-        let mut talk = Talk::new(&self.desk, &request.ledger, self.name(), &situation.left, Purpose::Replan)
-            .preferring(&situation.goal);
-        let (mut proposal, repairs) = turns(&mut talk, prompt, Task::Revise, &mut bench).await?;
+        let prompt = self.prompt(context, &shortlist, request.now_ms)?;
+        let mut repair_loop =
+            RepairLoop::new(&self.deps, &request.call_log, self.name(), &situation.left, Purpose::Replan)
+                .preferring(&situation.goal);
+        let (mut proposal, repairs) = turns(&mut repair_loop, prompt, ToolSet::Revise, &mut target).await?;
         if situation.wants_part() {
             keep_going(&mut proposal);
         }
         proposal.planner = "tools".into();
-        if !request.ledger.is_written() {
-            proposal.usage = talk.usage();
+        if !request.call_log.is_written() {
+            proposal.usage = repair_loop.usage();
         }
-        let spent = talk.purse.spent();
-        let mut account = Map::from_iter([("planner".to_owned(), "tools".into())]);
-        talk.account.list("repairs", &repairs, &mut account);
-        proposal.provenance = Some(Json::of(&talk.account.close(Value::Object(account), &spent)));
+        let spent = repair_loop.purse.spent();
+        let mut provenance = Map::from_iter([("planner".to_owned(), "tools".into())]);
+        repair_loop.provenance.list("repairs", &repairs, &mut provenance);
+        proposal.provenance = Some(Json::of(&repair_loop.provenance.close(Value::Object(provenance), &spent)));
         Ok(proposal)
     }
 }
 
-/// Asks and runs what is called until the bench is done.
-async fn turns<B: Bench + Send>(
-    talk: &mut Talk<'_>,
+/// Asks and runs what is called until the target is done.
+async fn turns<B: ToolTarget + Send>(
+    repair_loop: &mut RepairLoop<'_>,
     prompt: Prompt,
-    task: Task,
-    bench: &mut B,
+    tool_set: ToolSet,
+    target: &mut B,
 ) -> Result<B::Done, PlanningError> {
-    let tools = tools(task);
+    let tools = tools(tool_set);
     let known = catalogue(&tools);
-    let purpose = if task == Task::Plan { Purpose::Plan } else { Purpose::Replan };
+    let purpose = if tool_set == ToolSet::Plan { Purpose::Plan } else { Purpose::Replan };
     let mut messages = prompt.messages.clone();
     let mut fresh = prompt;
     let mut is_reminded = false;
-    for _ in 0..talk.settings.turns_max {
+    for _ in 0..repair_loop.settings.turns_max {
         let want = Want::Tools { tools: tools.clone(), choice: ToolChoice::Auto };
-        let mut ask = talk.question(&fresh, want, purpose);
+        let mut ask = repair_loop.question(&fresh, want, purpose);
         ask.messages.clone_from(&messages);
-        let answer = match talk.complete(&fresh, &ask).await {
+        let answer = match repair_loop.complete(&fresh, &ask).await {
             Ok(answer) => answer,
             Err(ModelError::BrokenOff { partial, .. }) => *partial,
             Err(error) => {
-                talk.account.failed(&fresh, ask.stage, &error);
+                repair_loop.provenance.failed(&fresh, ask.stage, &error);
                 return Err(PlanningError::new(error.to_string()));
             }
         };
         let begun = Instant::now();
         let written = written(&answer, &known);
-        let outcome = if written.is_empty() { Outcome::Error } else { Outcome::Ok };
-        stage::count("tools", Stage::Read, outcome, begun.elapsed());
-        let judged: Judged<()> = if written.is_empty() {
-            Judged::Unreadable { reason: "it calls no tool".into() }
+        let outcome = if written.is_empty() { StageOutcome::Error } else { StageOutcome::Ok };
+        stage::count("tools", PlanningStage::Read, outcome, begun.elapsed());
+        let judged: DraftVerdict<()> = if written.is_empty() {
+            DraftVerdict::Unparseable { reason: "it calls no tool".into() }
         } else {
-            Judged::Good(())
+            DraftVerdict::Valid(())
         };
-        talk.told(&fresh, ask.stage, &answer, &judged, Round::default());
+        repair_loop.record_verdict(&fresh, ask.stage, &answer, &judged, Round::default());
         let before = messages.len();
         messages.push(Message::Assistant { text: answer.text.clone(), tool_calls: answer.tool_calls.clone() });
         if written.is_empty() {
@@ -152,26 +154,26 @@ async fn turns<B: Bench + Send>(
             messages.push(Message::user(GO_ON));
         }
         if written.len() > CALLS_MAX {
-            talk.account.note(json!({"calls_not_run": written.len() - CALLS_MAX}));
+            repair_loop.provenance.note(json!({"calls_not_run": written.len() - CALLS_MAX}));
         }
         for (at, (call, arguments)) in written.into_iter().enumerate() {
             let reply = match arguments {
                 Ok(_) if at >= CALLS_MAX => not_run(),
-                Ok(arguments) => match bench.call(&call.name, &arguments) {
-                    Called::Done(done) => {
-                        talk.account.note(json!({"call": call.name, "arguments": arguments, "ok": true}));
+                Ok(arguments) => match target.call(&call.name, &arguments) {
+                    ToolResult::Done(done) => {
+                        repair_loop.provenance.note(json!({"call": call.name, "arguments": arguments, "ok": true}));
                         return Ok(done);
                     }
-                    Called::GivenUp(reason) => {
-                        talk.account.note(json!({"call": call.name, "arguments": arguments, "ok": true}));
+                    ToolResult::GivenUp(reason) => {
+                        repair_loop.provenance.note(json!({"call": call.name, "arguments": arguments, "ok": true}));
                         return Err(PlanningError::new(format!("the model gave up: {reason}")));
                     }
-                    Called::Answer(reply) => reply,
+                    ToolResult::Answer(reply) => reply,
                 },
                 Err(reason) => json!({"ok": false, "issues": [{"detail": reason, "hint": "call it again"}]}),
             };
             if at < CALLS_MAX {
-                note(&talk.account, &call.name, &reply);
+                note(&repair_loop.provenance, &call.name, &reply);
             }
             messages.push(match answer.rung {
                 Rung::Text => Message::user(format!("`{}` answers: {reply}", call.name)),
@@ -182,16 +184,19 @@ async fn turns<B: Bench + Send>(
         }
         fresh = Prompt { messages: messages[before + 1..].to_vec(), ..fresh };
     }
-    Err(PlanningError::new(format!("no plan within {} turns; raise `planner.llm.turns_max`", talk.settings.turns_max)))
+    Err(PlanningError::new(format!(
+        "no plan within {} turns; raise `planner.llm.turns_max`",
+        repair_loop.settings.turns_max
+    )))
 }
 
 /// Notes a call and what came of it.
-fn note(account: &Account, call: &str, reply: &Value) {
+fn note(provenance: &Provenance, call: &str, reply: &Value) {
     let ok = reply.get("ok").cloned().unwrap_or_default();
     let mut entry = Map::from_iter([("call".to_owned(), call.into()), ("ok".to_owned(), ok)]);
     let issues = reply.get("issues").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    account.list("issues", issues, &mut entry);
-    account.note(Value::Object(entry));
+    provenance.list("issues", issues, &mut entry);
+    provenance.note(Value::Object(entry));
 }
 
 /// The answer to a call of a turn that has too many. Servers want one for every call.

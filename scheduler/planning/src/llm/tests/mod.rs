@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::{Books, Ledger, Terms, ToolsPlanner, pipeline};
+use crate::{CallLog, CallRecorder, Terms, ToolsPlanner, pipeline};
 
 mod review;
 mod stream;
@@ -50,10 +50,10 @@ async fn hurried_world(settings: LlmSettings, timeout: Duration, scripts: Vec<Ve
         servers.push(server);
     }
     let models = Models::from_settings(&models, Clock::system(), Random::seeded(1)).expect("the models are valid");
-    let desk =
-        Arc::new(Desk::from_settings(&settings, timeout, &Arc::new(models)).expect("the shipped prompts are valid"));
+    let deps =
+        Arc::new(LlmDeps::from_settings(&settings, timeout, &Arc::new(models)).expect("the shipped prompts are valid"));
     let route = without_routing();
-    World { servers, llm: LlmPlanner::new(desk.clone(), route.clone()), tools: ToolsPlanner::new(desk, route) }
+    World { servers, llm: LlmPlanner::new(deps.clone(), route.clone()), tools: ToolsPlanner::new(deps, route) }
 }
 
 fn without_routing() -> RoutePlan {
@@ -93,7 +93,7 @@ fn request() -> PlanRequest {
         limits: Limits::default(),
         now_ms: 1_750_000_000_000,
         revision: 0,
-        ledger: Ledger::default(),
+        call_log: CallLog::default(),
         terms: Default::default(),
     }
 }
@@ -136,7 +136,7 @@ fn prompt_of(world: &World, call: usize) -> String {
 
 /// The literal text that a template writes first under a condition or in a loop, up to its first expression.
 fn branch(template: &str, condition: &str) -> &'static str {
-    let (_, text) = prompts::BUILT_IN.iter().find(|(name, _)| *name == template).expect("there is such a prompt");
+    let (_, text) = prompt_store::BUILT_IN.iter().find(|(name, _)| *name == template).expect("there is such a prompt");
     let (_, rest) = text.split_once(&format!("{condition} %}}")).expect("the template has this condition");
     let line = rest.trim_start().lines().next().expect("there is text under it");
     line.split(['{', '"', '`']).next().expect("a line has a beginning").trim_end()
@@ -353,7 +353,7 @@ struct Notes {
 }
 
 #[async_trait]
-impl Books for Notes {
+impl CallRecorder for Notes {
     async fn asked(&self, call: ModelAsked) -> bool {
         self.asked.lock().expect("nobody panics with it").push(call);
         true
@@ -380,10 +380,10 @@ async fn calls_are_written_down_and_answers_that_were_are_not_asked_for_again() 
         json!({"steps": [flight(), {"id": "room", "agent_type": "nobody", "description": "x", "dependencies": []}]});
     let script = || vec![vec![says(&bad), says(&json!({"steps": [room()]}))]];
     let notes = Arc::new(Notes::default());
-    let ledger = Ledger::new(0, notes.clone(), &[]);
+    let call_log = CallLog::new(0, notes.clone(), &[]);
     let first = world(LlmSettings::default(), script()).await;
     let planned =
-        first.llm.plan(&PlanRequest { ledger, ..request() }).await.expect("the second answer is valid").planned;
+        first.llm.plan(&PlanRequest { call_log, ..request() }).await.expect("the second answer is valid").planned;
     let asked = notes.asked.lock().expect("nobody panics with it").clone();
     let templates: Vec<_> = asked.iter().map(|call| (call.call, call.template.as_str())).collect();
     assert_eq!(templates, [(1, "plan"), (2, "critique")]);
@@ -393,9 +393,9 @@ async fn calls_are_written_down_and_answers_that_were_are_not_asked_for_again() 
 
     // The scheduler ended after the first answer: the other one makes the second call alone, and pays for it alone.
     let again = Arc::new(Notes::default());
-    let ledger = Ledger::new(0, again.clone(), &notes.kept()[..1]);
+    let call_log = CallLog::new(0, again.clone(), &notes.kept()[..1]);
     let second = world(LlmSettings::default(), vec![vec![says(&json!({"steps": [room()]}))]]).await;
-    let same = second.llm.plan(&PlanRequest { ledger, ..request() }).await.expect("the answers are the same").planned;
+    let same = second.llm.plan(&PlanRequest { call_log, ..request() }).await.expect("the answers are the same").planned;
     assert_eq!(same.plan, planned.plan);
     assert_eq!(second.servers[0].calls(), 1);
     assert_eq!(again.kept().iter().map(|answered| answered.call).collect::<Vec<_>>(), [2]);
@@ -408,10 +408,10 @@ async fn what_a_planner_spent_in_vain_is_written_down_and_told() {
     let script = vec![vec![Scripted::text("I would rather not"), Scripted::text("No."), Scripted::text("No.")]];
     let World { servers, llm, .. } = world(settings, script).await;
     let notes = Arc::new(Notes::default());
-    let ledger = Ledger::new(0, notes.clone(), &[]);
+    let call_log = CallLog::new(0, notes.clone(), &[]);
     let limit = std::time::Duration::from_mins(1);
     let pipeline = pipeline::Pipeline::new(vec![Arc::new(llm)], limit, without_routing());
-    let error = pipeline.plan(&PlanRequest { ledger, ..request() }).await.expect_err("the model writes no plan");
+    let error = pipeline.plan(&PlanRequest { call_log, ..request() }).await.expect_err("the model writes no plan");
     let told = error.provenance.expect("there is one").value();
     let tried = &told["tried"][0];
     assert_eq!(tried["planner"], "llm", "{told:#}");
@@ -460,7 +460,7 @@ fn revise_request() -> ReviseRequest {
         workers: Default::default(),
         limits: Limits::default(),
         now_ms: 1_750_000_000_000,
-        ledger: Ledger::default(),
+        call_log: CallLog::default(),
     }
 }
 
@@ -578,7 +578,7 @@ async fn world_with_one_that_hangs(settings: LlmSettings, answers: Vec<Scripted>
 async fn in_time(world: &World, planning: impl Future<Output = Result<PlannerAnswer, PlanningError>>) {
     let planned = tokio::time::timeout(HURRY, planning).await.expect("the other model is asked in time");
     assert_eq!(ids(&planned.expect("the other model's plan is valid").planned), ["flight", "room"]);
-    let standings = world.llm.desk.models.standings();
+    let standings = world.llm.deps.models.standings();
     assert!(standings[0].rates.success < 1.0 && standings[1].rates.success == 1.0, "{standings:?}");
 }
 

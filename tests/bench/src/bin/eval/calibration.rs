@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use goalmill_planning::calibrate::{Confidences, Outcome, Reliability, reliability};
+use goalmill_planning::calibration::{ConfidenceCalibration, ConfidenceSample, Reliability, reliability};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ pub fn run(dir: &Path, out: &mut Out) -> Result<Value> {
 }
 
 fn judge(name: &str, say: Say, history: &[Row], held_out: &[Row], out: &mut Out) -> Result<Value> {
-    let confidences = Confidences::new(PLANS_MIN);
+    let confidences = ConfidenceCalibration::new(PLANS_MIN);
     for row in history {
         confidences.observe(&row.model, say(row), row.valid);
     }
@@ -53,8 +53,8 @@ fn judge(name: &str, say: Say, history: &[Row], held_out: &[Row], out: &mut Out)
     for row in held_out {
         let said = say(row);
         let corrected = confidences.of(&row.model, said);
-        before.push(Outcome { predicted: said, succeeded: row.valid });
-        after.push(Outcome { predicted: corrected, succeeded: row.valid });
+        before.push(ConfidenceSample { predicted: said, succeeded: row.valid });
+        after.push(ConfidenceSample { predicted: corrected, succeeded: row.valid });
         out.row(&json!({"id": row.id, "planner": name, "said": said, "corrected": corrected, "valid": row.valid}))?;
     }
     Ok(json!({"before": told(&reliability(&before, BINS)), "after": told(&reliability(&after, BINS))}))

@@ -20,7 +20,7 @@ use goalmill_common::goal::Goal;
 use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
 use goalmill_planning::llm::overhead::digest;
-use goalmill_planning::{Ledger, PlanRequest, Terms};
+use goalmill_planning::{CallLog, PlanRequest, Terms};
 use goalmill_router::{Router, open_table};
 
 use figures::{Report, Size};
@@ -85,7 +85,7 @@ fn measure(arguments: &Arguments) -> Result<Report> {
                 limits: Limits { planned_steps_max: steps, ..Limits::default() },
                 now_ms: 0,
                 revision: 0,
-                ledger: Ledger::default(),
+                call_log: CallLog::default(),
                 terms: terms.clone(),
             };
             let digested = digest(&answer, &request, &router)

@@ -1,0 +1,297 @@
+//! The log of model calls of one plan or revision, written to the plan's own log before and after each call.
+//!
+//! A scheduler that ends in the middle leaves behind what was answered: whoever goes on is given those answers, in their
+//! order, and makes the one call again that was under way.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use goalmill_common::event::{ModelAnswered, ModelAsked};
+use goalmill_common::goal::{Budget, Usage};
+use goalmill_common::json::Json;
+use goalmill_llm::{Answer, ModelError, Purse, Spent, Usd};
+use serde_json::Value;
+
+use crate::llm::redact::redact;
+use crate::provenance::Provenance;
+
+/// Bytes of an answer that is written down for whoever may have to go on.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+
+/// Where calls are written down.
+#[async_trait]
+pub trait CallRecorder: Send + Sync {
+    /// A call is about to be made; returns once that is safe. `false`: nobody waits for what it is made for.
+    async fn asked(&self, call: ModelAsked) -> bool;
+
+    /// What became of it.
+    async fn answered(&self, call: ModelAnswered);
+}
+
+/// The calls for one plan or revision. Clones are the same call_log; the default one is written down nowhere.
+#[derive(Clone, Default)]
+pub struct CallLog(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    revision: u32,
+    recorder: Option<Arc<dyn CallRecorder>>,
+    kept: Vec<ModelAnswered>,
+    /// Calls so far, by planner.
+    calls: Mutex<BTreeMap<&'static str, u32>>,
+    scopes: Mutex<Vec<CallScope>>,
+}
+
+impl fmt::Debug for CallLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallLog").field("revision", &self.0.revision).field("kept", &self.0.kept.len()).finish()
+    }
+}
+
+impl CallLog {
+    /// - `revision`: 0 for the plan itself.
+    /// - `kept`: answers that another scheduler got before it ended.
+    pub fn new(revision: u32, recorder: Arc<dyn CallRecorder>, kept: &[ModelAnswered]) -> Self {
+        let kept = kept.iter().filter(|answered| answered.revision == revision).cloned().collect();
+        Self(Arc::new(Inner { revision, recorder: Some(recorder), kept, ..Inner::default() }))
+    }
+
+    /// Whether what calls take is written down, so that nobody else need charge it.
+    pub fn is_written(&self) -> bool {
+        self.0.recorder.is_some()
+    }
+
+    /// Adds to what is left of a budget what the kept answers took: they are paid for once more from the planner's purse.
+    pub fn refund_replayed(&self, left: &mut Budget) {
+        for answered in &self.0.kept {
+            left.tokens = left.tokens.map(|tokens| tokens.saturating_add(answered.usage.tokens));
+            left.cost = left.cost.map(|cost| cost + answered.usage.cost);
+        }
+    }
+
+    /// Opens a planner's scope.
+    pub fn scope(&self, planner: &'static str, purse: &Purse, provenance: &Provenance) -> CallScope {
+        let (purse, provenance, state) = (purse.clone(), provenance.clone(), Arc::default());
+        let scope = CallScope { call_log: self.clone(), planner, purse, provenance, state };
+        lock(&self.0.scopes).push(scope.clone());
+        scope
+    }
+
+    /// Writes down what calls took that were given up, by planners that are not at work any more.
+    pub async fn close(&self) {
+        let scopes: Vec<CallScope> = std::mem::take(&mut *lock(&self.0.scopes));
+        for scope in scopes {
+            scope.close().await;
+        }
+    }
+
+    /// What planners said to models that have not closed their scopes: for those that give nothing else.
+    pub fn told(&self) -> Option<Value> {
+        lock(&self.0.scopes)
+            .last()
+            .map(|scope| scope.provenance.told(&scope.purse.spent()))
+            .filter(|told| !told.is_null())
+    }
+
+    fn next_call(&self, planner: &'static str) -> u32 {
+        let mut calls = lock(&self.0.calls);
+        let call = calls.entry(planner).or_default();
+        *call = call.saturating_add(1);
+        *call
+    }
+
+    fn kept(&self, planner: &str, call: u32) -> Option<Answer> {
+        let found = self.0.kept.iter().find(|kept| kept.planner == planner && kept.call == call)?;
+        serde_json::from_str(found.answer.as_ref()?.text()).ok()
+    }
+}
+
+/// One planner's calls, paid from one purse.
+#[derive(Clone)]
+pub struct CallScope {
+    call_log: CallLog,
+    planner: &'static str,
+    purse: Purse,
+    provenance: Provenance,
+    state: Arc<Mutex<Open>>,
+}
+
+#[derive(Default)]
+struct Open {
+    calls: Vec<u32>,
+    /// What of the purse is written down.
+    written: Charged,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Charged {
+    tokens: u64,
+    cost: Usd,
+}
+
+/// How a call begins.
+pub enum CallStart {
+    /// It was made before.
+    Replayed(Box<Answer>),
+    /// It may be made now; its number.
+    Call(u32),
+    /// Nobody waits for it.
+    Abandoned,
+}
+
+impl CallScope {
+    /// Writes down that a call is about to be made.
+    ///
+    /// - `reserved`: the most that it may take.
+    pub async fn begin(&self, template: &str, reserved: Usage) -> CallStart {
+        let call = self.call_log.next_call(self.planner);
+        if let Some(answer) = self.call_log.kept(self.planner, call) {
+            let usage = answer.usage;
+            self.purse.book(&usage, answer.cost);
+            let mut open = lock(&self.state);
+            open.written.tokens = open.written.tokens.saturating_add(usage.total());
+            open.written.cost += answer.cost;
+            return CallStart::Replayed(Box::new(answer));
+        }
+        let Some(recorder) = &self.call_log.0.recorder else { return CallStart::Call(call) };
+        lock(&self.state).calls.push(call);
+        let (revision, planner, template) = (self.call_log.0.revision, self.planner.into(), template.into());
+        if recorder.asked(ModelAsked { revision, planner, call, template, reserved, repeated: false }).await {
+            return CallStart::Call(call);
+        }
+        lock(&self.state).calls.retain(|open| *open != call);
+        CallStart::Abandoned
+    }
+
+    /// Writes down what became of a call.
+    pub async fn end(&self, call: u32, result: &Result<Answer, ModelError>) {
+        tracing::debug!(planner = self.planner, "call {call} of planner `{}` has ended", self.planner);
+        match result {
+            Ok(answer) => self.settle(call, kept_form(answer), String::new()).await,
+            Err(ModelError::BrokenOff { partial, .. }) => self.settle(call, kept_form(partial), String::new()).await,
+            Err(error) => self.settle(call, None, error.code().into()).await,
+        }
+    }
+
+    async fn settle(&self, call: u32, answer: Option<Json>, error: String) {
+        let Some(recorder) = &self.call_log.0.recorder else { return };
+        let spent = self.purse.spent();
+        let usage = {
+            let mut open = lock(&self.state);
+            open.calls.retain(|open| *open != call);
+            let now = Charged { tokens: spent.tokens(), cost: spent.cost };
+            let before = std::mem::replace(&mut open.written, now);
+            let tokens = now.tokens.saturating_sub(before.tokens);
+            Usage { tokens, cost: now.cost.minus(before.cost).dollars() }
+        };
+        let (revision, planner, estimated) = (self.call_log.0.revision, self.planner.into(), spent.estimated);
+        recorder.answered(ModelAnswered { revision, planner, call, usage, estimated, answer, error }).await;
+    }
+
+    /// Settles what is open: whoever made those calls has given up.
+    async fn close(&self) {
+        let calls = lock(&self.state).calls.clone();
+        for call in calls {
+            self.settle(call, None, "LLM_CANCELLED".into()).await;
+        }
+    }
+
+    /// What was spent from the purse, calls that were kept included.
+    pub fn spent(&self) -> Spent {
+        self.purse.spent()
+    }
+}
+
+/// An answer as it is written down. What looks like a secret is not, and such a call is made again if need be.
+fn kept_form(answer: &Answer) -> Option<Json> {
+    let json = Json::of(answer);
+    let texts = answer.tool_calls.iter().map(|call| &call.arguments).chain([&answer.text]);
+    let is_plain = texts.into_iter().all(|text| redact(text) == *text);
+    (is_plain && json.text().len() <= ANSWER_BYTES_MAX).then_some(json)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use goalmill_llm::{Allowance, Usage as Tokens};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Notes(Mutex<Vec<ModelAnswered>>);
+
+    #[async_trait]
+    impl CallRecorder for Notes {
+        async fn asked(&self, call: ModelAsked) -> bool {
+            call.call < 3
+        }
+
+        async fn answered(&self, call: ModelAnswered) {
+            lock(&self.0).push(call);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_that_is_given_up_is_settled_with_what_it_is_taken_to_have_used() {
+        let notes = Arc::new(Notes::default());
+        let call_log = CallLog::new(0, notes.clone(), &[]);
+        let purse = Purse::new(Allowance::default());
+        let scope = call_log.scope("llm", &purse, &Provenance::new());
+        assert!(matches!(scope.begin("plan", Usage::default()).await, CallStart::Call(1)));
+        let sent = Tokens { input_tokens: 70, output_tokens: 0, estimated: true };
+        let mut call = purse.reserve(&sent, Usd::ZERO).expect("there is no limit");
+        call.note(sent, Usd::from_dollars(0.5));
+        drop(call);
+        assert_eq!(call_log.told().expect("something was spent")["usage"]["tokens"], 70);
+        call_log.close().await;
+        call_log.close().await;
+        let accepted = lock(&notes.0).clone();
+        assert_eq!(accepted.len(), 1, "{accepted:?}");
+        assert_eq!(accepted[0].usage, Usage { tokens: 70, cost: 0.5 });
+        assert!(accepted[0].estimated && accepted[0].error == "LLM_CANCELLED", "{accepted:?}");
+    }
+
+    #[tokio::test]
+    async fn a_planner_is_numbered_on_and_stopped_when_nobody_waits() {
+        let call_log = CallLog::new(1, Arc::new(Notes::default()), &[]);
+        let scope = || call_log.scope("llm", &Purse::unlimited(), &Provenance::new());
+        assert!(matches!(scope().begin("revise", Usage::default()).await, CallStart::Call(1)));
+        assert!(matches!(scope().begin("revise", Usage::default()).await, CallStart::Call(2)));
+        assert!(matches!(scope().begin("revise", Usage::default()).await, CallStart::Abandoned));
+    }
+
+    #[test]
+    fn an_answer_with_a_secret_is_not_kept() {
+        let answer = |text: &str| Answer { text: text.into(), ..answer() };
+        let kept = kept_form(&answer("{\"steps\": []}")).expect("it is plain");
+        assert_eq!(
+            serde_json::from_str::<Answer>(kept.text()).expect("own text reads back"),
+            answer("{\"steps\": []}")
+        );
+        assert!(kept_form(&answer("password: hunter2")).is_none());
+        assert!(kept_form(&answer(&"x".repeat(ANSWER_BYTES_MAX))).is_none());
+    }
+
+    fn answer() -> Answer {
+        Answer {
+            text: String::new(),
+            tool_calls: Vec::new(),
+            thinking: String::new(),
+            refusal: String::new(),
+            finish: goalmill_llm::Finish::Stop,
+            usage: Tokens { input_tokens: 3, output_tokens: 4, estimated: false },
+            cost: Usd::from_dollars(0.25),
+            model: "m".into(),
+            served_by: "m".into(),
+            rung: goalmill_llm::Rung::JsonSchema,
+            raw: goalmill_llm::Raw::default(),
+            latency_ms: 1,
+            tries: Vec::new(),
+        }
+    }
+}

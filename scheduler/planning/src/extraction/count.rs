@@ -1,0 +1,347 @@
+//! Extracts counts: `5 restaurants`, `three articles`, `for two`, `a family of four`.
+
+use std::collections::BTreeMap;
+
+use super::words::{Kind, Text};
+
+/// Largest count that is taken for one.
+const COUNT_MAX: f64 = 10_000.0;
+
+/// Things by how many are wanted; the last word of the thing names it.
+pub(super) fn read(text: &Text) -> BTreeMap<String, u32> {
+    let mut counts = BTreeMap::new();
+    for at in 0..text.words.len() {
+        if let Some((noun, count)) = count_at(text, at) {
+            counts.entry(noun).or_insert(count);
+        }
+    }
+    counts
+}
+
+fn count_at(text: &Text, at: usize) -> Option<(String, u32)> {
+    if !may_count(text, at) {
+        return None;
+    }
+    let first = text.number(at)?;
+    let mut number = first;
+    if matches!(text.lower(first.next), "-" | "to" | "or")
+        && let Some(second) = text.number(first.next + 1)
+    {
+        number = second;
+    }
+    let count = whole(number.value)?;
+    let noun = noun_at(text, number.next)?;
+    Some((noun, count))
+}
+
+/// Whether a number here can count things: not part of a name, an amount or a date.
+fn may_count(text: &Text, at: usize) -> bool {
+    let word = &text.words[at];
+    if word.kind == Kind::Sign {
+        return false;
+    }
+    let year = matches!(word.kind, Kind::Number(n) if (1900.0..2200.0).contains(&n) && word.text.len() == 4);
+    if year || at > 0 && word.glued && !matches!(text.lower(at - 1), "(" | "\"" | "'" | "~") {
+        return false;
+    }
+    if at == 0 {
+        return true;
+    }
+    let tied_to_name = text.is_capital(at - 1) && !text.is_sentence_start(at) && !VERBS.contains(&text.lower(at - 1));
+    let signed = matches!(text.lower(at - 1), "$" | "€" | "£" | "#" | "¥" | "₹" | "-" | "." | "/");
+    let continues = word.kind == Kind::Letters && text.number(at - 1).is_some_and(|q| q.next > at);
+    let numbered = matches!(
+        text.before(at, 1),
+        "number" | "no" | "version" | "chapter" | "step" | "page" | "section" | "level" | "season"
+    );
+    !(tied_to_name || signed || continues || numbered)
+}
+
+/// The counted thing: a plural after at most two words that describe it.
+fn noun_at(text: &Text, mut at: usize) -> Option<String> {
+    for _ in 0..3 {
+        let word = text.get(at).filter(|w| w.kind == Kind::Letters)?;
+        let lower = word.lower.as_str();
+        if LINKS.contains(&lower) || UNITS.contains(&lower) {
+            return None;
+        }
+        let plural = lower.len() > 3 && lower.ends_with('s') && !lower.ends_with("ss") && !lower.ends_with("us");
+        if plural && !text.get(at + 1).is_some_and(|w| w.glued && w.lower == "'") {
+            return Some(lower.to_owned());
+        }
+        at += 1;
+        if text.lower(at) == "-" && text.get(at).is_some_and(|w| w.glued) {
+            at += 1;
+        }
+    }
+    None
+}
+
+fn whole(value: f64) -> Option<u32> {
+    (value.fract() == 0.0 && (1.0..=COUNT_MAX).contains(&value)).then_some(())?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number up to 10,000")]
+    Some(value as u32)
+}
+
+/// Words that begin a sentence without being part of a name: `Find 5 restaurants`, but not `Fortune 500`.
+const VERBS: &[&str] = &[
+    "find",
+    "give",
+    "list",
+    "summarise",
+    "summarize",
+    "plan",
+    "book",
+    "write",
+    "create",
+    "make",
+    "compare",
+    "read",
+    "get",
+    "show",
+    "suggest",
+    "recommend",
+    "pick",
+    "choose",
+    "collect",
+    "gather",
+    "analyse",
+    "analyze",
+    "translate",
+    "search",
+    "buy",
+    "order",
+    "send",
+    "draft",
+    "generate",
+    "name",
+    "visit",
+    "review",
+    "research",
+    "the",
+    "top",
+    "at",
+    "use",
+    "i",
+    "around",
+    "about",
+    "these",
+    "those",
+    "any",
+    "some",
+    "in",
+    "for",
+    "with",
+    "select",
+    "rank",
+    "check",
+    "download",
+    "need",
+];
+
+/// Words that end what is counted.
+const LINKS: &[&str] = &[
+    "in", "on", "at", "of", "for", "to", "from", "with", "and", "or", "the", "a", "an", "is", "are", "was", "by",
+    "than", "per", "times", "plus", "minus", "percent", "that", "which", "if", "as", "it", "this", "star", "st", "nd",
+    "rd", "th", "k", "m", "am", "pm", "o", "x", "million", "thousand", "billion", "hundred", "years", "does", "has",
+    "us", "s",
+];
+
+/// Plurals that measure instead of counting.
+const UNITS: &[&str] = &[
+    "days",
+    "day",
+    "nights",
+    "night",
+    "weeks",
+    "week",
+    "weekends",
+    "months",
+    "month",
+    "hours",
+    "hour",
+    "minutes",
+    "minute",
+    "seconds",
+    "year",
+    "dollars",
+    "euros",
+    "pounds",
+    "bucks",
+    "rupees",
+    "francs",
+    "miles",
+    "meters",
+    "metres",
+    "kilometers",
+    "kilometres",
+    "kms",
+    "feet",
+    "inches",
+    "degrees",
+    "grams",
+    "kilograms",
+    "litres",
+    "liters",
+    "ounces",
+    "pixels",
+    "bytes",
+    "points",
+    "stars",
+    "percents",
+    "cents",
+    "people",
+    "persons",
+    "adults",
+    "children",
+    "kids",
+    "travellers",
+    "travelers",
+    "guests",
+    "friends",
+    "usd",
+    "eur",
+    "gbp",
+    "ones",
+    "others",
+    "decades",
+    "centuries",
+    "quarters",
+    "volts",
+    "watts",
+    "lbs",
+];
+
+/// How many people it is for.
+pub(super) fn people(text: &Text) -> Option<u32> {
+    let counted: u32 = (0..text.words.len()).filter_map(|at| people_at(text, at)).fold(0, u32::saturating_add);
+    if counted > 0 {
+        return Some(counted.min(1_000));
+    }
+    (0..text.words.len()).find_map(|at| group_at(text, at))
+}
+
+/// `2 adults`, `three people`; a group's parts add up.
+fn people_at(text: &Text, at: usize) -> Option<u32> {
+    let word = text.get(at)?;
+    let continues = at > 0 && (word.glued || text.number(at - 1).is_some_and(|q| q.next > at));
+    if word.kind == Kind::Sign || continues {
+        return None;
+    }
+    let number = text.number(at)?;
+    let noun = text.lower(number.next);
+    let led = matches!(text.before(at, 1), "for" | "with" | "and" | "of" | "," | "are" | "us" | "we" | "(" | "+" | ":");
+    let always = matches!(noun, "adults" | "adult" | "travellers" | "travelers" | "guests" | "traveller" | "traveler");
+    let led_only = matches!(noun, "people" | "persons" | "person" | "children" | "kids" | "child" | "kid" | "friends");
+    let friends = u32::from(noun == "friends" && matches!(text.before(at, 1), "with" | "and"));
+    (always || led && led_only).then(|| whole(number.value)).flatten().map(|n| n + friends)
+}
+
+/// `for two`, `a family of four`, `my wife and I`, `a couple`, `solo`.
+fn group_at(text: &Text, at: usize) -> Option<u32> {
+    let word = text.lower(at);
+    let of_number = || {
+        let number = text.number(at + 2)?;
+        (text.lower(at + 1) == "of" && !UNITS.contains(&text.lower(number.next))).then(|| whole(number.value))?
+    };
+    match word {
+        "family" | "party" | "group" | "team" => of_number(),
+        "for" => {
+            let number = text.number(at + 1)?;
+            let ends = text.get(number.next).is_none_or(|next| {
+                next.kind == Kind::Sign && !matches!(next.lower.as_str(), "-" | "%" | "$" | "€" | "£" | "/" | ":")
+                    || matches!(next.lower.as_str(), "in" | "to" | "from" | "with" | "on" | "and" | "at")
+            });
+            (ends && number.value <= 20.0).then(|| whole(number.value))?
+        }
+        "solo" | "alone" => Some(1),
+        "honeymoon" => Some(2),
+        "couple" if matches!(text.before(at, 1), "a" | "our") && text.lower(at + 1) != "of" => Some(2),
+        "wife" | "husband" | "partner" | "girlfriend" | "boyfriend" | "fiancee" if text.before(at, 1) == "my" => {
+            Some(2)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(text: &str) -> String {
+        let counts = read(&Text::new(text));
+        counts.iter().map(|(noun, n)| format!("{n} {noun}")).collect::<Vec<_>>().join(", ")
+    }
+
+    #[test]
+    fn counts_are_read_in_many_spellings() {
+        for (text, expected) in [
+            ("find 5 restaurants in Rome", "5 restaurants"),
+            ("Summarise three articles about llamas", "3 articles"),
+            ("the top 10 papers", "10 papers"),
+            ("at least five activities", "5 activities"),
+            ("ten must-see museums", "10 museums"),
+            ("5 good Italian restaurants and two cafes", "2 cafes, 5 restaurants"),
+            ("5-10 sources", "10 sources"),
+            ("twenty-five slides", "25 slides"),
+            ("a dozen eggs", "12 eggs"),
+        ] {
+            assert_eq!(counts(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_numbers_count_nothing() {
+        for text in [
+            "a 3-day trip",
+            "for 3 days",
+            "the 2024 elections",
+            "COVID-19 articles",
+            "Fortune 500 companies",
+            "20% discounts",
+            "$5 coffees",
+            "3-star hotels",
+            "3 star hotels",
+            "5.5 restaurants",
+            "100 meters",
+            "Python 3 scripts",
+            "chapter 3 themes",
+            "2 people",
+            "3 times",
+            "h2o molecules",
+            "99999999999 things",
+        ] {
+            assert_eq!(counts(text), "", "{text}");
+        }
+    }
+
+    #[test]
+    fn people_are_counted() {
+        let of = |text: &str| people(&Text::new(text));
+        for (text, expected) in [
+            ("a weekend in Rome for two", 2),
+            ("for 2 people", 2),
+            ("for a family of four", 4),
+            ("2 adults and 2 children", 4),
+            ("with my wife in May", 2),
+            ("a solo trip", 1),
+            ("a honeymoon in Bali", 2),
+            ("a group of 5", 5),
+            ("with 3 friends", 4),
+            ("romantic trip for a couple", 2),
+        ] {
+            assert_eq!(of(text), Some(expected), "{text}");
+        }
+        for text in [
+            "for two weeks",
+            "a couple of days",
+            "for 3 days",
+            "for 2000 dollars",
+            "for 2000",
+            "2000 people live there",
+            "for 3-day",
+        ] {
+            assert_eq!(of(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! Extracts amounts of money: `$2000`, `2,000 USD`, `€1.5k`, `under 500 pounds`.
+
+use serde::Serialize;
+
+use super::words::{Kind, Text};
+
+/// An upper limit on money.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Money {
+    pub amount: f64,
+    /// ISO 4217.
+    pub currency: String,
+    /// Whether the text named no currency, so that US dollars were taken.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub currency_assumed: bool,
+}
+
+/// What an amount has to be multiplied with to give the whole budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Per {
+    Whole,
+    Person,
+    Day,
+    /// A rate that says nothing about the whole: a night, a month, a unit.
+    Other,
+}
+
+struct Amount {
+    value: f64,
+    currency: Option<&'static str>,
+    start: usize,
+    next: usize,
+}
+
+/// Largest amount that is taken for one.
+const AMOUNT_MAX: f64 = 1e12;
+
+/// Finds the budget: an amount that the words around it make a limit.
+pub(super) fn read(text: &Text) -> Option<(Money, Per)> {
+    let mut best: Option<(u8, Amount)> = None;
+    let mut at = 0;
+    while at < text.words.len() {
+        let Some(amount) = amount_at(text, at) else {
+            at += 1;
+            continue;
+        };
+        at = amount.next;
+        let strength = strength(text, &amount);
+        if strength > 0 && best.as_ref().is_none_or(|(held, _)| strength > *held) {
+            best = Some((strength, amount));
+        }
+    }
+    let (_, amount) = best?;
+    let money = Money {
+        amount: amount.value,
+        currency: amount.currency.unwrap_or("USD").into(),
+        currency_assumed: amount.currency.is_none(),
+    };
+    Some((money, per(text, amount.next)))
+}
+
+/// Reads one amount on its own, as a caller's constraint has it: `2000 USD`, `$2k`, `2000`.
+pub(super) fn read_alone(text: &str) -> Option<Money> {
+    let text = Text::new(text);
+    let amount = amount_at(&text, 0)?;
+    (amount.next == text.words.len()).then(|| Money {
+        amount: amount.value,
+        currency: amount.currency.unwrap_or("USD").into(),
+        currency_assumed: amount.currency.is_none(),
+    })
+}
+
+/// An amount that starts at `index`; of a range, its upper end.
+fn amount_at(text: &Text, index: usize) -> Option<Amount> {
+    let first = single_at(text, index)?;
+    let mut next = first.next;
+    let range = match text.lower(next) {
+        "-" | "–" | "to" => true,
+        "and" => text.before(index, 1) == "between",
+        _ => false,
+    };
+    if range {
+        next += 1;
+        if let Some(second) = single_at(text, next).filter(|s| s.value > first.value || s.currency.is_some()) {
+            // "$1-2k": the first end shares the second's thousands.
+            let currency = second.currency.or(first.currency);
+            return Some(Amount { value: second.value.max(first.value), currency, start: index, next: second.next });
+        }
+    }
+    Some(first)
+}
+
+fn single_at(text: &Text, index: usize) -> Option<Amount> {
+    let (mut currency, at) = match currency_at(text, index) {
+        Some((code, next)) => (Some(code), next),
+        None => (None, index),
+    };
+    let word = text.get(at)?;
+    let follows_letters = at > 0 && word.glued && text.words[at - 1].kind == Kind::Letters && currency.is_none();
+    if follows_letters || is_part_of_a_name(text, at) {
+        return None;
+    }
+    let number = text.number(at)?;
+    let mut value = number.value;
+    let mut next = number.next;
+    if let Kind::Number(_) = word.kind {
+        if currency.is_some() || currency_at(text, next).is_some() {
+            value = european_thousands(word.text).unwrap_or(value);
+        }
+        if let Some((factor, after)) = suffix_at(text, next) {
+            value *= factor;
+            next = after;
+        }
+    }
+    if currency.is_none()
+        && let Some((code, after)) = currency_at(text, next)
+    {
+        currency = Some(code);
+        next = after;
+    } else if matches!(text.lower(next), "usd" | "dollars") && currency == Some("USD") {
+        next += 1;
+    }
+    (value > 0.0 && value <= AMOUNT_MAX).then_some(Amount { value, currency, start: index, next })
+}
+
+/// `COVID-19`, `B-52`: a number tied to the word before it by a hyphen.
+fn is_part_of_a_name(text: &Text, at: usize) -> bool {
+    at >= 2
+        && text.words[at].glued
+        && text.lower(at - 1) == "-"
+        && text.words[at - 1].glued
+        && text.words[at - 2].kind == Kind::Letters
+}
+
+/// `2.000` beside a currency is two thousand: money has no three decimals.
+fn european_thousands(text: &str) -> Option<f64> {
+    let (whole, decimals) = text.split_once('.')?;
+    (decimals.len() == 3 && !whole.contains(',') && whole != "0").then(|| format!("{whole}{decimals}").parse().ok())?
+}
+
+fn suffix_at(text: &Text, index: usize) -> Option<(f64, usize)> {
+    let word = text.get(index)?;
+    match word.lower.as_str() {
+        "k" if word.glued => Some((1_000.0, index + 1)),
+        "m" | "mn" if word.glued => Some((1_000_000.0, index + 1)),
+        "thousand" | "grand" => Some((1_000.0, index + 1)),
+        "million" => Some((1_000_000.0, index + 1)),
+        _ => None,
+    }
+}
+
+fn currency_at(text: &Text, index: usize) -> Option<(&'static str, usize)> {
+    let word = text.get(index)?;
+    if word.kind == Kind::Letters && text.lower(index + 1) == "$" && text.words[index + 1].glued {
+        let code = match word.text {
+            "US" | "U" => "USD",
+            "C" | "CA" => "CAD",
+            "A" | "AU" => "AUD",
+            "NZ" => "NZD",
+            "HK" => "HKD",
+            "S" | "SG" => "SGD",
+            _ => return None,
+        };
+        return Some((code, index + 2));
+    }
+    let code = match word.lower.as_str() {
+        "$" | "usd" | "dollar" | "dollars" | "bucks" => "USD",
+        "us" if matches!(text.lower(index + 1), "dollar" | "dollars") => {
+            return Some(("USD", index + 2));
+        }
+        "canadian" if matches!(text.lower(index + 1), "dollar" | "dollars") => {
+            return Some(("CAD", index + 2));
+        }
+        "australian" if matches!(text.lower(index + 1), "dollar" | "dollars") => {
+            return Some(("AUD", index + 2));
+        }
+        "€" | "eur" | "euro" | "euros" => "EUR",
+        "£" | "gbp" | "pound" | "pounds" | "quid" => "GBP",
+        "¥" | "jpy" | "yen" => "JPY",
+        "₹" | "inr" | "rupee" | "rupees" => "INR",
+        "chf" | "francs" => "CHF",
+        "cny" | "rmb" | "yuan" => "CNY",
+        "₩" | "krw" => "KRW",
+        "cad" => "CAD",
+        "aud" => "AUD",
+        "nzd" => "NZD",
+        "sek" | "kronor" => "SEK",
+        "nok" => "NOK",
+        "dkk" => "DKK",
+        _ => return None,
+    };
+    Some((code, index + 1))
+}
+
+/// How sure the words around are that the amount is a limit: 0 not at all, 3 they say so.
+fn strength(text: &Text, amount: &Amount) -> u8 {
+    let before = |back| text.before(amount.start, back);
+    let after = |ahead| text.lower(amount.next + ahead);
+    if per(text, amount.next) == Per::Other {
+        return 0;
+    }
+    let names_budget = |word: &str| matches!(word, "budget" | "cap" | "limit" | "allowance");
+    let budget_before = names_budget(before(1))
+        || (matches!(before(1), "of" | "is" | ":" | "=" | "about" | "around" | "to" | "at") && names_budget(before(2)))
+        || (matches!(before(1), "about" | "around") && names_budget(before(3)));
+    if budget_before || names_budget(after(0)) || (after(0) == "total" && names_budget(after(1))) {
+        return 3;
+    }
+    if amount.currency.is_none() {
+        return 0;
+    }
+    let at_least = matches!(before(1), "over" | "above" | "exceeding" | "minimum")
+        || (before(1) == "least" && before(2) == "at")
+        || (before(1) == "than" && matches!(before(2), "more" | "greater"))
+        || (before(1) == "than" && before(2) == "less" && matches!(before(3), "no" | "not"));
+    let no_more = before(1) == "than" && before(2) == "more" && matches!(before(3), "no" | "not");
+    if at_least && !no_more {
+        return 0;
+    }
+    let limits = matches!(
+        before(1),
+        "under"
+            | "below"
+            | "within"
+            | "max"
+            | "maximum"
+            | "spend"
+            | "spending"
+            | "afford"
+            | "between"
+            | "≤"
+            | "<"
+            | "exceed"
+            | "exceeding"
+    ) || (before(1) == "to" && before(2) == "up")
+        || (before(1) == "most" && before(2) == "at")
+        || (before(1) == "than" && before(2) == "less")
+        || no_more
+        || (before(1) == "exactly" || matches!(after(0), "max" | "maximum" | "tops"))
+        || (after(0) == "or" && matches!(after(1), "less" | "under"))
+        || (after(0) == "at" && after(1) == "most")
+        || (after(0) == "to" && after(1) == "spend");
+    if limits {
+        return 2;
+    }
+    u8::from(has_room_around(text, amount))
+}
+
+/// Whether an amount without a telling word stands free: "Paris in May, $2000", "trip with 2000 euros".
+fn has_room_around(text: &Text, amount: &Amount) -> bool {
+    let ends = match text.get(amount.next) {
+        None => true,
+        Some(word) => {
+            word.kind == Kind::Sign && word.lower != "%"
+                || matches!(
+                    word.lower.as_str(),
+                    "in" | "for" | "and" | "total" | "from" | "on" | "to" | "at" | "per" | "all" | "or"
+                )
+                || matches!(word.lower.as_str(), "each" | "a" | "altogether" | "budget")
+        }
+    };
+    let begins = match amount.start.checked_sub(1) {
+        None => true,
+        Some(i) => {
+            let word = &text.words[i];
+            word.kind != Kind::Letters
+                || matches!(
+                    word.lower.as_str(),
+                    "with"
+                        | "for"
+                        | "on"
+                        | "have"
+                        | "about"
+                        | "around"
+                        | "and"
+                        | "days"
+                        | "nights"
+                        | "weeks"
+                        | "week"
+                        | "day"
+                        | "weekend"
+                )
+                || (text.is_capital(i) && !text.is_sentence_start(i))
+        }
+    };
+    let price = (1..=4).any(|back| {
+        matches!(
+            text.before(amount.start, back),
+            "price"
+                | "worth"
+                | "cost"
+                | "costs"
+                | "sold"
+                | "sells"
+                | "raised"
+                | "paid"
+                | "earned"
+                | "salary"
+                | "revenue"
+        )
+    });
+    ends && begins && !price
+}
+
+/// What the amount before `index` counts for.
+fn per(text: &Text, index: usize) -> Per {
+    let (unit, marked) = match text.lower(index) {
+        "per" | "a" | "an" | "/" => (text.lower(index + 1), true),
+        "each" => return Per::Person,
+        "daily" => return Per::Day,
+        "pp" => return Per::Person,
+        _ => return Per::Whole,
+    };
+    match unit {
+        "person" | "head" | "traveller" | "traveler" | "adult" => Per::Person,
+        "day" => Per::Day,
+        "night" | "week" | "month" | "year" | "hour" | "room" | "ticket" => Per::Other,
+        _ if marked && matches!(text.lower(index), "per" | "/") => Per::Other,
+        _ => Per::Whole,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget(text: &str) -> Option<(f64, String)> {
+        read(&Text::new(text)).map(|(money, _)| (money.amount, money.currency))
+    }
+
+    #[test]
+    fn budgets_are_read_in_many_spellings() {
+        for (text, amount, currency) in [
+            ("Plan a 3-day trip to Paris in May with a $2000 budget", 2000.0, "USD"),
+            ("in May with $2000", 2000.0, "USD"),
+            ("trip to Rome, 2,000 USD", 2000.0, "USD"),
+            ("a budget of 2000 dollars", 2000.0, "USD"),
+            ("with €1.5k for everything", 1500.0, "EUR"),
+            ("under 500 pounds", 500.0, "GBP"),
+            ("budget: $2,000.50", 2000.5, "USD"),
+            ("budget 2000$", 2000.0, "USD"),
+            ("a 2000$ budget", 2000.0, "USD"),
+            ("less than two thousand dollars", 2000.0, "USD"),
+            ("for at most a thousand euros", 1000.0, "EUR"),
+            ("US$2000 max", 2000.0, "USD"),
+            ("no more than CA$900", 900.0, "CAD"),
+            ("between $1500 and $2000", 2000.0, "USD"),
+            ("$1500-2000 budget", 2000.0, "USD"),
+            ("max 3 grand, I mean max 3 grand dollars", 3000.0, "USD"),
+            ("budget of €2.000", 2000.0, "EUR"),
+            ("I bought a $5 coffee; my budget is 700 EUR", 700.0, "EUR"),
+            ("budget 2000", 2000.0, "USD"),
+            ("USD 2000 or less", 2000.0, "USD"),
+            ("Paris in May $2000", 2000.0, "USD"),
+            ("3 days $2000", 2000.0, "USD"),
+            ("we have 10k USD to spend", 10_000.0, "USD"),
+        ] {
+            assert_eq!(budget(text), Some((amount, currency.into())), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_amounts_are_no_budget() {
+        for text in [
+            "a $5 coffee in Rome",
+            "Why did Bitcoin hit $100,000 in 2024?",
+            "help me lose 20 pounds",
+            "hotels at $200 per night",
+            "items over $50",
+            "a wage of not less than 40 yuan",
+            "Transfer $500 to my friend",
+            "a watch worth $2000",
+            "in May 2027",
+            "for 3 days",
+            "COVID-19 dollars",
+            "the company raised $5 million in 2020",
+            "a room with 20% off",
+            "$",
+            "",
+        ] {
+            assert_eq!(budget(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_say_what_they_count_for() {
+        let per = |text: &str| read(&Text::new(text)).map(|(money, per)| (money.amount, per));
+        assert_eq!(per("budget of $500 per person"), Some((500.0, Per::Person)));
+        assert_eq!(per("up to $100 a day"), Some((100.0, Per::Day)));
+        assert_eq!(per("max $100 each"), Some((100.0, Per::Person)));
+    }
+
+    #[test]
+    fn an_amount_alone_is_read_whole_or_not_at_all() {
+        assert_eq!(read_alone("2000USD").map(|m| (m.amount, m.currency)), Some((2000.0, "USD".into())));
+        assert_eq!(read_alone("$2k").map(|m| m.amount), Some(2000.0));
+        assert_eq!(read_alone("2000").map(|m| m.currency_assumed), Some(true));
+        assert_eq!(read_alone("2000 apples"), None);
+    }
+}

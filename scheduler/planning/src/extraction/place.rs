@@ -1,0 +1,668 @@
+//! Extracts places: destination and origin.
+
+use super::words::{Kind, Text};
+
+/// Places of a text, in its order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Places {
+    /// Where to; several for a round trip.
+    pub destinations: Vec<String>,
+    pub origin: Option<String>,
+}
+
+/// A place at an index: its name and the index after it.
+struct Found {
+    name: String,
+    next: usize,
+    known: bool,
+}
+
+pub(super) fn read(text: &Text) -> Places {
+    let mut places = Places::default();
+    let mut weak = Vec::new();
+    let mut at = 0;
+    while at < text.words.len() {
+        let Some(found) = place_at(text, at) else {
+            at += 1;
+            continue;
+        };
+        let (first, capital) = (at, text.is_capital(at));
+        at = found.next;
+        match role_before(text, first) {
+            Role::Origin => places.origin = places.origin.or(Some(found.name)),
+            Role::Destination => {
+                add(&mut places.destinations, found.name);
+                at = more(text, at, &mut places.destinations);
+            }
+            Role::Place if found.known && (capital || !text.has_case) => add(&mut weak, found.name),
+            Role::Place => {}
+        }
+    }
+    if places.destinations.is_empty() {
+        places.destinations = weak;
+    }
+    if let Some(origin) = &places.origin {
+        places.destinations.retain(|name| name != origin);
+    }
+    places
+}
+
+fn add(list: &mut Vec<String>, name: String) {
+    if !list.contains(&name) {
+        list.push(name);
+    }
+}
+
+/// `Paris, Rome and Berlin`: the places after the first.
+fn more(text: &Text, mut at: usize, list: &mut Vec<String>) -> usize {
+    loop {
+        let mut next = at;
+        while matches!(text.lower(next), "," | "and" | "then" | "&" | "/" | "or") {
+            next += 1;
+        }
+        if next == at {
+            return at;
+        }
+        match place_at(text, next) {
+            Some(found) if found.known || text.before(next, 1) == "," || text.before(next, 1) == "and" => {
+                if !found.known && !text.is_capital(next) {
+                    return at;
+                }
+                add(list, found.name);
+                at = found.next;
+            }
+            _ => return at,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Destination,
+    Origin,
+    /// Named, but for no clear purpose; only known places count.
+    Place,
+}
+
+/// What the words before `at` make of a place there.
+fn role_before(text: &Text, at: usize) -> Role {
+    let back = 1 + usize::from(text.before(at, 1) == "the");
+    let second = text.before(at, back + 1);
+    match text.before(at, back) {
+        "from" | "departing" | "leaving" => Role::Origin,
+        "of" if second == "out" => Role::Origin,
+        "to" if (1..=6).any(|further| is_journey(text.before(at, back + further))) => Role::Destination,
+        "visit" | "visiting" | "explore" | "exploring" | "tour" => Role::Destination,
+        "in" | "around" | "of" | "near" | "through" | "for" | "at" if is_stay(second) => Role::Destination,
+        _ => Role::Place,
+    }
+}
+
+fn is_journey(word: &str) -> bool {
+    matches!(
+        word,
+        "trip"
+            | "trips"
+            | "travel"
+            | "travelling"
+            | "traveling"
+            | "fly"
+            | "flying"
+            | "flight"
+            | "flights"
+            | "go"
+            | "going"
+            | "getaway"
+            | "vacation"
+            | "holiday"
+            | "journey"
+            | "visit"
+            | "tour"
+            | "move"
+            | "drive"
+            | "driving"
+            | "honeymoon"
+            | "excursion"
+            | "escape"
+            | "cruise"
+            | "ride"
+            | "train"
+            | "weekend"
+            | "retreat"
+            | "head"
+            | "heading"
+            | "travels"
+            | "return"
+            | "ticket"
+            | "tickets"
+    )
+}
+
+fn is_stay(word: &str) -> bool {
+    is_journey(word)
+        || matches!(
+            word,
+            "day"
+                | "days"
+                | "night"
+                | "nights"
+                | "week"
+                | "weeks"
+                | "hotel"
+                | "hotels"
+                | "restaurants"
+                | "stay"
+                | "staying"
+                | "itinerary"
+                | "museums"
+                | "accommodation"
+                | "sightseeing"
+                | "break"
+                | "month"
+                | "attractions"
+        )
+}
+
+/// Longest place name, in words.
+const NAME_WORDS_MAX: usize = 5;
+
+/// A known place, or a run of capitalised words.
+fn place_at(text: &Text, at: usize) -> Option<Found> {
+    if let Some((known, next)) = known_at(text, at) {
+        return Some(with_region(text, known, next, true));
+    }
+    let mut next = at;
+    while next - at < NAME_WORDS_MAX && is_name_word(text, next) {
+        next += 1;
+        let joins = matches!(text.lower(next), "de" | "la" | "del" | "di" | "of" | "the" | "-" | "da" | "do");
+        if joins && is_name_word(text, next + 1) && next - at < NAME_WORDS_MAX - 1 {
+            next += 1;
+        }
+    }
+    if next == at {
+        return None;
+    }
+    let name = text.source[text.words[at].start..text.words[next - 1].end].trim_end_matches("'s").to_owned();
+    Some(with_region(text, name, next, false))
+}
+
+/// Adds `, Texas` where a region follows; a country right behind a name becomes its region.
+fn with_region(text: &Text, name: String, next: usize, known: bool) -> Found {
+    let comma = usize::from(text.lower(next) == ",");
+    if let Some((region, after)) = region_at(text, next + comma)
+        && !name.ends_with(&region)
+    {
+        return Found { name: format!("{name}, {region}"), next: after, known: true };
+    }
+    Found { name, next, known }
+}
+
+fn is_name_word(text: &Text, at: usize) -> bool {
+    let Some(word) = text.get(at) else { return false };
+    word.kind == Kind::Letters
+        && text.is_capital(at)
+        && word.text.chars().count() > 1
+        && !(word.text.chars().count() > 2 && word.text.chars().all(char::is_uppercase))
+        && !NO_PLACES.contains(&word.lower.as_str())
+        && !text.words.get(at + 1).is_some_and(|w| {
+            w.glued
+                && (matches!(w.kind, Kind::Number(_))
+                    || w.lower == "." && text.words.get(at + 2).is_some_and(|e| e.glued))
+        })
+}
+
+/// The longest known place at `at`, as it is usually spelled.
+fn known_at(text: &Text, at: usize) -> Option<(String, usize)> {
+    longest(text, at, KNOWN).or_else(|| {
+        let (region, next) = region_at(text, at)?;
+        let short = region.len() <= 2;
+        (!short && (text.is_capital(at) || !text.has_case || COUNTRIES.contains(&region.as_str())))
+            .then_some((region, next))
+    })
+}
+
+fn region_at(text: &Text, at: usize) -> Option<(String, usize)> {
+    if let Some(found) = longest(text, at, REGIONS).or_else(|| longest(text, at, COUNTRIES)) {
+        return Some(found);
+    }
+    if text.get(at)?.text == "D" && text.lower(at + 1) == "." && text.lower(at + 2) == "c" {
+        let dot = usize::from(text.lower(at + 3) == ".");
+        return Some(("D.C.".into(), at + 3 + dot));
+    }
+    let abbreviation = text.get(at)?.text;
+    let after_comma = at > 0 && text.lower(at - 1) == ",";
+    let numbered = text
+        .get(at + 1)
+        .is_some_and(|w| matches!(w.kind, Kind::Number(_)) || w.text.len() == 1 && w.kind == Kind::Letters);
+    (after_comma && !numbered && STATES.contains(&abbreviation)).then(|| (abbreviation.to_owned(), at + 1))
+}
+
+fn longest(text: &Text, at: usize, list: &[&str]) -> Option<(String, usize)> {
+    let first = text.get(at).filter(|w| w.kind == Kind::Letters)?;
+    let initial = |text: &str| text.bytes().next().map(|b| b.to_ascii_lowercase());
+    list.iter()
+        .filter(|name| initial(name) == initial(&first.lower))
+        .filter_map(|name| {
+            let mut next = at;
+            for part in name.split([' ', '-']) {
+                if text.lower(next) == "-" && next > at {
+                    next += 1;
+                }
+                (text.lower(next) == part.to_lowercase()).then_some(())?;
+                next += 1;
+            }
+            Some((*name, next))
+        })
+        .max_by_key(|(_, next)| *next)
+        .filter(|(name, _)| {
+            (first.text.len() > 3 && *name != "Nice")
+                || first.text.chars().next().is_some_and(char::is_uppercase)
+                || name.contains(' ')
+        })
+        .map(|(name, next)| (alias(name).to_owned(), next))
+}
+
+fn alias(name: &str) -> &str {
+    match name {
+        "NYC" | "New York City" => "New York",
+        "LA" => "Los Angeles",
+        "SF" => "San Francisco",
+        "Vegas" => "Las Vegas",
+        "UK" => "United Kingdom",
+        "USA" => "United States",
+        other => other,
+    }
+}
+
+/// Capitalised words that are no places.
+const NO_PLACES: &[&str] = &[
+    "i",
+    "we",
+    "my",
+    "the",
+    "a",
+    "an",
+    "it",
+    "this",
+    "that",
+    "please",
+    "can",
+    "plan",
+    "find",
+    "book",
+    "for",
+    "in",
+    "with",
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+    "jan",
+    "feb",
+    "mar",
+    "apr",
+    "jun",
+    "jul",
+    "aug",
+    "sep",
+    "sept",
+    "oct",
+    "nov",
+    "dec",
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+    "english",
+    "french",
+    "german",
+    "spanish",
+    "italian",
+    "chinese",
+    "japanese",
+    "portuguese",
+    "russian",
+    "arabic",
+    "korean",
+    "dutch",
+    "hindi",
+    "latin",
+    "swedish",
+    "polish",
+    "turkish",
+    "greek",
+    "python",
+    "rust",
+    "java",
+    "javascript",
+    "excel",
+    "word",
+    "google",
+    "wikipedia",
+    "twitter",
+    "facebook",
+    "amazon",
+    "youtube",
+    "internet",
+    "linux",
+    "windows",
+    "christmas",
+    "easter",
+    "thanksgiving",
+    "usd",
+    "eur",
+    "budget",
+];
+
+/// Cities that travellers name most, also found in lower case.
+const KNOWN: &[&str] = &[
+    "Paris",
+    "London",
+    "Rome",
+    "Berlin",
+    "Madrid",
+    "Barcelona",
+    "Lisbon",
+    "Amsterdam",
+    "Vienna",
+    "Prague",
+    "Budapest",
+    "Athens",
+    "Dublin",
+    "Edinburgh",
+    "Copenhagen",
+    "Stockholm",
+    "Oslo",
+    "Helsinki",
+    "Reykjavik",
+    "Zurich",
+    "Geneva",
+    "Munich",
+    "Hamburg",
+    "Cologne",
+    "Frankfurt",
+    "Brussels",
+    "Milan",
+    "Venice",
+    "Florence",
+    "Naples",
+    "Porto",
+    "Seville",
+    "Valencia",
+    "Krakow",
+    "Warsaw",
+    "Istanbul",
+    "Dubai",
+    "Abu Dhabi",
+    "Cairo",
+    "Marrakech",
+    "Cape Town",
+    "Nairobi",
+    "Tokyo",
+    "Kyoto",
+    "Osaka",
+    "Seoul",
+    "Beijing",
+    "Shanghai",
+    "Hong Kong",
+    "Singapore",
+    "Bangkok",
+    "Phuket",
+    "Bali",
+    "Hanoi",
+    "Kuala Lumpur",
+    "Jakarta",
+    "Manila",
+    "Taipei",
+    "Delhi",
+    "New Delhi",
+    "Mumbai",
+    "Goa",
+    "Sydney",
+    "Melbourne",
+    "Auckland",
+    "New York",
+    "New York City",
+    "NYC",
+    "Los Angeles",
+    "LA",
+    "San Francisco",
+    "SF",
+    "Las Vegas",
+    "Vegas",
+    "Chicago",
+    "Boston",
+    "Miami",
+    "Orlando",
+    "Seattle",
+    "Washington",
+    "Austin",
+    "Dallas",
+    "Houston",
+    "Denver",
+    "Portland",
+    "Philadelphia",
+    "San Diego",
+    "New Orleans",
+    "Nashville",
+    "Atlanta",
+    "Honolulu",
+    "Toronto",
+    "Montreal",
+    "Vancouver",
+    "Mexico City",
+    "Cancun",
+    "Havana",
+    "Rio de Janeiro",
+    "Sao Paulo",
+    "Buenos Aires",
+    "Lima",
+    "Cusco",
+    "Santiago",
+    "Bogota",
+    "Nice",
+    "Lyon",
+    "Marseille",
+    "Bordeaux",
+    "Salzburg",
+    "Innsbruck",
+    "Santorini",
+    "Crete",
+    "Sicily",
+    "Tuscany",
+    "Hawaii",
+    "Bruges",
+    "Dresden",
+    "Leipzig",
+    "Stuttgart",
+    "Tel Aviv",
+    "Jerusalem",
+];
+
+const COUNTRIES: &[&str] = &[
+    "France",
+    "Italy",
+    "Spain",
+    "Portugal",
+    "Germany",
+    "Austria",
+    "Switzerland",
+    "Netherlands",
+    "Belgium",
+    "Greece",
+    "Ireland",
+    "Scotland",
+    "England",
+    "Wales",
+    "United Kingdom",
+    "UK",
+    "Iceland",
+    "Norway",
+    "Sweden",
+    "Denmark",
+    "Finland",
+    "Poland",
+    "Hungary",
+    "Czech Republic",
+    "Croatia",
+    "Turkey",
+    "Egypt",
+    "Morocco",
+    "Kenya",
+    "Tanzania",
+    "South Africa",
+    "Japan",
+    "China",
+    "South Korea",
+    "Thailand",
+    "Vietnam",
+    "Indonesia",
+    "Malaysia",
+    "Philippines",
+    "India",
+    "Nepal",
+    "Sri Lanka",
+    "Australia",
+    "New Zealand",
+    "United States",
+    "USA",
+    "Canada",
+    "Mexico",
+    "Cuba",
+    "Costa Rica",
+    "Brazil",
+    "Argentina",
+    "Chile",
+    "Peru",
+    "Colombia",
+    "Bolivia",
+    "Ecuador",
+    "Israel",
+    "Jordan",
+    "Romania",
+];
+
+const REGIONS: &[&str] = &[
+    "Texas",
+    "California",
+    "Oregon",
+    "Maine",
+    "Florida",
+    "Georgia",
+    "Ohio",
+    "Tennessee",
+    "Kentucky",
+    "Illinois",
+    "Nevada",
+    "Arizona",
+    "Colorado",
+    "Utah",
+    "Montana",
+    "Idaho",
+    "Alaska",
+    "Virginia",
+    "Massachusetts",
+    "Ontario",
+    "Quebec",
+    "British Columbia",
+    "New Mexico",
+    "New Jersey",
+    "Pennsylvania",
+    "Louisiana",
+    "Alabama",
+    "Michigan",
+    "Minnesota",
+    "Wisconsin",
+    "Missouri",
+    "Iowa",
+    "Kansas",
+    "Nebraska",
+    "Oklahoma",
+    "Arkansas",
+    "Mississippi",
+    "Bavaria",
+    "Tuscany",
+    "Provence",
+];
+
+const STATES: &[&str] = &[
+    "AL", "AK", "AZ", "AR", "CA", "CO", "CT", "DE", "FL", "GA", "HI", "ID", "IL", "IN", "IA", "KS", "KY", "LA", "ME",
+    "MD", "MA", "MI", "MN", "MS", "MO", "MT", "NE", "NV", "NH", "NJ", "NM", "NY", "NC", "ND", "OH", "OK", "OR", "PA",
+    "RI", "SC", "SD", "TN", "TX", "UT", "VT", "VA", "WA", "WV", "WI", "WY", "DC",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(text: &str) -> (String, Option<String>) {
+        let found = read(&Text::new(text));
+        (found.destinations.join(" | "), found.origin)
+    }
+
+    #[test]
+    fn destinations_are_read_in_many_spellings() {
+        for (text, expected) in [
+            ("Plan a 3-day trip to Paris in May with a $2000 budget", "Paris"),
+            ("a 3-day trip to Paris, Texas", "Paris, Texas"),
+            ("a trip to Portland, OR in June", "Portland, OR"),
+            ("weekend getaway to rome", "Rome"),
+            ("5 days in Kyoto", "Kyoto"),
+            ("PLAN A TRIP TO PARIS IN MAY", "Paris"),
+            ("visit the Grand Canyon next week", "Grand Canyon"),
+            ("travel to Rio de Janeiro", "Rio de Janeiro"),
+            ("a trip to Paris, Rome and Berlin", "Paris | Rome | Berlin"),
+            ("trip to Lyon France", "Lyon, France"),
+            ("Paris weekend for two", "Paris"),
+            ("fly from Boston to Paris", "Paris"),
+            ("a trip to New York City", "New York"),
+            ("a two-week vacation in Japan", "Japan"),
+            ("trip to Washington, D.C. in May", "Washington, D.C."),
+            ("honeymoon in Santorini", "Santorini"),
+            ("I want to go to Ulaanbaatar", "Ulaanbaatar"),
+        ] {
+            assert_eq!(places(text).0, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_origin_is_where_from() {
+        for (text, origin) in [
+            ("trip to Paris from New York in May", "New York"),
+            ("fly from boston to paris", "Boston"),
+            ("departing Chicago, visiting Rome", "Chicago"),
+            ("from San Jose to Tokyo for a week, a trip to Tokyo", "San Jose"),
+        ] {
+            assert_eq!(places(text).1.as_deref(), Some(origin), "{text}");
+        }
+        assert_eq!(places("trip to Paris from May 3 to May 10").1, None);
+    }
+
+    #[test]
+    fn capitals_alone_make_no_place() {
+        for text in [
+            "translate this to German",
+            "write it in Python",
+            "Summarise the book by Jane Austen",
+            "save to CSV",
+            "What is the nice thing about it",
+            "go to Google and search",
+            "the man in Black",
+            "in May",
+            "",
+        ] {
+            assert_eq!(places(text), (String::new(), None), "{text}");
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Parses a model's answer into a draft of a plan, including layouts that only models use.
+
+use goalmill_plan::validate::{plan_field, step_field};
+use goalmill_reader::{Catalogue, Limits, Reading, Verdict, read};
+use serde_json::{Map, Value, json};
+
+use crate::repair::Edit;
+use crate::stage::StageOutcome;
+
+/// What models say about a step or a plan besides it; nothing depends on it.
+const REMARKS: [&str; 12] = [
+    "thought",
+    "thoughts",
+    "reasoning",
+    "rationale",
+    "explanation",
+    "comment",
+    "comments",
+    "note",
+    "notes",
+    "step",
+    "step_number",
+    "remove",
+];
+
+/// What was read of an answer.
+#[derive(Clone, Debug)]
+pub enum ParsedAnswer {
+    /// A whole value, taken out of the reading, with what was changed to see a plan in it.
+    Complete {
+        value: Value,
+        reading: Reading,
+        edits: Vec<Edit>,
+        /// Ids of steps that a correction takes out.
+        removes: Vec<String>,
+    },
+    /// The answer ends in the middle; nothing is made of it.
+    Truncated {
+        reading: Reading,
+    },
+    Unparseable {
+        reason: String,
+    },
+}
+
+impl ParsedAnswer {
+    /// How the stage of reading ended, for metrics.
+    pub fn outcome(&self) -> StageOutcome {
+        match self {
+            Self::Complete { reading, edits, .. } if reading.verdict == Verdict::Exact && edits.is_empty() => {
+                StageOutcome::Ok
+            }
+            Self::Complete { .. } => StageOutcome::Repaired,
+            Self::Truncated { .. } | Self::Unparseable { .. } => StageOutcome::Error,
+        }
+    }
+}
+
+/// Reads an answer.
+///
+/// - `is_cut`: the server says that the answer was cut, whatever it looks like.
+pub fn value(text: &str, catalogue: &Catalogue, is_cut: bool) -> ParsedAnswer {
+    of_reading(read(text, catalogue, &Limits::default()), is_cut)
+}
+
+/// The same of a reading.
+pub fn of_reading(mut reading: Reading, is_cut: bool) -> ParsedAnswer {
+    match reading.verdict {
+        Verdict::Unreadable { reason } => ParsedAnswer::Unparseable { reason: reason.to_string() },
+        Verdict::Truncated { .. } => ParsedAnswer::Truncated { reading },
+        Verdict::Exact | Verdict::Repaired if is_cut => ParsedAnswer::Truncated { reading },
+        Verdict::Exact | Verdict::Repaired => match reading.value.take() {
+            Some(value) => ParsedAnswer::Complete { value, reading, edits: Vec::new(), removes: Vec::new() },
+            None => ParsedAnswer::Unparseable { reason: "no value was found in the text".into() },
+        },
+    }
+}
+
+/// Reads an answer as a draft of a plan.
+pub fn plan(text: &str, catalogue: &Catalogue, is_cut: bool) -> ParsedAnswer {
+    of_plan(read(text, catalogue, &Limits::default()), catalogue, is_cut)
+}
+
+/// The same of a reading.
+pub fn of_plan(reading: Reading, catalogue: &Catalogue, is_cut: bool) -> ParsedAnswer {
+    match of_reading(reading, is_cut) {
+        ParsedAnswer::Complete { value, reading, .. } => {
+            let removes = removes(&value);
+            let mut draft = document(value, &reading);
+            let mut edits = Vec::new();
+            tidy(&mut draft, catalogue, &mut edits);
+            ParsedAnswer::Complete { value: draft, reading, edits, removes }
+        }
+        other @ (ParsedAnswer::Truncated { .. } | ParsedAnswer::Unparseable { .. }) => other,
+    }
+}
+
+/// What a correction takes out.
+fn removes(value: &Value) -> Vec<String> {
+    let ids = value.get("remove").and_then(Value::as_array);
+    ids.into_iter().flatten().filter_map(|id| id.as_str().map(str::to_owned)).collect()
+}
+
+/// The document that holds the steps.
+fn document(value: Value, reading: &Reading) -> Value {
+    let has_steps = |map: &Map<String, Value>| {
+        map.keys().any(|key| matches!(plan_field(key), Some("steps" | "phases")))
+            || map.get("plan").is_some_and(|plan| plan.is_object() || plan.is_array())
+    };
+    match value {
+        Value::Object(map) if has_steps(&map) => Value::Object(map),
+        Value::Array(steps) => json!({ "steps": steps }),
+        other if reading.items.is_empty() => other,
+        _ => json!({"steps": reading.items.iter().map(|item| item.value.clone()).collect::<Vec<_>>()}),
+    }
+}
+
+/// Takes remarks out and gives calls the fields of steps.
+fn tidy(draft: &mut Value, catalogue: &Catalogue, edits: &mut Vec<Edit>) {
+    let Some(map) = draft.as_object_mut() else { return };
+    drop_remarks(map, "", plan_field, edits);
+    let keys: Vec<String> = map.keys().filter(|key| plan_field(key) == Some("steps")).cloned().collect();
+    for key in keys {
+        if let Some(steps) = map.get_mut(&key).and_then(Value::as_array_mut) {
+            for (at, step) in steps.iter_mut().enumerate() {
+                tidy_step(step, &format!("/{key}/{at}"), catalogue, edits);
+            }
+        }
+    }
+}
+
+/// One step, wherever it stands.
+pub fn tidy_step(step: &mut Value, at: &str, catalogue: &Catalogue, edits: &mut Vec<Edit>) {
+    open_envelope(step, at, edits);
+    let Some(map) = step.as_object_mut() else { return };
+    open_function(map, at, edits);
+    name_is_action(map, at, catalogue, edits);
+    drop_remarks(map, at, step_field, edits);
+}
+
+fn drop_remarks(
+    map: &mut Map<String, Value>,
+    at: &str,
+    known: fn(&str) -> Option<&'static str>,
+    edits: &mut Vec<Edit>,
+) {
+    let remarks: Vec<String> = map.keys().filter(|key| known(key).is_none() && is_remark(key)).cloned().collect();
+    for key in remarks {
+        if let Some(was) = map.remove(&key) {
+            edits.push(edit("REMARK_DROPPED", &format!("{at}/{key}"), was, Value::Null, "it says nothing to be done"));
+        }
+    }
+}
+
+/// `{"type": "step", "step": {…}}` is the step inside, when nothing else stands beside it.
+fn open_envelope(step: &mut Value, at: &str, edits: &mut Vec<Edit>) {
+    let Some(map) = step.as_object() else { return };
+    let is_said = |key: &str| map.get(key).is_none_or(|word| word == "step");
+    let is_alone = map.keys().all(|key| matches!(key.as_str(), "step" | "type" | "event"));
+    let Some(inner) = map.get("step").filter(|inner| inner.is_object() && is_alone) else { return };
+    if !is_said("type") || !is_said("event") {
+        return;
+    }
+    let inner = inner.clone();
+    let was = std::mem::replace(step, inner.clone());
+    edits.push(edit("STEP_OPENED", at, was, inner, "the step stands inside an object that only says so"));
+}
+
+fn is_remark(key: &str) -> bool {
+    REMARKS.iter().any(|remark| key.eq_ignore_ascii_case(remark))
+}
+
+/// `{"type": "function", "function": {"name": …, "arguments": …}}` is a step with that action.
+fn open_function(map: &mut Map<String, Value>, at: &str, edits: &mut Vec<Edit>) {
+    if !map.get("function").is_some_and(|f| f.get("name").is_some_and(Value::is_string)) {
+        return;
+    }
+    let Some(Value::Object(mut function)) = map.remove("function") else { return };
+    let was = Value::Object(function.clone());
+    let action = function.remove("name").unwrap_or_default();
+    let inputs = match function.remove("arguments").or_else(|| function.remove("parameters")) {
+        Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+        Some(inputs) => inputs,
+        None => json!({}),
+    };
+    let became = json!({"action": action, "inputs": inputs});
+    map.insert("action".into(), action);
+    map.insert("inputs".into(), inputs);
+    edits.push(edit("CALL_OPENED", &format!("{at}/function"), was, became, "a call is a step with that action"));
+}
+
+/// `name` is the action of a step that has none, if the catalogue knows it.
+fn name_is_action(map: &mut Map<String, Value>, at: &str, catalogue: &Catalogue, edits: &mut Vec<Edit>) {
+    if map.keys().any(|key| step_field(key) == Some("action")) || catalogue.is_empty() {
+        return;
+    }
+    let Some(name) = map.get("name").and_then(Value::as_str) else { return };
+    let Some(action) = catalogue.find(name) else { return };
+    let became = Value::String(action.name.clone());
+    if let Some(was) = map.remove("name") {
+        map.insert("action".into(), became.clone());
+        edits.push(edit("ACTION_FROM_NAME", &format!("{at}/name"), was, became, "an action has this name"));
+    }
+}
+
+pub fn edit(code: &str, pointer: &str, was: Value, became: Value, why: &str) -> Edit {
+    Edit { code: code.into(), pointer: pointer.into(), was, became, why: why.into() }
+}
+
+/// The list of steps of a draft that has one, and where it stands; none when steps lie in phases or an object.
+pub fn steps(draft: &Value) -> Option<(String, &Vec<Value>)> {
+    let mut at = String::new();
+    let mut document = draft;
+    loop {
+        let map = document.as_object()?;
+        let own = map.iter().find(|(key, _)| plan_field(key) == Some("steps"));
+        if map.keys().any(|key| plan_field(key) == Some("phases")) {
+            return None;
+        }
+        if let Some((key, value)) = own {
+            return value.as_array().map(|steps| (format!("{at}/{key}"), steps));
+        }
+        at.push_str("/plan");
+        document = map.get("plan")?;
+        if let Some(steps) = document.as_array() {
+            return Some((at, steps));
+        }
+    }
+}
+
+/// The id that a step gives itself.
+pub fn id(step: &Value) -> Option<String> {
+    let map = step.as_object()?;
+    let (_, id) = map.iter().find(|(key, _)| step_field(key) == Some("id"))?;
+    match id {
+        Value::String(text) => Some(text.trim().to_owned()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// Puts corrected steps into a draft: under their ids, new ones before the first step that names them, or last.
+///
+/// - `frozen`: ids of steps that stay as they are.
+pub fn merge(draft: &Value, corrections: &Value, remove: &[String], frozen: &[String]) -> Value {
+    let Some((at, steps)) = steps(draft) else { return corrections.clone() };
+    let mut merged = steps.clone();
+    let is_frozen = |id: &str| frozen.iter().any(|known| known == id);
+    merged.retain(|step| id(step).is_none_or(|id| is_frozen(&id) || !remove.contains(&id)));
+    let fresh = self::steps(corrections).map(|(_, steps)| steps.clone()).unwrap_or_default();
+    for step in fresh {
+        let Some(name) = id(&step) else {
+            merged.push(step);
+            continue;
+        };
+        if is_frozen(&name) {
+            continue;
+        }
+        match merged.iter().position(|known| id(known).as_ref() == Some(&name)) {
+            Some(place) => merged[place] = step,
+            None => match merged.iter().position(|known| needs(known, &name)) {
+                Some(place) => merged.insert(place, step),
+                None => merged.push(step),
+            },
+        }
+    }
+    let mut whole = draft.clone();
+    if let Some(list) = whole.pointer_mut(&at) {
+        *list = Value::Array(merged);
+    }
+    whole
+}
+
+fn needs(step: &Value, name: &str) -> bool {
+    let Some(map) = step.as_object() else { return false };
+    map.iter().filter(|(key, _)| step_field(key) == Some("dependencies")).any(|(_, list)| match list {
+        Value::Array(items) => items.iter().any(|item| item.as_str() == Some(name)),
+        Value::String(text) => text == name,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draft(text: &str) -> (Value, Vec<String>) {
+        let catalogue = Catalogue::from_schemas([("find_flights", None)]);
+        match plan(text, &catalogue, false) {
+            ParsedAnswer::Complete { value, edits, .. } => (value, edits.into_iter().map(|edit| edit.code).collect()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn layouts_of_models_become_documents_with_steps_and_every_change_is_told() {
+        assert_eq!(draft(r#"[{"id": "a"}]"#), (json!({"steps": [{"id": "a"}]}), vec![]));
+        let (value, edits) =
+            draft(r#"{"thought": "hm", "steps": [{"id": "a", "reasoning": "x", "name": "find_flights"}]}"#);
+        assert_eq!(value, json!({"steps": [{"id": "a", "action": "find_flights"}]}));
+        assert_eq!(edits, ["REMARK_DROPPED", "ACTION_FROM_NAME", "REMARK_DROPPED"]);
+        let (value, edits) =
+            draft(r#"[{"id": "a", "function": {"name": "find_flights", "arguments": "{\"to\": \"Rome\"}"}}]"#);
+        assert_eq!(value, json!({"steps": [{"id": "a", "action": "find_flights", "inputs": {"to": "Rome"}}]}));
+        assert_eq!(edits, ["CALL_OPENED"]);
+    }
+
+    #[test]
+    fn a_step_inside_an_object_that_only_says_so_is_the_step() {
+        let lines = concat!(
+            r#"{"type": "step", "step": {"id": "a", "name": "find_flights"}}"#,
+            "\n",
+            r#"{"type": "step", "step": {"id": "b", "dependencies": ["a"]}}"#,
+        );
+        let (value, edits) = draft(lines);
+        let expected = json!({"steps": [{"id": "a", "action": "find_flights"}, {"id": "b", "dependencies": ["a"]}]});
+        assert_eq!(value, expected);
+        assert_eq!(edits, ["STEP_OPENED", "ACTION_FROM_NAME", "STEP_OPENED"]);
+    }
+
+    #[test]
+    fn a_cut_answer_is_no_plan_even_if_it_can_be_read() {
+        let whole = r#"{"steps": [{"id": "a"}]}"#;
+        assert!(matches!(plan(whole, &Catalogue::default(), true), ParsedAnswer::Truncated { .. }));
+        assert!(matches!(plan(&whole[..20], &Catalogue::default(), false), ParsedAnswer::Truncated { .. }));
+        assert!(matches!(plan("no idea", &Catalogue::default(), false), ParsedAnswer::Unparseable { .. }));
+    }
+
+    #[test]
+    fn corrections_find_their_places_and_leave_frozen_steps_alone() {
+        let before = json!({"name": "n", "steps": [{"id": "a"}, {"id": "b", "dependencies": ["x"]}, {"id": "c"}]});
+        let fixes = json!({"steps": [{"id": "b", "dependencies": ["x"], "action": "do"}, {"id": "x"}, {"id": "a", "action": "no"}]});
+        let merged = merge(&before, &fixes, &["c".into(), "a".into()], &["a".into()]);
+        let expected = json!({"name": "n", "steps": [{"id": "a"}, {"id": "x"}, {"id": "b", "dependencies": ["x"], "action": "do"}]});
+        assert_eq!(merged, expected);
+    }
+}

@@ -1,0 +1,388 @@
+//! The plan-generation task for the repair loop.
+
+use goalmill_common::command::Planned;
+use goalmill_common::config::{LlmSettings, PlanningStrategy};
+use goalmill_common::id::StepId;
+use goalmill_common::json::Json;
+use goalmill_common::plan::{Plan, Step};
+use goalmill_common::problem::Issue;
+use goalmill_llm::Want;
+use goalmill_plan::states::{RoutedPlan, ValidPlan};
+use goalmill_plan::validate::{Catalogue, Rules, Weight, WeightSettings};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::parse_answer::{self, ParsedAnswer};
+use super::prompt_store::{Prompt, PromptError};
+use super::repair_loop::{DraftVerdict, GenerationTask};
+use super::{LlmDeps, ToolShortlist, day, goal_context};
+use crate::examples::Example;
+use crate::provenance::Round;
+use crate::repair::repair;
+use crate::stage::{self, PlanningStage, StageOutcome};
+use crate::{PlanRequest, PlannerAnswer, RoutePlan, pipeline};
+
+/// Characters of one step in a critique.
+const STEP_CHARS_MAX: usize = 6_000;
+
+/// A model's plan that is valid and can be routed.
+#[derive(Debug)]
+pub struct ValidDraft {
+    /// As the model wrote it.
+    pub plan: Plan,
+    /// With the goal's name, limits and checkpoint.
+    pub valid: ValidPlan,
+    pub routed: RoutedPlan,
+    /// What a review says of it.
+    pub warnings: Vec<Issue>,
+}
+
+impl ValidDraft {
+    /// - `provenance`: the prompts, answers and edits that led to the plan.
+    pub fn into_answer(self, planner: &str, confidence: f64, provenance: Value) -> PlannerAnswer {
+        let planned = Planned {
+            plan: self.valid.plan().clone(),
+            planner: planner.into(),
+            confidence,
+            provenance: Some(Json::of(&provenance)),
+            warnings: self.warnings,
+            routes: Vec::new(),
+        };
+        PlannerAnswer { plan: self.valid, routed: Some(self.routed), planned }
+    }
+}
+
+/// The plan that is wanted.
+pub struct PlanTask<'a> {
+    /// Who asks.
+    planner: &'static str,
+    deps: &'a LlmDeps,
+    request: &'a PlanRequest,
+    route: &'a RoutePlan,
+    pub shortlist: ToolShortlist,
+    catalogue: Catalogue,
+    /// For the reader.
+    pub actions: goalmill_reader::Catalogue,
+    examples: Vec<Example>,
+    /// Steps that were handed over, in order.
+    pub frozen: Vec<Step>,
+    /// How far the answer had come each time, and its whole length, in bytes; none when it came in one piece.
+    pub arrived: Option<Arrived>,
+    /// There is a plan that holds already: a better one is wanted of the same author's draft, or none.
+    pub holds: bool,
+}
+
+/// When the steps of an answer came.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Arrived {
+    /// Bytes of the whole answer.
+    pub bytes: usize,
+    pub steps: Vec<ArrivedStep>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ArrivedStep {
+    pub step: StepId,
+    /// Bytes of the answer that had come when the step was handed over.
+    pub bytes: usize,
+}
+
+impl<'a> PlanTask<'a> {
+    /// - `planner`: who asks.
+    pub fn new(planner: &'static str, deps: &'a LlmDeps, request: &'a PlanRequest, route: &'a RoutePlan) -> Self {
+        let shortlist = ToolShortlist::choose(&request.agents, &request.goal.description, deps.settings.actions_max);
+        let actions = shortlist.catalogue();
+        let catalogue = pipeline::catalogue(request);
+        let examples = deps.examples.retrieve(&request.goal.description, deps.settings.examples_max);
+        Self {
+            planner,
+            deps,
+            request,
+            route,
+            shortlist,
+            catalogue,
+            actions,
+            examples,
+            frozen: Vec::new(),
+            arrived: None,
+            holds: false,
+        }
+    }
+
+    pub fn examples_shown(&self) -> usize {
+        self.examples.len()
+    }
+
+    /// What is checked: who is there, and that steps look at earlier ones only.
+    fn rules(&self) -> Rules<'_> {
+        let unknown_agent = if self.request.agents.is_empty() { Weight::Warning } else { Weight::Error };
+        let rules = pipeline::rules(&self.catalogue, self.request);
+        Rules { weights: WeightSettings { unknown_agent, ..rules.weights }, in_order: true, ..rules }
+    }
+
+    /// Repairs and validates a draft.
+    pub fn validate_draft(&self, draft: Value, round: &mut Round) -> (Value, Result<ValidPlan, Vec<Issue>>) {
+        let repaired = repair(draft, &self.request.limits, &self.rules());
+        round.repairs.extend(repaired.edits);
+        (repaired.draft, repaired.outcome)
+    }
+
+    /// What becomes of a draft.
+    pub fn evaluate_draft(&self, value: Value, round: &mut Round) -> DraftVerdict<ValidDraft> {
+        let (begun, repairs) = (Instant::now(), round.repairs.len());
+        let (draft, outcome) = self.validate_draft(value, round);
+        let ended = match &outcome {
+            Ok(_) if round.repairs.len() == repairs => StageOutcome::Ok,
+            Ok(_) => StageOutcome::Repaired,
+            Err(_) => StageOutcome::Invalid,
+        };
+        stage::count(self.planner, PlanningStage::Repair, ended, begun.elapsed());
+        let valid = match outcome {
+            Ok(valid) => valid,
+            Err(issues) => return DraftVerdict::Invalid { draft, issues },
+        };
+        if let Some(issue) = self.thawed(valid.plan()) {
+            return DraftVerdict::Invalid { draft, issues: vec![issue] };
+        }
+        let plan = valid.plan().clone();
+        let strategy = self.deps.settings.strategy;
+        let valid = valid.with_policies(|plan| super::finish(plan, self.request, strategy));
+        match (self.route)(valid.clone(), self.request) {
+            Ok(routed) => DraftVerdict::Valid(ValidDraft { plan, valid, routed, warnings: Vec::new() }),
+            Err(issues) => DraftVerdict::Invalid { draft, issues },
+        }
+    }
+
+    /// A step that has begun and is another one in this plan.
+    fn thawed(&self, plan: &Plan) -> Option<Issue> {
+        let gone = self.frozen.iter().enumerate().find(|(at, step)| plan.steps.get(*at) != Some(step));
+        gone.map(|(at, step)| Issue {
+            code: "STEP_HAS_BEGUN".into(),
+            pointer: format!("/steps/{at}"),
+            detail: format!("step `{}` has begun and can neither change nor move", step.id),
+            hint: "leave it as it is, and add steps behind it".into(),
+        })
+    }
+
+    fn frozen_ids(&self) -> Vec<String> {
+        self.frozen.iter().map(|step| step.id.to_string()).collect()
+    }
+
+    fn render(&self, template: &str, mut context: Value, note: Option<&str>) -> Result<Prompt, PromptError> {
+        context["goal"] = goal_context(&self.request.goal);
+        context["note"] = note.into();
+        context["today"] = day(self.request.now_ms).into();
+        context["strategy"] = self.deps.settings.strategy.as_str().into();
+        context["limits"] = super::limits_context(&self.request.limits);
+        self.deps.prompts.render(template, &context)
+    }
+}
+
+impl GenerationTask for PlanTask<'_> {
+    type Output = ValidDraft;
+
+    fn first(&self, note: Option<&str>) -> Result<Prompt, PromptError> {
+        let examples: Vec<Value> =
+            self.examples.iter().map(|example| json!({"goal": example.goal, "plan": example.plan})).collect();
+        let context =
+            json!({"agents": self.shortlist.context(), "left_out": self.shortlist.left_out, "examples": examples});
+        self.render("plan", context, note)
+    }
+
+    fn critique(&self, draft: &Value, issues: &[Issue], note: Option<&str>) -> Result<Prompt, PromptError> {
+        let Some((at, steps)) = parse_answer::steps(draft) else {
+            let context = json!({"whole": true, "wrong": draft.to_string(), "agents": self.shortlist.context(),
+                                 "issues": issues.iter().map(|issue| told(issue, &issue.pointer)).collect::<Vec<_>>()});
+            return self.render("critique", context, note);
+        };
+        let is_frozen =
+            |step: &Value| parse_answer::id(step).is_some_and(|id| self.frozen.iter().any(|s| s.id.as_str() == id));
+        let place = |issue: &Issue| place_of(&issue.pointer, &at).filter(|n| *n < steps.len());
+        let mut wrong: Vec<usize> = issues.iter().filter_map(place).filter(|n| !is_frozen(&steps[*n])).collect();
+        let is_of_the_whole = issues.iter().any(|issue| place(issue).is_none_or(|n| is_frozen(&steps[n])));
+        if is_of_the_whole || wrong.is_empty() {
+            wrong = (0..steps.len()).filter(|n| !is_frozen(&steps[*n])).collect();
+        }
+        wrong.sort_unstable();
+        wrong.dedup();
+        let others: Vec<String> =
+            (0..steps.len()).filter(|n| !wrong.contains(n)).map(|n| in_short(&steps[n])).collect();
+        let texts: Vec<String> = wrong.iter().map(|n| cut(&steps[*n].to_string())).collect();
+        let issues: Vec<Value> = issues
+            .iter()
+            .map(|issue| {
+                let place = match place(issue) {
+                    Some(n) => {
+                        format!(
+                            "step `{}`{}",
+                            parse_answer::id(&steps[n]).unwrap_or_default(),
+                            field(&issue.pointer, &at)
+                        )
+                    }
+                    None => "the plan".to_owned(),
+                };
+                told(issue, &place)
+            })
+            .collect();
+        let context = json!({"whole": false, "wrong": texts.join("\n"), "others": others, "issues": issues,
+                             "agents": self.agents_for(&wrong, steps)});
+        self.render("critique", context, note)
+    }
+
+    fn evaluate_answer(
+        &self,
+        text: &str,
+        is_cut: bool,
+        before: Option<&Value>,
+        round: &mut Round,
+    ) -> DraftVerdict<ValidDraft> {
+        let begun = Instant::now();
+        let written = parse_answer::plan(text, &self.actions, is_cut);
+        self.was_read(&written, begun);
+        self.evaluate_parsed(written, before, round)
+    }
+
+    fn want(&self) -> Want {
+        Want::Json { name: "plan".into(), schema: schema() }
+    }
+
+    fn may_begin_anew(&self) -> bool {
+        self.frozen.is_empty() && !self.holds
+    }
+}
+
+impl PlanTask<'_> {
+    /// The question whether a plan can reach the goal.
+    pub fn review(&self, plan: &Plan) -> Result<Prompt, PromptError> {
+        let steps: Vec<Value> = plan.steps.iter().map(|step| json!(step)).collect();
+        let all: Vec<usize> = (0..steps.len()).collect();
+        let texts: Vec<String> = steps.iter().map(|step| cut(&step.to_string())).collect();
+        self.render("review", json!({"agents": self.agents_for(&all, &steps), "steps": texts}), None)
+    }
+
+    /// Counts the stage of reading.
+    pub fn was_read(&self, written: &ParsedAnswer, begun: Instant) {
+        stage::count(self.planner, PlanningStage::Read, written.outcome(), begun.elapsed());
+    }
+
+    /// What becomes of something that was read.
+    pub fn evaluate_parsed(
+        &self,
+        written: ParsedAnswer,
+        before: Option<&Value>,
+        round: &mut Round,
+    ) -> DraftVerdict<ValidDraft> {
+        let (value, reading, edits, removes) = match written {
+            ParsedAnswer::Complete { value, reading, edits, removes } => (value, reading, edits, removes),
+            ParsedAnswer::Truncated { reading } => {
+                round.syntax_repairs = reading.edits;
+                let complete = reading.items.len();
+                let reason = format!("it was cut after {complete} complete steps; write shorter descriptions");
+                return DraftVerdict::Unparseable { reason };
+            }
+            ParsedAnswer::Unparseable { reason } => return DraftVerdict::Unparseable { reason },
+        };
+        round.verdict = verdict(&reading);
+        round.syntax_repairs = reading.edits;
+        round.repairs.extend(edits);
+        let value = match before {
+            Some(before) => parse_answer::merge(before, &value, &removes, &self.frozen_ids()),
+            None => value,
+        };
+        self.evaluate_draft(value, round)
+    }
+
+    /// The agents that the steps to correct speak of, or all when one of them is not known.
+    fn agents_for(&self, wrong: &[usize], steps: &[Value]) -> Value {
+        let named: Vec<&str> = wrong.iter().filter_map(|n| agent_of(&steps[*n])).collect();
+        let is_known = |name: &&str| self.shortlist.agents.iter().any(|agent| agent.agent_type.as_str() == *name);
+        if named.len() < wrong.len() || !named.iter().all(is_known) {
+            return self.shortlist.context();
+        }
+        let agents = self.shortlist.agents.iter().filter(|agent| named.contains(&agent.agent_type.as_str())).cloned();
+        ToolShortlist { agents: agents.collect(), left_out: 0 }.context()
+    }
+}
+
+/// Whether plans that hold are looked at once more. A part of a plan cannot reach the goal.
+pub fn is_reviewed(settings: &LlmSettings) -> bool {
+    settings.review && settings.strategy != PlanningStrategy::Iterative
+}
+
+/// How a reading is told in the account.
+pub fn verdict(reading: &goalmill_reader::Reading) -> String {
+    let word = serde_json::to_value(reading.verdict).unwrap_or_default();
+    match word {
+        Value::String(word) => word,
+        other => other.to_string(),
+    }
+}
+
+/// The step that a pointer leads into.
+fn place_of(pointer: &str, steps: &str) -> Option<usize> {
+    let rest = pointer.strip_prefix(steps).or_else(|| pointer.strip_prefix("/steps"))?.strip_prefix('/')?;
+    rest.split('/').next()?.parse().ok()
+}
+
+/// What of a step a pointer leads to, in words.
+fn field(pointer: &str, steps: &str) -> String {
+    let rest = pointer.strip_prefix(steps).or_else(|| pointer.strip_prefix("/steps")).unwrap_or_default();
+    match rest.splitn(3, '/').nth(2) {
+        Some(field) if !field.is_empty() => format!(", `{}`", field.replace('/', ".")),
+        _ => String::new(),
+    }
+}
+
+fn told(issue: &Issue, place: &str) -> Value {
+    json!({"place": if place.is_empty() { "the plan" } else { place }, "detail": issue.detail, "hint": issue.hint})
+}
+
+fn agent_of(step: &Value) -> Option<&str> {
+    step.get("agent_type").or_else(|| step.get("agent")).and_then(Value::as_str)
+}
+
+fn in_short(step: &Value) -> String {
+    let text = |name: &str| step.get(name).and_then(Value::as_str).unwrap_or_default();
+    let id = parse_answer::id(step).unwrap_or_default();
+    format!("{id}: {}, {}", agent_of(step).unwrap_or_default(), text("action"))
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(STEP_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// The form of a plan, as servers are asked for it.
+pub fn schema() -> Value {
+    let text = json!({"type": "string"});
+    let texts = json!({"type": "array", "items": {"type": "string"}});
+    json!({
+        "type": "object",
+        "properties": {
+            "steps": {"type": "array", "items": step_schema()},
+            "remove": texts,
+            "name": text,
+        },
+        "required": ["steps"],
+    })
+}
+
+/// The form of a step.
+pub fn step_schema() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "object",
+        "properties": {
+            "id": text, "description": text, "agent_type": text, "action": text,
+            "kind": {"type": "string", "enum": ["tool", "llm", "message", "finish", "plan"]},
+            "inputs": {"type": "object"},
+            "dependencies": {"type": "array", "items": {"type": "string"}},
+            "when": text,
+            "phase": text,
+        },
+        "required": ["id", "description", "dependencies"],
+    })
+}

@@ -1,0 +1,456 @@
+//! The generate, validate, critique loop; the best of several first answers (n-best candidates) is taken.
+//!
+//! A critique holds the located issues and the steps that they are about, never the conversation so far: its length
+//! does not grow with the rounds, and another model than the draft's can answer it. So a cheap model writes, and a
+//! strong one corrects.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use goalmill_common::config::LlmSettings;
+use goalmill_common::goal::{Budget, Goal, Usage};
+use goalmill_common::problem::Issue;
+use goalmill_llm::{Allowance, Answer, Ask, ModelError, Models, Outcome, Purpose, Purse, Stage, Usd, Want};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::LlmDeps;
+use super::prompt_store::{Prompt, PromptError};
+use crate::PlanningError;
+use crate::call_log::{CallLog, CallScope, CallStart};
+use crate::provenance::{Provenance, Round};
+
+/// Issues that count beyond which it does not task how many there are.
+const ISSUES_SHOWN_MAX: usize = 20;
+
+/// What became of an answer.
+#[derive(Debug)]
+pub enum DraftVerdict<T> {
+    Valid(T),
+    /// It can be read, and does not hold.
+    Invalid {
+        draft: Value,
+        issues: Vec<Issue>,
+    },
+    /// It cannot be read, or was cut.
+    Unparseable {
+        reason: String,
+    },
+}
+
+/// What holds.
+#[derive(Debug)]
+pub struct AcceptedDraft<T> {
+    pub output: T,
+    /// The model that wrote it.
+    pub model: String,
+    /// What holds as well, of first answers that were asked for at once.
+    pub others: Vec<(T, String)>,
+    /// Whether a first answer holds, of however many were asked for at once.
+    pub is_at_once: bool,
+}
+
+impl<T> AcceptedDraft<T> {
+    /// What holds of the first answer.
+    pub fn one(output: T, model: String) -> Self {
+        Self { output, model, others: Vec::new(), is_at_once: true }
+    }
+}
+
+/// Something that a model is to write.
+pub trait GenerationTask: Sync {
+    type Output: Send;
+
+    /// The first question.
+    ///
+    /// - `note`: why the last answer was no use, if there was one.
+    fn first(&self, note: Option<&str>) -> Result<Prompt, PromptError>;
+
+    /// The question after an answer that does not hold.
+    fn critique(&self, draft: &Value, issues: &[Issue], note: Option<&str>) -> Result<Prompt, PromptError>;
+
+    /// Reads and checks an answer.
+    ///
+    /// - `before`: the draft that was criticised.
+    fn evaluate_answer(
+        &self,
+        text: &str,
+        is_cut: bool,
+        before: Option<&Value>,
+        round: &mut Round,
+    ) -> DraftVerdict<Self::Output>;
+
+    /// The form of the answer.
+    fn want(&self) -> Want;
+
+    /// Whether another model may begin anew.
+    fn may_begin_anew(&self) -> bool {
+        true
+    }
+}
+
+/// One plan's, or one revision's, questions to models.
+pub struct RepairLoop<'a> {
+    pub models: &'a Arc<Models>,
+    pub settings: &'a LlmSettings,
+    pub purse: Purse,
+    pub provenance: Provenance,
+    scope: CallScope,
+    purpose: Purpose,
+    /// When the pipeline stops waiting.
+    pub until: Option<Instant>,
+    without: BTreeSet<String>,
+    /// Asked before all others.
+    first: Option<String>,
+    /// Of questions that are no repair.
+    stage: Stage,
+}
+
+/// Where the repair_loop about one model's draft stands.
+struct Progress {
+    /// Who wrote the draft; as long as there is none, who answered last.
+    author: String,
+    draft: Option<(Value, Vec<Issue>)>,
+    note: Option<String>,
+    fewest: usize,
+    stalled: u32,
+    rounds: u32,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self { author: String::new(), draft: None, note: None, fewest: usize::MAX, stalled: 0, rounds: 0 }
+    }
+
+    /// Notes who answered.
+    fn by(&mut self, model: String) {
+        if self.draft.is_none() {
+            self.author = model;
+        }
+    }
+
+    fn bad(&mut self, draft: Value, issues: Vec<Issue>) {
+        let is_better = issues.len() < self.fewest;
+        self.stalled = if is_better { 0 } else { self.stalled + 1 };
+        if issues.len() <= self.fewest {
+            self.fewest = issues.len();
+            self.draft = Some((draft, issues));
+        }
+        self.note = None;
+    }
+
+    fn unreadable(&mut self, reason: String) {
+        self.stalled += 1;
+        self.note = Some(reason);
+    }
+
+    fn is_over(&self, settings: &LlmSettings) -> bool {
+        self.stalled >= settings.stalled_max || self.rounds > settings.rounds_max
+    }
+}
+
+impl<'a> RepairLoop<'a> {
+    /// - `planner`: who asks.
+    /// - `budget`: what the goal, or what is left of it, allows.
+    pub fn new(
+        deps: &'a LlmDeps,
+        call_log: &CallLog,
+        planner: &'static str,
+        budget: &Budget,
+        purpose: Purpose,
+    ) -> Self {
+        let LlmDeps { models, settings, .. } = deps;
+        let tokens = budget.tokens.map_or(settings.tokens_max, |tokens| tokens.min(settings.tokens_max));
+        let cost = budget.cost.map(|cost| Usd::from_dollars(cost.max(0.0)));
+        let purse = Purse::new(Allowance { tokens: Some(tokens), cost });
+        let provenance = Provenance::new();
+        Self {
+            models,
+            settings,
+            scope: call_log.scope(planner, &purse, &provenance),
+            purse,
+            provenance,
+            purpose,
+            until: Instant::now().checked_add(deps.timeout),
+            without: BTreeSet::new(),
+            first: None,
+            stage: Stage::Cheap,
+        }
+    }
+
+    /// The same; the model that the goal names is asked first.
+    pub fn preferring(self, goal: &Goal) -> Self {
+        Self { first: goal.planning.model.as_deref().map(Into::into), ..self }
+    }
+
+    /// From now on half of the time that is left is all; gives it.
+    pub fn halve(&mut self) -> Duration {
+        let now = Instant::now();
+        let half = self.until.map_or(Duration::MAX, |until| until.saturating_duration_since(now) / 2);
+        self.until = now.checked_add(half);
+        half
+    }
+
+    /// What was spent, as plans count it.
+    pub fn usage(&self) -> Usage {
+        let spent = self.purse.spent();
+        Usage { tokens: spent.tokens(), cost: spent.cost.dollars() }
+    }
+
+    /// Repairs, revisions and reviews ask strong models, whoever wrote what they are about.
+    fn stage(&self, purpose: Purpose) -> Stage {
+        match purpose {
+            Purpose::Repair | Purpose::Replan | Purpose::Review => Stage::Strong,
+            Purpose::Plan | Purpose::Embed | Purpose::Step => self.stage,
+        }
+    }
+
+    /// The question as it is sent.
+    pub fn question(&self, prompt: &Prompt, want: Want, purpose: Purpose) -> Ask {
+        Ask {
+            stage: self.stage(purpose),
+            purpose,
+            without: self.without.clone(),
+            first: self.first.clone(),
+            temperature: self.settings.temperature,
+            output_tokens_max: Some(self.settings.output_tokens_max),
+            until: self.until,
+            purse: self.purse.clone(),
+            ..Ask::new(prompt.messages.clone(), want)
+        }
+    }
+
+    /// The answer to a question: from a model, unless another scheduler had it before it ended.
+    pub async fn complete(&self, prompt: &Prompt, question: &Ask) -> Result<Answer, ModelError> {
+        let call = match self.begin(prompt, question).await {
+            CallStart::Replayed(answer) => return Ok(*answer),
+            CallStart::Abandoned => return Err(ModelError::Cancelled),
+            CallStart::Call(call) => call,
+        };
+        let result = self.models.complete(question).await;
+        self.scope.end(call, &result).await;
+        result
+    }
+
+    /// Writes down that a question is about to be put.
+    pub async fn begin(&self, prompt: &Prompt, question: &Ask) -> CallStart {
+        let (tokens, cost) = self.models.most(question);
+        self.scope.begin(&prompt.template, Usage { tokens, cost: cost.dollars() }).await
+    }
+
+    /// Writes down how it was answered.
+    pub async fn end(&self, call: u32, result: &Result<Answer, ModelError>) {
+        self.scope.end(call, result).await;
+    }
+
+    /// Asks until something holds, by one model after the other.
+    ///
+    /// - `begun`: an answer that came already, with the model that gave it.
+    pub async fn run<M: GenerationTask>(
+        &mut self,
+        task: &M,
+        begun: Option<(DraftVerdict<M::Output>, String)>,
+    ) -> Result<AcceptedDraft<M::Output>, PlanningError> {
+        let mut best: Option<Vec<Issue>> = None;
+        let mut last_note = None;
+        let mut begun = begun;
+        let mut is_first = true;
+        loop {
+            let mut progress = Progress::new();
+            if let Some((judged, by)) = begun.take() {
+                progress.by(by.clone());
+                match judged {
+                    DraftVerdict::Valid(good) => return Ok(AcceptedDraft::one(good, by)),
+                    DraftVerdict::Invalid { draft, issues } => progress.bad(draft, issues),
+                    DraftVerdict::Unparseable { reason } => progress.unreadable(reason),
+                }
+                progress.rounds += 1;
+            }
+            while !progress.is_over(self.settings) {
+                match self.round(task, &mut progress).await {
+                    Ok(Some(accepted)) => {
+                        let is_at_once = is_first && progress.rounds == 1;
+                        return Ok(AcceptedDraft { is_at_once, ..accepted });
+                    }
+                    Ok(None) => {}
+                    Err(error) => {
+                        keep_best(&mut best, progress.draft);
+                        return Err(failure(&error, best, progress.note.or(last_note)));
+                    }
+                }
+            }
+            keep_best(&mut best, progress.draft);
+            last_note = progress.note.or(last_note);
+            if !task.may_begin_anew() {
+                let reason = "the rest of the plan does not get better, and its first steps have begun";
+                let error = PlanningError::new(reason);
+                return Err(PlanningError { issues: best.unwrap_or_default(), ..error });
+            }
+            // Whoever corrected it in vain may still write a better one.
+            self.without.insert(progress.author);
+            self.stage = Stage::Strong;
+            is_first = false;
+        }
+    }
+
+    /// One question and its answer; the first question may be put several times at once.
+    async fn round<M: GenerationTask>(
+        &mut self,
+        task: &M,
+        progress: &mut Progress,
+    ) -> Result<Option<AcceptedDraft<M::Output>>, Error> {
+        let before = progress.draft.as_ref();
+        let note = progress.note.as_deref();
+        let prompt = match before {
+            None => task.first(note)?,
+            Some((draft, issues)) => task.critique(draft, &issues[..issues.len().min(ISSUES_SHOWN_MAX)], note)?,
+        };
+        let purpose = if before.is_some() { Purpose::Repair } else { self.purpose };
+        let asks = if progress.rounds == 0 { self.settings.candidates.max(1) } else { 1 };
+        let question = self.question(&prompt, task.want(), purpose);
+        let answers = futures_util::future::join_all((0..asks).map(|_| self.complete(&prompt, &question))).await;
+        progress.rounds += 1;
+        let before = before.map(|(draft, _)| draft.clone());
+        let mut judged = Vec::new();
+        let mut failed = None;
+        for answer in answers {
+            match answer {
+                Ok(answer) => judged.push(self.evaluate(task, &prompt, question.stage, &answer, before.as_ref())),
+                Err(ModelError::BrokenOff { partial, .. }) => {
+                    judged.push(self.evaluate(task, &prompt, question.stage, &partial, before.as_ref()));
+                }
+                Err(error) => {
+                    self.provenance.failed(&prompt, question.stage, &error);
+                    failed = Some(error);
+                }
+            }
+        }
+        judged.sort_by_key(|(judged, _)| rank(judged));
+        let mut judged = judged.into_iter();
+        let Some((best, by)) = judged.next() else {
+            return Err(Error::Model(failed.unwrap_or(ModelError::Cancelled)));
+        };
+        progress.by(by.clone());
+        match best {
+            DraftVerdict::Valid(good) => {
+                let others = judged.filter_map(good_one).collect();
+                return Ok(Some(AcceptedDraft { others, ..AcceptedDraft::one(good, by) }));
+            }
+            DraftVerdict::Invalid { draft, issues } => progress.bad(draft, issues),
+            DraftVerdict::Unparseable { reason } => progress.unreadable(reason),
+        }
+        Ok(None)
+    }
+
+    /// Judges an answer, and tells the provenance and the choice of models.
+    pub fn evaluate<M: GenerationTask>(
+        &mut self,
+        task: &M,
+        prompt: &Prompt,
+        stage: Stage,
+        answer: &Answer,
+        before: Option<&Value>,
+    ) -> (DraftVerdict<M::Output>, String) {
+        let mut round = Round::default();
+        let judged = task.evaluate_answer(answer.written(), answer.is_truncated(), before, &mut round);
+        self.record_verdict(prompt, stage, answer, &judged, round);
+        (judged, answer.model.clone())
+    }
+
+    /// Notes what became of an answer.
+    ///
+    /// - `stage`: of the question.
+    pub fn record_verdict<T>(
+        &mut self,
+        prompt: &Prompt,
+        stage: Stage,
+        answer: &Answer,
+        judged: &DraftVerdict<T>,
+        mut round: Round,
+    ) {
+        let outcome = match judged {
+            DraftVerdict::Valid(_) => Outcome::Valid,
+            DraftVerdict::Invalid { issues, .. } => {
+                round.issues.clone_from(issues);
+                Outcome::Invalid
+            }
+            DraftVerdict::Unparseable { reason } => {
+                round.verdict.clone_from(reason);
+                Outcome::Unreadable
+            }
+        };
+        self.models.learn(answer, outcome);
+        // A model that hangs would take its share of every round.
+        self.without.extend(answer.too_slow().map(Into::into));
+        self.provenance.answered(prompt, stage, self.settings.temperature, answer, &round);
+    }
+}
+
+/// Why a round gave nothing.
+enum Error {
+    Model(ModelError),
+    Prompt(PromptError),
+}
+
+impl From<PromptError> for Error {
+    fn from(error: PromptError) -> Self {
+        Self::Prompt(error)
+    }
+}
+
+fn good_one<T>((judged, by): (DraftVerdict<T>, String)) -> Option<(T, String)> {
+    match judged {
+        DraftVerdict::Valid(good) => Some((good, by)),
+        DraftVerdict::Invalid { .. } | DraftVerdict::Unparseable { .. } => None,
+    }
+}
+
+fn rank<T>(judged: &DraftVerdict<T>) -> usize {
+    match judged {
+        DraftVerdict::Valid(_) => 0,
+        DraftVerdict::Invalid { issues, .. } => issues.len().max(1),
+        DraftVerdict::Unparseable { .. } => usize::MAX,
+    }
+}
+
+fn keep_best(best: &mut Option<Vec<Issue>>, draft: Option<(Value, Vec<Issue>)>) {
+    let Some((_, issues)) = draft else { return };
+    if best.as_ref().is_none_or(|known| issues.len() < known.len()) {
+        *best = Some(issues);
+    }
+}
+
+fn failure(error: &Error, best: Option<Vec<Issue>>, note: Option<String>) -> PlanningError {
+    let stopped = match error {
+        Error::Model(error) => error.to_string(),
+        Error::Prompt(error) => error.to_string(),
+    };
+    let issues = best.unwrap_or_default();
+    let reason = match (issues.len(), note) {
+        (0, None) => stopped,
+        (0, Some(note)) => format!("no answer could be used ({note}), and then: {stopped}"),
+        (1, _) => format!("the best answer still has one issue, and then: {stopped}"),
+        (n, _) => format!("the best answer still has {n} issues, and then: {stopped}"),
+    };
+    PlanningError { issues, ..PlanningError::new(reason) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_issue_is_not_called_issues() {
+        let told = |count| {
+            let text = |word: &str| word.to_owned();
+            let issue =
+                Issue { code: text("MISSING_FIELD"), pointer: text("/steps"), detail: text("d"), hint: text("m") };
+            let issues = vec![issue; count];
+            failure(&Error::Model(ModelError::Cancelled), Some(issues), None).reason
+        };
+        assert!(!told(0).contains("issue"), "{}", told(0));
+        assert!(told(1).contains("one issue") && !told(1).contains("issues"), "{}", told(1));
+        assert!(told(2).contains("2 issues"), "{}", told(2));
+    }
+}

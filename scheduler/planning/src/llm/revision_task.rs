@@ -1,0 +1,223 @@
+//! The revision task for the repair loop.
+
+use goalmill_common::command::Proposal;
+use goalmill_common::json::Json;
+use goalmill_common::problem::Issue;
+use goalmill_common::revision::{Change, RevisionStrategy, Situation, StepSituation};
+use goalmill_common::status::StepStatus;
+use goalmill_llm::{Purpose, Want};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::parse_answer::{self, ParsedAnswer};
+use super::plan_task::verdict;
+use super::prompt_store::{Prompt, PromptError};
+use super::repair_loop::{DraftVerdict, GenerationTask, RepairLoop};
+use super::{LlmDeps, ToolShortlist, day, goal_context};
+use crate::parse_proposal::{ReplanContext, parse_proposal};
+use crate::provenance::Round;
+use crate::stage::{self, PlanningStage, StageOutcome};
+use crate::{PlanningError, ReviseRequest};
+
+/// Characters of a result, a failure or a step in a prompt.
+const TEXT_CHARS_MAX: usize = 600;
+
+/// Asks for a change until one holds.
+pub async fn propose(deps: &LlmDeps, request: &ReviseRequest) -> Result<Proposal, PlanningError> {
+    let task = RevisionTask::new(deps, request);
+    let mut repair_loop = RepairLoop::new(deps, &request.call_log, "llm", &request.situation.left, Purpose::Replan)
+        .preferring(&request.situation.goal);
+    let mut proposal = repair_loop.run(&task, None).await?.output;
+    if !request.call_log.is_written() {
+        proposal.usage = repair_loop.usage();
+    }
+    let spent = repair_loop.purse.spent();
+    let head = json!({"planner": "llm", "actions_left_out": task.shortlist.left_out});
+    proposal.provenance = Some(Json::of(&repair_loop.provenance.close(head, &spent)));
+    proposal.planner = "llm".into();
+    if task.is_iterative {
+        keep_going(&mut proposal);
+    } else if proposal.changes.is_empty() && needs_changes(proposal.strategy) {
+        return Err(PlanningError::new("the model sees nothing to change"));
+    }
+    Ok(proposal)
+}
+
+/// The next part of an iterative plan ends as the first one does: in a checkpoint. Only the model's word that nothing
+/// is missing ends the plan, not a flag that it forgot.
+pub fn keep_going(proposal: &mut Proposal) {
+    let is_phase = |change: &&mut Change| matches!(change, Change::AddPhase { .. });
+    if let Some(Change::AddPhase { phase, .. }) = proposal.changes.iter_mut().rev().find(is_phase) {
+        phase.checkpoint = true;
+    }
+}
+
+/// Whether a proposal of this kind does nothing without changes.
+pub fn needs_changes(strategy: RevisionStrategy) -> bool {
+    !matches!(strategy, RevisionStrategy::Abort | RevisionStrategy::AskUser)
+}
+
+/// The change that is wanted.
+struct RevisionTask<'a> {
+    deps: &'a LlmDeps,
+    request: &'a ReviseRequest,
+    shortlist: ToolShortlist,
+    actions: goalmill_reader::Catalogue,
+    replan: ReplanContext<'a>,
+    is_iterative: bool,
+}
+
+impl<'a> RevisionTask<'a> {
+    fn new(deps: &'a LlmDeps, request: &'a ReviseRequest) -> Self {
+        let situation = &request.situation;
+        let words = format!("{} {}", situation.goal.description, situation.reason);
+        let shortlist = ToolShortlist::choose(&request.agents, &words, deps.settings.actions_max);
+        let is_iterative = situation.wants_part();
+        Self {
+            deps,
+            request,
+            actions: shortlist.catalogue(),
+            shortlist,
+            replan: ReplanContext::new(request),
+            is_iterative,
+        }
+    }
+}
+
+impl GenerationTask for RevisionTask<'_> {
+    type Output = Proposal;
+
+    fn first(&self, note: Option<&str>) -> Result<Prompt, PromptError> {
+        let mut context = situation_context(&self.request.situation);
+        context["agents"] = self.shortlist.context();
+        context["iterative"] = self.is_iterative.into();
+        context["limits"] = super::limits_context(&self.request.limits);
+        context["note"] = note.into();
+        context["today"] = day(self.request.now_ms).into();
+        self.deps.prompts.render("revise", &context)
+    }
+
+    fn critique(&self, draft: &Value, issues: &[Issue], note: Option<&str>) -> Result<Prompt, PromptError> {
+        let told: Vec<Value> = issues
+            .iter()
+            .map(|issue| json!({"place": issue.pointer, "detail": issue.detail, "hint": issue.hint}))
+            .collect();
+        let context = json!({"whole": true, "wrong": draft.to_string(), "issues": told, "note": note,
+                             "agents": self.shortlist.context(), "goal": goal_context(&self.request.situation.goal)});
+        self.deps.prompts.render("critique", &context)
+    }
+
+    fn evaluate_answer(
+        &self,
+        text: &str,
+        is_cut: bool,
+        _before: Option<&Value>,
+        round: &mut Round,
+    ) -> DraftVerdict<Proposal> {
+        let begun = Instant::now();
+        let written = parse_answer::value(text, &self.actions, is_cut);
+        stage::count("llm", PlanningStage::Read, written.outcome(), begun.elapsed());
+        let (value, reading) = match written {
+            ParsedAnswer::Complete { value, reading, .. } => (value, reading),
+            ParsedAnswer::Truncated { reading } => {
+                round.syntax_repairs = reading.edits;
+                return DraftVerdict::Unparseable { reason: "it was cut; write less".into() };
+            }
+            ParsedAnswer::Unparseable { reason } => return DraftVerdict::Unparseable { reason },
+        };
+        round.verdict = verdict(&reading);
+        round.syntax_repairs = reading.edits;
+        let value = match value {
+            Value::Object(mut map) if map.len() == 1 && map.contains_key("proposal") => {
+                map.remove("proposal").unwrap_or_default()
+            }
+            other => other,
+        };
+        let begun = Instant::now();
+        let held = parse_proposal(&value, &self.replan, &self.actions, &mut round.repairs);
+        let outcome = match &held {
+            Ok(_) if round.repairs.is_empty() => StageOutcome::Ok,
+            Ok(_) => StageOutcome::Repaired,
+            Err(_) => StageOutcome::Invalid,
+        };
+        stage::count("llm", PlanningStage::Repair, outcome, begun.elapsed());
+        match held {
+            Ok(proposal) => DraftVerdict::Valid(proposal),
+            Err((draft, issues)) => DraftVerdict::Invalid { draft, issues },
+        }
+    }
+
+    fn want(&self) -> Want {
+        Want::Json { name: "revision".into(), schema: schema() }
+    }
+}
+
+/// A situation as templates see it.
+pub fn situation_context(situation: &Situation) -> Value {
+    let specs: Vec<(&str, Value)> = situation
+        .plan
+        .steps
+        .iter()
+        .map(|step| (step.id.as_str(), serde_json::to_value(step).unwrap_or_default()))
+        .collect();
+    let of = |wanted: fn(&StepSituation) -> bool| -> Vec<Value> {
+        let at = |id: &str| situation.steps.iter().find(|(known, _)| known.as_str() == id).map(|(_, step)| step);
+        let entry = |(id, spec): &(&str, Value)| {
+            let step = at(id).filter(|step| wanted(step))?;
+            let failure = step.failure.as_ref().map(|failure| format!("{}: {}", failure.code, failure.message));
+            let outputs = step.outputs.as_ref().map(|outputs| short(outputs.text()));
+            Some(json!({"id": id, "status": step.status, "attempt": step.attempt, "outputs": outputs,
+                        "failure": failure.map(|text| short(&text)), "spec": short(&spec.to_string())}))
+        };
+        specs.iter().filter_map(entry).collect()
+    };
+    let phases = situation.plan.phases.iter().map(|phase| phase.id.as_str()).collect::<Vec<_>>().join(", ");
+    let left = &situation.left;
+    json!({
+        "goal": goal_context(&situation.goal),
+        "trigger": situation.trigger.replace('_', " "),
+        "step": situation.step,
+        "reason": short(&situation.reason),
+        "hint": short(&situation.hint),
+        "information": situation.information.as_ref().map(|information| short(information.text())),
+        "answers": situation.answers.iter().map(|a| json!({"question": a.question, "answer": short(a.answer.text())})).collect::<Vec<_>>(),
+        "completed": of(|step| step.status == StepStatus::Completed),
+        "failed": of(|step| step.failure.is_some() && step.status != StepStatus::Completed),
+        "remaining": of(|step| !step.status.is_final() && step.failure.is_none()),
+        "phases": phases,
+        "confidence": format!("{:.2}", situation.confidence),
+        "confidence_floor": format!("{:.2}", situation.confidence_floor),
+        "revisions_left": situation.revisions_left,
+        "left": if left.is_unlimited() { Value::Null } else { json!(left).to_string().into() },
+        "refused": situation.refused.iter().map(|refusal| json!({
+            "strategy": refusal.strategy, "reason": refusal.reason,
+            "issues": refusal.issues.iter().map(|issue| format!("{}: {}", issue.pointer, issue.detail)).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
+    })
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(TEXT_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// The form of a proposal, as servers are asked for it.
+fn schema() -> Value {
+    let strategies: Vec<&str> = RevisionStrategy::ALL
+        .iter()
+        .filter(|strategy| **strategy != RevisionStrategy::Edit)
+        .map(|strategy| strategy.as_str())
+        .collect();
+    json!({
+        "type": "object",
+        "properties": {
+            "strategy": {"type": "string", "enum": strategies},
+            "summary": {"type": "string"},
+            "changes": {"type": "array", "items": {"type": "object"}},
+            "question": {"type": "object"},
+        },
+        "required": ["strategy", "summary", "changes"],
+    })
+}

@@ -1,0 +1,399 @@
+//! Parses a model's proposal for a running plan; its steps are read, repaired and validated in the plan
+//! as it would be.
+
+use goalmill_common::command::Proposal;
+use goalmill_common::plan::Plan;
+use goalmill_common::problem::Issue;
+use goalmill_common::revision::Situation;
+use goalmill_common::status::StepStatus;
+use goalmill_plan::validate::{Catalogue, Rules, Weight, WeightSettings};
+use goalmill_reader::Catalogue as Actions;
+use serde_json::{Map, Value, json};
+
+use crate::ReviseRequest;
+use crate::llm::parse_answer::tidy_step;
+use crate::repair::{Edit, repair};
+
+/// Names of changes, as they are tagged.
+const NAMES: [&str; 11] = [
+    "add_step",
+    "modify_step",
+    "set_fields",
+    "remove_step",
+    "skip_step",
+    "retry_step",
+    "replace_step",
+    "decompose_step",
+    "order",
+    "add_phase",
+    "skip_phase",
+];
+/// Keys under which models name a change instead of tagging it.
+const TAGS: [&str; 5] = ["type", "change", "kind", "op", "action"];
+
+/// What a proposal is held against.
+pub struct ReplanContext<'a> {
+    request: &'a ReviseRequest,
+    catalogue: Catalogue,
+}
+
+impl<'a> ReplanContext<'a> {
+    pub fn new(request: &'a ReviseRequest) -> Self {
+        Self { request, catalogue: Catalogue::of(&request.agents) }
+    }
+
+    fn situation(&self) -> &Situation {
+        &self.request.situation
+    }
+
+    fn knows(&self, id: &str) -> bool {
+        self.situation().plan.steps.iter().any(|step| step.id.as_str() == id)
+    }
+
+    fn is_completed(&self, id: &str) -> bool {
+        self.status(id) == Some(StepStatus::Completed)
+    }
+
+    fn is_final(&self, id: &str) -> bool {
+        self.status(id).is_some_and(StepStatus::is_final)
+    }
+
+    /// Whether the step stays as it is whatever a new plan says of it. One that has failed may be another one.
+    fn is_over(&self, id: &str) -> bool {
+        self.is_final(id) && self.status(id) != Some(StepStatus::Failed)
+    }
+
+    fn status(&self, id: &str) -> Option<StepStatus> {
+        let steps = &self.situation().steps;
+        steps.iter().find(|(known, _)| known.as_str() == id).map(|(_, step)| step.status)
+    }
+}
+
+/// Reads a proposal; its steps come out in the canonical form. Or what is wrong, with the places in the draft.
+pub fn parse_proposal(
+    value: &Value,
+    replan: &ReplanContext<'_>,
+    actions: &Actions,
+    repairs: &mut Vec<Edit>,
+) -> Result<Proposal, (Value, Vec<Issue>)> {
+    let mut draft = match whole_plan(value) {
+        Some(plan) => towards(plan, replan, actions, repairs),
+        None => value.clone(),
+    };
+    let mut issues = Vec::new();
+    let mut changes = match draft.get_mut("changes").map(Value::take) {
+        Some(Value::Array(changes)) => changes,
+        Some(Value::Null) | None => Vec::new(),
+        Some(one) => vec![one],
+    };
+    for (at, change) in changes.iter_mut().enumerate() {
+        tag(change);
+        for step in steps_of_mut(change) {
+            tidy_step(step, &format!("/changes/{at}"), actions, repairs);
+        }
+        refer(change, at, replan, &mut issues);
+    }
+    let after = after(&changes, replan);
+    let unknown_agent = if replan.request.agents.is_empty() { Weight::Warning } else { Weight::Error };
+    let steps_max = replan.request.limits.planned_steps_max.max(replan.situation().plan.steps.len() * 2);
+    let rules = Rules {
+        weights: WeightSettings { unknown_agent, ..WeightSettings::default() },
+        in_order: false,
+        imply: true,
+        steps_max: Some(steps_max),
+        ..Rules::planned(&replan.catalogue)
+    };
+    let repaired = repair(after, &replan.request.limits, &rules);
+    repairs.extend(repaired.edits);
+    match repaired.outcome {
+        Ok(valid) => canonical(&mut changes, valid.plan()),
+        Err(found) => issues.extend(found.into_iter().filter_map(|issue| of_changes(issue, &repaired.draft, &changes))),
+    }
+    draft["changes"] = Value::Array(changes);
+    if !issues.is_empty() {
+        return Err((draft, issues));
+    }
+    if let Some(map) = draft.as_object_mut() {
+        map.retain(|key, _| matches!(key.as_str(), "strategy" | "changes" | "summary" | "question" | "confidence"));
+    }
+    serde_json::from_value::<Proposal>(draft.clone()).map_err(|error| {
+        let issue = Issue {
+            code: "INVALID_PROPOSAL".into(),
+            pointer: String::new(),
+            detail: error.to_string(),
+            hint: "keep to the form of the answer".into(),
+        };
+        (draft, vec![issue])
+    })
+}
+
+/// The plan, where the answer is a plan and no list of changes.
+fn whole_plan(value: &Value) -> Option<Value> {
+    let has_changes = ["changes", "strategy", "question"].iter().any(|key| value.get(*key).is_some());
+    let steps = match value {
+        Value::Array(_) => value,
+        Value::Object(_) if !has_changes => value.get("steps").or_else(|| value.get("plan")?.get("steps"))?,
+        Value::Object(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
+    };
+    let is_step = |step: &Value| step.is_object() && parts(step).is_none_or(|(name, _)| !NAMES.contains(&name));
+    let is_plan = steps.as_array().is_some_and(|steps| !steps.is_empty() && steps.iter().all(is_step));
+    is_plan.then(|| steps.clone())
+}
+
+/// The changes that make of the plan as it stands the one that was written: what is over stays, what the new plan does
+/// not have goes.
+fn towards(steps: Value, replan: &ReplanContext<'_>, actions: &Actions, repairs: &mut Vec<Edit>) -> Value {
+    let mut wanted = steps.as_array().cloned().unwrap_or_default();
+    for (at, step) in wanted.iter_mut().enumerate() {
+        tidy_step(step, &format!("/steps/{at}"), actions, repairs);
+    }
+    let ids: Vec<Option<String>> = wanted.iter().map(crate::llm::parse_answer::id).collect();
+    let mut changes = Vec::new();
+    for (step, id) in wanted.into_iter().zip(&ids) {
+        match id {
+            Some(id) if replan.is_over(id) || says_nothing_new(&step, id, replan) => {}
+            Some(id) if replan.knows(id) => changes.push(json!({"modify_step": {"step": step}})),
+            Some(_) | None => changes.push(json!({"add_step": {"step": step}})),
+        }
+    }
+    for step in &replan.situation().plan.steps {
+        let id = step.id.as_str();
+        let is_asked_for = replan.situation().step.as_ref() == Some(&step.id);
+        let stays = replan.is_over(id) || replan.is_final(id) && !is_asked_for;
+        if !stays && !ids.iter().flatten().any(|known| known == id) {
+            changes.push(json!({"remove_step": {"step": id}}));
+        }
+    }
+    json!({"strategy": "replan_remaining", "summary": "what remains is planned again", "changes": changes})
+}
+
+/// Whether every field of a written step is what the plan's step of that id has already.
+fn says_nothing_new(written: &Value, id: &str, replan: &ReplanContext<'_>) -> bool {
+    let Some(step) = replan.situation().plan.steps.iter().find(|step| step.id.as_str() == id) else { return false };
+    let held = serde_json::to_value(step).expect("a step always has a JSON text");
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::String(text) => text.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    };
+    let is_held = |(key, value): (&String, &Value)| held.get(key).map_or_else(|| is_empty(value), |held| held == value);
+    written.as_object().is_some_and(|fields| fields.iter().all(is_held))
+}
+
+/// `{"type": "skip_step", "step": "a"}` becomes `{"skip_step": {"step": "a"}}`.
+fn tag(change: &mut Value) {
+    let Some(map) = change.as_object_mut() else { return };
+    if map.len() == 1 {
+        return;
+    }
+    let named = TAGS.iter().find_map(|key| {
+        let name = map.get(*key)?.as_str().filter(|name| NAMES.contains(name))?;
+        Some(((*key).to_owned(), name.to_owned()))
+    });
+    if let Some((key, name)) = named {
+        map.remove(&key);
+        let fields = std::mem::take(map);
+        map.insert(name, Value::Object(fields));
+    }
+}
+
+/// The one name and body of a change.
+fn parts(change: &Value) -> Option<(&str, &Map<String, Value>)> {
+    let map = change.as_object().filter(|map| map.len() == 1)?;
+    let (name, body) = map.iter().next()?;
+    Some((name, body.as_object()?))
+}
+
+/// The steps that a change brings.
+fn steps_of_mut(change: &mut Value) -> Vec<&mut Value> {
+    let Some((name, body)) = change.as_object_mut().and_then(|map| map.iter_mut().next()) else { return Vec::new() };
+    let key = match name.as_str() {
+        "add_step" | "modify_step" => "step",
+        "replace_step" => "with",
+        "add_phase" => "steps",
+        _ => return Vec::new(),
+    };
+    match body.get_mut(key) {
+        Some(Value::Array(steps)) => steps.iter_mut().collect(),
+        Some(step @ Value::Object(_)) => vec![step],
+        _ => Vec::new(),
+    }
+}
+
+fn brought(change: &Value) -> Vec<Value> {
+    steps_of_mut(&mut change.clone()).into_iter().map(|step| step.clone()).collect()
+}
+
+/// The step that a change is about: one that is there, and is not completed.
+fn refer(change: &Value, at: usize, replan: &ReplanContext<'_>, issues: &mut Vec<Issue>) {
+    let mut issue = |code: &str, pointer: String, detail: String, hint: &str| {
+        issues.push(Issue { code: code.into(), pointer, detail, hint: hint.into() });
+    };
+    let Some((name, body)) = parts(change).filter(|(name, _)| NAMES.contains(name)) else {
+        let detail = "a change is one object with one key, its kind".to_owned();
+        issue("UNKNOWN_CHANGE", format!("/changes/{at}"), detail, &format!("use one of: {}", NAMES.join(", ")));
+        return;
+    };
+    if name == "add_phase" {
+        for (key, detail) in wrong_phase(body) {
+            let hint = "write `{\"phase\": {\"id\": …, \"description\": …}, \"after\": \"ID\", \"steps\": […]}`";
+            issue("INVALID_PROPOSAL", format!("/changes/{at}/add_phase/{key}"), detail, hint);
+        }
+    }
+    let named = match (name, body.get("step")) {
+        ("add_step", _) => None,
+        (_, Some(Value::String(id))) => Some(id.as_str()),
+        ("modify_step", Some(step)) => step.get("id").and_then(Value::as_str),
+        (_, _) => None,
+    };
+    let Some(id) = named else { return };
+    let pointer = format!("/changes/{at}/{name}/step");
+    if !replan.knows(id) {
+        let known: Vec<&str> = replan.situation().plan.steps.iter().map(|step| step.id.as_str()).take(50).collect();
+        issue("UNKNOWN_STEP", pointer, format!("there is no step `{id}`"), &format!("there are: {}", known.join(", ")));
+    } else if replan.is_completed(id) {
+        let hint = "leave it, and add steps behind it";
+        issue("STEP_COMPLETED", pointer, format!("step `{id}` is completed and stays as it is"), hint);
+    }
+}
+
+/// What of a new phase has another form: serde would leave out what it does not know, with the steps in it.
+fn wrong_phase(body: &Map<String, Value>) -> Vec<(String, String)> {
+    let mut wrong = Vec::new();
+    match body.get("phase") {
+        Some(Value::Object(phase)) => {
+            if !phase.get("id").is_some_and(Value::is_string) {
+                wrong.push(("phase/id".to_owned(), "a phase has an id, a text".to_owned()));
+            }
+            let others = phase.keys().filter(|key| !matches!(key.as_str(), "id" | "description" | "checkpoint"));
+            wrong.extend(others.map(|key| (format!("phase/{key}"), format!("a phase has no field `{key}`"))));
+        }
+        _ => wrong.push(("phase".to_owned(), "the phase is an object".to_owned())),
+    }
+    if body.get("steps").is_some_and(|steps| !steps.is_array()) {
+        wrong.push(("steps".to_owned(), "the steps are a list".to_owned()));
+    }
+    let others = body.keys().filter(|key| !matches!(key.as_str(), "phase" | "after" | "steps"));
+    wrong.extend(others.map(|key| (key.clone(), format!("`add_phase` has no field `{key}`"))));
+    wrong
+}
+
+/// The plan as it would be, as far as steps tell: those that are replaced stay beside the new ones, since what read
+/// them is rewritten later.
+fn after(changes: &[Value], replan: &ReplanContext<'_>) -> Value {
+    let mut plan = serde_json::to_value(&replan.situation().plan).unwrap_or_default();
+    let mut phases: Vec<Value> = plan.get("phases").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut steps: Vec<Value> = plan.get("steps").and_then(Value::as_array).cloned().unwrap_or_default();
+    for change in changes {
+        let Some((name, body)) = parts(change) else { continue };
+        let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        match name {
+            "add_phase" => {
+                let phase = body.get("phase").cloned().unwrap_or_default();
+                let id = phase.get("id").cloned();
+                let after = phases.iter().position(|known| known.get("id").is_some_and(|id| *id == text("after")));
+                phases.insert(after.map_or(phases.len(), |at| at + 1), phase);
+                for mut step in brought(change) {
+                    if let (Some(map), Some(id)) = (step.as_object_mut(), &id) {
+                        map.entry("phase").or_insert_with(|| id.clone());
+                    }
+                    put(&mut steps, step);
+                }
+            }
+            "add_step" | "modify_step" | "replace_step" => {
+                // A new step of a plan with phases goes where the step is that it stands for, or last.
+                let phase = steps.iter().find(|step| step.get("id").is_some_and(|id| *id == text("step")));
+                let phase = phase.and_then(|step| step.get("phase").cloned());
+                let last = phases.last().and_then(|phase| phase.get("id").cloned());
+                for mut step in brought(change) {
+                    if let (Some(map), Some(phase)) = (step.as_object_mut(), phase.clone().or(last.clone())) {
+                        map.entry("phase").or_insert(phase);
+                    }
+                    put(&mut steps, step);
+                }
+            }
+            "remove_step" => remove(&mut steps, &text("step")),
+            "set_fields" => {
+                let fields = body.get("fields").and_then(Value::as_object);
+                overwrite(&mut steps, &text("step"), fields.into_iter().flatten());
+            }
+            "retry_step" => {
+                let fields = body.iter().filter(|(key, _)| matches!(key.as_str(), "agent_type" | "action" | "inputs"));
+                overwrite(&mut steps, &text("step"), fields);
+            }
+            _ => {}
+        }
+    }
+    if !phases.is_empty() {
+        plan["phases"] = Value::Array(phases);
+    }
+    plan["steps"] = Value::Array(steps);
+    // A plan holds its own budget and policies already; what is checked here are the steps.
+    if let Some(map) = plan.as_object_mut() {
+        map.retain(|key, _| matches!(key.as_str(), "steps" | "phases"));
+    }
+    plan
+}
+
+fn put(steps: &mut Vec<Value>, step: Value) {
+    let id = step.get("id").cloned();
+    match steps.iter().position(|known| id.is_some() && known.get("id").cloned() == id) {
+        Some(at) => steps[at] = step,
+        None => steps.push(step),
+    }
+}
+
+fn remove(steps: &mut Vec<Value>, id: &str) {
+    steps.retain(|step| step.get("id").is_none_or(|known| known != id));
+    for step in steps {
+        if let Some(dependencies) = step.get_mut("dependencies").and_then(Value::as_array_mut) {
+            dependencies.retain(|known| known != id);
+        }
+    }
+}
+
+fn overwrite<'v>(steps: &mut [Value], id: &str, fields: impl Iterator<Item = (&'v String, &'v Value)>) {
+    let Some(step) = steps.iter_mut().find(|step| step.get("id").is_some_and(|known| known == id)) else { return };
+    for (key, value) in fields {
+        step[key.as_str()] = value.clone();
+    }
+}
+
+/// Gives the changes' steps the form that the checked plan has them in.
+fn canonical(changes: &mut [Value], plan: &Plan) {
+    for change in changes {
+        let gives_phase = matches!(parts(change), Some(("add_phase" | "add_step", _)));
+        for step in steps_of_mut(change) {
+            let id = crate::llm::parse_answer::id(step);
+            let Some(found) = plan.steps.iter().find(|known| id.as_deref() == Some(known.id.as_str())) else {
+                continue;
+            };
+            let had_phase = step.get("phase").is_some();
+            let mut written = serde_json::to_value(found).unwrap_or_default();
+            if let Some(map) = written.as_object_mut().filter(|_| !had_phase && !gives_phase) {
+                map.remove("phase");
+            }
+            *step = written;
+        }
+    }
+}
+
+/// An issue of the plan as it would be, if it is about what the changes brought; with the place said in words.
+fn of_changes(issue: Issue, after: &Value, changes: &[Value]) -> Option<Issue> {
+    let mut segments = issue.pointer.split('/').skip(1);
+    let step = match (segments.next(), segments.next()) {
+        (Some("steps"), Some(at)) => after.pointer(&format!("/steps/{at}")),
+        _ => None,
+    };
+    let Some(id) = step.and_then(crate::llm::parse_answer::id) else { return Some(issue) };
+    let touched = |(at, change): (usize, &Value)| {
+        let (name, body) = parts(change)?;
+        let is_named = body.get("step").is_some_and(|step| step == &json!(id));
+        let is_brought = brought(change).iter().any(|step| crate::llm::parse_answer::id(step).as_ref() == Some(&id));
+        (is_named || is_brought).then(|| format!("/changes/{at}/{name}"))
+    };
+    let place = changes.iter().enumerate().find_map(touched)?;
+    Some(Issue { pointer: place, detail: format!("step `{id}`: {}", issue.detail), ..issue })
+}

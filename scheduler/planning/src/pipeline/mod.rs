@@ -1,0 +1,645 @@
+//! Tries the planners in the configured order and takes the first valid plan.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use goalmill_common::command::Planned;
+use goalmill_common::config::PlannerSettings;
+use goalmill_common::goal::Goal;
+use goalmill_common::json::Json;
+use goalmill_common::plan::{OnFailure, Plan, RevisionPolicy, Step};
+use goalmill_common::problem::Issue;
+use goalmill_llm::Models;
+use goalmill_plan::states::{RoutedPlan, ValidPlan};
+use goalmill_plan::validate::{self, Catalogue, Rules};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::calibration::ConfidenceCalibration;
+use crate::llm::LlmDeps;
+use crate::stage::{self, PlanningStage, StageOutcome, Stages};
+use crate::{
+    CallLog, HtnPlanner, LlmPlanner, NOT_VALID, PlanRequest, Planner, PlannerAnswer, PlanningError, RulesPlanner,
+    ToolsPlanner,
+};
+
+pub mod fallback;
+pub mod revise;
+pub mod selection;
+pub mod stream;
+
+/// What is checked of plans that planners make. Unless the settings weigh it otherwise, an agent type without workers, or
+/// that nobody knows yet, is told; an action that a known agent does not have, or inputs that it does not take, would
+/// certainly fail.
+pub fn rules<'c>(catalogue: &'c Catalogue, request: &'c PlanRequest) -> Rules<'c> {
+    Rules {
+        in_order: false,
+        steps_max: Some(request.limits.planned_steps_max),
+        budget: request.goal.budget,
+        weights: request.terms.weights,
+        policy: &request.terms.policy,
+        ..Rules::planned(catalogue)
+    }
+}
+
+/// The agents and workers that plans are held against.
+pub fn catalogue(request: &PlanRequest) -> Catalogue {
+    Catalogue::of(&request.agents).with_workers(&request.terms.workers)
+}
+
+/// Validates a planner's plan against agents, workers, policy and limits.
+pub fn validate_planned(plan: &Plan, request: &PlanRequest) -> Result<ValidPlan, Vec<Issue>> {
+    let draft = serde_json::to_value(plan).expect("a plan always has a JSON form");
+    validate::validate_plan_by(&draft, &request.limits, &rules(&catalogue(request), request))
+}
+
+/// A planned goal changes when the world does: a step that would end the plan by its failure asks for a revision.
+///
+/// The goal's `planning.revision` says how, as a plan's `revision` does. A planner that has set one knows better; that
+/// of an iterative plan only stands in for the fields that the goal does not name.
+pub fn let_revise(plan: &mut Plan, goal: &Goal) {
+    if plan.revision.is_some() && !plan.is_iterative() {
+        return;
+    }
+    let own = plan.revision.unwrap_or_default();
+    plan.revision = Some(goal.planning.revision.map_or(own, |told| policy_over(own, told)));
+    let_steps_revise(&mut plan.steps);
+}
+
+/// Steps whose failure would end the plan ask for a revision.
+pub fn let_steps_revise(steps: &mut [Step]) {
+    for step in steps.iter_mut().filter(|step| step.on_failure == OnFailure::Abort) {
+        step.on_failure = OnFailure::Replan;
+    }
+}
+
+/// The goal's policy; where it is the usual one, the plan's own counts.
+fn policy_over(own: RevisionPolicy, told: RevisionPolicy) -> RevisionPolicy {
+    let usual = RevisionPolicy::default();
+    let share = |told: f64, usual: f64, own: f64| if told == usual { own } else { told };
+    RevisionPolicy {
+        max: told.max.or(own.max),
+        threshold: share(told.threshold, usual.threshold, own.threshold),
+        confidence_floor: share(told.confidence_floor, usual.confidence_floor, own.confidence_floor),
+        budget_low: share(told.budget_low, usual.budget_low, own.budget_low),
+        approve: told.approve.or(own.approve),
+        widen: if told.widen == usual.widen { own.widen } else { told.widen },
+    }
+}
+
+/// Routes a planner's valid plan.
+pub type RoutePlan = Arc<dyn Fn(ValidPlan, &PlanRequest) -> Result<RoutedPlan, Vec<Issue>> + Send + Sync>;
+
+/// Why planners cannot be set up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("planner `{name}`: {reason}")]
+pub struct SetupError {
+    pub name: String,
+    pub reason: String,
+}
+
+/// Planners in the order in which they are asked.
+pub struct Pipeline {
+    planners: Vec<Arc<dyn Planner>>,
+    /// Asked only by goals that name them.
+    spare: Vec<Arc<dyn Planner>>,
+    /// The names of the models that goals may ask for.
+    models: Vec<String>,
+    confidences: Arc<ConfidenceCalibration>,
+    timeout: Duration,
+    route: RoutePlan,
+}
+
+/// One planner's answer that was not taken.
+pub(super) struct Refusal {
+    pub(super) planner: &'static str,
+    pub(super) why: Why,
+    pub(super) reason: String,
+    pub(super) issues: Vec<Issue>,
+    /// What was said to models, and what it took.
+    pub(super) account: Option<Value>,
+}
+
+/// Why an answer was not taken, as metrics tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// There was none in time.
+    Timeout,
+    /// The planner gave none.
+    Error,
+    /// It does not hold.
+    Invalid,
+}
+
+impl Why {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Error => "error",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+impl Refusal {
+    /// For the provenance.
+    pub(super) fn told(&self) -> Value {
+        let mut told = json!({"planner": self.planner, "reason": self.reason, "issues": self.issues});
+        for (key, value) in self.account.iter().filter_map(Value::as_object).flatten() {
+            told[key.as_str()] = value.clone();
+        }
+        told
+    }
+
+    /// Counts that the next planner is asked instead, in `goalmill_planner_fallbacks_total`.
+    pub(super) fn falls_back_to(&self, next: &dyn Planner) {
+        let labels = [("from", self.planner), ("to", next.name()), ("reason", self.why.as_str())];
+        metrics::counter!("goalmill_planner_fallbacks_total", &labels).increment(1);
+    }
+}
+
+impl Pipeline {
+    /// - `timeout`: how long one planner may take.
+    pub fn new(planners: Vec<Arc<dyn Planner>>, timeout: Duration, route: RoutePlan) -> Self {
+        Self {
+            planners,
+            spare: Vec::new(),
+            models: Vec::new(),
+            confidences: Arc::new(ConfidenceCalibration::new(0)),
+            timeout,
+            route,
+        }
+    }
+
+    /// Sets up the planners that the settings name.
+    pub fn from_settings(
+        settings: &PlannerSettings,
+        models: &Arc<Models>,
+        route: RoutePlan,
+    ) -> Result<Self, SetupError> {
+        let failed = |name: &str, reason: String| SetupError { name: name.into(), reason };
+        let timeout = Duration::from_millis(settings.timeout_ms);
+        let deps = LlmDeps::from_settings(&settings.llm, timeout, models).map_err(|e| failed("llm", e.to_string()))?;
+        let deps = Arc::new(deps);
+        let make = |name: &str| -> Result<Arc<dyn Planner>, SetupError> {
+            Ok(match name {
+                "rules" => Arc::new(match settings.rules_dir.as_str() {
+                    "" => RulesPlanner::built_in(),
+                    dir => RulesPlanner::from_dir(Path::new(dir)).map_err(|e| failed(name, e.to_string()))?,
+                }),
+                "htn" => Arc::new(HtnPlanner::from_settings(settings).map_err(|e| failed(name, e.to_string()))?),
+                "llm" => Arc::new(LlmPlanner::new(deps.clone(), route.clone())),
+                "tools" => Arc::new(ToolsPlanner::new(deps.clone(), route.clone())),
+                _ => {
+                    let known = "there is no such planner; `planner.order` may name: `llm`, `tools`, `htn`, `rules`";
+                    return Err(failed(name, known.into()));
+                }
+            })
+        };
+        let planners = settings.order.iter().map(|name| make(name)).collect::<Result<Vec<_>, _>>()?;
+        if planners.is_empty() {
+            return Err(failed("", "`planner.order` names none; set it to `[rules]`".into()));
+        }
+        let of_models: &[&str] = if models.is_empty() { &[] } else { &["llm", "tools"] };
+        let spare = of_models.iter().chain(&["htn", "rules"]).filter(|name| !settings.order.iter().any(|o| o == *name));
+        // What nobody relies on need not be in order.
+        let spare = spare.filter_map(|name| make(name).ok()).collect();
+        let mut pipeline = Self::new(planners, timeout, route.clone());
+        pipeline.offer(spare, models.names().into_iter().map(Into::into).collect());
+        Ok(pipeline)
+    }
+
+    /// Corrects what planners say of their plans by what became of earlier ones.
+    pub fn calibrate(&mut self, confidences: Arc<ConfidenceCalibration>) {
+        self.confidences = confidences;
+    }
+
+    /// The plan with its provenance, and with the confidence that earlier plans give it.
+    pub(super) fn account(&self, planned: Planned, refusals: &[Refusal], stages: &Stages) -> Planned {
+        let provenance = Some(provenance(&planned, refusals, stages));
+        let confidence = self.confidences.of(&planned.planner, planned.confidence);
+        let mut warnings = planned.warnings;
+        say_which_model_failed(&mut warnings, refusals);
+        Planned { provenance, confidence, warnings, ..planned }
+    }
+
+    /// Adds what only goals that name it get: planners, and which of the models is asked first.
+    pub(super) fn offer(&mut self, spare: Vec<Arc<dyn Planner>>, models: Vec<String>) {
+        (self.spare, self.models) = (spare, models);
+    }
+
+    /// Puts other planners before those that the settings name.
+    pub fn prefer(&mut self, planners: Vec<Arc<dyn Planner>>) {
+        self.planners.splice(0..0, planners);
+    }
+
+    pub(super) fn planners(&self) -> &[Arc<dyn Planner>] {
+        &self.planners
+    }
+
+    /// Those of the settings, and those that goals may name besides.
+    pub(super) fn known(&self) -> impl Iterator<Item = &Arc<dyn Planner>> {
+        self.planners.iter().chain(&self.spare)
+    }
+
+    pub(super) fn models(&self) -> &[String] {
+        &self.models
+    }
+
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Asks one planner after the other; the provenance of the plan tells what each of them said.
+    pub async fn plan(&self, request: &PlanRequest) -> Result<Planned, PlanningError> {
+        let stages = Stages::default();
+        let mut refusals = Vec::new();
+        let chosen = self.chosen(&request.goal);
+        for (at, planner) in chosen.iter().enumerate() {
+            match self.ask(planner.as_ref(), request, &stages).await {
+                Ok(planned) => return Ok(self.account(planned, &refusals, &stages)),
+                Err(refusal) => {
+                    tracing::debug!(
+                        planner = refusal.planner,
+                        "planner `{}` gave no plan: {}",
+                        refusal.planner,
+                        refusal.reason
+                    );
+                    if let Some(next) = chosen.get(at + 1) {
+                        refusal.falls_back_to(next.as_ref());
+                    }
+                    refusals.push(refusal);
+                }
+            }
+        }
+        Err(failure(refusals, &stages))
+    }
+
+    pub(super) async fn ask(
+        &self,
+        planner: &dyn Planner,
+        request: &PlanRequest,
+        stages: &Stages,
+    ) -> Result<Planned, Refusal> {
+        let begun = Instant::now();
+        let answer = match tokio::time::timeout(self.timeout, planner.plan(request)).await {
+            Ok(answer) => answer.map_err(|error| refusal(planner, error, &request.call_log)),
+            Err(_) => Err(self.too_late(planner, &request.call_log)),
+        };
+        request.call_log.close().await;
+        note_answer(planner, &answer, stages, begun);
+        self.route_answer(planner, answer?, request, stages)
+    }
+
+    pub(super) fn too_late(&self, planner: &dyn Planner, call_log: &CallLog) -> Refusal {
+        let error = PlanningError::new(format!("no answer within {} ms", self.timeout.as_millis()));
+        Refusal { why: Why::Timeout, ..refusal(planner, error, call_log) }
+    }
+
+    /// Routes a planner's plan, unless the planner did so itself.
+    pub(super) fn route_answer(
+        &self,
+        planner: &dyn Planner,
+        answer: PlannerAnswer,
+        request: &PlanRequest,
+        stages: &Stages,
+    ) -> Result<Planned, Refusal> {
+        let begun = Instant::now();
+        let PlannerAnswer { plan, routed, planned } = answer;
+        let routed = routed.map_or_else(|| (self.route)(plan, request), Ok);
+        let outcome = if routed.is_ok() { StageOutcome::Ok } else { StageOutcome::Invalid };
+        stages.note(planner.name(), PlanningStage::Validate, outcome, begun);
+        let routed = routed.map_err(|issues| {
+            count_issues(planner.name(), &issues);
+            invalid(planner, issues, planned.provenance.as_ref())
+        })?;
+        let (plan, warnings, routes) = routed.into_parts();
+        let warnings = planned.warnings.iter().cloned().chain(warnings).collect();
+        Ok(Planned { plan, warnings, routes, ..planned })
+    }
+
+    /// Validates and routes a part of a plan.
+    pub(super) fn validate_part(
+        &self,
+        planner: &str,
+        plan: &Plan,
+        request: &PlanRequest,
+    ) -> Result<RoutedPlan, Vec<Issue>> {
+        let begun = Instant::now();
+        let routed = validate_planned(plan, request).and_then(|valid| (self.route)(valid, request));
+        let outcome = if routed.is_ok() { StageOutcome::Ok } else { StageOutcome::Invalid };
+        stage::count(planner, PlanningStage::Validate, outcome, begun.elapsed());
+        routed
+    }
+}
+
+/// Notes how a planner answered. A plan that is not valid was an answer.
+pub(super) fn note_answer<T>(planner: &dyn Planner, answer: &Result<T, Refusal>, stages: &Stages, begun: Instant) {
+    match answer {
+        Ok(_) => stages.note(planner.name(), PlanningStage::Ask, StageOutcome::Ok, begun),
+        Err(refusal) if refusal.why == Why::Invalid => {
+            stages.note(planner.name(), PlanningStage::Ask, StageOutcome::Ok, begun);
+            stages.note(planner.name(), PlanningStage::Validate, StageOutcome::Invalid, Instant::now());
+            count_issues(planner.name(), &refusal.issues);
+        }
+        Err(_) => stages.note(planner.name(), PlanningStage::Ask, StageOutcome::Error, begun),
+    }
+}
+
+fn invalid(planner: &dyn Planner, issues: Vec<Issue>, provenance: Option<&Json>) -> Refusal {
+    Refusal {
+        planner: planner.name(),
+        why: Why::Invalid,
+        reason: NOT_VALID.into(),
+        issues,
+        account: provenance.map(Json::value).map(without_prompts),
+    }
+}
+
+/// Whether the planner of this name asks language models.
+pub(super) fn asks_models(planner: &str) -> bool {
+    matches!(planner, "llm" | "tools")
+}
+
+/// Counts why a planner's plan was refused.
+fn count_issues(planner: &'static str, issues: &[Issue]) {
+    for issue in issues {
+        let labels = [("planner", planner.to_owned()), ("code", issue.code.clone())];
+        metrics::counter!("goalmill_plan_validation_failures_total", &labels).increment(1);
+    }
+}
+
+/// A generic plan advises to set up a model. Where one is set up, and gave no plan, its reason is the better advice.
+fn say_which_model_failed(warnings: &mut [Issue], refusals: &[Refusal]) {
+    let Some(refusal) = refusals.iter().find(|refusal| asks_models(refusal.planner)) else { return };
+    for warning in warnings.iter_mut().filter(|warning| warning.code == "GENERIC_PLAN") {
+        warning.detail = format!("no rule matched, and planner `{}` gave no plan: {}", refusal.planner, refusal.reason);
+        warning.hint = "correct what kept the model from planning; `plan get` shows what was tried".into();
+    }
+}
+
+/// The planner's own account, and before it what the others said.
+fn provenance(planned: &Planned, refusals: &[Refusal], stages: &Stages) -> Json {
+    let mut account = match planned.provenance.as_ref().map(Json::value) {
+        Some(Value::Object(fields)) => fields,
+        Some(other) => serde_json::Map::from_iter([("account".to_owned(), other)]),
+        None => serde_json::Map::new(),
+    };
+    account.insert("planner".into(), planned.planner.clone().into());
+    account.insert("said".into(), planned.confidence.into());
+    account.insert("stages".into(), stages.account());
+    if !refusals.is_empty() {
+        account.insert("tried".into(), refusals.iter().map(Refusal::told).collect());
+    }
+    Json::of(&account)
+}
+
+/// A planner's own refusal, with what it said to models.
+pub(super) fn refusal(planner: &dyn Planner, error: PlanningError, call_log: &CallLog) -> Refusal {
+    let PlanningError { reason, issues, provenance, is_invalid } = error;
+    if is_invalid {
+        return invalid(planner, issues, provenance.as_ref());
+    }
+    let account = provenance.as_ref().map(Json::value).or_else(|| call_log.told());
+    Refusal { planner: planner.name(), why: Why::Error, reason, issues, account }
+}
+
+/// What a planner did, without the questions: those of the plan that is taken are enough.
+fn without_prompts(mut account: Value) -> Value {
+    let rounds = account.get_mut("rounds").and_then(Value::as_array_mut);
+    for round in rounds.into_iter().flatten().filter_map(Value::as_object_mut) {
+        round.remove("prompt");
+    }
+    account
+}
+
+/// All reasons, with the issues of the try that came nearest.
+pub(super) fn failure(refusals: Vec<Refusal>, stages: &Stages) -> PlanningError {
+    told("no planner could make a valid plan", refusals, stages)
+}
+
+/// The same for a revision.
+pub(super) fn no_revision(refusals: Vec<Refusal>, stages: &Stages) -> PlanningError {
+    told("no planner could make a valid revision", refusals, stages)
+}
+
+fn told(what: &str, refusals: Vec<Refusal>, stages: &Stages) -> PlanningError {
+    let reasons: Vec<String> = refusals.iter().map(|r| format!("`{}`: {}", r.planner, r.reason)).collect();
+    let tried: Value = refusals.iter().map(Refusal::told).collect();
+    let provenance = Some(Json::of(&json!({"tried": tried, "stages": stages.account()})));
+    let nearest = refusals.into_iter().filter(|r| !r.issues.is_empty()).min_by_key(|r| r.issues.len());
+    PlanningError {
+        reason: format!("{what}: {}", reasons.join("; ")),
+        issues: nearest.map(|r| r.issues).unwrap_or_default(),
+        provenance,
+        is_invalid: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use goalmill_common::agent::Agent;
+    use goalmill_common::clock::Clock;
+    use goalmill_common::goal::Goal;
+    use goalmill_common::limits::Limits;
+    use goalmill_common::random::Random;
+    use serde_json::Map;
+
+    use super::*;
+
+    struct Fixed(&'static str, Result<&'static str, &'static str>);
+
+    #[async_trait]
+    impl Planner for Fixed {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+        async fn plan(&self, request: &PlanRequest) -> Result<PlannerAnswer, PlanningError> {
+            let step = self.1.map_err(PlanningError::new)?;
+            PlannerAnswer::validate(planned(self.0, step), request)
+        }
+    }
+
+    struct Silent;
+
+    #[async_trait]
+    impl Planner for Silent {
+        fn name(&self) -> &'static str {
+            "silent"
+        }
+        async fn plan(&self, _: &PlanRequest) -> Result<PlannerAnswer, PlanningError> {
+            std::future::pending().await
+        }
+    }
+
+    #[test]
+    fn the_goal_s_own_fields_win_over_the_policy_of_an_iterative_plan_only() {
+        let goal = json!({"planning": {"revision": {"approve": {}, "max": 2}}});
+        let goal: Goal = serde_json::from_value(goal).expect("it is a goal");
+        let set = RevisionPolicy { confidence_floor: 0.0, ..RevisionPolicy::default() };
+        let iterative = Map::from_iter([("planning".to_owned(), json!("iterative"))]);
+        let mut plan = Plan { revision: Some(set), metadata: iterative, ..Plan::default() };
+        let_revise(&mut plan, &goal);
+        let policy = plan.revision.expect("it has one");
+        assert!(policy.approve.is_some() && policy.max == Some(2) && policy.confidence_floor == 0.0, "{policy:?}");
+        let mut plan = Plan { revision: Some(set), ..Plan::default() };
+        let_revise(&mut plan, &goal);
+        assert_eq!(plan.revision, Some(set), "a rule or domain decides for itself");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_valid_plan_is_taken_and_the_others_are_told_of() {
+        let pipeline = pipeline(vec![
+            Arc::new(Silent),
+            Arc::new(Fixed("refuses", Err("not my thing"))),
+            Arc::new(Fixed("sloppy", Ok("bad"))),
+            Arc::new(Fixed("good", Ok("fine"))),
+            Arc::new(Fixed("late", Ok("fine"))),
+        ]);
+        let planned = pipeline.plan(&request()).await.expect("one planner is good");
+        assert_eq!(planned.planner, "good");
+        let account = planned.provenance.expect("there is always an account").value();
+        let tried: Vec<_> = account["tried"].as_array().into_iter().flatten().map(|t| t["reason"].clone()).collect();
+        assert_eq!((tried.len(), &tried[1]), (3, &Value::from("not my thing")));
+        assert_eq!(account["planner"], "good");
+        assert_eq!(planned.warnings.iter().filter(|warning| warning.code == "ODD").count(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_generic_plan_behind_a_model_that_failed_says_why_it_failed() {
+        struct Generic;
+        #[async_trait]
+        impl Planner for Generic {
+            fn name(&self) -> &'static str {
+                "rules"
+            }
+            async fn plan(&self, request: &PlanRequest) -> Result<PlannerAnswer, PlanningError> {
+                let warning = Issue {
+                    code: "GENERIC_PLAN".into(),
+                    pointer: String::new(),
+                    detail: "no rule matched; set up a model for better plans".into(),
+                    hint: String::new(),
+                };
+                PlannerAnswer::validate(Planned { warnings: vec![warning], ..planned("rules", "fine") }, request)
+            }
+        }
+        let small = Fixed("llm", Err("the prompt does not fit the context of model `m`"));
+        let behind =
+            pipeline(vec![Arc::new(small), Arc::new(Generic)]).plan(&request()).await.expect("there is a plan");
+        assert!(behind.warnings[0].detail.ends_with("does not fit the context of model `m`"), "{:?}", behind.warnings);
+        let alone = pipeline(vec![Arc::new(Generic)]).plan(&request()).await.expect("there is a plan");
+        assert!(alone.warnings[0].detail.ends_with("set up a model for better plans"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_valid_plan_the_reasons_and_the_nearest_issues_are_given() {
+        let pipeline = pipeline(vec![Arc::new(Fixed("sloppy", Ok("bad"))), Arc::new(Fixed("refuses", Err("no")))]);
+        let error = pipeline.plan(&request()).await.expect_err("no planner is good");
+        assert!(error.reason.contains("`sloppy`: ") && error.reason.ends_with("`refuses`: no"), "{error}");
+        assert_eq!(error.issues.len(), 1);
+    }
+
+    #[test]
+    fn unknown_planners_and_none_are_refused() {
+        for order in [vec!["magic".to_owned()], Vec::new()] {
+            let settings = PlannerSettings { order, ..PlannerSettings::default() };
+            let refused = Pipeline::from_settings(&settings, &models(), route()).err().expect("the order is not valid");
+            assert!(refused.to_string().contains("planner.order"), "{refused}");
+        }
+        assert!(Pipeline::from_settings(&PlannerSettings::default(), &models(), route()).is_ok());
+    }
+
+    #[test]
+    fn a_plan_is_held_against_the_agents_that_are_there() {
+        let mut agent = Agent::named("travel".into());
+        agent.actions.push(
+            serde_json::from_value(json!({"name": "book", "inputs": {"required": ["flight"]}})).expect("an action"),
+        );
+        let request = PlanRequest { agents: vec![agent], ..request() };
+        let plan = |agent: &str, action: &str| {
+            let step = Step { action: action.into(), ..Step::new("a", agent) };
+            Plan { steps: vec![step], ..Plan::default() }
+        };
+        let codes = |issues: &[Issue]| issues.iter().map(|i| i.code.clone()).collect::<Vec<_>>();
+        let issues = validate_planned(&plan("travel", "buy"), &request).expect_err("there is no such action");
+        assert_eq!(codes(&issues), ["UNKNOWN_ACTION"]);
+        let issues = validate_planned(&plan("travel", "book"), &request).expect_err("an input is missing");
+        assert_eq!(codes(&issues), ["INPUT_MISSING"]);
+        let checked = validate_planned(&plan("stranger", "x"), &request).expect("it may come later");
+        assert_eq!(codes(checked.warnings()), ["UNKNOWN_AGENT"]);
+        let long = Plan { steps: (0..21).map(|i| Step::new(format!("s{i}"), "stranger")).collect(), ..Plan::default() };
+        assert_eq!(codes(&validate_planned(&long, &request).expect_err("it is too long")), ["TOO_MANY_STEPS"]);
+    }
+
+    #[tokio::test]
+    async fn shipped_rules_fit_shipped_agents() {
+        let cards = include_str!("../../../../config/agents/demo.json");
+        let agents: Vec<Agent> = serde_json::from_str(cards).expect("the shipped cards can be read");
+        let rules = RulesPlanner::built_in();
+        for description in [
+            "Plan a 3-day trip to Paris in May with a $2000 budget",
+            "Plan a trip to Rome",
+            "Research the history of the printing press and write a report",
+            "Analyse the dataset sales.csv",
+            "Water the plants",
+        ] {
+            let goal = Goal { description: description.into(), ..Goal::default() };
+            let request = PlanRequest { goal, agents: agents.clone(), ..request() };
+            let answer = rules.plan(&request).await.unwrap_or_else(|error| panic!("{description}: {error:?}"));
+            let checked = answer.plan;
+            assert!(
+                checked.warnings().iter().all(|w| w.code == "NO_LIVE_WORKER"),
+                "{description}: {:?}",
+                checked.warnings()
+            );
+        }
+    }
+
+    fn pipeline(planners: Vec<Arc<dyn Planner>>) -> Pipeline {
+        Pipeline::new(planners, Duration::from_millis(100), route())
+    }
+
+    fn models() -> Arc<Models> {
+        let models = Models::from_settings(&[], Clock::system(), Random::seeded(1));
+        Arc::new(models.expect("there is nothing to set up"))
+    }
+
+    /// Refuses plans whose first step is called `bad`.
+    fn route() -> RoutePlan {
+        let issue = |code: &str| Issue {
+            code: code.into(),
+            pointer: "/steps/0/id".into(),
+            detail: "a detail".into(),
+            hint: String::new(),
+        };
+        Arc::new(move |valid: ValidPlan, _: &PlanRequest| match valid.plan() {
+            plan if plan.steps[0].id.as_str() == "bad" => Err(vec![issue("BAD")]),
+            _ => valid.route(|_| Ok((Vec::new(), vec![issue("ODD")]))),
+        })
+    }
+
+    fn planned(name: &str, step: &str) -> Planned {
+        Planned {
+            plan: Plan { steps: vec![Step::new(step, "a")], ..Plan::default() },
+            planner: name.into(),
+            confidence: 0.5,
+            provenance: None,
+            warnings: Vec::new(),
+            routes: Vec::new(),
+        }
+    }
+
+    fn request() -> PlanRequest {
+        PlanRequest {
+            goal: Goal::default(),
+            agents: Vec::new(),
+            limits: Limits::default(),
+            now_ms: 0,
+            revision: 0,
+            call_log: CallLog::default(),
+            terms: Default::default(),
+        }
+    }
+}

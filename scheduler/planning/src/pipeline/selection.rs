@@ -1,0 +1,140 @@
+//! Selects planners and models for a goal by its `planning` field.
+//!
+//! The planner comes first and the others of the settings after it, unless it is to be the only one; so does the model.
+
+use std::sync::Arc;
+
+use goalmill_common::command::Planned;
+use goalmill_common::goal::Goal;
+use goalmill_common::problem::Issue;
+use goalmill_common::revision::Trigger;
+
+use crate::pipeline::{Pipeline, failure};
+use crate::stage::Stages;
+use crate::{PlanRequest, Planner, PlanningError, ReviseRequest, Terms};
+
+impl Pipeline {
+    /// The planners for a goal, in the order in which they are asked.
+    pub(super) fn chosen(&self, goal: &Goal) -> Vec<&Arc<dyn Planner>> {
+        let Some(name) = goal.planning.planner.as_deref() else { return self.planners().iter().collect() };
+        let wanted = self.known().find(|planner| planner.name() == name);
+        let others = self.planners().iter().filter(|planner| planner.name() != name && !goal.planning.planner_only);
+        wanted.into_iter().chain(others).collect()
+    }
+
+    /// The whole plan anew, for a person who wants what remains planned and said no more than by whom: by the planner
+    /// that the goal names, if it makes nothing but whole plans. `None` when others are to be asked for a revision.
+    pub async fn plan_anew(&self, request: &ReviseRequest, terms: Terms) -> Option<Result<Planned, PlanningError>> {
+        let situation = &request.situation;
+        let says_no_more = situation.hint.is_empty() && situation.refused.is_empty();
+        let name = situation.goal.planning.planner.as_deref().filter(|_| says_no_more)?;
+        if Trigger::parse(&situation.trigger) != Some(Trigger::UserRequest) {
+            return None;
+        }
+        let planner = self.known().find(|planner| planner.name() == name && !planner.sees_results())?;
+        let request = PlanRequest {
+            goal: situation.goal.clone(),
+            agents: request.agents.clone(),
+            limits: request.limits.clone(),
+            now_ms: request.now_ms,
+            revision: 0,
+            terms,
+            call_log: request.call_log.clone(),
+        };
+        let stages = Stages::default();
+        match self.ask(planner.as_ref(), &request, &stages).await {
+            Ok(planned) => Some(Ok(self.account(planned, &[], &stages))),
+            Err(refusal) => {
+                tracing::debug!(planner = name, "planner `{name}` gave no plan for what remains: {}", refusal.reason);
+                request.goal.planning.planner_only.then(|| Err(failure(vec![refusal], &stages)))
+            }
+        }
+    }
+
+    /// What of a goal's choice does not exist here.
+    pub fn choice_issues(&self, goal: &Goal) -> Vec<Issue> {
+        let planners: Vec<&str> = self.known().map(|planner| planner.name()).collect();
+        let models: Vec<&str> = self.models().iter().map(String::as_str).collect();
+        let planner = goal.planning.planner.as_deref().and_then(|name| unknown("planner", name, &planners));
+        let model = goal.planning.model.as_deref().and_then(|name| unknown("model", name, &models));
+        planner.into_iter().chain(model).collect()
+    }
+}
+
+fn unknown(field: &str, name: &str, there: &[&str]) -> Option<Issue> {
+    if there.contains(&name) {
+        return None;
+    }
+    let names: Vec<String> = there.iter().map(|name| format!("`{name}`")).collect();
+    let hint = match names.as_slice() {
+        [] => format!("there is none; set one up under `{field}s` in the settings, or leave `planning.{field}` out"),
+        _ => format!("there are: {}", names.join(", ")),
+    };
+    Some(Issue {
+        code: format!("UNKNOWN_{}", field.to_uppercase()),
+        pointer: format!("/planning/{field}"),
+        detail: format!("there is no {field} `{name}`"),
+        hint,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use async_trait::async_trait;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use goalmill_plan::states::ValidPlan;
+
+    use crate::PlannerAnswer;
+
+    struct Named(&'static str);
+
+    #[async_trait]
+    impl Planner for Named {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+        async fn plan(&self, _: &PlanRequest) -> Result<PlannerAnswer, PlanningError> {
+            Err(PlanningError::new("it only has a name"))
+        }
+    }
+
+    #[test]
+    fn the_planner_that_a_goal_names_comes_first_or_alone() {
+        let pipeline = pipeline();
+        let order = |planning: Value| -> Vec<&str> {
+            pipeline.chosen(&goal(planning)).iter().map(|planner| planner.name()).collect()
+        };
+        assert_eq!(order(json!({})), ["a", "b"]);
+        assert_eq!(order(json!({"planner": "b"})), ["b", "a"]);
+        assert_eq!(order(json!({"planner": "spare"})), ["spare", "a", "b"]);
+        assert_eq!(order(json!({"planner": "spare", "planner_only": true})), ["spare"]);
+        assert_eq!(order(json!({"planner": "gone", "planner_only": true})), [""; 0]);
+    }
+
+    #[test]
+    fn names_that_do_not_exist_are_told_with_those_that_do() {
+        let pipeline = pipeline();
+        let issues = |planning: Value| pipeline.choice_issues(&goal(planning));
+        assert_eq!(issues(json!({"planner": "spare", "model": "m", "planner_only": false})), []);
+        let found = issues(json!({"planner": "magic", "model": "n"}));
+        assert_eq!(found[0].code, "UNKNOWN_PLANNER");
+        assert!(found[0].hint.contains("`a`, `b`, `spare`"), "{found:?}");
+        assert_eq!((found[1].code.as_str(), found[1].pointer.as_str()), ("UNKNOWN_MODEL", "/planning/model"));
+    }
+
+    fn goal(planning: Value) -> Goal {
+        serde_json::from_value(json!({ "planning": planning })).expect("it is a goal")
+    }
+
+    fn pipeline() -> Pipeline {
+        let planner = |name| Arc::new(Named(name)) as Arc<dyn Planner>;
+        let route = Arc::new(|valid: ValidPlan, _: &PlanRequest| Ok(valid.without_routing()));
+        let mut pipeline = Pipeline::new(vec![planner("a"), planner("b")], Duration::from_secs(1), route);
+        pipeline.offer(vec![planner("spare")], vec!["m".into()]);
+        pipeline
+    }
+}

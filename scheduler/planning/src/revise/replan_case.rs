@@ -1,0 +1,200 @@
+//! The situation of a failed step as the strategies see it, and the category of its failure.
+
+use goalmill_common::agent::{Action, Agent};
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::id::{AgentType, StepId};
+use goalmill_common::json::Json;
+use goalmill_common::plan::{Plan, Step};
+use goalmill_common::revision::{Situation, StepSituation, Trigger};
+use serde_json::{Map, Value};
+
+use crate::ReviseRequest;
+
+/// What a failure says, as far as words can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FailureCategory {
+    /// Whoever was to do it cannot at the moment.
+    Unavailable,
+    /// It is too much for one step.
+    TooComplex,
+    /// It was done, and there is nothing to be had.
+    NoResult,
+    /// More is spent than may be.
+    OverLimit,
+    /// The outputs are not what was wanted.
+    Unexpected,
+    Other,
+}
+
+/// Words of failures, in their codes or messages, by what they mean. The first that is found counts.
+const WORDS: [(FailureCategory, &[&str]); 4] = [
+    (FailureCategory::TooComplex, &["too complex", "too_complex", "too broad", "break it down", "split it up"]),
+    (
+        FailureCategory::OverLimit,
+        &["over budget", "over_budget", "over the budget", "exceeds the budget", "budget exceeded"],
+    ),
+    (
+        FailureCategory::NoResult,
+        &[
+            "fully booked",
+            "fully_booked",
+            "sold out",
+            "sold_out",
+            "no availability",
+            "no vacanc",
+            "no result",
+            "no_result",
+            "nothing found",
+            "none available",
+            "no rooms",
+            "no match",
+            "not_found",
+        ],
+    ),
+    (
+        FailureCategory::Unavailable,
+        &[
+            "unavailable",
+            "not available",
+            "unreachable",
+            "offline",
+            "out of service",
+            "connection refused",
+            "timed out",
+            "timeout",
+            "overloaded",
+            "down for maintenance",
+        ],
+    ),
+];
+
+/// A situation with what is looked up often.
+pub(super) struct ReplanCase<'a> {
+    pub(super) request: &'a ReviseRequest,
+    pub(super) situation: &'a Situation,
+    pub(super) trigger: Trigger,
+    /// The rules' own plan for the goal, where that is of use.
+    pub(super) anew: Option<Plan>,
+}
+
+impl<'a> ReplanCase<'a> {
+    pub(super) fn of(request: &'a ReviseRequest, trigger: Trigger, anew: Option<Plan>) -> Self {
+        Self { request, situation: &request.situation, trigger, anew }
+    }
+
+    /// The step that it is about.
+    pub(super) fn step(&self) -> Option<&'a Step> {
+        self.find(self.situation.step.as_ref()?)
+    }
+
+    pub(super) fn find(&self, id: &StepId) -> Option<&'a Step> {
+        self.situation.plan.steps.iter().find(|step| step.id == *id)
+    }
+
+    pub(super) fn at(&self, id: &StepId) -> Option<&'a StepSituation> {
+        self.situation.steps.get(id)
+    }
+
+    pub(super) fn failure(&self) -> Option<&'a Failure> {
+        self.at(self.situation.step.as_ref()?)?.failure.as_ref()
+    }
+
+    /// What the failure says.
+    pub(super) fn cause(&self) -> FailureCategory {
+        let Some(failure) = self.failure() else { return FailureCategory::Other };
+        let text = format!("{} {}", failure.code, failure.message).to_lowercase();
+        let said =
+            WORDS.iter().find(|(_, words)| words.iter().any(|word| text.contains(word))).map(|(cause, _)| *cause);
+        match (said, failure.class) {
+            (Some(cause), _) => cause,
+            (
+                None,
+                FailureClass::Timeout | FailureClass::Transient | FailureClass::RateLimited | FailureClass::Lost,
+            ) => FailureCategory::Unavailable,
+            (None, FailureClass::ConstraintViolation) => FailureCategory::Unexpected,
+            (None, FailureClass::Permanent) => FailureCategory::Other,
+        }
+    }
+
+    /// What the step's report suggested.
+    pub(super) fn suggestions(&self) -> Option<Value> {
+        let own = self.situation.step.as_ref().and_then(|id| self.at(id)).and_then(|at| at.adjustments.as_ref());
+        self.situation.information.as_ref().or(own).map(Json::value)
+    }
+
+    pub(super) fn agent(&self, agent_type: &AgentType) -> Option<&'a Agent> {
+        self.request.agents.iter().find(|agent| agent.agent_type == *agent_type)
+    }
+
+    /// Whether a worker is there that takes tasks of this agent type.
+    pub(super) fn is_served(&self, agent_type: &AgentType) -> bool {
+        self.request.workers.iter().any(|worker| !worker.draining && worker.agents.contains(agent_type))
+    }
+
+    pub(super) fn action(&self, step: &Step) -> Option<&'a Action> {
+        self.agent(&step.agent_type)?.actions.iter().find(|action| action.name == step.action)
+    }
+
+    /// Steps that are not over and depend on this one.
+    pub(super) fn dependents(&self, id: &StepId) -> impl Iterator<Item = &'a Step> {
+        let steps = self.situation.plan.steps.iter();
+        steps.filter(move |step| step.dependencies.contains(id)).collect::<Vec<_>>().into_iter()
+    }
+
+    /// Whether a step's outputs are read by another one.
+    pub(super) fn is_read(&self, id: &StepId) -> bool {
+        let plain = format!("steps.{id}");
+        let quoted = [format!("steps[\"{id}\"]"), format!("steps['{id}']"), format!("steps[\\\"{id}\\\"]")];
+        self.situation.plan.steps.iter().filter(|step| step.id != *id).any(|step| {
+            let text = Json::of(step).text().to_owned();
+            names(&text, &plain) || quoted.iter().any(|word| text.contains(word))
+        })
+    }
+
+    /// An id for a new step that the plan never had.
+    pub(super) fn fresh(&self, wanted: &str) -> StepId {
+        let taken = |id: &str| {
+            let now = self.situation.plan.steps.iter().any(|step| step.id.as_str() == id);
+            now || self
+                .situation
+                .revisions
+                .iter()
+                .any(|record| record.added.iter().chain(&record.removed).any(|step| step.id.as_str() == id))
+        };
+        let numbered = (2..).map(|n| format!("{wanted}_{n}"));
+        let mut ids = std::iter::once(wanted.to_owned()).chain(numbered);
+        ids.find(|id| !taken(id)).expect("there are endless numbers").as_str().into()
+    }
+}
+
+/// Whether `text` names `word` and does not go on with a letter of another name.
+fn names(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(at, _)| {
+        let next = text[at + word.len()..].chars().next();
+        next.is_none_or(|c| !(c.is_alphanumeric() || c == '_' || c == '-'))
+    })
+}
+
+/// `text` with every `steps.old` made to `steps.new`.
+pub(super) fn renamed(text: &str, old: &StepId, new: &StepId) -> String {
+    let word = format!("steps.{old}");
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find(&word) {
+        let (before, after) = rest.split_at(at);
+        out.push_str(before);
+        let tail = &after[word.len()..];
+        let ends = tail.chars().next().is_none_or(|c| !(c.is_alphanumeric() || c == '_' || c == '-'));
+        out.push_str(&if ends { format!("steps.{new}") } else { word.clone() });
+        rest = tail;
+    }
+    out.push_str(rest);
+    out
+}
+
+/// A step's inputs as an object.
+pub(super) fn inputs(step: &Step) -> Map<String, Value> {
+    match step.inputs.value() {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
