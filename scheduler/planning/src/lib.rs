@@ -24,7 +24,7 @@ pub mod llm;
 mod load;
 mod parse_proposal;
 pub mod pipeline;
-pub mod provenance;
+mod provenance;
 pub mod repair;
 mod revise;
 pub mod rules;

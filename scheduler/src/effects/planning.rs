@@ -14,7 +14,9 @@ use goalmill_common::revision::Change;
 use goalmill_engine::{Command, PlanAnswer, PlanState, consider, situation};
 use goalmill_plan::validate::{Catalogue, Policy, Rules, Weight, WeightSettings};
 use goalmill_planning::stage::StageOutcome;
-use goalmill_planning::{CallLog, FirstPlanSink, StepSink, PlanRequest, PlanningError, ReviseRequest, Terms, StreamOutcome, pipeline};
+use goalmill_planning::{
+    CallLog, FirstPlanSink, PlanRequest, PlanningError, ReviseRequest, StepSink, StreamOutcome, Terms, pipeline,
+};
 use tokio::time::Instant;
 
 use crate::event_log::{self, ReadError};
@@ -146,7 +148,12 @@ async fn read_state(scheduler: &Scheduler, plan: &PlanId) -> Result<Option<PlanS
 /// Asks the planners how to change a running plan.
 ///
 /// - `call_log`: records model calls.
-pub(crate) async fn revise(scheduler: &Scheduler, state: &PlanState, revision: u32, call_log: CallLog) -> Option<Command> {
+pub(crate) async fn revise(
+    scheduler: &Scheduler,
+    state: &PlanState,
+    revision: u32,
+    call_log: CallLog,
+) -> Option<Command> {
     let limits = &scheduler.settings.limits;
     let mut situation = situation(state, limits).filter(|situation| situation.revision == revision)?;
     call_log.refund_replayed(&mut situation.left);
