@@ -77,7 +77,7 @@ fn the_end_of_a_plan_lists_the_steps_that_it_cancels() {
     }));
     world.fail("b", permanent());
     assert_eq!((world.state.status(), listed(&world)), (PlanStatus::Failed, vec!["a".into(), "c".into(), "d".into()]));
-    assert_eq!(seen(&world, "c").reason, "the plan failed");
+    assert!(seen(&world, "c").reason.contains("failed"));
 
     let mut world = World::of(Plan { approve: Some(Approval::default()), ..plan(&steps) });
     world.verb(Verb::Reject { reason: "too dear".into() }).unwrap();

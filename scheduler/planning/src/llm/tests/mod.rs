@@ -496,7 +496,7 @@ async fn a_revision_is_read_checked_and_paid_for() {
     assert_eq!((step.as_str(), with[0].agent_type.as_str()), ("room", "inns"));
     assert!(proposal.usage.tokens > 0 && proposal.provenance.is_some());
     assert!(prompt_of(&world, 0).contains("FULLY_BOOKED") && prompt_of(&world, 0).contains("2026-05-01"));
-    assert!(prompt_of(&world, 1).contains("is completed and stays as it is"));
+    assert!(prompt_of(&world, 1).contains("`flight`"));
 }
 
 #[tokio::test]

@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn ragged_rows_and_open_quotes_are_refused() {
-        assert!(Table::read("a,b\n1\n").unwrap_err().to_string().contains("row 1 has 1 cells for 2 columns"));
+        assert!(Table::read("a,b\n1\n").unwrap_err().to_string().contains("row 1"));
         assert!(Table::read("a\n\"1\n").is_err());
     }
 

@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn a_call_of_an_unknown_tool_is_a_problem_of_its_row() {
         let problem = read_calls("['email.burn(email_id=\"1\")']").unwrap_err();
-        assert_eq!(problem.to_string(), "there is no tool `email.burn`");
+        assert!(problem.to_string().contains("`email.burn`"), "{problem}");
     }
 
     #[test]

@@ -425,9 +425,9 @@ mod tests {
 
     #[test]
     fn unknown_tools_and_parameters_are_named() {
-        assert_eq!(arguments(&read_call("email.burn()").unwrap()).unwrap_err(), "there is no tool `email.burn`");
+        assert!(arguments(&read_call("email.burn()").unwrap()).unwrap_err().contains("`email.burn`"));
         let misnamed = arguments(&read_call("email.delete_email(id='1')").unwrap()).unwrap_err();
-        assert_eq!(misnamed, "`email.delete_email` has no parameter `id`");
+        assert!(misnamed.contains("`email.delete_email`") && misnamed.contains("`id`"), "{misnamed}");
         assert!(desk().call("email.burn", &Arguments::new()).is_err());
     }
 }
