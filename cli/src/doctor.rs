@@ -15,9 +15,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::args::DoctorArgs;
-use crate::commands::{Context, settings};
+use crate::commands::config::settings;
+use crate::context::Context;
 use crate::exit::{Exit, Failed, Outcome, fix_of};
-use crate::output::{Paint, Tone};
+use crate::output::{Palette, Tone};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -73,7 +74,7 @@ pub async fn run(context: &Context, args: &DoctorArgs) -> Outcome {
         let checks = look(context, args).await?;
         let is_over = deadline.is_none_or(|deadline| Instant::now() >= deadline);
         if is_over || checks.count(Level::Problem) == 0 {
-            context.screen.show(&checks, "", |paint| people(&checks, paint))?;
+            context.screen.show(&checks, "", |palette| people(&checks, palette))?;
             return Ok(if checks.count(Level::Problem) > 0 { Exit::Other } else { Exit::Done });
         }
         tokio::select! {
@@ -320,13 +321,13 @@ fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-fn people(checks: &Checks, paint: Paint) -> String {
+fn people(checks: &Checks, palette: Palette) -> String {
     let mut text = String::new();
     for check in &checks.checks {
         let mark = match check.level {
-            Level::Ok => paint.tone(Tone::Good, "✓"),
-            Level::Warning => paint.tone(Tone::Wait, "!"),
-            Level::Problem => paint.tone(Tone::Bad, "✗"),
+            Level::Ok => palette.tone(Tone::Good, "✓"),
+            Level::Warning => palette.tone(Tone::Wait, "!"),
+            Level::Problem => palette.tone(Tone::Bad, "✗"),
         };
         text.push_str(&format!("{mark} {:<10} {}\n", check.topic, check.detail));
         if !check.hint.is_empty() {
@@ -353,6 +354,6 @@ mod tests {
         checks.add(Level::Problem, "queues", "a has 7 tasks waiting and no worker", "goalmill worker --agents a");
         let want = "✓ settings   all defaults\n✗ queues     a has 7 tasks waiting and no worker\n             → goalmill \
                     worker --agents a\n1 ok, 0 warnings, 1 problem\n";
-        assert_eq!(people(&checks, Paint::plain()), want);
+        assert_eq!(people(&checks, Palette::plain()), want);
     }
 }

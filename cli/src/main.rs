@@ -4,6 +4,7 @@ mod args;
 mod bench;
 mod budget;
 mod commands;
+mod context;
 mod doctor;
 mod exit;
 mod import;
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
                 Format::Json | Format::Jsonl => failed.to_json().to_string(),
                 Format::Table | Format::Wide | Format::Yaml | Format::Name | Format::None => format!("error: {failed}"),
             };
-            drop(writeln!(std::io::stderr(), "{}", output::clean(&text)));
+            drop(writeln!(std::io::stderr(), "{}", output::sanitize(&text)));
             failed.exit.code()
         }
     })

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::args::ReplayArgs;
-use crate::commands::read_file;
+use crate::commands::input::read_file;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Screen, plan_tone};
 
@@ -45,7 +45,7 @@ pub fn run(screen: &Screen, args: &ReplayArgs) -> Outcome {
         counts: summary.counts,
         digest: digest(&view),
     };
-    screen.show(&replayed, &replayed.plan_id, |paint| {
+    screen.show(&replayed, &replayed.plan_id, |palette| {
         let counts = replayed.counts;
         let agrees = match &args.expect {
             Some(_) => "\n  agrees with the expected state",
@@ -57,7 +57,7 @@ pub fn run(screen: &Screen, args: &ReplayArgs) -> Outcome {
             "{}  {} · {} events · revision {}\n  steps   {} total · {} completed · {} failed · {} skipped · {} in progress · \
              {} pending\n  digest  {}{agrees}",
             replayed.plan_id,
-            paint.tone(plan_tone(replayed.status), replayed.status.as_str()),
+            palette.tone(plan_tone(replayed.status), replayed.status.as_str()),
             replayed.events,
             replayed.revision,
             counts.total,

@@ -33,7 +33,7 @@ pub(crate) async fn beat(worker: Arc<Worker>) {
                 worker.backoff(failures)
             }
         };
-        worker.gauge();
+        worker.set_gauges();
         tokio::select! {
             biased;
             () = worker.stop.cancelled() => return,

@@ -2,9 +2,7 @@
 
 use goalmill_common::failure::FailureClass;
 use goalmill_common::id::AgentType;
-use metrics::{Counter, Histogram, counter, gauge, histogram};
-
-use crate::worker::Worker;
+use metrics::{Counter, Histogram, counter, histogram};
 
 /// The counters of one agent type.
 pub(crate) struct Meter {
@@ -57,16 +55,5 @@ impl Meter {
     pub fn failed(&self, class: FailureClass) -> &Counter {
         let at = CLASSES.iter().position(|c| *c == class).expect("every class is listed");
         &self.failed[at]
-    }
-}
-
-impl Worker {
-    /// Brings the gauges up to date.
-    pub fn gauge(&self) {
-        gauge!("goalmill_build_info", "version" => env!("CARGO_PKG_VERSION"), "component" => "worker").set(1.0);
-        gauge!("goalmill_worker_slots").set(f64::from(self.settings.slots));
-        gauge!("goalmill_worker_slots_busy").set(self.table.len() as f64);
-        gauge!("goalmill_reports_unsent").set(self.outbox.unsent() as f64);
-        gauge!("goalmill_redis_up").set(f64::from(u8::from(self.link.state().is_ok())));
     }
 }

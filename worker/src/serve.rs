@@ -71,7 +71,7 @@ async fn readyz(State(app): State<App>) -> (StatusCode, String) {
 }
 
 async fn metrics(State(app): State<App>) -> (StatusCode, String) {
-    app.worker.gauge();
+    app.worker.set_gauges();
     match &app.recorder {
         Some(recorder) => (StatusCode::OK, recorder.render()),
         None => (StatusCode::NOT_FOUND, "the program around this worker keeps the metrics\n".into()),

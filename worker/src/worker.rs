@@ -14,6 +14,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::plan::Retry;
 use goalmill_common::random::Random;
 use goalmill_common::report::Report;
+use metrics::gauge;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -138,6 +139,15 @@ impl Worker {
         for waker in wakers {
             waker.wake().await;
         }
+    }
+
+    /// Sets the gauges.
+    pub fn set_gauges(&self) {
+        gauge!("goalmill_build_info", "version" => env!("CARGO_PKG_VERSION"), "component" => "worker").set(1.0);
+        gauge!("goalmill_worker_slots").set(f64::from(self.settings.slots));
+        gauge!("goalmill_worker_slots_busy").set(self.table.len() as f64);
+        gauge!("goalmill_reports_unsent").set(self.outbox.unsent() as f64);
+        gauge!("goalmill_redis_up").set(f64::from(u8::from(self.link.state().is_ok())));
     }
 }
 

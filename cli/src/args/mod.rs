@@ -1,19 +1,19 @@
 //! The command line as types: every command, flag and help text.
 
+mod approvals;
 mod inspect;
 mod nouns;
-mod people;
 mod roles;
 mod tools;
 mod values;
 
 use clap::{Args, Parser, Subcommand};
 
+pub use approvals::{ApproveArgs, ChangeArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, StepAnswerArgs};
 pub use inspect::{EventsArgs, ExplainArgs, LogsArgs, WatchArgs};
 pub use nouns::{
     AgentCommand, DeadCommand, GraphForm, Language, Letters, PlanCommand, QueueCommand, Reasoned, StepCommand, StepRef,
 };
-pub use people::{ApproveArgs, ChangeArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, StepAnswerArgs};
 pub use roles::{Demo, DevArgs, LogForm, RoleArgs, SchedulerArgs, WorkerArgs, WorkerCommand, WorkerRunArgs};
 pub use tools::{
     CompletionsArgs, ConfigArgs, DoctorArgs, ImportCommand, ManArgs, ReplayArgs, RunArgs, SchemaArgs, SubmitArgs,

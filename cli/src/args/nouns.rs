@@ -5,8 +5,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use goalmill_common::status::PlanStatus;
 
+use super::approvals::{ApproveArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, ReplanArgs, StepAnswerArgs};
 use super::duration;
-use super::people::{ApproveArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, ReplanArgs, StepAnswerArgs};
 
 /// A plan, and why something is done to it.
 #[derive(Args, Debug)]

@@ -10,10 +10,11 @@ use goalmill_common::event::RouteCandidate;
 use goalmill_common::view::Page;
 use serde_json::json;
 
-use super::{Context, cell, checked_id, input};
+use super::{cell, checked_id, input};
 use crate::args::{AgentCommand, Language};
+use crate::context::Context;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::output::{Paint, Screen, Table, Tone, seconds, yaml};
+use crate::output::{Palette, Screen, Table, Tone, seconds, yaml};
 
 pub async fn run(context: &Context, command: AgentCommand) -> Outcome {
     let Context { screen, client, .. } = context;
@@ -42,7 +43,7 @@ pub async fn run(context: &Context, command: AgentCommand) -> Outcome {
         AgentCommand::Route { text } => {
             let answer = client.route(&text).await?;
             let name = |candidate: &RouteCandidate| candidate.agent_type.to_string();
-            screen.list(&answer, &answer.candidates, name, |paint| candidates(&answer, paint))?;
+            screen.list(&answer, &answer.candidates, name, |palette| candidates(&answer, palette))?;
         }
     }
     Ok(Exit::Done)
@@ -86,13 +87,13 @@ fn list(page: &Page<Agent>, screen: &Screen) -> String {
         row.extend([actions.join(","), cell(screen, &agent.description)]);
         table.row(row);
     }
-    table.render(screen.paint, "no agent types; start a worker: goalmill worker --demo")
+    table.render(screen.palette, "no agent types; start a worker: goalmill worker --demo")
 }
 
 /// Candidates shown with their factors.
 const SHOWN: usize = 20;
 
-fn candidates(answer: &Candidates, paint: Paint) -> String {
+fn candidates(answer: &Candidates, palette: Palette) -> String {
     let mut table =
         Table::new(&["AGENT", "SIMILARITY", "SUCCESS", "COST", "SCORE", "", "FACTORS"]).right(&[1, 2, 3, 4]);
     for (place, candidate) in answer.candidates.iter().take(SHOWN).enumerate() {
@@ -103,11 +104,11 @@ fn candidates(answer: &Candidates, paint: Paint) -> String {
             format!("{:.2}", candidate.success_rate),
             format!("{:.3}", candidate.cost),
             format!("{:.2}", candidate.score),
-            if place == 0 && !answer.abstains { paint.tone(Tone::Good, "←") } else { String::new() },
+            if place == 0 && !answer.abstains { palette.tone(Tone::Good, "←") } else { String::new() },
             factors.join(" "),
         ]);
     }
-    let shown = table.render(paint, "no agent type fits; list them: goalmill agent list");
+    let shown = table.render(palette, "no agent type fits; list them: goalmill agent list");
     match answer.confidence {
         Some(confidence) if !answer.candidates.is_empty() => {
             let verdict = if answer.abstains { "too little: `auto` would choose nobody" } else { "enough to choose" };

@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 use crate::exit::{Exit, Failed, Outcome};
-use crate::output::{Paint, Screen, Table, Tone};
+use crate::output::{Palette, Screen, Table, Tone};
 
 /// What kind of code a page explains, its name, and its text.
 const PAGES: &[(&str, &str, &str)] = &[
@@ -42,7 +42,7 @@ pub fn explain(screen: &Screen, word: &str) -> Outcome {
         return Err(Failed::new(Exit::NotFound, format!("no code is called `{word}`"))
             .help(format!("{near}agents may send codes of their own; list ours: goalmill explain --codes")));
     };
-    screen.show(code, code.code, |paint| people(code, paint))?;
+    screen.show(code, code.code, |palette| people(code, palette))?;
     Ok(Exit::Done)
 }
 
@@ -52,13 +52,13 @@ pub fn list(screen: &Screen) -> Outcome {
         &all,
         &all,
         |code| code.code.to_owned(),
-        |paint| {
+        |palette| {
             let mut table = Table::new(&["CODE", "OF", "ABOUT", "MEANS"]);
             for code in &all {
                 let means = super::cell(screen, &code.text);
                 table.row([code.code.into(), code.kind.into(), code.about.to_lowercase(), means]);
             }
-            table.render(paint, "")
+            table.render(palette, "")
         },
     )?;
     Ok(Exit::Done)
@@ -72,10 +72,10 @@ fn titled(word: &str) -> &str {
     numbered.map_or(word, |(_, title)| title)
 }
 
-fn people(code: &Code, paint: Paint) -> String {
-    let head = paint.tone(Tone::Bold, code.code);
-    let about = paint.tone(Tone::Dim, format!("{} · {}", code.kind, code.about.to_lowercase()));
-    format!("{head}  {about}\n{}\n{}\n", code.text, paint.tone(Tone::Dim, &code.page))
+fn people(code: &Code, palette: Palette) -> String {
+    let head = palette.tone(Tone::Bold, code.code);
+    let about = palette.tone(Tone::Dim, format!("{} · {}", code.kind, code.about.to_lowercase()));
+    format!("{head}  {about}\n{}\n{}\n", code.text, palette.tone(Tone::Dim, &code.page))
 }
 
 /// All codes, in the order of the pages.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::args::ConfigArgs;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::output::{Paint, Screen, Table, Tone};
+use crate::output::{Palette, Screen, Table, Tone};
 
 #[derive(Serialize)]
 struct Setting {
@@ -26,19 +26,19 @@ pub fn run(screen: &Screen, args: &ConfigArgs) -> Outcome {
         .map(|(setting, value, origin)| Setting { setting, value, origin })
         .collect();
     let empty = if args.changed { "all defaults" } else { "no such settings" };
-    screen.list(&rows, &rows, |row| row.setting.clone(), |paint| people(&rows, empty, paint))?;
+    screen.list(&rows, &rows, |row| row.setting.clone(), |palette| people(&rows, empty, palette))?;
     Ok(Exit::Done)
 }
 
-fn people(rows: &[Setting], empty: &str, paint: Paint) -> String {
+fn people(rows: &[Setting], empty: &str, palette: Palette) -> String {
     let mut table = Table::new(&["SETTING", "VALUE", "FROM"]);
     for row in rows {
         let from = row.origin.to_string();
         let from =
-            if row.origin == Origin::Default { paint.tone(Tone::Dim, from) } else { paint.tone(Tone::Busy, from) };
+            if row.origin == Origin::Default { palette.tone(Tone::Dim, from) } else { palette.tone(Tone::Busy, from) };
         table.row([row.setting.clone(), row.value.clone(), from]);
     }
-    table.render(paint, empty)
+    table.render(palette, empty)
 }
 
 /// Loads the settings from `file`, or from the first file that is where one may be.

@@ -6,10 +6,10 @@ use goalmill_common::view::PlanView;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::Context;
 use crate::args::DiffArgs;
+use crate::context::Context;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::output::{Paint, Table, Tone, seconds};
+use crate::output::{Palette, Table, Tone, seconds};
 use crate::watch::short;
 
 /// What is different.
@@ -98,7 +98,7 @@ pub async fn run(context: &Context, args: &DiffArgs) -> Outcome {
             compare(side(from, &before), side(to, &after), &before, &after, Vec::new())
         }
     };
-    context.screen.show(&difference, "", |paint| people(&difference, paint))?;
+    context.screen.show(&difference, "", |palette| people(&difference, palette))?;
     Ok(Exit::Done)
 }
 
@@ -157,7 +157,7 @@ fn outcomes(a: &PlanView, b: &PlanView) -> Vec<Outcomes> {
     told.filter(|told| told.a != told.b || !told.same_outputs).collect()
 }
 
-fn people(difference: &Difference, paint: Paint) -> String {
+fn people(difference: &Difference, palette: Palette) -> String {
     let Difference { a, b, added, removed, modified, outcomes } = difference;
     let name = |side: &Side| {
         if side.end.is_some() { side.plan.clone() } else { format!("{}@{}", side.plan, side.revision) }
@@ -179,14 +179,14 @@ fn people(difference: &Difference, paint: Paint) -> String {
         row("time", &|side| end(side, &|end| seconds((end.seconds * 1_000.0) as u64)));
         row("confidence", &|side| end(side, &|end| format!("{:.2}", end.confidence)));
     }
-    let mut text = table.render(paint, "");
+    let mut text = table.render(palette, "");
     if added.is_empty() && removed.is_empty() && modified.is_empty() {
         text.push_str("the steps are the same\n");
     }
-    added.iter().for_each(|step| text.push_str(&format!("{} {step}\n", paint.tone(Tone::Good, "+"))));
-    removed.iter().for_each(|step| text.push_str(&format!("{} {step}\n", paint.tone(Tone::Bad, "-"))));
+    added.iter().for_each(|step| text.push_str(&format!("{} {step}\n", palette.tone(Tone::Good, "+"))));
+    removed.iter().for_each(|step| text.push_str(&format!("{} {step}\n", palette.tone(Tone::Bad, "-"))));
     for Modified { step, fields } in modified {
-        text.push_str(&format!("{} {step}\n", paint.tone(Tone::Wait, "~")));
+        text.push_str(&format!("{} {step}\n", palette.tone(Tone::Wait, "~")));
         for Field { name, a, b } in fields {
             text.push_str(&format!("    {name}: {} → {}\n", value(a), value(b)));
         }
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!((&difference.added[..], &difference.removed[..]), (&["c".to_owned()][..], &["b".to_owned()][..]));
         let fields: Vec<&str> = difference.modified[0].fields.iter().map(|field| field.name.as_str()).collect();
         assert_eq!((difference.modified[0].step.as_str(), fields), ("a", vec!["inputs", "when"]));
-        let text = people(&difference, Paint::plain());
+        let text = people(&difference, Palette::plain());
         for line in ["p0-1@0", "+ c", "- b", "~ a", "    inputs: {\"x\":1} → {\"x\":2}", "    when: – → true"] {
             assert!(text.contains(line), "`{line}` is missing in\n{text}");
         }

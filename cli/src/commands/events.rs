@@ -7,8 +7,9 @@ use goalmill_common::json::Json;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Context, cell};
+use super::cell;
 use crate::args::{EventsArgs, Format};
+use crate::context::Context;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Screen, Tone, time};
 use crate::watch::{Follow, Source};
@@ -121,7 +122,7 @@ fn print_line(screen: &Screen, clock: &Clock, line: &str) -> Result<(), Failed> 
 
 /// One event as a line for people; of its time the hours, unless another form is asked for.
 pub fn event_text(head: &Head<'_>, screen: &Screen, clock: &Clock) -> String {
-    let paint = screen.paint;
+    let palette = screen.palette;
     let at = match screen.times_asked() {
         Some(form) => time(head.time, form, clock),
         None => head.time.get(11..23).unwrap_or(head.time).to_owned(),
@@ -136,9 +137,9 @@ pub fn event_text(head: &Head<'_>, screen: &Screen, clock: &Clock) -> String {
     let text = format!(
         "{:>5}  {}  {:<18} {step:<20} {}",
         head.seq,
-        paint.tone(Tone::Dim, at),
+        palette.tone(Tone::Dim, at),
         head.type_name,
-        paint.tone(Tone::Dim, format!("{actor}{data}"))
+        palette.tone(Tone::Dim, format!("{actor}{data}"))
     );
     text.trim_end().to_owned()
 }

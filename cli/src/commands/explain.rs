@@ -2,10 +2,11 @@
 
 use goalmill_common::view::Explanation;
 
-use super::{Context, codes};
+use super::codes;
 use crate::args::ExplainArgs;
+use crate::context::Context;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::output::{Paint, Tone, mark, plan_tone, step_tone};
+use crate::output::{Palette, Tone, mark, plan_tone, step_tone};
 
 pub async fn run(context: &Context, args: &ExplainArgs) -> Outcome {
     let Context { screen, client, .. } = context;
@@ -28,34 +29,34 @@ pub async fn run(context: &Context, args: &ExplainArgs) -> Outcome {
             screen.note(format!("nothing holds step {step} up"));
         }
     }
-    screen.show(&explanation, plan.as_str(), |paint| people(&explanation, paint))?;
+    screen.show(&explanation, plan.as_str(), |palette| people(&explanation, palette))?;
     if screen.is_for_people() && args.step.is_none() && !explanation.status.is_final() {
         let view = client.plan(&plan).await?;
-        for line in super::people::waiting_lines(&view, &context.clock) {
-            screen.line(format!("\n{} {line}", screen.paint.tone(Tone::Wait, "?")))?;
+        for line in super::questions::open_requests(&view, &context.clock) {
+            screen.line(format!("\n{} {line}", screen.palette.tone(Tone::Wait, "?")))?;
         }
     }
     Ok(Exit::Done)
 }
 
-fn people(explanation: &Explanation, paint: Paint) -> String {
-    let status = paint.tone(plan_tone(explanation.status), explanation.status.as_str());
-    let plan = paint.tone(Tone::Bold, explanation.plan_id.as_str());
+fn people(explanation: &Explanation, palette: Palette) -> String {
+    let status = palette.tone(plan_tone(explanation.status), explanation.status.as_str());
+    let plan = palette.tone(Tone::Bold, explanation.plan_id.as_str());
     let mut text = format!("{plan}  {status}\n{}\n", explanation.summary);
     for step in &explanation.steps {
         let tone = step_tone(step.status);
-        let id = paint.tone(Tone::Bold, step.step_id.as_str());
+        let id = palette.tone(Tone::Bold, step.step_id.as_str());
         text.push_str(&format!(
             "\n{} {id}  {}\n",
-            paint.tone(tone, mark(step.status)),
-            paint.tone(tone, step.status.as_str())
+            palette.tone(tone, mark(step.status)),
+            palette.tone(tone, step.status.as_str())
         ));
         for (depth, cause) in step.because.iter().enumerate() {
             text.push_str(&format!("{}└─ {cause}\n", "   ".repeat(depth + 1)));
         }
         if !step.hint.is_empty() {
             let indent = "   ".repeat(step.because.len() + 1);
-            text.push_str(&format!("{indent}{} {}\n", paint.tone(Tone::Good, "→"), step.hint));
+            text.push_str(&format!("{indent}{} {}\n", palette.tone(Tone::Good, "→"), step.hint));
         }
     }
     text
@@ -83,6 +84,6 @@ mod tests {
         };
         let want = "p0-1  running\n1 step waits\n\n· budget  pending\n   └─ it waits for `hotels`\n      └─ no worker serves \
                     `hotel_agent`\n         → goalmill worker --agents hotel_agent\n";
-        assert_eq!(people(&explanation, Paint::plain()), want);
+        assert_eq!(people(&explanation, Palette::plain()), want);
     }
 }

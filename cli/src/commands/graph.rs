@@ -7,10 +7,10 @@ use goalmill_common::plan::Step;
 use goalmill_common::status::StepStatus;
 use goalmill_common::view::StepView;
 
-use super::Context;
 use crate::args::GraphForm;
+use crate::context::Context;
 use crate::exit::Failed;
-use crate::output::{Paint, Table, Tone, mark, step_tone};
+use crate::output::{Palette, Table, Tone, mark, step_tone};
 
 /// One step in the drawing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,14 +43,14 @@ pub async fn show(context: &Context, text: &str, form: GraphForm) -> Result<(), 
     }
     let nodes: Vec<Node> = client.plan(&plan).await?.steps.iter().map(Node::of_view).collect();
     screen.text(&match form {
-        GraphForm::Tree => tree(&nodes, screen.paint),
+        GraphForm::Tree => tree(&nodes, screen.palette),
         GraphForm::Dot => dot(&nodes),
         GraphForm::Mermaid => mermaid(&nodes),
     })
 }
 
 /// Steps in waves: those of one number may run beside each other.
-pub fn tree(nodes: &[Node], paint: Paint) -> String {
+pub fn tree(nodes: &[Node], palette: Palette) -> String {
     let waves = waves(nodes);
     let mut order: Vec<&Node> = nodes.iter().collect();
     order.sort_by_key(|node| waves[&node.id]);
@@ -64,14 +64,14 @@ pub fn tree(nodes: &[Node], paint: Paint) -> String {
         let after: Vec<&str> = node.dependencies.iter().map(StepId::as_str).collect();
         let after = if after.is_empty() { String::new() } else { format!("after {}", after.join(", ")) };
         table.row([
-            format!("  {}", paint.tone(Tone::Dim, number)),
-            paint.tone(step_tone(status), mark(status)),
+            format!("  {}", palette.tone(Tone::Dim, number)),
+            palette.tone(step_tone(status), mark(status)),
             node.id.to_string(),
             node.label.clone(),
-            paint.tone(Tone::Dim, after),
+            palette.tone(Tone::Dim, after),
         ]);
     }
-    table.render(paint, "  no steps yet")
+    table.render(palette, "  no steps yet")
 }
 
 /// The length of the longest path to each step, counted from 1; a cycle counts as far as it was walked.
@@ -144,12 +144,12 @@ mod tests {
         ];
         let want = "  1  ·  flights  agent\n     ·  sights   agent\n  2  ·  hotels   agent  after flights\n  3  ·  budget   \
                     agent  after flights, hotels\n";
-        assert_eq!(tree(&nodes, Paint::plain()), want);
+        assert_eq!(tree(&nodes, Palette::plain()), want);
     }
 
     #[test]
     fn a_cycle_and_a_missing_dependency_still_draw() {
-        let text = tree(&[node("a", &["b"]), node("b", &["a"]), node("c", &["nowhere"])], Paint::plain());
+        let text = tree(&[node("a", &["b"]), node("b", &["a"]), node("c", &["nowhere"])], Palette::plain());
         assert_eq!(text.lines().count(), 3);
     }
 

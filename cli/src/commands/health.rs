@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::Context;
+use crate::context::Context;
 use crate::exit::{Exit, Failed, Outcome};
 
 pub async fn run(context: &Context) -> Outcome {

@@ -1,6 +1,6 @@
 //! `import`: prints plans made of other systems' workflows.
 
-use super::read_file;
+use super::input::read_file;
 use crate::args::{Format, WfformatArgs};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::import::wfformat;

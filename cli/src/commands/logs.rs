@@ -8,9 +8,9 @@ use goalmill_common::clock::parse_rfc3339;
 use goalmill_common::json::Json;
 use serde::Deserialize;
 
-use super::Context;
 use super::events::{event_text, head};
 use crate::args::{Format, LogsArgs};
+use crate::context::Context;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::Tone;
 
@@ -88,7 +88,7 @@ impl Seen {
                 Format::Name => screen.line(event.type_name)?,
                 Format::None => {}
                 Format::Table | Format::Wide => {
-                    let plan = screen.paint.tone(Tone::Dim, format!("{plan_id:<20}"));
+                    let plan = screen.palette.tone(Tone::Dim, format!("{plan_id:<20}"));
                     screen.line(format!("{plan} {}", event_text(&event, screen, clock)))?;
                 }
             }

@@ -1,24 +1,28 @@
-//! What the client commands do: one file a noun or verb.
+//! Runs the command of the command line; one file per noun or verb.
 
 mod agent;
-mod change;
+mod approvals;
 mod codes;
-mod config;
-mod dead;
+pub mod config;
+mod dead_letters;
 mod diff;
+mod edit_request;
 mod events;
 mod explain;
+mod fork;
 mod graph;
 mod health;
 mod import;
-mod input;
+pub mod input;
 mod logs;
-mod people;
-mod place;
 mod plan;
+mod preview;
+mod questions;
 mod queue;
-mod results;
+pub mod results;
+mod revisions;
 mod schema;
+mod source_lines;
 mod step;
 mod submit;
 mod validate;
@@ -27,25 +31,15 @@ mod worker;
 use goalmill_client::Client;
 use goalmill_common::clock::Clock;
 
+use results::show_results;
+
 use crate::args::{Cli, Command, Format, ImportCommand, SERVER, WorkerCommand};
+use crate::context::Context;
 use crate::exit::{Failed, Outcome};
 use crate::output::Screen;
 use crate::{bench, doctor, replay, roles, watch};
 
-pub use config::settings;
-pub use input::read_file;
-pub use results::show_results;
-
-/// What every client command needs.
-pub struct Context {
-    pub screen: Screen,
-    pub client: Client,
-    /// Whether a server was named.
-    pub asked: bool,
-    pub clock: Clock,
-}
-
-/// Does what the command line says.
+/// Runs the command of the command line.
 pub async fn run(cli: Cli, screen: Screen) -> Outcome {
     let asked = cli.globals.server.is_some();
     let server = cli.globals.server.as_deref().unwrap_or(SERVER);
@@ -71,7 +65,7 @@ pub async fn run(cli: Cli, screen: Screen) -> Outcome {
         Command::Logs(args) => logs::run(&context, &args).await,
         Command::Agent(command) => agent::run(&context, command).await,
         Command::Queue(command) => queue::run(&context, command).await,
-        Command::Dead(command) => dead::run(&context, command).await,
+        Command::Dead(command) => dead_letters::run(&context, command).await,
         Command::Replay(args) => replay::run(&context.screen, &args),
         Command::Bench(args) => {
             let json = matches!(context.screen.format, Format::Json | Format::Jsonl);

@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use goalmill_client::PlanQuery;
 use goalmill_common::clock::{Clock, parse_rfc3339};
-use goalmill_common::problem::Issue;
 use goalmill_common::status::PlanStatus;
-use goalmill_common::view::{Page, PlanSummary, PlanView, Preview, SecondsFrom, StepView};
+use goalmill_common::view::{Page, PlanSummary, PlanView, StepView};
 use serde_json::json;
 
-use super::{Context, cell, diff, graph, people, show_results};
+use super::results::{show_results, show_status};
+use super::{approvals, cell, diff, fork, graph, preview, questions, revisions};
 use crate::args::{Format, PlanCommand, Reasoned, TimeFormat};
+use crate::context::Context;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::output::{Paint, Screen, Table, Tone, mark, plan_tone, seconds, step_tone, time, yaml};
+use crate::output::{Screen, Table, Tone, mark, plan_tone, seconds, step_tone, time, yaml};
 use crate::watch::{Patience, Source, left_alone, note, wait};
 
 pub async fn run(context: &Context, command: PlanCommand) -> Outcome {
@@ -39,24 +40,24 @@ pub async fn run(context: &Context, command: PlanCommand) -> Outcome {
         PlanCommand::Validate { file } => return super::validate::run(context, &file).await,
         PlanCommand::Preview { goal } => {
             let preview = client.preview(&serde_json::json!({ "description": goal })).await?;
-            show_preview(screen, &preview)?;
+            preview::show(screen, &preview)?;
             return Ok(if preview.valid { Exit::Done } else { Exit::InvalidInput });
         }
-        PlanCommand::Approve(args) => return people::approve(context, &args).await,
-        PlanCommand::Edit(args) => return people::edit(context, &args).await,
-        PlanCommand::Revisions { plan } => return people::revisions(context, &plan).await,
-        PlanCommand::Questions { plan, list } => return people::questions(context, &plan, list).await,
-        PlanCommand::Answer(args) => return people::answer(context, &args).await,
+        PlanCommand::Approve(args) => return approvals::approve(context, &args).await,
+        PlanCommand::Edit(args) => return approvals::edit(context, &args).await,
+        PlanCommand::Revisions { plan } => return revisions::run(context, &plan).await,
+        PlanCommand::Questions { plan, list } => return questions::run(context, &plan, list).await,
+        PlanCommand::Answer(args) => return questions::answer(context, &args).await,
         PlanCommand::Diff(args) => return diff::run(context, &args).await,
-        PlanCommand::Fork(args) => return people::fork(context, &args).await,
-        PlanCommand::Reject(what) => return people::reject(context, &what).await,
+        PlanCommand::Fork(args) => return fork::run(context, &args).await,
+        PlanCommand::Reject(what) => return approvals::reject(context, &what).await,
         PlanCommand::Pause(what) => steer(context, &what, "pause").await?,
         PlanCommand::Resume(what) => steer(context, &what, "resume").await?,
         PlanCommand::Cancel(what) => steer(context, &what, "cancel").await?,
         PlanCommand::Replan(args) => {
             let plan = client.resolve(&args.what.plan).await?;
             let body = json!({ "reason": args.what.reason, "hint": args.hint });
-            shown(screen, &client.steer_plan(&plan, "replan", body).await?)?;
+            show_status(screen, &client.steer_plan(&plan, "replan", body).await?)?;
         }
         PlanCommand::Results { plan } => show_results(screen, &client.results(&client.resolve(&plan).await?).await?)?,
         PlanCommand::Export { plan } => {
@@ -75,15 +76,7 @@ pub async fn run(context: &Context, command: PlanCommand) -> Outcome {
 async fn steer(context: &Context, what: &Reasoned, verb: &str) -> Result<(), Failed> {
     let Context { screen, client, .. } = context;
     let plan = client.resolve(&what.plan).await?;
-    shown(screen, &client.steer_plan(&plan, verb, json!({ "reason": what.reason })).await?)
-}
-
-/// Prints where a plan stands that something was done to.
-pub fn shown(screen: &Screen, summary: &PlanSummary) -> Result<(), Failed> {
-    let plan = &summary.plan_id;
-    screen.show(summary, plan.as_str(), |paint| {
-        format!("{plan} {}", paint.tone(plan_tone(summary.status), summary.status.as_str()))
-    })
+    show_status(screen, &client.steer_plan(&plan, verb, json!({ "reason": what.reason })).await?)
 }
 
 fn to_ms(time: Duration) -> u64 {
@@ -104,7 +97,7 @@ const HEAD: [&str; 5] = ["PLAN", "STATUS", "DONE", "FAILED", "REVISION"];
 const HEAD_WIDE: [&str; 5] = ["UPDATED", "FINISHED", "EVENTS", "TOKENS", "USD"];
 
 fn list(page: &Page<PlanSummary>, clock: &Clock, screen: &Screen) -> String {
-    let paint = screen.paint;
+    let palette = screen.palette;
     let form = screen.times(TimeFormat::Relative);
     let created = if form == TimeFormat::Relative { "AGE" } else { "CREATED" };
     let mut head = [&HEAD[..], &[created]].concat();
@@ -118,7 +111,7 @@ fn list(page: &Page<PlanSummary>, clock: &Clock, screen: &Screen) -> String {
         let counts = plan.counts;
         let mut row = vec![
             plan.plan_id.to_string(),
-            paint.tone(plan_tone(plan.status), plan.status.as_str()),
+            palette.tone(plan_tone(plan.status), plan.status.as_str()),
             format!("{}/{}", done(plan), counts.total),
             counts.failed.to_string(),
             plan.revision.to_string(),
@@ -136,7 +129,7 @@ fn list(page: &Page<PlanSummary>, clock: &Clock, screen: &Screen) -> String {
         row.push(cell(screen, &plan.name));
         table.row(row);
     }
-    let mut text = table.render(paint, "no plans; submit one: goalmill submit 'YOUR GOAL' --watch");
+    let mut text = table.render(palette, "no plans; submit one: goalmill submit 'YOUR GOAL' --watch");
     if let Some(next) = &page.next {
         text.push_str(&format!("more: goalmill plan list --cursor {next}\n"));
     }
@@ -158,12 +151,12 @@ fn done(plan: &PlanSummary) -> u32 {
 }
 
 fn view_text(view: &PlanView, clock: &Clock, screen: &Screen) -> String {
-    let paint = screen.paint;
+    let palette = screen.palette;
     let short = |text: &str| cell(screen, text);
     let plan = &view.summary;
     let counts = plan.counts;
-    let status = paint.tone(plan_tone(plan.status), plan.status.as_str());
-    let mut text = format!("{}  {status}\n", paint.tone(Tone::Bold, plan.plan_id.as_str()));
+    let status = palette.tone(plan_tone(plan.status), plan.status.as_str());
+    let mut text = format!("{}  {status}\n", palette.tone(Tone::Bold, plan.plan_id.as_str()));
     let mut fact = |name: &str, value: String| {
         if !value.is_empty() {
             text.push_str(&format!("  {name:<9} {value}\n"));
@@ -199,7 +192,7 @@ fn view_text(view: &PlanView, clock: &Clock, screen: &Screen) -> String {
     fact("why", view.failure.as_ref().map_or(short(&view.reason), |f| format!("{} [{}]", short(&f.message), f.code)));
     fact("parent", view.parent.as_ref().map(ToString::to_string).unwrap_or_default());
     fact("forked", view.forked_from.as_ref().map(ToString::to_string).unwrap_or_default());
-    people::waiting_lines(view, clock)
+    questions::open_requests(view, clock)
         .iter()
         .for_each(|line| text.push_str(&format!("  {line}\n").replace("\n  goalmill", "\n    goalmill")));
     text.push('\n');
@@ -220,10 +213,10 @@ fn view_text(view: &PlanView, clock: &Clock, screen: &Screen) -> String {
             _ => short(&step.description),
         };
         let mut row = vec![
-            format!("  {}", paint.tone(step_tone(step.status), mark(step.status))),
+            format!("  {}", palette.tone(step_tone(step.status), mark(step.status))),
             step.id.to_string(),
             step.agent_type.to_string(),
-            paint.tone(step_tone(step.status), step.status.as_str()),
+            palette.tone(step_tone(step.status), step.status.as_str()),
             step.attempt.to_string(),
         ];
         if screen.is_wide() {
@@ -237,7 +230,7 @@ fn view_text(view: &PlanView, clock: &Clock, screen: &Screen) -> String {
         row.push(said);
         table.row(row);
     }
-    text.push_str(&table.render(paint, "  no steps yet"));
+    text.push_str(&table.render(palette, "  no steps yet"));
     text
 }
 
@@ -245,58 +238,4 @@ fn view_text(view: &PlanView, clock: &Clock, screen: &Screen) -> String {
 fn took(step: &StepView) -> Option<String> {
     let began = parse_rfc3339(step.started_at.as_deref()?)?;
     Some(seconds(parse_rfc3339(step.finished_at.as_deref()?)?.saturating_sub(began)))
-}
-
-/// Prints a checked plan: what is wrong with it, or what it would do.
-pub fn show_preview(screen: &Screen, preview: &Preview) -> Result<(), Failed> {
-    screen.show(preview, if preview.valid { "valid" } else { "invalid" }, |paint| preview_text(preview, paint))
-}
-
-fn preview_text(preview: &Preview, paint: Paint) -> String {
-    let mut text = String::new();
-    if preview.valid {
-        text.push_str(&paint.tone(Tone::Good, "✓ the plan is valid"));
-        let steps = preview.plan.as_ref().map_or(0, |plan| plan.steps.len());
-        text.push_str(&format!(" · {} · {steps} steps · confidence {:.2}", preview.planner, preview.confidence));
-        // Without estimates there is nothing to say about time.
-        if preview.critical_path_seconds > 0.0 {
-            text.push_str(&format!(" · longest path {:.1} s", preview.critical_path_seconds));
-            text.push_str(&sources(preview.seconds_from));
-        }
-        // Minus zero, the sum of nothing, is shown as zero.
-        text.push_str(&format!(" · {:.2} USD\n", preview.cost + 0.0));
-    } else {
-        let issues = preview.issues.len();
-        let word = if issues == 1 { "issue" } else { "issues" };
-        text.push_str(&paint.tone(Tone::Bad, format!("✗ the plan has {issues} {word}\n")));
-    }
-    preview.issues.iter().for_each(|issue| text.push_str(&issue_text(issue, Tone::Bad, paint)));
-    preview.warnings.iter().for_each(|issue| text.push_str(&issue_text(issue, Tone::Wait, paint)));
-    for route in &preview.routes {
-        let best = route.candidates.first().map(|c| format!(" (score {:.2})", c.score)).unwrap_or_default();
-        text.push_str(&format!("  route {} → {}{best}\n", route.step, route.agent_type));
-    }
-    if let Some(plan) = preview.plan.as_ref().filter(|_| preview.valid) {
-        let nodes: Vec<graph::Node> = plan.steps.iter().map(graph::Node::of_step).collect();
-        text.push('\n');
-        text.push_str(&graph::tree(&nodes, paint));
-    }
-    text
-}
-
-/// Where the steps' seconds come from, as `(2 steps measured, 1 unknown)`; nothing if nobody said.
-fn sources(from: SecondsFrom) -> String {
-    let SecondsFrom { measured, estimated, declared, unknown } = from;
-    let all = [(measured, "measured"), (estimated, "estimated"), (declared, "declared"), (unknown, "unknown")];
-    let told: Vec<String> = all.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
-    if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) }
-}
-
-fn issue_text(issue: &Issue, tone: Tone, paint: Paint) -> String {
-    let place = if issue.pointer.is_empty() { "/" } else { &issue.pointer };
-    let mut text = format!("  {} at {place}: {}\n", paint.tone(tone, &issue.code), issue.detail);
-    if !issue.hint.is_empty() {
-        text.push_str(&format!("    help: {}\n", issue.hint));
-    }
-    text
 }

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use goalmill_common::view::{Page, QueueView};
 
-use super::{Context, checked_id};
+use super::checked_id;
 use crate::args::QueueCommand;
+use crate::context::Context;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::output::{Paint, Table, Tone};
+use crate::output::{Palette, Table, Tone};
 
 pub async fn run(context: &Context, command: QueueCommand) -> Outcome {
     match command {
@@ -55,10 +56,10 @@ async fn top(context: &Context, interval: Duration, count: Option<u32>) -> Outco
 }
 
 fn show(context: &Context, page: &Page<QueueView>) -> Result<(), Failed> {
-    context.screen.list(page, &page.items, |queue| queue.agent_type.to_string(), |paint| people(page, paint))
+    context.screen.list(page, &page.items, |queue| queue.agent_type.to_string(), |palette| people(page, palette))
 }
 
-fn people(page: &Page<QueueView>, paint: Paint) -> String {
+fn people(page: &Page<QueueView>, palette: Palette) -> String {
     let mut table =
         Table::new(&["AGENT", "WAITING", "RUNNING", "WORKERS", "SLOTS", "DEAD", ""]).right(&[1, 2, 3, 4, 5]);
     for queue in &page.items {
@@ -70,14 +71,14 @@ fn people(page: &Page<QueueView>, paint: Paint) -> String {
             queue.running.to_string(),
             queue.workers.to_string(),
             queue.slots.to_string(),
-            if queue.dead_letters > 0 { paint.tone(Tone::Bad, dead) } else { dead },
+            if queue.dead_letters > 0 { palette.tone(Tone::Bad, dead) } else { dead },
             match (&queue.quarantined, queue.paused, is_stuck) {
-                (Some(problem), ..) => paint.tone(Tone::Bad, format!("in quarantine: {problem}")),
-                (None, true, _) => paint.tone(Tone::Wait, "paused"),
-                (None, false, true) => paint.tone(Tone::Wait, "no worker serves it"),
+                (Some(problem), ..) => palette.tone(Tone::Bad, format!("in quarantine: {problem}")),
+                (None, true, _) => palette.tone(Tone::Wait, "paused"),
+                (None, false, true) => palette.tone(Tone::Wait, "no worker serves it"),
                 (None, false, false) => String::new(),
             },
         ]);
     }
-    table.render(paint, "no queues yet; they come with the first step or worker of an agent type")
+    table.render(palette, "no queues yet; they come with the first step or worker of an agent type")
 }

@@ -1,30 +1,38 @@
-//! What a plan gave.
+//! Shows results and status of a plan.
 
-use goalmill_common::view::Results;
+use goalmill_common::view::{PlanSummary, Results};
 use serde_json::Value;
 
 use crate::exit::Failed;
-use crate::output::{Paint, Screen, Tone, clean, plan_tone, yaml};
+use crate::output::{Palette, Screen, Tone, plan_tone, sanitize, yaml};
 
 /// Prints results: as indented YAML under the step's id for people.
 pub fn show_results(screen: &Screen, results: &Results) -> Result<(), Failed> {
-    screen.show(results, results.plan_id.as_str(), |paint| people(results, paint))
+    screen.show(results, results.plan_id.as_str(), |palette| results_text(results, palette))
 }
 
-fn people(results: &Results, paint: Paint) -> String {
+/// Prints the status of a plan after a command.
+pub fn show_status(screen: &Screen, summary: &PlanSummary) -> Result<(), Failed> {
+    let plan = &summary.plan_id;
+    screen.show(summary, plan.as_str(), |palette| {
+        format!("{plan} {}", palette.tone(plan_tone(summary.status), summary.status.as_str()))
+    })
+}
+
+fn results_text(results: &Results, palette: Palette) -> String {
     let mut out = String::new();
     for (step, outputs) in &results.results {
-        out.push_str(&paint.tone(Tone::Bold, step));
+        out.push_str(&palette.tone(Tone::Bold, step));
         out.push('\n');
         out.push_str(&indented(outputs));
     }
     for (step, failure) in &results.failures {
-        out.push_str(&format!("{} {}\n", paint.tone(Tone::Bold, step), paint.tone(Tone::Bad, "failed")));
+        out.push_str(&format!("{} {}\n", palette.tone(Tone::Bold, step), palette.tone(Tone::Bad, "failed")));
         out.push_str(&indented(failure));
     }
     if out.is_empty() {
-        let status = paint.tone(plan_tone(results.status), results.status.as_str());
-        let none = if results.status.is_final() { "no step gave anything" } else { "no step has given anything yet" };
+        let status = palette.tone(plan_tone(results.status), results.status.as_str());
+        let none = if results.status.is_final() { "no results" } else { "no results yet" };
         out = format!("{none}; the plan is {status}\n");
     }
     out
@@ -34,7 +42,7 @@ fn indented(value: &Value) -> String {
     match value {
         Value::Object(fields) if fields.is_empty() => "  (nothing)\n".into(),
         Value::Null => "  (nothing)\n".into(),
-        other => clean(&yaml(other)).lines().map(|line| format!("  {line}\n")).collect(),
+        other => sanitize(&yaml(other)).lines().map(|line| format!("  {line}\n")).collect(),
     }
 }
 
@@ -55,9 +63,11 @@ mod tests {
             results: serde_json::Map::new(),
             failures: serde_json::Map::new(),
         };
-        let text = |status| people(&of(status), Paint::plain());
-        assert!(text(PlanStatus::Failed).ends_with("failed\n"));
-        assert!(text(PlanStatus::Running).ends_with("running\n"));
+        let text = |status| results_text(&of(status), Palette::plain());
+        assert!(text(PlanStatus::Failed).ends_with("failed
+"));
+        assert!(text(PlanStatus::Running).ends_with("running
+"));
     }
 
     #[test]
@@ -71,6 +81,6 @@ mod tests {
             failures: serde_json::from_str(r#"{"c": {"code": "HTTP_503"}}"#).expect("it is an object"),
         };
         let want = "a\n  x: 1\n  y:\n  - z\nb\n  (nothing)\nc failed\n  code: HTTP_503\n";
-        assert_eq!(people(&results, Paint::plain()), want);
+        assert_eq!(results_text(&results, Palette::plain()), want);
     }
 }

@@ -4,10 +4,11 @@ use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::view::StepView;
 use serde_json::{Map, Value, json};
 
-use super::{Context, checked_id, input, people};
+use super::{approvals, checked_id, input, questions};
 use crate::args::{StepCommand, StepRef};
+use crate::context::Context;
 use crate::exit::{Exit, Failed, Outcome};
-use crate::output::{Paint, Tone, mark, step_tone, yaml};
+use crate::output::{Palette, Tone, mark, step_tone, yaml};
 
 pub async fn run(context: &Context, command: StepCommand) -> Outcome {
     match command {
@@ -26,9 +27,9 @@ pub async fn run(context: &Context, command: StepCommand) -> Outcome {
                 .map_err(|error| Failed::invalid(format!("the outputs are not JSON: {error}")))?;
             steer(context, &step, "complete", Some(outputs)).await?;
         }
-        StepCommand::Approve(step) => return people::decide_step(context, &step, "approve").await,
-        StepCommand::Reject(step) => return people::decide_step(context, &step, "reject").await,
-        StepCommand::Answer(args) => return people::answer_step(context, &args).await,
+        StepCommand::Approve(step) => return approvals::decide_step(context, &step, "approve").await,
+        StepCommand::Reject(step) => return approvals::decide_step(context, &step, "reject").await,
+        StepCommand::Answer(args) => return questions::answer_step(context, &args).await,
     }
     Ok(Exit::Done)
 }
@@ -48,12 +49,12 @@ pub async fn steer(context: &Context, what: &StepRef, verb: &str, outputs: Optio
     }
     let step = StepId::from(what.step.as_str());
     let view = context.client.steer_step(&plan, &step, verb, body).await?;
-    context.screen.show(&view, view.id.as_str(), |paint| head(&view, paint))
+    context.screen.show(&view, view.id.as_str(), |palette| head(&view, palette))
 }
 
 fn show(context: &Context, step: &StepView) -> Result<(), Failed> {
-    context.screen.show(step, step.id.as_str(), |paint| {
-        let mut text = head(step, paint);
+    context.screen.show(step, step.id.as_str(), |palette| {
+        let mut text = head(step, palette);
         text.push('\n');
         let Ok(Value::Object(fields)) = serde_json::to_value(step) else { return text };
         let is_shown = |name: &str| matches!(name, "id" | "status");
@@ -63,12 +64,12 @@ fn show(context: &Context, step: &StepView) -> Result<(), Failed> {
     })
 }
 
-fn head(step: &StepView, paint: Paint) -> String {
+fn head(step: &StepView, palette: Palette) -> String {
     let tone = step_tone(step.status);
     format!(
         "{} {}  {}",
-        paint.tone(tone, mark(step.status)),
-        paint.tone(Tone::Bold, step.id.as_str()),
-        paint.tone(tone, step.status.as_str())
+        palette.tone(tone, mark(step.status)),
+        palette.tone(Tone::Bold, step.id.as_str()),
+        palette.tone(tone, step.status.as_str())
     )
 }

@@ -12,10 +12,11 @@ use goalmill_common::wire::{Answer, Submission, SubmissionKind};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::plan::show_preview;
-use super::{Context, checked_id, input, place, show_results};
+use super::results::show_results;
+use super::{checked_id, input, preview, source_lines};
 use crate::args::{Format, RunArgs, SubmitArgs, WaitArgs};
 use crate::budget::lacks_amount;
+use crate::context::Context;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::watch::{Patience, Source, Waited, left_alone, wait};
 
@@ -54,13 +55,13 @@ pub fn at_file(mut failed: Failed, file: &str, text: &str) -> Failed {
         && !problem.errors.is_empty()
     {
         problem.detail = format!("{file}: {}", problem.detail);
-        failed.places = place::excerpts(file, text, &problem.errors);
+        failed.places = source_lines::excerpts(file, text, &problem.errors);
     }
     failed
 }
 
 fn preview(context: &Context, preview: &Preview) -> Outcome {
-    show_preview(&context.screen, preview)?;
+    preview::show(&context.screen, preview)?;
     Ok(if preview.valid { Exit::Done } else { Exit::InvalidInput })
 }
 
@@ -245,7 +246,7 @@ pub async fn follow(context: &Context, args: &WaitArgs, accepted: &Accepted, sou
         Format::Table | Format::Wide if args.watch => screen.note(format!("  results: goalmill plan results {plan}")),
         Format::Table | Format::Wide => {
             show_results(screen, &results)?;
-            crate::watch::ending(&board, screen.paint).iter().for_each(|line| screen.note(line));
+            crate::watch::ending(&board, screen.palette).iter().for_each(|line| screen.note(line));
         }
         Format::Json | Format::Yaml | Format::Jsonl | Format::Name | Format::None => show_results(screen, &results)?,
     }

@@ -7,8 +7,9 @@ use goalmill_common::view::Preview;
 use goalmill_plan::draft::{self, Format};
 use goalmill_plan::validate;
 
-use super::plan::show_preview;
-use super::{Context, input, place, settings};
+use super::config::settings;
+use super::{input, preview, source_lines};
+use crate::context::Context;
 use crate::exit::{Exit, Outcome};
 
 pub async fn run(context: &Context, file: &str) -> Outcome {
@@ -22,8 +23,8 @@ pub async fn run(context: &Context, file: &str) -> Outcome {
         }
         preview
     };
-    show_preview(&context.screen, &preview)?;
-    for place in place::excerpts(file, &document.text, &preview.issues) {
+    preview::show(&context.screen, &preview)?;
+    for place in source_lines::excerpts(file, &document.text, &preview.issues) {
         context.screen.note(format!("  ┌ {place}"));
     }
     Ok(if preview.valid { Exit::Done } else { Exit::InvalidInput })

@@ -8,8 +8,8 @@ use goalmill_common::id::WorkerId;
 use goalmill_common::view::Page;
 use tokio::time::{Instant, sleep};
 
-use super::Context;
 use crate::args::TimeFormat;
+use crate::context::Context;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Screen, Table, Tone, time};
 
@@ -71,12 +71,13 @@ fn find(beats: &[WorkerBeat], part: &str) -> Result<WorkerId, Failed> {
 }
 
 fn people(page: &Page<WorkerBeat>, clock: &Clock, screen: &Screen) -> String {
-    let (paint, form) = (screen.paint, screen.times(TimeFormat::Relative));
+    let (palette, form) = (screen.palette, screen.times(TimeFormat::Relative));
     let up = if form == TimeFormat::Relative { "UP" } else { "STARTED" };
     let mut table = Table::new(&["WORKER", "BUSY", "STATE", up, "SEEN", "HOST", "VERSION", "AGENTS"]).right(&[1, 3, 4]);
     for beat in &page.items {
         let agents: Vec<&str> = beat.agents.iter().map(|agent| agent.as_str()).collect();
-        let state = if beat.draining { paint.tone(Tone::Wait, "draining") } else { paint.tone(Tone::Good, "ready") };
+        let state =
+            if beat.draining { palette.tone(Tone::Wait, "draining") } else { palette.tone(Tone::Good, "ready") };
         table.row([
             beat.worker.to_string(),
             format!("{}/{}", beat.busy, beat.slots),
@@ -88,7 +89,7 @@ fn people(page: &Page<WorkerBeat>, clock: &Clock, screen: &Screen) -> String {
             agents.join(","),
         ]);
     }
-    table.render(paint, "no workers; start one: goalmill worker --demo")
+    table.render(palette, "no workers; start one: goalmill worker --demo")
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Where results go: one screen that knows the format, the colours and whether anybody is looking.
 
-mod clean;
-mod paint;
+mod palette;
+mod sanitize;
 mod table;
 mod time;
 
@@ -10,10 +10,10 @@ use std::io::{self, IsTerminal, Write};
 use goalmill_common::config::environment;
 use serde::Serialize;
 
-pub use clean::clean;
-pub use paint::{Paint, Tone, mark, plan_tone, step_tone};
+pub use palette::{Palette, Tone, mark, plan_tone, step_tone};
+pub use sanitize::sanitize;
 pub use table::Table;
-pub use time::{seconds, span, time};
+pub use time::{seconds, span, time, time_left};
 
 use crate::args::{ColorWhen, Format, Globals, TimeFormat};
 use crate::exit::Failed;
@@ -22,7 +22,7 @@ use crate::exit::Failed;
 #[derive(Clone, Debug)]
 pub struct Screen {
     pub format: Format,
-    pub paint: Paint,
+    pub palette: Palette,
     quiet: bool,
     times: Option<TimeFormat>,
     /// Whether standard output is a terminal.
@@ -41,7 +41,7 @@ impl Screen {
         };
         Self {
             format: globals.output.unwrap_or(Format::Table),
-            paint: Paint::new(colours),
+            palette: Palette::new(colours),
             quiet: globals.quiet,
             times: globals.time_format,
             live,
@@ -70,12 +70,12 @@ impl Screen {
 
     /// Prints a line to standard output, unless nothing is wanted there.
     pub fn line(&self, text: impl AsRef<str>) -> Result<(), Failed> {
-        if self.format == Format::None { Ok(()) } else { write_all(&clean(text.as_ref()), true) }
+        if self.format == Format::None { Ok(()) } else { write_all(&sanitize(text.as_ref()), true) }
     }
 
     /// Prints text as it is to standard output, unless nothing is wanted there.
     pub fn text(&self, text: &str) -> Result<(), Failed> {
-        if self.format == Format::None { Ok(()) } else { write_all(&clean(text), false) }
+        if self.format == Format::None { Ok(()) } else { write_all(&sanitize(text), false) }
     }
 
     /// Empties the terminal.
@@ -86,7 +86,7 @@ impl Screen {
     /// Says something besides the result: on standard error, unless `--quiet`.
     pub fn note(&self, text: impl AsRef<str>) {
         if !self.quiet {
-            drop(writeln!(io::stderr(), "{}", clean(text.as_ref())));
+            drop(writeln!(io::stderr(), "{}", sanitize(text.as_ref())));
         }
     }
 
@@ -100,10 +100,10 @@ impl Screen {
         &self,
         value: &T,
         name: &str,
-        people: impl FnOnce(Paint) -> String,
+        people: impl FnOnce(Palette) -> String,
     ) -> Result<(), Failed> {
         match self.format {
-            Format::Table | Format::Wide => self.text(&ended(people(self.paint))),
+            Format::Table | Format::Wide => self.text(&ended(people(self.palette))),
             Format::None => Ok(()),
             Format::Name => self.line(name),
             Format::Json => self.line(json(value, self.live)),
@@ -118,7 +118,7 @@ impl Screen {
         document: &D,
         items: &[T],
         name: impl Fn(&T) -> String,
-        people: impl FnOnce(Paint) -> String,
+        people: impl FnOnce(Palette) -> String,
     ) -> Result<(), Failed> {
         match self.format {
             Format::Name => items.iter().try_for_each(|item| self.line(name(item))),

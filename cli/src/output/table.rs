@@ -2,7 +2,7 @@
 
 use console::{Alignment, measure_text_width, pad_str};
 
-use super::{Paint, Tone};
+use super::{Palette, Tone};
 
 /// Rows of cells under a head.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ impl Table {
     }
 
     /// The table as text, or `empty` when it has no rows.
-    pub fn render(&self, paint: Paint, empty: &str) -> String {
+    pub fn render(&self, palette: Palette, empty: &str) -> String {
         if self.rows.is_empty() {
             return format!("{empty}\n");
         }
@@ -43,7 +43,7 @@ impl Table {
         let mut out = String::new();
         if self.head.iter().any(|text| !text.is_empty()) {
             let head: Vec<String> = self.head.iter().map(|text| (*text).to_owned()).collect();
-            out.push_str(&paint.tone(Tone::Dim, self.line(&head, &widths)));
+            out.push_str(&palette.tone(Tone::Dim, self.line(&head, &widths)));
             out.push('\n');
         }
         for row in &self.rows {
@@ -70,13 +70,13 @@ mod tests {
     fn columns_are_aligned_and_colours_take_no_room() {
         let mut table = Table::new(&["NAME", "N"]).right(&[1]);
         table.row(["a".into(), "1".into()]);
-        table.row([Paint::new(true).tone(Tone::Good, "long name"), "200".into()]);
-        let text = console::strip_ansi_codes(&table.render(Paint::plain(), "none")).into_owned();
+        table.row([Palette::new(true).tone(Tone::Good, "long name"), "200".into()]);
+        let text = console::strip_ansi_codes(&table.render(Palette::plain(), "none")).into_owned();
         assert_eq!(text, "NAME         N\na            1\nlong name  200\n");
     }
 
     #[test]
     fn an_empty_table_says_what_to_do() {
-        assert_eq!(Table::new(&["NAME"]).render(Paint::plain(), "no plans yet"), "no plans yet\n");
+        assert_eq!(Table::new(&["NAME"]).render(Palette::plain(), "no plans yet"), "no plans yet\n");
     }
 }

@@ -42,6 +42,17 @@ pub fn seconds(ms: u64) -> String {
     }
 }
 
+/// The time until `due_at`, such as `12 min left`.
+pub fn time_left(due_at: &str, clock: &Clock) -> String {
+    let Some(due_ms) = parse_rfc3339(due_at) else { return String::new() };
+    match due_ms.saturating_sub(clock.now_ms()) / 1_000 {
+        0 => "no time left".into(),
+        s @ 1..=119 => format!("{s} s left"),
+        s @ 120..=7_199 => format!("{} min left", s / 60),
+        s => format!("{} h left", s / 3_600),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use std::path::Path;
 use goalmill_common::config::{Loaded, Override};
 
 use crate::args::RoleArgs;
-use crate::commands::settings;
+use crate::commands::config::settings;
 use crate::exit::Failed;
 
 /// The goal of the demo.

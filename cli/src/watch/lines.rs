@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::board::{Asks, Board, Row};
 use super::note::{cut, short};
-use crate::output::{Paint, Tone, mark, plan_tone, seconds, step_tone};
+use crate::output::{Palette, Tone, mark, plan_tone, seconds, step_tone};
 
 /// Widest columns of step ids and agent types, in characters.
 const WIDTH_MAX: usize = 28;
@@ -21,11 +21,11 @@ const FAULTS: &str = "demo_fault";
 const WHY_CHARS_MAX: usize = 240;
 
 /// Lines that tell of `record`, which `board` has taken already. `starts`: also tell of steps that begin.
-pub fn change_lines(board: &Board, record: &Record, paint: Paint, starts: bool) -> Vec<String> {
+pub fn change_lines(board: &Board, record: &Record, palette: Palette, starts: bool) -> Vec<String> {
     match &record.event {
-        Event::Plan(event) => plan_lines(board, event, &by(record), paint),
+        Event::Plan(event) => plan_lines(board, event, &by(record), palette),
         Event::Step { step, event, .. } => {
-            step_line(board, step, event, &by(record), paint, starts).into_iter().collect()
+            step_line(board, step, event, &by(record), palette, starts).into_iter().collect()
         }
     }
 }
@@ -35,31 +35,35 @@ fn by(record: &Record) -> String {
     record.actor.as_ref().map(|actor| format!(" by {actor}")).unwrap_or_default()
 }
 
-fn plan_lines(board: &Board, event: &PlanEvent, by: &str, paint: Paint) -> Vec<String> {
+fn plan_lines(board: &Board, event: &PlanEvent, by: &str, palette: Palette) -> Vec<String> {
     match event {
         PlanEvent::GoalAccepted(accepted) => {
             let goal = short(&accepted.goal.description);
             let what = if goal.is_empty() { String::new() } else { format!(" · {goal}") };
-            vec![format!("{} accepted{what}", paint.tone(Tone::Bold, board.plan.as_str()))]
+            vec![format!("{} accepted{what}", palette.tone(Tone::Bold, board.plan.as_str()))]
         }
-        PlanEvent::PlanCreated(created) => planned(&board.goal, created, paint),
+        PlanEvent::PlanCreated(created) => planned(&board.goal, created, palette),
         PlanEvent::PlanValidated(validated) => validated
             .warnings
             .iter()
-            .map(|issue| format!("  {} {}", paint.tone(Tone::Wait, "!"), short(&issue.detail)))
+            .map(|issue| format!("  {} {}", palette.tone(Tone::Wait, "!"), short(&issue.detail)))
             .collect(),
         PlanEvent::PlanningFailed(why) => {
-            let mut lines = vec![format!("  {} planning failed: {}", paint.tone(Tone::Bad, "✗"), short(&why.reason))];
+            let mut lines = vec![format!("  {} planning failed: {}", palette.tone(Tone::Bad, "✗"), short(&why.reason))];
             lines.extend(why.issues.iter().map(|issue| format!("      {} at {}", short(&issue.detail), issue.pointer)));
             lines
         }
         PlanEvent::ApprovalRequested(_) => {
-            vec![format!("  {} waits for approval: goalmill plan approve {}", paint.tone(Tone::Wait, "?"), board.plan)]
+            vec![format!(
+                "  {} waits for approval: goalmill plan approve {}",
+                palette.tone(Tone::Wait, "?"),
+                board.plan
+            )]
         }
         PlanEvent::Approved(why) => vec![format!("  approved{by}{}", because(&why.reason))],
         PlanEvent::Paused(why) => vec![format!("  paused{by}{}", because(&why.reason))],
         PlanEvent::Quarantined(why) => vec![
-            format!("  {} in quarantine{}", paint.tone(Tone::Bad, "!"), because(&why.reason)),
+            format!("  {} in quarantine{}", palette.tone(Tone::Bad, "!"), because(&why.reason)),
             format!("    take it up again: goalmill plan resume {}", board.plan),
         ],
         PlanEvent::Resumed(why) => vec![format!("  resumed{by}{}", because(&why.reason))],
@@ -67,7 +71,7 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, paint: Paint) -> Vec<S
             let about = replan.step.as_ref().map(|step| format!(" of {step}")).unwrap_or_default();
             let cause = replan.trigger.replace('_', " ");
             if let Some(Asks::GoOn { .. }) = board.asks {
-                let (wait, plan) = (paint.tone(Tone::Wait, "?"), &board.plan);
+                let (wait, plan) = (palette.tone(Tone::Wait, "?"), &board.plan);
                 return vec![format!(
                     "  {wait} how to go on without{}{}: goalmill plan approve {plan} | reject {plan} | replan {plan}",
                     about.trim_start_matches(" of"),
@@ -76,35 +80,35 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, paint: Paint) -> Vec<S
             }
             vec![format!(
                 "  {} replanning after {cause}{about}{by}{}",
-                paint.tone(Tone::Wait, "↻"),
+                palette.tone(Tone::Wait, "↻"),
                 because(&replan.reason)
             )]
         }
-        PlanEvent::Revised(revised) => vec![revision(board, revised, by, paint)],
+        PlanEvent::Revised(revised) => vec![revision(board, revised, by, palette)],
         PlanEvent::PhaseStarted(phase) => {
-            vec![format!("  {}", paint.tone(Tone::Dim, format!("phase {}", phase.phase)))]
+            vec![format!("  {}", palette.tone(Tone::Dim, format!("phase {}", phase.phase)))]
         }
         PlanEvent::RevisionProposed(proposed) => {
             let what = short(&proposed.changes.join("; "));
-            let wait = paint.tone(Tone::Wait, "?");
+            let wait = palette.tone(Tone::Wait, "?");
             vec![format!("  {wait} a revision waits for approval: {what}: goalmill plan approve {}", board.plan)]
         }
         PlanEvent::RevisionRefused(refused) => {
             let mut lines =
-                vec![format!("  {} revision refused{by}: {}", paint.tone(Tone::Bad, "✗"), short(&refused.reason))];
+                vec![format!("  {} revision refused{by}: {}", palette.tone(Tone::Bad, "✗"), short(&refused.reason))];
             lines.extend(
                 refused.issues.iter().map(|issue| format!("      {} at {}", short(&issue.detail), issue.pointer)),
             );
             lines
         }
         PlanEvent::QuestionAsked(asked) => {
-            let (wait, plan, id) = (paint.tone(Tone::Wait, "?"), &board.plan, &asked.id);
+            let (wait, plan, id) = (palette.tone(Tone::Wait, "?"), &board.plan, &asked.id);
             vec![format!("  {wait} {}: goalmill plan answer {plan} {id} ANSWER", short(&asked.question.question))]
         }
         PlanEvent::QuestionAnswered(answered) => {
             vec![format!("  answered{by}: {}{}", short(answered.answer.text()), because(&answered.reason))]
         }
-        PlanEvent::Extended(extended) => whole(board, extended, paint).into_iter().collect(),
+        PlanEvent::Extended(extended) => whole(board, extended, palette).into_iter().collect(),
         PlanEvent::PhaseAdded(_)
         | PlanEvent::ModelAsked(_)
         | PlanEvent::ModelAnswered(_)
@@ -118,7 +122,7 @@ fn plan_lines(board: &Board, event: &PlanEvent, by: &str, paint: Paint) -> Vec<S
     }
 }
 
-fn planned(goal: &Goal, created: &PlanCreated, paint: Paint) -> Vec<String> {
+fn planned(goal: &Goal, created: &PlanCreated, palette: Palette) -> Vec<String> {
     let steps = created.plan.steps.len();
     let by =
         if created.planner == "submitted" { "submitted".into() } else { format!("planned by {}", created.planner) };
@@ -129,7 +133,7 @@ fn planned(goal: &Goal, created: &PlanCreated, paint: Paint) -> Vec<String> {
     };
     let plural = if steps == 1 { "" } else { "s" };
     let so_far = if created.open { " so far" } else { "" };
-    let mut lines = vec![paint.tone(Tone::Dim, format!("  {by} · {steps} step{plural}{so_far}{sure}"))];
+    let mut lines = vec![palette.tone(Tone::Dim, format!("  {by} · {steps} step{plural}{so_far}{sure}"))];
     let facts = |name: &str| created.plan.metadata.get(name);
     let given = |limits: &Map<String, Value>| limits.keys().any(|name| name != FAULTS);
     let limits = Some(&goal.constraints).filter(|limits| given(limits));
@@ -138,16 +142,16 @@ fn planned(goal: &Goal, created: &PlanCreated, paint: Paint) -> Vec<String> {
             .iter()
             .filter(|(name, _)| *name != FAULTS)
             .map(|(name, value)| format!("{} {}", name.replace('_', " "), limit(value)));
-        lines.push(paint.tone(Tone::Dim, format!("  limits: {}", limits.collect::<Vec<_>>().join(" · "))));
+        lines.push(palette.tone(Tone::Dim, format!("  limits: {}", limits.collect::<Vec<_>>().join(" · "))));
     }
     if let Some(faults) = goal.constraints.get(FAULTS).and_then(Value::as_object) {
         let faults = faults.iter().map(|(agent, fault)| format!("{} {}", short(agent), limit(fault).replace('_', " ")));
         let faults = faults.collect::<Vec<_>>().join(" · ");
-        lines.push(paint.tone(Tone::Dim, format!("  made to fail: {faults}")));
+        lines.push(palette.tone(Tone::Dim, format!("  made to fail: {faults}")));
     }
     if let Some(criteria) = facts("success_criteria").and_then(Value::as_array).filter(|all| !all.is_empty()) {
         let criteria: Vec<String> = criteria.iter().map(limit).collect();
-        lines.push(paint.tone(Tone::Dim, format!("  success: {}", criteria.join(" · "))));
+        lines.push(palette.tone(Tone::Dim, format!("  success: {}", criteria.join(" · "))));
     }
     lines
 }
@@ -169,13 +173,13 @@ fn limit(value: &Value) -> String {
 }
 
 /// A plan that began while it was written is written, and how much of it was there when its first step began.
-fn whole(board: &Board, extended: &PlanExtended, paint: Paint) -> Option<String> {
+fn whole(board: &Board, extended: &PlanExtended, palette: Palette) -> Option<String> {
     if extended.open || extended.confidence.is_none() {
         return None;
     }
     let early = extended.provenance.as_ref().and_then(|said| began_before(board, &said.value()));
     let early = early.map(|share| format!(" · the first step began before {share} % of it was written"));
-    Some(paint.tone(
+    Some(palette.tone(
         Tone::Dim,
         format!("  the plan is written: {} steps{}", board.written_ms.len(), early.unwrap_or_default()),
     ))
@@ -190,7 +194,7 @@ fn began_before(board: &Board, said: &Value) -> Option<u64> {
     (all > 0).then(|| (here * 100).div_ceil(all))
 }
 
-fn revision(board: &Board, revised: &PlanRevised, by: &str, paint: Paint) -> String {
+fn revision(board: &Board, revised: &PlanRevised, by: &str, palette: Palette) -> String {
     let names = |sign: &str, steps: &[StepId]| -> Vec<String> { steps.iter().map(|s| format!("{sign}{s}")).collect() };
     let mut changes = names("+", &revised.added);
     changes.extend(names("-", &revised.removed));
@@ -202,23 +206,30 @@ fn revision(board: &Board, revised: &PlanRevised, by: &str, paint: Paint) -> Str
     };
     format!(
         "  {} revision {}{by}: {}{what} {} · confidence {:.2} → {:.2}",
-        paint.tone(Tone::Wait, "↻"),
+        palette.tone(Tone::Wait, "↻"),
         revised.revision,
         how.unwrap_or_default(),
-        paint.tone(Tone::Dim, format!("({})", changes.join(" "))),
+        palette.tone(Tone::Dim, format!("({})", changes.join(" "))),
         revised.confidence_before,
         board.confidence,
     )
 }
 
-fn step_line(board: &Board, step: &StepId, event: &StepEvent, by: &str, paint: Paint, starts: bool) -> Option<String> {
+fn step_line(
+    board: &Board,
+    step: &StepId,
+    event: &StepEvent,
+    by: &str,
+    palette: Palette,
+    starts: bool,
+) -> Option<String> {
     let row = board.row(step)?;
-    let line = |said: String| Some(labelled(board, row, paint, &said));
+    let line = |said: String| Some(labelled(board, row, palette, &said));
     match event {
         StepEvent::Started(_) if starts => {
             line(if row.attempt > 1 { format!("started, attempt {}", row.attempt) } else { "started".into() })
         }
-        StepEvent::Completed(_) => line(completed(board, row, paint)),
+        StepEvent::Completed(_) => line(completed(board, row, palette)),
         StepEvent::Retrying(retrying) => {
             let wait = retrying.due_ms.saturating_sub(board.last_ms);
             let then = if retrying.fallback { "fallback" } else { "next try" };
@@ -259,15 +270,17 @@ fn step_line(board: &Board, step: &StepId, event: &StepEvent, by: &str, paint: P
 }
 
 /// `  ✓ flights  flight_agent  …`
-pub fn labelled(board: &Board, row: &Row, paint: Paint, said: &str) -> String {
+pub fn labelled(board: &Board, row: &Row, palette: Palette, said: &str) -> String {
     let (ids, agents) = (board.widths.0.min(WIDTH_MAX), board.widths.1.min(WIDTH_MAX));
     let tone = step_tone(row.status);
     let id = format!("{:<ids$}", row.id.as_str());
     let agent = format!("{:<agents$}", row.agent_type.as_str());
-    format!("  {} {id}  {}  {said}", paint.tone(tone, mark(row.status)), paint.tone(Tone::Dim, agent)).trim_end().into()
+    format!("  {} {id}  {}  {said}", palette.tone(tone, mark(row.status)), palette.tone(Tone::Dim, agent))
+        .trim_end()
+        .into()
 }
 
-fn completed(board: &Board, row: &Row, paint: Paint) -> String {
+fn completed(board: &Board, row: &Row, palette: Palette) -> String {
     let took = row.run_ms().map(seconds).unwrap_or_default();
     let (money, words) = &row.note;
     let money = if board.has_money { format!("{money:>12}  ") } else { String::new() };
@@ -284,7 +297,7 @@ fn completed(board: &Board, row: &Row, paint: Paint) -> String {
     }
     let aside = if asides.is_empty() { String::new() } else { format!("({})", asides.join(" · ")) };
     let words = if words.is_empty() || aside.is_empty() { words.clone() } else { format!("{words}  ") };
-    format!("{took:>7}  {money}{words}{}", paint.tone(Tone::Dim, aside))
+    format!("{took:>7}  {money}{words}{}", palette.tone(Tone::Dim, aside))
 }
 
 fn why(failure: &Failure) -> String {
@@ -296,7 +309,7 @@ fn because(reason: &str) -> String {
 }
 
 /// The last lines: how the plan ended and what it took.
-pub fn ending(board: &Board, paint: Paint) -> Vec<String> {
+pub fn ending(board: &Board, palette: Palette) -> Vec<String> {
     let counted = |n: u32, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
     let mut facts = vec![
         counted(board.attempts, "attempt", "attempts"),
@@ -308,9 +321,9 @@ pub fn ending(board: &Board, paint: Paint) -> Vec<String> {
     }
     facts.push(format!("{:.2} USD", board.usage.cost));
     let took = seconds(board.last_ms.saturating_sub(board.first_ms));
-    let status = paint.tone(plan_tone(board.status), board.status.as_str().replace('_', " "));
+    let status = palette.tone(plan_tone(board.status), board.status.as_str().replace('_', " "));
     let mut lines =
-        vec![format!("{} {status} in {took} · {}", paint.tone(Tone::Bold, board.plan.as_str()), facts.join(" · "))];
+        vec![format!("{} {status} in {took} · {}", palette.tone(Tone::Bold, board.plan.as_str()), facts.join(" · "))];
     if let Some(failure) = &board.failure {
         lines.push(format!("  why: {}", why(failure)));
     } else if !board.reason.is_empty() && board.status != PlanStatus::Completed {
@@ -319,7 +332,7 @@ pub fn ending(board: &Board, paint: Paint) -> Vec<String> {
     let open: Vec<&Row> = board.rows.iter().filter(|row| row.status == StepStatus::Failed).collect();
     for row in open.iter().take(5) {
         let failure = row.failure.as_ref().map(why).unwrap_or_default();
-        lines.push(format!("  {} {}: {failure}", paint.tone(Tone::Bad, "✗"), row.id));
+        lines.push(format!("  {} {}: {failure}", palette.tone(Tone::Bad, "✗"), row.id));
     }
     lines
 }
@@ -416,10 +429,10 @@ mod tests {
             let mut lines = Vec::new();
             for record in &self.records {
                 board.apply(record);
-                lines.extend(change_lines(&board, record, Paint::plain(), true));
+                lines.extend(change_lines(&board, record, Palette::plain(), true));
             }
             if board.status.is_final() {
-                lines.extend(ending(&board, Paint::plain()));
+                lines.extend(ending(&board, Palette::plain()));
             }
             (board, lines)
         }

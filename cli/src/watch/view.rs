@@ -12,7 +12,7 @@ use super::board::{Board, Row};
 use super::lines::{change_lines, ending};
 use super::note::short;
 use crate::exit::Failed;
-use crate::output::{Paint, Screen, mark, seconds};
+use crate::output::{Palette, Screen, mark, seconds};
 
 /// Steps shown at once while they are under way.
 const SPINNERS_MAX: usize = 12;
@@ -27,7 +27,7 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     pub fn new(screen: &'a Screen) -> Self {
-        let spinners = (screen.live && screen.is_for_people()).then(|| Spinners::new(screen.paint));
+        let spinners = (screen.live && screen.is_for_people()).then(|| Spinners::new(screen.palette));
         // On a terminal that cannot move its cursor they would swallow the lines.
         Self { screen, spinners: spinners.filter(|spinners| !spinners.bars.is_hidden()) }
     }
@@ -37,12 +37,12 @@ impl<'a> View<'a> {
         if !self.screen.is_for_people() {
             return Ok(());
         }
-        let mut lines = change_lines(board, record, self.screen.paint, self.spinners.is_none());
+        let mut lines = change_lines(board, record, self.screen.palette, self.spinners.is_none());
         if board.status.is_final() {
             if let Some(spinners) = self.spinners.take() {
                 spinners.end();
             }
-            lines.extend(ending(board, self.screen.paint));
+            lines.extend(ending(board, self.screen.palette));
         }
         match &mut self.spinners {
             Some(spinners) => {
@@ -69,22 +69,22 @@ struct Spinners {
     bars: MultiProgress,
     total: ProgressBar,
     steps: BTreeMap<StepId, ProgressBar>,
-    paint: Paint,
+    palette: Palette,
 }
 
 impl Spinners {
-    fn new(paint: Paint) -> Self {
+    fn new(palette: Palette) -> Self {
         let bars = MultiProgress::with_draw_target(ProgressDrawTarget::stdout());
         let total = bars.add(ProgressBar::new_spinner());
         total.set_style(style("  {spinner} {msg}"));
         total.enable_steady_tick(TICK);
-        Self { bars, total, steps: BTreeMap::new(), paint }
+        Self { bars, total, steps: BTreeMap::new(), palette }
     }
 
     fn update(&mut self, board: &Board, step: Option<&StepId>) {
         let counts = board.counts;
         if counts.total > 0 && self.total.length().is_none() {
-            self.total.set_style(style(if self.paint.is_coloured() {
+            self.total.set_style(style(if self.palette.is_coloured() {
                 "  {bar:24.cyan/dim} {pos}/{len} steps · {elapsed} · {msg}"
             } else {
                 "  {bar:24} {pos}/{len} steps · {elapsed} · {msg}"
@@ -121,7 +121,7 @@ impl Spinners {
                 return;
             }
             let bar = self.bars.insert_before(&self.total, ProgressBar::new_spinner());
-            bar.set_style(style(if self.paint.is_coloured() {
+            bar.set_style(style(if self.palette.is_coloured() {
                 "  {spinner:.cyan} {msg}"
             } else {
                 "  {spinner} {msg}"

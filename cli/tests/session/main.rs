@@ -1,7 +1,7 @@
 //! The program as people meet it: the real binary, its output, its exit codes.
 
+mod approvals;
 mod health;
-mod people;
 mod terminal;
 
 use std::io::{BufRead, BufReader, Write};

@@ -41,9 +41,6 @@ const CYCLES_LEFT: &[&str] = &[
     "common/broker: redis/link redis/messages redis/place redis/sentinel",
     "common/llm: answer ask error ladder purse",
     "scheduler/engine: apply calls decide fail react render revise state",
-    "worker: cancel meter report worker",
-    "cli: commands doctor replay roles",
-    "cli: commands/people commands/plan commands/step commands/submit commands/validate",
 ];
 
 /// The top-level modules of the scheduler: each uses only modules of later rows.

@@ -24,13 +24,13 @@ pub async fn print(
     metrics: Option<SocketAddr>,
 ) -> Result<(), Failed> {
     let base = client.base();
-    let paint = screen.paint;
-    let dim = |text: &str| paint.tone(Tone::Dim, text);
+    let palette = screen.palette;
+    let dim = |text: &str| palette.tone(Tone::Dim, text);
     let version = env!("CARGO_PKG_VERSION");
     let mut lines = vec![
         format!(
             "{} · development mode, not for production · {}",
-            paint.tone(Tone::Bold, format!("goalmill {version}")),
+            palette.tone(Tone::Bold, format!("goalmill {version}")),
             store.promise
         ),
         String::new(),

@@ -6,7 +6,7 @@ use goalmill_common::view::Results;
 use serde_json::{Value, json};
 
 use crate::args::DevArgs;
-use crate::commands::show_results;
+use crate::commands::results::show_results;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Screen, Table, Tone};
 use crate::roles::DEMO_GOAL;
@@ -56,11 +56,13 @@ pub fn people(screen: &Screen, results: &Results) -> Result<(), Failed> {
     match results.results.iter().find_map(|(step, outputs)| Some((step, bill(outputs)?))) {
         Some((step, (rows, last))) => {
             screen.line(
-                screen.paint.tone(Tone::Bold, format!("Results (outputs of step {step}; demo data, not real prices)")),
+                screen
+                    .palette
+                    .tone(Tone::Bold, format!("Results (outputs of step {step}; demo data, not real prices)")),
             )?;
             let mut table = Table::new(&["", "", ""]).right(&[1]);
             rows.into_iter().for_each(|(name, amount)| table.row([format!("  {name}"), format!("{amount:.2}")]));
-            screen.text(&table.render(screen.paint, ""))?;
+            screen.text(&table.render(screen.palette, ""))?;
             if !last.is_empty() {
                 screen.line(format!("  {last}"))?;
             }

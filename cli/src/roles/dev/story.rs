@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::session::{people, watch};
 use crate::args::DevArgs;
-use crate::commands::show_results;
+use crate::commands::results::show_results;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Screen, Tone};
 
@@ -51,7 +51,7 @@ const CHAPTERS: [Chapter; 2] = [
 pub async fn run(screen: &Screen, args: &DevArgs, client: &Client) -> Outcome {
     for (place, chapter) in CHAPTERS.iter().enumerate() {
         if screen.is_for_people() {
-            let title = screen.paint.tone(Tone::Bold, format!("{}. {}", place + 1, chapter.title));
+            let title = screen.palette.tone(Tone::Bold, format!("{}. {}", place + 1, chapter.title));
             screen.line(format!("{title}\n$ {}", chapter.command()))?;
         }
         let watched = watch(screen, args, client, &chapter.goal()).await?;

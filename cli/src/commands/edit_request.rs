@@ -3,8 +3,9 @@
 use goalmill_common::id::PlanId;
 use serde_json::{Map, Value, json};
 
-use super::{Context, input};
+use super::input;
 use crate::args::ChangeArgs;
+use crate::context::Context;
 use crate::exit::{Exit, Failed};
 
 /// The edit as the fields `plan` or `changes` of a request.

@@ -6,8 +6,9 @@ use goalmill_common::id::PlanId;
 use goalmill_common::view::{LetterView, Page};
 use serde::Serialize;
 
-use super::{Context, cell, checked_id};
+use super::{cell, checked_id};
 use crate::args::{DeadCommand, Letters};
+use crate::context::Context;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Screen, Table, yaml};
 
@@ -140,5 +141,5 @@ fn people(page: &Page<LetterView>, screen: &Screen) -> String {
             cell(screen, &letter.reason),
         ]);
     }
-    table.render(screen.paint, "no dead letters")
+    table.render(screen.palette, "no dead letters")
 }

@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-/// Starts a colour of [`super::Paint`].
+/// Starts a colour of [`super::Palette`].
 const COLOUR: &str = "\u{1b}[";
-/// What [`super::Paint`] writes between the start of a colour and its `m`.
+/// What [`super::Palette`] writes between the start of a colour and its `m`.
 const COLOURS: [&str; 7] = ["0", "1", "2", "31", "32", "33", "36"];
 
 /// The text with every control character escaped as in JSON (`\u001b`), besides line ends, tabs and the colours that
 /// the program itself uses. In JSON text the result means the same.
-pub fn clean(text: &str) -> Cow<'_, str> {
+pub fn sanitize(text: &str) -> Cow<'_, str> {
     if !text.chars().any(steers) {
         return text.into();
     }
@@ -43,12 +43,12 @@ fn colour(text: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::{Paint, Tone, json};
+    use crate::output::{Palette, Tone, json};
 
     #[test]
     fn text_of_others_does_not_steer_the_terminal() {
         let hostile = "a\u{1b}[2Jb\u{1b}]0;title\u{7}c\rd\u{9b}31me\u{202e}f\u{7f}\u{1b}[8m\n\tg";
-        let shown = clean(hostile);
+        let shown = sanitize(hostile);
         assert!(!shown.chars().any(steers), "{shown:?}");
         assert!(shown.ends_with("\\u001b[8m\n\tg"), "{shown:?}");
     }
@@ -56,8 +56,8 @@ mod tests {
     #[test]
     fn colours_of_the_program_pass() {
         for tone in [Tone::Good, Tone::Bad, Tone::Wait, Tone::Busy, Tone::Dim, Tone::Bold] {
-            let text = Paint::new(true).tone(tone, "text");
-            assert_eq!(clean(&text), text);
+            let text = Palette::new(true).tone(tone, "text");
+            assert_eq!(sanitize(&text), text);
         }
     }
 
@@ -65,7 +65,7 @@ mod tests {
     fn json_means_the_same() {
         let value = serde_json::json!({"a": "\u{9b}2J\u{7f}\u{1b}"});
         let text = json(&value, false);
-        let shown = clean(&text);
+        let shown = sanitize(&text);
         assert!(!shown.chars().any(steers), "{shown:?}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).expect("it is JSON"), value);
     }

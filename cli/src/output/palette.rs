@@ -19,11 +19,11 @@ pub enum Tone {
 
 /// Adds colours, or does not.
 #[derive(Clone, Copy, Debug)]
-pub struct Paint {
+pub struct Palette {
     colours: bool,
 }
 
-impl Paint {
+impl Palette {
     pub fn new(colours: bool) -> Self {
         Self { colours }
     }
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn without_colours_there_are_no_control_codes() {
-        assert_eq!(Paint::plain().tone(Tone::Bad, "failed"), "failed");
-        assert!(Paint::new(true).tone(Tone::Bad, "failed").contains("\u{1b}[31m"));
+        assert_eq!(Palette::plain().tone(Tone::Bad, "failed"), "failed");
+        assert!(Palette::new(true).tone(Tone::Bad, "failed").contains("\u{1b}[31m"));
     }
 }

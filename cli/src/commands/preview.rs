@@ -1,0 +1,62 @@
+//! Shows a validated plan that does not run.
+
+use goalmill_common::problem::Issue;
+use goalmill_common::view::{Preview, SecondsFrom};
+
+use super::graph;
+use crate::exit::Failed;
+use crate::output::{Palette, Screen, Tone};
+
+/// Prints the issues of an invalid plan, or the steps of a valid one.
+pub fn show(screen: &Screen, preview: &Preview) -> Result<(), Failed> {
+    screen.show(preview, if preview.valid { "valid" } else { "invalid" }, |palette| preview_text(preview, palette))
+}
+
+fn preview_text(preview: &Preview, palette: Palette) -> String {
+    let mut text = String::new();
+    if preview.valid {
+        text.push_str(&palette.tone(Tone::Good, "✓ the plan is valid"));
+        let steps = preview.plan.as_ref().map_or(0, |plan| plan.steps.len());
+        text.push_str(&format!(" · {} · {steps} steps · confidence {:.2}", preview.planner, preview.confidence));
+        // Without estimates there is nothing to say about time.
+        if preview.critical_path_seconds > 0.0 {
+            text.push_str(&format!(" · longest path {:.1} s", preview.critical_path_seconds));
+            text.push_str(&sources(preview.seconds_from));
+        }
+        // Minus zero, the sum of nothing, is shown as zero.
+        text.push_str(&format!(" · {:.2} USD\n", preview.cost + 0.0));
+    } else {
+        let issues = preview.issues.len();
+        let word = if issues == 1 { "issue" } else { "issues" };
+        text.push_str(&palette.tone(Tone::Bad, format!("✗ the plan has {issues} {word}\n")));
+    }
+    preview.issues.iter().for_each(|issue| text.push_str(&issue_text(issue, Tone::Bad, palette)));
+    preview.warnings.iter().for_each(|issue| text.push_str(&issue_text(issue, Tone::Wait, palette)));
+    for route in &preview.routes {
+        let best = route.candidates.first().map(|c| format!(" (score {:.2})", c.score)).unwrap_or_default();
+        text.push_str(&format!("  route {} → {}{best}\n", route.step, route.agent_type));
+    }
+    if let Some(plan) = preview.plan.as_ref().filter(|_| preview.valid) {
+        let nodes: Vec<graph::Node> = plan.steps.iter().map(graph::Node::of_step).collect();
+        text.push('\n');
+        text.push_str(&graph::tree(&nodes, palette));
+    }
+    text
+}
+
+/// Where the steps' seconds come from, as `(2 steps measured, 1 unknown)`; nothing if nobody said.
+fn sources(from: SecondsFrom) -> String {
+    let SecondsFrom { measured, estimated, declared, unknown } = from;
+    let all = [(measured, "measured"), (estimated, "estimated"), (declared, "declared"), (unknown, "unknown")];
+    let told: Vec<String> = all.iter().filter(|(n, _)| *n > 0).map(|(n, word)| format!("{n} {word}")).collect();
+    if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) }
+}
+
+fn issue_text(issue: &Issue, tone: Tone, palette: Palette) -> String {
+    let place = if issue.pointer.is_empty() { "/" } else { &issue.pointer };
+    let mut text = format!("  {} at {place}: {}\n", palette.tone(tone, &issue.code), issue.detail);
+    if !issue.hint.is_empty() {
+        text.push_str(&format!("    help: {}\n", issue.hint));
+    }
+    text
+}
