@@ -1,4 +1,4 @@
-//! Listens for cancelled attempts and stops them, running or not yet begun.
+//! Listens for cancelled attempts and stops them, running or not yet started.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, PoisonError};
@@ -6,13 +6,13 @@ use std::sync::{Arc, PoisonError};
 use goalmill_broker::{BrokerError, Message};
 use goalmill_common::id::AttemptToken;
 
-use crate::table::Why;
+use crate::held_tasks::StopReason;
 use crate::worker::{BLOCK_MS, Worker};
 
-/// Cancelled attempts remembered; the oldest are forgotten first.
+/// Cancelled attempts in memory; the oldest are dropped first.
 const REMEMBERED_MAX: usize = 100_000;
 
-/// Attempts that nobody wants any more.
+/// Tokens of cancelled or replaced attempts.
 #[derive(Default)]
 pub(crate) struct Superseded {
     tokens: HashSet<AttemptToken>,
@@ -34,7 +34,7 @@ impl Superseded {
                 self.order.push_back(token);
             }
             if self.order.len() > REMEMBERED_MAX {
-                let oldest = self.order.pop_front().expect("more than none are remembered");
+                let oldest = self.order.pop_front().expect("it holds more than the limit");
                 self.tokens.remove(&oldest);
             }
         }
@@ -42,12 +42,12 @@ impl Superseded {
 }
 
 /// Listens until the worker stops.
-pub(crate) async fn listen(worker: Arc<Worker>) {
+pub(crate) async fn listen_for_cancellations(worker: Arc<Worker>) {
     let mut failures = 0;
     while !worker.stop.is_cancelled() {
         let Err(e) = listen_while_connected(&worker, &mut failures).await else { return };
         failures += 1;
-        worker.link.lost(&e.to_string());
+        worker.connection.set_lost(&e.to_string());
         tokio::select! {
             biased;
             () = tokio::time::sleep(worker.backoff(failures)) => {}
@@ -58,8 +58,8 @@ pub(crate) async fn listen(worker: Arc<Worker>) {
 
 async fn listen_while_connected(worker: &Worker, failures: &mut u32) -> Result<(), BrokerError> {
     let mut reader = worker.broker.reader().await?;
-    worker.keep_waker("listen", reader.waker());
-    // Subscribes first, so that nothing falls between what was said before and what is said from here on.
+    worker.set_waker("listen", reader.waker());
+    // Subscribes before it reads the stored cancellations, so that none is missed in between.
     let mut messages = reader.messages(0).await?;
     supersede(worker, worker.broker.cancelled().await?);
     *failures = 0;
@@ -81,5 +81,5 @@ fn supersede(worker: &Worker, tokens: Vec<AttemptToken>) {
     }
     let mut superseded = worker.superseded.lock().unwrap_or_else(PoisonError::into_inner);
     superseded.add(tokens);
-    worker.table.stop(Why::Superseded, |assignment| superseded.contains(&assignment.task.token));
+    worker.held_tasks.stop(StopReason::Superseded, |assignment| superseded.contains(&assignment.task.token));
 }

@@ -1,4 +1,4 @@
-//! The end of a worker: take nothing new, finish, hand back the rest, tell everything, say good-bye.
+//! Graceful shutdown: stop pulling, finish, release, flush reports, deregister.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::table::Why;
+use crate::held_tasks::StopReason;
 use crate::worker::Worker;
 
-/// How long the last reports may take once nothing runs any more, in milliseconds.
+/// Time to flush the last reports after all executions have ended, in milliseconds.
 const FLUSH_MS: u64 = 5_000;
-/// The same when there is a hurry.
-const HURRY_MS: u64 = 2_000;
-/// How long the loops and the good-bye may take, in milliseconds.
-const GOOD_BYE_MS: u64 = 1_000;
-/// How often a read is woken that may just have begun.
+/// The same in a forced shutdown.
+const FORCED_FLUSH_MS: u64 = 2_000;
+/// Time for the loops to end, and for the deregistration, in milliseconds.
+const DEREGISTER_MS: u64 = 1_000;
+/// Interval at which blocking reads are woken, in milliseconds: a read may have just begun.
 const WAKE_MS: u64 = 20;
 
-/// Begins the end, once. It goes on whether or not somebody waits for it.
+/// Starts the shutdown, once; it continues without a waiting caller.
 pub(crate) fn begin(worker: &Arc<Worker>) {
     worker.draining.cancel();
     if !worker.ending.swap(true, Ordering::SeqCst) {
@@ -29,24 +29,24 @@ pub(crate) fn begin(worker: &Arc<Worker>) {
 async fn end(worker: Arc<Worker>) {
     tracing::info!("worker `{}` drains", worker.id);
     stop_pulling(&worker).await;
-    let patience = Duration::from_millis(worker.settings.drain_ms);
+    let limit = Duration::from_millis(worker.settings.drain_ms);
     tokio::select! {
         biased;
         () = idle(&worker) => {}
-        () = tokio::time::sleep(patience) => {}
-        () = worker.hurry.cancelled() => {}
+        () = tokio::time::sleep(limit) => {}
+        () = worker.force.cancelled() => {}
     }
-    hand_back(&worker).await;
-    let patience = if worker.hurry.is_cancelled() { HURRY_MS } else { FLUSH_MS };
-    if timeout(Duration::from_millis(patience), worker.outbox.wait_empty()).await.is_err() {
+    release(&worker).await;
+    let limit = if worker.force.is_cancelled() { FORCED_FLUSH_MS } else { FLUSH_MS };
+    if timeout(Duration::from_millis(limit), worker.outbox.wait_empty()).await.is_err() {
         tracing::warn!("{} reports could not be sent before the end", worker.outbox.unsent());
     }
-    say_good_bye(&worker).await;
+    deregister(&worker).await;
     worker.ended.cancel();
     tracing::info!("worker `{}` has ended", worker.id);
 }
 
-/// Waits for the puller, waking its read until it has seen the signal.
+/// Waits for the puller, waking its blocking read until it sees the signal.
 async fn stop_pulling(worker: &Worker) {
     worker.wake().await;
     while timeout(Duration::from_millis(WAKE_MS), worker.pulling.wait()).await.is_err() {
@@ -55,20 +55,20 @@ async fn stop_pulling(worker: &Worker) {
 }
 
 async fn idle(worker: &Worker) {
-    while worker.table.len() > 0 {
-        worker.table.wait_removed().await;
+    while worker.held_tasks.len() > 0 {
+        worker.held_tasks.wait_removed().await;
     }
 }
 
-/// Stops what still runs; each says `released`, which costs no attempt.
-async fn hand_back(worker: &Worker) {
-    worker.table.stop(Why::HandedBack, |_| true);
-    if timeout(Duration::from_millis(GOOD_BYE_MS), idle(worker)).await.is_err() {
-        tracing::warn!("{} executions do not stop", worker.table.len());
+/// Stops running executions; each reports `released`, which consumes no attempt.
+async fn release(worker: &Worker) {
+    worker.held_tasks.stop(StopReason::Released, |_| true);
+    if timeout(Duration::from_millis(DEREGISTER_MS), idle(worker)).await.is_err() {
+        tracing::warn!("{} executions do not stop", worker.held_tasks.len());
     }
 }
 
-async fn say_good_bye(worker: &Worker) {
+async fn deregister(worker: &Worker) {
     worker.stop.cancel();
     worker.loops.close();
     let ended = async {
@@ -76,13 +76,13 @@ async fn say_good_bye(worker: &Worker) {
             worker.wake().await;
         }
     };
-    let patience = Duration::from_millis(GOOD_BYE_MS);
-    if timeout(patience, ended).await.is_err() {
+    let limit = Duration::from_millis(DEREGISTER_MS);
+    if timeout(limit, ended).await.is_err() {
         tracing::debug!("a loop of worker `{}` still waits for redis", worker.id);
     }
-    match timeout(patience, worker.broker.forget_worker(&worker.id)).await {
+    match timeout(limit, worker.broker.forget_worker(&worker.id)).await {
         Ok(Ok(())) => {}
-        Ok(Err(e)) => tracing::warn!("worker `{}` could not say good-bye: {e}", worker.id),
-        Err(_) => tracing::warn!("worker `{}` could not say good-bye in time", worker.id),
+        Ok(Err(e)) => tracing::warn!("worker `{}` could not deregister: {e}", worker.id),
+        Err(_) => tracing::warn!("worker `{}` could not deregister in time", worker.id),
     }
 }

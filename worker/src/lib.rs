@@ -1,13 +1,13 @@
-//! Pulls tasks by agent type, runs executors, reports.
+//! Pulls tasks by agent type, runs executors, sends reports.
 //!
 //! ```text
-//! stream ─▶ pull ─▶ table (leases) ─▶ run ─▶ executor
-//!                     │  ▲                      │
-//!             lease ──┘  └── cancel             └─▶ report ─▶ {s<n>}:reports
+//! stream ─▶ pull ─▶ held tasks ─▶ run ─▶ executor
+//!                     │  ▲                    │
+//!             lease ──┘  └── cancel           └─▶ report ─▶ {s<n>}:reports
 //! ```
 //!
-//! One loop each pulls, reports, keeps the leases, listens for cancelled attempts, flushes progress and shows
-//! life. They meet in `worker.rs` only. A task's own life is `run.rs`.
+//! One loop each pulls, sends reports, renews leases, listens for cancellations, reports progress and sends
+//! heartbeats. They share the state in `worker.rs`. `run.rs` is the life of one task.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,24 +22,24 @@ use goalmill_common::random::Random;
 
 pub mod executor;
 
-mod beat;
 mod cancel;
+mod connection;
 mod drain;
-mod flush;
+mod heartbeat;
+mod held_tasks;
 mod lease;
-mod link;
-mod meter;
+mod metrics;
 mod payload;
+mod progress;
 mod pull;
 mod report;
 mod run;
 mod serve;
-mod table;
 mod worker;
 
 use worker::Worker;
 
-/// What a worker is made of.
+/// Settings and dependencies of a worker.
 pub struct Options {
     pub settings: WorkerSettings,
     pub limits: Limits,
@@ -65,28 +65,28 @@ pub enum StartError {
     Broker(#[from] BrokerError),
 }
 
-/// A running worker; dropping it ends its loops without handing anything back.
+/// A running worker; dropping it ends its loops without releasing its tasks.
 pub struct Running {
     worker: Arc<Worker>,
     address: Option<SocketAddr>,
 }
 
-/// Starts a worker; it waits for Redis by itself.
+/// Starts a worker.
 ///
-/// Returns once the executors are built and the port is bound. Redis may come later: until then `/readyz`
-/// says so, and the worker keeps trying.
+/// Returns once the executors are built and the port is bound. While Redis cannot be reached, `/readyz` gives the
+/// reason and the worker retries.
 pub async fn start(options: Options) -> Result<Running, StartError> {
     let listener = serve::bind(&options.settings.listen).await?;
     let address = listener.as_ref().and_then(|l| l.local_addr().ok());
     let recorder = listener.as_ref().and_then(|_| goalmill_common::telemetry::metrics());
     let (worker, outgoing) = Worker::new(options)?;
     let worker = Arc::new(worker);
-    worker.loops.spawn(beat::beat(worker.clone()));
-    worker.loops.spawn(cancel::listen(worker.clone()));
-    worker.loops.spawn(lease::keep(worker.clone()));
-    worker.loops.spawn(flush::flush(worker.clone()));
-    worker.loops.spawn(report::report(worker.clone(), outgoing));
-    worker.pulling.spawn(pull::pull(worker.clone()));
+    worker.loops.spawn(heartbeat::send_heartbeats(worker.clone()));
+    worker.loops.spawn(cancel::listen_for_cancellations(worker.clone()));
+    worker.loops.spawn(lease::renew_leases(worker.clone()));
+    worker.loops.spawn(progress::report_progress(worker.clone()));
+    worker.loops.spawn(report::send_reports(worker.clone(), outgoing));
+    worker.pulling.spawn(pull::pull_tasks(worker.clone()));
     worker.pulling.close();
     if let Some(listener) = listener {
         worker.loops.spawn(serve::serve(worker.clone(), listener, recorder));
@@ -99,27 +99,27 @@ impl Running {
         &self.worker.id
     }
 
-    /// Where `/livez`, `/readyz` and `/metrics` are served, if they are.
+    /// The address of `/livez`, `/readyz` and `/metrics`; `None` when they are not served.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// Takes nothing new, finishes what runs within `drain_ms`, hands back the rest.
+    /// Stops pulling, finishes running tasks within `drain_ms` and releases the rest.
     ///
-    /// Returns when everything has ended; dropping the future ends nothing.
+    /// Returns when everything has ended; dropping the future does not stop the drain.
     pub async fn drain(&self) {
         drain::begin(&self.worker);
         self.worker.ended.cancelled().await;
     }
 
-    /// Waits until the worker drains, for whatever reason: it may be asked to from afar.
+    /// Waits until the worker drains; a drain may also be requested through Redis.
     pub async fn draining(&self) {
         self.worker.draining.cancelled().await;
     }
 
-    /// Hands back everything at once. A `drain` that is under way ends too.
-    pub async fn hand_back(&self) {
-        self.worker.hurry.cancel();
+    /// Releases all tasks at once; also ends a `drain` that is in progress.
+    pub async fn release_all(&self) {
+        self.worker.force.cancel();
         self.drain().await;
     }
 }

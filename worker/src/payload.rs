@@ -1,4 +1,4 @@
-//! Payloads too large to carry: outputs go by reference, references in inputs are read before the execution.
+//! Large payloads: outputs are stored as blobs, blob references in inputs are resolved before the execution.
 
 use goalmill_common::aside;
 use goalmill_common::failure::{Failure, FailureClass};
@@ -10,18 +10,18 @@ use serde_json::Value;
 use crate::executor::Outcome;
 use crate::worker::Worker;
 
-/// Smaller fields are not put aside: their references would be no shorter.
+/// Smaller fields are not stored as blobs: their references would be no shorter.
 const FIELD_BYTES_MIN: usize = 512;
 
 /// The task with its references replaced; `None` when it has none.
-pub(crate) async fn resolve(worker: &Worker, task: &Task) -> Result<Option<Task>, Failure> {
+pub(crate) async fn resolve_references(worker: &Worker, task: &Task) -> Result<Option<Task>, Failure> {
     if !aside::may_be_in(&task.inputs) {
         return Ok(None);
     }
     let mut inputs = task.inputs.value();
     let mut bytes = task.inputs.text().len();
-    while let Some(place) = reference(&mut inputs) {
-        let blob = read(worker, place).await?;
+    while let Some(place) = find_reference(&mut inputs) {
+        let blob = read_blob(worker, place).await?;
         bytes += blob.len();
         if bytes > worker.limits.payload_bytes_max {
             let message = format!("the inputs have more than {} bytes", worker.limits.payload_bytes_max);
@@ -35,18 +35,18 @@ pub(crate) async fn resolve(worker: &Worker, task: &Task) -> Result<Option<Task>
 }
 
 /// The first reference in a value.
-fn reference(value: &mut Value) -> Option<&mut Value> {
+fn find_reference(value: &mut Value) -> Option<&mut Value> {
     if aside::key(value).is_some() {
         return Some(value);
     }
     match value {
-        Value::Object(map) => map.values_mut().find_map(reference),
-        Value::Array(items) => items.iter_mut().find_map(reference),
+        Value::Object(map) => map.values_mut().find_map(find_reference),
+        Value::Array(items) => items.iter_mut().find_map(find_reference),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
 }
 
-async fn read(worker: &Worker, place: &Value) -> Result<Vec<u8>, Failure> {
+async fn read_blob(worker: &Worker, place: &Value) -> Result<Vec<u8>, Failure> {
     let key = aside::key(place).unwrap_or_default();
     if !key.starts_with(keys::BLOBS) {
         let message = format!("`{key}` is not the key of a blob");
@@ -55,18 +55,18 @@ async fn read(worker: &Worker, place: &Value) -> Result<Vec<u8>, Failure> {
     match worker.broker.get_blob(key).await {
         Ok(Some(bytes)) => Ok(bytes),
         Ok(None) => {
-            let message = format!("the input `{key}` is not kept any more");
+            let message = format!("the input `{key}` has expired");
             Err(Failure::new(FailureClass::Permanent, "BLOB_MISSING", message))
         }
         Err(e) => Err(Failure::new(FailureClass::Transient, "BLOB_UNAVAILABLE", e.to_string())),
     }
 }
 
-/// Puts large outputs aside, and refuses those that are too large.
+/// Stores large outputs as blobs, and refuses outputs over the limit.
 ///
-/// Of an object the largest fields, until the rest is small enough to carry: conditions and other steps see what is
-/// left. Anything else as a whole.
-pub(crate) async fn pack(worker: &Worker, task: &Task, mut outcome: Outcome) -> Result<Outcome, Failure> {
+/// Of an object, the largest fields are stored until the rest fits inline: conditions and other steps can read the rest.
+/// Any other value is stored as a whole.
+pub(crate) async fn offload_outputs(worker: &Worker, task: &Task, mut outcome: Outcome) -> Result<Outcome, Failure> {
     let bytes = outcome.outputs.text().len();
     if bytes <= worker.limits.inline_bytes_max {
         return Ok(outcome);
@@ -86,30 +86,30 @@ pub(crate) async fn pack(worker: &Worker, task: &Task, mut outcome: Outcome) -> 
             if left <= worker.limits.inline_bytes_max {
                 break;
             }
-            let field = fields.get_mut(&name).expect("it was just seen");
-            let reference = put_aside(worker, task, &format!("-{n}"), &Json::of(field)).await;
+            let field = fields.get_mut(&name).expect("it was just listed");
+            let reference = store_blob(worker, task, &format!("-{n}"), &Json::of(field)).await;
             left = left - size + reference.text().len();
             *field = reference.value();
         }
         outcome.outputs = Json::of(&outputs);
     }
     if outcome.outputs.text().len() > worker.limits.inline_bytes_max {
-        outcome.outputs = put_aside(worker, task, "", &outcome.outputs).await;
+        outcome.outputs = store_blob(worker, task, "", &outcome.outputs).await;
     }
     Ok(outcome)
 }
 
-/// Keeps a value for as long as plans may take; gives the reference.
+/// Stores a value for the longest lifetime of a plan; returns its reference.
 ///
-/// Tries for as long as the attempt may take: the work is done, only its result is still in the way.
-async fn put_aside(worker: &Worker, task: &Task, part: &str, value: &Json) -> Json {
-    let shard = task.plan.shard().expect("tasks without a shard are buried on arrival");
+/// Retries until the attempt's time limit: the work is done and only its result is missing.
+async fn store_blob(worker: &Worker, task: &Task, part: &str, value: &Json) -> Json {
+    let shard = task.plan.shard().expect("tasks without a shard are dead letters");
     let key = keys::blob(shard, &format!("{}{part}", task.token));
     let (text, kept_ms) = (value.text(), worker.limits.plan_ms_max);
     let mut failures = 0;
     while let Err(e) = worker.broker.put_blob(&key, text.as_bytes(), kept_ms).await {
         failures += 1;
-        worker.link.lost(&e.to_string());
+        worker.connection.set_lost(&e.to_string());
         tokio::time::sleep(worker.backoff(failures)).await;
     }
     aside::reference(&key, text.len())

@@ -1,7 +1,7 @@
-//! Pulls tasks, never more than there are free slots.
+//! Pulls tasks, never more than free slots.
 //!
-//! The reader has a connection of its own and its reads are always awaited: a dropped read may have taken tasks
-//! that nobody then runs. To end a wait, drain wakes it.
+//! The reader has its own connection, and its reads are always awaited: a dropped read may have pulled tasks that
+//! would then not run. Drain wakes a blocking read.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -13,22 +13,22 @@ use goalmill_common::wire;
 use tokio::time::Instant;
 
 use crate::cancel::Superseded;
+use crate::held_tasks::Assignment;
 use crate::run;
-use crate::table::Assignment;
 use crate::worker::{BLOCK_MS, Worker};
 
 /// Tasks asked for at once, so that one reply stays small.
 const PULL_MAX: usize = 512;
 
 /// Pulls until the worker drains.
-pub(crate) async fn pull(worker: Arc<Worker>) {
+pub(crate) async fn pull_tasks(worker: Arc<Worker>) {
     let mut failures = 0;
-    while wait_until_wanted(&worker).await {
+    while wait_for_capacity(&worker).await {
         match pull_while_connected(&worker, &mut failures).await {
             Ok(()) => return,
             Err(e) => {
                 failures += 1;
-                worker.link.lost(&e.to_string());
+                worker.connection.set_lost(&e.to_string());
                 tokio::select! {
                     biased;
                     () = tokio::time::sleep(worker.backoff(failures)) => {}
@@ -39,46 +39,46 @@ pub(crate) async fn pull(worker: Arc<Worker>) {
     }
 }
 
-/// `false` when the worker drains.
-async fn wait_until_wanted(worker: &Worker) -> bool {
-    let wanted = async {
-        worker.link.wait_up().await;
+/// Waits for a connection, room for reports and a free slot; `false` when the worker drains.
+async fn wait_for_capacity(worker: &Worker) -> bool {
+    let capacity = async {
+        worker.connection.wait_up().await;
         worker.outbox.wait_room().await;
-        worker.table.wait_free().await;
+        worker.held_tasks.wait_free_slot().await;
     };
     tokio::select! {
         biased;
         () = worker.draining.cancelled() => false,
-        () = wanted => true,
+        () = capacity => true,
     }
 }
 
 async fn pull_while_connected(worker: &Arc<Worker>, failures: &mut u32) -> Result<(), BrokerError> {
     let mut reader = worker.broker.reader().await?;
-    worker.keep_waker("pull", reader.waker());
-    while wait_until_wanted(worker).await {
-        let count = worker.table.free().min(PULL_MAX);
+    worker.set_waker("pull", reader.waker());
+    while wait_for_capacity(worker).await {
+        let count = worker.held_tasks.free_slots().min(PULL_MAX);
         let asked_at = Instant::now();
         let deliveries = reader.pull(&worker.id, &worker.agent_types, count, BLOCK_MS).await?;
         *failures = 0;
         if deliveries.is_empty() {
             continue;
         }
-        let deliveries = if is_late(worker, asked_at) { still_ours(worker, deliveries).await? } else { deliveries };
+        let deliveries = if is_late(worker, asked_at) { keep_owned(worker, deliveries).await? } else { deliveries };
         accept(worker, deliveries);
-        // Gives the executions a turn, so that the next pull finds the slots of the short ones free.
+        // Lets short executions finish, so that the next pull finds their slots free.
         tokio::task::yield_now().await;
     }
     Ok(())
 }
 
-/// Whether the reply came so late that the leases in it may be over: the process was stopped meanwhile.
+/// Whether the reply is so late that its leases may have expired, as after a suspended process.
 fn is_late(worker: &Worker, asked_at: Instant) -> bool {
     asked_at.elapsed() > Duration::from_millis(BLOCK_MS + worker.settings.lease_margin_ms)
 }
 
-/// Keeps the deliveries whose lease can still be extended.
-async fn still_ours(worker: &Worker, deliveries: Vec<Delivery>) -> Result<Vec<Delivery>, BrokerError> {
+/// Keeps the deliveries whose lease could be extended.
+async fn keep_owned(worker: &Worker, deliveries: Vec<Delivery>) -> Result<Vec<Delivery>, BrokerError> {
     let leases: Vec<_> = deliveries.iter().map(|d| (d.agent_type.clone(), d.entry.clone())).collect();
     let ours = worker.broker.extend(&worker.id, &leases).await?;
     Ok(deliveries.into_iter().zip(ours).filter_map(|(delivery, ours)| ours.then_some(delivery)).collect())
@@ -88,53 +88,53 @@ fn accept(worker: &Arc<Worker>, deliveries: Vec<Delivery>) {
     let now = Instant::now();
     let mut batch: Vec<Arc<Assignment>> = Vec::with_capacity(deliveries.len());
     for delivery in deliveries {
-        if let Some(assignment) = decode_or_bury(worker, delivery) {
+        if let Some(assignment) = decode_or_dead_letter(worker, delivery) {
             batch.push(Arc::new(assignment));
         }
     }
     let first = {
-        // Held until the batch is in the table, where the listener looks for what it has to stop.
+        // HeldTask until the batch is in the table, where the listener looks for what it has to stop.
         let superseded = worker.superseded.lock().unwrap_or_else(PoisonError::into_inner);
-        pass_over(worker, &superseded, &mut batch);
+        release_superseded(worker, &superseded, &mut batch);
         if worker.draining.is_cancelled() {
-            hand_back(worker, &mut batch);
+            release(worker, &mut batch);
         }
-        worker.table.take(&batch, now)
+        worker.held_tasks.insert(&batch, now)
     };
     for (serial, assignment) in (first..).zip(batch) {
         worker.tasks.spawn(run::run(worker.clone(), assignment, serial));
     }
 }
 
-/// Hands back attempts that nobody wants any more, unexecuted, so that their entries are acknowledged.
-fn pass_over(worker: &Worker, superseded: &Superseded, batch: &mut Vec<Arc<Assignment>>) {
+/// Releases superseded attempts without running them, so that their entries are acknowledged.
+fn release_superseded(worker: &Worker, superseded: &Superseded, batch: &mut Vec<Arc<Assignment>>) {
     if superseded.is_empty() {
         return;
     }
     batch.retain(|assignment| {
-        let unwanted = superseded.contains(&assignment.task.token);
-        if unwanted {
-            worker.served[&assignment.agent_type].meter.superseded.increment(1);
+        let is_superseded = superseded.contains(&assignment.task.token);
+        if is_superseded {
+            worker.served[&assignment.agent_type].metrics.superseded.increment(1);
             worker.outbox.push(assignment.report(&worker.id, What::Released));
         }
-        !unwanted
+        !is_superseded
     });
 }
 
-/// Gives back, unexecuted, what the last read brought after the end had begun.
-fn hand_back(worker: &Worker, batch: &mut Vec<Arc<Assignment>>) {
+/// Releases, without running it, a batch that arrived after the drain began.
+fn release(worker: &Worker, batch: &mut Vec<Arc<Assignment>>) {
     for assignment in batch.drain(..) {
-        worker.served[&assignment.agent_type].meter.released.increment(1);
+        worker.served[&assignment.agent_type].metrics.released.increment(1);
         worker.outbox.push(assignment.report(&worker.id, What::Released));
     }
 }
 
-/// Reads a task. What is none becomes a dead letter; its entry stays pending, and whoever reclaims it decides.
-fn decode_or_bury(worker: &Arc<Worker>, delivery: Delivery) -> Option<Assignment> {
+/// Decodes a task. An invalid one becomes a dead letter; its entry stays pending until a scheduler reclaims it.
+fn decode_or_dead_letter(worker: &Arc<Worker>, delivery: Delivery) -> Option<Assignment> {
     let Delivery { agent_type, entry, data } = delivery;
     let served = worker.served.get(&agent_type)?;
     if data.is_empty() {
-        served.meter.unreadable.increment(1);
+        served.metrics.unreadable.increment(1);
         tracing::debug!("entry {entry} of queue `{agent_type}` is gone or holds no task");
         return None;
     }
@@ -144,9 +144,9 @@ fn decode_or_bury(worker: &Arc<Worker>, delivery: Delivery) -> Option<Assignment
         Ok(task) => return Some(Assignment::new(task, agent_type, entry)),
         Err(e) => e.to_string(),
     };
-    served.meter.unreadable.increment(1);
+    served.metrics.unreadable.increment(1);
     tracing::warn!(agent_type = %agent_type, entry = %entry, "entry {entry} of queue `{agent_type}` is not a task: {reason}");
-    let letter = bad_task(agent_type, &data, reason);
+    let letter = dead_letter(agent_type, &data, reason);
     let worker_too = worker.clone();
     worker.tasks.spawn(async move {
         if let Err(e) = worker_too.broker.bury(&letter).await {
@@ -156,7 +156,7 @@ fn decode_or_bury(worker: &Arc<Worker>, delivery: Delivery) -> Option<Assignment
     None
 }
 
-fn bad_task(agent_type: AgentType, data: &[u8], reason: String) -> DeadLetter {
+fn dead_letter(agent_type: AgentType, data: &[u8], reason: String) -> DeadLetter {
     let loose: serde_json::Value = serde_json::from_slice(data).unwrap_or_default();
     let text = |field: &str| loose[field].as_str().unwrap_or_default().to_owned();
     DeadLetter {

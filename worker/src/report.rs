@@ -1,8 +1,8 @@
-//! Sends reports: everything that has gathered for a shard goes as one entry, while the entry before is on its way.
+//! Sends reports in batches: while one entry of a shard is being sent, the next one collects.
 //!
 //! There is no artificial delay: an idle worker's report leaves at once, a busy worker's batches grow with the
-//! time one send takes. What cannot be sent is kept, in order, and tried for ever; when too much has gathered the
-//! puller stops. A report that was sent twice changes nothing at the receiver.
+//! time of one send. Unsent reports are kept in order and retried without limit; above a limit the worker stops
+//! pulling. A report that is sent twice has no further effect.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ const UNSENT_MAX: usize = 10_000;
 /// Bytes of unsent outputs at which the worker stops pulling.
 const UNSENT_BYTES_MAX: usize = 64 << 20;
 
-/// What waits to be sent.
+/// Unsent reports.
 pub(crate) struct Outbox {
     sender: UnboundedSender<Report>,
     unsent: AtomicUsize,
@@ -40,13 +40,13 @@ impl Outbox {
         (Self { sender, unsent: AtomicUsize::new(0), bytes: AtomicUsize::new(0), sent: Notify::new() }, receiver)
     }
 
-    /// Puts a report in line.
+    /// Queues a report.
     pub fn push(&self, report: Report) {
-        let bytes = weight(&report);
+        let bytes = payload_bytes(&report);
         self.unsent.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         if self.sender.send(report).is_err() {
-            // The reporter ends after the last flush only; what comes later belongs to nobody.
+            // The sender ends after the last flush; later reports are dropped.
             self.count_sent(1, bytes);
         }
     }
@@ -59,7 +59,7 @@ impl Outbox {
         self.unsent() < UNSENT_MAX && self.bytes.load(Ordering::Relaxed) < UNSENT_BYTES_MAX
     }
 
-    /// Waits until there is room for what new tasks would report.
+    /// Waits until there is room for the reports of new tasks.
     pub async fn wait_room(&self) {
         self.wait(Self::has_room).await;
     }
@@ -90,14 +90,14 @@ impl Outbox {
     }
 }
 
-/// Bytes of a report that can grow.
-fn weight(report: &Report) -> usize {
+/// Bytes of the JSON in a report.
+fn payload_bytes(report: &Report) -> usize {
     let part = |json: &Option<goalmill_common::json::Json>| json.as_ref().map_or(0, |j| j.text().len());
     part(&report.outputs) + part(&report.adjustments) + part(&report.sub_plan)
 }
 
-/// Sends what gathers, until the worker stops.
-pub(crate) async fn report(worker: Arc<Worker>, mut outgoing: UnboundedReceiver<Report>) {
+/// Sends reports until the worker stops.
+pub(crate) async fn send_reports(worker: Arc<Worker>, mut outgoing: UnboundedReceiver<Report>) {
     let mut batch = Vec::with_capacity(ENTRY_REPORTS_MAX);
     loop {
         tokio::select! {
@@ -105,15 +105,16 @@ pub(crate) async fn report(worker: Arc<Worker>, mut outgoing: UnboundedReceiver<
             _ = outgoing.recv_many(&mut batch, ENTRY_REPORTS_MAX) => {}
             () = worker.stop.cancelled() => return,
         }
-        // Lets the executions that are ready end as well: what one pull brought is then one entry, and one turn there.
+        // Lets other finished executions report too: the results of one pull then go as one entry.
         tokio::task::yield_now().await;
         while batch.len() < ENTRY_REPORTS_MAX
             && let Ok(report) = outgoing.try_recv()
         {
             batch.push(report);
         }
-        let (reports, bytes) = (batch.len(), batch.iter().map(weight).sum());
-        let sends = pack(&mut batch).into_iter().map(|(shard, entries)| send(&worker, shard, entries));
+        let (reports, bytes) = (batch.len(), batch.iter().map(payload_bytes).sum());
+        let sends =
+            group_by_shard(&mut batch).into_iter().map(|(shard, entries)| send_entries(&worker, shard, entries));
         tokio::select! {
             biased;
             _ = join_all(sends) => worker.outbox.count_sent(reports, bytes),
@@ -122,14 +123,14 @@ pub(crate) async fn report(worker: Arc<Worker>, mut outgoing: UnboundedReceiver<
     }
 }
 
-/// Sorts a batch into entries, in order, by the shard that each plan's id names.
-fn pack(batch: &mut Vec<Report>) -> BTreeMap<ShardId, Vec<Vec<Report>>> {
+/// Groups a batch into entries by the shard of each plan's id, in order.
+fn group_by_shard(batch: &mut Vec<Report>) -> BTreeMap<ShardId, Vec<Vec<Report>>> {
     let mut shards: BTreeMap<ShardId, Vec<Vec<Report>>> = BTreeMap::new();
     let mut sizes: BTreeMap<ShardId, usize> = BTreeMap::new();
     for report in batch.drain(..) {
-        let shard = report.plan.shard().expect("tasks without a shard are buried on arrival");
+        let shard = report.plan.shard().expect("tasks without a shard are dead letters");
         let (entries, size) = (shards.entry(shard).or_default(), sizes.entry(shard).or_default());
-        let bytes = weight(&report);
+        let bytes = payload_bytes(&report);
         match entries.last_mut() {
             Some(entry) if *size + bytes <= ENTRY_BYTES_MAX => {
                 *size += bytes;
@@ -144,13 +145,13 @@ fn pack(batch: &mut Vec<Report>) -> BTreeMap<ShardId, Vec<Vec<Report>>> {
     shards
 }
 
-async fn send(worker: &Worker, shard: ShardId, entries: Vec<Vec<Report>>) {
+async fn send_entries(worker: &Worker, shard: ShardId, entries: Vec<Vec<Report>>) {
     for reports in entries {
         let fields = Inbox::Reports(reports).fields();
         let mut failures = 0;
         while let Err(e) = worker.broker.send(shard, &fields).await {
             failures += 1;
-            worker.link.lost(&e.to_string());
+            worker.connection.set_lost(&e.to_string());
             tokio::time::sleep(worker.backoff(failures)).await;
         }
     }

@@ -1,4 +1,4 @@
-//! A task's life in this worker: begin, execute, pack, give up the slot, report.
+//! A task's life in this worker: start, execute, offload large outputs, free the slot, report.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use goalmill_common::report::{Report, What};
 use tokio::time::Instant;
 
 use crate::executor::Outcome;
+use crate::held_tasks::{Assignment, StopReason};
 use crate::payload;
-use crate::table::{Assignment, Why};
 use crate::worker::{Served, Worker};
 
-/// How long an execution that was told to stop may clean up, in milliseconds.
+/// Time that a stopped execution has to clean up, in milliseconds.
 const CLEAN_UP_MS: u64 = 100;
 
 /// How an execution ended.
-enum Ended {
-    Well(Outcome),
-    Badly(Failure),
-    /// Something outside ended it: [`Assignment::stopped`] says what.
-    Early,
+enum Completion {
+    Ok(Outcome),
+    Failed(Failure),
+    /// Stopped from outside; [`Assignment::stopped`] has the reason.
+    Interrupted,
 }
 
 /// Runs one attempt and reports it.
@@ -33,61 +33,61 @@ pub(crate) async fn run(worker: Arc<Worker>, assignment: Arc<Assignment>, serial
     let begun = Instant::now();
     let now_ms = worker.clock.now_ms();
     assignment.started_ms.store(now_ms, Ordering::Relaxed);
-    // The id of a stream entry begins with the time at which Redis took it.
+    // A stream entry's id begins with the time at which Redis added it.
     let (sent_ms, _) = assignment.entry.parts();
-    served.meter.wait_seconds.record(now_ms.saturating_sub(sent_ms) as f64 / 1_000.0);
-    let ended = execute(&worker, served, &assignment).await;
-    worker.table.remove(serial);
-    served.meter.run_seconds.record(begun.elapsed().as_secs_f64());
-    if let Some(report) = classify(&worker, served, &assignment, ended) {
+    served.metrics.wait_seconds.record(now_ms.saturating_sub(sent_ms) as f64 / 1_000.0);
+    let completion = execute(&worker, served, &assignment).await;
+    worker.held_tasks.remove(serial);
+    served.metrics.run_seconds.record(begun.elapsed().as_secs_f64());
+    if let Some(report) = final_report(&worker, served, &assignment, completion) {
         worker.outbox.push(report);
     }
 }
 
-/// Executes within the time limit, and packs what it gave.
+/// Executes within the time limit.
 ///
-/// The work is polled first: what ends at once never costs a timer.
-async fn execute(worker: &Worker, served: &Served, assignment: &Assignment) -> Ended {
+/// The work is polled first, so that an immediate result needs no timer.
+async fn execute(worker: &Worker, served: &Served, assignment: &Assignment) -> Completion {
     let task = &assignment.task;
-    let work = AssertUnwindSafe(work(worker, served, assignment)).catch_unwind();
+    let work = AssertUnwindSafe(execute_task(worker, served, assignment)).catch_unwind();
     let mut work = std::pin::pin!(work);
     let result = tokio::select! {
         biased;
         result = &mut work => result,
         () = assignment.cancelled.cancelled() => {
             drop(tokio::time::timeout(Duration::from_millis(CLEAN_UP_MS), work).await);
-            return Ended::Early;
+            return Completion::Interrupted;
         }
         () = tokio::time::sleep(Duration::from_millis(task.timeout_ms)) => {
             assignment.cancelled.cancel();
             drop(tokio::time::timeout(Duration::from_millis(CLEAN_UP_MS), work).await);
             if assignment.stopped().is_some() {
-                return Ended::Early;
+                return Completion::Interrupted;
             }
             let message = format!("the attempt took longer than its limit of {} ms", task.timeout_ms);
-            return Ended::Badly(Failure::new(FailureClass::Timeout, "STEP_TIMEOUT", message));
+            return Completion::Failed(Failure::new(FailureClass::Timeout, "STEP_TIMEOUT", message));
         }
     };
     match result {
-        _ if assignment.stopped().is_some() => Ended::Early,
-        Ok(Ok(outcome)) => Ended::Well(outcome),
-        Ok(Err(failure)) => Ended::Badly(failure),
-        Err(panic) => Ended::Badly(panicked(panic.as_ref())),
+        _ if assignment.stopped().is_some() => Completion::Interrupted,
+        Ok(Ok(outcome)) => Completion::Ok(outcome),
+        Ok(Err(failure)) => Completion::Failed(failure),
+        Err(panic) => Completion::Failed(panicked(panic.as_ref())),
     }
 }
 
-async fn work(worker: &Worker, served: &Served, assignment: &Assignment) -> Result<Outcome, Failure> {
+async fn execute_task(worker: &Worker, served: &Served, assignment: &Assignment) -> Result<Outcome, Failure> {
     let (task, progress, cancelled) = (&assignment.task, &assignment.progress, &assignment.cancelled);
-    let outcome = match payload::resolve(worker, task).await? {
+    let outcome = match payload::resolve_references(worker, task).await? {
         Some(resolved) => served.executor.execute(&resolved, progress, cancelled).await?,
         None => served.executor.execute(task, progress, cancelled).await?,
     };
-    check(&outcome, worker.limits.nesting_max)?;
-    payload::pack(worker, task, outcome).await
+    check_outcome(&outcome, worker.limits.nesting_max)?;
+    payload::offload_outputs(worker, task, outcome).await
 }
 
-/// Refuses what no reader of the plan's log could read back.
-fn check(outcome: &Outcome, nesting_max: usize) -> Result<(), Failure> {
+/// Refuses an outcome that cannot be read back from the plan's log.
+fn check_outcome(outcome: &Outcome, nesting_max: usize) -> Result<(), Failure> {
     let parts = [
         ("/outputs", Some(&outcome.outputs)),
         ("/adjustments", outcome.adjustments.as_ref()),
@@ -110,21 +110,21 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
     Failure::new(FailureClass::Transient, "EXECUTOR_PANIC", message)
 }
 
-/// The report on an attempt; `None` when the task is somebody else's.
-fn classify(worker: &Worker, served: &Served, assignment: &Assignment, ended: Ended) -> Option<Report> {
+/// The final report on an attempt; `None` when another worker has the task.
+fn final_report(worker: &Worker, served: &Served, assignment: &Assignment, completion: Completion) -> Option<Report> {
     let mut report = assignment.report(&worker.id, What::Completed);
     report.finished_ms = Some(worker.clock.now_ms());
-    match ended {
-        Ended::Well(outcome) => {
-            served.meter.completed.increment(1);
+    match completion {
+        Completion::Ok(outcome) => {
+            served.metrics.completed.increment(1);
             report.outputs = Some(outcome.outputs);
             report.cost = (outcome.cost > 0.0).then_some(outcome.cost);
             report.tokens = (outcome.tokens > 0).then_some(outcome.tokens);
             report.adjustments = outcome.adjustments;
             report.sub_plan = outcome.sub_plan;
         }
-        Ended::Badly(failure) => {
-            served.meter.failed(failure.class).increment(1);
+        Completion::Failed(failure) => {
+            served.metrics.failed(failure.class).increment(1);
             tracing::debug!(
                 plan_id = %assignment.task.plan, step_id = %assignment.task.step, trace_id = assignment.task.trace_id(),
                 "attempt {} of step `{}` failed with `{}`", assignment.task.attempt, assignment.task.step, failure.code
@@ -132,17 +132,17 @@ fn classify(worker: &Worker, served: &Served, assignment: &Assignment, ended: En
             report.what = What::Failed;
             report.failure = Some(failure);
         }
-        Ended::Early => match assignment.stopped() {
-            Some(Why::LeaseLost) => {
-                served.meter.lost.increment(1);
+        Completion::Interrupted => match assignment.stopped() {
+            Some(StopReason::LeaseLost) => {
+                served.metrics.lost.increment(1);
                 return None;
             }
-            Some(Why::Superseded) => {
-                served.meter.superseded.increment(1);
+            Some(StopReason::Superseded) => {
+                served.metrics.superseded.increment(1);
                 report.what = What::Released;
             }
-            Some(Why::HandedBack) | None => {
-                served.meter.released.increment(1);
+            Some(StopReason::Released) | None => {
+                served.metrics.released.increment(1);
                 report.what = What::Released;
             }
         },

@@ -1,4 +1,4 @@
-//! The worker's own HTTP: `/livez`, `/readyz`, `/metrics`.
+//! HTTP endpoints of the worker: `/livez`, `/readyz`, `/metrics`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use crate::StartError;
 use crate::worker::Worker;
 
-/// How often histogram samples are folded, in milliseconds.
+/// Interval of histogram upkeep, in milliseconds.
 const UPKEEP_MS: u64 = 2_000;
 
 #[derive(Clone)]
@@ -63,7 +63,7 @@ async fn upkeep(recorder: Option<PrometheusHandle>) {
 }
 
 async fn readyz(State(app): State<App>) -> (StatusCode, String) {
-    match app.worker.link.state() {
+    match app.worker.connection.state() {
         _ if app.worker.draining.is_cancelled() => (StatusCode::SERVICE_UNAVAILABLE, "the worker drains\n".into()),
         Ok(()) => (StatusCode::OK, "ok\n".into()),
         Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
@@ -74,6 +74,6 @@ async fn metrics(State(app): State<App>) -> (StatusCode, String) {
     app.worker.set_gauges();
     match &app.recorder {
         Some(recorder) => (StatusCode::OK, recorder.render()),
-        None => (StatusCode::NOT_FOUND, "the program around this worker keeps the metrics\n".into()),
+        None => (StatusCode::NOT_FOUND, "metrics are served by the embedding program\n".into()),
     }
 }

@@ -1,4 +1,4 @@
-//! What the loops of one worker share.
+//! The state that the loops of one worker share.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -20,28 +20,37 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::cancel::Superseded;
+use crate::connection::Connection;
 use crate::executor::{self, Executor};
-use crate::link::Link;
-use crate::meter::Meter;
+use crate::held_tasks::HeldTasks;
+use crate::metrics::TaskMetrics;
 use crate::report::Outbox;
-use crate::table::Table;
 use crate::{Options, StartError};
 
-/// Milliseconds one blocking read waits.
+/// Milliseconds that one blocking read waits.
 pub(crate) const BLOCK_MS: u64 = 2_000;
 
-/// How long to wait before Redis is tried again, by failures in a row.
+/// Backoff of reconnections, by consecutive failures.
 const RECONNECT: Retry =
     Retry { max: u32::MAX, initial_ms: 50, factor: 2.0, max_ms: 2_000, jitter: goalmill_common::plan::Jitter::Full };
 
 /// An agent type that this worker serves.
 pub(crate) struct Served {
     pub executor: Arc<dyn Executor>,
-    pub card: Option<Agent>,
-    pub meter: Meter,
+    /// The card of the settings, which replaces the executor's.
+    pub settings_card: Option<Agent>,
+    pub metrics: TaskMetrics,
 }
 
-/// One worker: what it is, what it holds, and the signals between its loops.
+impl Served {
+    /// The card to register; `None` when only the name is known.
+    pub fn card(&self, agent_type: &AgentType) -> Option<Agent> {
+        let own = || self.executor.card().map(|card| Agent { agent_type: agent_type.clone(), ..card });
+        self.settings_card.clone().or_else(own)
+    }
+}
+
+/// One worker: its identity, its tasks and the signals between its loops.
 pub(crate) struct Worker {
     pub id: WorkerId,
     pub host: String,
@@ -52,23 +61,23 @@ pub(crate) struct Worker {
     pub clock: Clock,
     pub random: Random,
     pub served: BTreeMap<AgentType, Served>,
-    /// The keys of `served`, as the broker wants them.
+    /// The keys of `served`, as the broker expects them.
     pub agent_types: Vec<AgentType>,
-    pub table: Table,
+    pub held_tasks: HeldTasks,
     pub outbox: Outbox,
-    pub link: Link,
+    pub connection: Connection,
     pub superseded: Mutex<Superseded>,
-    /// Wake-ups of the reads that wait: of the puller and of the listener.
+    /// End the blocking reads of the puller and of the cancellation listener.
     pub wakers: Mutex<BTreeMap<&'static str, Arc<dyn Waker>>>,
-    /// Nothing new is pulled any more.
+    /// The worker pulls no more tasks.
     pub draining: CancellationToken,
-    /// What runs is handed back.
-    pub hurry: CancellationToken,
+    /// Running tasks are released without waiting for them.
+    pub force: CancellationToken,
     /// The loops end.
     pub stop: CancellationToken,
     /// Everything has ended.
     pub ended: CancellationToken,
-    /// Whether the end was begun.
+    /// Whether the shutdown has started.
     pub ending: AtomicBool,
     pub pulling: TaskTracker,
     pub tasks: TaskTracker,
@@ -80,26 +89,26 @@ impl Worker {
         let Options { settings, limits, broker, clock, random, executors, kinds } = options;
         let mut served = BTreeMap::new();
         for (agent_type, executor) in executors {
-            let (card, meter) = (executor.card(), Meter::new(&agent_type));
-            served.insert(agent_type, Served { executor, card, meter });
+            let metrics = TaskMetrics::new(&agent_type);
+            served.insert(agent_type, Served { executor, settings_card: None, metrics });
         }
         for (agent_type, value) in &settings.agents {
-            let built = executor::build(agent_type, value, &limits, &kinds)
+            let (executor, settings_card) = executor::build(agent_type, value, &limits, &kinds)
                 .map_err(|reason| StartError::Executor { agent_type: agent_type.clone(), reason })?;
-            let meter = Meter::new(agent_type);
-            served.insert(agent_type.clone(), Served { executor: built.executor, card: built.card, meter });
+            let metrics = TaskMetrics::new(agent_type);
+            served.insert(agent_type.clone(), Served { executor, settings_card, metrics });
         }
         if served.is_empty() {
             return Err(StartError::NoAgents);
         }
-        let host = host();
-        let id = if settings.id.is_empty() { name(&host, &random) } else { settings.id.as_str().into() };
+        let host = host_name();
+        let id = if settings.id.is_empty() { generate_id(&host, &random) } else { settings.id.as_str().into() };
         let (outbox, outgoing) = Outbox::new();
         let worker = Self {
             id,
             host,
             started_ms: clock.now_ms(),
-            table: Table::new(settings.slots.max(1)),
+            held_tasks: HeldTasks::new(settings.slots.max(1)),
             limits,
             settings,
             broker,
@@ -108,11 +117,11 @@ impl Worker {
             agent_types: served.keys().cloned().collect(),
             served,
             outbox,
-            link: Link::default(),
+            connection: Connection::default(),
             superseded: Mutex::default(),
             wakers: Mutex::default(),
             draining: CancellationToken::new(),
-            hurry: CancellationToken::new(),
+            force: CancellationToken::new(),
             stop: CancellationToken::new(),
             ended: CancellationToken::new(),
             ending: AtomicBool::new(false),
@@ -123,17 +132,17 @@ impl Worker {
         Ok((worker, outgoing))
     }
 
-    /// The jittered wait after `failures` in a row, counted from 1.
+    /// The jittered wait after consecutive `failures`, counted from 1.
     pub fn backoff(&self, failures: u32) -> Duration {
         Duration::from_millis(RECONNECT.wait_ms(failures, self.random.draw()))
     }
 
-    /// Remembers how to end the waits of one loop's reader.
-    pub fn keep_waker(&self, of: &'static str, waker: Arc<dyn Waker>) {
+    /// Sets the waker of one loop's reader.
+    pub fn set_waker(&self, of: &'static str, waker: Arc<dyn Waker>) {
         self.wakers.lock().unwrap_or_else(PoisonError::into_inner).insert(of, waker);
     }
 
-    /// Ends the waits of all readers.
+    /// Ends the blocking reads of all loops.
     pub async fn wake(&self) {
         let wakers: Vec<_> = self.wakers.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         for waker in wakers {
@@ -145,19 +154,19 @@ impl Worker {
     pub fn set_gauges(&self) {
         gauge!("goalmill_build_info", "version" => env!("CARGO_PKG_VERSION"), "component" => "worker").set(1.0);
         gauge!("goalmill_worker_slots").set(f64::from(self.settings.slots));
-        gauge!("goalmill_worker_slots_busy").set(self.table.len() as f64);
+        gauge!("goalmill_worker_slots_busy").set(self.held_tasks.len() as f64);
         gauge!("goalmill_reports_unsent").set(self.outbox.unsent() as f64);
-        gauge!("goalmill_redis_up").set(f64::from(u8::from(self.link.state().is_ok())));
+        gauge!("goalmill_redis_up").set(f64::from(u8::from(self.connection.state().is_ok())));
     }
 }
 
-fn host() -> String {
+fn host_name() -> String {
     let named = environment("HOSTNAME").or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok());
     named.map(|name| name.trim().to_owned()).filter(|name| is_id(name)).unwrap_or_else(|| "worker".into())
 }
 
-/// A new worker's name: its host and 40 bits of chance.
-fn name(host: &str, random: &Random) -> WorkerId {
+/// A worker id: the host name and 40 random bits.
+fn generate_id(host: &str, random: &Random) -> WorkerId {
     let host: String = host.chars().take(100).collect();
     format!("{host}-{}", goalmill_common::id::base32(u128::from(random.draw()), 8)).into()
 }

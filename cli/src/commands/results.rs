@@ -64,10 +64,14 @@ mod tests {
             failures: serde_json::Map::new(),
         };
         let text = |status| results_text(&of(status), Palette::plain());
-        assert!(text(PlanStatus::Failed).ends_with("failed
-"));
-        assert!(text(PlanStatus::Running).ends_with("running
-"));
+        assert!(text(PlanStatus::Failed).ends_with(
+            "failed
+"
+        ));
+        assert!(text(PlanStatus::Running).ends_with(
+            "running
+"
+        ));
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub fn kinds() -> Kinds {
 pub async fn end(running: &Running, signals: &mut Signals) {
     tokio::select! {
         () = running.drain() => {}
-        () = signals.next() => running.hand_back().await,
+        () = signals.next() => running.release_all().await,
     }
 }
 

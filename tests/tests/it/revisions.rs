@@ -41,7 +41,7 @@ struct Fake {
 impl Executor for Fake {
     async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
         self.calls.fetch_add(1, Ordering::SeqCst);
-        (self.answer)(&task.inputs.value()).map(Outcome::of)
+        (self.answer)(&task.inputs.value()).map(Outcome::new)
     }
 
     fn card(&self) -> Option<Agent> {
@@ -471,7 +471,7 @@ struct ByAction {
 impl Executor for ByAction {
     async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
         match task.action.as_str() {
-            "echo" => Ok(Outcome::of(json!({}))),
+            "echo" => Ok(Outcome::new(json!({}))),
             _ => Err(Failure::new(FailureClass::Permanent, "NO", "no")),
         }
     }

@@ -41,7 +41,7 @@ impl Executor for Actor {
             "slow" => {
                 for part in 1..=3 {
                     wait(u64::from(number(task, "wait", 900))).await;
-                    progress.tell(f64::from(part) / 3.0, "on its way");
+                    progress.update(f64::from(part) / 3.0, "on its way");
                 }
             }
             "flaky" => {
@@ -61,6 +61,6 @@ impl Executor for Actor {
             _ => std::future::pending().await,
         }
         let outputs = json!({ "attempt": task.attempt, "n": number(task, "n", 10) });
-        Ok(Outcome { tokens: 3, cost: 0.5, ..Outcome::of(Json::from(outputs)) })
+        Ok(Outcome { tokens: 3, cost: 0.5, ..Outcome::new(Json::from(outputs)) })
     }
 }

@@ -1,11 +1,11 @@
-//! How agents outside this process are asked, and how they answer: the same JSON over HTTP and over pipes.
+//! Calls to agents outside this process: the same JSON over HTTP and over pipes.
 //!
-//! Asked: `{"task": {"plan", "step", "attempt", "agent_type", "action", "timeout_ms", "idempotency_key"}, "inputs": …}`.
-//! The attempt's token stays here: it is what makes a report genuine.
+//! Request: `{"task": {"plan", "step", "attempt", "agent_type", "action", "timeout_ms", "idempotency_key"}, "inputs": …}`.
+//! The attempt's token is not sent: it authenticates reports.
 //!
-//! Answered: `{"outputs": …}` with, if wanted, `cost`, `tokens`, `adjustments`, `sub_plan`, or a failure,
+//! Answer: `{"outputs": …}` with, if wanted, `cost`, `tokens`, `adjustments`, `sub_plan`, or a failure,
 //! `{"error": {"class", "code", "message", "retry_after_ms"}}`. An object with one of these two fields is an envelope
-//! and is refused when it is not such a one; any other JSON is the outputs. With `answer: raw` all JSON is the outputs.
+//! and is refused when it is invalid; any other JSON is the outputs. With `answer: raw` all JSON is the outputs.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Outcome;
 
-/// Characters of a foreign message that are kept.
+/// Characters of an agent's message that are kept.
 const MESSAGE_CHARS_MAX: usize = 500;
 
 #[derive(Serialize)]
@@ -38,8 +38,8 @@ struct Head<'a> {
     idempotency_key: &'a str,
 }
 
-/// The question, as JSON.
-pub(crate) fn ask(task: &Task) -> Vec<u8> {
+/// The request body.
+pub(crate) fn encode_request(task: &Task) -> Vec<u8> {
     let head = Head {
         plan: task.plan.as_str(),
         step: task.step.as_str(),
@@ -52,7 +52,7 @@ pub(crate) fn ask(task: &Task) -> Vec<u8> {
     serde_json::to_vec(&Call { task: head, inputs: &task.inputs }).expect("a task always has a JSON text")
 }
 
-/// What an agent's answer is.
+/// The form of an agent's answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerForm {
@@ -63,18 +63,18 @@ pub enum AnswerForm {
     Raw,
 }
 
-/// A failure as the agent tells it.
+/// A failure as the agent reports it.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Told {
+pub(crate) struct AgentError {
     pub class: Option<FailureClass>,
     pub code: Option<String>,
     pub message: Option<String>,
     pub retry_after_ms: Option<u64>,
 }
 
-impl Told {
-    /// The failure, with what the agent left out filled in.
-    pub fn or(self, class: FailureClass, code: &str, message: &str) -> Failure {
+impl AgentError {
+    /// The failure, with defaults for missing fields.
+    pub fn into_failure(self, class: FailureClass, code: &str, message: &str) -> Failure {
         Failure {
             class: self.class.unwrap_or(class),
             code: self.code.filter(|code| is_code(code)).unwrap_or_else(|| code.into()),
@@ -84,8 +84,8 @@ impl Told {
     }
 }
 
-/// Whether an answer of a failed call tells more.
-pub(crate) fn told(bytes: &[u8], form: AnswerForm) -> Option<Told> {
+/// The `error` in the answer of a failed call.
+pub(crate) fn parse_error(bytes: &[u8], form: AnswerForm) -> Option<AgentError> {
     let fields = (form == AnswerForm::Envelope).then(|| serde_json::from_slice::<Fields>(bytes).ok())??;
     serde_json::from_str(fields.get("error")?.text()).ok()
 }
@@ -93,8 +93,8 @@ pub(crate) fn told(bytes: &[u8], form: AnswerForm) -> Option<Told> {
 /// The fields of an object, unread.
 type Fields = BTreeMap<String, Json>;
 
-/// Reads the answer of a call that went well.
-pub(crate) fn read(bytes: &[u8], form: AnswerForm) -> Result<Outcome, Failure> {
+/// Parses the answer of a successful call.
+pub(crate) fn parse_answer(bytes: &[u8], form: AnswerForm) -> Result<Outcome, Failure> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(Outcome::default());
     }
@@ -102,17 +102,25 @@ pub(crate) fn read(bytes: &[u8], form: AnswerForm) -> Result<Outcome, Failure> {
         std::str::from_utf8(bytes).map_err(|e| invalid(&format!("is not UTF-8 from byte {}", e.valid_up_to())))?;
     let json = Json::from_text(text.trim().to_owned()).map_err(|e| invalid(&format!("is not JSON: {e}")))?;
     if form == AnswerForm::Raw || !json.text().starts_with('{') {
-        return Ok(Outcome::of(json));
+        return Ok(Outcome::new(json));
     }
-    // A key that is no text makes the object unreadable for everybody.
+    // A key that is no string makes the object unreadable.
     let fields: Fields = serde_json::from_str(json.text()).map_err(|e| invalid(&format!("cannot be read: {e}")))?;
-    if fields.contains_key("error") || fields.contains_key("outputs") { open(fields) } else { Ok(Outcome::of(json)) }
+    if fields.contains_key("error") || fields.contains_key("outputs") {
+        parse_envelope(fields)
+    } else {
+        Ok(Outcome::new(json))
+    }
 }
 
-/// Reads an envelope: nothing in it is passed over because it is not understood.
-fn open(mut fields: Fields) -> Result<Outcome, Failure> {
-    if let Some(told) = field::<Told>(&mut fields, "error", "an object with `class`, `code` and `message`")? {
-        return Err(told.or(FailureClass::Permanent, "AGENT_ERROR", "the agent tells of an error without a message"));
+/// Parses an envelope; refuses fields that it cannot parse.
+fn parse_envelope(mut fields: Fields) -> Result<Outcome, Failure> {
+    if let Some(error) = field::<AgentError>(&mut fields, "error", "an object with `class`, `code` and `message`")? {
+        return Err(error.into_failure(
+            FailureClass::Permanent,
+            "AGENT_ERROR",
+            "the agent reported an error without a message",
+        ));
     }
     let Some(outputs) = fields.remove("outputs") else {
         let wrong = "is not valid at `/outputs`: an envelope has `outputs` or an `error` that is not null";
@@ -128,7 +136,7 @@ fn open(mut fields: Fields) -> Result<Outcome, Failure> {
     })
 }
 
-/// How agents say that they use no envelopes.
+/// How to configure agents without envelopes.
 const RAW: &str = "if this is no envelope, set `answer` to `raw` in the agent's settings";
 
 fn field<T: DeserializeOwned>(fields: &mut Fields, name: &str, wanted: &str) -> Result<Option<T>, Failure> {
@@ -147,7 +155,7 @@ fn is_code(code: &str) -> bool {
         && code.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
 }
 
-/// A foreign text, short and in one line.
+/// A foreign text in one short line.
 pub(crate) fn clip(text: &str) -> String {
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match flat.char_indices().nth(MESSAGE_CHARS_MAX) {
@@ -174,24 +182,25 @@ mod tests {
             (r#"{"outputs":{"a":1},"tokens":-1}"#, "`/tokens`"),
             (r#"{"outputs":{"a":1},"tokens":1.5}"#, "`/tokens`"),
         ] {
-            let failure = read(text.as_bytes(), ENVELOPE).expect_err(text);
+            let failure = parse_answer(text.as_bytes(), ENVELOPE).expect_err(text);
             assert_eq!((failure.class, failure.code.as_str()), (FailureClass::Permanent, "ANSWER_INVALID"), "{text}");
             assert!(failure.message.contains(place) && failure.message.contains("raw"), "{text}: {}", failure.message);
-            let raw = read(text.as_bytes(), AnswerForm::Raw).expect("a raw answer is the outputs");
+            let raw = parse_answer(text.as_bytes(), AnswerForm::Raw).expect("a raw answer is the outputs");
             assert_eq!(raw.outputs.text(), text);
         }
     }
 
     #[test]
     fn null_is_an_output_and_no_error() {
-        let outcome = read(br#"{"outputs":null,"error":null,"cost":null}"#, ENVELOPE).expect("it is an envelope");
+        let outcome =
+            parse_answer(br#"{"outputs":null,"error":null,"cost":null}"#, ENVELOPE).expect("it is an envelope");
         assert_eq!((outcome.outputs.text(), outcome.cost), ("null", 0.0));
     }
 
     #[test]
     fn an_answer_that_is_not_utf_8_is_refused() {
         for form in [ENVELOPE, AnswerForm::Raw] {
-            let failure = read(b"{\"a\":\"\xff\"}", form).expect_err("it is not UTF-8");
+            let failure = parse_answer(b"{\"a\":\"\xff\"}", form).expect_err("it is not UTF-8");
             assert_eq!(failure.code, "ANSWER_INVALID");
             assert!(failure.message.contains("byte 6"), "{}", failure.message);
         }
@@ -200,39 +209,39 @@ mod tests {
     #[test]
     fn any_json_is_the_outputs() {
         for text in ["[1,2]", "3", "null", "{\"hotels\":[]}"] {
-            assert_eq!(read(text.as_bytes(), ENVELOPE).expect("it is JSON").outputs.text(), text);
+            assert_eq!(parse_answer(text.as_bytes(), ENVELOPE).expect("it is JSON").outputs.text(), text);
         }
-        assert_eq!(read(b" \n", ENVELOPE).expect("an empty answer is no error").outputs.text(), "{}");
+        assert_eq!(parse_answer(b" \n", ENVELOPE).expect("an empty answer is no error").outputs.text(), "{}");
     }
 
     #[test]
     fn outputs_may_come_with_their_price() {
-        let outcome =
-            read(br#"{"outputs":{"a":1},"cost":0.5,"tokens":7,"adjustments":["x"]}"#, ENVELOPE).expect("it is valid");
+        let outcome = parse_answer(br#"{"outputs":{"a":1},"cost":0.5,"tokens":7,"adjustments":["x"]}"#, ENVELOPE)
+            .expect("it is valid");
         assert_eq!((outcome.outputs.text(), outcome.cost, outcome.tokens), (r#"{"a":1}"#, 0.5, 7));
         assert_eq!(outcome.adjustments.map(|j| j.text().to_owned()), Some("[\"x\"]".into()));
     }
 
     #[test]
     fn an_error_in_a_good_answer_is_a_failure() {
-        let failure = read(
+        let failure = parse_answer(
             br#"{"error":{"class":"rate_limited","code":"SLOW_DOWN","message":"a\n b","retry_after_ms":9}}"#,
             ENVELOPE,
         )
-        .expect_err("it tells of an error");
+        .expect_err("it has an error");
         assert_eq!((failure.class, failure.code.as_str()), (FailureClass::RateLimited, "SLOW_DOWN"));
         assert_eq!((failure.message.as_str(), failure.retry_after_ms), ("a b", Some(9)));
     }
 
     #[test]
     fn what_is_not_json_is_a_permanent_failure() {
-        let failure = read(b"<html>", ENVELOPE).expect_err("it is not JSON");
+        let failure = parse_answer(b"<html>", ENVELOPE).expect_err("it is not JSON");
         assert_eq!((failure.class, failure.code.as_str()), (FailureClass::Permanent, "ANSWER_INVALID"));
     }
 
     #[test]
     fn invented_codes_are_not_taken_over() {
-        let told = told(br#"{"error":{"code":"no such; code"}}"#, ENVELOPE).expect("it tells of an error");
-        assert_eq!(told.or(FailureClass::Transient, "HTTP_503", "x").code, "HTTP_503");
+        let error = parse_error(br#"{"error":{"code":"no such; code"}}"#, ENVELOPE).expect("it has an error");
+        assert_eq!(error.into_failure(FailureClass::Transient, "HTTP_503", "x").code, "HTTP_503");
     }
 }

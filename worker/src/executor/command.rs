@@ -109,7 +109,7 @@ impl Executor for Command {
             status.map_err(|e| broken(&e))
         };
         let feeding = async {
-            feed(stdin, call::ask(task)).await;
+            feed(stdin, call::encode_request(task)).await;
             Ok(())
         };
         let tailing = async { Ok(tail(stderr).await) };
@@ -120,13 +120,13 @@ impl Executor for Command {
             never = ask_to_end(leader, cancelled) => match never {},
         };
         if status.success() {
-            return call::read(&answer, self.settings.answer);
+            return call::parse_answer(&answer, self.settings.answer);
         }
         let (class, code) = class_of(status);
         let said = String::from_utf8_lossy(&tail);
         let message = format!("`{}` ended with {status}: {}", self.settings.argv[0], call::clip(&said));
-        Err(match call::told(&answer, self.settings.answer) {
-            Some(told) => told.or(class, &code, &message),
+        Err(match call::parse_error(&answer, self.settings.answer) {
+            Some(error) => error.into_failure(class, &code, &message),
             None => Failure::new(class, code, message),
         })
     }

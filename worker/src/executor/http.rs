@@ -119,7 +119,7 @@ impl Executor for Http {
             .header("content-type", "application/json")
             .header("accept", "application/json")
             .header("idempotency-key", &task.idempotency_key)
-            .body(call::ask(task));
+            .body(call::encode_request(task));
         if let Some(traceparent) = task.safe_traceparent() {
             request = request.header("traceparent", traceparent);
         }
@@ -128,12 +128,12 @@ impl Executor for Http {
         let retry_after_ms = response.headers().get(RETRY_AFTER).and_then(|v| self.retry_after_ms(v));
         let body = self.body(response).await?;
         if status.is_success() {
-            return call::read(&body, self.answer);
+            return call::parse_answer(&body, self.answer);
         }
         let class = class_of(status, retry_after_ms.is_some());
         let code = format!("HTTP_{}", status.as_u16());
-        let mut failure = match call::told(&body, self.answer) {
-            Some(told) => told.or(class, &code, &format!("the agent answered {status}")),
+        let mut failure = match call::parse_error(&body, self.answer) {
+            Some(error) => error.into_failure(class, &code, &format!("the agent answered {status}")),
             None => Failure::new(class, code, format!("the agent answered {status}")),
         };
         failure.retry_after_ms = failure.retry_after_ms.or(retry_after_ms);

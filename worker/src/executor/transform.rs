@@ -55,7 +55,7 @@ impl Executor for Transform {
             .compile_expression(&self.expression)
             .and_then(|expression| expression.eval(seen))
             .map_err(|e| failed(&e))?;
-        serde_json::to_value(&value).map(|v| Outcome::of(Json::from(v))).map_err(|e| {
+        serde_json::to_value(&value).map(|v| Outcome::new(Json::from(v))).map_err(|e| {
             Failure::new(FailureClass::Permanent, "EXPRESSION_FAILED", format!("the value has no JSON form: {e}"))
         })
     }

@@ -54,7 +54,7 @@ async fn handing_back_ends_a_drain_at_once() {
     world.until("it to run", async || stalling.running() == 1).await;
     assert!(timeout(Duration::from_secs(3), worker.drain()).await.is_err());
     let begun = Instant::now();
-    worker.hand_back().await;
+    worker.release_all().await;
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
     assert_eq!(world.wait_final("a").await.what, What::Released);
 }
@@ -68,7 +68,7 @@ async fn a_worker_ends_also_while_redis_is_away() {
     world.until("it to run", async || stalling.running() == 1).await;
     world.faults.away(true);
     let begun = Instant::now();
-    worker.hand_back().await;
+    worker.release_all().await;
     assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
     assert_eq!(stalling.running(), 0);
 }

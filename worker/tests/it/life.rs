@@ -16,7 +16,7 @@ use crate::world::{LEASE_MS, SHARD, Scripted, World, task};
 async fn a_short_task_sends_a_single_report() {
     let world = World::new().await;
     let echo =
-        Scripted::new(|task, _, _| async move { Ok(Outcome { cost: 0.25, tokens: 9, ..Outcome::of(task.inputs) }) });
+        Scripted::new(|task, _, _| async move { Ok(Outcome { cost: 0.25, tokens: 9, ..Outcome::new(task.inputs) }) });
     world.queue(&[task("a", "echo", json!({"x": 1}))]).await;
     let _worker = world.start(world.settings(), vec![("echo", echo)]).await;
     let reports = world.wait_reports(1).await;
@@ -36,8 +36,8 @@ async fn a_long_task_tells_that_it_started_and_how_far_it_is() {
     let slow = Scripted::new(|_, progress, _| async move {
         for share in 1..=4 {
             tokio::time::sleep(Duration::from_millis(300)).await;
-            progress.tell(f64::from(share) / 4.0, format!("{share} of 4"));
-            progress.tell(f64::from(share) / 4.0, format!("really {share} of 4"));
+            progress.update(f64::from(share) / 4.0, format!("{share} of 4"));
+            progress.update(f64::from(share) / 4.0, format!("really {share} of 4"));
         }
         Ok(Outcome::default())
     });

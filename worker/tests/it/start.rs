@@ -1,14 +1,19 @@
 //! How a worker starts, registers and shows its health.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use goalmill_common::agent::Agent;
 use goalmill_common::config::WorkerSettings;
+use goalmill_common::failure::Failure;
 use goalmill_common::report::What;
 use goalmill_common::task::Task;
 use goalmill_demo::agents as demo;
+use goalmill_worker::executor::{Executor, Outcome, Progress};
 use goalmill_worker::{Options, StartError};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use crate::world::{Scripted, World, task};
 
@@ -57,6 +62,40 @@ async fn agent_types_are_registered_without_replacing_better_cards() {
     assert_eq!(description("echo").as_deref(), Some("Gives its inputs back unchanged."));
     let beat = &world.inner().workers(5_000).await.expect("they are listed")[0];
     assert_eq!((beat.worker.as_str(), beat.slots, beat.agents.len(), beat.draining), ("w1", 4, 3, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_card_is_registered_also_after_a_lost_connection() {
+    struct Changing(Mutex<&'static str>);
+
+    #[async_trait]
+    impl Executor for Changing {
+        async fn execute(&self, _: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
+            Ok(Outcome::default())
+        }
+
+        fn card(&self) -> Option<Agent> {
+            Some(Agent { description: (*self.0.lock().unwrap()).into(), ..Agent::named("changing".into()) })
+        }
+    }
+
+    let world = World::new().await;
+    let executor = Arc::new(Changing(Mutex::new("one")));
+    let _worker = world.start(world.settings(), vec![("changing", executor.clone())]).await;
+    let is_registered = async |description: &str| {
+        let agents = world.inner().agents().await.expect("they are listed").agents;
+        agents.iter().any(|agent| agent.description == description)
+    };
+    world.until("the first card", async || is_registered("one").await).await;
+    *executor.0.lock().unwrap() = "two";
+    world.until("the second card", async || is_registered("two").await).await;
+    world.faults.away(true);
+    *executor.0.lock().unwrap() = "three";
+    let asked = world.faults.calls("meta");
+    world.until("some failures", async || world.faults.calls("meta") > asked + 3).await;
+    assert!(!is_registered("three").await);
+    world.faults.away(false);
+    world.until("the third card", async || is_registered("three").await).await;
 }
 
 #[tokio::test]
@@ -116,7 +155,7 @@ async fn health_and_metrics_are_served() {
     assert!(metrics.contains(r#"goalmill_task_run_seconds_count{agent_type="echo"} 1"#), "{metrics}");
     world.faults.away(true);
     world.until("the loss", async || get("/readyz").await.0 == 503).await;
-    tokio::time::timeout(Duration::from_mins(1), worker.hand_back()).await.expect("it ends");
+    tokio::time::timeout(Duration::from_mins(1), worker.release_all()).await.expect("it ends");
 }
 
 fn install_tls() {

@@ -3,7 +3,7 @@
 //! Their data is made up. Each waits a little, so that a run can be watched; `latency_ms` in the inputs changes that.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -67,8 +67,12 @@ pub struct DemoSettings {
 
 /// The cards of the shipped agents.
 pub fn agents() -> Vec<Agent> {
-    serde_json::from_str(include_str!("../../../../config/agents/demo.json")).expect("a test reads the shipped cards")
+    CARDS.clone()
 }
+
+static CARDS: LazyLock<Vec<Agent>> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("../../../../config/agents/demo.json")).expect("a test reads the shipped cards")
+});
 
 /// The shipped agents, by agent type.
 pub fn executors() -> BTreeMap<AgentType, Arc<dyn Executor>> {
@@ -95,7 +99,7 @@ fn shipped(name: &str) -> Option<Arc<dyn Executor>> {
 }
 
 fn card(name: &str) -> Option<Agent> {
-    agents().into_iter().find(|card| card.agent_type.as_str() == name)
+    CARDS.iter().find(|card| card.agent_type.as_str() == name).cloned()
 }
 
 /// Runs one shipped agent.
@@ -110,10 +114,10 @@ impl Executor for Demo {
         if latency_ms > 0 && result.is_ok() {
             for share in [0.5, 1.0] {
                 tokio::time::sleep(Duration::from_millis(latency_ms / 2)).await;
-                progress.tell(share, format!("{} is {:.0} % done", self.0.name, share * 100.0));
+                progress.update(share, format!("{} is {:.0} % done", self.0.name, share * 100.0));
             }
         }
-        result.map(|outputs| Outcome::of(Json::from(outputs)))
+        result.map(|outputs| Outcome::new(Json::from(outputs)))
     }
 
     fn card(&self) -> Option<Agent> {

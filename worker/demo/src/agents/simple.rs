@@ -44,7 +44,7 @@ impl Executor for Sleep {
         if ms > 0.0 {
             doze(Duration::from_micros((ms * 1_000.0) as u64), progress).await;
         }
-        Ok(Outcome::of(slept(whole)))
+        Ok(Outcome::new(slept(whole)))
     }
 
     fn card(&self) -> Option<Agent> {
@@ -68,7 +68,7 @@ async fn doze(whole: Duration, progress: &Progress) {
         }
         tokio::time::sleep(left.saturating_sub(FINE).min(Duration::from_millis(TELL_MS))).await;
         let share = begun.elapsed().as_secs_f64() / whole.as_secs_f64();
-        progress.tell(share.min(1.0), format!("slept {} ms", begun.elapsed().as_millis()));
+        progress.update(share.min(1.0), format!("slept {} ms", begun.elapsed().as_millis()));
     }
 }
 
@@ -80,7 +80,7 @@ impl Executor for Stamp {
     async fn execute(&self, _: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
         let us = unix_us();
         let text = format!("{{\"started_us\":{us},\"ended_us\":{us}}}");
-        Ok(Outcome::of(Json::from_text(text).expect("two numbers in braces are JSON")))
+        Ok(Outcome::new(Json::from_text(text).expect("two numbers in braces are JSON")))
     }
 
     fn card(&self) -> Option<Agent> {
@@ -94,7 +94,7 @@ pub(super) struct Echo;
 #[async_trait]
 impl Executor for Echo {
     async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
-        Ok(Outcome::of(task.inputs.clone()))
+        Ok(Outcome::new(task.inputs.clone()))
     }
 
     fn card(&self) -> Option<Agent> {

@@ -96,6 +96,6 @@ impl Executor for Nap {
             return Err(Failure::new(Permanent, "INPUT_INVALID", "`seconds` is not a number of seconds"));
         };
         tokio::time::sleep(nap).await;
-        Ok(Outcome::of(json!({})))
+        Ok(Outcome::new(json!({})))
     }
 }

@@ -1,35 +1,35 @@
-//! Whether Redis answers, as the loops see it and `/readyz` tells it.
+//! Connection state, set by the loops and shown by `/readyz`.
 
 use tokio::sync::{Notify, watch};
 
-/// The state of the connection: `Ok` while it serves, else why it does not.
-pub(crate) struct Link {
+/// State of the connection to Redis: `Ok` while it works, else the reason why not.
+pub(crate) struct Connection {
     state: watch::Sender<Result<(), String>>,
     lost: Notify,
 }
 
-impl Default for Link {
+impl Default for Connection {
     fn default() -> Self {
         let (state, _) = watch::channel(Err("redis has not answered yet".into()));
         Self { state, lost: Notify::new() }
     }
 }
 
-impl Link {
+impl Connection {
     pub fn state(&self) -> Result<(), String> {
         self.state.borrow().clone()
     }
 
-    /// Redis answers and knows this worker's agent types.
-    pub fn up(&self) {
+    /// Redis answers and this worker's agent types are registered.
+    pub fn set_up(&self) {
         let changed = self.state.send_if_modified(|state| std::mem::replace(state, Ok(())).is_err());
         if changed {
             tracing::info!("redis answers, the worker is ready");
         }
     }
 
-    /// Somebody saw that Redis does not serve.
-    pub fn lost(&self, reason: &str) {
+    /// A call to Redis has failed.
+    pub fn set_lost(&self, reason: &str) {
         let changed = self.state.send_if_modified(|state| {
             let was_up = state.is_ok();
             *state = Err(reason.to_owned());
@@ -41,14 +41,14 @@ impl Link {
         }
     }
 
-    /// Waits for the next loss that another loop sees.
+    /// Waits until a loop reports a failed call.
     pub async fn wait_lost(&self) {
         self.lost.notified().await;
     }
 
-    /// Waits until Redis serves.
+    /// Waits until Redis answers.
     pub async fn wait_up(&self) {
         let mut state = self.state.subscribe();
-        state.wait_for(Result::is_ok).await.expect("the sender lives as long as the link").as_ref().ok();
+        state.wait_for(Result::is_ok).await.expect("the sender lives as long as the connection").as_ref().ok();
     }
 }

@@ -1,4 +1,4 @@
-//! The tasks this worker holds, each with its lease.
+//! The tasks that this worker holds, each with its lease.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,31 +14,31 @@ use tokio_util::sync::CancellationToken;
 
 use crate::executor::Progress;
 
-/// The longest lease that is believed, in milliseconds: a day.
+/// The longest accepted lease, in milliseconds: a day.
 const LEASE_MS_MAX: u64 = 24 * 3_600_000;
 
-/// Why an execution ends early.
+/// Why an execution is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum StopReason {
     /// Cancelled, or another attempt took its place.
     Superseded,
-    /// Somebody else has the task, or may have it.
+    /// Another worker has the task, or may have it.
     LeaseLost,
-    /// The worker ends.
-    HandedBack,
+    /// The worker shuts down.
+    Released,
 }
 
-/// One task in this worker's hands.
+/// One attempt that this worker runs.
 pub(crate) struct Assignment {
     pub task: Task,
-    /// The queue it came from.
+    /// The queue it was pulled from.
     pub agent_type: AgentType,
     pub entry: EntryId,
     pub cancelled: CancellationToken,
     pub progress: Progress,
     /// Unix milliseconds; 0 before the execution begins.
     pub started_ms: AtomicU64,
-    why: OnceLock<Why>,
+    stop_reason: OnceLock<StopReason>,
 }
 
 impl Assignment {
@@ -50,21 +50,21 @@ impl Assignment {
             cancelled: CancellationToken::new(),
             progress: Progress::default(),
             started_ms: AtomicU64::new(0),
-            why: OnceLock::new(),
+            stop_reason: OnceLock::new(),
         }
     }
 
-    /// Ends the execution; the first reason counts.
-    pub fn stop(&self, why: Why) {
-        self.why.get_or_init(|| why);
+    /// Stops the execution; the first reason counts.
+    pub fn stop(&self, reason: StopReason) {
+        self.stop_reason.get_or_init(|| reason);
         self.cancelled.cancel();
     }
 
-    pub fn stopped(&self) -> Option<Why> {
-        self.why.get().copied()
+    pub fn stopped(&self) -> Option<StopReason> {
+        self.stop_reason.get().copied()
     }
 
-    /// A report on this attempt with nothing but its head.
+    /// A report on this attempt without a body.
     pub fn report(&self, worker: &WorkerId, what: What) -> Report {
         let started_ms = self.started_ms.load(Ordering::Relaxed);
         let head = Report::on(&self.task, self.agent_type.clone(), self.entry.clone(), worker.clone(), what);
@@ -73,33 +73,33 @@ impl Assignment {
 }
 
 /// A task with the state of its lease and of its reports.
-pub(crate) struct Held {
+pub(crate) struct HeldTask {
     pub assignment: Arc<Assignment>,
     pub pulled_at: Instant,
-    /// When the last extension that succeeded was sent; at first, when the task came.
+    /// When the last successful extension was sent; at first, when the task arrived.
     pub renewed_at: Instant,
     /// Whether `started` was reported.
-    pub told: bool,
+    pub started_reported: bool,
 }
 
-impl Held {
+impl HeldTask {
     pub fn lease(&self) -> Duration {
         Duration::from_millis(self.assignment.task.lease_ms.min(LEASE_MS_MAX))
     }
 }
 
-/// Every task in this worker's hands, by a number of its own.
-pub(crate) struct Table {
-    held: Mutex<BTreeMap<u64, Held>>,
+/// All tasks that this worker holds, by serial number.
+pub(crate) struct HeldTasks {
+    held: Mutex<BTreeMap<u64, HeldTask>>,
     next: AtomicU64,
     slots: usize,
     freed: Notify,
-    /// The shortest lease that the keeper knows of, in milliseconds.
+    /// The shortest lease known to the renewal loop, in milliseconds.
     lease_ms_min: AtomicU64,
     shortened: Notify,
 }
 
-impl Table {
+impl HeldTasks {
     pub fn new(slots: u32) -> Self {
         let slots = usize::try_from(slots).unwrap_or(usize::MAX);
         Self {
@@ -112,7 +112,7 @@ impl Table {
         }
     }
 
-    pub fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Held>> {
+    pub fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, HeldTask>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,17 +120,20 @@ impl Table {
         self.lock().len()
     }
 
-    pub fn free(&self) -> usize {
+    pub fn free_slots(&self) -> usize {
         self.slots.saturating_sub(self.len())
     }
 
-    /// Takes a pulled batch, whose leases run from `at`.
-    pub fn take(&self, batch: &[Arc<Assignment>], at: Instant) -> u64 {
+    /// Adds a pulled batch whose leases run from `at`; returns the first serial number.
+    pub fn insert(&self, batch: &[Arc<Assignment>], at: Instant) -> u64 {
         let count = u64::try_from(batch.len()).expect("a batch is small");
         let first = self.next.fetch_add(count, Ordering::Relaxed);
         let mut held = self.lock();
         for (serial, assignment) in (first..).zip(batch) {
-            held.insert(serial, Held { assignment: assignment.clone(), pulled_at: at, renewed_at: at, told: false });
+            held.insert(
+                serial,
+                HeldTask { assignment: assignment.clone(), pulled_at: at, renewed_at: at, started_reported: false },
+            );
         }
         drop(held);
         let lease_ms = batch.iter().map(|a| a.task.lease_ms).min().unwrap_or(u64::MAX);
@@ -140,7 +143,7 @@ impl Table {
         first
     }
 
-    /// The shortest lease held, in milliseconds; the next shorter one wakes [`Table::wait_shorter`].
+    /// The shortest lease held, in milliseconds; the next shorter one wakes [`HeldTasks::wait_shorter`].
     pub fn lease_ms_min(&self) -> Option<u64> {
         let held = self.lock();
         let min = held.values().map(|h| h.assignment.task.lease_ms).min();
@@ -148,34 +151,34 @@ impl Table {
         min
     }
 
-    /// Waits until a task comes with a shorter lease than [`Table::lease_ms_min`] said.
+    /// Waits until a task arrives with a shorter lease than [`HeldTasks::lease_ms_min`] returned.
     pub async fn wait_shorter(&self) {
         self.shortened.notified().await;
     }
 
-    /// Gives up a task, and its slot.
+    /// Removes a task and frees its slot.
     pub fn remove(&self, serial: u64) {
         self.lock().remove(&serial);
         self.freed.notify_one();
     }
 
     /// Waits until a slot may be free.
-    pub async fn wait_free(&self) {
-        while self.free() == 0 {
+    pub async fn wait_free_slot(&self) {
+        while self.free_slots() == 0 {
             self.freed.notified().await;
         }
     }
 
-    /// Waits until a task was given up. Only one loop may wait here or in [`Table::wait_free`].
+    /// Waits until a task is removed. Only one loop may wait here or in [`HeldTasks::wait_free`].
     pub async fn wait_removed(&self) {
         self.freed.notified().await;
     }
 
-    /// Ends every execution that `chosen` names.
-    pub fn stop(&self, why: Why, chosen: impl Fn(&Assignment) -> bool) {
+    /// Stops every execution that `chosen` selects.
+    pub fn stop(&self, reason: StopReason, chosen: impl Fn(&Assignment) -> bool) {
         for held in self.lock().values() {
             if chosen(&held.assignment) {
-                held.assignment.stop(why);
+                held.assignment.stop(reason);
             }
         }
     }

@@ -1,19 +1,19 @@
-//! What a worker counts. Handles are looked up once, not per task.
+//! Task metrics of a worker. Handles are looked up once, not per task.
 
 use goalmill_common::failure::FailureClass;
 use goalmill_common::id::AgentType;
 use metrics::{Counter, Histogram, counter, histogram};
 
 /// The counters of one agent type.
-pub(crate) struct Meter {
+pub(crate) struct TaskMetrics {
     pub completed: Counter,
     /// Cancelled before or while it ran.
     pub superseded: Counter,
-    /// Handed back because the worker ended.
+    /// Released because the worker shut down.
     pub released: Counter,
     /// Stopped because its lease was lost.
     pub lost: Counter,
-    /// Was no task.
+    /// Entries that hold no valid task.
     pub unreadable: Counter,
     failed: [Counter; CLASSES.len()],
     pub run_seconds: Histogram,
@@ -29,8 +29,8 @@ const CLASSES: [FailureClass; 6] = [
     FailureClass::Lost,
 ];
 
-impl Meter {
-    /// Every combination starts at 0, so that the first failure is seen as an increase.
+impl TaskMetrics {
+    /// Starts every combination at 0, so that the first failure is an increase.
     pub fn new(agent_type: &AgentType) -> Self {
         let tasks = |outcome: &'static str| counter!("goalmill_tasks_total", "agent_type" => agent_type.to_string(), "outcome" => outcome);
         Self {

@@ -1,4 +1,4 @@
-//! Tells of executions that take longer: `started` once, then the newest progress, at most once per interval.
+//! Reports long executions: `started` once, then the newest progress, at most once per interval.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,29 +8,29 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::worker::Worker;
 
-/// Looks at the held tasks every `flush_ms` until the worker stops.
-pub(crate) async fn flush(worker: Arc<Worker>) {
+/// Reports on the held tasks every `flush_ms` until the worker stops.
+pub(crate) async fn report_progress(worker: Arc<Worker>) {
     let interval = Duration::from_millis(worker.settings.flush_ms.max(1));
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             biased;
-            _ = ticks.tick() => tell(&worker, interval),
+            _ = ticks.tick() => push_reports(&worker, interval),
             () = worker.stop.cancelled() => return,
         }
     }
 }
 
-/// Reports inside the table's lock, so that an attempt's last report comes last.
-fn tell(worker: &Worker, interval: Duration) {
+/// Pushes under the lock of the held tasks, so that an attempt's final report comes last.
+fn push_reports(worker: &Worker, interval: Duration) {
     let now = Instant::now();
-    for held in worker.table.lock().values_mut() {
+    for held in worker.held_tasks.lock().values_mut() {
         if now.duration_since(held.pulled_at) < interval || held.assignment.stopped().is_some() {
             continue;
         }
-        if !held.told {
-            held.told = true;
+        if !held.started_reported {
+            held.started_reported = true;
             worker.outbox.push(held.assignment.report(&worker.id, What::Started));
         }
         if let Some((share, message)) = held.assignment.progress.take() {

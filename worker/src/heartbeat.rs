@@ -1,4 +1,4 @@
-//! Shows life, and registers what the worker serves at the start and whenever Redis comes back.
+//! Sends heartbeats, and registers the agent types: at the start, after a lost connection, and when a card changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,24 +12,25 @@ use goalmill_common::wire::PROTOCOL;
 use crate::drain;
 use crate::worker::Worker;
 
-/// Beats until the worker stops.
-pub(crate) async fn beat(worker: Arc<Worker>) {
-    let mut instance = None;
-    let mut greeted = false;
-    let mut registered = false;
+/// Sends heartbeats until the worker stops.
+pub(crate) async fn send_heartbeats(worker: Arc<Worker>) {
+    let mut session = Session::default();
     let mut failures = 0;
-    let mut said_so = false;
+    let mut drain_sent = false;
     loop {
-        registered &= worker.link.state().is_ok();
-        let pause = match turn(&worker, &mut instance, &mut greeted, registered).await {
+        if worker.connection.state().is_err() {
+            session.registered.clear();
+        }
+        let pause = match send_heartbeat(&worker, &mut session).await {
             Ok(()) => {
-                (registered, failures) = (true, 0);
-                worker.link.up();
+                failures = 0;
+                worker.connection.set_up();
                 Duration::from_millis(worker.settings.heartbeat_ms.max(1))
             }
             Err(e) => {
-                (registered, failures) = (false, failures + 1);
-                worker.link.lost(&e.to_string());
+                session.registered.clear();
+                failures += 1;
+                worker.connection.set_lost(&e.to_string());
                 worker.backoff(failures)
             }
         };
@@ -37,29 +38,32 @@ pub(crate) async fn beat(worker: Arc<Worker>) {
         tokio::select! {
             biased;
             () = worker.stop.cancelled() => return,
-            () = worker.draining.cancelled(), if !said_so => said_so = true,
-            () = worker.link.wait_lost(), if failures == 0 => {}
+            () = worker.draining.cancelled(), if !drain_sent => drain_sent = true,
+            () = worker.connection.wait_lost(), if failures == 0 => {}
             () = tokio::time::sleep(pause) => {}
         }
     }
 }
 
-async fn turn(
-    worker: &Arc<Worker>,
-    instance: &mut Option<String>,
-    greeted: &mut bool,
-    registered: bool,
-) -> Result<(), BrokerError> {
-    recognise(worker, instance).await?;
-    if !*greeted {
-        // What was asked of a former process of this name was not meant for this one.
+/// What the worker knows and has written about itself in Redis.
+#[derive(Default)]
+struct Session {
+    instance: Option<String>,
+    /// Whether the traces of a former process of the same id are removed.
+    is_cleared: bool,
+    /// The registered cards; empty after a lost connection.
+    registered: BTreeMap<AgentType, Option<Agent>>,
+}
+
+async fn send_heartbeat(worker: &Arc<Worker>, session: &mut Session) -> Result<(), BrokerError> {
+    check_installation(worker, &mut session.instance).await?;
+    if !session.is_cleared {
+        // A drain request for a former process of this id is not meant for this one.
         worker.broker.forget_worker(&worker.id).await?;
-        *greeted = true;
+        session.is_cleared = true;
     }
-    if !registered {
-        register(worker).await?;
-    }
-    worker.broker.beat_worker(&worker.life()).await?;
+    register_changed(worker, &mut session.registered).await?;
+    worker.broker.beat_worker(&worker.heartbeat()).await?;
     if !worker.draining.is_cancelled() && worker.broker.drain_requested(&worker.id).await? {
         tracing::info!("worker `{}` was asked to drain", worker.id);
         drain::begin(worker);
@@ -67,8 +71,8 @@ async fn turn(
     Ok(())
 }
 
-/// Refuses another installation than the first one seen, and another protocol.
-async fn recognise(worker: &Worker, known: &mut Option<String>) -> Result<(), BrokerError> {
+/// Refuses an installation other than the first one seen, and another protocol.
+async fn check_installation(worker: &Worker, known: &mut Option<String>) -> Result<(), BrokerError> {
     let found = worker.broker.meta().await?;
     match (&known, found) {
         (_, Some(meta)) if meta.protocol != PROTOCOL => {
@@ -86,32 +90,41 @@ async fn recognise(worker: &Worker, known: &mut Option<String>) -> Result<(), Br
     }
 }
 
-/// Opens the queues and registers the agent types. A bare name never replaces what somebody registered in full.
-async fn register(worker: &Worker) -> Result<(), BrokerError> {
+/// Registers the agent types whose cards have changed, all at the start. A bare name never replaces a card.
+async fn register_changed(
+    worker: &Worker,
+    registered: &mut BTreeMap<AgentType, Option<Agent>>,
+) -> Result<(), BrokerError> {
+    let mut changed: BTreeMap<_, _> = worker.served.iter().map(|(name, served)| (name, served.card(name))).collect();
+    changed.retain(|name, card| registered.get(*name) != Some(card));
+    if changed.is_empty() {
+        return Ok(());
+    }
     let registry = worker.broker.agents().await?;
     let known: BTreeMap<_, _> = registry.agents.into_iter().map(|agent| (agent.agent_type.clone(), agent)).collect();
     let is_refused = |agent_type: &AgentType| registry.refused.iter().any(|card| card.name == agent_type.as_str());
-    for (agent_type, served) in &worker.served {
+    for (agent_type, card) in changed {
         worker.broker.open_queue(agent_type).await?;
-        match (&served.card, known.get(agent_type)) {
-            (Some(card), Some(there)) if card == there => {}
+        match (&card, known.get(agent_type)) {
+            (Some(card), Some(existing)) if card == existing => {}
             (Some(card), _) => worker.broker.register(card).await?,
             (None, Some(_)) => {}
-            // Who wrote it can still correct it.
+            // The author of a refused card can still correct it.
             (None, None) if is_refused(agent_type) => {}
             (None, None) => worker.broker.register(&Agent::named(agent_type.clone())).await?,
         }
+        registered.insert(agent_type.clone(), card);
     }
     Ok(())
 }
 
 impl Worker {
-    fn life(&self) -> WorkerBeat {
+    fn heartbeat(&self) -> WorkerBeat {
         WorkerBeat {
             worker: self.id.clone(),
             agents: self.agent_types.clone(),
             slots: self.settings.slots,
-            busy: u32::try_from(self.table.len()).unwrap_or(u32::MAX),
+            busy: u32::try_from(self.held_tasks.len()).unwrap_or(u32::MAX),
             draining: self.draining.is_cancelled(),
             version: env!("CARGO_PKG_VERSION").into(),
             host: self.host.clone(),
