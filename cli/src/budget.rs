@@ -1,13 +1,13 @@
-//! Notices a goal whose budget was lost on the way: in double quotes the shell turns `$2000` into `000`.
+//! Detects a goal whose amount the shell expanded: in double quotes `$2000` becomes `000`.
 
-/// Signs and words that make the number beside them an amount of money.
+/// Currency signs and words.
 const SIGNS: &[char] = &['$', '€', '£', '¥'];
 const CURRENCIES: &[&str] =
     &["usd", "eur", "gbp", "chf", "jpy", "dollar", "dollars", "euro", "euros", "pounds", "bucks", "yen", "francs"];
 /// A number this many words from `budget` counts as its amount.
 const NEAR: usize = 3;
 
-/// Whether `goal` speaks of a budget without an amount that can be read.
+/// Whether `goal` mentions a budget without an amount.
 pub fn lacks_amount(goal: &str) -> bool {
     let words: Vec<String> = goal.split_whitespace().map(str::to_lowercase).collect();
     let budgets: Vec<usize> = words
@@ -38,7 +38,7 @@ fn is_amount_with_sign(word: &str) -> bool {
     (stripped.len() < bare.len() && amount(stripped).is_some()) || attached.is_some_and(|rest| amount(rest).is_some())
 }
 
-/// A positive number, with thousands separators or `k`; `000`, the rest of a lost `$2000`, is none.
+/// A positive number, with thousands separators or `k`; `000`, left of `$2000`, is none.
 fn amount(word: &str) -> Option<f64> {
     let bare = word.trim_matches(|c: char| matches!(c, '(' | ')' | ',' | '.' | ';' | ':' | '"' | '\''));
     let (digits, factor) = bare.strip_suffix('k').map_or((bare, 1.0), |rest| (rest, 1_000.0));

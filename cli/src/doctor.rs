@@ -1,4 +1,4 @@
-//! `doctor`: checks the installation from the outside and says what to fix.
+//! `doctor`: checks the installation from the outside and suggests fixes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,7 +28,7 @@ enum Level {
     Problem,
 }
 
-/// One thing that was looked at.
+/// One check.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Check {
     level: Level,
@@ -65,7 +65,7 @@ impl Checks {
 
 /// A larger difference between two clocks is reported, in milliseconds.
 const SKEW_MS_MAX: u64 = 2_000;
-/// Wait between two looks.
+/// Pause between two runs of the checks.
 const LOOK: Duration = Duration::from_millis(500);
 
 pub async fn run(context: &Context, args: &DoctorArgs) -> Outcome {
@@ -118,7 +118,7 @@ fn check_settings(loaded: &Loaded, checks: &mut Checks) {
     );
 }
 
-/// Checks Redis; one that nobody asked for may be missing where a scheduler answers without it.
+/// Checks Redis; without `--redis` it may be missing if a scheduler answers.
 async fn check_redis(loaded: &Loaded, has_scheduler: bool, checks: &mut Checks) {
     let url = hide_password(&loaded.settings.redis.url);
     let is_asked_for = loaded.origin("redis.url") != Origin::Default;

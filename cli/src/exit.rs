@@ -1,4 +1,4 @@
-//! How the program ends: exit codes, and errors with what happened, why, and what to do.
+//! Exit codes, and errors with cause and hint.
 
 use std::fmt;
 
@@ -7,18 +7,18 @@ use goalmill_client::ClientError;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::PlanStatus;
 
-/// The exit code of a command that did what it was asked; scripts rely on the numbers.
+/// The exit code of a command; scripts rely on the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     Done,
     /// Also for a check that found a problem.
     Other,
     Usage,
-    /// The plan ended, but not completed.
+    /// The plan has ended without being completed.
     NotCompleted,
     NotPermitted,
     NotFound,
-    /// `--timeout` ran out; the plan goes on.
+    /// `--timeout` expired; the plan continues.
     Timeout,
     AwaitingApproval,
     InvalidInput,
@@ -56,7 +56,7 @@ impl Exit {
         }
     }
 
-    /// For an answer of the API that is no success.
+    /// For an error response of the API.
     pub fn of_status(http: u16, code: Option<ErrorCode>) -> Self {
         let down = [ErrorCode::StoreUnavailable, ErrorCode::DataLost, ErrorCode::UnsafeStore, ErrorCode::NotReady];
         match http {
@@ -74,17 +74,17 @@ impl Exit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
     pub exit: Exit,
-    /// What happened, and why.
+    /// The error and its cause.
     pub message: String,
-    /// What to do about it; may be empty.
+    /// A hint; may be empty.
     pub help: String,
-    /// What the server said, where it was the server.
+    /// The server's problem object, if any.
     pub problem: Option<Box<Problem>>,
-    /// Lines of the file that the problem is about.
+    /// Source lines of the problem.
     pub places: Vec<String>,
 }
 
-/// What a command gives.
+/// Result of a command.
 pub type Outcome = Result<Exit, Failed>;
 
 impl Failed {
@@ -106,7 +106,7 @@ impl Failed {
         self
     }
 
-    /// What a program reads: a problem object with the exit code.
+    /// The error as a problem object with the exit code.
     pub fn to_json(&self) -> serde_json::Value {
         let mut value = match &self.problem {
             Some(problem) => serde_json::to_value(problem).expect("a problem always has a JSON form"),
@@ -193,7 +193,7 @@ impl From<BrokerError> for Failed {
     }
 }
 
-/// What helps against a refusal of Redis, where its text tells.
+/// A hint for a known error of Redis.
 pub fn fix_of(refusal: &str) -> Option<&str> {
     if refusal.contains("NOPERM") {
         return Some("give the user the rights of its role: deploy/redis/users.acl");

@@ -1,4 +1,4 @@
-//! `goalmill`: one program for every role and for the commands around them.
+//! `goalmill`: one program for all roles and client commands.
 
 mod args;
 mod bench;
@@ -64,12 +64,12 @@ fn start(cli: Cli, screen: Screen) -> Outcome {
 }
 
 /// Threads of the runtime: half of the cores, because a role shares its machine with Redis or with other roles, and
-/// each hand-over between threads costs more than most of the work that is handed over.
+/// a switch between threads costs more than most of the work itself.
 fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1))
 }
 
-/// Starts the log: warnings for client commands, more for roles, or what was asked for.
+/// Starts the log: warnings for client commands, info for roles, or the requested level.
 fn log(cli: &Cli) {
     let role = match &cli.command {
         Command::Scheduler(args) => Some(&args.role),

@@ -1,4 +1,4 @@
-//! Asks the person at the terminal. Never where nobody sits.
+//! Prompts in a terminal.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::Command;
@@ -10,12 +10,12 @@ use serde_json::Value;
 use crate::exit::Failed;
 use crate::output::Screen;
 
-/// Whether somebody can be asked: input and output are a terminal, and the output is for people.
+/// Whether a prompt is possible: input and output are a terminal, and the format is for people.
 pub fn is_possible(screen: &Screen) -> bool {
     screen.live && screen.is_for_people() && io::stdin().is_terminal()
 }
 
-/// Asks for a line; `None` at the end of the input.
+/// Prompts for a line; `None` at the end of the input.
 pub fn line(question: &str) -> Result<Option<String>, Failed> {
     let mut out = io::stdout().lock();
     out.write_all(question.as_bytes())?;
@@ -29,7 +29,7 @@ pub fn line(question: &str) -> Result<Option<String>, Failed> {
     Ok(Some(text.trim().to_owned()))
 }
 
-/// Asks for a yes or no; what counts when nothing is said is `default`.
+/// Prompts for yes or no; an empty answer is `default`.
 pub fn yes(question: &str, default: bool) -> Result<bool, Failed> {
     let choice = if default { "[Y/n]" } else { "[y/N]" };
     let said = line(&format!("{question} {choice} "))?;
@@ -40,7 +40,7 @@ pub fn yes(question: &str, default: bool) -> Result<bool, Failed> {
     })
 }
 
-/// Lets the person change a text in an editor; `None` when it comes back as it was.
+/// Opens a text in an editor; `None` when it is unchanged.
 pub fn edited(text: &str) -> Result<Option<String>, Failed> {
     let file = tempfile::Builder::new().prefix("goalmill-").suffix(".yaml").tempfile()?;
     std::fs::write(file.path(), text)?;
@@ -56,7 +56,7 @@ pub fn edited(text: &str) -> Result<Option<String>, Failed> {
     Ok((after != text).then_some(after))
 }
 
-/// Asks a question until the answer is of its kind; `None` when nothing is said and there is no default.
+/// Prompts until the answer is valid; `None` for an empty answer without a default.
 pub fn answer(asked: &QuestionView, left: &str) -> Result<Option<Value>, Failed> {
     let schema = asked.schema.as_ref().map(goalmill_common::json::Json::value).unwrap_or_default();
     let default = asked.default.as_ref().map(goalmill_common::json::Json::value);
@@ -81,7 +81,7 @@ pub fn answer(asked: &QuestionView, left: &str) -> Result<Option<Value>, Failed>
     }
 }
 
-/// Reads an answer as the schema wants it: `yes` for a boolean, the number of a choice, words for a text, else JSON.
+/// Parses an answer by its schema: `yes` for a boolean, the number of a choice, plain text for a string, else JSON.
 pub fn typed(schema: &Value, said: &str) -> Result<Value, String> {
     let choices = choices(schema);
     if !choices.is_empty() {

@@ -1,4 +1,4 @@
-//! `replay`: folds an exported log again, with the code that runs live, and says what state it gives.
+//! `replay`: folds an exported log with the engine's code and shows the resulting state.
 
 use goalmill_common::event::Record;
 use goalmill_common::json::Json;
@@ -72,7 +72,7 @@ pub fn run(screen: &Screen, args: &ReplayArgs) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Folds a log, one event a line; says at which line it does not add up.
+/// Folds a log, one event per line; the error names the line.
 fn fold(text: &str) -> Result<PlanState, String> {
     let mut state = PlanState::default();
     for (place, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {

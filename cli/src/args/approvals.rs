@@ -1,26 +1,26 @@
-//! The commands for what people decide: approvals, edits, answers, forks.
+//! Flags of human review: approvals, edits, answers, forks.
 
 use clap::Args;
 
 use super::{Reasoned, StepRef, WaitArgs};
 
-/// Lets a waiting plan, or its revision, run.
+/// Approves a plan or its revision.
 ///
-/// In a terminal, without `--yes`, a reason or changes, it shows what is waiting and asks.
+/// In a terminal, without `--yes`, a reason or changes, it shows the plan and prompts.
 #[derive(Args, Debug)]
 pub struct ApproveArgs {
     #[command(flatten)]
     pub what: Reasoned,
     #[command(flatten)]
     pub changes: ChangeArgs,
-    /// Agrees without being asked.
+    /// Approves without a prompt.
     #[arg(short, long)]
     pub yes: bool,
 }
 
 /// Changes a plan by hand, before or while it runs.
 ///
-/// In a terminal, without changes, it opens the plan in an editor ($VISUAL, $EDITOR). What would break the plan is
+/// In a terminal, without changes, it opens the plan in an editor ($VISUAL, $EDITOR). An invalid change is
 /// refused with every issue (exit code 8).
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
@@ -37,26 +37,26 @@ pub struct EditArgs {
     pub revision: Option<u32>,
 }
 
-/// What is to be changed.
+/// Changes to a plan.
 #[derive(Args, Debug, Default)]
 pub struct ChangeArgs {
-    /// The plan as it is to be (YAML or JSON), or a list of changes; `-` for standard input.
+    /// The changed plan (YAML or JSON), or a list of changes; `-` for standard input.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["set", "order", "depends", "skip", "remove"])]
     pub file: Option<String>,
-    /// Sets a field of a step: `hotels.inputs.stars=4`, `hotels.timeout=30s`. The value may be JSON; nothing takes the
-    /// field away.
+    /// Sets a field of a step: `hotels.inputs.stars=4`, `hotels.timeout=30s`. The value may be JSON; an empty value
+    /// removes the field.
     #[arg(long, value_name = "STEP.FIELD=VALUE")]
     pub set: Vec<String>,
-    /// Puts steps one after the other: `a,b,c`.
+    /// Makes steps depend on each other in this order: `a,b,c`.
     #[arg(long, value_name = "STEPS", value_delimiter = ',')]
     pub order: Vec<String>,
-    /// Says what a step waits for: `budget=flights,hotels`; nothing after `=` for none.
+    /// Sets the dependencies of a step: `budget=flights,hotels`; nothing after `=` for none.
     #[arg(long, value_name = "STEP=STEPS")]
     pub depends: Vec<String>,
-    /// Counts a step as done without doing it.
+    /// Skips a step: it counts as done.
     #[arg(long, value_name = "STEP")]
     pub skip: Vec<String>,
-    /// Takes a step out of the plan.
+    /// Removes a step from the plan.
     #[arg(long, value_name = "STEP")]
     pub remove: Vec<String>,
 }
@@ -68,12 +68,12 @@ impl ChangeArgs {
     }
 }
 
-/// Asks a planner for another way to do what remains.
+/// Asks a planner to replan the remaining steps.
 #[derive(Args, Debug)]
 pub struct ReplanArgs {
     #[command(flatten)]
     pub what: Reasoned,
-    /// What you would like instead, for the planner.
+    /// A hint for the planner.
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub hint: String,
 }
@@ -94,9 +94,9 @@ pub struct DiffArgs {
     pub revision: Option<(u32, Option<u32>)>,
 }
 
-/// Begins a plan that goes on from where another one stood.
+/// Starts a new plan from the state of another one.
 ///
-/// What was completed is kept, but for `--step` and all that follows from it, and for steps that get other inputs.
+/// Completed steps are kept, except `--step`, its dependents, and steps with changed inputs.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     goalmill plan fork @latest --step hotels --input hotels.stars=3 --watch\n  \
@@ -104,48 +104,48 @@ pub struct DiffArgs {
 pub struct ForkArgs {
     #[command(flatten)]
     pub what: Reasoned,
-    /// The plan as it was at this revision; as it stands unless told.
+    /// Starts from this revision of the plan [default: the current one].
     #[arg(long, value_name = "N")]
     pub revision: Option<u32>,
-    /// The step to do again, with all that follows from it.
+    /// The step to run again, with its dependents.
     #[arg(long, value_name = "STEP")]
     pub step: Option<String>,
-    /// Lets this planner plan what remains, before any step goes out: `llm`, `tools`, `htn`, `rules`.
+    /// Lets this planner replan the rest before any step is dispatched: `llm`, `tools`, `htn`, `rules`.
     #[arg(long, value_name = "PLANNER")]
     pub planner: Option<String>,
-    /// Asks no other planner.
+    /// Tries no other planner.
     #[arg(long, requires = "planner")]
     pub only: bool,
-    /// Lets this model plan what remains, by its name in the settings.
+    /// Lets this model replan the rest; its name in the settings.
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
-    /// Gives a step another input: `hotels.stars=4`. The value may be JSON.
+    /// Changes an input of a step: `hotels.stars=4`. The value may be JSON.
     #[arg(long, value_name = "STEP.NAME=VALUE")]
     pub input: Vec<String>,
     #[command(flatten)]
     pub wait: WaitArgs,
 }
 
-/// Answers what a plan asks before it is revised.
+/// Answers a question of a plan.
 #[derive(Args, Debug)]
 pub struct PlanAnswerArgs {
     /// The plan: its id, a unique beginning or end of it, or `@latest`.
     pub plan: String,
-    /// The question, as `goalmill plan questions` names it.
+    /// The question, as listed by `goalmill plan questions`.
     pub question: String,
-    /// The answer, as JSON or plain words; asked for in a terminal when it is missing.
+    /// The answer, as JSON or plain words; prompted for in a terminal when missing.
     pub answer: Option<String>,
-    /// Why, for the log.
+    /// The reason, recorded in the log.
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub reason: String,
 }
 
-/// Answers what a step asks.
+/// Answers the question of a step.
 #[derive(Args, Debug)]
 pub struct StepAnswerArgs {
     #[command(flatten)]
     pub step: StepRef,
-    /// The answer, as JSON or plain words; asked for in a terminal when it is missing.
+    /// The answer, as JSON or plain words; prompted for in a terminal when missing.
     pub answer: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Flags of the commands that look at one plan.
+//! Flags of the commands that inspect one plan.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub struct WatchArgs {
     /// The plan: its id, a unique beginning or end of it, or `@latest`.
     #[arg(default_value = "@latest")]
     pub plan: String,
-    /// Gives up watching after so long (exit code 6); the plan goes on.
+    /// Stops watching after this time (exit code 6); the plan continues.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub timeout: Option<Duration>,
 }
@@ -33,7 +33,7 @@ pub struct ExplainArgs {
     pub codes: bool,
 }
 
-/// Prints what has been going on: the newest events of all plans, oldest first.
+/// Prints the newest events of all plans, oldest first.
 #[derive(Args, Debug)]
 #[command(
     after_help = "At most 1,000 events are looked up at once; for the whole log of one plan see `goalmill events`.\n\n\
@@ -50,13 +50,13 @@ pub struct LogsArgs {
     /// Only these types.
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = event_types(), hide_possible_values = true)]
     pub types: Vec<String>,
-    /// How far back.
+    /// Only events since this time ago.
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1h")]
     pub since: Duration,
-    /// At most so many, the newest.
+    /// Maximum number of events; the newest are shown.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub limit: u16,
-    /// Goes on until Ctrl-C.
+    /// Follows until Ctrl-C.
     #[arg(short, long)]
     pub follow: bool,
 }
@@ -75,7 +75,7 @@ pub struct EventsArgs {
     /// Starts after this event.
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     pub after: u64,
-    /// Prints at most so many.
+    /// Maximum number of events.
     #[arg(long, value_name = "N", conflicts_with = "follow", value_parser = at_least_one)]
     pub limit: Option<usize>,
     /// Only events of this step.
@@ -84,7 +84,7 @@ pub struct EventsArgs {
     /// Only these types.
     #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = event_types(), hide_possible_values = true)]
     pub types: Vec<String>,
-    /// Goes on until the plan ends.
+    /// Follows until the plan ends.
     #[arg(short, long)]
     pub follow: bool,
 }

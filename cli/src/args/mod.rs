@@ -21,10 +21,10 @@ pub use tools::{
 };
 pub use values::{ColorWhen, Format, TimeFormat, at_least_one, duration, event_types};
 
-/// Where the API is unless told.
+/// Default address of the API.
 pub const SERVER: &str = "http://127.0.0.1:8080";
 
-/// Runs plans made by AI agents: plans goals, hands out steps over Redis, and keeps going when things fail.
+/// Runs plans made by AI agents: plans goals, dispatches steps over Redis, recovers from failures.
 #[derive(Debug, Parser)]
 #[command(
     name = "goalmill",
@@ -52,10 +52,10 @@ pub struct Cli {
 /// Flags of every command.
 #[derive(Args, Clone, Debug)]
 pub struct Globals {
-    /// How to print: `table` and `wide` for people, the rest for programs.
+    /// Output format: `table` and `wide` for people, the others for programs.
     #[arg(short, long, global = true, value_name = "FORMAT", help_heading = "Global options")]
     pub output: Option<Format>,
-    /// How times are printed for people; each column has its own way unless told.
+    /// Time format in tables; by default each column has its own.
     #[arg(long, global = true, value_name = "FORM", help_heading = "Global options")]
     pub time_format: Option<TimeFormat>,
     /// Address of the API [default: http://127.0.0.1:8080].
@@ -64,22 +64,22 @@ pub struct Globals {
     /// When to use colours; NO_COLOR turns them off.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
     pub color: ColorWhen,
-    /// Says only what was asked for, and errors.
+    /// Prints only results and errors.
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Global options")]
     pub quiet: bool,
-    /// Logs more; twice for debugging.
+    /// Logs more; use twice for debugging.
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
     pub verbose: u8,
 }
 
-/// What to do.
+/// The command.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Runs everything in one process, for trying out.
+    /// Runs everything in one process, for trial and demo.
     Dev(DevArgs),
     /// Runs a scheduler: API, planners, router, shards.
     Scheduler(SchedulerArgs),
-    /// Runs a worker; lists those that run, and drains one.
+    /// Runs a worker; lists or drains running workers.
     Worker(WorkerArgs),
     /// Submits a goal; a planner makes the plan.
     Submit(SubmitArgs),
@@ -87,49 +87,49 @@ pub enum Command {
     Run(RunArgs),
     /// Shows a plan live until it ends.
     Watch(WatchArgs),
-    /// Looks at plans and steers them.
+    /// Inspects and controls plans.
     #[command(subcommand)]
     Plan(PlanCommand),
-    /// Looks at single steps and steers them.
+    /// Inspects and controls single steps.
     #[command(subcommand)]
     Step(StepCommand),
     /// Explains why a plan or a step does not progress, or what a code means, with a hint.
     Explain(ExplainArgs),
     /// Prints a plan's event log.
     Events(EventsArgs),
-    /// Prints what has been going on: the newest events of all plans.
+    /// Prints the newest events of all plans.
     Logs(LogsArgs),
-    /// Looks at agent types, registers them, asks the router.
+    /// Lists and registers agent types, queries the router.
     #[command(subcommand)]
     Agent(AgentCommand),
-    /// Looks at the queues of the agent types, pauses and resumes them.
+    /// Lists, pauses and resumes the queues of agent types.
     #[command(subcommand)]
     Queue(QueueCommand),
-    /// Looks at tasks that were given up on, runs them again, drops them.
+    /// Lists, retries and discards dead letters.
     #[command(subcommand)]
     Dead(DeadCommand),
-    /// Folds an exported event log again and says what state it gives.
+    /// Replays an exported event log and shows the resulting state.
     Replay(ReplayArgs),
-    /// Measures steps a second beside raw Redis in the same run.
+    /// Measures steps per second, compared with raw Redis in the same run.
     Bench(crate::bench::BenchArgs),
-    /// Checks the installation and says what to fix.
+    /// Checks the installation and suggests fixes.
     Doctor(DoctorArgs),
     /// Asks one process whether it is ready: a scheduler, or a worker at its `--listen` address (exit code 0 or 1).
     ///
-    /// Made for health checks of containers. Looks at this process and its Redis only; `doctor` looks at all of it.
+    /// For container health checks. It checks this process and its Redis only; `doctor` checks the installation.
     Health,
-    /// Shows every setting and where its value came from.
+    /// Shows every setting and the source of its value.
     Config(ConfigArgs),
     /// Prints the JSON Schema of a document.
     Schema(SchemaArgs),
-    /// Turns workflows of other systems into plans.
+    /// Converts workflows of other systems to plans.
     #[command(subcommand)]
     Import(ImportCommand),
     /// Prints a completion script for a shell.
     Completions(CompletionsArgs),
-    /// Writes manual pages, one a command.
+    /// Writes manual pages, one per command.
     Man(ManArgs),
-    /// Works off one plan that is given on standard input, to see whether it kills the process. For `scheduler`.
+    /// Runs one plan from standard input to test whether it kills the process. Used by `scheduler`.
     #[command(hide = true)]
     Trial,
     /// Prints the version; as JSON also the protocol and the platform.

@@ -8,12 +8,12 @@ use goalmill_common::status::PlanStatus;
 use super::approvals::{ApproveArgs, DiffArgs, EditArgs, ForkArgs, PlanAnswerArgs, ReplanArgs, StepAnswerArgs};
 use super::duration;
 
-/// A plan, and why something is done to it.
+/// A plan and the reason of a command.
 #[derive(Args, Debug)]
 pub struct Reasoned {
     /// The plan: its id, a unique beginning or end of it, or `@latest`.
     pub plan: String,
-    /// Why, for the log.
+    /// The reason, recorded in the log.
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub reason: String,
 }
@@ -25,17 +25,17 @@ pub enum PlanCommand {
         /// Only plans in this status.
         #[arg(long, value_name = "STATUS", value_parser = status)]
         status: Option<PlanStatus>,
-        /// Only plans that changed so short ago.
+        /// Only plans that changed within this time.
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         since: Option<Duration>,
-        /// At most so many.
+        /// Maximum number of plans.
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
         limit: u16,
-        /// Continues a list.
+        /// Continues a list at this cursor.
         #[arg(long, value_name = "CURSOR")]
         cursor: Option<String>,
     },
-    /// Shows a plan and where its steps stand.
+    /// Shows a plan and the status of its steps.
     Get {
         /// The plan: its id, a unique beginning or end of it, or `@latest`.
         plan: String,
@@ -45,14 +45,14 @@ pub enum PlanCommand {
         /// The plan: its id, a unique beginning or end of it, or `@latest`.
         #[arg(default_value = "@latest")]
         plan: String,
-        /// How to draw it.
+        /// Output form.
         #[arg(long = "as", value_name = "FORM", default_value = "tree")]
         form: GraphForm,
     },
-    /// Checks a plan file and names every issue; runs nothing.
+    /// Validates a plan file and lists every issue; runs nothing.
     ///
-    /// Needs no server. One that is named (`--server`, GOALMILL_SERVER) checks it with its own limits, and routes the
-    /// steps for `auto`.
+    /// Needs no server. A server named by `--server` or GOALMILL_SERVER validates with its own limits and routes
+    /// `auto` steps.
     Validate {
         /// A plan as YAML or JSON; `-` for standard input.
         file: String,
@@ -63,49 +63,49 @@ pub enum PlanCommand {
         goal: String,
     },
     Approve(ApproveArgs),
-    /// Waits for a plan's end without a word; the exit code says how it ended.
+    /// Waits for a plan's end without output; the exit code is the outcome.
     Wait {
         /// The plan: its id, a unique beginning or end of it, or `@latest`.
         plan: String,
-        /// Gives up waiting after so long (exit code 6); the plan goes on.
+        /// Stops waiting after this time (exit code 6); the plan continues.
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         timeout: Option<Duration>,
     },
-    /// Refuses a waiting plan, or its revision.
+    /// Rejects a plan or its revision.
     Reject(Reasoned),
-    /// Starts nothing new; what runs may finish.
+    /// Pauses a plan: running steps finish, no others start.
     Pause(Reasoned),
-    /// Lets a paused plan go on.
+    /// Resumes a paused plan.
     Resume(Reasoned),
-    /// Ends a plan; running attempts are stopped.
+    /// Cancels a plan and stops its running attempts.
     Cancel(Reasoned),
     Edit(EditArgs),
     Replan(ReplanArgs),
-    /// Lists what a plan's revisions changed, who decided them, and why.
+    /// Lists a plan's revisions: changes, actor, reason.
     Revisions {
         /// The plan: its id, a unique beginning or end of it, or `@latest`.
         #[arg(default_value = "@latest")]
         plan: String,
     },
-    /// Lists what a plan asks; in a terminal it asks you.
+    /// Lists the questions of a plan; prompts for answers in a terminal.
     Questions {
         /// The plan: its id, a unique beginning or end of it, or `@latest`.
         #[arg(default_value = "@latest")]
         plan: String,
-        /// Only lists, in a terminal too.
+        /// Lists without prompting.
         #[arg(long)]
         list: bool,
     },
     Answer(PlanAnswerArgs),
     Diff(DiffArgs),
     Fork(ForkArgs),
-    /// Prints what the steps gave.
+    /// Prints the outputs of the steps.
     Results {
         /// The plan: its id, a unique beginning or end of it, or `@latest`.
         #[arg(default_value = "@latest")]
         plan: String,
     },
-    /// Prints the plan as a document that `goalmill run` takes.
+    /// Prints the plan as a document for `goalmill run`.
     Export {
         /// The plan: its id, a unique beginning or end of it, or `@latest`.
         #[arg(default_value = "@latest")]
@@ -121,32 +121,32 @@ pub enum GraphForm {
     Mermaid,
 }
 
-/// A step, and why something is done to it.
+/// A step and the reason of a command.
 #[derive(Args, Debug)]
 pub struct StepRef {
     /// The plan: its id, a unique beginning or end of it, or `@latest`.
     pub plan: String,
     /// The step's id.
     pub step: String,
-    /// Why, for the log.
+    /// The reason, recorded in the log.
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub reason: String,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum StepCommand {
-    /// Shows a step: where it stands, its outputs, its last failure.
+    /// Shows a step: status, outputs, last failure.
     Get {
         /// The plan: its id, a unique beginning or end of it, or `@latest`.
         plan: String,
         /// The step's id.
         step: String,
     },
-    /// Tries a waiting or failed step again at once.
+    /// Retries a waiting or failed step at once.
     Retry(StepRef),
-    /// Counts a step as done without doing it.
+    /// Skips a step: it counts as done.
     Skip(StepRef),
-    /// Records a step's outputs by hand.
+    /// Completes a step manually with these outputs.
     Complete {
         #[command(flatten)]
         step: StepRef,
@@ -154,14 +154,14 @@ pub enum StepCommand {
         #[arg(long, value_name = "JSON", default_value = "{}")]
         outputs: String,
     },
-    /// Lets a waiting step start.
+    /// Approves a step.
     Approve(StepRef),
-    /// Refuses a waiting step.
+    /// Rejects a step.
     Reject(StepRef),
     Answer(StepAnswerArgs),
 }
 
-/// A language that a worker can be begun in.
+/// Language of a generated worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Language {
     Python,
@@ -169,30 +169,30 @@ pub enum Language {
 
 #[derive(Debug, Subcommand)]
 pub enum AgentCommand {
-    /// Lists the agent types that are known.
+    /// Lists the registered agent types.
     List,
-    /// Shows an agent type: what it can do, actions and their inputs.
+    /// Shows an agent type: capabilities, actions, inputs.
     Get {
         /// The agent type.
         agent_type: String,
     },
-    /// Writes a worker of your own to begin with: a file to change and run.
+    /// Writes a worker to start from.
     Init {
         /// The agent type.
         agent_type: String,
-        /// What to write it in.
+        /// The language.
         #[arg(long, value_name = "LANGUAGE", default_value = "python")]
         lang: Language,
-        /// Where to put it; a new directory of that name unless told.
+        /// The directory [default: a new one named after the agent type].
         #[arg(long, value_name = "DIR")]
         dir: Option<std::path::PathBuf>,
     },
-    /// Registers an agent type, or changes it.
+    /// Registers or updates an agent type.
     Register {
         /// The agent as YAML or JSON; `-` for standard input.
         file: String,
     },
-    /// Asks the router who would do a task, and why.
+    /// Asks the router which agent type would do a task, and why.
     Route {
         /// The task, in plain words.
         text: String,
@@ -201,23 +201,23 @@ pub enum AgentCommand {
 
 #[derive(Debug, Subcommand)]
 pub enum QueueCommand {
-    /// Lists the queues: what waits, what runs, who serves them.
+    /// Lists the queues: waiting and running tasks, workers.
     List,
-    /// The same, again and again.
+    /// Lists the queues repeatedly.
     Top {
-        /// Time between two looks.
+        /// Time between two lists.
         #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1s")]
         interval: Duration,
-        /// Ends after so many looks.
+        /// Ends after this many lists.
         #[arg(long, value_name = "N")]
         count: Option<u32>,
     },
-    /// Puts nothing new on a queue; what is on it is still taken.
+    /// Pauses a queue: no new tasks; queued tasks are still pulled.
     Pause {
         /// The agent type.
         agent_type: String,
     },
-    /// Lets a paused queue go on.
+    /// Resumes a paused queue.
     Resume {
         /// The agent type.
         agent_type: String,
@@ -226,38 +226,38 @@ pub enum QueueCommand {
 
 #[derive(Debug, Subcommand)]
 pub enum DeadCommand {
-    /// Lists the newest tasks that were given up on.
+    /// Lists the newest dead letters.
     List {
-        /// Only of this agent type.
+        /// Only dead letters of this agent type.
         agent_type: Option<String>,
     },
-    /// Shows one letter whole: the task, and why it was given up on.
+    /// Shows a dead letter: the task and its failure.
     Get {
         /// The agent type.
         agent_type: String,
-        /// The letter, as `goalmill dead list` names it.
+        /// The dead letter, as listed by `goalmill dead list`.
         entry: String,
     },
-    /// Does tasks once more, each as a plan of its own, and drops their letters.
+    /// Retries dead letters, each as a new plan, and discards them.
     ///
-    /// The plans that they came from have gone on, or ended, without them: those stay as they are.
+    /// The original plans do not change.
     Retry(Letters),
-    /// Drops dead letters.
+    /// Discards dead letters.
     Discard(Letters),
 }
 
-/// Which dead letters.
+/// A selection of dead letters.
 #[derive(Args, Debug)]
 pub struct Letters {
     /// The agent type.
     pub agent_type: String,
-    /// The letters, as `goalmill dead list` names them.
+    /// The dead letters, as listed by `goalmill dead list`.
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pub entry: Vec<String>,
-    /// All letters of the agent type that `dead list` shows.
+    /// All listed dead letters of the agent type.
     #[arg(long)]
     pub all: bool,
-    /// Does not ask.
+    /// Skips the prompt.
     #[arg(short, long)]
     pub yes: bool,
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-/// How log lines look.
+/// Format of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogForm {
     #[default]
@@ -18,27 +18,27 @@ pub struct RoleArgs {
     /// Address of Redis: `redis://`, `rediss://`, `redis+unix://`, `redis+sentinel://HOST,HOST/SERVICE`.
     #[arg(long, value_name = "URL", env = "GOALMILL_REDIS_URL", hide_env_values = true)]
     pub redis: Option<String>,
-    /// Settings file (TOML or YAML); `./goalmill.toml`, then `~/.config/goalmill/config.toml` unless told.
+    /// Settings file (TOML or YAML); by default `./goalmill.toml`, then `~/.config/goalmill/config.toml`.
     #[arg(long, value_name = "FILE", env = "GOALMILL_CONFIG")]
     pub config: Option<PathBuf>,
-    /// How log lines look.
+    /// Format of the log.
     #[arg(long, value_name = "FORM", default_value = "text")]
     pub log_format: LogForm,
 }
 
-/// What `dev --demo` shows.
+/// A demo of `dev --demo`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Demo {
-    /// A trip that goes well.
+    /// A trip without failures.
     Trip,
-    /// One that does not: what goes wrong is repaired, until it is too much.
+    /// A trip with failures: the plan is revised until it reaches its limit.
     Story,
 }
 
-/// Runs everything in one process, for trying out.
+/// Runs everything in one process, for trial and demo.
 ///
 /// Needs no Redis, no API key, no network and no account. State is kept in memory unless `--data-dir` or
-/// `--redis` is given. Serves the demo agents besides those that the settings name.
+/// `--redis` is given. Serves the demo agents and those of the settings.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  \
     goalmill dev --demo                      runs a demo plan, prints its results, and ends\n  \
@@ -56,27 +56,27 @@ pub struct DevArgs {
     /// Address of the API; 127.0.0.1:8080, or a free port when that is taken.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
-    /// Serves the API on an address that is not loopback, although it has no authentication.
+    /// Allows an address other than loopback; the API has no authentication.
     #[arg(long)]
     pub insecure: bool,
     /// Address of the metrics; 127.0.0.1:9464, or a free port when that is taken; `off` for none.
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<String>,
-    /// Submits a demo goal, shows it run, prints the results, and ends. `story` is the trip on which everything goes
-    /// wrong, planned and revised by a scripted model.
+    /// Submits a demo goal, shows the plan, prints the results, and ends. `story` is a trip with failures,
+    /// planned and revised by a scripted model.
     #[arg(long, value_name = "WHICH", num_args = 0..=1, default_missing_value = "trip")]
     pub demo: Option<Demo>,
-    /// Stays up after the demo.
+    /// Keeps running after the demo.
     #[arg(long, requires = "demo")]
     pub keep: bool,
-    /// Another goal for the demo `trip`.
+    /// The goal of the demo `trip`.
     #[arg(long, requires = "demo", value_name = "TEXT")]
     pub goal: Option<String>,
-    /// Tasks run at once.
+    /// Concurrent tasks.
     #[arg(long, value_name = "N")]
     pub slots: Option<u32>,
-    /// Serves a language model that says what this script (YAML or JSON) tells it to, in place of those that the
-    /// settings name.
+    /// Serves a language model scripted by this file (YAML or JSON), in place of those of the
+    /// settings.
     #[arg(long, value_name = "FILE")]
     pub model_script: Option<PathBuf>,
     /// Settings file (TOML or YAML).
@@ -84,7 +84,7 @@ pub struct DevArgs {
     pub config: Option<PathBuf>,
 }
 
-/// Runs a scheduler: API, planners, router, shards. Run as many as you like.
+/// Runs a scheduler: API, planners, router, shards. Any number may run.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Example:\n  \
     goalmill scheduler --redis redis://127.0.0.1:6379 --listen 127.0.0.1:8080 --metrics 0.0.0.0:9464")]
@@ -94,18 +94,18 @@ pub struct SchedulerArgs {
     /// Address of the API.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
-    /// Serves the API on an address that is not loopback, although it has no authentication.
+    /// Allows an address other than loopback; the API has no authentication.
     #[arg(long)]
     pub insecure: bool,
     /// Address of `/metrics`; `off` for none.
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<String>,
-    /// Loads the settings, says whether they are good, and ends.
+    /// Validates the settings and ends.
     #[arg(long)]
     pub check_config: bool,
 }
 
-/// Runs a worker that pulls tasks of its agent types; run as many as you like.
+/// Runs a worker that pulls tasks of its agent types. Any number may run.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -129,37 +129,37 @@ pub struct WorkerArgs {
 pub struct WorkerRunArgs {
     #[command(flatten)]
     pub role: RoleArgs,
-    /// Serves only these agent types, of those that the settings or `--demo` give.
+    /// Serves only these agent types of the settings or of `--demo`.
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub agents: Vec<String>,
-    /// Tasks run at once.
+    /// Concurrent tasks.
     #[arg(long, value_name = "N")]
     pub slots: Option<u32>,
-    /// Serves the shipped demo agents, `sleep` among them.
+    /// Serves the demo agents, including `sleep`.
     #[arg(long)]
     pub demo: bool,
-    /// Address of `/livez`, `/readyz` and `/metrics`; none unless told.
+    /// Address of `/livez`, `/readyz` and `/metrics` [default: none].
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
-    /// Unique among workers; made from host and chance unless told.
+    /// Unique id of the worker [default: host name and random characters].
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum WorkerCommand {
-    /// Lists the workers that run.
+    /// Lists the running workers.
     List,
-    /// Lets a worker finish what it has and end.
+    /// Drains a worker: it finishes its tasks and ends.
     ///
-    /// It takes nothing new from its next heartbeat on. Workers in other languages need not listen to this.
+    /// It pulls no tasks after its next heartbeat. Workers in other languages may ignore this.
     Drain {
         /// The worker: its id, or a unique beginning or end of it.
         worker: String,
-        /// Waits until it has ended.
+        /// Waits until the worker has ended.
         #[arg(long)]
         wait: bool,
-        /// Gives up waiting after so long (exit code 6); the worker goes on draining.
+        /// Stops waiting after this time (exit code 6); the drain continues.
         #[arg(long, value_name = "DURATION", value_parser = super::duration, requires = "wait")]
         timeout: Option<std::time::Duration>,
     },

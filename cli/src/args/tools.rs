@@ -17,10 +17,10 @@ pub struct WaitArgs {
     /// Shows the plan live until its end.
     #[arg(long, conflicts_with = "wait")]
     pub watch: bool,
-    /// Gives up waiting after so long (exit code 6); the plan goes on.
+    /// Stops waiting after this time (exit code 6); the plan continues.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub timeout: Option<Duration>,
-    /// Names the submission: the same key twice gives the same plan.
+    /// Idempotency key: submissions with the same key give the same plan.
     #[arg(long, value_name = "KEY")]
     pub idempotency_key: Option<String>,
     /// Submits through the stream of this Redis instead of the API.
@@ -45,43 +45,43 @@ pub struct SubmitArgs {
     /// A limit by name: `budget=2000`, `month=May`. The value may be JSON.
     #[arg(long, value_name = "NAME=VALUE")]
     pub constraint: Vec<String>,
-    /// How to know that the goal is reached; may be given more than once.
+    /// A success criterion; may be given more than once.
     #[arg(long, value_name = "TEXT")]
     pub criterion: Vec<String>,
-    /// 1 (last) to 10 (first).
+    /// Priority, 1 (lowest) to 10 (highest).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=10))]
     pub priority: Option<u8>,
-    /// Who pays.
+    /// The tenant that the plan is accounted to.
     #[arg(long, value_name = "NAME")]
     pub tenant: Option<String>,
-    /// US dollars that the plan may use up.
+    /// Cost limit of the plan in US dollars.
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub max_cost: Option<f64>,
-    /// Tokens that the plan may use up.
+    /// Token limit of the plan.
     #[arg(long, value_name = "N")]
     pub max_tokens: Option<u64>,
-    /// The plan ends within so long.
+    /// Deadline of the plan, from now.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub deadline: Option<Duration>,
-    /// Asks this planner before those of the settings: `llm`, `tools`, `htn`, `rules`.
+    /// Tries this planner before those of the settings: `llm`, `tools`, `htn`, `rules`.
     #[arg(long, value_name = "PLANNER")]
     pub planner: Option<String>,
-    /// Asks no other planner.
+    /// Tries no other planner.
     #[arg(long, requires = "planner")]
     pub only: bool,
-    /// Asks this model before the others, by its name in the settings.
+    /// Tries this model before the others; its name in the settings.
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
-    /// The plan waits for a person's approval before it runs (exit code 7 with `--wait`).
+    /// The plan waits for approval before it runs (exit code 7 with `--wait`).
     #[arg(long)]
     pub require_approval: bool,
-    /// Revisions of the plan, too, wait for a person's approval.
+    /// Revisions of the plan wait for approval.
     #[arg(long)]
     pub approve_revisions: bool,
-    /// A revision that would leave less confidence than that (0 to 1; 0.3 unless told) ends the plan.
+    /// Confidence floor, 0 to 1: a revision below it ends the plan [default: 0.3].
     #[arg(long, value_name = "SHARE", value_parser = share)]
     pub min_confidence: Option<f64>,
-    /// Lets a demo agent fail: `hotel_agent=fully_booked`, `flight_agent=unavailable`. Real agents do not listen to it.
+    /// Makes a demo agent fail: `hotel_agent=fully_booked`, `flight_agent=unavailable`. Other agents ignore it.
     #[arg(long, value_name = "AGENT=FAULT", value_parser = fault)]
     pub demo_fault: Vec<(String, String)>,
     /// Plans and prices the goal; runs nothing.
@@ -107,31 +107,31 @@ pub struct RunArgs {
     pub wait: WaitArgs,
 }
 
-/// Folds an exported event log again and says what state it gives.
+/// Replays an exported event log and shows the resulting state.
 ///
-/// Refuses a log with gaps, swapped or repeated events, and says where (exit code 8).
+/// Refuses a log with missing, swapped or repeated events and names the line (exit code 8).
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     goalmill events @latest -o jsonl | goalmill replay -\n  \
     goalmill plan get @latest -o json > state.json && goalmill replay plan.jsonl --expect state.json")]
 pub struct ReplayArgs {
-    /// The log, one event a line as `goalmill events -o jsonl` prints it; `-` for standard input.
+    /// The log, one event per line as printed by `goalmill events -o jsonl`; `-` for standard input.
     pub file: String,
-    /// A plan as `goalmill plan get -o json` prints it; the log must give the same state.
+    /// A plan as printed by `goalmill plan get -o json`; the log must give the same state.
     #[arg(long, value_name = "FILE")]
     pub expect: Option<PathBuf>,
 }
 
-/// Checks the installation and says what to fix.
+/// Checks the installation and suggests fixes.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Exit code 1 when there is a problem; warnings alone give 0.\n\nExamples:\n  goalmill doctor\n  goalmill doctor --wait 30s -q"
 )]
 pub struct DoctorArgs {
-    /// Looks again until there is no problem, for so long at most.
+    /// Repeats the checks until there is no problem, at most for this time.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub wait: Option<Duration>,
-    /// Checks this Redis instead of the settings' one.
+    /// Checks this Redis instead of the one in the settings.
     #[arg(long, value_name = "URL", env = "GOALMILL_REDIS_URL", hide_env_values = true)]
     pub redis: Option<String>,
     /// Settings file (TOML or YAML).
@@ -139,13 +139,13 @@ pub struct DoctorArgs {
     pub config: Option<PathBuf>,
 }
 
-/// Shows every setting and where its value came from.
+/// Shows every setting and the source of its value.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Layers: defaults, then the file, then `GOALMILL__SECTION__NAME` of the environment, then flags."
 )]
 pub struct ConfigArgs {
-    /// Only settings whose path begins so: `redis`, `scheduler.window_min`.
+    /// Only settings whose path begins with this: `redis`, `scheduler.window_min`.
     pub prefix: Option<String>,
     /// Settings file (TOML or YAML).
     #[arg(long, value_name = "FILE", env = "GOALMILL_CONFIG")]
@@ -158,18 +158,18 @@ pub struct ConfigArgs {
 /// Prints the JSON Schema of a document.
 #[derive(Args, Debug)]
 pub struct SchemaArgs {
-    /// Which one; all names are listed when it is missing.
+    /// The document; lists all names when missing.
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(goalmill_common::schema::NAMES))]
     pub name: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum ImportCommand {
-    /// Turns a WfCommons WfFormat 1.5 workflow into a plan.
+    /// Converts a WfCommons WfFormat 1.5 workflow to a plan.
     Wfformat(WfformatArgs),
 }
 
-/// Turns a WfCommons WfFormat 1.5 workflow into a plan.
+/// Converts a WfCommons WfFormat 1.5 workflow to a plan.
 ///
 /// Step ids are the task ids, dependencies the tasks' parents; each step sleeps as long as the traced task ran.
 #[derive(Args, Debug)]
@@ -182,7 +182,7 @@ pub struct WfformatArgs {
     /// Seconds slept for each traced second; 0 makes every step a no-op.
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     pub time_scale: f64,
-    /// Who does the steps.
+    /// The agent type of the steps.
     #[arg(long, value_name = "NAME", default_value = "sleep")]
     pub agent_type: String,
 }
@@ -194,12 +194,12 @@ pub struct CompletionsArgs {
     pub shell: Shell,
 }
 
-/// Writes manual pages, one a command.
+/// Writes manual pages, one per command.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  goalmill man ~/.local/share/man/man1 && man goalmill-plan-edit\n  \
     goalmill man | man -l -")]
 pub struct ManArgs {
-    /// Where to; made when it is not there. Without it the first page goes to standard output.
+    /// The directory, created when missing; by default the first page is printed.
     pub dir: Option<PathBuf>,
 }
 
@@ -213,7 +213,7 @@ fn fault(text: &str) -> Result<(String, String), String> {
     parts.map(|(agent, fault)| (agent.to_owned(), fault.to_owned())).ok_or_else(|| "it must be AGENT=FAULT".into())
 }
 
-/// Reads an amount of money: a number, not negative, and bounded.
+/// Parses an amount of money: a bounded number that is not negative.
 fn dollars(text: &str) -> Result<f64, String> {
     let most = goalmill_common::foreign::COST_MAX;
     let cost: f64 = text.parse().map_err(|_| "give a number of US dollars, such as `2.50`".to_owned())?;

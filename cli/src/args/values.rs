@@ -6,28 +6,28 @@ use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
 use goalmill_common::event;
 
-/// How results are printed.
+/// Output format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Aligned columns for people.
     Table,
-    /// The same with more columns, and texts as long as they are.
+    /// The same with more columns and full texts.
     Wide,
     /// One JSON document.
     Json,
     Yaml,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Jsonl,
-    /// Only the name or id, one a line.
+    /// Only the name or id, one per line.
     Name,
-    /// Nothing: only the exit code, and errors.
+    /// No output: only the exit code and errors.
     None,
 }
 
-/// How times are printed for people.
+/// Time format in tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TimeFormat {
-    /// How long ago: `12 s`, `3 min`.
+    /// Age: `12 s`, `3 min`.
     Relative,
     /// RFC 3339 in UTC.
     Iso,
@@ -35,7 +35,7 @@ pub enum TimeFormat {
     Raw,
 }
 
-/// When colours are used.
+/// When to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ColorWhen {
     /// On a terminal, unless NO_COLOR is set.
@@ -58,7 +58,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * seconds).map_err(|_| format!("`{text}` is out of range"))
 }
 
-/// Reads how many of something are wanted.
+/// Parses a positive number.
 pub fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("it must be 1 at least".into()),
@@ -67,7 +67,7 @@ pub fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
-/// The types of events that there are.
+/// All event types.
 pub fn event_types() -> PossibleValuesParser {
     PossibleValuesParser::new(event::types())
 }

@@ -15,22 +15,22 @@ use crate::exit::Exit;
 
 pub use shapes::Shape;
 
-/// Measures steps a second through submission, dispatch, a worker process, reports and commits.
+/// Measures steps per second through submission, dispatch, a worker process, reports and commits.
 ///
-/// Starts one scheduler and one worker process of this very binary. Without `--redis` it also starts a private
+/// Starts one scheduler and one worker process of this binary. Without `--redis` it also starts a private
 /// `redis-server` with an append-only file synced every second.
 #[derive(Args, Clone, Debug)]
 pub struct BenchArgs {
-    /// What the plans look like.
+    /// Shape of the plans.
     #[arg(long, value_enum, default_value_t = Shape::Independent)]
     pub shape: Shape,
-    /// Steps in all; a sensible number for the shape when left out.
+    /// Total number of steps [default: by shape].
     #[arg(long)]
     pub steps: Option<usize>,
-    /// A Redis that holds nothing else; its Goalmill data is added to.
+    /// A Redis without other data.
     #[arg(long)]
     pub redis: Option<String>,
-    /// Tasks the worker process runs at once.
+    /// Concurrent tasks of the worker process.
     #[arg(long, default_value_t = 512)]
     pub slots: u32,
     /// Single-step plans sent one after the other to measure submit → start; 0 leaves it out.

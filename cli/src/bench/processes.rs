@@ -23,7 +23,7 @@ impl Drop for Process {
     }
 }
 
-/// A directory for logs and data: kept when it was asked for, removed otherwise.
+/// A directory for logs and data, kept on request.
 pub struct Workplace {
     pub path: PathBuf,
     keep: bool,
@@ -75,7 +75,7 @@ pub fn redis(workplace: &Workplace) -> Result<(Process, String)> {
     }
 }
 
-/// Starts one role of this very binary.
+/// Starts one role of this binary.
 pub fn role(workplace: &Workplace, name: &str, args: &[&str]) -> Result<Process> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let log = workplace.log(name)?;

@@ -1,4 +1,4 @@
-//! One measurement: start everything, submit, wait, read the figures off.
+//! One measurement: starts everything, submits, waits, collects the figures.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -28,11 +28,11 @@ const RAW_ENTRIES: usize = 200_000;
 const RAW_HOPS: usize = 1_000;
 /// Submissions under way at once.
 const SUBMITTING: usize = 200;
-/// How long anything may take.
+/// Timeout of each part.
 const LIMIT: Duration = Duration::from_mins(5);
-/// Plans looked at in one read.
+/// Plans per read.
 const LOOK_AT_ONCE: usize = 64;
-/// How often the end is looked for.
+/// Poll interval of the end.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs one shape.
@@ -112,7 +112,7 @@ struct Run {
 }
 
 impl Bench {
-    /// Runs one plan to its end, so that everything is connected and every code path was taken once.
+    /// Runs one plan to its end, to open connections and warm up.
     async fn warm_up(&self) -> Result<()> {
         let plans = super::Shape::Small.plans(50);
         let run = self.run(&plans).await.context("the warm-up plans did not end")?;
@@ -153,7 +153,7 @@ impl Bench {
         }
     }
 
-    /// Waits until every plan is final, with as few reads as will do: they are made by the Redis that is measured.
+    /// Waits until every plan is final, with few reads: they load the measured Redis.
     async fn await_ends(&self, ids: &[PlanId]) -> Result<()> {
         let begun = Instant::now();
         let mut left: VecDeque<PlanId> = ids.iter().cloned().collect();
@@ -241,7 +241,7 @@ impl Bench {
     }
 }
 
-/// Waits for the scheduler to have made the installation; says its number of shards.
+/// Waits until the scheduler has created the installation; returns its number of shards.
 async fn shards_of(url: &str, settings: &RedisSettings) -> Result<u16> {
     let begun = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! The plans that are run: graphs of steps that do nothing.
+//! Shapes of the measured plans: graphs of no-op steps.
 
 use clap::ValueEnum;
 use goalmill_common::json::Json;
@@ -11,7 +11,7 @@ const LAYER: usize = 100;
 /// Steps of a small plan.
 const SMALL: usize = 5;
 
-/// What the plans look like.
+/// Shape of the plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Shape {
     /// W1: steps without dependencies, 1,000 a plan.
@@ -48,7 +48,7 @@ impl Shape {
         }
     }
 
-    /// Steps unless told: the workloads of the published comparison.
+    /// Default number of steps: the workloads of the published comparison.
     pub fn steps(self) -> usize {
         match self {
             Self::Independent | Self::All => 20_000,
@@ -94,7 +94,7 @@ fn plan(steps: impl IntoIterator<Item = Step>) -> Plan {
     Plan { name: "bench".into(), steps: steps.into_iter().collect(), ..Plan::default() }
 }
 
-/// A step that does nothing, and says when.
+/// A no-op step that reports its time.
 fn step(n: usize, dependencies: &[usize]) -> Step {
     let mut step = Step::new(format!("s{n}"), "stamp");
     step.dependencies = dependencies.iter().map(|d| format!("s{d}").into()).collect();

@@ -1,4 +1,4 @@
-//! What processes use up, from `/proc`.
+//! CPU time and memory of processes, from `/proc`.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ pub struct Usage {
 /// Kernel ticks a second, as `/proc/<pid>/stat` counts (`USER_HZ`, fixed at 100 on Linux).
 const TICKS_PER_SECOND: u64 = 100;
 
-/// Reads a process's usage; zero where `/proc` does not tell.
+/// Reads a process's usage; zero where `/proc` has none.
 pub fn of(pid: u32) -> Usage {
     Usage { cpu_us: cpu_us(pid).unwrap_or(0), peak_bytes: peak_bytes(pid).unwrap_or(0) }
 }

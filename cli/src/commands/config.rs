@@ -1,4 +1,4 @@
-//! `config`: every setting and where its value came from; and where the settings file is.
+//! `config`: settings with the sources of their values; finds the settings file.
 
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,7 @@ fn people(rows: &[Setting], empty: &str, palette: Palette) -> String {
     table.render(palette, empty)
 }
 
-/// Loads the settings from `file`, or from the first file that is where one may be.
+/// Loads the settings from `file`, or from the first default file that exists.
 pub fn settings(file: Option<&Path>, flags: &[Override]) -> Result<Loaded, Failed> {
     let found = file.map(Path::to_owned).or_else(default_file);
     load(found.as_deref(), flags)

@@ -1,4 +1,4 @@
-//! `dead`: tasks that were given up on: lists them, runs them again, drops them.
+//! `dead`: lists, retries and discards dead letters.
 
 use std::io::{IsTerminal, Write};
 
@@ -58,12 +58,12 @@ async fn get(context: &Context, agent_type: &str, entry: &str) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// What became of one letter.
+/// The result for one dead letter.
 #[derive(Serialize)]
 struct Done {
     agent_type: String,
     entry: String,
-    /// The plan that does the task again.
+    /// The plan that retries the task.
     #[serde(skip_serializing_if = "Option::is_none")]
     plan_id: Option<PlanId>,
 }
@@ -116,7 +116,7 @@ fn with_help<E: Into<Failed>>(agent_type: &str) -> impl Fn(E) -> Failed {
     }
 }
 
-/// Asks on a terminal; elsewhere `--yes` must be given.
+/// Prompts in a terminal; elsewhere `--yes` is required.
 fn confirm(what: &str) -> Result<(), Failed> {
     let refused = || Failed::new(Exit::Usage, format!("not done: {what}")).help("say so: --yes");
     if !std::io::stdin().is_terminal() {

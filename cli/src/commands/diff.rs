@@ -1,4 +1,4 @@
-//! `plan diff`: two plans, or two revisions of one, side by side.
+//! `plan diff`: compares two plans or two revisions.
 
 use goalmill_common::clock::parse_rfc3339;
 use goalmill_common::id::PlanId;
@@ -21,7 +21,7 @@ struct Difference {
     added: Vec<String>,
     removed: Vec<String>,
     modified: Vec<Modified>,
-    /// Steps that ended otherwise; for two plans only.
+    /// Steps with different outcomes; for two plans only.
     outcomes: Vec<Outcomes>,
 }
 
@@ -35,7 +35,7 @@ struct Side {
     end: Option<End>,
 }
 
-/// How a plan stands, or ended.
+/// Status and figures of a plan.
 #[derive(Debug, Serialize)]
 struct End {
     status: String,
@@ -69,7 +69,7 @@ struct Outcomes {
     same_outputs: bool,
 }
 
-/// One plan as it is read: the document, and how it stands.
+/// A plan: its document and its status.
 struct Read {
     document: Value,
     view: PlanView,

@@ -1,4 +1,4 @@
-//! What the flags of an edit mean, as the request that the API takes.
+//! Converts the flags of an edit to an API request.
 
 use goalmill_common::id::PlanId;
 use serde_json::{Map, Value, json};
@@ -17,7 +17,7 @@ pub async fn body(context: &Context, plan: &PlanId, args: &ChangeArgs) -> Result
     Ok(Map::from_iter([("changes".to_owned(), Value::Array(changes(args, &document)?))]))
 }
 
-/// A list is one of changes, anything else the plan as it is to be.
+/// A list holds changes; anything else is the changed plan.
 pub fn from_file(value: Value) -> Map<String, Value> {
     let (name, value) = match value {
         Value::Array(_) => ("changes", value),
@@ -56,7 +56,7 @@ fn changes(args: &ChangeArgs, document: &Value) -> Result<Vec<Value>, Failed> {
     Ok(changes)
 }
 
-/// Sets a field, or something inside of it, which then keeps the rest of what it has.
+/// Sets a field or a value inside it; the rest of the field stays.
 fn put(fields: &mut Map<String, Value>, own: Option<&Value>, path: &str, text: &str) {
     let value = value_of(text);
     let Some((field, inner)) = path.split_once('.') else {
@@ -92,7 +92,7 @@ pub fn inputs(texts: &[String], document: &Value) -> Result<Map<String, Value>, 
     Ok(all)
 }
 
-/// JSON, or the words themselves; nothing is `null`.
+/// JSON, or else a string; empty text is `null`.
 fn value_of(text: &str) -> Value {
     if text.is_empty() { Value::Null } else { serde_json::from_str(text).unwrap_or_else(|_| text.into()) }
 }
@@ -102,7 +102,7 @@ fn split<'t>(text: &'t str, form: &str) -> Result<(&'t str, &'t str), Failed> {
     parts.ok_or_else(|| Failed::new(Exit::Usage, format!("`{text}` is not of the form `{form}`")))
 }
 
-/// The step that a path begins with, and the rest. Ids may hold dots: the longest one that fits is meant.
+/// The step id at the start of a path, and the rest. Ids may contain dots: the longest match counts.
 fn addressed<'t>(document: &Value, path: &'t str) -> Result<(&'t str, &'t str), Failed> {
     let steps = document.get("steps").and_then(Value::as_array).into_iter().flatten();
     let ids = steps.filter_map(|step| step.get("id")?.as_str());

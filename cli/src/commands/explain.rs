@@ -1,4 +1,4 @@
-//! `explain`: why a plan is not moving, as a chain of causes with hints; and what a code means.
+//! `explain`: why a plan does not progress, as a chain of causes with hints; and the meaning of a code.
 
 use goalmill_common::view::Explanation;
 

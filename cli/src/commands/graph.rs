@@ -49,7 +49,7 @@ pub async fn show(context: &Context, text: &str, form: GraphForm) -> Result<(), 
     })
 }
 
-/// Steps in waves: those of one number may run beside each other.
+/// Steps in waves: steps of one wave may run concurrently.
 pub fn tree(nodes: &[Node], palette: Palette) -> String {
     let waves = waves(nodes);
     let mut order: Vec<&Node> = nodes.iter().collect();
@@ -74,7 +74,7 @@ pub fn tree(nodes: &[Node], palette: Palette) -> String {
     table.render(palette, "  no steps yet")
 }
 
-/// The length of the longest path to each step, counted from 1; a cycle counts as far as it was walked.
+/// The length of the longest path to each step, counted from 1; a cycle is counted once.
 fn waves(nodes: &[Node]) -> BTreeMap<StepId, usize> {
     let mut waves: BTreeMap<StepId, usize> = nodes.iter().map(|node| (node.id.clone(), 1)).collect();
     let mut open: BTreeMap<&StepId, usize> = BTreeMap::new();

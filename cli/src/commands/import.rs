@@ -1,4 +1,4 @@
-//! `import`: prints plans made of other systems' workflows.
+//! `import`: converts workflows of other systems to plans.
 
 use super::input::read_file;
 use crate::args::{Format, WfformatArgs};

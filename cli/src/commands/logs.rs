@@ -1,4 +1,4 @@
-//! `logs`: what has been going on in all plans.
+//! `logs`: the newest events of all plans.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use crate::context::Context;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::Tone;
 
-/// How often a follower looks.
+/// Poll interval of `--follow`.
 const LOOK: Duration = Duration::from_secs(1);
-/// An event may be seen so much later than its time says, in milliseconds.
+/// Maximum delay between an event's time and its visibility, in milliseconds.
 const LATE_MS: u64 = 5_000;
-/// Events looked up at once by a follower.
+/// Events per request of `--follow`.
 const PAGE_MAX: u16 = 1_000;
 
 pub async fn run(context: &Context, args: &LogsArgs) -> Outcome {
@@ -57,7 +57,7 @@ pub async fn run(context: &Context, args: &LogsArgs) -> Outcome {
     }
 }
 
-/// What was printed: the last event of each plan, and the time of the last of all.
+/// Printed events: the last of each plan, and the latest time.
 #[derive(Default)]
 struct Seen {
     last: BTreeMap<String, u64>,
@@ -70,7 +70,7 @@ struct Whose {
 }
 
 impl Seen {
-    /// Prints what was not printed before.
+    /// Prints the events not printed before.
     fn print(&mut self, context: &Context, items: &[Json]) -> Result<(), Failed> {
         let Context { screen, clock, .. } = context;
         for item in items {

@@ -93,12 +93,12 @@ async fn watch_plan(context: &Context, args: &crate::args::WatchArgs) -> Outcome
     Ok(watch::left_alone(screen, &plan, &waited))
 }
 
-/// The first line of a text: whole where there is room for it, else cut.
+/// The first line of a text, cut unless the output is wide.
 fn cell(screen: &Screen, text: &str) -> String {
     if screen.is_wide() { watch::cut(text, usize::MAX) } else { watch::short(text) }
 }
 
-/// A text that may be an id in an address.
+/// Refuses a text that is not a valid id.
 fn checked_id(what: &str, text: &str) -> Result<(), Failed> {
     if goalmill_common::id::is_id(text) {
         return Ok(());

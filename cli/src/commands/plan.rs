@@ -1,4 +1,4 @@
-//! `plan`: looks at plans and steers them.
+//! `plan`: inspects and controls plans.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ fn to_ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Drops plans that changed before then. The list has those that changed last first, so it ends with the first of them.
+/// Drops plans that changed before `since_ms`; the list is sorted by last change, newest first.
 fn keep_since(page: &mut Page<PlanSummary>, since_ms: u64) {
     let before = page.items.len();
     page.items.retain(|plan| parse_rfc3339(&plan.updated_at).is_none_or(|ms| ms >= since_ms));
@@ -92,7 +92,7 @@ fn keep_since(page: &mut Page<PlanSummary>, since_ms: u64) {
     }
 }
 
-/// The columns that are always there, and what `wide` puts between them and the name.
+/// The usual columns, with further ones before the name for `wide`.
 const HEAD: [&str; 5] = ["PLAN", "STATUS", "DONE", "FAILED", "REVISION"];
 const HEAD_WIDE: [&str; 5] = ["UPDATED", "FINISHED", "EVENTS", "TOKENS", "USD"];
 
@@ -136,7 +136,7 @@ fn list(page: &Page<PlanSummary>, clock: &Clock, screen: &Screen) -> String {
     text
 }
 
-/// Steps that are done with. Of a plan that was ended before it was through, those that were cut off are not.
+/// Finished steps, without those cancelled by the plan's end.
 fn done(plan: &PlanSummary) -> u32 {
     match plan.status {
         PlanStatus::Failed | PlanStatus::Cancelled | PlanStatus::Rejected => plan.counts.completed,
@@ -234,7 +234,7 @@ fn view_text(view: &PlanView, clock: &Clock, screen: &Screen) -> String {
     text
 }
 
-/// How long the step's last attempt ran.
+/// Duration of the step's last attempt.
 fn took(step: &StepView) -> Option<String> {
     let began = parse_rfc3339(step.started_at.as_deref()?)?;
     Some(seconds(parse_rfc3339(step.finished_at.as_deref()?)?.saturating_sub(began)))

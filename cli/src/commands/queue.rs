@@ -1,4 +1,4 @@
-//! `queue`: what waits and what runs, by agent type.
+//! `queue`: waiting and running tasks by agent type.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `schema`, `completions`, `man` and `version`: what the program knows about itself.
+//! `schema`, `completions`, `man` and `version`.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ pub fn version(screen: &Screen) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Writes a page for the program and one for each of its commands into `dir`, or the program's own to the screen.
+/// Writes manual pages of the program and its commands to `dir`, or prints that of the program.
 pub fn man(screen: &Screen, dir: Option<&Path>) -> Outcome {
     let mut program = Cli::command();
     program.build();

@@ -1,4 +1,4 @@
-//! Where in a file an issue stands: the line that a JSON Pointer leads to.
+//! Source lines of issues: the line of a JSON Pointer in a file.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use goalmill_common::problem::Issue;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// What the search fails with once it is there: the reader tells the place of an error.
+/// The error of a successful search: the parser gives its location.
 const HERE: &str = "this is the place";
-/// Most characters of a line that are shown.
+/// Characters shown of a line.
 const CHARS_MAX: usize = 100;
-/// Most places that are shown.
+/// Lines shown at most.
 const PLACES_MAX: usize = 10;
 
-/// The places of issues, as `plan.yaml:14:  dependencies: [ghost]`; a place is shown once.
+/// The lines of issues, such as `plan.yaml:14:  dependencies: [ghost]`, each once.
 pub fn excerpts(file: &str, text: &str, issues: &[Issue]) -> Vec<String> {
     let mut shown: Vec<String> = Vec::new();
     for issue in issues {
@@ -30,7 +30,7 @@ pub fn excerpts(file: &str, text: &str, issues: &[Issue]) -> Vec<String> {
     shown
 }
 
-/// The line, counted from 1, of what a pointer means in a YAML or JSON text, or of what comes nearest around it.
+/// The line, counted from 1, of a pointer in a YAML or JSON text, or of its nearest parent.
 fn line_of(text: &str, pointer: &str) -> Option<usize> {
     let path: Vec<String> = pointer.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~")).collect();
     let error = Find { path: &path }.deserialize(serde_yaml_ng::Deserializer::from_str(text)).err()?;
@@ -38,7 +38,7 @@ fn line_of(text: &str, pointer: &str) -> Option<usize> {
     (!path.is_empty()).then(|| location.line())
 }
 
-/// Goes down a path and fails at its end.
+/// Descends a path and fails at its end.
 struct Find<'p> {
     path: &'p [String],
 }

@@ -1,4 +1,4 @@
-//! `step`: looks at single steps and steers them.
+//! `step`: inspects and controls single steps.
 
 use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::view::StepView;
@@ -34,7 +34,7 @@ pub async fn run(context: &Context, command: StepCommand) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// A plan has no such step.
+/// The error for an unknown step.
 pub fn unknown(plan: &PlanId, step: &str) -> Failed {
     Failed::new(Exit::NotFound, format!("plan {plan} has no step `{step}`"))
         .help(format!("list its steps: goalmill plan get {plan}"))

@@ -1,4 +1,4 @@
-//! `submit` and `run`: hands in a goal or a plan, and waits for it when asked.
+//! `submit` and `run`: submits a goal or a plan and waits for its end if wanted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +20,10 @@ use crate::context::Context;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::watch::{Patience, Source, Waited, left_alone, wait};
 
-/// How long an answer on the stream is waited for, unless `--timeout` says otherwise.
+/// Default timeout of an answer on the stream.
 const ANSWER: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(50);
-/// CloudEvents `source` of what this program submits.
+/// CloudEvents `source` of submissions.
 const SOURCE: &str = "urn:goalmill:cli";
 
 /// Submits a goal.
@@ -48,7 +48,7 @@ pub async fn plan(context: &Context, args: &RunArgs) -> Outcome {
         .map_err(|failed| at_file(failed, &args.file, &plan.text))
 }
 
-/// Says of which file a problem speaks, and shows the lines.
+/// Adds the file and the source lines to a problem.
 pub fn at_file(mut failed: Failed, file: &str, text: &str) -> Failed {
     let file = if file == "-" { "standard input" } else { file };
     if let Some(problem) = &mut failed.problem
@@ -65,7 +65,7 @@ fn preview(context: &Context, preview: &Preview) -> Outcome {
     Ok(if preview.valid { Exit::Done } else { Exit::InvalidInput })
 }
 
-/// The goal as a document: the file's or the words, with what the flags add.
+/// The goal document from the file or the text, with the flags.
 fn goal_of(args: &SubmitArgs, now_ms: u64) -> Result<Value, Failed> {
     let mut goal = match (&args.goal, &args.file) {
         (Some(text), _) if text.trim().is_empty() => return Err(Failed::invalid("the goal is empty")),

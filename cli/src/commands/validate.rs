@@ -1,4 +1,4 @@
-//! `plan validate`: checks a plan here, without a server; a server that is named checks it, and routes it too.
+//! `plan validate`: validates a plan locally, or on a named server, which also routes it.
 
 use goalmill_common::command::Planned;
 use goalmill_common::limits::Limits;

@@ -1,4 +1,4 @@
-//! `worker list` and `drain`: the workers that run.
+//! `worker list` and `worker drain`.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub async fn list(context: &Context) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// How often a draining worker is looked at.
+/// Poll interval of a draining worker.
 const LOOK: Duration = Duration::from_millis(500);
 
 pub async fn drain(context: &Context, part: &str, wait: bool, timeout: Option<Duration>) -> Outcome {
@@ -48,7 +48,7 @@ pub async fn drain(context: &Context, part: &str, wait: bool, timeout: Option<Du
     Ok(Exit::Done)
 }
 
-/// The worker that is called so, or whose id begins or ends so.
+/// The worker with this id, or with a unique beginning or end of it.
 fn find(beats: &[WorkerBeat], part: &str) -> Result<WorkerId, Failed> {
     if let Some(beat) = beats.iter().find(|beat| beat.worker.as_str() == part) {
         return Ok(beat.worker.clone());

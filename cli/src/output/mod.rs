@@ -1,4 +1,4 @@
-//! Where results go: one screen that knows the format, the colours and whether anybody is looking.
+//! Output of results: format, colours, terminal.
 
 mod palette;
 mod sanitize;
@@ -48,42 +48,42 @@ impl Screen {
         }
     }
 
-    /// Whether people read the output.
+    /// Whether the format is for people.
     pub fn is_for_people(&self) -> bool {
         matches!(self.format, Format::Table | Format::Wide)
     }
 
-    /// Whether people want all there is.
+    /// Whether the output is wide.
     pub fn is_wide(&self) -> bool {
         self.format == Format::Wide
     }
 
-    /// The form that was asked for times in, or else `usual`.
+    /// The requested time format, or else `usual`.
     pub fn times(&self, usual: TimeFormat) -> TimeFormat {
         self.times.unwrap_or(usual)
     }
 
-    /// The form that was asked for times in.
+    /// The requested time format.
     pub fn times_asked(&self) -> Option<TimeFormat> {
         self.times
     }
 
-    /// Prints a line to standard output, unless nothing is wanted there.
+    /// Prints a line to standard output unless output is off.
     pub fn line(&self, text: impl AsRef<str>) -> Result<(), Failed> {
         if self.format == Format::None { Ok(()) } else { write_all(&sanitize(text.as_ref()), true) }
     }
 
-    /// Prints text as it is to standard output, unless nothing is wanted there.
+    /// Prints text to standard output unless output is off.
     pub fn text(&self, text: &str) -> Result<(), Failed> {
         if self.format == Format::None { Ok(()) } else { write_all(&sanitize(text), false) }
     }
 
-    /// Empties the terminal.
+    /// Clears the terminal.
     pub fn clear(&self) -> Result<(), Failed> {
         if self.format == Format::None { Ok(()) } else { write_all("\u{1b}[H\u{1b}[2J", false) }
     }
 
-    /// Says something besides the result: on standard error, unless `--quiet`.
+    /// Prints a note to standard error, unless `--quiet`.
     pub fn note(&self, text: impl AsRef<str>) {
         if !self.quiet {
             drop(writeln!(io::stderr(), "{}", sanitize(text.as_ref())));
@@ -95,7 +95,7 @@ impl Screen {
         self.note(format!("warning: {}", text.as_ref()));
     }
 
-    /// Prints one thing: as `people` for people, as `name` where only names are wanted.
+    /// Prints one value: `people` in tables, `name` for `-o name`.
     pub fn show<T: Serialize>(
         &self,
         value: &T,
@@ -112,7 +112,7 @@ impl Screen {
         }
     }
 
-    /// Prints a list; `document` is the whole of it.
+    /// Prints a list; `document` is the whole list.
     pub fn list<D: Serialize, T: Serialize>(
         &self,
         document: &D,
@@ -143,13 +143,13 @@ pub fn json<T: Serialize>(value: &T, pretty: bool) -> String {
     text.expect("plain data always has a JSON text")
 }
 
-/// YAML text, through JSON, so that both show the same.
+/// YAML text, converted from JSON so that both are equal.
 pub fn yaml<T: Serialize>(value: &T) -> String {
     let value = serde_json::to_value(value).expect("plain data always has a JSON form");
     serde_yaml_ng::to_string(&value).expect("JSON always has a YAML text")
 }
 
-/// Writes to standard output; a reader that went away (`| head`) ends the program quietly.
+/// Writes to standard output; a closed pipe (`| head`) ends the program without an error.
 fn write_all(text: &str, newline: bool) -> Result<(), Failed> {
     let mut out = io::stdout().lock();
     let written = out

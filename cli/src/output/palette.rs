@@ -3,21 +3,21 @@
 use console::Style;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
-/// What a colour means.
+/// Meaning of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     Good,
     Bad,
-    /// Waits for something, or needs a look.
+    /// Waits, or needs attention.
     Wait,
-    /// At work.
+    /// Running.
     Busy,
-    /// Beside the point.
+    /// Secondary.
     Dim,
     Bold,
 }
 
-/// Adds colours, or does not.
+/// Adds colours when enabled.
 #[derive(Clone, Copy, Debug)]
 pub struct Palette {
     colours: bool,

@@ -1,4 +1,4 @@
-//! The output edge: text of agents, models and files must not steer the terminal.
+//! Sanitizes output: text of agents, models and files must not control the terminal.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ pub fn sanitize(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// Whether a terminal obeys it: control characters, and marks that turn the direction of the text around.
+/// Whether it controls a terminal: control characters and marks of text direction.
 fn steers(c: char) -> bool {
     let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     turns || (c.is_control() && !matches!(c, '\n' | '\t'))

@@ -4,7 +4,7 @@ use goalmill_common::clock::{Clock, parse_rfc3339, rfc3339};
 
 use crate::args::TimeFormat;
 
-/// An RFC 3339 time in the form that is wanted; as it is when it cannot be read.
+/// An RFC 3339 time in the given format; unchanged when it is invalid.
 pub fn time(time: &str, form: TimeFormat, clock: &Clock) -> String {
     match (form, parse_rfc3339(time)) {
         (TimeFormat::Relative, _) => age(time, clock),
@@ -22,7 +22,7 @@ fn age(time: &str, clock: &Clock) -> String {
     }
 }
 
-/// Milliseconds as a time that one can plan with: `90 s`, `3 min`, `24 h`, `5 d`.
+/// Milliseconds as a rounded duration: `90 s`, `3 min`, `24 h`, `5 d`.
 pub fn span(ms: u64) -> String {
     match ms / 1_000 {
         s @ 0..=119 => format!("{s} s"),
@@ -32,7 +32,7 @@ pub fn span(ms: u64) -> String {
     }
 }
 
-/// Milliseconds as seconds with as many digits as help: `0.04 s`, `1.1 s`, `75 s`.
+/// Milliseconds as seconds with two significant digits: `0.04 s`, `1.1 s`, `75 s`.
 pub fn seconds(ms: u64) -> String {
     let s = ms as f64 / 1_000.0;
     match ms {

@@ -1,4 +1,4 @@
-//! The processes: what runs until a signal ends it.
+//! The roles of a process: it runs until a signal ends it.
 
 pub mod dev;
 pub mod scheduler;
@@ -21,12 +21,12 @@ fn prepare(role: &RoleArgs, flags: &[(&'static str, Option<String>)]) -> Result<
     load(role.config.as_deref(), &[&[("redis.url", role.redis.clone())], flags].concat())
 }
 
-/// `off` is no address: there are no metrics then.
+/// `off` is an empty address: no metrics.
 fn metrics_address(flag: Option<String>) -> Option<String> {
     flag.map(|address| if address == "off" { String::new() } else { address })
 }
 
-/// Loads settings with those flags that were given.
+/// Loads settings with the flags of the command line.
 fn load(config: Option<&Path>, flags: &[(&'static str, Option<String>)]) -> Result<Loaded, Failed> {
     let given: Vec<Override> = flags.iter().filter_map(|(path, value)| Some((*path, value.clone()?))).collect();
     settings(config, &given)

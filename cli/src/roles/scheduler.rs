@@ -51,7 +51,7 @@ pub async fn run(screen: &Screen, args: &SchedulerArgs) -> Outcome {
     }
 }
 
-/// What protects the other plans from one that kills its scheduler, or makes it hang.
+/// Trial process and watchdog: they protect other plans from one that kills or hangs its scheduler.
 fn extras(settings: &Settings) -> Result<Extras, Failed> {
     let redis = settings.redis.clone();
     let limit = Duration::from_millis(settings.scheduler.watchdog_ms);
@@ -63,13 +63,13 @@ fn extras(settings: &Settings) -> Result<Extras, Failed> {
     })
 }
 
-/// Where traces go, by the standard's environment variables.
+/// Trace exporter, by OpenTelemetry's environment variables.
 pub fn exporter() -> Result<Option<Exporter>, Failed> {
     let help = "traces are off without it: unset OTEL_EXPORTER_OTLP_ENDPOINT";
     Exporter::from_environment().map_err(|error| Failed::invalid(error.to_string()).help(help))
 }
 
-/// Why the scheduler did not start, with what to do about it.
+/// The start error of a scheduler, with a hint.
 pub fn failed(error: StartError) -> Failed {
     match error {
         StartError::Broker(error) => error.into(),

@@ -9,7 +9,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From here on the signals do not end the process by themselves.
+    /// Installs the handlers; the signals no longer end the process.
     pub fn listen() -> std::io::Result<Self> {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }

@@ -49,12 +49,12 @@ pub async fn run(args: &WorkerRunArgs) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Kinds of executors that the settings may name besides those of every worker.
+/// Kinds of executors in addition to those of every worker.
 pub fn kinds() -> Kinds {
     Kinds::from([("demo", demo::executor as Build)])
 }
 
-/// Drains; hands everything back at the next signal.
+/// Drains; releases all tasks at the next signal.
 pub async fn end(running: &Running, signals: &mut Signals) {
     tokio::select! {
         () = running.drain() => {}
@@ -62,7 +62,7 @@ pub async fn end(running: &Running, signals: &mut Signals) {
     }
 }
 
-/// Keeps only the agent types named in `wanted`, when any are; what settings name wins over what is built in.
+/// Keeps only the agent types in `wanted`, if any; settings replace built-in agents.
 pub fn restrict(settings: &mut WorkerSettings, executors: &mut Executors, wanted: &[String]) -> Result<(), Failed> {
     executors.retain(|agent_type, _| !settings.agents.contains_key(agent_type));
     if wanted.is_empty() {
@@ -85,7 +85,7 @@ pub fn restrict(settings: &mut WorkerSettings, executors: &mut Executors, wanted
     Ok(())
 }
 
-/// Why the worker did not start, with what to do about it.
+/// The start error of a worker, with a hint.
 pub fn failed(error: StartError) -> Failed {
     match error {
         StartError::Broker(error) => error.into(),

@@ -1,4 +1,4 @@
-//! Where a plan stands, folded from its events: what a live view needs, and no more.
+//! Plan state for the live view, folded from events.
 
 use std::collections::BTreeMap;
 
@@ -28,35 +28,35 @@ pub struct Board {
     places: BTreeMap<StepId, usize>,
     /// Characters of the longest step id and agent type.
     pub widths: (usize, usize),
-    /// Whether any step gave an amount of money.
+    /// Whether any step has an amount of money.
     pub has_money: bool,
     pub counts: Counts,
     pub usage: Usage,
     /// Times of the first and the last event, Unix milliseconds.
     pub first_ms: u64,
     pub last_ms: u64,
-    /// Attempts that a worker began.
+    /// Started attempts.
     pub attempts: u32,
     pub retries: u32,
     pub failure: Option<Failure>,
     pub reason: String,
-    /// What the plan as a whole asks of a person.
+    /// The plan's own question.
     pub asks: Option<Asks>,
-    /// Its planner still writes it.
+    /// The planner is still streaming it.
     pub open: bool,
-    /// When steps came, Unix milliseconds, while their planner wrote; and when the first one began, by the worker's clock.
+    /// Arrival times of streamed steps, Unix milliseconds, and the start of the first one by the worker's clock.
     pub written_ms: Vec<u64>,
     pub begun_ms: Option<u64>,
 }
 
-/// What a plan that is being revised waits for.
+/// Pending request of a plan in revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asks {
-    /// A yes or no to a revision.
+    /// Approval of a revision.
     Revision {
         revision: u32,
     },
-    /// A yes or no to going on without a failed step.
+    /// Approval to continue without a failed step.
     GoOn {
         step: Option<StepId>,
     },
@@ -75,22 +75,22 @@ pub struct Row {
     pub dependencies: Vec<StepId>,
     pub status: StepStatus,
     pub attempt: u32,
-    /// When the running attempt began, and when the last one ended: by the worker's clock, Unix milliseconds.
+    /// Start of the running attempt and end of the last one, by the worker's clock, Unix milliseconds.
     pub started_ms: Option<u64>,
     pub finished_ms: Option<u64>,
-    /// When the wait for another attempt began, and when it is due to end.
+    /// Start and end of the backoff.
     pub waiting_since_ms: Option<u64>,
     pub due_ms: Option<u64>,
-    /// Waits for another attempt that are over, in milliseconds.
+    /// Total of past backoffs, in milliseconds.
     pub waits_ms: Vec<u64>,
     pub progress: Option<f64>,
     pub message: Option<String>,
     pub outputs: Option<Json>,
-    /// What the outputs say of themselves: an amount, and words.
+    /// Amount and summary from the outputs.
     pub note: (String, String),
     pub failure: Option<Failure>,
     pub reason: String,
-    /// What a person is asked before it goes on.
+    /// The step's question.
     pub question: Option<String>,
 }
 
@@ -118,7 +118,7 @@ impl Row {
         }
     }
 
-    /// How long the last attempt ran, in milliseconds, where the worker said so.
+    /// Duration of the last attempt in milliseconds, if reported.
     pub fn run_ms(&self) -> Option<u64> {
         Some(self.finished_ms?.saturating_sub(self.started_ms?))
     }
@@ -168,12 +168,12 @@ impl Board {
         self.rows.iter().filter(|other| other.id != row.id && row.overlaps(other)).map(|other| &other.id).collect()
     }
 
-    /// Steps that wait for a person.
+    /// Steps that await a person.
     pub fn awaiting(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| row.status == StepStatus::AwaitingApproval)
     }
 
-    /// Whether nothing goes on until a person decides.
+    /// Whether the plan is blocked until a person decides.
     pub fn awaits_a_person(&self) -> bool {
         let moves = |row: &Row| {
             matches!(row.status, StepStatus::Ready | StepStatus::Queued | StepStatus::Running | StepStatus::Retrying)
@@ -185,7 +185,7 @@ impl Board {
             || (self.status == PlanStatus::Running && self.awaiting().next().is_some() && !self.rows.iter().any(moves))
     }
 
-    /// What the steps gave so far.
+    /// Results so far.
     pub fn results(&self) -> Results {
         let completed = self.rows.iter().filter(|row| row.status == StepStatus::Completed);
         let failed = self.rows.iter().filter(|row| row.status == StepStatus::Failed);
@@ -201,7 +201,7 @@ impl Board {
         }
     }
 
-    /// Takes the next event.
+    /// Applies the next event.
     pub fn apply(&mut self, record: &Record) {
         if self.first_ms == 0 {
             self.first_ms = record.time_ms;

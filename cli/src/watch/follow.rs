@@ -1,4 +1,4 @@
-//! A plan's events as they come, from the API's stream or from the log itself.
+//! Follows a plan's events, from the API's stream or from the log.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use tracing::debug;
 
 use crate::exit::{Exit, Failed};
 
-/// A stream that is silent for so long is opened again; the server sends comments more often.
+/// Silence after which a stream is reopened; the server sends comments more often.
 const SILENCE: Duration = Duration::from_mins(1);
-/// Between two tries to open the stream again.
+/// Pause between attempts to reopen the stream.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Tries in a row before the server counts as gone.
+/// Consecutive attempts before the server counts as lost.
 const TRIES: u32 = 20;
 /// Entries read from a log at once.
 const BATCH: usize = 500;
 
-/// Where events come from.
+/// Source of events.
 pub enum Source {
     Api(Client),
     Log(Arc<dyn Broker>),
@@ -34,7 +34,7 @@ pub enum Source {
 /// Follows one plan. The caller stops asking once it has seen a final event.
 pub struct Follow {
     plan: PlanId,
-    /// The last event given.
+    /// Sequence number of the last returned event.
     seq: u64,
     ready: VecDeque<Record>,
     feed: Feed,
@@ -58,7 +58,7 @@ impl Follow {
 
     /// The next event; waits for it.
     ///
-    /// Every event comes once and in order: what a reopened stream repeats is dropped.
+    /// Every event is returned once and in order; repetitions of a reopened stream are dropped.
     pub async fn next(&mut self) -> Result<Record, Failed> {
         loop {
             while let Some(record) = self.ready.pop_front() {
@@ -111,7 +111,7 @@ fn unreadable(error: goalmill_common::event::LogError) -> Failed {
     Failed::other(error).help("client and server may be of different versions")
 }
 
-/// Opens the stream; after the first success it is tried again for a while when the server is away.
+/// Opens the stream; after a first success it retries while the server is unreachable.
 async fn reopen(client: &Client, plan: &PlanId, after: u64, tries: &mut u32) -> Result<Response, Failed> {
     loop {
         if *tries > 0 {

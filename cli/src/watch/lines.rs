@@ -20,7 +20,7 @@ const FAULTS: &str = "demo_fault";
 /// Longest reason, in characters.
 const WHY_CHARS_MAX: usize = 240;
 
-/// Lines that tell of `record`, which `board` has taken already. `starts`: also tell of steps that begin.
+/// Lines for `record`, which `board` already contains. `starts`: also for started steps.
 pub fn change_lines(board: &Board, record: &Record, palette: Palette, starts: bool) -> Vec<String> {
     match &record.event {
         Event::Plan(event) => plan_lines(board, event, &by(record), palette),
@@ -30,7 +30,7 @@ pub fn change_lines(board: &Board, record: &Record, palette: Palette, starts: bo
     }
 }
 
-/// Who decided: ` by cli:ann`; nothing for what happened by itself.
+/// The actor: ` by cli:ann`; empty without one.
 fn by(record: &Record) -> String {
     record.actor.as_ref().map(|actor| format!(" by {actor}")).unwrap_or_default()
 }
@@ -172,7 +172,7 @@ fn limit(value: &Value) -> String {
     }
 }
 
-/// A plan that began while it was written is written, and how much of it was there when its first step began.
+/// Line for the end of a streamed plan, with its progress when the first step started.
 fn whole(board: &Board, extended: &PlanExtended, palette: Palette) -> Option<String> {
     if extended.open || extended.confidence.is_none() {
         return None;
@@ -185,7 +185,7 @@ fn whole(board: &Board, extended: &PlanExtended, palette: Palette) -> Option<Str
     ))
 }
 
-/// The share of the planner's answer, in percent, that had come when the first step after the first start was there.
+/// Percentage of the planner's answer that had arrived when the first step started.
 fn began_before(board: &Board, said: &Value) -> Option<u64> {
     let begun_ms = board.begun_ms?;
     let later = board.written_ms.iter().position(|written_ms| *written_ms > begun_ms)?;
@@ -308,7 +308,7 @@ fn because(reason: &str) -> String {
     if reason.is_empty() { String::new() } else { format!(": {}", cut(reason, WHY_CHARS_MAX)) }
 }
 
-/// The last lines: how the plan ended and what it took.
+/// The last lines: outcome, cost and time of the plan.
 pub fn ending(board: &Board, palette: Palette) -> Vec<String> {
     let counted = |n: u32, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
     let mut facts = vec![

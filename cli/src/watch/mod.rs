@@ -21,25 +21,25 @@ pub use view::View;
 use crate::exit::{Exit, Failed};
 use crate::output::Screen;
 
-/// How a plan is waited for.
+/// Options of a wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Patience {
-    /// Shows what happens.
+    /// Shows progress.
     pub show: bool,
-    /// Ends as soon as nothing goes on without a person.
+    /// Ends as soon as the plan is blocked by a person.
     pub stop_at_approval: bool,
     pub timeout: Option<Duration>,
 }
 
-/// How waiting ended.
+/// Outcome of a wait.
 pub enum Waited {
-    /// The plan ended, or awaits a person.
+    /// The plan has ended or awaits a person.
     Settled(Box<Board>),
     TimedOut,
     Interrupted,
 }
 
-/// Follows a plan until it settles, time runs out, or Ctrl-C.
+/// Follows a plan until it ends, awaits a person, times out, or Ctrl-C.
 pub async fn wait(screen: &Screen, source: Source, plan: &PlanId, patience: Patience) -> Result<Waited, Failed> {
     let deadline = patience.timeout.map(|limit| Instant::now() + limit);
     let mut follow = Follow::open(source, plan.clone(), 0).await?;
@@ -73,7 +73,7 @@ pub async fn wait(screen: &Screen, source: Source, plan: &PlanId, patience: Pati
     }
 }
 
-/// What a caller is told when waiting ended before the plan did, and the exit code.
+/// Message and exit code of a wait that ended before the plan.
 pub fn left_alone(screen: &Screen, plan: &PlanId, waited: &Waited) -> Exit {
     match waited {
         Waited::TimedOut => {

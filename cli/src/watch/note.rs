@@ -1,4 +1,4 @@
-//! A few words about what a step gave, for people.
+//! Summaries of step outputs for people.
 
 use goalmill_common::json::Json;
 use serde_json::Value;
@@ -10,7 +10,7 @@ const WORDS: &[&str] = &["summary", "headline", "message", "answer", "text", "re
 /// Fields that sum up outputs in money, the best first.
 const MONEY: &[&str] = &["total", "total_cost", "total_price", "price", "amount", "cost"];
 
-/// The amount and the words by which `outputs` describe themselves; empty when they do not.
+/// Amount and summary found in `outputs`; empty when there are none.
 ///
 /// Looks at top-level fields only: money needs a `currency` beside it, or an object with `amount` and `currency`.
 pub fn note(outputs: &Json) -> (String, String) {

@@ -1,4 +1,4 @@
-//! The live view: lines for what happened, and on a terminal spinners for what is under way.
+//! The live view: lines for events, and in a terminal spinners for running steps.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use super::note::short;
 use crate::exit::Failed;
 use crate::output::{Palette, Screen, mark, seconds};
 
-/// Steps shown at once while they are under way.
+/// Running steps shown at once.
 const SPINNERS_MAX: usize = 12;
 const TICK: Duration = Duration::from_millis(100);
 
 /// Shows one plan.
 pub struct View<'a> {
     screen: &'a Screen,
-    /// Missing where nobody looks.
+    /// Missing outside a terminal.
     spinners: Option<Spinners>,
 }
 
@@ -32,7 +32,7 @@ impl<'a> View<'a> {
         Self { screen, spinners: spinners.filter(|spinners| !spinners.bars.is_hidden()) }
     }
 
-    /// Shows what `record` changed; `board` has taken it already.
+    /// Shows the change of `record`, which `board` already contains.
     pub fn show(&mut self, board: &Board, record: &Record) -> Result<(), Failed> {
         if !self.screen.is_for_people() {
             return Ok(());
@@ -142,7 +142,7 @@ impl Spinners {
     }
 }
 
-/// What a spinner says of its step.
+/// Text of a step's spinner.
 fn under_way(row: &Row) -> String {
     let doing = match (row.status, row.waiting_since_ms, row.due_ms) {
         (StepStatus::Retrying, Some(since), Some(due)) => {

@@ -1,4 +1,4 @@
-//! What `dev` says when it is up: exact addresses and the next command, nothing else.
+//! The start-up message of `dev`: addresses and the next command.
 
 use std::net::SocketAddr;
 

@@ -21,7 +21,7 @@ use crate::args::{Demo, DevArgs};
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::Screen;
 
-/// Running tasks get this long when the process ends, unless the settings say otherwise, in milliseconds.
+/// Default drain time in milliseconds.
 const DRAIN_MS: u64 = 2_000;
 
 pub async fn run(screen: &Screen, args: &DevArgs) -> Outcome {
@@ -65,7 +65,7 @@ pub async fn run(screen: &Screen, args: &DevArgs) -> Outcome {
     exit
 }
 
-/// Runs the demo when it is asked for, and stays up until a signal unless the demo is all.
+/// Runs the demo if requested, then runs until a signal unless only the demo is wanted.
 async fn serve(screen: &Screen, args: &DevArgs, client: &Client, signals: &mut Signals) -> Outcome {
     let mut exit = Exit::Done;
     if let Some(demo) = args.demo {
@@ -118,8 +118,8 @@ fn settings(args: &DevArgs) -> Result<Settings, Failed> {
     Ok(settings)
 }
 
-/// A worker for the demo agents, which it calls over HTTP as it would any other service, and for those that the
-/// settings name.
+/// A worker for the demo agents, called over HTTP like any other service, and for those of the
+/// settings.
 async fn start_worker(
     settings: &Settings,
     store: &store::Store,

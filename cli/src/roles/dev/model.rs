@@ -1,4 +1,4 @@
-//! A language model out of a script, so that planning by a model can be tried without one.
+//! A scripted language model, for trying out model planners.
 
 use goalmill_common::config::{Dialect, ModelTag, Settings};
 use goalmill_demo::scripted::{Script, ScriptedServer};
@@ -7,10 +7,10 @@ use super::story;
 use crate::args::{Demo, DevArgs};
 use crate::exit::{Exit, Failed};
 
-/// What the model is called in plans and metrics.
+/// Name of the model in plans and metrics.
 const NAME: &str = "scripted";
 
-/// What the script in use is called, if there is one.
+/// Name of the script, if any.
 pub fn script_name(args: &DevArgs) -> Option<String> {
     let named = args.model_script.as_ref().map(|path| path.display().to_string());
     named.or_else(|| (args.demo == Some(Demo::Story)).then(|| story::SCRIPT_NAME.to_owned()))
@@ -25,7 +25,7 @@ fn script(args: &DevArgs) -> Result<Option<Script>, Failed> {
     script.map(Some).map_err(|error| Failed::invalid(error).help("the fields of a script: docs/models.md"))
 }
 
-/// Serves the script, and makes it the only model.
+/// Serves the script and makes it the only model of the settings.
 pub async fn serve(args: &DevArgs, settings: &mut Settings) -> Result<Option<ScriptedServer>, Failed> {
     let Some(script) = script(args)? else { return Ok(None) };
     let server = ScriptedServer::start(script)
@@ -38,7 +38,7 @@ pub async fn serve(args: &DevArgs, settings: &mut Settings) -> Result<Option<Scr
     Ok(Some(server))
 }
 
-/// Puts the planner that asks models in front of the others.
+/// Puts the planner `llm` before the others.
 fn ask_first(order: &mut Vec<String>) {
     if !order.iter().any(|name| name == "llm" || name == "tools") {
         order.insert(0, "llm".into());

@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-/// `address` when nobody listens there, else a free port of the same host.
+/// `address` when it is free, else a free port of the same host.
 pub fn free(address: &str) -> String {
     if address.is_empty() || TcpListener::bind(address).is_ok() {
         return address.into();

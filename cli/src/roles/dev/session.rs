@@ -1,4 +1,4 @@
-//! The demo: submits a goal as anybody would, shows it run, prints what came of it.
+//! The demo: submits a goal, shows the plan run, prints the results.
 
 use goalmill_client::Client;
 use goalmill_common::random::Random;
@@ -29,14 +29,14 @@ pub async fn run(screen: &Screen, args: &DevArgs, client: &Client) -> Outcome {
     Ok(watched.exit)
 }
 
-/// How a plan was waited for, and how it ended.
+/// The end of a watched plan.
 pub struct Watched {
     pub exit: Exit,
-    /// Missing when nobody waited any longer.
+    /// Missing when the wait ended first.
     pub board: Option<Box<Board>>,
 }
 
-/// Submits a goal as anybody would, and shows it run.
+/// Submits a goal and shows the plan run.
 pub async fn watch(screen: &Screen, args: &DevArgs, client: &Client, goal: &Value) -> Result<Watched, Failed> {
     let key = format!("demo-{}", Random::system().token());
     let accepted = client.submit_goal(goal, &key).await?;
@@ -50,7 +50,7 @@ pub async fn watch(screen: &Screen, args: &DevArgs, client: &Client, goal: &Valu
     Ok(Watched { exit, board })
 }
 
-/// The bill, where a step made one, else everything.
+/// The bill of a step, or all results.
 pub fn people(screen: &Screen, results: &Results) -> Result<(), Failed> {
     screen.line("")?;
     match results.results.iter().find_map(|(step, outputs)| Some((step, bill(outputs)?))) {

@@ -1,4 +1,4 @@
-//! Where `dev` keeps its state: embedded, on a Redis that runs, or on a private one.
+//! Back ends of `dev`: embedded, an existing Redis, or a private one.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use tokio::time::{Instant, sleep};
 use crate::args::DevArgs;
 use crate::exit::{Exit, Failed};
 
-/// The address that asks for a private server.
+/// The address that requests a private server.
 pub const AUTO: &str = "auto";
-/// Servers that will do, the first one found is started.
+/// Server programs, in order of preference.
 const SERVERS: &[&str] = &["redis-server", "valkey-server"];
 const STARTUP: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
@@ -25,9 +25,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// An open back end.
 pub struct Store {
     pub broker: Arc<dyn Broker>,
-    /// Where it is, for the banner.
+    /// Its address, for the banner.
     pub place: String,
-    /// What happens to the data, for the banner.
+    /// Its durability, for the banner.
     pub promise: String,
     /// Ends with this process.
     _server: Option<Server>,
@@ -73,7 +73,7 @@ pub async fn open(args: &DevArgs, settings: &mut Settings, clock: &Clock) -> Res
     }
 }
 
-/// Starts the first server that is installed, on a socket of its own.
+/// Starts the first installed server on its own socket.
 async fn start() -> Result<(Server, String), Failed> {
     let dir = TempDir::with_prefix("goalmill-")?;
     let socket = dir.path().join("redis.sock");

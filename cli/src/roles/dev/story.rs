@@ -1,7 +1,7 @@
-//! The demo `story`: a trip on which everything goes wrong, planned and revised by a scripted model.
+//! The demo `story`: a trip with failures, planned and revised by a scripted model.
 //!
-//! Twice the same goal. The first time an agent, a hotel and the budget fail, and each time the plan changes; the second
-//! time there is a fourth failure, and three revisions are all that a plan may have.
+//! It submits one goal twice. First an agent, a hotel and the budget fail, and each failure revises the plan; then
+//! there is a fourth failure, which exceeds the limit of three revisions.
 
 use goalmill_client::Client;
 use goalmill_common::status::PlanStatus;
@@ -13,19 +13,19 @@ use crate::commands::results::show_results;
 use crate::exit::{Exit, Failed, Outcome};
 use crate::output::{Screen, Tone};
 
-/// What the model says.
+/// The script of the model.
 pub const SCRIPT: &str = include_str!("../../../../config/stories/paris.yaml");
-/// Where the script stands in the repository.
+/// Path of the script in the repository.
 pub const SCRIPT_NAME: &str = "config/stories/paris.yaml";
 
 const GOAL: &str = "Plan a 3-day trip to Paris in May with a $1500 budget";
-/// A model's plan begins at 0.75, and the three revisions take 0.63 of that: with the usual least (0.3) the third one
-/// would end it.
+/// A model's plan starts at confidence 0.75, and three revisions multiply it by 0.63: with the default floor (0.3) the
+/// third one would end the plan.
 const MIN_CONFIDENCE: f64 = 0.1;
 
 struct Chapter {
     title: &'static str,
-    /// Who fails, and how.
+    /// Faults by agent.
     faults: &'static [(&'static str, &'static str)],
     status: PlanStatus,
     /// The code of the plan's own failure; empty when it has none.
@@ -47,7 +47,7 @@ const CHAPTERS: [Chapter; 2] = [
     },
 ];
 
-/// Tells the story; fails when it ends otherwise than it should.
+/// Runs the story; fails when it ends differently than expected.
 pub async fn run(screen: &Screen, args: &DevArgs, client: &Client) -> Outcome {
     for (place, chapter) in CHAPTERS.iter().enumerate() {
         if screen.is_for_people() {
@@ -75,7 +75,7 @@ pub async fn run(screen: &Screen, args: &DevArgs, client: &Client) -> Outcome {
 }
 
 impl Chapter {
-    /// What somebody would type.
+    /// The equivalent command line.
     fn command(&self) -> String {
         let faults: Vec<String> =
             self.faults.iter().map(|(agent, fault)| format!(" \\\n    --demo-fault {agent}={fault}")).collect();
