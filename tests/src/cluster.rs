@@ -137,7 +137,7 @@ impl Cluster {
     /// Waits until every shard has an owner among the schedulers, and each of them has one.
     pub async fn wait_shared_out(&self) -> Result<()> {
         let shared = until_some(START_LIMIT, async || self.is_shared_out().await.then_some(())).await;
-        ensure!(shared.is_some(), "the shards were not shared out: {}", self.last_words());
+        ensure!(shared.is_some(), "the shards were not shared out: {}", self.log_tails());
         Ok(())
     }
 
@@ -302,7 +302,7 @@ impl Cluster {
                 explained = answer;
             }
         }
-        bail!("plan {plan} has not ended within {limit:?}: {explained:#}\n{}", self.last_words())
+        bail!("plan {plan} has not ended within {limit:?}: {explained:#}\n{}", self.log_tails())
     }
 
     /// A plan's log, as it stands in Redis.
@@ -316,6 +316,13 @@ impl Cluster {
         log.iter().map(|record| Ok(serde_json::from_str(&record.to_line())?)).collect()
     }
 
+    /// Waits for a line of a plan's log that `wanted` selects.
+    pub async fn wait_event(&self, plan: &PlanId, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
+        let found =
+            until_some(START_LIMIT, async || self.lines(plan).await.ok()?.into_iter().find(|line| wanted(line)));
+        found.await.with_context(|| format!("plan {plan} has no such event\n{}", self.log_tails()))
+    }
+
     /// Holds a completed plan against every promise: the log obeys the rules and each step completed once; folding it
     /// gives what the scheduler serves and what the summary says; nothing is left on the streams' books.
     pub async fn verify_completed(&self, plan: &PlanId) -> Result<PlanState> {
@@ -327,7 +334,7 @@ impl Cluster {
         let spec: Plan = state.plan().as_ref().clone();
         let lines: Vec<Value> = log.iter().map(|r| serde_json::from_str(&r.to_line())).collect::<Result<_, _>>()?;
         let found = audit(&spec, &lines, Expect::Completed);
-        ensure!(found.is_empty(), "plan {plan}: {}\n{}", found[..found.len().min(10)].join("\n"), self.last_words());
+        ensure!(found.is_empty(), "plan {plan}: {}\n{}", found[..found.len().min(10)].join("\n"), self.log_tails());
         let mut completions = BTreeMap::<&str, usize>::new();
         for line in lines.iter().filter(|line| line["type"] == "step_completed") {
             *completions.entry(line["step_id"].as_str().unwrap_or_default()).or_default() += 1;
@@ -373,7 +380,7 @@ impl Cluster {
     }
 
     /// The end of each process's log.
-    pub fn last_words(&self) -> String {
+    pub fn log_tails(&self) -> String {
         let mut text = String::new();
         for node in self.schedulers.iter().chain(&self.workers) {
             let log = node.process.output();

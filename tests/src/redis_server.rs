@@ -131,9 +131,9 @@ impl RedisServer {
         });
         match answered.await {
             Some(Ok(())) => Ok(()),
-            Some(Err(status)) => bail!("redis-server ended with {status}: {}", self.last_words()),
+            Some(Err(status)) => bail!("redis-server ended with {status}: {}", self.log_tails()),
             None => {
-                bail!("redis-server did not answer within {START_LIMIT:?}: {}", self.last_words())
+                bail!("redis-server did not answer within {START_LIMIT:?}: {}", self.log_tails())
             }
         }
     }
@@ -215,7 +215,7 @@ impl RedisServer {
         self.dir.path().join("redis.log")
     }
 
-    fn last_words(&self) -> String {
+    fn log_tails(&self) -> String {
         let log = std::fs::read_to_string(self.log_path()).unwrap_or_default();
         let lines: Vec<&str> = log.lines().rev().take(5).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join("\n")

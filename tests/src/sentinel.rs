@@ -49,7 +49,7 @@ impl Sentinel {
             // `master-link-status` alone can be so.
             holds(&replicas, b"ok").then_some(())
         });
-        ensure!(known.await.is_some(), "the sentinel does not know the replica: {}", sentinel.last_words());
+        ensure!(known.await.is_some(), "the sentinel does not know the replica: {}", sentinel.log_tails());
         Ok(sentinel)
     }
 
@@ -87,7 +87,7 @@ impl Sentinel {
         Ok(replicas.iter().filter(follows).count())
     }
 
-    pub fn last_words(&self) -> String {
+    pub fn log_tails(&self) -> String {
         std::fs::read_to_string(log_path(&self.dir)).unwrap_or_default()
     }
 }

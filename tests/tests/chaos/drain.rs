@@ -55,7 +55,7 @@ async fn released_and_completed(cluster: &Cluster, plan: &PlanId, worker: &str, 
     ensure!(released.iter().all(|line| line["data"]["worker"] == worker), "{released:?}");
     let consumed = |line: &&Value| line["type"] == "step_retrying" || line["type"] == "step_failed";
     let consumed: Vec<&Value> = lines.iter().filter(consumed).collect();
-    ensure!(consumed.is_empty(), "handing back counted as a failure: {consumed:?}\n{}", cluster.last_words());
+    ensure!(consumed.is_empty(), "handing back counted as a failure: {consumed:?}\n{}", cluster.log_tails());
     Ok(())
 }
 
@@ -68,7 +68,7 @@ async fn a_drained_worker_hands_back_what_it_cannot_finish_and_no_attempt_is_los
     ensure!(held > 0, "the worker runs nothing");
     cluster.workers[place].process.terminate()?;
     let status = cluster.workers[place].process.wait_exit(SOON).await?;
-    ensure!(status.code() == Some(0), "{status}\n{}", cluster.last_words());
+    ensure!(status.code() == Some(0), "{status}\n{}", cluster.log_tails());
     released_and_completed(&cluster, &plan, &id, held).await
 }
 
@@ -83,6 +83,6 @@ async fn a_second_signal_hands_everything_back_at_once() -> Result<()> {
     worker.wait_line("a second signal", SOON).await?;
     worker.terminate()?;
     let status = worker.wait_exit(SOON).await?;
-    ensure!(status.code() == Some(0), "{status}\n{}", cluster.last_words());
+    ensure!(status.code() == Some(0), "{status}\n{}", cluster.log_tails());
     released_and_completed(&cluster, &plan, &id, held).await
 }

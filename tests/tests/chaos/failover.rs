@@ -33,7 +33,7 @@ async fn plans_end_on_the_replica_when_the_primary_dies() -> Result<()> {
     ensure!(!cluster.has_ended(&plan).await, "the plan ended before the primary died");
     cluster.redis.kill9();
 
-    cluster.await_end(&plan, LIMIT).await.map_err(|error| error.context(sentinel.last_words()))?;
+    cluster.await_end(&plan, LIMIT).await.map_err(|error| error.context(sentinel.log_tails()))?;
     cluster.wait_ready().await?;
     cluster.verify_completed(&plan).await?;
     let through = RedisSettings { url: sentinel.url(), ..replica.settings() };

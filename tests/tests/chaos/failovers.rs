@@ -105,7 +105,7 @@ async fn run(servers: usize, needs_replicas: bool) -> Result<Told> {
     cluster.wait_ready().await?;
     let (mut lost, mut ends) = (BTreeSet::new(), Vec::new());
     for plan in &accepted {
-        match service.end(plan).await.with_context(|| format!("plan {plan}: {}", cluster.last_words()))? {
+        match service.end(plan).await.with_context(|| format!("plan {plan}: {}", cluster.log_tails()))? {
             Some(end) => ends.push(end),
             None => drop(lost.insert(plan.clone())),
         }
@@ -140,7 +140,7 @@ impl Service {
     /// Waits until the primary has all its replicas, and they follow.
     async fn await_replicas(&self, count: usize) -> Result<()> {
         let linked = until_some(LIMIT, async || (self.sentinel.linked().await.ok()? >= count).then_some(()));
-        linked.await.with_context(|| format!("the replicas do not follow: {}", self.sentinel.last_words()))
+        linked.await.with_context(|| format!("the replicas do not follow: {}", self.sentinel.log_tails()))
     }
 
     /// Waits until more plans have ended.
@@ -151,7 +151,7 @@ impl Service {
             // It may be lost like any other: what counts is that the store works.
             let plan = cluster.submit(&key, &sleeps(&key, 1, 0.0), LIMIT).await?;
             let ended = until_some(LIMIT, async || self.end_now(&plan).await).await;
-            ended.with_context(|| format!("plan {plan} does not end: {}", cluster.last_words()))?;
+            ended.with_context(|| format!("plan {plan} does not end: {}", cluster.log_tails()))?;
         }
         Ok(())
     }
@@ -165,11 +165,9 @@ impl Service {
             at_ms = goalmill_common::clock::Clock::system().now_ms();
             self.sentinel.fail_over().await.ok()
         });
-        begun.await.with_context(|| format!("no failover began: {}", self.sentinel.last_words()))?;
+        begun.await.with_context(|| format!("no failover began: {}", self.sentinel.log_tails()))?;
         let switched = until_some(LIMIT, async || (self.sentinel.primary().await.ok()? != before).then_some(()));
-        switched
-            .await
-            .with_context(|| format!("no switch: {}\n{}", self.sentinel.last_words(), cluster.last_words()))?;
+        switched.await.with_context(|| format!("no switch: {}\n{}", self.sentinel.log_tails(), cluster.log_tails()))?;
         Ok(at_ms)
     }
 

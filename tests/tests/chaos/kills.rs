@@ -168,7 +168,7 @@ async fn plans_inside_plans_survive_the_end_of_their_owner() -> Result<()> {
     cluster.await_end(&plan, LIMIT).await?;
     cluster.verify_completed(&plan).await?;
     let words: Vec<String> = cluster.schedulers.iter().map(|node| node.process.output()).collect();
-    ensure!(!words.iter().any(|log| log.contains("COMMIT_GAP")), "{}", cluster.last_words());
+    ensure!(!words.iter().any(|log| log.contains("COMMIT_GAP")), "{}", cluster.log_tails());
     until(SOON, async || cluster.is_idle().await.unwrap_or(false)).await;
     Ok(())
 }

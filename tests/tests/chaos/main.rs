@@ -7,7 +7,6 @@
 mod drain;
 mod failover;
 mod failovers;
-mod holds;
 mod hostile;
 mod kills;
 mod losses;
@@ -15,6 +14,7 @@ mod network;
 mod poison;
 mod protocol;
 mod stages;
+mod suspended;
 mod takeover;
 mod upgrade;
 mod workflows;

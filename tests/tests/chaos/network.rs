@@ -59,7 +59,7 @@ async fn commits_whose_replies_are_lost_count_once() -> Result<()> {
         finished(&mut cluster, plan).await?;
     }
     let words: Vec<String> = cluster.schedulers.iter().map(|node| node.process.output()).collect();
-    ensure!(!words.iter().any(|log| log.contains("COMMIT_GAP")), "{}", cluster.last_words());
+    ensure!(!words.iter().any(|log| log.contains("COMMIT_GAP")), "{}", cluster.log_tails());
     Ok(())
 }
 

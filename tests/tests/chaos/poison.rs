@@ -62,7 +62,7 @@ async fn quarantines(fault: &str) -> Result<()> {
     let recorded = until_some(LIMIT, async || {
         cluster.lines(&poison).await.ok()?.into_iter().find(|line| line["type"] == "plan_quarantined")
     });
-    let recorded = recorded.await.with_context(|| format!("no quarantine\n{}", cluster.last_words()))?;
+    let recorded = recorded.await.with_context(|| format!("no quarantine\n{}", cluster.log_tails()))?;
     ensure!(recorded["data"]["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{recorded}");
     let after = cluster.submit("after", &sleeps("after", 4, 0.1), LIMIT).await?;
     cluster.await_end(&after, LIMIT).await?;

@@ -21,7 +21,7 @@ const PLAN: &str = "goalmill.plan.submit.v1";
 async fn answer(cluster: &Cluster, id: &str) -> Result<Value> {
     let ids = [id.to_owned()];
     let text = until_some(LIMIT, async || cluster.broker.answers(&ids).await.ok()?.pop()?).await;
-    let text = text.with_context(|| format!("no answer to `{id}`\n{}", cluster.last_words()))?;
+    let text = text.with_context(|| format!("no answer to `{id}`\n{}", cluster.log_tails()))?;
     Ok(serde_json::from_str(&text)?)
 }
 
@@ -52,7 +52,7 @@ async fn all_settled(cluster: &Cluster) -> Result<()> {
         let field = |name: &str| fields.iter().position(|f| *f == name).map(|at| fields[at + 1]);
         (field("pending") == Some("0") && field("lag") == Some("0")).then_some(())
     });
-    settled.await.with_context(|| format!("a submission is not settled\n{}", cluster.last_words()))
+    settled.await.with_context(|| format!("a submission is not settled\n{}", cluster.log_tails()))
 }
 
 fn one_step() -> Value {
@@ -112,7 +112,7 @@ async fn an_id_whose_answer_is_gone_still_gives_the_plan_that_ended() -> Result<
         ensure!(cluster.lines(&plan).await? == log, "a plan that had ended was begun again");
     }
     let words: Vec<String> = cluster.schedulers.iter().map(|node| node.process.output()).collect();
-    ensure!(!words.iter().any(|log| log.contains("was lost")), "a shard was lost\n{}", cluster.last_words());
+    ensure!(!words.iter().any(|log| log.contains("was lost")), "a shard was lost\n{}", cluster.log_tails());
     Ok(())
 }
 

@@ -87,7 +87,7 @@ async fn a_scheduler_killed_at_any_stage_of_planning_costs_one_call_at_most() ->
     for stage in STAGES {
         let begin = async |town: &Town| town.goal(&format!("wait, and be killed: {stage:?}")).await;
         let ended = |event: &PlanEvent| matches!(event, PlanEvent::PlanCreated(_));
-        town.kill_at(stage, begin, ended).await.with_context(|| format!("{stage:?}\n{}", town.cluster.last_words()))?;
+        town.kill_at(stage, begin, ended).await.with_context(|| format!("{stage:?}\n{}", town.cluster.log_tails()))?;
     }
     Ok(())
 }
@@ -108,7 +108,7 @@ async fn a_scheduler_killed_at_any_stage_of_a_revision_costs_one_call_at_most() 
     for stage in STAGES {
         let begin = async |town: &Town| town.cluster.submit(&format!("revision-{stage:?}"), &plan, LIMIT).await;
         let ended = |event: &PlanEvent| matches!(event, PlanEvent::Revised(_));
-        town.kill_at(stage, begin, ended).await.with_context(|| format!("{stage:?}\n{}", town.cluster.last_words()))?;
+        town.kill_at(stage, begin, ended).await.with_context(|| format!("{stage:?}\n{}", town.cluster.log_tails()))?;
     }
     Ok(())
 }
@@ -128,7 +128,7 @@ async fn a_scheduler_killed_while_a_plan_is_streamed_costs_one_call() -> Result<
     let begun = Scripted { chunk: Some(40), hang_after: Some(7), ..says(&whole) };
     let mut town = Town::start(vec![begun, says(&rest)], true).await?;
     let plan = town.goal("echo three times").await?;
-    town.event(&plan, |line| line["type"] == "step_completed").await?;
+    town.cluster.wait_event(&plan, |line| line["type"] == "step_completed").await?;
     town.kill(&plan).await?;
     town.cluster.await_end(&plan, LIMIT).await?;
     let shown = town.show(&plan).await?;
@@ -217,7 +217,7 @@ impl Town {
             self.to_model.black_hole();
         }
         let plan = begin(self).await?;
-        self.event(&plan, |line| line["type"] == "model_asked").await?;
+        self.cluster.wait_event(&plan, |line| line["type"] == "model_asked").await?;
         match stage {
             Stage::BeforeTheCall => {
                 let place = self.cluster.owner(&plan).await.context("the shard has an owner")?;
@@ -291,12 +291,6 @@ impl Town {
         let place = self.cluster.owner(plan).await.context("the shard has an owner")?;
         self.cluster.replace_scheduler(place).await?;
         self.cluster.wait_ready().await
-    }
-
-    async fn event(&self, plan: &PlanId, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
-        let lines = async || self.cluster.lines(plan).await.ok()?.into_iter().find(|line| wanted(line));
-        let found = until_some(LIMIT, lines).await;
-        found.with_context(|| format!("plan {plan} has no such event\n{}", self.cluster.last_words()))
     }
 
     async fn show(&self, plan: &PlanId) -> Result<Value> {

@@ -33,7 +33,7 @@ async fn the_shards_of_a_killed_scheduler_do_not_wait_for_its_lease() -> Result<
         let begun = Instant::now();
         let survivor = cluster.schedulers[1 - place].id.clone();
         let taken = until_some(LIMIT, async || is_all_of(&cluster, &survivor).await.then_some(())).await;
-        taken.with_context(|| format!("the shards were not taken: {}", cluster.last_words()))?;
+        taken.with_context(|| format!("the shards were not taken: {}", cluster.log_tails()))?;
         times.push(begun.elapsed().as_millis());
         cluster.await_end(&plan, LIMIT).await?;
         cluster.schedulers[place] = cluster.start_scheduler().await?;

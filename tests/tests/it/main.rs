@@ -1,6 +1,7 @@
 //! Integration tests: one binary, a module per feature.
 
 mod api;
+mod approvals;
 mod bad_plans;
 mod choice;
 mod data_dir;
@@ -19,7 +20,6 @@ mod operating;
 mod outcomes;
 mod own_executor;
 mod parts;
-mod people;
 mod plans;
 mod reconcile;
 mod replay;

@@ -127,7 +127,7 @@ async fn send_all(cluster: &Cluster) -> Result<()> {
     for (name, (plan, codes)) in ends {
         found.extend(check_end(cluster, name, &plan, codes).await);
     }
-    ensure!(found.is_empty(), "{} of {count}:\n{}\n{}", found.len(), found.join("\n"), cluster.last_words());
+    ensure!(found.is_empty(), "{} of {count}:\n{}\n{}", found.len(), found.join("\n"), cluster.log_tails());
     Ok(())
 }
 

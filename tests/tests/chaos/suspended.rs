@@ -1,25 +1,18 @@
-//! Processes that are held beyond their leases and then go on.
+//! Processes that are suspended beyond their leases and then resume.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use goalmill_common::id::PlanId;
 use goalmill_tests::cluster::{Cluster, Options, gated};
 use goalmill_tests::proxy::Proxy;
 use goalmill_tests::redis_server::RedisServer;
-use goalmill_tests::wait::{SOON, until, until_some};
+use goalmill_tests::wait::{SOON, until};
 use goalmill_tests::workload::{Shape, sleeps, workflow};
 use serde_json::{Value, json};
 
 use crate::machine;
 
 const LIMIT: Duration = Duration::from_mins(2);
-
-/// Waits for a line of a plan's log, and returns it.
-async fn event(cluster: &Cluster, plan: &PlanId, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
-    let found = until_some(LIMIT, async || cluster.lines(plan).await.ok()?.into_iter().find(|line| wanted(line)));
-    found.await.with_context(|| format!("plan {plan} has no such event\n{}", cluster.last_words()))
-}
 
 /// Steps behind each other, so that workers alone cannot end the plan, and a gate, so that schedulers cannot.
 fn layers(name: &str) -> Value {
@@ -31,7 +24,7 @@ async fn the_late_report_of_a_held_worker_changes_nothing() -> Result<()> {
     let _machine = machine().await;
     let cluster = Cluster::start(Options { schedulers: 1, workers: 2, slots: 1, ..Options::default() }).await?;
     let plan = cluster.submit("held", &sleeps("held", 1, 6.0), LIMIT).await?;
-    let started = event(&cluster, &plan, |line| line["type"] == "step_started").await?;
+    let started = cluster.wait_event(&plan, |line| line["type"] == "step_started").await?;
     let place = cluster.workers.iter().position(|node| started["data"]["worker"] == node.id.as_str());
     let held = &cluster.workers[place.context("the step runs on one of the workers")?];
     held.process.stop_process()?;
@@ -40,7 +33,7 @@ async fn the_late_report_of_a_held_worker_changes_nothing() -> Result<()> {
     held.process.cont()?;
     // Both workers are busy with this one only when the held one takes tasks again; its late report went out before.
     let other = cluster.submit("after", &sleeps("after", 2, 8.0), LIMIT).await?;
-    event(&cluster, &other, |l| l["type"] == "step_started" && l["data"]["worker"] == held.id.as_str()).await?;
+    cluster.wait_event(&other, |l| l["type"] == "step_started" && l["data"]["worker"] == held.id.as_str()).await?;
     let (status, answer) = cluster.post_to(0, &format!("/v1/plans/{other}:cancel"), "enough", &json!({})).await?;
     ensure!(status == 200, "{status}: {answer}");
     cluster.await_end(&other, LIMIT).await?;
@@ -57,7 +50,7 @@ async fn a_held_scheduler_finds_its_shard_taken_and_writes_nothing() -> Result<(
     let _machine = machine().await;
     let mut cluster = Cluster::start(Options { workers: 1, ..Options::default() }).await?;
     let plan = cluster.submit("held", &layers("held"), LIMIT).await?;
-    event(&cluster, &plan, |line| line["type"] == "step_completed").await?;
+    cluster.wait_event(&plan, |line| line["type"] == "step_completed").await?;
     let place = cluster.owner(&plan).await.context("the shard has an owner")?;
     let id = cluster.schedulers[place].id.clone();
     cluster.schedulers[place].process.stop_process()?;
@@ -93,7 +86,7 @@ async fn a_commit_that_arrives_after_the_takeover_is_refused_whole() -> Result<(
     let worker = cluster.start_worker().await?;
     cluster.workers.push(worker);
     let plan = cluster.submit("late", &layers("late"), LIMIT).await?;
-    event(&cluster, &plan, |line| line["type"] == "step_completed").await?;
+    cluster.wait_event(&plan, |line| line["type"] == "step_completed").await?;
     proxy.black_hole();
     let before = cluster.log(&plan).await?.len();
     let second = cluster.start_scheduler().await?;
