@@ -9,7 +9,7 @@ use serde_json::Value;
 /// What a log must say besides obeying the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// Whatever happened so far was allowed.
+    /// The log obeys the rules so far.
     Lawful,
     /// The plan has ended as completed, with every step completed exactly once.
     Completed,

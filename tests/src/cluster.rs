@@ -1,4 +1,4 @@
-//! A whole installation of real processes over a private Redis, to be killed, held and cut off.
+//! A cluster of real processes over a private Redis, to be killed, suspended and disconnected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -22,15 +22,15 @@ use crate::process::{Process, binary};
 use crate::redis_server::{self, RedisServer};
 use crate::wait::{SOON, until_some};
 
-/// Until a process that was just started works.
+/// Timeout of a process start.
 const START_LIMIT: Duration = Duration::from_mins(2);
-/// Until one call of the API has answered.
+/// Timeout of one API call.
 const CALL_LIMIT: Duration = Duration::from_mins(1);
 
 /// Shards of a new installation.
 const SHARDS: u16 = 4;
 
-/// Leases short enough that a test need not wait long for one to run out.
+/// Short leases, so that tests need not wait long.
 const ENVIRONMENT: &[(&str, &str)] = &[
     ("GOALMILL__SCHEDULER__HEARTBEAT_MS", "200"),
     ("GOALMILL__SCHEDULER__SHARD_LEASE_MS", "2000"),
@@ -40,31 +40,31 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("GOALMILL__WORKER__HEARTBEAT_MS", "300"),
 ];
 
-/// The step that holds a plan back.
+/// The step that blocks a plan.
 const GATE: &str = "gate";
 
-/// The plan with one step more, about which a person is asked: it has not ended before [`Cluster::open_gate`].
+/// The plan with one more step that awaits an answer: it cannot end before [`Cluster::open_gate`].
 pub fn gated(mut plan: Value) -> Value {
     let gate = json!({"id": GATE, "agent_type": "echo", "ask": {"question": "go on?", "into": "answer"}});
     plan["steps"].as_array_mut().into_iter().for_each(|steps| steps.push(gate.clone()));
     plan
 }
 
-/// How an installation is started.
+/// Options of a cluster.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub schedulers: usize,
     pub workers: usize,
-    /// Tasks run at once by each worker.
+    /// Concurrent tasks of each worker.
     pub slots: u32,
     pub redis: redis_server::Options,
-    /// Where the processes look for Redis, unless it is the server itself: a [`crate::proxy::Proxy`].
+    /// URL of Redis for the processes, such as that of a [`crate::proxy::Proxy`]; by default the server's.
     pub through: Option<String>,
-    /// Variables of all processes, besides those that shorten leases.
+    /// Further environment variables of all processes.
     pub environment: Vec<(&'static str, String)>,
-    /// The text of the settings file of all processes, TOML.
+    /// Settings file of all processes, TOML.
     pub settings: String,
-    /// The program; the one that was built beside the test unless told.
+    /// The program; by default the one built beside the test.
     pub binary: Option<PathBuf>,
 }
 
@@ -86,9 +86,9 @@ impl Default for Options {
 /// A scheduler or a worker.
 pub struct Node {
     pub process: Process,
-    /// The name under which it is known to the others.
+    /// Its id.
     pub id: String,
-    /// The address of its API, or of its health.
+    /// URL of its API or health endpoint.
     pub url: String,
 }
 
@@ -97,7 +97,7 @@ pub struct Cluster {
     pub redis: RedisServer,
     pub schedulers: Vec<Node>,
     pub workers: Vec<Node>,
-    /// Looks at Redis past everything that a test puts between.
+    /// Connects to Redis directly, past any proxy.
     pub broker: Arc<dyn Broker>,
     pub http: reqwest::Client,
     pub dir: TempDir,
@@ -106,7 +106,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts all processes over a new server and waits until they are ready and have shared the shards out.
+    /// Starts all processes over a new server and waits until they are ready and every shard has an owner.
     pub async fn start(options: Options) -> Result<Self> {
         let redis = RedisServer::start_with(options.redis.clone()).await?;
         Self::over(redis, options).await
@@ -151,7 +151,7 @@ impl Cluster {
         self.schedulers.iter().all(|node| owners.contains(&node.id)) && owners.len() == self.schedulers.len()
     }
 
-    /// Waits until every process says that it is ready.
+    /// Waits until every process is ready.
     pub async fn wait_ready(&mut self) -> Result<()> {
         for node in self.schedulers.iter_mut().chain(&mut self.workers) {
             node.process.wait_ready(&node.url, START_LIMIT).await?;
@@ -159,7 +159,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// A command of the binary, in a directory of its own and with this installation's settings.
+    /// A command of the binary in its own directory, with the cluster's settings.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.options.binary.clone().unwrap_or_else(binary));
         command.args(arguments).current_dir(self.dir.path()).env("HOME", self.dir.path()).env("NO_COLOR", "1");
@@ -219,7 +219,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// The place of the scheduler that owns a plan's shard.
+    /// Index of the scheduler that owns a plan's shard.
     pub async fn owner(&self, plan: &PlanId) -> Option<usize> {
         let owner = self.broker.owner(plan.shard()?).await.ok()??;
         self.schedulers.iter().position(|node| node.id == owner.holder)
@@ -242,7 +242,7 @@ impl Cluster {
         Ok((status, answer.json().await?))
     }
 
-    /// Submits a plan under a key to whichever scheduler takes it, as a patient client does.
+    /// Submits a plan under a key to the first scheduler that accepts it, with retries.
     pub async fn submit(&self, key: &str, plan: &Value, limit: Duration) -> Result<PlanId> {
         let mut place = 0;
         let mut last = String::new();
@@ -323,8 +323,8 @@ impl Cluster {
         found.await.with_context(|| format!("plan {plan} has no such event\n{}", self.log_tails()))
     }
 
-    /// Holds a completed plan against every promise: the log obeys the rules and each step completed once; folding it
-    /// gives what the scheduler serves and what the summary says; nothing is left on the streams' books.
+    /// Checks a completed plan against every guarantee: the log obeys the rules and each step completed once; its fold
+    /// equals the served plan and the summary; no stream entry is left.
     pub async fn verify_completed(&self, plan: &PlanId) -> Result<PlanState> {
         let log = self.log(plan).await?;
         let mut state = PlanState::default();
@@ -368,7 +368,7 @@ impl Cluster {
         Ok(state)
     }
 
-    /// Whether nothing is left to do: no active plan, no task waiting or pending, no submission unacknowledged.
+    /// Whether the cluster is idle: no active plan, no waiting or pending task, no unacknowledged submission.
     pub async fn is_idle(&self) -> Result<bool> {
         for shard in 0..SHARDS {
             if !self.broker.active(ShardId(shard)).await?.is_empty() {

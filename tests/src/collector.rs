@@ -1,4 +1,4 @@
-//! A collector of traces: takes what is sent by OTLP over HTTP, and keeps it.
+//! A trace collector: receives OTLP over HTTP and keeps the spans.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,7 +32,7 @@ impl Collector {
         Ok(Self { endpoint, spans })
     }
 
-    /// Every span so far, in the order in which they came.
+    /// All received spans, in order.
     pub fn spans(&self) -> Vec<Span> {
         self.spans.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

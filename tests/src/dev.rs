@@ -19,7 +19,7 @@ pub struct Dev {
     server: String,
 }
 
-/// The program with nothing of whoever runs the test.
+/// The program with a clean environment.
 pub fn program() -> Command {
     let mut command = Command::new(binary());
     for name in ["GOALMILL_SERVER", "GOALMILL_REDIS_URL", "GOALMILL_CONFIG", "NO_COLOR"] {
@@ -29,7 +29,7 @@ pub fn program() -> Command {
     command
 }
 
-/// Starts the process, and gives the address of its API.
+/// Starts the process; returns the address of its API.
 async fn spawn(dir: &Path, log: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Result<(Process, String)> {
     let mut command = program();
     command.envs(environment.iter().copied());
@@ -80,7 +80,7 @@ impl Dev {
         Ok(program().args(arguments).args(["--server", &self.server]).output()?)
     }
 
-    /// What a client command prints when it ends with `code`.
+    /// Output of a client command that must end with `code`.
     pub fn says(&self, arguments: &[&str], code: i32) -> Result<String> {
         let output = self.run(arguments)?;
         let errors = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! A whole installation within the test's process: schedulers and workers over one back end.
+//! An installation within the test's process: schedulers and workers over one back end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::redis_server::RedisServer;
 use crate::wait::until_some;
 
-/// Schedulers and workers in this process; whoever drops it must have stopped them.
+/// Schedulers and workers in this process; stop them before dropping it.
 pub struct Installation {
     pub broker: Arc<dyn Broker>,
     pub schedulers: Vec<Scheduler>,

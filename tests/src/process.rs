@@ -52,12 +52,12 @@ impl Process {
         signal(self.pid(), "TERM")
     }
 
-    /// Holds the process.
+    /// Suspends the process.
     pub fn stop_process(&self) -> Result<()> {
         signal(self.pid(), "STOP")
     }
 
-    /// Lets a held process go on.
+    /// Resumes a suspended process.
     pub fn cont(&self) -> Result<()> {
         signal(self.pid(), "CONT")
     }

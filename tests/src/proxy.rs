@@ -1,4 +1,4 @@
-//! A network between a client and Redis that fails when it is told to.
+//! A TCP proxy between a client and Redis that injects network failures.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// What the network does to everything.
+/// Failure mode of the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weather {
     Fair,
@@ -41,7 +41,7 @@ enum Ambush {
     ReplyTo(Vec<u8>),
 }
 
-/// A TCP proxy to one server on this machine; gone with its handle.
+/// A TCP proxy to one server on this machine; stopped when dropped.
 pub struct Proxy {
     port: u16,
     shared: Arc<Shared>,

@@ -1,4 +1,4 @@
-//! A private `redis-server`: own port, own directory, gone with its handle.
+//! A private `redis-server` with its own port and directory; stopped when dropped.
 
 use std::fs::File;
 use std::net::TcpListener;
@@ -157,7 +157,7 @@ impl RedisServer {
         written.await.context("the append-only file was not written")
     }
 
-    /// Ends the server and forgets its files: the next [`Self::restart`] finds an empty one.
+    /// Ends the server and deletes its files: the next [`Self::restart`] starts an empty one.
     pub fn lose_everything(&mut self) -> Result<()> {
         self.kill9();
         for file in std::fs::read_dir(self.dir.path())? {
@@ -167,12 +167,12 @@ impl RedisServer {
         Ok(())
     }
 
-    /// Holds the process (SIGSTOP): connections stay open and nobody answers.
+    /// Suspends the process (SIGSTOP): connections stay open without answers.
     pub fn stop_process(&self) -> Result<()> {
         signal(self.pid()?, "STOP")
     }
 
-    /// Lets a held process go on.
+    /// Resumes a suspended process.
     pub fn cont(&self) -> Result<()> {
         signal(self.pid()?, "CONT")
     }

@@ -1,4 +1,4 @@
-//! A private Sentinel that watches one primary and its replicas, gone with its handle.
+//! A private Sentinel with one primary and its replicas; stopped when dropped.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::redis_server::{RedisServer, free_port, server_program};
 use crate::wait::until_some;
 
-/// What the primary is called.
+/// Name of the primary.
 const SERVICE: &str = "plans";
 const START_LIMIT: Duration = Duration::from_mins(1);
 
@@ -27,7 +27,7 @@ pub struct Sentinel {
 impl Sentinel {
     /// Starts one over a primary that has a replica, and waits until it knows both.
     ///
-    /// Silence of a second counts as death.
+    /// It treats a second of silence as a failure.
     pub async fn over(primary: &RedisServer) -> Result<Self> {
         let (port, watched) = (free_port()?, primary.port());
         let dir = tempfile::Builder::new().prefix("goalmill-sentinel-").tempdir()?;
@@ -53,7 +53,7 @@ impl Sentinel {
         Ok(sentinel)
     }
 
-    /// Where processes are to look for Redis.
+    /// URL of Redis for the processes.
     pub fn url(&self) -> String {
         format!("redis+sentinel://127.0.0.1:{}/{SERVICE}", self.port)
     }

@@ -1,4 +1,4 @@
-//! A model that stops in the middle of its answer until it is told to go on.
+//! A model server that pauses in the middle of its answer.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -50,12 +50,12 @@ impl HeldModel {
         Ok(Self { address, go_on, _stop: stop.drop_guard() })
     }
 
-    /// Where an OpenAI-compatible client finds it.
+    /// Base URL for an OpenAI-compatible client.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// Lets the rest be written.
+    /// Sends the rest.
     pub fn go_on(&self) {
         self.go_on.send_replace(true);
     }

@@ -1,4 +1,4 @@
-//! What `goalmill dev` and the tests run without any other service: the demo agents and a scripted model server.
+//! Demo agents and a scripted model server, for `goalmill dev` and the tests.
 
 pub mod agents;
 pub mod scripted;

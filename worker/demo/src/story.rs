@@ -1,4 +1,4 @@
-//! The story of `goalmill dev --demo story`: what the scripted model answers.
+//! The script of `goalmill dev --demo story`.
 
 /// The answers, as YAML.
 pub const SCRIPT: &str = include_str!("../../../config/stories/paris.yaml");

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Worked, as_number, permanent, text};
 
-/// Rows that are read.
+/// Maximum number of rows.
 const ROWS_MAX: usize = 100_000;
 
 /// Describes a table: `csv` (text with a header) or `rows` (a list of objects); else the inputs, as a single row.
@@ -91,7 +91,7 @@ fn statistics(numbers: &[f64]) -> Value {
     })
 }
 
-/// To four places, so that sums print as people expect.
+/// Rounds to four decimal places.
 fn round(x: f64) -> f64 {
     (x * 10_000.0).round() / 10_000.0
 }

@@ -1,19 +1,19 @@
-//! Failures on purpose, so that it can be watched how a plan copes with them.
+//! Injected failures of demo agents.
 
 use goalmill_common::failure::Failure;
 use serde_json::Value;
 
 use super::{is_set, permanent, text};
 
-/// A district has no room left: who looks elsewhere finds one.
+/// The district is fully booked; other districts are not.
 const FULLY_BOOKED: &str = "fully_booked";
-/// The agent does nothing today, whatever it is asked.
+/// The agent refuses every task.
 const UNAVAILABLE: &str = "unavailable";
 
-/// Refuses the work when the inputs say that `agent` is to fail.
+/// Fails when the inputs inject a failure of `agent`.
 ///
-/// `demo_fault` names the agent: `{"flight_agent": "unavailable"}` goes with a step to whoever does it, and only the one
-/// that is named fails. `fault` is for whoever reads it.
+/// `demo_fault` names the agent: `{"flight_agent": "unavailable"}` is sent with a step to every agent, and only the named one
+/// fails. `fault` applies to any agent.
 pub(super) fn refuse(agent: &str, inputs: &Value) -> Result<(), Failure> {
     let Some(fault) = text(&inputs["demo_fault"], &[agent]).or_else(|| text(inputs, &["fault"])) else {
         return Ok(());
@@ -26,12 +26,12 @@ pub(super) fn refuse(agent: &str, inputs: &Value) -> Result<(), Failure> {
     }
 }
 
-/// Whether a hotel is looked for in the neighbouring districts.
+/// Whether the search includes the neighbouring districts.
 pub(super) fn looks_nearby(inputs: &Value) -> bool {
     is_set(inputs, "nearby") || wanted_area(inputs).contains("nearby")
 }
 
-/// The district that is asked for, in lower case; empty when it is all the same.
+/// The requested district in lower case; empty when there is none.
 pub(super) fn wanted_area(inputs: &Value) -> String {
     text(inputs, &["area", "neighborhood", "neighbourhood"]).unwrap_or_default().to_lowercase()
 }

@@ -1,6 +1,6 @@
-//! `demo`: the shipped agents. Deterministic: outputs follow from inputs and attempt, never from chance or time.
+//! `demo`: the demo agents. Deterministic: outputs depend on inputs and attempt only.
 //!
-//! Their data is made up. Each waits a little, so that a run can be watched; `latency_ms` in the inputs changes that.
+//! Their data is invented. Each has a small latency, so that a run can be watched; the input `latency_ms` changes it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -27,13 +27,13 @@ mod travel;
 
 pub use serve::{DemoServer, serve};
 
-/// The longest latency that inputs may ask for, in milliseconds.
+/// The longest latency of the inputs, in milliseconds.
 const LATENCY_MS_MAX: u64 = 60_000;
 
-/// What an agent's work gives.
+/// Result of an agent.
 type Worked = Result<Value, Failure>;
 
-/// One shipped agent: its name, its usual latency in milliseconds, and what it does.
+/// One demo agent: name, usual latency in milliseconds, function.
 struct Shipped {
     name: &'static str,
     latency_ms: u64,
@@ -60,7 +60,7 @@ const SHIPPED: &[Shipped] = &[
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DemoSettings {
-    /// Which shipped agent; the agent type's own name when missing.
+    /// The demo agent; the name of the agent type when missing.
     #[serde(default)]
     pub agent: Option<String>,
 }
@@ -79,7 +79,7 @@ pub fn executors() -> BTreeMap<AgentType, Arc<dyn Executor>> {
     agents().iter().filter_map(|card| Some((card.agent_type.clone(), shipped(card.agent_type.as_str())?))).collect()
 }
 
-/// Makes the agent that an entry of kind `demo` describes; the error is a sentence for people.
+/// Makes the agent of an entry of kind `demo`; the error is a message for people.
 pub fn executor(agent_type: &AgentType, settings: &Value) -> Result<Arc<dyn Executor>, String> {
     let settings = DemoSettings::deserialize(settings).map_err(|error| error.to_string())?;
     let name = settings.agent.unwrap_or_else(|| agent_type.to_string());
@@ -133,7 +133,7 @@ fn permanent(code: &str, message: impl Into<String>) -> Failure {
     Failure::new(FailureClass::Permanent, code, message)
 }
 
-/// The first of these inputs that is a number, also when it came as text.
+/// The first of these inputs that is a number or a text with a number.
 fn number(inputs: &Value, names: &[&str]) -> Option<f64> {
     names.iter().find_map(|name| as_number(&inputs[name])).filter(|n| n.is_finite())
 }
@@ -146,18 +146,18 @@ fn as_number(value: &Value) -> Option<f64> {
     }
 }
 
-/// The first of these inputs that is a text with something in it.
+/// The first of these inputs that is a non-empty text.
 fn text<'a>(inputs: &'a Value, names: &[&str]) -> Option<&'a str> {
     names.iter().find_map(|name| inputs[name].as_str()).map(str::trim).filter(|t| !t.is_empty())
 }
 
-/// A whole number of things, at least 1 and at most `max`.
+/// A count between 1 and `max`.
 fn count(inputs: &Value, names: &[&str], default: u32, max: u32) -> u32 {
     let n = number(inputs, names).unwrap_or_else(|| f64::from(default));
     n.round().clamp(1.0, f64::from(max)) as u32
 }
 
-/// A number that is always the same for a text: FNV-1a, as for shards.
+/// A number derived from a text: FNV-1a, as for shards.
 fn chance(text: &str, below: u16) -> u16 {
     goalmill_common::id::shard_of(&text.to_lowercase(), below).0
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 pub(super) struct Cents(pub i64);
 
 impl Cents {
-    /// From dollars, rounded; what is out of range becomes its edge.
+    /// From dollars, rounded and clamped.
     pub fn of_dollars(dollars: f64) -> Self {
         Self((dollars * 100.0).round().clamp(-1e15, 1e15) as i64)
     }

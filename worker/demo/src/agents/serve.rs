@@ -1,4 +1,4 @@
-//! The shipped agents as a web service, to try out `http` executors without anything else.
+//! The demo agents as a web service for `http` executors.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{agents, executors};
 
-/// Calls whose attempts are counted; then all are forgotten.
+/// Counted calls; above this the counts are reset.
 const CALLS_MAX: usize = 10_000;
 
 /// The shipped agents, on a port of this machine; it stops when this is dropped.
@@ -129,7 +129,7 @@ async fn answer(
     }
 }
 
-/// Enough of a task for the shipped agents.
+/// The parts of a task that the demo agents read.
 fn task(agent_type: AgentType, call: Call, attempt: u32, idempotency_key: String) -> Task {
     Task {
         plan: "".into(),

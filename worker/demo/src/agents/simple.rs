@@ -1,4 +1,4 @@
-//! Agents for trying out and for measuring: `sleep`, `echo`, `fail`, `flaky`.
+//! Agents for trials and measurements: `sleep`, `echo`, `stamp`, `fail`, `flaky`.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use super::{Worked, card, count, permanent, text};
 
 /// The longest sleep, in milliseconds: a day.
 const SLEEP_MS_MAX: f64 = 86_400_000.0;
-/// The part of a sleep that is timed finely.
+/// The last part of a sleep, which is timed exactly.
 const FINE: Duration = Duration::from_millis(2);
-/// How often a long sleep tells how far it is, in milliseconds.
+/// Progress interval of a long sleep, in milliseconds.
 const TELL_MS: u64 = 500;
 
 #[derive(Deserialize)]
@@ -28,7 +28,7 @@ struct Duration_ {
     seconds: Option<f64>,
 }
 
-/// Sleeps for `ms` or `seconds`; nothing at all for 0, which is the way to measure everything else.
+/// Sleeps for `ms` or `seconds`; a no-op for 0, for measuring overhead.
 pub(super) struct Sleep;
 
 #[async_trait]
@@ -56,7 +56,7 @@ fn slept(ms: u64) -> Json {
     Json::from_text(format!("{{\"slept_ms\":{ms}}}")).expect("a number in braces is JSON")
 }
 
-/// The runtime's timers have ticks of a millisecond and fire late: the end of a sleep is left to the system's, so that
+/// The runtime's timers have a resolution of a millisecond and fire late: the end of a sleep uses the system's timer, so that
 /// traces of real workflows keep their proportions when they are scaled down.
 async fn doze(whole: Duration, progress: &Progress) {
     let begun = tokio::time::Instant::now();
@@ -72,7 +72,7 @@ async fn doze(whole: Duration, progress: &Progress) {
     }
 }
 
-/// Does nothing, and says when, in Unix microseconds: `started_us`, `ended_us`.
+/// A no-op that returns its time in Unix microseconds: `started_us`, `ended_us`.
 pub(super) struct Stamp;
 
 #[async_trait]
@@ -88,7 +88,7 @@ impl Executor for Stamp {
     }
 }
 
-/// Gives its inputs back.
+/// Returns its inputs.
 pub(super) struct Echo;
 
 #[async_trait]
@@ -102,7 +102,7 @@ impl Executor for Echo {
     }
 }
 
-/// Fails as told: `class`, `code`, `message`, `retry_after_ms`.
+/// Fails as its inputs say: `class`, `code`, `message`, `retry_after_ms`.
 pub(super) fn fail(inputs: &Value, _: u32) -> Worked {
     let class = match text(inputs, &["class"]) {
         None => FailureClass::Permanent,
@@ -115,7 +115,7 @@ pub(super) fn fail(inputs: &Value, _: u32) -> Worked {
     Err(Failure { retry_after_ms, ..Failure::new(class, code, message) })
 }
 
-/// Fails the first `failures` attempts (1 unless told), then succeeds.
+/// Fails the first `failures` attempts (default 1), then succeeds.
 pub(super) fn flaky(inputs: &Value, attempt: u32) -> Worked {
     let failures = match super::number(inputs, &["failures", "fail_times"]) {
         Some(n) if n < 1.0 => 0,

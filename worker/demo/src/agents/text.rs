@@ -1,4 +1,4 @@
-//! Agents that read and write: small, real work on whatever text the inputs hold; they know nothing else.
+//! Agents that read and write texts: extracts, key terms, short documents, from the inputs only.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use super::{Worked, text};
 
 /// Sentences of an extract.
 const SENTENCES: usize = 3;
-/// Words that say nothing about a text's subject.
+/// Stop words.
 const COMMON: [&str; 40] = [
     "a", "about", "all", "an", "and", "are", "as", "at", "be", "but", "by", "can", "for", "from", "has", "have", "in",
     "into", "is", "it", "its", "more", "not", "of", "on", "or", "our", "such", "than", "that", "the", "their", "this",
     "to", "was", "we", "were", "which", "with", "you",
 ];
 
-/// Extracts the sentences that say most, and the key terms.
+/// Extracts the most significant sentences and the key terms.
 pub(super) fn research(inputs: &Value, _: u32) -> Worked {
     let topic = text(inputs, &["topic", "query", "question", "goal", "description"]).unwrap_or("the inputs");
     let source = gather(inputs);
@@ -41,7 +41,7 @@ pub(super) fn write(inputs: &Value, _: u32) -> Worked {
     Ok(json!({"text": document, "words": words, "summary": format!("{words} words on {title}")}))
 }
 
-/// Sums up what it is given, `task` apart, and names the key terms that `report` or `result` leaves out.
+/// Summarises the inputs except `task`, and lists the key terms missing from `report` or `result`.
 pub(super) fn general(inputs: &Value, _: u32) -> Worked {
     let mut material = inputs.clone();
     if let Some(fields) = material.as_object_mut() {
@@ -68,7 +68,7 @@ fn left_out(material: &mut Value) -> Option<Vec<String>> {
     Some(terms(&gather(material), 10).into_iter().filter(|term| !said.contains_key(term)).collect())
 }
 
-/// Every text in a value, a sentence each.
+/// Every text in a value, one sentence each.
 fn gather(value: &Value) -> String {
     let mut all = String::new();
     collect(value, &mut all);

@@ -1,4 +1,4 @@
-//! A travel agency with made-up prices: flights, hotels, activities, and the budget check.
+//! A travel agency with invented prices: flights, hotels, activities, budget check.
 
 use goalmill_common::failure::{Failure, FailureClass};
 use serde_json::{Value, json};
@@ -8,10 +8,10 @@ use super::{Worked, as_number, chance, count, fault, is_set, number, text};
 
 /// Meals and local transport of one person for one day.
 const DAILY: Cents = Cents(9_500);
-/// How long the hotel agent's deliberate refusal asks to wait, in milliseconds.
+/// `retry_after_ms` of the hotel agent's deliberate refusal.
 const RETRY_AFTER_MS: u64 = 200;
 
-/// What the backup agency takes on top of a fare, in dollars.
+/// Surcharge of the backup agency in dollars.
 const BACKUP_DOLLARS: u16 = 58;
 
 /// Return flights. Reads `origin`, `destination`, `travellers`.
@@ -19,7 +19,7 @@ pub(super) fn flights(inputs: &Value, _: u32) -> Worked {
     Ok(fares(inputs, ["Demo Air", "Sample Wings", "Placeholder Jet"], 0))
 }
 
-/// The same from an agency that is dearer.
+/// The same from a more expensive agency.
 pub(super) fn backup_flights(inputs: &Value, _: u32) -> Worked {
     Ok(fares(inputs, ["Backup Air", "Reserve Wings", "Standby Jet"], BACKUP_DOLLARS))
 }
@@ -44,8 +44,8 @@ fn fares(inputs: &Value, airlines: [&str; 3], more: u16) -> Value {
     })
 }
 
-/// A stay. Reads `destination`, `nights`, `rooms`, `area`, `nearby`. The first attempt of a step is told to slow
-/// down, so that a retry can be watched, unless `calm` is set.
+/// A stay. Reads `destination`, `nights`, `rooms`, `area`, `nearby`. The first attempt of a step is rate
+/// limited, to show a retry, unless `calm` is set.
 pub(super) fn hotels(inputs: &Value, attempt: u32) -> Worked {
     if attempt == 1 && !is_set(inputs, "calm") {
         let failure = Failure::new(FailureClass::RateLimited, "DEMO_RATE_LIMITED", "too many searches, slow down");
@@ -69,7 +69,7 @@ pub(super) fn hotels(inputs: &Value, attempt: u32) -> Worked {
     }))
 }
 
-/// Things to do. Reads `destination`, `count`.
+/// Activities. Reads `destination`, `count`.
 pub(super) fn activities(inputs: &Value, _: u32) -> Worked {
     let known: [(&str, Cents); 8] = if is_paris(destination(inputs)) { PARIS } else { ANYWHERE };
     let wanted = count(inputs, &["count", "min_activities", "activities", "limit"], 5, 100);
@@ -87,7 +87,7 @@ pub(super) fn activities(inputs: &Value, _: u32) -> Worked {
     }))
 }
 
-/// Adds up what the other inputs cost, with meals and local transport, and compares it with `budget`.
+/// Adds up the costs in the other inputs, with meals and local transport, and compares the sum with `budget`.
 pub(super) fn validate(inputs: &Value, _: u32) -> Worked {
     let mut items: Vec<(String, Cents)> = Vec::new();
     costs(inputs, &mut items);
@@ -122,7 +122,7 @@ pub(super) fn validate(inputs: &Value, _: u32) -> Worked {
     Ok(outputs)
 }
 
-/// What prices are in: they are made up, so they are in whatever the budget is in; dollars unless told.
+/// The currency of the invented prices: that of the budget, or dollars.
 fn currency(inputs: &Value) -> &str {
     let told = [&inputs["currency"], &inputs["budget"]["currency"]].into_iter().find_map(Value::as_str);
     told.filter(|code| code.len() == 3).unwrap_or("USD")
@@ -150,7 +150,7 @@ const ANYWHERE: [(&str, Cents); 8] = [
     ("Concert", Cents(4_000)),
 ];
 
-/// Districts of Paris with prices of a night, and those around a district that is booked out.
+/// Districts of Paris with prices per night, and the neighbours of a fully booked district.
 const DISTRICTS: [(&str, &str, Cents); 3] = [
     ("Hôtel Exemple", "Le Marais", Cents(16_800)),
     ("Hôtel Échantillon", "11e", Cents(14_900)),
@@ -162,13 +162,13 @@ const NEARBY: [(&str, &str, Cents); 3] = [
     ("Hôtel Modèle", "Latin Quarter", Cents(18_100)),
 ];
 
-/// The same anywhere else, in dollars more than what a place usually takes.
+/// The same for other cities, as a surcharge in dollars.
 const DISTRICTS_ANYWHERE: [(&str, &str, i64); 3] =
     [("Example Hotel", "centre", 0), ("Sample Inn", "nearby", -19), ("Model House", "station", 13)];
 const NEARBY_ANYWHERE: [(&str, &str, i64); 3] =
     [("Sample Inn", "nearby", -19), ("Outline Lodge", "outskirts", -39), ("Model House", "station", 13)];
 
-/// Names, areas and prices of a night, the offered one first.
+/// Names, areas and prices per night, the offered one first.
 fn areas(inputs: &Value, place: &str) -> Vec<(String, String, Cents)> {
     let nearby = fault::looks_nearby(inputs);
     let mut known: Vec<(String, String, Cents)> = if is_paris(place) {
@@ -219,7 +219,7 @@ fn budget(inputs: &Value) -> Option<Cents> {
     })
 }
 
-/// Inputs that are no costs.
+/// Inputs without costs.
 const NO_COSTS: [&str; 21] = [
     "budget",
     "max_total",
@@ -244,7 +244,7 @@ const NO_COSTS: [&str; 21] = [
     "currency",
 ];
 
-/// Every amount that the inputs name, in their order.
+/// Every amount in the inputs, in order.
 fn costs(inputs: &Value, items: &mut Vec<(String, Cents)>) {
     for (name, value) in inputs.as_object().into_iter().flatten() {
         if NO_COSTS.contains(&name.as_str()) {
@@ -258,14 +258,14 @@ fn costs(inputs: &Value, items: &mut Vec<(String, Cents)>) {
     }
 }
 
-/// What one input costs: a number, or an object with `total` or `price`.
+/// Cost of one input: a number, or an object with `total` or `price`.
 fn amount(value: &Value) -> Option<Cents> {
     let direct = as_number(value);
     let inner = || number(value, &["total", "price", "cost", "amount"]).or_else(|| number(&value["best"], &["price"]));
     direct.or_else(inner).filter(|n| n.is_finite()).map(Cents::of_dollars)
 }
 
-/// Without amounts there is only to see that nothing is empty.
+/// Without amounts it checks only that no input is empty.
 fn check(inputs: &Value) -> Value {
     let empty = |value: &Value| match value {
         Value::Null => true,

@@ -1,8 +1,8 @@
-//! A model server that says what a script tells it to: for trying out without a key, and for tests of everything that
-//! can go wrong on the way to a real one.
+//! A scripted model server: for trials without an API key, and for tests of everything that
+//! can go wrong between client and server.
 //!
-//! It speaks the three dialects at their own paths. It invents nothing and depends on no clock: the same script and the
-//! same questions give the same answers.
+//! It serves the three dialects at their own paths. It is deterministic and uses no clock: the same script and the
+//! same requests give the same answers.
 
 mod render;
 mod script;
@@ -11,7 +11,7 @@ mod serve;
 pub use script::{Feature, Replay, Script, ScriptError, Scripted, ScriptedCall, ScriptedUsage};
 pub use serve::{ScriptedServer, Seen};
 
-/// The bytes of an answer with a bit of everything.
+/// The bytes of an answer with all kinds of parts.
 pub fn sample(dialect: goalmill_common::config::Dialect, stream: bool) -> Vec<u8> {
     let call = ScriptedCall { name: "search".into(), arguments: serde_json::json!({"city": "Zürich", "days": 3}) };
     let scripted = Scripted {

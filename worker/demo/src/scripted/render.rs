@@ -1,4 +1,4 @@
-//! Writes answers in the languages of servers, whole or piece by piece.
+//! Renders answers in the dialects of model servers, whole or streamed.
 
 use goalmill_common::config::Dialect;
 use goalmill_llm::tokens_of;
@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 
 use super::script::{Scripted, ScriptedUsage};
 
-/// The time that answers are made at, Unix seconds: no answer depends on a clock.
+/// The creation time of answers, Unix seconds; fixed, so that no answer depends on a clock.
 const CREATED: u64 = 1_700_000_000;
-/// Characters of one piece, unless told.
+/// Default size of one piece in characters.
 const CHUNK: usize = 16;
 
-/// What a server needs to know of a request.
+/// The parts of a request that the answer depends on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Asked {
     pub model: String,
     pub stream: bool,
     /// The tool that must be called.
     pub forced: Option<String>,
-    /// Everything that the messages say.
+    /// The text of all messages.
     pub prompt: String,
 }
 
@@ -91,7 +91,7 @@ pub fn whole(scripted: &Scripted, asked: &Asked, dialect: Dialect) -> String {
     body.to_string()
 }
 
-/// The pieces of a streamed answer: those that carry content, and those that end it.
+/// The pieces of a streamed answer: content and end.
 pub fn pieces(scripted: &Scripted, asked: &Asked, dialect: Dialect) -> (Vec<String>, Vec<String>) {
     let size = scripted.chunk.unwrap_or(CHUNK).max(1);
     let parts = parts(scripted, asked);
@@ -104,7 +104,7 @@ pub fn pieces(scripted: &Scripted, asked: &Asked, dialect: Dialect) -> (Vec<Stri
     }
 }
 
-/// An error as the dialect has it.
+/// An error in the form of the dialect.
 pub fn error(dialect: Dialect, message: &str, kind: &str) -> Value {
     match dialect {
         Dialect::Openai => json!({"error": {"message": message, "type": kind, "code": kind}}),

@@ -1,4 +1,4 @@
-//! What a scripted server says: a YAML or JSON file.
+//! The script of a scripted server, a YAML or JSON file.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,21 +6,21 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Lines of a file of recorded answers.
+/// Maximum lines of a file of recorded answers.
 const ROWS_MAX: usize = 100_000;
 
-/// Everything that a scripted server knows to say.
+/// The answers of a scripted server.
 ///
-/// The first answer that is not used up and whose `when` stands in the prompt is given.
+/// It gives the first answer that is not used up and whose `when` occurs in the prompt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Script {
     pub answers: Vec<Scripted>,
-    /// Given when no other answer is left; without it the server says 500.
+    /// Given when no other answer is left; without it the server answers 500.
     pub otherwise: Option<Box<Scripted>>,
     /// Recorded answers, given after `answers`.
     pub replay: Option<Replay>,
-    /// What the server does not take: a request with any of it gets 400, and uses no answer up.
+    /// Refused features: a request with one of them gets 400 and uses no answer.
     pub refuses: BTreeSet<Feature>,
 }
 
@@ -28,41 +28,41 @@ pub struct Script {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Scripted {
-    /// All of these must stand in the prompt; nothing matches every prompt.
+    /// All of these must occur in the prompt; an empty list matches every prompt.
     #[serde(deserialize_with = "one_or_many")]
     pub when: Vec<String>,
-    /// How often it is given: once, or without limit when it has a `when`.
+    /// Number of uses: by default one, or unlimited with a `when`.
     pub times: Option<u64>,
 
-    /// What is written. A request that forces a tool gets it as the arguments of that tool.
+    /// The text. A request that forces a tool gets it as the arguments of that tool.
     pub text: Option<String>,
-    /// The same, as a value to be printed.
+    /// The same as a value, serialised to JSON.
     pub json: Option<Value>,
     pub thinking: Option<String>,
     pub tool_calls: Vec<ScriptedCall>,
-    /// The reason for the end, in the words of the dialect.
+    /// The finish reason, in the words of the dialect.
     pub finish: Option<String>,
-    /// Cuts the text after so many characters, and says so by the reason for the end.
+    /// Cuts the text after this many characters, with the matching finish reason.
     pub truncate: Option<usize>,
-    /// Said as it is; estimated when missing.
+    /// Reported usage; estimated when missing.
     pub usage: Option<ScriptedUsage>,
-    /// Says nothing about usage.
+    /// Reports no usage.
     pub no_usage: bool,
 
     /// An HTTP status other than 200, with `error` as the message.
     pub status: Option<u16>,
     pub error: Option<String>,
-    /// The header, as it is: seconds, a date, or garbage.
+    /// The raw header: seconds, a date, or garbage.
     pub retry_after: Option<String>,
-    /// The body, as it is, for what no server should send.
+    /// The raw body, for invalid answers.
     pub body: Option<String>,
-    /// Pieces of a stream, each as it is.
+    /// Raw pieces of a stream.
     pub frames: Vec<String>,
     pub content_type: Option<String>,
 
     /// Characters of one piece of a stream.
     pub chunk: Option<usize>,
-    /// Cuts the bytes on the wire into pieces of so many, wherever that is.
+    /// Cuts the bytes on the wire into pieces of this size.
     pub chunk_bytes: Option<usize>,
     /// Milliseconds before the answer.
     pub delay_ms: u64,
@@ -71,11 +71,11 @@ pub struct Scripted {
 
     /// Never answers.
     pub hang: bool,
-    /// Goes silent after so many pieces of the body; 0 is after the head.
+    /// Stops sending after this many pieces of the body; 0 is after the head.
     pub hang_after: Option<usize>,
-    /// Cuts the connection after so many pieces of the body.
+    /// Closes the connection after this many pieces of the body.
     pub cut_after: Option<usize>,
-    /// Says an error after so many pieces of a stream.
+    /// Sends an error after this many pieces of a stream.
     pub error_after: Option<usize>,
 }
 
@@ -84,7 +84,7 @@ pub struct Scripted {
 #[serde(deny_unknown_fields)]
 pub struct ScriptedCall {
     pub name: String,
-    /// A text is sent as it is.
+    /// A text is sent unchanged.
     #[serde(default)]
     pub arguments: Value,
 }
@@ -105,7 +105,7 @@ pub struct Replay {
     /// The field with the text.
     #[serde(default = "raw")]
     pub field: String,
-    /// The row is given whose text in this field stands in the prompt; without it, rows are given in their order.
+    /// Gives the row whose text in this field occurs in the prompt; without it, rows are given in order.
     #[serde(default)]
     pub when: Option<String>,
 }
@@ -114,7 +114,7 @@ fn raw() -> String {
     "raw".into()
 }
 
-/// A feature that servers lack.
+/// A feature that some servers lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Feature {
@@ -125,11 +125,11 @@ pub enum Feature {
     ForcedTool,
     Temperature,
     StreamOptions,
-    /// Takes `max_completion_tokens` only.
+    /// Accepts `max_completion_tokens` only.
     MaxTokens,
 }
 
-/// Why a script cannot be used.
+/// Error of a script.
 #[derive(Debug, thiserror::Error)]
 #[error("model script `{file}`: {reason}")]
 pub struct ScriptError {
@@ -138,7 +138,7 @@ pub struct ScriptError {
 }
 
 impl Script {
-    /// Reads a script and the recorded answers that it names.
+    /// Loads a script and its recorded answers.
     pub fn load(file: &Path) -> Result<Self, ScriptError> {
         let failed = |reason: String| ScriptError { file: file.display().to_string(), reason };
         let text = std::fs::read_to_string(file).map_err(|e| failed(format!("it cannot be read: {e}")))?;
@@ -152,7 +152,7 @@ impl Script {
         Ok(script)
     }
 
-    /// Reads a script without a file; one that names recorded answers needs [`Script::load`].
+    /// Parses a script; one with recorded answers needs [`Script::load`].
     pub fn parse(text: &str) -> Result<Self, String> {
         serde_yaml_ng::from_str(text).map_err(|e| e.to_string())
     }
@@ -174,12 +174,12 @@ impl Scripted {
         Self { status: Some(status), error: Some(error.into()), ..Self::default() }
     }
 
-    /// Pieces of a stream, each as it is.
+    /// Raw pieces of a stream.
     pub fn frames<T: Into<String>>(frames: impl IntoIterator<Item = T>) -> Self {
         Self { frames: frames.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
-    /// How often it may be given.
+    /// Maximum number of uses.
     pub(super) fn limit(&self) -> u64 {
         self.times.unwrap_or(if self.when.is_empty() { 1 } else { u64::MAX })
     }
@@ -188,7 +188,7 @@ impl Scripted {
         self.when.iter().all(|part| prompt.contains(part))
     }
 
-    /// The text, cut if it is to be.
+    /// The text, cut to its limit.
     pub(super) fn written(&self) -> Option<String> {
         let text = self.text.clone().or_else(|| self.json.as_ref().map(Value::to_string))?;
         Some(match self.truncate {

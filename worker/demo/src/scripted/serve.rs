@@ -1,4 +1,4 @@
-//! The HTTP half: which answer is given to a request, and how its bytes come.
+//! HTTP server of the scripted model: chooses an answer for a request and sends its bytes.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use super::render::{self, Asked};
 use super::script::{Feature, Script, Scripted};
 
-/// Requests that are kept; the oldest give way.
+/// Requests in memory; the oldest are dropped.
 const SEEN_MAX: usize = 10_000;
 const BODY_BYTES_MAX: usize = 32 << 20;
 
@@ -32,17 +32,17 @@ pub struct ScriptedServer {
     shared: Arc<Shared>,
 }
 
-/// A request that came.
+/// A received request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
     pub path: String,
-    /// `null` when it was no JSON.
+    /// `null` when it is not JSON.
     pub body: Value,
     /// Names are in lower case.
     pub headers: BTreeMap<String, String>,
-    /// Everything that the messages say.
+    /// The text of all messages.
     pub prompt: String,
-    /// The place of the answer in the script; `None` when none was left, or the request was refused.
+    /// Index of the answer in the script; `None` when none was left or the request was refused.
     pub answer: Option<usize>,
 }
 
@@ -56,7 +56,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Progress {
     calls: u64,
-    /// How often each answer was given.
+    /// Uses of each answer.
     given: Vec<u64>,
     seen: Vec<Seen>,
 }
@@ -90,7 +90,7 @@ impl ScriptedServer {
         Ok(Self { address, shared })
     }
 
-    /// Where a model of that dialect is.
+    /// Base URL of a model of that dialect.
     pub fn base_url(&self, dialect: Dialect) -> String {
         match dialect {
             Dialect::Openai | Dialect::Anthropic => format!("http://{}/v1", self.address),
@@ -98,14 +98,14 @@ impl ScriptedServer {
         }
     }
 
-    /// Settings of a model that this server is.
+    /// Settings of a model on this server.
     pub fn settings(&self, name: &str, dialect: Dialect) -> ModelSettings {
         let base_url = self.base_url(dialect);
         let provider = "scripted".to_owned();
         ModelSettings { name: name.into(), base_url, dialect, provider, ..ModelSettings::default() }
     }
 
-    /// Requests that came.
+    /// Number of received requests.
     pub fn calls(&self) -> u64 {
         self.shared.state().calls
     }
@@ -115,7 +115,7 @@ impl ScriptedServer {
         self.shared.state().seen.clone()
     }
 
-    /// How often the answer at this place of the script was given.
+    /// Uses of the answer at this index of the script.
     pub fn given(&self, at: usize) -> u64 {
         self.shared.state().given.get(at).copied().unwrap_or_default()
     }
@@ -132,7 +132,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the request, and chooses what to say.
+    /// Records the request and chooses the answer.
     fn choose(&self, path: &str, headers: &HeaderMap, body: &Value, prompt: &str) -> Result<Scripted, Scripted> {
         let refused = refused(&self.script.refuses, body);
         let mut state = self.state();
@@ -242,21 +242,21 @@ fn streamed(scripted: &Scripted, asked: &Asked, dialect: Dialect) -> Vec<String>
     pieces
 }
 
-/// A sleep of nothing takes a millisecond.
+/// Skips a sleep of 0, which would take a millisecond.
 async fn pause(wait: Duration) {
     if !wait.is_zero() {
         tokio::time::sleep(wait).await;
     }
 }
 
-/// What happens next to a body.
+/// The next event of a body.
 enum Step {
     Send(Vec<u8>),
     Hang,
     Cut,
 }
 
-/// A body that comes as the script says: cut into pieces, late, and not always to its end.
+/// A body with the script's pieces, delays and cuts.
 fn paced(shared: &Arc<Shared>, scripted: &Scripted, chunks: Vec<String>) -> Body {
     let mut chunks: Vec<Vec<u8>> = match scripted.chunk_bytes {
         Some(size) => chunks.concat().into_bytes().chunks(size.max(1)).map(<[u8]>::to_vec).collect(),
@@ -291,7 +291,7 @@ fn paced(shared: &Arc<Shared>, scripted: &Scripted, chunks: Vec<String>) -> Body
     }))
 }
 
-/// Why the server does not take the request, in words like those of real ones.
+/// The error for a refused feature, worded like those of real servers.
 fn refused(refuses: &std::collections::BTreeSet<Feature>, body: &Value) -> Option<&'static str> {
     let format = body.pointer("/response_format/type").and_then(Value::as_str);
     let has = |field: &str| body.get(field).is_some();
@@ -335,7 +335,7 @@ fn asked(body: &Value, dialect: Dialect) -> Asked {
     }
 }
 
-/// The texts of a content: a text, or blocks with texts or contents of their own.
+/// The texts of a content: a text, or blocks with texts or nested contents.
 fn texts<'a>(content: &'a Value, said: &mut Vec<&'a str>) {
     match content {
         Value::String(text) => said.push(text),
