@@ -71,7 +71,7 @@ const LOOK: Duration = Duration::from_millis(500);
 pub async fn run(context: &Context, args: &DoctorArgs) -> Outcome {
     let deadline = args.wait.map(|wait| Instant::now() + wait);
     loop {
-        let checks = look(context, args).await?;
+        let checks = run_checks(context, args).await?;
         let is_over = deadline.is_none_or(|deadline| Instant::now() >= deadline);
         if is_over || checks.count(Level::Problem) == 0 {
             context.screen.show(&checks, "", |palette| people(&checks, palette))?;
@@ -87,7 +87,7 @@ pub async fn run(context: &Context, args: &DoctorArgs) -> Outcome {
     }
 }
 
-async fn look(context: &Context, args: &DoctorArgs) -> Result<Checks, Failed> {
+async fn run_checks(context: &Context, args: &DoctorArgs) -> Result<Checks, Failed> {
     let mut checks = Checks::default();
     let flags: Vec<_> = args.redis.iter().map(|url| ("redis.url", url.clone())).collect();
     let has_scheduler = check_scheduler(context, &mut checks).await;

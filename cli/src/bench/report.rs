@@ -15,7 +15,7 @@ pub struct Latency {
 
 impl Latency {
     /// Nearest-rank percentiles.
-    pub fn of(mut micros: Vec<u64>) -> Self {
+    pub fn from_micros(mut micros: Vec<u64>) -> Self {
         micros.sort_unstable();
         let at = |percent: usize| micros.get((micros.len() * percent).div_ceil(100).saturating_sub(1)).copied();
         Self { samples: micros.len(), p50_us: at(50).unwrap_or(0), p99_us: at(99).unwrap_or(0) }

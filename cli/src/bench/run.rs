@@ -65,11 +65,13 @@ pub async fn measure(args: &BenchArgs) -> Result<Report> {
     let bench = Bench { broker, random: Random::system(), shards: shards_of(&url, &settings).await? };
     bench.warm_up().await?;
 
-    let before = (redis::probe::stats(&url).await?, usage::of(scheduler.id()), usage::of(worker.id()));
+    let before =
+        (redis::probe::stats(&url).await?, usage::process_usage(scheduler.id()), usage::process_usage(worker.id()));
     let steps: usize = plans.iter().map(|plan| plan.steps.len()).sum();
     let run = bench.run(&plans).await?;
-    // Before the summaries and logs are read: nobody's steps need that.
-    let after = (redis::probe::stats(&url).await?, usage::of(scheduler.id()), usage::of(worker.id()));
+    // Measured before the summaries and logs are read: that load is not part of the steps.
+    let after =
+        (redis::probe::stats(&url).await?, usage::process_usage(scheduler.id()), usage::process_usage(worker.id()));
     let seconds = bench.seconds(&run, &plans).await?;
 
     let hops = if plans.len() == 1 { bench.hops(&run.ids[0], &plans[0]).await? } else { Latency::default() };
@@ -204,7 +206,7 @@ impl Bench {
             let stamps = self.stamps(&id).await?;
             micros.extend(stamps.values().map(|(started_us, _)| started_us.saturating_sub(begun_us)));
         }
-        Ok(Latency::of(micros))
+        Ok(Latency::from_micros(micros))
     }
 
     /// From the end of each step to the start of the dependent it unlocked.
@@ -217,7 +219,7 @@ impl Bench {
                 micros.push(started_us.saturating_sub(unlocked_us));
             }
         }
-        Ok(Latency::of(micros))
+        Ok(Latency::from_micros(micros))
     }
 
     /// When each step's handler began and ended, Unix microseconds.

@@ -15,7 +15,7 @@ pub struct Usage {
 const TICKS_PER_SECOND: u64 = 100;
 
 /// Reads a process's usage; zero where `/proc` has none.
-pub fn of(pid: u32) -> Usage {
+pub fn process_usage(pid: u32) -> Usage {
     Usage { cpu_us: cpu_us(pid).unwrap_or(0), peak_bytes: peak_bytes(pid).unwrap_or(0) }
 }
 

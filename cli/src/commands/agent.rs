@@ -111,8 +111,8 @@ fn candidates(answer: &Candidates, palette: Palette) -> String {
     let shown = table.render(palette, "no agent type fits; list them: goalmill agent list");
     match answer.confidence {
         Some(confidence) if !answer.candidates.is_empty() => {
-            let verdict = if answer.abstains { "too little: `auto` would choose nobody" } else { "enough to choose" };
-            format!("{shown}somebody fits with probability {confidence:.2}, {verdict}\n")
+            let verdict = if answer.abstains { "too little: `auto` selects no agent" } else { "enough to choose" };
+            format!("{shown}probability of a match: {confidence:.2}, {verdict}\n")
         }
         _ => shown,
     }

@@ -135,7 +135,7 @@ fn default_decision(view: &PlanView, document: &Value) -> String {
 fn decision_default_text(approve: &Value, runs: &str, ends: &str) -> String {
     let Some(limit_ms) = approve["limit_ms"].as_u64() else { return String::new() };
     let then = if approve["default"] == "approve" { runs } else { ends };
-    format!("  when nobody decides within {}: {then}\n", span(limit_ms))
+    format!("  without a decision within {}: {then}\n", span(limit_ms))
 }
 
 /// Whether the plan or a revision of it awaits approval.

@@ -70,7 +70,7 @@ struct Outcomes {
 }
 
 /// A plan: its document and its status.
-struct Read {
+struct LoadedPlan {
     document: Value,
     view: PlanView,
 }
@@ -81,7 +81,7 @@ pub async fn run(context: &Context, args: &DiffArgs) -> Outcome {
     let difference = match (&args.other, args.revision) {
         (Some(other), _) => {
             let b = client.resolve(other).await?;
-            let (a, b) = (read(context, &a).await?, read(context, &b).await?);
+            let (a, b) = (load_plan(context, &a).await?, load_plan(context, &b).await?);
             compare(side(&a), side(&b), &a.document, &b.document, outcomes(&a.view, &b.view))
         }
         (None, revision) => {
@@ -102,13 +102,13 @@ pub async fn run(context: &Context, args: &DiffArgs) -> Outcome {
     Ok(Exit::Done)
 }
 
-async fn read(context: &Context, plan: &PlanId) -> Result<Read, Failed> {
+async fn load_plan(context: &Context, plan: &PlanId) -> Result<LoadedPlan, Failed> {
     let (document, view) = (context.client.graph(plan).await?, context.client.plan(plan).await?);
-    Ok(Read { document, view })
+    Ok(LoadedPlan { document, view })
 }
 
-fn side(read: &Read) -> Side {
-    let plan = &read.view.summary;
+fn side(loaded: &LoadedPlan) -> Side {
+    let plan = &loaded.view.summary;
     let until = plan.finished_at.as_ref().unwrap_or(&plan.updated_at);
     let ms = |time: &str| parse_rfc3339(time).unwrap_or_default();
     let end = End {
@@ -118,9 +118,14 @@ fn side(read: &Read) -> Side {
         cost: plan.usage.cost,
         tokens: plan.usage.tokens,
         seconds: ms(until).saturating_sub(ms(&plan.created_at)) as f64 / 1_000.0,
-        confidence: read.view.confidence,
+        confidence: loaded.view.confidence,
     };
-    Side { plan: plan.plan_id.to_string(), revision: plan.revision, steps: steps(&read.document).len(), end: Some(end) }
+    Side {
+        plan: plan.plan_id.to_string(),
+        revision: plan.revision,
+        steps: steps(&loaded.document).len(),
+        end: Some(end),
+    }
 }
 
 fn steps(document: &Value) -> Vec<&Map<String, Value>> {

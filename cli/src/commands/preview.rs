@@ -44,7 +44,7 @@ fn preview_text(preview: &Preview, palette: Palette) -> String {
     text
 }
 
-/// Where the steps' seconds come from, as `(2 steps measured, 1 unknown)`; nothing if nobody said.
+/// Where the steps' seconds come from, as `(2 steps measured, 1 unknown)`; empty when there is none.
 fn sources(from: SecondsFrom) -> String {
     let SecondsFrom { measured, estimated, declared, unknown } = from;
     let all = [(measured, "measured"), (estimated, "estimated"), (declared, "declared"), (unknown, "unknown")];

@@ -20,7 +20,7 @@ pub struct ModelServer {
 impl ModelServer {
     /// Gives these answers in their order.
     pub async fn says(answers: impl IntoIterator<Item = Scripted>) -> Result<Self> {
-        Self::start(Script::of(answers)).await
+        Self::start(Script::new(answers)).await
     }
 
     pub async fn start(script: Script) -> Result<Self> {

@@ -138,7 +138,7 @@ async fn server() -> Result<ModelServer> {
         ..Scripted::default()
     };
     let plan = Scripted { json: Some(json!({"steps": [step("say")]})), times: Some(100), ..Scripted::default() };
-    ModelServer::start(Script::of([revision, plan])).await
+    ModelServer::start(Script::new([revision, plan])).await
 }
 
 /// Models `m0`, `m1`, …; only `rules` is in the settings' order.

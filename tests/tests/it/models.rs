@@ -127,7 +127,7 @@ async fn the_ladder_goes_down_where_a_server_refuses_and_is_remembered() -> Resu
     ];
     for (refuses, rung, calls) in ladder {
         let says = Scripted { json: Some(json!({"steps": []})), times: Some(9), ..Scripted::default() };
-        let script = Script { refuses: refuses.iter().copied().collect(), ..Script::of([says]) };
+        let script = Script { refuses: refuses.iter().copied().collect(), ..Script::new([says]) };
         let server = ModelServer::start(script).await?;
         let models = server.models()?;
         let answer = models.complete(&ask("plan", schema())).await?;
@@ -168,7 +168,7 @@ async fn a_rung_whose_answers_cannot_be_read_is_left() -> Result<()> {
 async fn a_request_that_is_wrong_by_itself_teaches_nothing() -> Result<()> {
     let server = ModelServer::start(Script {
         otherwise: Some(Box::new(Scripted { text: Some("{}".into()), ..Scripted::default() })),
-        ..Script::of([Scripted { times: Some(4), ..Scripted::status(400, "messages: too silly") }])
+        ..Script::new([Scripted { times: Some(4), ..Scripted::status(400, "messages: too silly") }])
     })
     .await?;
     let models = server.models()?;
@@ -188,7 +188,7 @@ async fn a_request_that_is_wrong_by_itself_teaches_nothing() -> Result<()> {
 #[tokio::test]
 async fn parameters_that_a_server_does_not_take_are_left_out() -> Result<()> {
     let refuses = [Feature::MaxTokens, Feature::Temperature, Feature::StreamOptions].into();
-    let server = ModelServer::start(Script { refuses, ..Script::of([Scripted::text("yes")]) }).await?;
+    let server = ModelServer::start(Script { refuses, ..Script::new([Scripted::text("yes")]) }).await?;
     let question = Ask { stream: true, temperature: Some(0.2), ..ask("hello", Want::Text) };
     let answer = server.models()?.complete(&question).await?;
     assert_eq!((answer.text.as_str(), server.calls(), answer.tries.len()), ("yes", 4, 4));

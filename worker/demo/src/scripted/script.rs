@@ -158,7 +158,7 @@ impl Script {
     }
 
     /// A script of answers in their order.
-    pub fn of(answers: impl IntoIterator<Item = Scripted>) -> Self {
+    pub fn new(answers: impl IntoIterator<Item = Scripted>) -> Self {
         Self { answers: answers.into_iter().collect(), ..Self::default() }
     }
 }

@@ -43,7 +43,7 @@ async fn hurried_world(settings: LlmSettings, timeout: Duration, scripts: Vec<Ve
     let mut servers = Vec::new();
     let mut models = Vec::new();
     for (at, answers) in scripts.into_iter().enumerate() {
-        let server = ScriptedServer::start(Script::of(answers)).await.expect("a port is free");
+        let server = ScriptedServer::start(Script::new(answers)).await.expect("a port is free");
         let tag = if at == 0 { ModelTag::Cheap } else { ModelTag::Strong };
         let model = server.settings(&format!("m{at}"), Dialect::Openai);
         models.push(ModelSettings { retries: 0, tags: [tag].into(), ..model });
