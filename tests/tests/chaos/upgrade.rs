@@ -38,7 +38,7 @@ async fn every_process_is_replaced_under_load_and_no_attempt_is_lost() -> Result
         let lines = cluster.lines(plan).await?;
         let is_lost = |line: &&Value| line["type"] == "step_retrying" || line["type"] == "step_failed";
         let lost: Vec<&Value> = lines.iter().filter(is_lost).collect();
-        ensure!(lost.is_empty(), "attempts were lost: {lost:?}\n{}", cluster.last_words());
+        ensure!(lost.is_empty(), "attempts were lost: {lost:?}\n{}", cluster.log_tails());
     }
     Ok(())
 }

@@ -1,19 +1,16 @@
 //! A worker embedded in a program of one's own, as docs/workers.md shows it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use async_trait::async_trait;
-use goalmill_common::agent::{Action, Agent};
 use goalmill_common::clock::Clock;
-use goalmill_common::config::WorkerSettings;
 use goalmill_common::failure::{Failure, FailureClass::Permanent};
 use goalmill_common::random::Random;
 use goalmill_common::task::Task;
 use goalmill_tests::installation::{Installation, step};
-use goalmill_tests::wait::{SOON, until, until_some};
 use goalmill_worker::Options;
 use goalmill_worker::executor::{Executor, Kinds, Outcome, Progress};
 use serde_json::json;
@@ -51,60 +48,6 @@ async fn an_executor_of_ones_own_serves_its_agent_type() -> Result<()> {
     let answer = installation.get(&format!("/v1/plans/{id}/results")).await?;
     assert_eq!(answer["results"]["a"], json!({"shout": "HI"}), "{answer:#}");
     assert_eq!(answer["failures"]["b"]["code"], "NO_TEXT", "{answer:#}");
-    installation.stop().await;
-    Ok(())
-}
-
-/// An executor that learns new actions while it runs, as one for an MCP server does.
-#[derive(Default)]
-struct Learning(Mutex<Vec<String>>);
-
-#[async_trait]
-impl Executor for Learning {
-    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
-        Ok(Outcome::new(json!({"action": task.action})))
-    }
-
-    fn card(&self) -> Option<Agent> {
-        let names = self.0.lock().unwrap();
-        let action =
-            |name: &String| Action { name: name.clone(), description: String::new(), inputs: None, outputs: None };
-        Some(Agent { actions: names.iter().map(action).collect(), ..Agent::named("learning".into()) })
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_plan_may_use_an_action_as_soon_as_the_executors_card_has_it() -> Result<()> {
-    let mut installation = Installation::embedded().await?;
-    let executor = Arc::new(Learning(Mutex::new(vec!["first".into()])));
-    let options = Options {
-        settings: WorkerSettings { heartbeat_ms: 50, ..installation.settings.worker.clone() },
-        limits: installation.settings.limits.clone(),
-        broker: installation.broker.clone(),
-        clock: Clock::system(),
-        random: Random::system(),
-        executors: BTreeMap::from([("learning".into(), executor.clone() as Arc<dyn Executor>)]),
-        kinds: Kinds::new(),
-    };
-    installation.workers.push(goalmill_worker::start(options).await?);
-    let plan = |action: &str| {
-        let mut step = step("a", "learning", &[], json!({}));
-        step["action"] = action.into();
-        json!({"steps": [step]})
-    };
-    // Until the scheduler knows the first card, it accepts any action.
-    until(SOON, async || {
-        let (status, refusal) = installation.post("/v1/plans", &plan("second")).await.unwrap_or_default();
-        (status, &refusal["errors"][0]["code"]) == (422, &json!("UNKNOWN_ACTION"))
-    })
-    .await;
-    executor.0.lock().unwrap().push("second".into());
-    let id = until_some(SOON, async || installation.submit(&plan("second")).await.ok())
-        .await
-        .context("the new card is registered")?;
-    installation.await_end(&id, Duration::from_mins(1)).await?;
-    let answer = installation.get(&format!("/v1/plans/{id}/results")).await?;
-    assert_eq!(answer["results"]["a"], json!({"action": "second"}), "{answer:#}");
     installation.stop().await;
     Ok(())
 }

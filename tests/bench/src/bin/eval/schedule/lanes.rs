@@ -81,7 +81,7 @@ impl Lanes {
 
     /// Ends all workers.
     pub async fn end(self) {
-        futures_util::future::join_all(self.workers.iter().map(Running::hand_back)).await;
+        futures_util::future::join_all(self.workers.iter().map(Running::release_all)).await;
     }
 }
 
