@@ -13,7 +13,7 @@ use goalmill_common::revision::{Answered, Refusal, Trigger};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::fail::PLANNER_MS;
-use crate::graph::{Graph, to_u32, to_usize};
+use crate::graph::{Graph, StepIndex, to_u32};
 use crate::moves::{plan_move, step_move};
 use crate::revise::{self, Revising, into_plan};
 use crate::state::{Born, Joined, Origin, PhaseState, PlanState, StepState};
@@ -87,7 +87,7 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
             // That step's failure is dealt with; others have their turn.
             if let Some(step) = state.replan.take().and_then(|replan| replan.step) {
                 let steps = &state.plan.steps;
-                state.revising.owed.retain(|i| steps[to_usize(*i)].id != step);
+                state.revising.owed.retain(|i| steps[*i].id != step);
             }
             end_replan(&mut state.revising);
         }
@@ -209,10 +209,10 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
     let seq = record.seq;
     let plan = Arc::clone(&created.plan);
     let graph = Graph::of(&plan).map_err(|reason| ReplayError::BadPlan { seq, reason })?;
-    state.steps = (0..to_u32(plan.steps.len())).map(|i| StepState::new(graph.waits(i))).collect();
+    state.steps = (0..plan.steps.len()).map(|i| StepState::new(graph.waits(StepIndex::new(i)))).collect();
     state.counts.total = to_u32(plan.steps.len());
     state.counts.pending = state.counts.total;
-    let phase = |members: &Vec<u32>| PhaseState { open: to_u32(members.len()), ..PhaseState::default() };
+    let phase = |members: &Vec<StepIndex>| PhaseState { open: to_u32(members.len()), ..PhaseState::default() };
     state.phases = graph.members().iter().map(phase).collect();
     state.held = vec![0; graph.resources()];
     state.origin = Origin {
@@ -227,7 +227,7 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
     for (id, outputs) in created.fork.iter().flat_map(|fork| &fork.kept) {
         let step = || ReplayError::UnknownStep { seq, step: id.clone() };
         let i = state.graph.find(id.as_str()).ok_or_else(step)?;
-        let step = &mut state.steps[to_usize(i)];
+        let step = &mut state.steps[i];
         step.outputs = Some(outputs.clone());
         state.outputs_bytes = state.outputs_bytes.saturating_add(outputs.text().len());
         finish(step, record.time_ms);
@@ -275,13 +275,13 @@ fn apply_step(
     let Some(i) = state.graph.find(id.as_str()) else {
         return Err(ReplayError::UnknownStep { seq, step: id.clone() });
     };
-    let old = state.steps[to_usize(i)].status;
+    let old = state.steps[i].status;
     let Some(next) = step_move(old, event) else {
         return Err(ReplayError::StepMove { seq, event: event.type_name(), step: id.clone(), status: old });
     };
     check_attempt(state, seq, i, attempt, event)?;
     check_start(state, seq, i, event)?;
-    let step = &mut state.steps[to_usize(i)];
+    let step = &mut state.steps[i];
     step.attempt = attempt;
     if next != old {
         step.forget_wait();
@@ -298,7 +298,7 @@ fn apply_step(
 }
 
 /// What an event of a step means beyond it.
-fn note(state: &mut PlanState, i: u32, event: &StepEvent) {
+fn note(state: &mut PlanState, i: StepIndex, event: &StepEvent) {
     match event {
         StepEvent::Failed(failed) => {
             if matches!(state.on_failure(i, failed.failure.class), OnFailure::Replan | OnFailure::AskUser) {
@@ -307,7 +307,7 @@ fn note(state: &mut PlanState, i: u32, event: &StepEvent) {
         }
         StepEvent::Decomposed(decomposed) => {
             let plan = decomposed.plan.as_deref().cloned();
-            into_plan(&mut Arc::make_mut(&mut state.plan).steps[to_usize(i)], plan);
+            into_plan(&mut Arc::make_mut(&mut state.plan).steps[i], plan);
         }
         StepEvent::Added(_)
         | StepEvent::Modified(_)
@@ -331,8 +331,8 @@ fn note(state: &mut PlanState, i: u32, event: &StepEvent) {
 }
 
 /// Only a new attempt has a new number: one more than the last.
-fn check_attempt(state: &PlanState, seq: u64, i: u32, found: u32, event: &StepEvent) -> Result<(), ReplayError> {
-    let step = &state.steps[to_usize(i)];
+fn check_attempt(state: &PlanState, seq: u64, i: StepIndex, found: u32, event: &StepEvent) -> Result<(), ReplayError> {
+    let step = &state.steps[i];
     let begins = match event {
         StepEvent::Queued(_) => true,
         // What the engine does itself is begun and done in one event; by hand there is no attempt.
@@ -360,14 +360,14 @@ fn check_attempt(state: &PlanState, seq: u64, i: u32, found: u32, event: &StepEv
     if found == expected {
         return Ok(());
     }
-    let step = state.plan.steps[to_usize(i)].id.clone();
+    let step = state.plan.steps[i].id.clone();
     Err(ReplayError::Attempt { seq, event: event.type_name(), step, expected, found })
 }
 
 /// Nothing starts before its phase has begun and enough of what it depends on is done, nor in a plan that is not
 /// running.
-fn check_start(state: &PlanState, seq: u64, i: u32, event: &StepEvent) -> Result<(), ReplayError> {
-    let waits = state.steps[to_usize(i)].status == StepStatus::Pending;
+fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> Result<(), ReplayError> {
+    let waits = state.steps[i].status == StepStatus::Pending;
     let fits = match event {
         StepEvent::Ready => !waits || (state.joined(i) == Joined::Met && state.is_phase_open(i)),
         StepEvent::ApprovalRequested(_) | StepEvent::QuestionAsked(_) => {
@@ -508,13 +508,13 @@ fn spend(state: &mut PlanState, event: &StepEvent) {
     state.usage.add(cost, tokens);
 }
 
-fn keep_pace(state: &mut PlanState, i: u32, old: StepStatus, time_ms: u64, event: &StepEvent) {
+fn keep_pace(state: &mut PlanState, i: StepIndex, old: StepStatus, time_ms: u64, event: &StepEvent) {
     if !old.is_in_flight() {
         return;
     }
     match event {
         StepEvent::Completed(completed) => {
-            let (waited_ms, ran_ms) = durations(&state.steps[to_usize(i)], time_ms, completed);
+            let (waited_ms, ran_ms) = durations(&state.steps[i], time_ms, completed);
             state.pace.succeeded(waited_ms, ran_ms);
         }
         StepEvent::Retrying(_) | StepEvent::Failed(_) => state.pace.failed(),
@@ -574,8 +574,8 @@ fn satisfies(event: &StepEvent) -> bool {
 }
 
 /// Moves a step, with everything that is counted.
-fn shift(state: &mut PlanState, i: u32, old: StepStatus, new: StepStatus, satisfied: bool) {
-    state.steps[to_usize(i)].status = new;
+fn shift(state: &mut PlanState, i: StepIndex, old: StepStatus, new: StepStatus, satisfied: bool) {
+    state.steps[i].status = new;
     state.counts.shift(old, new);
     if old.is_in_flight() != new.is_in_flight() {
         fly(state, i, new.is_in_flight());
@@ -589,8 +589,8 @@ fn shift(state: &mut PlanState, i: u32, old: StepStatus, new: StepStatus, satisf
 }
 
 /// Keeps the ready steps that the engine begins by itself.
-fn keep(state: &mut PlanState, i: u32, ready: bool) {
-    let set = match state.plan.steps[to_usize(i)].kind {
+fn keep(state: &mut PlanState, i: StepIndex, ready: bool) {
+    let set = match state.plan.steps[i].kind {
         Kind::Tool | Kind::Llm => return,
         Kind::Message | Kind::Finish | Kind::Internal => &mut state.own,
         Kind::Plan => &mut state.sub_plans,
@@ -602,16 +602,16 @@ fn keep(state: &mut PlanState, i: u32, ready: bool) {
     }
 }
 
-fn fly(state: &mut PlanState, i: u32, begins: bool) {
+fn fly(state: &mut PlanState, i: StepIndex, begins: bool) {
     let held = state.graph.resource(i).map(|resource| &mut state.held[resource]);
     for count in held.into_iter().chain([&mut state.in_flight]) {
         *count = if begins { *count + 1 } else { count.saturating_sub(1) };
     }
 }
 
-fn settle(state: &mut PlanState, i: u32, status: StepStatus, satisfied: bool) {
+fn settle(state: &mut PlanState, i: StepIndex, status: StepStatus, satisfied: bool) {
     for &dependent in state.graph.dependents(i) {
-        let step = &mut state.steps[to_usize(dependent)];
+        let step = &mut state.steps[dependent];
         step.open = step.open.saturating_sub(1);
         step.met += u32::from(satisfied);
     }

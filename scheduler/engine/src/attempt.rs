@@ -15,19 +15,19 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::task::Task;
 
 use crate::decide::Turn;
-use crate::graph::to_usize;
-use crate::{Context, Effect, PlanState, Rejection, StepIndex, check, render};
+use crate::graph::StepIndex;
+use crate::{Context, Effect, PlanState, Rejection, check, render};
 
 impl PlanState {
     /// The task of a step's last attempt, as it went to its worker; or why its inputs cannot be made (any more).
     pub fn task(&self, i: StepIndex, context: &Context) -> Option<Result<Task, Failure>> {
         let agent_type = self.queue(i)?.clone();
-        let inputs = render::inputs(self, i.0, &context.limits);
+        let inputs = render::inputs(self, i, &context.limits);
         Some(inputs.map(|inputs| self.task_of(i, agent_type, inputs, context)))
     }
 
     fn task_of(&self, i: StepIndex, agent_type: AgentType, inputs: Json, context: &Context) -> Task {
-        let (spec, step) = (&self.plan.steps[to_usize(i.0)], &self.steps[to_usize(i.0)]);
+        let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
         let accepted = self.accepted().expect("a plan with steps was accepted");
         let other = spec.fallback.as_ref().filter(|_| step.fallback).and_then(|fallback| fallback.action.as_ref());
         Task {
@@ -50,10 +50,10 @@ impl PlanState {
 impl Turn<'_> {
     /// Sends a ready step's next attempt out, or fails the step when its inputs cannot be made.
     pub(crate) fn dispatch(&mut self, i: StepIndex) -> Result<(), Rejection> {
-        if to_usize(i.0) >= self.state.steps.len() || !self.state.admits(i) {
+        if i.as_usize() >= self.state.steps.len() || !self.state.admits(i) {
             return Err(Rejection::NotDue);
         }
-        match self.cache_key(i.0) {
+        match self.cache_key(i) {
             Ok(Some(key)) => self.effects.push(Effect::LookUp { step: i, key }),
             Ok(None) => self.send_out(i),
             Err(failure) => self.give_up_sending(i, failure),
@@ -63,15 +63,15 @@ impl Turn<'_> {
 
     /// Sends a step out that nobody has done for another one.
     pub(crate) fn send_out(&mut self, i: StepIndex) {
-        let made = render::inputs(self.state, i.0, &self.context.limits);
-        match made.and_then(|inputs| Ok((inputs, self.cache_key(i.0)?))) {
+        let made = render::inputs(self.state, i, &self.context.limits);
+        match made.and_then(|inputs| Ok((inputs, self.cache_key(i)?))) {
             Ok((inputs, cache_key)) => self.send(i, inputs, cache_key),
             Err(failure) => self.give_up_sending(i, failure),
         }
     }
 
     fn give_up_sending(&mut self, i: StepIndex, failure: Failure) {
-        self.give_up(i.0, failure, 0.0, 0);
+        self.give_up(i, failure, 0.0, 0);
         self.settle();
     }
 
@@ -79,7 +79,7 @@ impl Turn<'_> {
         let agent_type = self.state.queue(i).expect("the step exists").clone();
         let due_ms = self.after(self.context.limits.queue_ms_max);
         let queued = StepQueued { agent_type: agent_type.clone(), due_ms, cache_key };
-        self.emit_next(i.0, StepEvent::Queued(Box::new(queued)));
+        self.emit_next(i, StepEvent::Queued(Box::new(queued)));
         let task = self.state.task_of(i, agent_type, inputs, self.context);
         self.effects.push(Effect::Send(Box::new(task)));
     }
@@ -87,10 +87,10 @@ impl Turn<'_> {
     /// What a worker says about the current attempt; about any other it is refused.
     pub(crate) fn report(&mut self, report: Report) -> Result<(), Rejection> {
         let i = self.find(&report.step)?;
-        let step = &self.state.steps[to_usize(i)];
+        let step = &self.state.steps[i];
         let stale = || Rejection::StaleAttempt { step: report.step.clone(), attempt: report.attempt };
         let current = step.attempt == report.attempt && step.status.is_in_flight() && !self.state.is_own(i);
-        let genuine = current && self.state.token(StepIndex(i)).as_ref() == Some(&report.token);
+        let genuine = current && self.state.token(i).as_ref() == Some(&report.token);
         if !genuine {
             return Err(stale());
         }
@@ -123,7 +123,7 @@ impl Turn<'_> {
         }
     }
 
-    fn take_report(&mut self, i: u32, report: Report) {
+    fn take_report(&mut self, i: StepIndex, report: Report) {
         let queued = self.status_of(i) == StepStatus::Queued;
         match report.what {
             What::Started => self.started(i, &report),
@@ -179,8 +179,8 @@ impl Turn<'_> {
         self.effects.push(Effect::Acknowledge { agent_type, entry });
     }
 
-    fn started(&mut self, i: u32, report: &Report) {
-        let timeout_ms = self.state.plan.steps[to_usize(i)].run_limit_ms().min(self.context.limits.timeout_ms_max);
+    fn started(&mut self, i: StepIndex, report: &Report) {
+        let timeout_ms = self.state.plan.steps[i].run_limit_ms().min(self.context.limits.timeout_ms_max);
         self.emit_step(
             i,
             StepEvent::Started(Box::new(StepStarted {
@@ -192,7 +192,7 @@ impl Turn<'_> {
     }
 
     /// The second half of a plan's log is kept for what matters more.
-    fn progress(&mut self, i: u32, report: Report) {
+    fn progress(&mut self, i: StepIndex, report: Report) {
         if self.state.seq >= self.context.limits.events_max / 2 {
             return;
         }
@@ -201,7 +201,7 @@ impl Turn<'_> {
         self.emit_step(i, StepEvent::Progress(Box::new(StepProgress { progress, message })));
     }
 
-    fn complete_attempt(&mut self, i: u32, report: Report) {
+    fn complete_attempt(&mut self, i: StepIndex, report: Report) {
         let (cost, tokens) = spent(&report);
         if self.is_whole(i) && self.decompose(i, &report, cost, tokens) {
             return;
@@ -221,13 +221,13 @@ impl Turn<'_> {
     }
 
     /// Why outputs are not what was expected of the step.
-    pub(crate) fn unfit(&mut self, i: u32, outputs: &Json) -> Option<Failure> {
-        let spec = &self.state.plan.steps[to_usize(i)];
+    pub(crate) fn unfit(&mut self, i: StepIndex, outputs: &Json) -> Option<Failure> {
+        let spec = &self.state.plan.steps[i];
         check::outputs(&mut self.state.schemas, spec, outputs, &self.context.limits)
     }
 
     /// A step whose inputs are its outputs.
-    pub(crate) fn answer_inline(&mut self, i: u32) {
+    pub(crate) fn answer_inline(&mut self, i: StepIndex) {
         let inputs = render::inputs(self.state, i, &self.context.limits);
         let checked = inputs.and_then(|outputs| match self.unfit(i, &outputs) {
             Some(failure) => Err(failure),
@@ -247,8 +247,8 @@ impl Turn<'_> {
     }
 
     /// A step's timer has come due.
-    pub(crate) fn step_due(&mut self, StepIndex(i): StepIndex) -> Result<(), Rejection> {
-        let due = self.state.steps.get(to_usize(i)).map_or(0, |step| step.due_ms);
+    pub(crate) fn step_due(&mut self, i: StepIndex) -> Result<(), Rejection> {
+        let due = self.state.steps.get(i.as_usize()).map_or(0, |step| step.due_ms);
         if due == 0 || self.now_ms < due {
             return Err(Rejection::NotDue);
         }
@@ -274,13 +274,13 @@ impl Turn<'_> {
         Ok(())
     }
 
-    fn time_out(&mut self, i: u32, failure: Failure) {
+    fn time_out(&mut self, i: StepIndex, failure: Failure) {
         self.stop_attempt(i);
         if self.state.is_own(i) { self.give_up(i, failure, 0.0, 0) } else { self.fail_attempt(i, failure, 0.0, 0) }
     }
 
-    fn decide_by_default(&mut self, i: u32) {
-        let default = self.state.plan.steps[to_usize(i)].approve.unwrap_or_default().default;
+    fn decide_by_default(&mut self, i: StepIndex) {
+        let default = self.state.plan.steps[i].approve.unwrap_or_default().default;
         match default {
             ApprovalDefault::Approve => self.approve_step(i, "nobody decided in time".into()),
             ApprovalDefault::Reject => self.reject_step(i, "nobody decided in time"),
@@ -288,7 +288,7 @@ impl Turn<'_> {
     }
 
     /// Skips a step because a person says so.
-    pub(crate) fn skip_by_hand(&mut self, i: u32, reason: String) {
+    pub(crate) fn skip_by_hand(&mut self, i: StepIndex, reason: String) {
         self.stop_attempt(i);
         self.skip(i, SkipCause::Person, reason);
     }

@@ -13,7 +13,7 @@ use goalmill_common::report::Report;
 use goalmill_common::status::PlanStatus;
 use goalmill_plan::validate::Policy;
 
-use crate::StepIndex;
+use crate::graph::StepIndex;
 
 /// A command with all that the engine may not find out by itself.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,10 +8,10 @@ use goalmill_common::json::Json;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::apply::apply;
-use crate::graph::to_usize;
+use crate::graph::StepIndex;
 use crate::react::react;
 use crate::work::Work;
-use crate::{Command, Context, Decision, Effect, Envelope, PlanState, Rejection, StepIndex, Timer};
+use crate::{Command, Context, Decision, Effect, Envelope, PlanState, Rejection, Timer};
 
 /// A function with the contract of [`decide()`]: tests inject faults with one.
 pub type Decide = fn(&mut PlanState, &Context, Envelope) -> Result<Decision, Rejection>;
@@ -37,9 +37,9 @@ pub(crate) struct Turn<'a> {
     records: Vec<Record>,
     pub(crate) effects: Vec<Effect>,
     /// Steps that became final, whose dependents are to be looked at.
-    pub(crate) finished: VecDeque<u32>,
+    pub(crate) finished: VecDeque<StepIndex>,
     /// Steps whose wake-up moved, with what it was.
-    dues: Vec<(u32, u64)>,
+    dues: Vec<(StepIndex, u64)>,
     plan_due: Option<u64>,
     had_room: bool,
     freed: bool,
@@ -126,9 +126,9 @@ impl<'a> Turn<'a> {
         self.dues.sort_by_key(|(i, _)| *i);
         self.dues.dedup_by_key(|(i, _)| *i);
         for (i, before) in std::mem::take(&mut self.dues) {
-            let due = self.state.steps[to_usize(i)].due_ms;
+            let due = self.state.steps[i].due_ms;
             if due != before {
-                let timer = Timer::Step(StepIndex(i));
+                let timer = Timer::Step(i);
                 self.effects.push(Effect::Timer(timer, crate::state::at(due)));
             }
         }
@@ -152,14 +152,14 @@ impl<'a> Turn<'a> {
     }
 
     /// Records an event of the step's current attempt.
-    pub(crate) fn emit_step(&mut self, i: u32, event: StepEvent) {
-        let attempt = self.state.steps[to_usize(i)].attempt;
+    pub(crate) fn emit_step(&mut self, i: StepIndex, event: StepEvent) {
+        let attempt = self.state.steps[i].attempt;
         self.emit_attempt(i, attempt, event);
     }
 
     /// Records an event that begins the step's next attempt.
-    pub(crate) fn emit_next(&mut self, i: u32, event: StepEvent) {
-        let attempt = self.state.steps[to_usize(i)].attempt + 1;
+    pub(crate) fn emit_next(&mut self, i: StepIndex, event: StepEvent) {
+        let attempt = self.state.steps[i].attempt + 1;
         self.emit_attempt(i, attempt, event);
     }
 
@@ -168,12 +168,12 @@ impl<'a> Turn<'a> {
         self.emit(Event::Step { step, attempt: 0, event });
     }
 
-    fn emit_attempt(&mut self, i: u32, attempt: u32, event: StepEvent) {
-        let before = &self.state.steps[to_usize(i)];
+    fn emit_attempt(&mut self, i: StepIndex, attempt: u32, event: StepEvent) {
+        let before = &self.state.steps[i];
         let (due, flew) = (before.due_ms, before.status.is_in_flight());
         let step = self.id_of(i);
         self.emit(Event::Step { step, attempt, event });
-        let after = &self.state.steps[to_usize(i)];
+        let after = &self.state.steps[i];
         if after.due_ms != due {
             self.dues.push((i, due));
         }
@@ -186,11 +186,11 @@ impl<'a> Turn<'a> {
     /// Remembers the wake-ups of all steps, before the plan's end clears them.
     pub(crate) fn note_dues(&mut self) {
         let dues = self.state.steps.iter().enumerate().filter(|(_, step)| step.due_ms > 0);
-        self.dues.extend(dues.map(|(i, step)| (crate::graph::to_u32(i), step.due_ms)));
+        self.dues.extend(dues.map(|(i, step)| (StepIndex::new(i), step.due_ms)));
     }
 
-    pub(crate) fn id_of(&self, i: u32) -> StepId {
-        self.state.plan.steps[to_usize(i)].id.clone()
+    pub(crate) fn id_of(&self, i: StepIndex) -> StepId {
+        self.state.plan.steps[i].id.clone()
     }
 
     /// One of several draws made from the envelope's.
@@ -211,12 +211,12 @@ impl<'a> Turn<'a> {
     }
 
     /// The step, if the plan has it and is past its planning.
-    pub(crate) fn find(&self, step: &StepId) -> Result<u32, Rejection> {
+    pub(crate) fn find(&self, step: &StepId) -> Result<StepIndex, Rejection> {
         self.state.graph.find(step.as_str()).ok_or_else(|| Rejection::UnknownStep { step: step.clone() })
     }
 
-    pub(crate) fn status_of(&self, i: u32) -> StepStatus {
-        self.state.steps[to_usize(i)].status
+    pub(crate) fn status_of(&self, i: StepIndex) -> StepStatus {
+        self.state.steps[i].status
     }
 
     /// Whether steps may move: the plan has been accepted and has not ended.

@@ -9,7 +9,7 @@ use goalmill_common::report::{Report, What};
 use goalmill_plan::validate;
 
 use crate::decide::Turn;
-use crate::graph::to_usize;
+use crate::graph::StepIndex;
 use crate::open;
 
 /// Code of a failure that says: not by one agent in one go.
@@ -18,7 +18,7 @@ pub const TOO_COMPLEX: &str = "TOO_COMPLEX";
 impl Turn<'_> {
     /// Lets the step become a plan, if that is what the report asks for; says whether it was. A sub-plan that is no
     /// plan makes the attempt a failed one.
-    pub(crate) fn decompose(&mut self, i: u32, report: &Report, cost: f64, tokens: u64) -> bool {
+    pub(crate) fn decompose(&mut self, i: StepIndex, report: &Report, cost: f64, tokens: u64) -> bool {
         let sub_plan = report.sub_plan.as_ref().filter(|plan| !plan.is_null());
         let is_too_complex =
             report.what == What::Failed && report.failure.as_ref().is_some_and(|failure| failure.code == TOO_COMPLEX);
@@ -50,7 +50,7 @@ impl Turn<'_> {
     }
 
     /// The agent's plan, checked like any other; steps that name no agent type are the agent's own.
-    fn read_sub_plan(&self, i: u32, sub_plan: Option<&Json>) -> Result<Option<Plan>, Failure> {
+    fn read_sub_plan(&self, i: StepIndex, sub_plan: Option<&Json>) -> Result<Option<Plan>, Failure> {
         let Some(json) = sub_plan else { return Ok(None) };
         let invalid = |message: String| {
             let message = message.chars().take(1_000).collect::<String>();
@@ -67,7 +67,7 @@ impl Turn<'_> {
             invalid(format!("the sub-plan of the agent is invalid: {}", words.join("; ")))
         };
         let valid = validate::validate_plan(&json.value(), &limits).map_err(|issues| told(&issues))?;
-        let agent_type = &self.state.plan.steps[to_usize(i)].agent_type;
+        let agent_type = &self.state.plan.steps[i].agent_type;
         let mut plan = valid.into_plan();
         open::route_to(&mut plan, agent_type);
         validate::permit_all(&mut plan, &self.context.policy).map_err(|issues| told(&issues))?;
@@ -75,7 +75,7 @@ impl Turn<'_> {
     }
 
     /// Whether a step may turn out to be a plan.
-    pub(crate) fn is_whole(&self, i: u32) -> bool {
-        self.state.plan.steps[to_usize(i)].kind.needs_worker()
+    pub(crate) fn is_whole(&self, i: StepIndex) -> bool {
+        self.state.plan.steps[i].kind.needs_worker()
     }
 }

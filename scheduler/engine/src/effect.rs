@@ -9,7 +9,8 @@ use goalmill_common::json::Json;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::task::Task;
 
-use crate::{StepIndex, Timer};
+use crate::Timer;
+use crate::graph::StepIndex;
 
 /// What a command makes happen: events, already folded into the state, and what the shell is to do.
 #[derive(Clone, Debug, Default, PartialEq)]

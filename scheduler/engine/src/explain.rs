@@ -5,10 +5,10 @@ use goalmill_common::plan::Kind;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::view::{Explanation, StepExplanation};
 
+use crate::PlanState;
 use crate::fail::ASK_USER;
-use crate::graph::{to_u32, to_usize};
+use crate::graph::StepIndex;
 use crate::remedy::Surroundings;
-use crate::{PlanState, StepIndex};
 
 /// Longest chain of causes shown.
 const CAUSES_MAX: usize = 10;
@@ -29,7 +29,7 @@ impl PlanState {
     }
 
     fn explain_with(&self, now_ms: u64, around: Option<&Surroundings>) -> Explanation {
-        let mut open: Vec<u32> = (0..to_u32(self.steps.len())).filter(|i| !self.at(*i).is_final()).collect();
+        let mut open: Vec<StepIndex> = self.indices().filter(|i| !self.at(*i).is_final()).collect();
         open.sort_by_key(|i| (rank_of(self.at(*i)), *i));
         open.truncate(STEPS_MAX);
         Explanation {
@@ -40,8 +40,8 @@ impl PlanState {
         }
     }
 
-    fn at(&self, i: u32) -> StepStatus {
-        self.steps[to_usize(i)].status
+    fn at(&self, i: StepIndex) -> StepStatus {
+        self.steps[i].status
     }
 
     fn explain_plan(&self, now_ms: u64) -> String {
@@ -83,8 +83,8 @@ impl PlanState {
     }
 
     /// What a step asks before it goes on.
-    pub(crate) fn asked(&self, i: u32) -> Option<&str> {
-        self.steps[to_usize(i)].rare.as_ref()?.question.as_deref()
+    pub(crate) fn asked(&self, i: StepIndex) -> Option<&str> {
+        self.steps[i].rare.as_ref()?.question.as_deref()
     }
 
     fn explain_running(&self) -> String {
@@ -104,7 +104,7 @@ impl PlanState {
         format!("of {} steps, {}", self.counts.total, parts.join(", "))
     }
 
-    fn explain_step(&self, i: u32, now_ms: u64, around: Option<&Surroundings>) -> StepExplanation {
+    fn explain_step(&self, i: StepIndex, now_ms: u64, around: Option<&Surroundings>) -> StepExplanation {
         let mut because = Vec::new();
         let mut root = i;
         for _ in 0..CAUSES_MAX {
@@ -114,18 +114,18 @@ impl PlanState {
                 None => break,
             }
         }
-        let step_id = self.plan.steps[to_usize(i)].id.clone();
+        let step_id = self.plan.steps[i].id.clone();
         let root = self.root(root, around);
         because.extend(root.because);
         StepExplanation { step_id, status: self.at(i), because, hint: root.hint }
     }
 
     /// The step that this one waits for, if it waits for one: one that failed before one that is open.
-    fn waits_for(&self, i: u32) -> Option<u32> {
+    fn waits_for(&self, i: StepIndex) -> Option<StepIndex> {
         if !matches!(self.at(i), StepStatus::Pending | StepStatus::Blocked) {
             return None;
         }
-        let dependencies = &self.plan.steps[to_usize(i)].dependencies;
+        let dependencies = &self.plan.steps[i].dependencies;
         let all = || dependencies.iter().filter_map(|id| self.graph.find(id.as_str()));
         if self.at(i) == StepStatus::Blocked {
             return all().find(|d| self.at(*d) == StepStatus::Failed);
@@ -135,7 +135,7 @@ impl PlanState {
     }
 
     /// A step of the current phase, when that is what a later one waits for.
-    fn earlier_phase(&self, i: u32) -> Option<u32> {
+    fn earlier_phase(&self, i: StepIndex) -> Option<StepIndex> {
         if self.is_phase_open(i) {
             return None;
         }
@@ -143,8 +143,8 @@ impl PlanState {
         members.iter().copied().filter(|m| !self.at(*m).is_final()).min_by_key(|m| rank_of(self.at(*m)))
     }
 
-    fn cause(&self, i: u32, now_ms: u64) -> String {
-        let (spec, step) = (&self.plan.steps[to_usize(i)], &self.steps[to_usize(i)]);
+    fn cause(&self, i: StepIndex, now_ms: u64) -> String {
+        let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
         let id = &spec.id;
         let due = if step.due_ms > 0 { rfc3339(step.due_ms) } else { "its end".into() };
         match step.status {
@@ -160,7 +160,7 @@ impl PlanState {
             StepStatus::Blocked => format!("`{id}` is blocked: {}", step.reason()),
             StepStatus::Ready => format!("`{id}` is ready, {}", self.why_not_out(i)),
             StepStatus::Queued => {
-                let queue = self.queue(StepIndex(i)).map_or("", |queue| queue.as_str());
+                let queue = self.queue(i).map_or("", |queue| queue.as_str());
                 let since = lasted(step.queued_ms, now_ms);
                 format!("attempt {} of `{id}` is in the queue `{queue}` for {since}, until {due}", step.attempt)
             }
@@ -192,7 +192,7 @@ impl PlanState {
         }
     }
 
-    fn why_not_out(&self, i: u32) -> String {
+    fn why_not_out(&self, i: StepIndex) -> String {
         if self.status != PlanStatus::Running {
             return format!("but the plan is {}", self.status);
         }
@@ -200,10 +200,10 @@ impl PlanState {
             return format!("but {} steps are in flight and the plan runs {} at once", self.in_flight, self.width());
         }
         if !self.is_free(i) {
-            let resource = self.plan.steps[to_usize(i)].resource.as_deref().unwrap_or_default();
+            let resource = self.plan.steps[i].resource.as_deref().unwrap_or_default();
             return format!("but another step holds the resource `{resource}`");
         }
-        let queue = self.queue(StepIndex(i)).map_or("", |queue| queue.as_str());
+        let queue = self.queue(i).map_or("", |queue| queue.as_str());
         format!("and waits for the queue `{queue}` to have room")
     }
 }

@@ -10,10 +10,10 @@ use goalmill_common::plan::{Kind, OnFailure};
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::PlanStatus;
 
+use crate::Effect;
 use crate::decide::Turn;
-use crate::graph::{to_u32, to_usize};
+use crate::graph::StepIndex;
 use crate::revise::trigger_of;
-use crate::{Effect, StepIndex};
 
 /// How long a planner's answer to a replan is awaited, in milliseconds. Planners have shorter limits of their own;
 /// this one ends the wait when all of them are gone.
@@ -24,12 +24,12 @@ pub(crate) const ASK_USER: &str = "ask_user";
 
 impl Turn<'_> {
     /// An attempt failed: decides between another attempt, the fallback, and giving up.
-    pub(crate) fn fail_attempt(&mut self, i: u32, failure: Failure, cost: f64, tokens: u64) {
+    pub(crate) fn fail_attempt(&mut self, i: StepIndex, failure: Failure, cost: f64, tokens: u64) {
         if failure.class == FailureClass::Lost {
             return self.lose_attempt(i, failure, cost, tokens);
         }
-        let spec = &self.state.plan.steps[to_usize(i)];
-        let (retry, fallback, step) = (spec.retry, spec.fallback.is_some(), &self.state.steps[to_usize(i)]);
+        let spec = &self.state.plan.steps[i];
+        let (retry, fallback, step) = (spec.retry, spec.fallback.is_some(), &self.state.steps[i]);
         let (failed, fallback) = (step.tried + 1, fallback && !step.fallback);
         if failure.class.is_retryable() && failed <= retry.max.min(self.context.limits.retries_max) {
             let asked = failure.retry_after_ms.unwrap_or(0).min(self.context.limits.timeout_ms_max);
@@ -43,22 +43,22 @@ impl Turn<'_> {
     }
 
     /// The worker vanished: tried again at once, unless the step seems to be what makes workers vanish.
-    fn lose_attempt(&mut self, i: u32, failure: Failure, cost: f64, tokens: u64) {
+    fn lose_attempt(&mut self, i: StepIndex, failure: Failure, cost: f64, tokens: u64) {
         // No worker had the task: it kills none.
         if failure.code == TASK_MISSING {
             return self.retry(i, failure, 0, false, (cost, tokens));
         }
-        let losses = self.state.steps[to_usize(i)].lost + 1;
+        let losses = self.state.steps[i].lost + 1;
         if losses < self.context.limits.lost_max {
             return self.retry(i, failure, 0, false, (cost, tokens));
         }
         let message = format!("{losses} workers were lost with it; the last: {}", failure.message);
         let failure = Failure::new(FailureClass::Permanent, "STEP_POISONED", message);
-        self.effects.push(Effect::Bury { step: StepIndex(i), failure: failure.clone() });
+        self.effects.push(Effect::Bury { step: i, failure: failure.clone() });
         self.give_up(i, failure, cost, tokens);
     }
 
-    fn retry(&mut self, i: u32, failure: Failure, wait_ms: u64, fallback: bool, (cost, tokens): (f64, u64)) {
+    fn retry(&mut self, i: StepIndex, failure: Failure, wait_ms: u64, fallback: bool, (cost, tokens): (f64, u64)) {
         let due_ms = self.after(wait_ms);
         let retrying = StepRetrying { failure, due_ms, fallback, cost, tokens };
         self.emit_step(i, StepEvent::Retrying(Box::new(retrying)));
@@ -68,7 +68,7 @@ impl Turn<'_> {
     }
 
     /// The step will not succeed: its policy decides what that means for the plan. The caller settles.
-    pub(crate) fn give_up(&mut self, i: u32, failure: Failure, cost: f64, tokens: u64) {
+    pub(crate) fn give_up(&mut self, i: StepIndex, failure: Failure, cost: f64, tokens: u64) {
         let on_failure = self.state.on_failure(i, failure.class);
         if on_failure == OnFailure::Skip {
             let reason = format!("it failed: {}", failure.message);
@@ -85,7 +85,7 @@ impl Turn<'_> {
     }
 
     /// What a failed step's policy makes of the plan.
-    pub(crate) fn decide_on(&mut self, i: u32, failure: Failure) {
+    pub(crate) fn decide_on(&mut self, i: StepIndex, failure: Failure) {
         match self.state.on_failure(i, failure.class) {
             OnFailure::Abort => self.fail_plan(because(&self.id_of(i), failure)),
             OnFailure::Skip | OnFailure::Continue => {}
@@ -113,7 +113,7 @@ impl Turn<'_> {
             return self.fail_plan(Failure::new(FailureClass::Permanent, "PLANNING_FAILED", message));
         };
         let i = self.state.graph.find(step.as_str());
-        let failure = i.and_then(|i| self.state.steps[to_usize(i)].failure().cloned());
+        let failure = i.and_then(|i| self.state.steps[i].failure().cloned());
         let failure = failure.unwrap_or_else(|| Failure::new(FailureClass::Permanent, "REPLAN_FAILED", reason));
         self.fail_plan(because(&step, failure));
     }
@@ -140,7 +140,7 @@ impl Turn<'_> {
     }
 
     fn cancel_flights(&mut self, why: &str) {
-        for i in 0..to_u32(self.state.steps.len()) {
+        for i in self.state.indices() {
             if self.status_of(i).is_in_flight() {
                 self.stop_attempt(i);
                 self.emit_step(i, StepEvent::Cancelled(Reason::boxed(why)));
@@ -150,14 +150,14 @@ impl Turn<'_> {
     }
 
     /// Stops the attempt in flight, if there is one: its outcome does not matter any more.
-    pub(crate) fn stop_attempt(&mut self, i: u32) {
+    pub(crate) fn stop_attempt(&mut self, i: StepIndex) {
         if !self.status_of(i).is_in_flight() {
             return;
         }
-        if self.state.plan.steps[to_usize(i)].kind == Kind::Plan {
+        if self.state.plan.steps[i].kind == Kind::Plan {
             self.ask_sub_plan(i, Verb::Cancel { reason: "the step it stands for is over".into() });
         } else {
-            self.effects.extend(self.state.token(StepIndex(i)).map(Effect::Cancel));
+            self.effects.extend(self.state.token(i).map(Effect::Cancel));
         }
     }
 

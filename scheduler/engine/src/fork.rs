@@ -9,7 +9,7 @@ use goalmill_common::id::StepId;
 use goalmill_common::revision::{Fork, Trigger};
 use goalmill_common::status::StepStatus;
 
-use crate::graph::{to_u32, to_usize};
+use crate::graph::StepIndex;
 use crate::{PlanState, Rejection};
 
 /// What begins a plan that goes on from `state`, which may be any fold of a log: up to a revision, or to its end.
@@ -23,15 +23,15 @@ pub fn fork(state: &PlanState, step: Option<&StepId>, submission: String, source
     };
     let again = match step {
         Some(id) => {
-            let i = state.graph.find(id.as_str()).filter(|i| state.steps[to_usize(*i)].status != StepStatus::Revised);
+            let i = state.graph.find(id.as_str()).filter(|i| state.steps[*i].status != StepStatus::Revised);
             state.following(i.ok_or_else(|| Rejection::UnknownStep { step: id.clone() })?)
         }
         None => BTreeSet::new(),
     };
-    let kept = (0..to_u32(state.steps.len())).filter(|i| !again.contains(i)).filter_map(|i| {
-        let at = &state.steps[to_usize(i)];
+    let kept = state.indices().filter(|i| !again.contains(i)).filter_map(|i| {
+        let at = &state.steps[i];
         let outputs = at.outputs.clone().filter(|_| at.status == StepStatus::Completed)?;
-        Some((state.plan.steps[to_usize(i)].id.clone(), outputs))
+        Some((state.plan.steps[i].id.clone(), outputs))
     });
     let fork = Fork {
         plan: accepted.plan_id.clone(),
@@ -72,7 +72,7 @@ impl PlanState {
     }
 
     /// A step, and all that depend on it at any remove.
-    fn following(&self, i: u32) -> BTreeSet<u32> {
+    fn following(&self, i: StepIndex) -> BTreeSet<StepIndex> {
         let (mut all, mut next) = (BTreeSet::from([i]), vec![i]);
         while let Some(i) = next.pop() {
             next.extend(self.graph.dependents(i).iter().copied().filter(|d| all.insert(*d)));

@@ -1,6 +1,7 @@
 //! The shape of a plan: who waits for whom, how long the rest is, what excludes what.
 
 use std::collections::VecDeque;
+use std::ops::{Index, IndexMut};
 
 use goalmill_common::hash::HashMap;
 use goalmill_common::id::StepId;
@@ -11,19 +12,47 @@ const NONE: u32 = u32::MAX;
 /// Seconds a step is taken to last when nobody estimated it.
 const SECONDS: f64 = 1.0;
 
-/// What does not change while a plan runs. Everything is by step index.
+/// A step's place in its plan, counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StepIndex(pub u32);
+
+impl StepIndex {
+    pub(crate) fn new(place: usize) -> Self {
+        Self(to_u32(place))
+    }
+
+    pub(crate) fn as_usize(self) -> usize {
+        to_usize(self.0)
+    }
+}
+
+impl Index<StepIndex> for Vec<Step> {
+    type Output = Step;
+
+    fn index(&self, i: StepIndex) -> &Step {
+        &self[i.as_usize()]
+    }
+}
+
+impl IndexMut<StepIndex> for Vec<Step> {
+    fn index_mut(&mut self, i: StepIndex) -> &mut Step {
+        &mut self[i.as_usize()]
+    }
+}
+
+/// What does not change while a plan runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Graph {
-    index: HashMap<StepId, u32>,
+    index: HashMap<StepId, StepIndex>,
     /// `targets[starts[i]..starts[i + 1]]` are the dependents of step `i`.
     starts: Vec<u32>,
-    targets: Vec<u32>,
+    targets: Vec<StepIndex>,
     /// Dependencies of each step; one that is named twice counts once.
     waits: Vec<u32>,
     ranks: Vec<f64>,
     /// Empty when no step names a phase.
     phase_of: Vec<u32>,
-    members: Vec<Vec<u32>>,
+    members: Vec<Vec<StepIndex>>,
     /// Empty when no step names a resource.
     resource_of: Vec<u32>,
     resources: usize,
@@ -43,53 +72,53 @@ impl Graph {
         Ok(graph)
     }
 
-    pub(crate) fn find(&self, step: &str) -> Option<u32> {
+    pub(crate) fn find(&self, step: &str) -> Option<StepIndex> {
         self.index.get(step).copied()
     }
 
-    pub(crate) fn dependents(&self, i: u32) -> &[u32] {
-        &self.targets[to_usize(self.starts[to_usize(i)])..to_usize(self.starts[to_usize(i) + 1])]
+    pub(crate) fn dependents(&self, i: StepIndex) -> &[StepIndex] {
+        &self.targets[self.dependent_range(i)]
     }
 
     /// Where in [`Graph::dependents`] step `i` keeps its list, for walking it while the state changes.
-    pub(crate) fn dependent_range(&self, i: u32) -> std::ops::Range<usize> {
-        to_usize(self.starts[to_usize(i)])..to_usize(self.starts[to_usize(i) + 1])
+    pub(crate) fn dependent_range(&self, i: StepIndex) -> std::ops::Range<usize> {
+        to_usize(self.starts[i.as_usize()])..to_usize(self.starts[i.as_usize() + 1])
     }
 
-    pub(crate) fn dependent_at(&self, place: usize) -> u32 {
+    pub(crate) fn dependent_at(&self, place: usize) -> StepIndex {
         self.targets[place]
     }
 
     /// How many steps it depends on.
-    pub(crate) fn waits(&self, i: u32) -> u32 {
-        self.waits[to_usize(i)]
+    pub(crate) fn waits(&self, i: StepIndex) -> u32 {
+        self.waits[i.as_usize()]
     }
 
     /// How many satisfied dependencies let the step start.
-    pub(crate) fn needed(&self, i: u32, join: Join) -> u32 {
+    pub(crate) fn needed(&self, i: StepIndex, join: Join) -> u32 {
         to_u32(needed(to_usize(self.waits(i)), join))
     }
 
     /// Estimated seconds from the step's start to the end of the longest path that begins with it.
-    pub(crate) fn rank(&self, i: u32) -> f64 {
-        self.ranks[to_usize(i)]
+    pub(crate) fn rank(&self, i: StepIndex) -> f64 {
+        self.ranks[i.as_usize()]
     }
 
     pub(crate) fn longest(&self) -> f64 {
         self.ranks.iter().copied().fold(0.0, f64::max)
     }
 
-    pub(crate) fn phase(&self, i: u32) -> Option<usize> {
-        self.phase_of.get(to_usize(i)).filter(|phase| **phase != NONE).map(|phase| to_usize(*phase))
+    pub(crate) fn phase(&self, i: StepIndex) -> Option<usize> {
+        self.phase_of.get(i.as_usize()).filter(|phase| **phase != NONE).map(|phase| to_usize(*phase))
     }
 
     /// Steps of each phase.
-    pub(crate) fn members(&self) -> &[Vec<u32>] {
+    pub(crate) fn members(&self) -> &[Vec<StepIndex>] {
         &self.members
     }
 
-    pub(crate) fn resource(&self, i: u32) -> Option<usize> {
-        self.resource_of.get(to_usize(i)).filter(|r| **r != NONE).map(|r| to_usize(*r))
+    pub(crate) fn resource(&self, i: StepIndex) -> Option<usize> {
+        self.resource_of.get(i.as_usize()).filter(|r| **r != NONE).map(|r| to_usize(*r))
     }
 
     pub(crate) fn resources(&self) -> usize {
@@ -100,14 +129,10 @@ impl Graph {
     ///
     /// Source: A. B. Kahn, "Topological sorting of large networks", CACM 5(11), 1962. A phase is a node of its own
     /// that waits for the steps of the phase before it, so edges stay linear in the number of steps.
-    fn order(&self, plan: &Plan) -> Result<Vec<u32>, String> {
+    fn order(&self, plan: &Plan) -> Result<Vec<StepIndex>, String> {
         let (steps, gates) = (plan.steps.len(), self.members.len());
-        let mut open: Vec<u32> = plan
-            .steps
-            .iter()
-            .enumerate()
-            .map(|(i, _)| self.waits(to_u32(i)) + u32::from(self.phase(to_u32(i)).is_some()))
-            .collect();
+        let mut open: Vec<u32> =
+            (0..steps).map(StepIndex::new).map(|i| self.waits(i) + u32::from(self.phase(i).is_some())).collect();
         for gate in 0..gates {
             open.push(if gate == 0 { 0 } else { to_u32(self.members[gate - 1].len()) + 1 });
         }
@@ -123,14 +148,15 @@ impl Graph {
                 }
             };
             if node < steps {
-                order.push(to_u32(node));
-                self.dependents(to_u32(node)).iter().for_each(|next| release(to_usize(*next)));
-                if let Some(gate) = self.phase(to_u32(node)).filter(|phase| phase + 1 < gates) {
+                let i = StepIndex::new(node);
+                order.push(i);
+                self.dependents(i).iter().for_each(|next| release(next.as_usize()));
+                if let Some(gate) = self.phase(i).filter(|phase| phase + 1 < gates) {
                     release(steps + gate + 1);
                 }
             } else {
                 let gate = node - steps;
-                self.members[gate].iter().for_each(|member| release(to_usize(*member)));
+                self.members[gate].iter().for_each(|member| release(member.as_usize()));
                 if gate + 1 < gates {
                     release(node + 1);
                 }
@@ -143,11 +169,11 @@ impl Graph {
         Err(format!("step `{stuck}` waits for itself, through dependencies or the order of phases"))
     }
 
-    fn ranks_of(&self, plan: &Plan, order: &[u32]) -> Vec<f64> {
+    fn ranks_of(&self, plan: &Plan, order: &[StepIndex]) -> Vec<f64> {
         let mut ranks = vec![0.0; plan.steps.len()];
         for &i in order.iter().rev() {
-            let rest = self.dependents(i).iter().map(|next| ranks[to_usize(*next)]).fold(0.0, f64::max);
-            ranks[to_usize(i)] = rest + seconds(&plan.steps[to_usize(i)]);
+            let rest = self.dependents(i).iter().map(|next| ranks[next.as_usize()]).fold(0.0, f64::max);
+            ranks[i.as_usize()] = rest + seconds(&plan.steps[i]);
         }
         ranks
     }
@@ -176,11 +202,11 @@ fn seconds(step: &Step) -> f64 {
     step.estimates.seconds.filter(|s| s.is_finite() && *s >= 0.0).unwrap_or(SECONDS)
 }
 
-fn index_of(plan: &Plan) -> Result<HashMap<StepId, u32>, String> {
+fn index_of(plan: &Plan) -> Result<HashMap<StepId, StepIndex>, String> {
     let mut index = HashMap::default();
     index.reserve(plan.steps.len());
     for (i, step) in plan.steps.iter().enumerate() {
-        if index.insert(step.id.clone(), to_u32(i)).is_some() {
+        if index.insert(step.id.clone(), StepIndex::new(i)).is_some() {
             return Err(format!("two steps are called `{}`", step.id));
         }
     }
@@ -190,11 +216,11 @@ fn index_of(plan: &Plan) -> Result<HashMap<StepId, u32>, String> {
 /// Who depends on whom, packed.
 struct Edges {
     starts: Vec<u32>,
-    targets: Vec<u32>,
+    targets: Vec<StepIndex>,
     waits: Vec<u32>,
 }
 
-fn edges_of(plan: &Plan, index: &HashMap<StepId, u32>) -> Result<Edges, String> {
+fn edges_of(plan: &Plan, index: &HashMap<StepId, StepIndex>) -> Result<Edges, String> {
     let mut starts = vec![0_u32; plan.steps.len() + 1];
     let mut waits = vec![0; plan.steps.len()];
     let mut edges = Vec::new();
@@ -204,11 +230,11 @@ fn edges_of(plan: &Plan, index: &HashMap<StepId, u32>) -> Result<Edges, String> 
             let Some(&from) = index.get(dependency) else {
                 return Err(format!("step `{}` depends on `{dependency}`, which does not exist", step.id));
             };
-            if named_by[to_usize(from)] != to_u32(i) {
-                named_by[to_usize(from)] = to_u32(i);
-                starts[to_usize(from) + 1] += 1;
+            if named_by[from.as_usize()] != to_u32(i) {
+                named_by[from.as_usize()] = to_u32(i);
+                starts[from.as_usize() + 1] += 1;
                 waits[i] += 1;
-                edges.push((from, to_u32(i)));
+                edges.push((from, StepIndex::new(i)));
             }
         }
     }
@@ -216,16 +242,16 @@ fn edges_of(plan: &Plan, index: &HashMap<StepId, u32>) -> Result<Edges, String> 
         starts[i] += starts[i - 1];
     }
     let mut next = starts.clone();
-    let mut targets = vec![0; edges.len()];
+    let mut targets = vec![StepIndex(0); edges.len()];
     for (from, to) in edges {
-        let place = &mut next[to_usize(from)];
+        let place = &mut next[from.as_usize()];
         targets[to_usize(*place)] = to;
         *place += 1;
     }
     Ok(Edges { starts, targets, waits })
 }
 
-fn phases_of(plan: &Plan) -> Result<(Vec<u32>, Vec<Vec<u32>>), String> {
+fn phases_of(plan: &Plan) -> Result<(Vec<u32>, Vec<Vec<StepIndex>>), String> {
     let mut members = vec![Vec::new(); plan.phases.len()];
     let mut places = HashMap::default();
     for (k, phase) in plan.phases.iter().enumerate() {
@@ -245,7 +271,7 @@ fn phases_of(plan: &Plan) -> Result<(Vec<u32>, Vec<Vec<u32>>), String> {
         let Some(&phase) = places.get(name) else {
             return Err(format!("step `{}` is in phase `{name}`, which does not exist", step.id));
         };
-        members[to_usize(phase)].push(to_u32(i));
+        members[to_usize(phase)].push(StepIndex::new(i));
         phase_of.push(phase);
     }
     Ok((phase_of, members))
@@ -276,16 +302,16 @@ mod tests {
     #[test]
     fn a_rank_is_the_longest_way_to_the_end() {
         let graph = Graph::of(&plan(&[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["b"])])).unwrap();
-        let ranks: Vec<f64> = (0..4).map(|i| graph.rank(i)).collect();
+        let ranks: Vec<f64> = (0..4).map(|i| graph.rank(StepIndex(i))).collect();
         assert_eq!(ranks, [3.0, 2.0, 1.0, 1.0]);
-        assert_eq!(graph.dependents(0), [1, 2]);
+        assert_eq!(graph.dependents(StepIndex(0)), [StepIndex(1), StepIndex(2)]);
     }
 
     #[test]
     fn a_dependency_that_is_named_twice_counts_once() {
         let graph = Graph::of(&plan(&[("a", &[]), ("b", &["a", "a"])])).unwrap();
-        assert_eq!((graph.waits(1), graph.dependents(0)), (1, [1].as_slice()));
-        assert_eq!((graph.needed(1, Join::All), graph.needed(1, Join::AtLeast(2))), (1, 2));
+        assert_eq!((graph.waits(StepIndex(1)), graph.dependents(StepIndex(0))), (1, [StepIndex(1)].as_slice()));
+        assert_eq!((graph.needed(StepIndex(1), Join::All), graph.needed(StepIndex(1), Join::AtLeast(2))), (1, 2));
     }
 
     #[test]

@@ -49,11 +49,12 @@ pub use command::{Closing, Command, Context, Envelope, PlanAnswer, Rejection, Ti
 pub use decide::{Decide, decide};
 pub use effect::{Decision, Effect};
 pub use fork::fork;
+pub use graph::StepIndex;
 pub use look::StepAt;
 pub use moves::{plan_move, step_move};
 pub use react::pending;
 pub use remedy::{Serving, Surroundings};
 pub use revise::consider;
 pub use situation::situation;
-pub use state::{PlanState, StepIndex};
+pub use state::PlanState;
 pub use view::Shown;

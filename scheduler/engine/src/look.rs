@@ -10,9 +10,9 @@ use goalmill_common::json::Json;
 use goalmill_common::plan::{Kind, Plan, Step, Strategy};
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
-use crate::graph::{to_u32, to_usize};
+use crate::PlanState;
+use crate::graph::StepIndex;
 use crate::state::{Joined, StepState, at};
-use crate::{PlanState, StepIndex};
 
 /// The queue of steps that no worker does.
 static NO_QUEUE: LazyLock<AgentType> = LazyLock::new(|| "".into());
@@ -119,12 +119,12 @@ impl PlanState {
     }
 
     pub fn step_index(&self, step: &StepId) -> Option<StepIndex> {
-        self.graph.find(step.as_str()).map(StepIndex)
+        self.graph.find(step.as_str())
     }
 
     /// One step, for looking at.
     pub fn step(&self, i: StepIndex) -> Option<StepAt<'_>> {
-        let (spec, state) = (self.plan.steps.get(to_usize(i.0))?, self.steps.get(to_usize(i.0))?);
+        let (spec, state) = (self.plan.steps.get(i.as_usize())?, self.steps.get(i.as_usize())?);
         Some(StepAt {
             spec,
             status: state.status,
@@ -141,7 +141,7 @@ impl PlanState {
 
     /// Steps with an attempt on a stream, with a worker, or as a plan of their own. Looks at every step.
     pub fn flights(&self) -> impl Iterator<Item = StepIndex> + '_ {
-        let in_flight = |(i, step): (usize, &StepState)| step.status.is_in_flight().then(|| StepIndex(to_u32(i)));
+        let in_flight = |(i, step): (usize, &StepState)| step.status.is_in_flight().then(|| StepIndex::new(i));
         self.steps.iter().enumerate().filter_map(in_flight)
     }
 
@@ -157,7 +157,7 @@ impl PlanState {
 
     /// Whether this ready step may be dispatched.
     pub fn admits(&self, i: StepIndex) -> bool {
-        self.has_room() && self.is_free(i.0) && !self.is_own(i.0)
+        self.has_room() && self.is_free(i) && !self.is_own(i)
     }
 
     /// How many steps may be in flight at once.
@@ -172,12 +172,12 @@ impl PlanState {
 
     /// Estimated seconds from the step's start to the end of the longest path that begins with it.
     pub fn rank(&self, i: StepIndex) -> f64 {
-        if to_usize(i.0) < self.steps.len() { self.graph.rank(i.0) } else { 0.0 }
+        if i.as_usize() < self.steps.len() { self.graph.rank(i) } else { 0.0 }
     }
 
     /// The step's priority, or else its goal's.
     pub fn priority(&self, i: StepIndex) -> Priority {
-        let own = self.plan.steps.get(to_usize(i.0)).and_then(|step| step.priority);
+        let own = self.plan.steps.get(i.as_usize()).and_then(|step| step.priority);
         own.or_else(|| self.accepted().map(|accepted| accepted.goal.priority)).unwrap_or_default()
     }
 
@@ -186,18 +186,18 @@ impl PlanState {
     /// A step that the engine does itself has an empty one, even if its plan names an agent type: a logged revision may
     /// have given it one. Nothing of it is ever out on a queue, so it must not use up that queue's window.
     pub fn queue(&self, i: StepIndex) -> Option<&AgentType> {
-        let spec = self.plan.steps.get(to_usize(i.0))?;
-        if self.is_own(i.0) {
+        let spec = self.plan.steps.get(i.as_usize())?;
+        if self.is_own(i) {
             return Some(&NO_QUEUE);
         }
-        let fallen = self.steps.get(to_usize(i.0)).is_some_and(|step| step.fallback);
+        let fallen = self.steps.get(i.as_usize()).is_some_and(|step| step.fallback);
         let other = spec.fallback.as_ref().filter(|_| fallen).and_then(|fallback| fallback.agent_type.as_ref());
         Some(other.unwrap_or(&spec.agent_type))
     }
 
     /// The token of the step's current attempt.
     pub fn token(&self, i: StepIndex) -> Option<AttemptToken> {
-        let (spec, state) = (self.plan.steps.get(to_usize(i.0))?, self.steps.get(to_usize(i.0))?);
+        let (spec, state) = (self.plan.steps.get(i.as_usize())?, self.steps.get(i.as_usize())?);
         Some(self.born.as_ref()?.key.token(&spec.id, state.attempt))
     }
 
@@ -247,14 +247,14 @@ impl PlanState {
     }
 
     /// What a person answered to the step's question.
-    pub(crate) fn answer(&self, i: u32) -> Option<&Json> {
-        self.steps[to_usize(i)].rare.as_ref().and_then(|rare| rare.answer.as_ref())
+    pub(crate) fn answer(&self, i: StepIndex) -> Option<&Json> {
+        self.steps[i].rare.as_ref().and_then(|rare| rare.answer.as_ref())
     }
 
     /// What the step's next task is to do, or its current one does: its fallback's once that is at work.
     pub fn action(&self, i: StepIndex) -> Option<&str> {
-        let spec = self.plan.steps.get(to_usize(i.0))?;
-        let fallen = self.steps.get(to_usize(i.0)).is_some_and(|step| step.fallback);
+        let spec = self.plan.steps.get(i.as_usize())?;
+        let fallen = self.steps.get(i.as_usize()).is_some_and(|step| step.fallback);
         let other = spec.fallback.as_ref().filter(|_| fallen).and_then(|fallback| fallback.action.as_ref());
         Some(other.unwrap_or(&spec.action))
     }
@@ -265,14 +265,14 @@ impl PlanState {
     }
 
     /// Whether the engine does the step itself, without a queue.
-    pub(crate) fn is_own(&self, i: u32) -> bool {
-        let kind = self.plan.steps[to_usize(i)].kind;
+    pub(crate) fn is_own(&self, i: StepIndex) -> bool {
+        let kind = self.plan.steps[i].kind;
         kind.is_inline() || kind == Kind::Plan
     }
 
     /// Whether the step is ready and nobody holds its resource.
-    pub(crate) fn is_free(&self, i: u32) -> bool {
-        let Some(step) = self.steps.get(to_usize(i)) else { return false };
+    pub(crate) fn is_free(&self, i: StepIndex) -> bool {
+        let Some(step) = self.steps.get(i.as_usize()) else { return false };
         let held = self.graph.resource(i).is_some_and(|resource| self.held[resource] > 0);
         step.status == StepStatus::Ready && !held
     }
@@ -282,19 +282,19 @@ impl PlanState {
     pub(crate) fn is_cut(&self) -> bool {
         let is_running = self.status == PlanStatus::Running;
         let may_start = |(i, step): (usize, &StepState)| {
-            let i = to_u32(i);
+            let i = StepIndex::new(i);
             step.status == StepStatus::Pending && self.is_phase_open(i) && self.joined(i) == Joined::Met
         };
         is_running && (!self.own.is_empty() || self.steps.iter().enumerate().any(may_start))
     }
 
-    pub(crate) fn is_phase_open(&self, i: u32) -> bool {
+    pub(crate) fn is_phase_open(&self, i: StepIndex) -> bool {
         self.graph.phase(i).is_none_or(|phase| self.phases[phase].begun)
     }
 
-    pub(crate) fn joined(&self, i: u32) -> Joined {
-        let step = &self.steps[to_usize(i)];
-        let needed = self.graph.needed(i, self.plan.steps[to_usize(i)].join);
+    pub(crate) fn joined(&self, i: StepIndex) -> Joined {
+        let step = &self.steps[i];
+        let needed = self.graph.needed(i, self.plan.steps[i].join);
         if step.met >= needed {
             Joined::Met
         } else if step.met.saturating_add(step.open) < needed {

@@ -10,13 +10,13 @@ use goalmill_plan::draft::issue;
 
 use crate::decide::{Turn, not_allowed};
 use crate::fail::PLANNER_MS;
-use crate::graph::to_usize;
+use crate::graph::StepIndex;
 use crate::{Rejection, check, render};
 
 impl Turn<'_> {
     /// Asks what the step wants to know; says whether it has to wait for the answer.
-    pub(crate) fn ask_step(&mut self, i: u32) -> bool {
-        let Some(ask) = self.state.plan.steps[to_usize(i)].ask.clone() else { return false };
+    pub(crate) fn ask_step(&mut self, i: StepIndex) -> bool {
+        let Some(ask) = self.state.plan.steps[i].ask.clone() else { return false };
         if self.state.answer(i).is_some() {
             return false;
         }
@@ -31,8 +31,8 @@ impl Turn<'_> {
     }
 
     /// Whether the step waits for an answer, and not for a yes or no.
-    pub(crate) fn awaits_answer(&self, i: u32) -> bool {
-        let step = &self.state.steps[to_usize(i)];
+    pub(crate) fn awaits_answer(&self, i: StepIndex) -> bool {
+        let step = &self.state.steps[i];
         let asked = step.rare.as_ref().is_some_and(|rare| rare.question.is_some());
         step.status == StepStatus::AwaitingApproval && asked
     }
@@ -48,7 +48,7 @@ impl Turn<'_> {
         let Some(i) = i else {
             return Err(not_allowed(format!("nothing asks the question `{name}`")));
         };
-        let ask = self.state.plan.steps[to_usize(i)].ask.clone().expect("only a step with a question asks one");
+        let ask = self.state.plan.steps[i].ask.clone().expect("only a step with a question asks one");
         self.check_answer(&ask, &answer)?;
         self.answer_step(i, answer, false, reason);
         self.settle();
@@ -74,8 +74,8 @@ impl Turn<'_> {
     }
 
     /// The step goes on with the answer: as its outputs, or among its inputs.
-    fn answer_step(&mut self, i: u32, answer: Json, by_default: bool, reason: String) {
-        let ask = self.state.plan.steps[to_usize(i)].ask.as_ref();
+    fn answer_step(&mut self, i: StepIndex, answer: Json, by_default: bool, reason: String) {
+        let ask = self.state.plan.steps[i].ask.as_ref();
         let is_result = ask.is_none_or(|ask| ask.into.is_none());
         let answered = StepAnswered { answer: answer.clone(), by_default, reason };
         self.emit_step(i, StepEvent::Answered(Box::new(answered)));
@@ -98,8 +98,8 @@ impl Turn<'_> {
     }
 
     /// Nobody answered a step in time.
-    pub(crate) fn answer_step_by_default(&mut self, i: u32) {
-        let default = self.state.plan.steps[to_usize(i)].ask.as_ref().and_then(|ask| ask.default.clone());
+    pub(crate) fn answer_step_by_default(&mut self, i: StepIndex) {
+        let default = self.state.plan.steps[i].ask.as_ref().and_then(|ask| ask.default.clone());
         match default {
             Some(answer) => self.answer_step(i, answer, true, "nobody answered in time".into()),
             None => {

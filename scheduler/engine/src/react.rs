@@ -6,10 +6,10 @@ use goalmill_common::revision::Trigger;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::fail::ASK_USER;
-use crate::graph::{to_u32, to_usize};
+use crate::graph::StepIndex;
 use crate::render;
 use crate::state::at;
-use crate::{Context, Effect, PlanState, StepIndex, Timer};
+use crate::{Context, Effect, PlanState, Timer};
 
 /// Names what follows from `record`, which the state has folded already.
 pub(crate) fn react(state: &PlanState, record: &Record, effects: &mut Vec<Effect>) {
@@ -17,7 +17,7 @@ pub(crate) fn react(state: &PlanState, record: &Record, effects: &mut Vec<Effect
         Event::Plan(event) => react_plan(state, event, effects),
         Event::Step { step, event, .. } => {
             if becomes_ready(event) {
-                let i = state.step_index(step).filter(|i| !state.is_own(i.0));
+                let i = state.step_index(step).filter(|i| !state.is_own(*i));
                 effects.extend(i.map(Effect::Ready));
             }
         }
@@ -103,12 +103,12 @@ pub fn pending(state: &PlanState, context: &Context) -> Vec<Effect> {
     effects.extend(state.is_open().then_some(Effect::Close));
     effects.extend(state.is_cut().then_some(Effect::Continue));
     for (i, step) in state.steps.iter().enumerate() {
-        let i = to_u32(i);
-        effects.extend(at(step.due_ms).map(|due| Effect::Timer(Timer::Step(StepIndex(i)), Some(due))));
+        let i = StepIndex::new(i);
+        effects.extend(at(step.due_ms).map(|due| Effect::Timer(Timer::Step(i), Some(due))));
         if step.status == StepStatus::Ready && !state.is_own(i) {
-            effects.push(Effect::Ready(StepIndex(i)));
+            effects.push(Effect::Ready(i));
         }
-        if step.status == StepStatus::Running && state.plan.steps[to_usize(i)].kind == Kind::Plan {
+        if step.status == StepStatus::Running && state.plan.steps[i].kind == Kind::Plan {
             let inputs = render::inputs(state, i, &context.limits).unwrap_or_default();
             effects.extend(state.sub_plan(i, &inputs));
         }

@@ -7,10 +7,10 @@ use goalmill_common::id::{AgentType, WorkerId};
 use goalmill_common::plan::Kind;
 use goalmill_common::status::{PlanStatus, StepStatus};
 
+use crate::PlanState;
 use crate::explain::lasted;
 use crate::fail::ASK_USER;
-use crate::graph::to_usize;
-use crate::{PlanState, StepIndex};
+use crate::graph::StepIndex;
 
 /// What a plan's log cannot tell: who serves the queues at the moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,10 +51,10 @@ pub(crate) struct Root {
 
 impl PlanState {
     /// What holds up the last step of a chain, and the hint.
-    pub(crate) fn root(&self, i: u32, around: Option<&Surroundings>) -> Root {
-        let (id, plan) = (&self.plan.steps[to_usize(i)].id, self.id().map_or("", |plan| plan.as_str()));
+    pub(crate) fn root(&self, i: StepIndex, around: Option<&Surroundings>) -> Root {
+        let (id, plan) = (&self.plan.steps[i].id, self.id().map_or("", |plan| plan.as_str()));
         let only = |hint: String| Root { because: None, hint };
-        match self.steps[to_usize(i)].status {
+        match self.steps[i].status {
             StepStatus::AwaitingApproval if self.asked(i).is_some() => {
                 only(format!("answer it: `goalmill step answer {plan} {id} ANSWER`"))
             }
@@ -110,14 +110,14 @@ impl PlanState {
         }
     }
 
-    fn mend_unserved(&self, i: u32) -> String {
-        let queue = self.queue(StepIndex(i)).map_or("", |queue| queue.as_str());
+    fn mend_unserved(&self, i: StepIndex) -> String {
+        let queue = self.queue(i).map_or("", |queue| queue.as_str());
         format!("start workers for it: `goalmill worker --agents {queue}`")
     }
 
-    fn ready(&self, i: u32, around: Option<&Surroundings>) -> Root {
+    fn ready(&self, i: StepIndex, around: Option<&Surroundings>) -> Root {
         let wait = "wait for room, or start more workers";
-        let (Some(around), Some(queue)) = (around, self.queue(StepIndex(i))) else {
+        let (Some(around), Some(queue)) = (around, self.queue(i)) else {
             return Root { because: None, hint: wait.into() };
         };
         if queue.as_str().is_empty() {
@@ -138,8 +138,8 @@ impl PlanState {
     }
 
     /// A task that is on its stream, or in the hands of a worker that has not said so.
-    fn queued(&self, i: u32, around: &Surroundings) -> Root {
-        let Some(queue) = self.queue(StepIndex(i)) else { return Root::default() };
+    fn queued(&self, i: StepIndex, around: &Surroundings) -> Root {
+        let Some(queue) = self.queue(i) else { return Root::default() };
         if let Some(root) = quarantined(queue, around) {
             return root;
         }
@@ -176,8 +176,8 @@ impl PlanState {
         Root { because: Some(because), hint: "wait: it is about to be taken; if not, see `goalmill doctor`".into() }
     }
 
-    fn running(&self, i: u32, around: Option<&Surroundings>) -> Root {
-        let (spec, step) = (&self.plan.steps[to_usize(i)], &self.steps[to_usize(i)]);
+    fn running(&self, i: StepIndex, around: Option<&Surroundings>) -> Root {
+        let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
         let plan = self.id().map_or("", |plan| plan.as_str());
         if spec.kind == Kind::Plan {
             let own = self.sub_plan_id(i).map(|plan| plan.to_string()).unwrap_or_default();
@@ -188,7 +188,7 @@ impl PlanState {
         {
             let lease = lasted(0, around.lease_ms);
             let because = format!("nothing was heard of worker `{worker}` lately: its lease ends within {lease}");
-            let hint = match self.queue(StepIndex(i)).and_then(|queue| around.queues.get(queue)) {
+            let hint = match self.queue(i).and_then(|queue| around.queues.get(queue)) {
                 Some(serving) if serving.workers > 0 => {
                     format!("wait {lease}: the step is then tried again by another")
                 }

@@ -6,12 +6,12 @@ use goalmill_common::limits::Limits;
 use goalmill_plan::expression::{self, ExpressionError, Scope, StepView};
 use serde_json::{Map, Value};
 
-use crate::graph::to_usize;
+use crate::graph::StepIndex;
 use crate::state::PlanState;
 
 /// The step's inputs, with every expression replaced by its value.
-pub(crate) fn inputs(state: &PlanState, i: u32, limits: &Limits) -> Result<Json, Failure> {
-    let step = &state.plan.steps[to_usize(i)];
+pub(crate) fn inputs(state: &PlanState, i: StepIndex, limits: &Limits) -> Result<Json, Failure> {
+    let step = &state.plan.steps[i];
     let bytes = step.inputs.text().len();
     if bytes > limits.payload_bytes_max {
         let most = limits.payload_bytes_max;
@@ -28,8 +28,8 @@ pub(crate) fn inputs(state: &PlanState, i: u32, limits: &Limits) -> Result<Json,
 }
 
 /// The inputs with what a person answered, under the name that the question gives it.
-fn with_answer(state: &PlanState, i: u32, inputs: Json) -> Json {
-    let into = state.plan.steps[to_usize(i)].ask.as_ref().and_then(|ask| ask.into.as_ref());
+fn with_answer(state: &PlanState, i: StepIndex, inputs: Json) -> Json {
+    let into = state.plan.steps[i].ask.as_ref().and_then(|ask| ask.into.as_ref());
     let (Some(name), Some(answer)) = (into, state.answer(i)) else { return inputs };
     let mut fields = match inputs.value() {
         Value::Object(fields) => fields,
@@ -40,21 +40,21 @@ fn with_answer(state: &PlanState, i: u32, inputs: Json) -> Json {
 }
 
 /// A text of the step's, with every expression replaced by its value.
-pub(crate) fn text(state: &PlanState, i: u32, text: &str, limits: &Limits) -> Result<String, Failure> {
+pub(crate) fn text(state: &PlanState, i: StepIndex, text: &str, limits: &Limits) -> Result<String, Failure> {
     let what = format!("`{text}` cannot be filled in");
     with_scope(state, i, |scope| expression::render_text(text, scope, limits), &what)
 }
 
 /// The key of a step's cache; it may speak of the step's inputs, as they will be sent.
-pub(crate) fn key(state: &PlanState, i: u32, text: &str, limits: &Limits) -> Result<String, Failure> {
+pub(crate) fn key(state: &PlanState, i: StepIndex, text: &str, limits: &Limits) -> Result<String, Failure> {
     let what = format!("`{text}` cannot be filled in");
     let inputs = if expression::sees_inputs(text) { Some(inputs(state, i, limits)?) } else { None };
     with_scope_and(state, i, inputs.as_ref(), |scope| expression::render_key(text, scope, limits), &what)
 }
 
 /// Whether the step's condition is true; a step without one always is.
-pub(crate) fn condition(state: &PlanState, i: u32, limits: &Limits) -> Result<bool, Failure> {
-    let Some(when) = &state.plan.steps[to_usize(i)].when else { return Ok(true) };
+pub(crate) fn condition(state: &PlanState, i: StepIndex, limits: &Limits) -> Result<bool, Failure> {
+    let Some(when) = &state.plan.steps[i].when else { return Ok(true) };
     let what = format!("the condition `{when}` has no value");
     with_scope(state, i, |scope| expression::is_true(when, scope, limits), &what)
 }
@@ -63,7 +63,7 @@ pub(crate) fn condition(state: &PlanState, i: u32, limits: &Limits) -> Result<bo
 /// fails always, so there is no second try.
 fn with_scope<T>(
     state: &PlanState,
-    i: u32,
+    i: StepIndex,
     evaluate: impl FnOnce(&Scope<'_>) -> Result<T, ExpressionError>,
     what: &str,
 ) -> Result<T, Failure> {
@@ -73,15 +73,15 @@ fn with_scope<T>(
 /// The same; the expression sees the step's own inputs besides.
 fn with_scope_and<T>(
     state: &PlanState,
-    i: u32,
+    i: StepIndex,
     inputs: Option<&Json>,
     evaluate: impl FnOnce(&Scope<'_>) -> Result<T, ExpressionError>,
     what: &str,
 ) -> Result<T, Failure> {
     let goal = &state.accepted().expect("a plan with steps was accepted").goal;
-    let dependencies = &state.plan.steps[to_usize(i)].dependencies;
+    let dependencies = &state.plan.steps[i].dependencies;
     let look = |id: &str| {
-        let step = &state.steps[to_usize(state.graph.find(id)?)];
+        let step = &state.steps[state.graph.find(id)?];
         let seen = step.status.is_final() || dependencies.iter().any(|dependency| dependency.as_str() == id);
         seen.then_some(StepView { status: step.status, outputs: step.outputs.as_ref() })
     };

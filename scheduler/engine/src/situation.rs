@@ -62,7 +62,7 @@ impl PlanState {
             return plan;
         }
         let gone = |id: &goalmill_common::id::StepId| {
-            let i = self.graph.find(id.as_str()).map(crate::graph::to_usize);
+            let i = self.graph.find(id.as_str());
             i.is_some_and(|i| self.steps[i].status == StepStatus::Revised)
         };
         plan.steps.retain(|step| !gone(&step.id));

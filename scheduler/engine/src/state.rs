@@ -1,6 +1,7 @@
 //! The state of one plan: what its events add up to.
 
 use std::collections::BTreeSet;
+use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
 use goalmill_common::event::{GoalAccepted, PlanEnded, ReplanTriggered, SkipCause};
@@ -14,13 +15,9 @@ use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
 use crate::calls::Calls;
 use crate::check::Schemas;
-use crate::graph::Graph;
+use crate::graph::{Graph, StepIndex};
 use crate::revise::Revising;
 use crate::token::Key;
-
-/// A step's place in its plan, counted from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StepIndex(pub u32);
 
 /// Everything known about one plan. Only [`crate::apply()`] changes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,9 +43,9 @@ pub struct PlanState {
     /// How often each resource is held: 0 or 1.
     pub(crate) held: Vec<u32>,
     /// Ready steps that the engine does itself, at once.
-    pub(crate) own: BTreeSet<u32>,
+    pub(crate) own: BTreeSet<StepIndex>,
     /// Ready steps that stand for plans; they need room as others do.
-    pub(crate) sub_plans: BTreeSet<u32>,
+    pub(crate) sub_plans: BTreeSet<StepIndex>,
     pub(crate) pace: Pace,
     /// End of the approval's or the planner's limit, Unix milliseconds; 0 when neither is awaited.
     pub(crate) wait_ms: u64,
@@ -208,6 +205,27 @@ impl Default for PlanState {
             finished_ms: 0,
             schemas: Schemas::default(),
         }
+    }
+}
+
+impl Index<StepIndex> for Vec<StepState> {
+    type Output = StepState;
+
+    fn index(&self, i: StepIndex) -> &StepState {
+        &self[i.as_usize()]
+    }
+}
+
+impl IndexMut<StepIndex> for Vec<StepState> {
+    fn index_mut(&mut self, i: StepIndex) -> &mut StepState {
+        &mut self[i.as_usize()]
+    }
+}
+
+impl PlanState {
+    /// Every step of the plan, also those that revisions removed.
+    pub(crate) fn indices(&self) -> impl Iterator<Item = StepIndex> + use<> {
+        (0..self.steps.len()).map(StepIndex::new)
     }
 }
 

@@ -12,14 +12,14 @@ use serde_json::{Map, Value};
 
 use crate::attempt::step_timeout;
 use crate::decide::Turn;
-use crate::graph::{to_u32, to_usize};
+use crate::graph::{StepIndex, to_u32};
 use crate::token::Key;
 use crate::verb::PLAN_TIMEOUT;
-use crate::{Effect, PlanState, Rejection, StepIndex, render};
+use crate::{Effect, PlanState, Rejection, render};
 
 impl Turn<'_> {
     /// Begins the plan that a ready step stands for.
-    pub(crate) fn start_sub_plan(&mut self, i: u32) {
+    pub(crate) fn start_sub_plan(&mut self, i: StepIndex) {
         let depth = self.state.depth() + 1;
         if depth > self.context.limits.depth_max {
             let message = format!("its plan would be nested {depth} deep, more than `depth_max`");
@@ -38,31 +38,31 @@ impl Turn<'_> {
     }
 
     /// Asks the plan that a step stands for what is asked of its parent.
-    pub(crate) fn ask_sub_plan(&mut self, i: u32, verb: Verb) {
+    pub(crate) fn ask_sub_plan(&mut self, i: StepIndex, verb: Verb) {
         let plan_id = self.state.sub_plan_id(i);
         self.effects.extend(plan_id.map(|plan_id| Effect::AskSubPlan { plan_id, verb }));
     }
 
     /// The same of all plans that steps in flight stand for.
     pub(crate) fn ask_sub_plans(&mut self, verb: &Verb) {
-        let is_plan = |step: &StepIndex| self.state.plan.steps[to_usize(step.0)].kind == Kind::Plan;
+        let is_plan = |step: &StepIndex| self.state.plan.steps[*step].kind == Kind::Plan;
         let flying: Vec<StepIndex> = self.state.flights().filter(is_plan).collect();
         for step in flying {
-            self.ask_sub_plan(step.0, verb.clone());
+            self.ask_sub_plan(step, verb.clone());
         }
     }
 
     /// A plan inside the plan has no limit of its own but the plan's, unless the step names one.
-    fn sub_plan_due(&self, i: u32) -> u64 {
-        let timeout_ms = self.state.plan.steps[to_usize(i)].timeout_ms;
+    fn sub_plan_due(&self, i: StepIndex) -> u64 {
+        let timeout_ms = self.state.plan.steps[i].timeout_ms;
         let most = self.state.accepted().map_or(u64::MAX, |accepted| accepted.deadline_ms);
         let due_ms = timeout_ms.map_or(most, |timeout_ms| self.after(timeout_ms).min(most));
         due_ms.max(1)
     }
 
     /// Whether a plan had all the time that its step names.
-    fn is_out_of_time(&self, i: u32) -> bool {
-        let (spec, step) = (&self.state.plan.steps[to_usize(i)], &self.state.steps[to_usize(i)]);
+    fn is_out_of_time(&self, i: StepIndex) -> bool {
+        let (spec, step) = (&self.state.plan.steps[i], &self.state.steps[i]);
         spec.timeout_ms.is_some() && self.now_ms + 1 >= step.due_ms
     }
 
@@ -76,9 +76,9 @@ impl Turn<'_> {
         failure: Option<Failure>,
     ) -> Result<(), Rejection> {
         let i = self.find(step)?;
-        let at = &self.state.steps[to_usize(i)];
+        let at = &self.state.steps[i];
         let awaited = at.status == StepStatus::Running && at.attempt == attempt;
-        if !awaited || self.state.plan.steps[to_usize(i)].kind != Kind::Plan {
+        if !awaited || self.state.plan.steps[i].kind != Kind::Plan {
             return Err(Rejection::StaleAttempt { step: step.clone(), attempt });
         }
         let cost = usage.bounded().cost;
@@ -117,17 +117,17 @@ impl PlanState {
     }
 
     /// The id of the plan that the step's current attempt stands for.
-    pub(crate) fn sub_plan_id(&self, i: u32) -> Option<PlanId> {
+    pub(crate) fn sub_plan_id(&self, i: StepIndex) -> Option<PlanId> {
         let born = self.born.as_ref()?;
-        let (spec, step) = (&self.plan.steps[to_usize(i)], &self.steps[to_usize(i)]);
+        let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
         Some(Key::sub_plan(&born.accepted.plan_id, &spec.id, step.attempt))
     }
 
     /// What begins the plan of a running `plan` step. The step's inputs are in the new goal's `metadata.inputs`. Its
     /// deadline is a millisecond before its step's: it ends first, and the step knows what it has cost.
-    pub(crate) fn sub_plan(&self, i: u32, inputs: &Json) -> Option<Effect> {
+    pub(crate) fn sub_plan(&self, i: StepIndex, inputs: &Json) -> Option<Effect> {
         let born = self.born.as_ref()?;
-        let (spec, step) = (&self.plan.steps[to_usize(i)], &self.steps[to_usize(i)]);
+        let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
         let plan_id = self.sub_plan_id(i)?;
         let mut metadata = Map::new();
         metadata.insert("inputs".into(), inputs.value());
@@ -142,7 +142,7 @@ impl PlanState {
             description,
             constraints: born.accepted.goal.constraints.clone(),
             deadline_ms: Some(step.due_ms.min(born.accepted.deadline_ms).saturating_sub(1)),
-            priority: self.priority(StepIndex(i)),
+            priority: self.priority(i),
             budget: self.share_of_budget(i),
             tenant: born.accepted.goal.tenant.clone(),
             planning,
@@ -175,7 +175,7 @@ impl PlanState {
 
     /// What the plan that a step stands for may use up: an equal share of what is left, for each plan that may run
     /// beside it. So plans side by side cannot use up more than there is, and plans one after the other get it all.
-    fn share_of_budget(&self, i: u32) -> Budget {
+    fn share_of_budget(&self, i: StepIndex) -> Budget {
         let all = self.budget();
         if all.tokens.is_none() && all.cost.is_none() {
             return Budget::default();
@@ -190,22 +190,22 @@ impl PlanState {
     }
 
     /// Unfinished `plan` steps that neither come after step `i` nor belong to another phase.
-    fn sub_plans_beside(&self, i: u32) -> u32 {
+    fn sub_plans_beside(&self, i: StepIndex) -> u32 {
         let mut after = vec![false; self.steps.len()];
         let mut open = vec![i];
         while let Some(at) = open.pop() {
-            if !std::mem::replace(&mut after[to_usize(at)], true) {
+            if !std::mem::replace(&mut after[at.as_usize()], true) {
                 open.extend(self.graph.dependents(at));
             }
         }
-        let is_beside = |j: &u32| {
-            let at = to_usize(*j);
+        let is_beside = |j: &StepIndex| {
+            let at = j.as_usize();
             !after[at]
                 && self.plan.steps[at].kind == Kind::Plan
                 && !self.steps[at].status.is_final()
                 && self.graph.phase(*j) == self.graph.phase(i)
         };
-        to_u32((0..to_u32(self.steps.len())).filter(is_beside).count())
+        to_u32(self.indices().filter(is_beside).count())
     }
 
     /// What a final plan gives to the step it stands for: the outputs of its last completed `finish` step, or else
@@ -218,7 +218,7 @@ impl PlanState {
         }
         let mut outputs: Vec<(String, Value)> = Vec::new();
         for (i, (spec, step)) in done() {
-            if let (Some(json), []) = (&step.outputs, self.graph.dependents(to_u32(i))) {
+            if let (Some(json), []) = (&step.outputs, self.graph.dependents(StepIndex::new(i))) {
                 outputs.push((spec.id.to_string(), json.value()));
             }
         }

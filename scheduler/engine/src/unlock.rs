@@ -7,7 +7,7 @@ use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::decide::Turn;
-use crate::graph::{to_u32, to_usize};
+use crate::graph::StepIndex;
 use crate::render;
 use crate::state::Joined;
 
@@ -15,7 +15,7 @@ impl Turn<'_> {
     /// Looks at every step once: those that wait for nothing may start.
     pub(crate) fn begin_steps(&mut self) {
         while self.move_phase() {}
-        for i in 0..to_u32(self.state.steps.len()) {
+        for i in self.state.indices() {
             self.consider(i);
         }
         self.settle();
@@ -52,7 +52,7 @@ impl Turn<'_> {
 
     /// Looks at the dependents that a failed step has blocked, when it is decided to go on without it.
     pub(crate) fn unblock(&mut self) {
-        for i in 0..to_u32(self.state.steps.len()) {
+        for i in self.state.indices() {
             if self.status_of(i) == StepStatus::Blocked {
                 self.skip_for_dependencies(i);
             }
@@ -60,7 +60,7 @@ impl Turn<'_> {
         self.settle();
     }
 
-    pub(crate) fn consider(&mut self, i: u32) {
+    pub(crate) fn consider(&mut self, i: StepIndex) {
         if self.status_of(i) != StepStatus::Pending || !self.is_active() {
             return;
         }
@@ -76,8 +76,8 @@ impl Turn<'_> {
         }
     }
 
-    fn unlock(&mut self, i: u32) {
-        if self.state.plan.steps[to_usize(i)].when.is_some() {
+    fn unlock(&mut self, i: StepIndex) {
+        if self.state.plan.steps[i].when.is_some() {
             if !self.work.allows_more() {
                 return;
             }
@@ -86,7 +86,7 @@ impl Turn<'_> {
         match render::condition(self.state, i, &self.context.limits) {
             Err(failure) => self.give_up(i, failure, 0.0, 0),
             Ok(false) => {
-                let when = self.state.plan.steps[to_usize(i)].when.as_deref().unwrap_or_default();
+                let when = self.state.plan.steps[i].when.as_deref().unwrap_or_default();
                 let reason = format!("`{when}` is false");
                 self.skip(i, SkipCause::Condition, reason);
             }
@@ -94,11 +94,11 @@ impl Turn<'_> {
         }
     }
 
-    fn offer(&mut self, i: u32) {
+    fn offer(&mut self, i: StepIndex) {
         if self.ask_step(i) {
             return;
         }
-        let Some(approval) = self.state.plan.steps[to_usize(i)].approve else {
+        let Some(approval) = self.state.plan.steps[i].approve else {
             return self.emit_step(i, StepEvent::Ready);
         };
         let limit_ms = approval.limit_ms.min(self.context.limits.approval_ms_max);
@@ -106,11 +106,11 @@ impl Turn<'_> {
         self.emit_step(i, StepEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms })));
     }
 
-    fn skip_for_dependencies(&mut self, i: u32) {
+    fn skip_for_dependencies(&mut self, i: StepIndex) {
         self.skip(i, SkipCause::DependencyFailed, "not enough dependencies can succeed".into());
     }
 
-    pub(crate) fn skip(&mut self, i: u32, cause: SkipCause, reason: String) {
+    pub(crate) fn skip(&mut self, i: StepIndex, cause: SkipCause, reason: String) {
         let skipped = StepSkipped { cause, reason, failure: None, cost: 0.0, tokens: 0 };
         self.emit_step(i, StepEvent::Skipped(Box::new(skipped)));
     }

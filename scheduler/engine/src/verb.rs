@@ -12,6 +12,7 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use crate::Rejection;
 use crate::decide::{Turn, not_allowed};
 use crate::fail::ASK_USER;
+use crate::graph::StepIndex;
 use crate::revise::trigger_of;
 
 /// A plan ends with this code when its deadline has passed.
@@ -108,7 +109,7 @@ impl Turn<'_> {
             return Err(not_allowed("the plan has been revised as often as its policy and `revisions_max` allow"));
         }
         // With a failed step it is about that: without a revision the plan ends as the step says.
-        let failure = failed.and_then(|i| self.state.steps[crate::graph::to_usize(i)].failure());
+        let failure = failed.and_then(|i| self.state.steps[i].failure());
         let trigger = failure.map_or(Trigger::UserRequest, trigger_of);
         self.replan_with(trigger, failed, reason, hint, None);
         Ok(())
@@ -136,11 +137,11 @@ impl Turn<'_> {
         Ok(())
     }
 
-    pub(crate) fn approve_step(&mut self, i: u32, reason: String) {
+    pub(crate) fn approve_step(&mut self, i: StepIndex, reason: String) {
         self.emit_step(i, StepEvent::Approved(Reason::boxed(reason)));
     }
 
-    pub(crate) fn reject_step(&mut self, i: u32, reason: &str) {
+    pub(crate) fn reject_step(&mut self, i: StepIndex, reason: &str) {
         let message = if reason.is_empty() { "it was rejected".into() } else { format!("it was rejected: {reason}") };
         self.give_up(i, Failure::new(FailureClass::Permanent, "REJECTED", message), 0.0, 0);
     }
@@ -181,7 +182,7 @@ impl Turn<'_> {
     }
 
     /// A step that is not final, of a plan whose steps may move.
-    fn open_step(&self, step: &StepId) -> Result<u32, Rejection> {
+    fn open_step(&self, step: &StepId) -> Result<StepIndex, Rejection> {
         let i = self.find(step)?;
         if !self.is_active() {
             return Err(self.refuse_plan("its steps cannot be changed before it runs"));
@@ -192,7 +193,7 @@ impl Turn<'_> {
         Ok(i)
     }
 
-    fn awaiting_step(&self, step: &StepId) -> Result<u32, Rejection> {
+    fn awaiting_step(&self, step: &StepId) -> Result<StepIndex, Rejection> {
         let i = self.open_step(step)?;
         if self.status_of(i) != StepStatus::AwaitingApproval {
             return Err(self.refuse_step(i, "it does not await approval"));
@@ -207,7 +208,7 @@ impl Turn<'_> {
         not_allowed(format!("the plan is {}: {why}", self.state.status))
     }
 
-    fn refuse_step(&self, i: u32, why: &str) -> Rejection {
+    fn refuse_step(&self, i: StepIndex, why: &str) -> Rejection {
         not_allowed(format!("step `{}` is {}: {why}", self.id_of(i), self.status_of(i)))
     }
 }

@@ -7,6 +7,7 @@ use goalmill_common::view::{PlanSummary, PlanView, ProposalView, QuestionView, R
 use serde_json::{Map, Value};
 
 use crate::PlanState;
+use crate::graph::StepIndex;
 use crate::state::{StepState, at};
 
 /// What of a plan's summary has been written, as far as it changes.
@@ -78,12 +79,11 @@ impl PlanState {
     fn step_view(&self, i: usize, step: &StepState, include_outputs: bool) -> StepView {
         let spec = &self.plan.steps[i];
         let rare = step.rare.as_deref();
-        let agent_type = crate::graph::to_u32(i);
         StepView {
             id: spec.id.clone(),
             description: spec.description.clone(),
             kind: spec.kind,
-            agent_type: self.queue(crate::StepIndex(agent_type)).unwrap_or(&spec.agent_type).clone(),
+            agent_type: self.queue(StepIndex::new(i)).unwrap_or(&spec.agent_type).clone(),
             action: spec.action.clone(),
             status: step.status,
             attempt: step.attempt,

@@ -18,7 +18,7 @@ use super::widen::widens;
 use super::{Delta, resolve};
 use crate::decide::Turn;
 use crate::fail::PLANNER_MS;
-use crate::graph::to_usize;
+use crate::graph::StepIndex;
 use crate::{PlanAnswer, Rejection};
 
 /// How often planners may answer the same replan with something that cannot be taken.
@@ -100,7 +100,7 @@ impl Turn<'_> {
 
     fn failure_of(&self, step: &StepId) -> Option<Failure> {
         let i = self.state.graph.find(step.as_str())?;
-        self.state.steps[to_usize(i)].failure().cloned()
+        self.state.steps[i].failure().cloned()
     }
 
     /// Holds a proposal against the plan and its policies.
@@ -301,7 +301,7 @@ impl Turn<'_> {
         self.note_dues();
         self.recall(&delta);
         self.record(&delta);
-        let id = |i: &u32| self.id_of(*i);
+        let id = |i: &StepIndex| self.id_of(*i);
         let revised = PlanRevised {
             revision: self.state.revision + 1,
             trigger,
@@ -334,7 +334,7 @@ impl Turn<'_> {
     /// Takes attempts back whose work is not wanted any more.
     fn recall(&mut self, delta: &Delta) {
         let gone = delta.removed.iter().chain(delta.skipped.keys()).chain(&delta.restarted);
-        let flying: Vec<u32> = gone.copied().filter(|i| self.status_of(*i).is_in_flight()).collect();
+        let flying: Vec<StepIndex> = gone.copied().filter(|i| self.status_of(*i).is_in_flight()).collect();
         for i in flying {
             self.stop_attempt(i);
             self.emit_step(i, StepEvent::Recalled(Reason::boxed("the plan is revised")));
@@ -349,7 +349,7 @@ impl Turn<'_> {
             self.emit_new(step.id.clone(), StepEvent::Added(Box::new(StepAdded { step: step.clone() })));
         }
         for (i, step) in &delta.modified {
-            let before = Some(Box::new(self.state.plan.steps[to_usize(*i)].clone()));
+            let before = Some(Box::new(self.state.plan.steps[*i].clone()));
             self.emit_step(*i, StepEvent::Modified(Box::new(StepModified { step: step.clone(), before })));
         }
         for i in &delta.removed {
@@ -360,7 +360,7 @@ impl Turn<'_> {
     /// A step failed while another one's failure was dealt with: it is its turn.
     pub(crate) fn pay_owed(&mut self) {
         let Some(&i) = self.state.revising.owed.first() else { return };
-        let failure = self.state.steps[to_usize(i)].failure().cloned();
+        let failure = self.state.steps[i].failure().cloned();
         let failure = failure.unwrap_or_else(|| Failure::new(FailureClass::Permanent, "UNKNOWN", "it failed"));
         self.decide_on(i, failure);
     }

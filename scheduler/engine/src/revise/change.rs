@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use super::Delta;
 use super::rewrite::rename;
 use crate::PlanState;
-use crate::graph::{to_u32, to_usize};
+use crate::graph::{StepIndex, to_u32, to_usize};
 use crate::moves::is_changeable;
 
 /// The steps that changes touch, as they will be.
@@ -59,12 +59,12 @@ impl<'a> Draft<'a> {
         let (state, delta) = (self.state, &mut self.delta);
         delta.skipped.retain(|i, _| !delta.removed.contains(i));
         delta.modified.retain(|i, step| {
-            *step != state.plan.steps[to_usize(*i)] && !delta.removed.contains(i) && !delta.skipped.contains_key(i)
+            *step != state.plan.steps[*i] && !delta.removed.contains(i) && !delta.skipped.contains_key(i)
         });
         delta.restarted.retain(|i| !delta.removed.contains(i) && !delta.skipped.contains_key(i));
         for (i, after) in &delta.modified {
-            let before = &state.plan.steps[to_usize(*i)];
-            let step = &state.steps[to_usize(*i)];
+            let before = &state.plan.steps[*i];
+            let step = &state.steps[*i];
             let is_over = step.status.is_final();
             let began = !matches!(step.status, StepStatus::Pending | StepStatus::Blocked) && !is_over;
             if is_over || (began && !is_same_work(before, after)) {
@@ -80,10 +80,10 @@ impl<'a> Draft<'a> {
     }
 
     /// A step of the plan that a revision may touch.
-    fn find(&mut self, id: &StepId) -> Option<u32> {
+    fn find(&mut self, id: &StepId) -> Option<StepIndex> {
         let state = self.state;
         let known = state.graph.find(id.as_str());
-        let Some(i) = known.filter(|i| state.steps[to_usize(*i)].status != StepStatus::Revised) else {
+        let Some(i) = known.filter(|i| state.steps[*i].status != StepStatus::Revised) else {
             let words = state.plan.steps.iter().map(|step| step.id.as_str());
             let hint = match nearest(id.as_str(), words) {
                 Some(near) if known.is_none() => format!("did you mean `{near}`?"),
@@ -92,7 +92,7 @@ impl<'a> Draft<'a> {
             self.refuse("UNKNOWN_STEP", format!("there is no step `{id}`"), hint);
             return None;
         };
-        let status = state.steps[to_usize(i)].status;
+        let status = state.steps[i].status;
         if !is_changeable(status) {
             let hint = "leave it as it is; add a step that does it again, if need be";
             self.refuse("STEP_FINAL", format!("step `{id}` is {status}, which is kept"), hint);
@@ -101,14 +101,14 @@ impl<'a> Draft<'a> {
         Some(i)
     }
 
-    fn spec(&self, i: u32) -> &Step {
-        self.delta.modified.get(&i).unwrap_or(&self.state.plan.steps[to_usize(i)])
+    fn spec(&self, i: StepIndex) -> &Step {
+        self.delta.modified.get(&i).unwrap_or(&self.state.plan.steps[i])
     }
 
     /// The step's own copy, for changing.
-    fn touch(&mut self, i: u32) -> &mut Step {
+    fn touch(&mut self, i: StepIndex) -> &mut Step {
         let state = self.state;
-        self.delta.modified.entry(i).or_insert_with(|| state.plan.steps[to_usize(i)].clone())
+        self.delta.modified.entry(i).or_insert_with(|| state.plan.steps[i].clone())
     }
 
     fn say(&mut self, line: String) {
@@ -146,7 +146,7 @@ impl<'a> Draft<'a> {
     fn modify(&mut self, step: &Step) {
         let Some(i) = self.find(&step.id) else { return };
         *self.touch(i) = step.clone();
-        self.delta.restarted.extend(self.state.steps[to_usize(i)].status.is_final().then_some(i));
+        self.delta.restarted.extend(self.state.steps[i].status.is_final().then_some(i));
         self.say(format!("~ {}", step.id));
     }
 
@@ -230,8 +230,8 @@ impl<'a> Draft<'a> {
     }
 
     fn rewire(&mut self, old: &StepId, new: &[StepId]) {
-        for k in 0..to_u32(self.state.steps.len()) {
-            let status = self.state.steps[to_usize(k)].status;
+        for k in self.state.indices() {
+            let status = self.state.steps[k].status;
             let is_fixed = !is_changeable(status) || self.delta.removed.contains(&k);
             if is_fixed || !self.spec(k).dependencies.contains(old) {
                 continue;
@@ -311,8 +311,8 @@ impl<'a> Draft<'a> {
         let Some(phase) = phases.iter().position(|phase| phase.id == name) else {
             return self.refuse_phase(name);
         };
-        let open = |i: &u32| !self.state.steps[to_usize(*i)].status.is_final();
-        let members: Vec<u32> = self.state.graph.members()[phase].iter().copied().filter(open).collect();
+        let open = |i: &StepIndex| !self.state.steps[*i].status.is_final();
+        let members: Vec<StepIndex> = self.state.graph.members()[phase].iter().copied().filter(open).collect();
         if members.is_empty() {
             return self.refuse("PHASE_OVER", format!("phase `{name}` has nothing left to skip"), "leave it out");
         }
@@ -343,8 +343,8 @@ pub(super) fn towards(state: &PlanState, plan: &Plan) -> Vec<Change> {
         match state.graph.find(step.id.as_str()) {
             None => changes.push(Change::AddStep { step: Box::new(step.clone()), before: Vec::new() }),
             Some(i) => {
-                let status = state.steps[to_usize(i)].status;
-                let is_new = *step != state.plan.steps[to_usize(i)] || status == StepStatus::Failed;
+                let status = state.steps[i].status;
+                let is_new = *step != state.plan.steps[i] || status == StepStatus::Failed;
                 if is_changeable(status) && is_new {
                     changes.push(Change::ModifyStep { step: Box::new(step.clone()) });
                 }

@@ -15,17 +15,17 @@ use serde_json::{Map, Value, json};
 
 use super::change::Draft;
 use crate::PlanState;
-use crate::graph::{to_u32, to_usize};
+use crate::graph::{StepIndex, to_usize};
 
 /// What a revision does, step by step. Everything else stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Delta {
     pub(crate) added: Vec<Step>,
-    pub(crate) modified: BTreeMap<u32, Step>,
-    pub(crate) removed: BTreeSet<u32>,
-    pub(crate) skipped: BTreeMap<u32, String>,
+    pub(crate) modified: BTreeMap<StepIndex, Step>,
+    pub(crate) removed: BTreeSet<StepIndex>,
+    pub(crate) skipped: BTreeMap<StepIndex, String>,
     /// Steps that start again, changed or not.
-    pub(crate) restarted: BTreeSet<u32>,
+    pub(crate) restarted: BTreeSet<StepIndex>,
     pub(crate) phases: Vec<PhaseAdded>,
     /// For people.
     pub(crate) lines: Vec<String>,
@@ -64,9 +64,9 @@ impl Delta {
     }
 
     /// The step as it will be; `None` for one that is taken away.
-    pub(crate) fn spec<'a>(&'a self, state: &'a PlanState, i: u32) -> Option<&'a Step> {
-        let live = state.steps[to_usize(i)].status != StepStatus::Revised && !self.removed.contains(&i);
-        live.then(|| self.modified.get(&i).unwrap_or(&state.plan.steps[to_usize(i)]))
+    pub(crate) fn spec<'a>(&'a self, state: &'a PlanState, i: StepIndex) -> Option<&'a Step> {
+        let live = state.steps[i].status != StepStatus::Revised && !self.removed.contains(&i);
+        live.then(|| self.modified.get(&i).unwrap_or(&state.plan.steps[i]))
     }
 
     /// Finds what has to start again: steps that were skipped because of one that starts again, and steps that may
@@ -80,11 +80,12 @@ impl Delta {
             let satisfied = |id: &StepId| {
                 place(id).is_some_and(|d| self.skipped.contains_key(&d) || (!reopened(id) && state.is_satisfied(d)))
             };
-            let next: Vec<u32> = (0..to_u32(state.steps.len()))
+            let next: Vec<StepIndex> = state
+                .indices()
                 .filter(|i| !restarted.contains(i) && !self.skipped.contains_key(i))
                 .filter(|i| {
                     let Some(spec) = self.spec(state, *i) else { return false };
-                    let step = &state.steps[to_usize(*i)];
+                    let step = &state.steps[*i];
                     match step.status {
                         StepStatus::Skipped => {
                             let cause = step.rare.as_ref().and_then(|rare| rare.cause);
@@ -124,15 +125,15 @@ impl Delta {
 pub(super) fn untouched(state: &PlanState, delta: &Delta) -> Option<Issue> {
     let id = state.replan.as_ref()?.step.as_ref()?;
     let failed = state.graph.find(id.as_str())?;
-    if state.steps[to_usize(failed)].status != StepStatus::Failed {
+    if state.steps[failed].status != StepStatus::Failed {
         return None;
     }
-    let is_touched = |i: u32| {
+    let is_touched = |i: StepIndex| {
         let is_changed = delta.modified.contains_key(&i) || delta.removed.contains(&i);
         is_changed || delta.skipped.contains_key(&i) || delta.restarted.contains(&i)
     };
-    let waits = |i: &u32| state.plan.steps[to_usize(*i)].dependencies.contains(id);
-    let mut waiting = (0..to_u32(state.plan.steps.len())).filter(waits).peekable();
+    let waits = |i: &StepIndex| state.plan.steps[*i].dependencies.contains(id);
+    let mut waiting = state.indices().filter(waits).peekable();
     if is_touched(failed) || waiting.peek().is_some() && waiting.all(is_touched) {
         return None;
     }
@@ -164,15 +165,12 @@ pub(super) fn hold_against(
 /// The plan that the changes make, and the steps of it for which nobody has chosen an agent type.
 fn document(state: &PlanState, delta: &Delta) -> (Value, Vec<Issue>) {
     let mut steps = Map::new();
-    let live: BTreeSet<&StepId> = (0..to_u32(state.steps.len()))
-        .filter_map(|i| delta.spec(state, i))
-        .chain(&delta.added)
-        .map(|step| &step.id)
-        .collect();
+    let live: BTreeSet<&StepId> =
+        state.indices().filter_map(|i| delta.spec(state, i)).chain(&delta.added).map(|step| &step.id).collect();
     let mut unrouted = Vec::new();
-    for i in 0..to_u32(state.steps.len()) {
+    for i in state.indices() {
         let Some(spec) = delta.spec(state, i) else { continue };
-        let is_over = state.steps[to_usize(i)].status.is_final() && !delta.restarted.contains(&i);
+        let is_over = state.steps[i].status.is_final() && !delta.restarted.contains(&i);
         if is_over || delta.skipped.contains_key(&i) {
             steps.insert(spec.id.to_string(), shown(spec, &live));
         } else {

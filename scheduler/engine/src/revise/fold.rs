@@ -11,7 +11,7 @@ use goalmill_common::status::{Counts, StepStatus};
 use super::Staged;
 use crate::ReplayError;
 use crate::fail::PLANNER_MS;
-use crate::graph::{Graph, to_u32, to_usize};
+use crate::graph::{Graph, StepIndex, to_usize};
 use crate::moves::is_changeable;
 use crate::state::{PhaseState, PlanState, StepState};
 
@@ -20,7 +20,7 @@ pub(crate) fn stage(state: &mut PlanState, seq: u64, id: &StepId, event: &StepEv
     let known = |state: &PlanState| {
         let i = state.graph.find(id.as_str());
         let i = i.ok_or_else(|| ReplayError::UnknownStep { seq, step: id.clone() })?;
-        let status = state.steps[to_usize(i)].status;
+        let status = state.steps[i].status;
         let fits = is_changeable(status);
         let bad = || ReplayError::StepMove { seq, event: event.type_name(), step: id.clone(), status };
         if fits { Ok(i) } else { Err(bad()) }
@@ -130,7 +130,7 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
         (rare.cause, rare.reason) = (Some(SkipCause::Revision), "a revision passes it over".into());
     }
     for i in &staged.removed {
-        settle(&mut state.steps[to_usize(*i)], StepStatus::Revised, record.time_ms);
+        settle(&mut state.steps[*i], StepStatus::Revised, record.time_ms);
     }
     (state.plan, state.graph) = (Arc::new(plan), graph);
     recount(state, &staged.phases);
@@ -142,9 +142,9 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
     revising.records.push(history);
     revising.by_planners += u32::from(revised.strategy != Some(RevisionStrategy::Edit));
     if let Some(step) = state.replan.as_ref().and_then(|replan| replan.step.as_ref()) {
-        revising.owed.retain(|i| state.plan.steps[to_usize(*i)].id != *step);
+        revising.owed.retain(|i| state.plan.steps[*i].id != *step);
     }
-    revising.owed.retain(|i| steps[to_usize(*i)].status == StepStatus::Failed);
+    revising.owed.retain(|i| steps[*i].status == StepStatus::Failed);
     (revising.proposed, revising.question) = (None, None);
     revising.refused.clear();
     revising.answers.clear();
@@ -175,9 +175,9 @@ pub(crate) fn extend(state: &mut PlanState, record: &Record, extended: &PlanExte
 }
 
 /// Steps that a revision lets start again, or passes over: neither completed nor in flight.
-fn touched(state: &PlanState, seq: u64, ids: &[StepId]) -> Result<Vec<usize>, ReplayError> {
+fn touched(state: &PlanState, seq: u64, ids: &[StepId]) -> Result<Vec<StepIndex>, ReplayError> {
     let find = |id: &StepId| {
-        let i = state.graph.find(id.as_str()).map(to_usize);
+        let i = state.graph.find(id.as_str());
         let i = i.ok_or_else(|| ReplayError::UnknownStep { seq, step: id.clone() })?;
         let status = state.steps[i].status;
         let fits = is_changeable(status) && !status.is_in_flight();
@@ -191,10 +191,10 @@ fn touched(state: &PlanState, seq: u64, ids: &[StepId]) -> Result<Vec<usize>, Re
 fn merged(state: &PlanState, seq: u64, staged: &Staged) -> Result<(Plan, Graph), ReplayError> {
     let mut plan = Plan::clone(&state.plan);
     for (i, step) in &staged.modified {
-        plan.steps[to_usize(*i)] = step.clone();
+        plan.steps[*i] = step.clone();
     }
     for i in &staged.removed {
-        let step = &mut plan.steps[to_usize(*i)];
+        let step = &mut plan.steps[*i];
         (step.phase, step.resource) = (None, None);
         step.dependencies.clear();
     }
@@ -242,9 +242,9 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
     state.held = vec![0; state.graph.resources()];
     state.own.clear();
     state.sub_plans.clear();
-    for i in 0..to_u32(state.steps.len()) {
+    for i in state.indices() {
         let (open, met) = state.waits_of(i);
-        let step = &mut state.steps[to_usize(i)];
+        let step = &mut state.steps[i];
         (step.open, step.met) = (open, met);
         let status = step.status;
         counts.add(status);
@@ -255,7 +255,7 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
             }
         }
         if status == StepStatus::Ready {
-            match state.plan.steps[to_usize(i)].kind {
+            match state.plan.steps[i].kind {
                 Kind::Tool | Kind::Llm => {}
                 Kind::Message | Kind::Finish | Kind::Internal => drop(state.own.insert(i)),
                 Kind::Plan => drop(state.sub_plans.insert(i)),
@@ -277,22 +277,22 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
 
 impl PlanState {
     /// Dependencies of a step that are open, and that are satisfied.
-    fn waits_of(&self, i: u32) -> (u32, u32) {
+    fn waits_of(&self, i: StepIndex) -> (u32, u32) {
         let (mut open, mut met) = (0, 0);
-        let dependencies = &self.plan.steps[to_usize(i)].dependencies;
-        let mut once: Vec<u32> = dependencies.iter().filter_map(|id| self.graph.find(id.as_str())).collect();
+        let dependencies = &self.plan.steps[i].dependencies;
+        let mut once: Vec<StepIndex> = dependencies.iter().filter_map(|id| self.graph.find(id.as_str())).collect();
         once.sort_unstable();
         once.dedup();
         for dependency in once {
-            open += u32::from(!self.steps[to_usize(dependency)].status.is_final());
+            open += u32::from(!self.steps[dependency].status.is_final());
             met += u32::from(self.is_satisfied(dependency));
         }
         (open, met)
     }
 
     /// Whether dependents count the step as done.
-    pub(crate) fn is_satisfied(&self, i: u32) -> bool {
-        let step = &self.steps[to_usize(i)];
+    pub(crate) fn is_satisfied(&self, i: StepIndex) -> bool {
+        let step = &self.steps[i];
         match step.status {
             StepStatus::Completed => true,
             StepStatus::Skipped => step.rare.as_ref().and_then(|rare| rare.cause).is_some_and(SkipCause::satisfies),
@@ -311,7 +311,7 @@ impl PlanState {
 }
 
 fn history(state: &PlanState, record: &Record, revised: &PlanRevised, staged: &Staged) -> RevisionRecord {
-    let spec = |i: u32| state.plan.steps[to_usize(i)].clone();
+    let spec = |i: StepIndex| state.plan.steps[i].clone();
     RevisionRecord {
         revision: revised.revision,
         time_ms: record.time_ms,

@@ -23,6 +23,7 @@ use goalmill_common::revision::{Answered, Change, Refusal, RevisionRecord, Revis
 use goalmill_plan::validate::Rules;
 
 use crate::PlanState;
+use crate::graph::StepIndex;
 
 pub(crate) use change::into_plan;
 pub(crate) use delta::{Delta, resolve};
@@ -38,7 +39,7 @@ pub(crate) struct Revising {
     /// Revisions by planners; those by people are not limited.
     pub(crate) by_planners: u32,
     /// Steps that failed, and of which it is not decided yet how to go on without them.
-    pub(crate) owed: BTreeSet<u32>,
+    pub(crate) owed: BTreeSet<StepIndex>,
     /// Waits for a person.
     pub(crate) proposed: Option<Box<RevisionProposed>>,
     /// Waits for a person.
@@ -56,8 +57,8 @@ pub(crate) struct Revising {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Staged {
     pub(crate) added: Vec<Step>,
-    pub(crate) modified: Vec<(u32, Step)>,
-    pub(crate) removed: Vec<u32>,
+    pub(crate) modified: Vec<(StepIndex, Step)>,
+    pub(crate) removed: Vec<StepIndex>,
     pub(crate) phases: Vec<PhaseAdded>,
 }
 

@@ -10,11 +10,11 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use crate::PlanState;
 use crate::decide::Turn;
 use crate::fail::PLANNER_MS;
-use crate::graph::to_usize;
+use crate::graph::StepIndex;
 
 impl Turn<'_> {
     /// Asks the planners, or a person, how to go on. Past the last revision a plan that cannot go on without one ends.
-    pub(crate) fn replan(&mut self, trigger: Trigger, step: Option<u32>, reason: String) {
+    pub(crate) fn replan(&mut self, trigger: Trigger, step: Option<StepIndex>, reason: String) {
         let information = self.information.take();
         self.replan_with(trigger, step, reason, String::new(), information);
     }
@@ -22,7 +22,7 @@ impl Turn<'_> {
     pub(crate) fn replan_with(
         &mut self,
         trigger: Trigger,
-        step: Option<u32>,
+        step: Option<StepIndex>,
         reason: String,
         hint: String,
         information: Option<Json>,
@@ -137,8 +137,8 @@ impl PlanState {
     }
 
     /// What a step's failure means for the plan.
-    pub(crate) fn on_failure(&self, i: u32, class: FailureClass) -> OnFailure {
-        let own = self.plan.steps[to_usize(i)].on_failure;
+    pub(crate) fn on_failure(&self, i: StepIndex, class: FailureClass) -> OnFailure {
+        let own = self.plan.steps[i].on_failure;
         match own {
             OnFailure::Abort if self.plan.continue_on_failure => OnFailure::Continue,
             OnFailure::Abort if self.plan.revision.is_some() && class == FailureClass::ConstraintViolation => {

@@ -6,7 +6,7 @@ use goalmill_plan::draft::issue;
 
 use super::Delta;
 use crate::PlanState;
-use crate::graph::{to_u32, to_usize};
+use crate::graph::StepIndex;
 
 /// What the revision widens: approvals that are gone, and estimates that no longer fit the budget. What actions may do
 /// is for whoever knows the agents to tell: see [`goalmill_common::revision::Proposal::widens`].
@@ -24,7 +24,7 @@ fn approvals(state: &PlanState, delta: &Delta) -> Vec<Issue> {
     };
     let mut issues = Vec::new();
     for (i, after) in &delta.modified {
-        let before = &state.plan.steps[to_usize(*i)];
+        let before = &state.plan.steps[*i];
         let silent = |step: &Step| step.approve.is_some_and(|approve| approve.default == ApprovalDefault::Approve);
         if before.approve.is_some() && (after.approve.is_none() || (silent(after) && !silent(before))) {
             issues.push(dropped(before, "would need it no more"));
@@ -32,8 +32,8 @@ fn approvals(state: &PlanState, delta: &Delta) -> Vec<Issue> {
     }
     let asks = |step: &Step| step.approve.is_some();
     for i in &delta.removed {
-        let before = &state.plan.steps[to_usize(*i)];
-        let is_open = !state.steps[to_usize(*i)].status.is_final();
+        let before = &state.plan.steps[*i];
+        let is_open = !state.steps[*i].status.is_final();
         if is_open && asks(before) && !delta.added.is_empty() && !delta.added.iter().any(asks) {
             issues.push(dropped(before, "what comes in its place does not"));
         }
@@ -47,10 +47,10 @@ fn spend(state: &PlanState, delta: &Delta) -> Vec<Issue> {
     if budget.cost.is_none() && budget.tokens.is_none() {
         return Vec::new();
     }
-    let all = || 0..to_u32(state.steps.len());
-    let is_open = |i: &u32| !state.steps[to_usize(*i)].status.is_final();
-    let before = sum(all().filter(is_open).map(|i| &state.plan.steps[to_usize(i)]));
-    let stays = |i: &u32| (is_open(i) && !delta.skipped.contains_key(i)) || delta.restarted.contains(i);
+    let all = || state.indices();
+    let is_open = |i: &StepIndex| !state.steps[*i].status.is_final();
+    let before = sum(all().filter(is_open).map(|i| &state.plan.steps[i]));
+    let stays = |i: &StepIndex| (is_open(i) && !delta.skipped.contains_key(i)) || delta.restarted.contains(i);
     let after = sum(all().filter(stays).filter_map(|i| delta.spec(state, i)).chain(&delta.added));
     let hint = "choose what fits the budget, or let the policy ask a person";
     let mut issues = Vec::new();
