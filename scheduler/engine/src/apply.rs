@@ -12,12 +12,12 @@ use goalmill_common::plan::{Kind, OnFailure};
 use goalmill_common::revision::{Answered, Refusal, Trigger};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
-use crate::fail::PLANNER_MS;
 use crate::graph::{Graph, StepIndex, to_u32};
 use crate::moves::{plan_move, step_move};
 use crate::revise::{self, Revising, into_plan};
-use crate::state::{Born, Joined, Origin, PhaseState, PlanState, StepState};
+use crate::state::{Born, Joined, Origin, PhaseState, PlanState, StepState, at};
 use crate::token::Key;
+use crate::waiting::{PLANNER_MS, Waiting};
 
 /// Why a log does not add up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,15 +77,14 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
     }
     match event {
         PlanEvent::PlanCreated(created) => create(state, record, created)?,
-        PlanEvent::ApprovalRequested(request) => state.wait_ms = request.due_ms,
-        PlanEvent::Approved(_) => state.wait_ms = 0,
+        PlanEvent::ApprovalRequested(request) => state.waiting = Waiting::Approval { due_ms: request.due_ms },
+        PlanEvent::Approved(_) => state.waiting = Waiting::Nothing,
         PlanEvent::PhaseStarted(_) => state.phases[state.phase].begun = true,
         PlanEvent::PhaseCompleted(_) | PlanEvent::PhaseFailed(_) | PlanEvent::PhaseSkipped(_) => state.phase += 1,
         PlanEvent::ReplanTriggered(trigger) => replan(state, trigger),
         PlanEvent::Resumed(_) => {
-            state.wait_ms = 0;
             // That step's failure is dealt with; others have their turn.
-            if let Some(step) = state.replan.take().and_then(|replan| replan.step) {
+            if let Some(step) = state.waiting.take_replan().and_then(|replan| replan.step) {
                 let steps = &state.plan.steps;
                 state.revising.owed.retain(|i| steps[*i].id != step);
             }
@@ -98,14 +97,14 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
             end(state, record.time_ms, ended.status, ended.failure.as_ref(), &ended.reason);
         }
         PlanEvent::RevisionProposed(proposed) => {
-            state.wait_ms = proposed.due_ms;
-            state.revising.proposed = Some(proposed.clone());
+            let replan = state.waiting.take_replan().unwrap_or_default();
+            state.waiting = Waiting::RevisionApproval { replan, proposed: proposed.clone() };
         }
         PlanEvent::RevisionRefused(refused) => refuse(state, refused),
         PlanEvent::QuestionAsked(asked) => {
-            state.wait_ms = asked.due_ms;
+            let replan = state.waiting.take_replan().unwrap_or_default();
+            state.waiting = Waiting::Answer { replan, asked: asked.clone() };
             state.revising.questions += 1;
-            state.revising.question = Some(asked.clone());
             state.usage.add(asked.usage.cost, asked.usage.tokens);
         }
         PlanEvent::QuestionAnswered(answered) => answer(state, answered),
@@ -138,9 +137,7 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
         PlanEvent::ApprovalRequested(_) => {
             state.counts.pending + state.counts.completed == state.counts.total && state.phase == 0
         }
-        PlanEvent::QuestionAnswered(answered) => {
-            state.revising.question.as_ref().is_some_and(|asked| asked.id == answered.id)
-        }
+        PlanEvent::QuestionAnswered(answered) => state.waiting.asked().is_some_and(|asked| asked.id == answered.id),
         PlanEvent::PhaseStarted(named) => is_current(&named.phase) && !phase.begun,
         PlanEvent::PhaseCompleted(named) | PlanEvent::PhaseFailed(named) => {
             is_current(&named.phase) && phase.begun && phase.open == 0
@@ -170,8 +167,7 @@ fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), Repl
 }
 
 fn replan(state: &mut PlanState, trigger: &ReplanTriggered) {
-    state.wait_ms = trigger.due_ms;
-    state.replan = Some(Box::new(trigger.clone()));
+    state.waiting = Waiting::for_replan(Box::new(trigger.clone()));
     end_replan(&mut state.revising);
     state.revising.failures_seen = state.counts.failed;
     state.revising.budget_seen |= trigger.trigger == Trigger::BudgetLow.as_str();
@@ -179,24 +175,23 @@ fn replan(state: &mut PlanState, trigger: &ReplanTriggered) {
 
 /// Whatever was said for the replan before is of no use for another one.
 fn end_replan(revising: &mut Revising) {
-    (revising.proposed, revising.question) = (None, None);
     revising.refused.clear();
     revising.answers.clear();
 }
 
 fn refuse(state: &mut PlanState, refused: &RevisionRefused) {
-    state.revising.proposed = None;
-    if refused.due_ms > 0 {
-        state.wait_ms = refused.due_ms;
-    }
+    let due_ms = at(refused.due_ms).or(state.waiting.due_ms()).unwrap_or_default();
+    let replan = state.waiting.take_replan().unwrap_or_default();
+    state.waiting = Waiting::for_replan(Box::new(ReplanTriggered { due_ms, ..*replan }));
     state.usage.add(refused.usage.cost, refused.usage.tokens);
     let RevisionRefused { strategy, reason, issues, .. } = refused.clone();
     state.revising.refused.push(Refusal { strategy, reason, issues });
 }
 
 fn answer(state: &mut PlanState, answered: &QuestionAnswered) {
-    state.wait_ms = answered.due_ms;
-    let question = state.revising.question.take().map(|asked| asked.question.question).unwrap_or_default();
+    let question = state.waiting.asked().map(|asked| asked.question.question.clone()).unwrap_or_default();
+    let replan = state.waiting.take_replan().unwrap_or_default();
+    state.waiting = Waiting::for_replan(Box::new(ReplanTriggered { due_ms: answered.due_ms, ..*replan }));
     let (answer, by_default) = (answered.answer.clone(), answered.by_default);
     state.revising.answers.push(Answered { question, answer, by_default });
 }
@@ -224,6 +219,7 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
     };
     state.graph = graph;
     state.plan = plan;
+    state.waiting = Waiting::Nothing;
     for (id, outputs) in created.fork.iter().flat_map(|fork| &fork.kept) {
         let step = || ReplayError::UnknownStep { seq, step: id.clone() };
         let i = state.graph.find(id.as_str()).ok_or_else(step)?;
@@ -248,9 +244,8 @@ fn end(state: &mut PlanState, time_ms: u64, status: PlanStatus, failure: Option<
     state.held.fill(0);
     state.own.clear();
     state.sub_plans.clear();
-    state.wait_ms = 0;
+    state.waiting = Waiting::Nothing;
     state.origin.open_until_ms = 0;
-    state.replan = None;
     end_replan(&mut state.revising);
     state.finished_ms = time_ms;
     // What the end cancelled is seen by the steps.

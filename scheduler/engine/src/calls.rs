@@ -3,12 +3,11 @@
 
 use goalmill_common::event::{ModelAnswered, ModelAsked, PlanEvent};
 use goalmill_common::goal::Usage;
-use goalmill_common::status::PlanStatus;
 use goalmill_common::view::ModelCalls;
 
-use crate::decide::Turn;
+use crate::PlanState;
 use crate::graph::to_u32;
-use crate::{PlanState, Rejection};
+use crate::waiting::Waiting;
 
 /// Everything known of a plan's calls.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,50 +20,23 @@ pub(crate) struct Calls {
     answers: Vec<ModelAnswered>,
 }
 
-impl Turn<'_> {
-    /// A planner is about to ask a model; refused when nobody waits for its plan any more.
-    pub(crate) fn model_asked(&mut self, asked: ModelAsked) -> Result<(), Rejection> {
-        if !self.state.awaits_planners(asked.revision) {
-            return Err(Rejection::StaleRevision { revision: self.state.revision });
-        }
-        let repeated = self.state.calls.open.iter().any(|open| is_same(open, &asked));
-        let reserved = number(asked.reserved);
-        self.emit_plan(PlanEvent::ModelAsked(Box::new(ModelAsked { reserved, repeated, ..asked })));
-        Ok(())
-    }
-
-    /// What a call took counts whatever has become of the plan, as long as it is not final.
-    pub(crate) fn model_answered(&mut self, answered: ModelAnswered) {
-        let usage = number(answered.usage);
-        self.emit_plan(PlanEvent::ModelAnswered(Box::new(ModelAnswered { usage, ..answered })));
-    }
-}
-
-fn number(usage: Usage) -> Usage {
-    usage.bounded()
-}
-
 impl PlanState {
-    /// The revision that planners are to answer for, if they are to; 0 is the plan itself.
-    pub(crate) fn awaited(&self) -> Option<u32> {
-        match self.status {
-            PlanStatus::Planning => Some(0),
-            PlanStatus::Replanning => Some(self.revision + 1),
-            PlanStatus::AwaitingApproval
-            | PlanStatus::Running
-            | PlanStatus::Paused
-            | PlanStatus::Completed
-            | PlanStatus::Partial
-            | PlanStatus::Failed
-            | PlanStatus::Cancelled
-            | PlanStatus::Rejected => None,
+    /// The revision that planners are asked for; 0 is the plan itself.
+    pub(crate) fn asked_of_planners(&self) -> Option<u32> {
+        match self.waiting {
+            Waiting::Plan => Some(0),
+            Waiting::Planner { .. } => Some(self.revision + 1),
+            Waiting::Nothing
+            | Waiting::Approval { .. }
+            | Waiting::Decision { .. }
+            | Waiting::RevisionApproval { .. }
+            | Waiting::Answer { .. } => None,
         }
     }
 
     /// Whether planners are at work for a revision; the plan itself may be running while it is written.
-    fn awaits_planners(&self, revision: u32) -> bool {
-        (revision == 0 && self.is_open())
-            || (self.awaited() == Some(revision) && !(self.status == PlanStatus::Replanning && self.asks_person()))
+    pub(crate) fn awaits_planners(&self, revision: u32) -> bool {
+        (revision == 0 && self.is_open()) || self.asked_of_planners() == Some(revision)
     }
 
     /// Answers of models for what is being planned, in the order in which they came.
@@ -85,6 +57,11 @@ impl PlanState {
 }
 
 impl Calls {
+    /// Whether the end of this very call is still awaited.
+    pub(crate) fn is_open(&self, asked: &ModelAsked) -> bool {
+        self.open.iter().any(|open| is_same(open, asked))
+    }
+
     fn asked(&mut self, asked: &ModelAsked) {
         if let Some(at) = self.open.iter().position(|open| is_same(open, asked)) {
             let before = self.open.remove(at);

@@ -6,7 +6,6 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::view::{Explanation, StepExplanation};
 
 use crate::PlanState;
-use crate::fail::ASK_USER;
 use crate::graph::StepIndex;
 use crate::remedy::Surroundings;
 
@@ -61,14 +60,13 @@ impl PlanState {
                 format!("a planner is at work, for {}", lasted(self.created_ms(), now_ms))
             }
             PlanStatus::AwaitingApproval => {
-                format!("a person must agree before it runs{}", until(self.wait_ms))
+                format!("a person must agree before it runs{}", until(self.waiting.due_ms().unwrap_or_default()))
             }
             PlanStatus::Paused => "it is paused: nothing new starts, what runs may finish".into(),
             PlanStatus::Replanning => {
-                let (who, why) = self.replan.as_ref().map_or(("a planner", ""), |replan| {
-                    (if replan.trigger == ASK_USER { "a person" } else { "a planner" }, replan.reason.as_str())
-                });
-                format!("{who} is asked how to go on{}: {why}", until(self.wait_ms))
+                let who = if self.waiting.is_for_person() { "a person" } else { "a planner" };
+                let why = self.waiting.replan().map_or("", |replan| replan.reason.as_str());
+                format!("{who} is asked how to go on{}: {why}", until(self.waiting.due_ms().unwrap_or_default()))
             }
             PlanStatus::Running => self.explain_running(),
             PlanStatus::Completed

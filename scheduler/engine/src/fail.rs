@@ -15,13 +15,6 @@ use crate::decide::Turn;
 use crate::graph::StepIndex;
 use crate::revise::trigger_of;
 
-/// How long a planner's answer to a replan is awaited, in milliseconds. Planners have shorter limits of their own;
-/// this one ends the wait when all of them are gone.
-pub(crate) const PLANNER_MS: u64 = 3_600_000;
-
-/// Trigger of a replan for which a person is asked instead of a planner.
-pub(crate) const ASK_USER: &str = "ask_user";
-
 impl Turn<'_> {
     /// An attempt failed: decides between another attempt, the fallback, and giving up.
     pub(crate) fn fail_attempt(&mut self, i: StepIndex, failure: Failure, cost: f64, tokens: u64) {
@@ -96,7 +89,7 @@ impl Turn<'_> {
 
     /// Whether it is being decided how to go on, and the plan cannot without that.
     pub(crate) fn must_replan(&self) -> bool {
-        self.state.replan.as_ref().is_some_and(|replan| !is_optional(replan))
+        self.state.waiting.replan().is_some_and(|replan| !is_optional(replan))
     }
 
     /// Without a revision a plan ends as its failed step says; one that could do without it goes on.
@@ -104,7 +97,7 @@ impl Turn<'_> {
         let is_needed = |replan: &&ReplanTriggered| {
             !is_optional(replan) || self.state.wants_part() || self.state.is_for_one_planner(replan)
         };
-        let Some(replan) = self.state.replan.as_deref().filter(is_needed).cloned() else {
+        let Some(replan) = self.state.waiting.replan().filter(is_needed).cloned() else {
             self.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
             return self.unblock();
         };

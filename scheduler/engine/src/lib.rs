@@ -15,6 +15,7 @@ mod graph;
 mod moves;
 mod state;
 mod token;
+mod waiting;
 
 mod apply;
 

@@ -213,10 +213,8 @@ impl PlanState {
         }
         let born = self.born.as_ref()?;
         let mut due = born.accepted.deadline_ms.min(self.budget_due_ms());
-        for own in [self.wait_ms, self.origin.open_until_ms] {
-            if own > 0 {
-                due = due.min(own);
-            }
+        for own in [self.waiting.due_ms(), at(self.origin.open_until_ms)].into_iter().flatten() {
+            due = due.min(own);
         }
         Some(due)
     }

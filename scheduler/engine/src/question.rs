@@ -9,8 +9,8 @@ use goalmill_common::status::StepStatus;
 use goalmill_plan::draft::issue;
 
 use crate::decide::{Turn, not_allowed};
-use crate::fail::PLANNER_MS;
 use crate::graph::StepIndex;
+use crate::waiting::PLANNER_MS;
 use crate::{Rejection, check, render};
 
 impl Turn<'_> {
@@ -38,7 +38,7 @@ impl Turn<'_> {
     }
 
     pub(crate) fn answer_question(&mut self, name: &str, answer: Json, reason: String) -> Result<(), Rejection> {
-        let of_plan = self.state.revising.question.as_deref().filter(|asked| asked.id == name).cloned();
+        let of_plan = self.state.waiting.asked().filter(|asked| asked.id == name).cloned();
         if let Some(asked) = of_plan {
             self.check_answer(&asked.question, &answer)?;
             self.answer_plan_question(asked.id, answer, false, reason);
@@ -111,7 +111,7 @@ impl Turn<'_> {
 
     /// Nobody answered a planner in time.
     pub(crate) fn answer_plan_by_default(&mut self) {
-        let Some(asked) = self.state.revising.question.as_deref().cloned() else { return };
+        let Some(asked) = self.state.waiting.asked().cloned() else { return };
         match asked.question.default {
             Some(answer) => self.answer_plan_question(asked.id, answer, true, "nobody answered in time".into()),
             None => self.go_on_unrevised("nobody answered in time".into()),

@@ -3,9 +3,8 @@
 use goalmill_common::event::{Event, PlanEvent, Record, StepEvent};
 use goalmill_common::plan::Kind;
 use goalmill_common::revision::Trigger;
-use goalmill_common::status::{PlanStatus, StepStatus};
+use goalmill_common::status::StepStatus;
 
-use crate::fail::ASK_USER;
 use crate::graph::StepIndex;
 use crate::render;
 use crate::state::at;
@@ -31,7 +30,7 @@ fn react_plan(state: &PlanState, event: &PlanEvent, effects: &mut Vec<Effect>) {
         }
         // The better plan is there already: no planner is asked.
         PlanEvent::ReplanTriggered(replan) if replan.trigger == Trigger::BetterPlan.as_str() => {}
-        PlanEvent::ReplanTriggered(replan) if replan.trigger != ASK_USER => {
+        PlanEvent::ReplanTriggered(replan) if replan.trigger != Trigger::AskUser.as_str() => {
             effects.push(Effect::Plan { revision: state.revision + 1 });
         }
         PlanEvent::RevisionRefused(refused) if refused.due_ms > 0 => {
@@ -99,7 +98,7 @@ pub fn pending(state: &PlanState, context: &Context) -> Vec<Effect> {
         return effects;
     }
     effects.push(Effect::Timer(Timer::Plan, state.plan_due()));
-    effects.extend(plan_wanted(state).map(|revision| Effect::Plan { revision }));
+    effects.extend(state.asked_of_planners().map(|revision| Effect::Plan { revision }));
     effects.extend(state.is_open().then_some(Effect::Close));
     effects.extend(state.is_cut().then_some(Effect::Continue));
     for (i, step) in state.steps.iter().enumerate() {
@@ -114,22 +113,6 @@ pub fn pending(state: &PlanState, context: &Context) -> Vec<Effect> {
         }
     }
     effects
-}
-
-/// The revision that planners are asked for, if they are.
-fn plan_wanted(state: &PlanState) -> Option<u32> {
-    match state.status {
-        PlanStatus::Planning => Some(0),
-        PlanStatus::Replanning => (!state.asks_person()).then_some(state.revision + 1),
-        PlanStatus::AwaitingApproval
-        | PlanStatus::Running
-        | PlanStatus::Paused
-        | PlanStatus::Completed
-        | PlanStatus::Partial
-        | PlanStatus::Failed
-        | PlanStatus::Cancelled
-        | PlanStatus::Rejected => None,
-    }
 }
 
 fn roll_up(state: &PlanState) -> Option<Effect> {

@@ -9,7 +9,6 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::PlanState;
 use crate::explain::lasted;
-use crate::fail::ASK_USER;
 use crate::graph::StepIndex;
 
 /// What a plan's log cannot tell: who serves the queues at the moment.
@@ -95,7 +94,7 @@ impl PlanState {
                 format!("`goalmill plan approve {plan}`, or `goalmill plan reject {plan}`")
             }
             PlanStatus::Paused => format!("resume the plan: `goalmill plan resume {plan}`"),
-            PlanStatus::Replanning if self.replan.as_ref().is_some_and(|replan| replan.trigger == ASK_USER) => format!(
+            PlanStatus::Replanning if self.waiting.is_for_person() => format!(
                 "go on without what failed: `goalmill plan approve {plan}`; or end the plan: `goalmill plan reject {plan}`"
             ),
             PlanStatus::Planning | PlanStatus::Replanning => {

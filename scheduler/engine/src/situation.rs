@@ -13,7 +13,7 @@ use crate::PlanState;
 /// a plan.
 pub fn situation(state: &PlanState, limits: &Limits) -> Option<Situation> {
     let accepted = state.accepted().filter(|_| state.origin.created)?;
-    let replan = state.replan.as_deref().cloned().unwrap_or_else(ReplanTriggered::default);
+    let replan = state.waiting.replan().cloned().unwrap_or_else(ReplanTriggered::default);
     let budget = state.budget();
     let live = state.plan.steps.iter().zip(&state.steps).filter(|(_, step)| step.status != StepStatus::Revised);
     let steps = live.map(|(spec, step)| {

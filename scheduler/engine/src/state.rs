@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
-use goalmill_common::event::{GoalAccepted, PlanEnded, ReplanTriggered, SkipCause};
+use goalmill_common::event::{GoalAccepted, PlanEnded, SkipCause};
 use goalmill_common::failure::Failure;
 use goalmill_common::goal::Usage;
 use goalmill_common::id::WorkerId;
@@ -18,6 +18,7 @@ use crate::check::Schemas;
 use crate::graph::{Graph, StepIndex};
 use crate::revise::Revising;
 use crate::token::Key;
+use crate::waiting::Waiting;
 
 /// Everything known about one plan. Only [`crate::apply()`] changes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,9 +48,7 @@ pub struct PlanState {
     /// Ready steps that stand for plans; they need room as others do.
     pub(crate) sub_plans: BTreeSet<StepIndex>,
     pub(crate) pace: Pace,
-    /// End of the approval's or the planner's limit, Unix milliseconds; 0 when neither is awaited.
-    pub(crate) wait_ms: u64,
-    pub(crate) replan: Option<Box<ReplanTriggered>>,
+    pub(crate) waiting: Waiting,
     pub(crate) revising: Revising,
     pub(crate) ended: Option<Box<PlanEnded>>,
     pub(crate) updated_ms: u64,
@@ -197,8 +196,7 @@ impl Default for PlanState {
             own: BTreeSet::new(),
             sub_plans: BTreeSet::new(),
             pace: Pace { width: 1, streak: 0 },
-            wait_ms: 0,
-            replan: None,
+            waiting: Waiting::default(),
             revising: Revising::default(),
             ended: None,
             updated_ms: 0,

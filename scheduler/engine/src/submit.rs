@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use goalmill_common::command::{Planned, Submit};
 use goalmill_common::event::{
-    ApprovalRequested, GoalAccepted, PlanCreated, PlanEvent, PlanRejected, PlanValidated, PlanningFailed, Reason,
+    ApprovalRequested, GoalAccepted, ModelAnswered, ModelAsked, PlanCreated, PlanEvent, PlanRejected, PlanValidated,
+    PlanningFailed, Reason,
 };
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::foreign::COST_MAX;
@@ -57,11 +58,12 @@ impl Turn<'_> {
     }
 
     pub(crate) fn planned(&mut self, revision: u32, answer: PlanAnswer) -> Result<(), Rejection> {
-        if self.state.awaited() != Some(revision) {
-            return Err(Rejection::StaleRevision { revision: self.state.revision });
-        }
-        if self.state.status == PlanStatus::Replanning {
+        let is_replan = self.state.waiting.replan().is_some() && revision == self.state.revision + 1;
+        if is_replan {
             return self.revised(answer);
+        }
+        if self.state.asked_of_planners() != Some(revision) {
+            return Err(Rejection::StaleRevision { revision: self.state.revision });
         }
         match answer {
             PlanAnswer::Failed { reason, issues, provenance } => self.planning_failed(reason, issues, provenance),
@@ -79,6 +81,23 @@ impl Turn<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A planner is about to ask a model; refused when nobody waits for its plan any more.
+    pub(crate) fn model_asked(&mut self, asked: ModelAsked) -> Result<(), Rejection> {
+        if !self.state.awaits_planners(asked.revision) {
+            return Err(Rejection::StaleRevision { revision: self.state.revision });
+        }
+        let repeated = self.state.calls.is_open(&asked);
+        let reserved = asked.reserved.bounded();
+        self.emit_plan(PlanEvent::ModelAsked(Box::new(ModelAsked { reserved, repeated, ..asked })));
+        Ok(())
+    }
+
+    /// What a call took counts whatever has become of the plan, as long as it is not final.
+    pub(crate) fn model_answered(&mut self, answered: ModelAnswered) {
+        let usage = answered.usage.bounded();
+        self.emit_plan(PlanEvent::ModelAnswered(Box::new(ModelAnswered { usage, ..answered })));
     }
 
     /// Why a plan cannot be run at all; a validated plan never is refused.

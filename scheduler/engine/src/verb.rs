@@ -11,9 +11,9 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::Rejection;
 use crate::decide::{Turn, not_allowed};
-use crate::fail::ASK_USER;
 use crate::graph::StepIndex;
 use crate::revise::trigger_of;
+use crate::waiting::Waiting;
 
 /// A plan ends with this code when its deadline has passed.
 pub(crate) const PLAN_TIMEOUT: &str = "PLAN_TIMEOUT";
@@ -77,28 +77,36 @@ impl Turn<'_> {
 
     /// Agrees or does not: to the plan as a whole, to a revision, or to going on without a failed step.
     fn answer_plan(&mut self, agrees: bool, reason: String) -> Result<(), Rejection> {
-        let asked = self.state.replan.as_ref().is_some_and(|replan| replan.trigger == ASK_USER);
-        if self.state.status == PlanStatus::AwaitingApproval {
-            if agrees { self.approve(reason) } else { self.reject(reason) }
-        } else if self.state.revising.proposed.is_some() {
-            if agrees { self.approve_revision(&reason) } else { self.reject_revision(&reason) }
-        } else if !asked {
-            return Err(self.refuse_plan("there is nothing to approve or reject"));
-        } else if agrees {
-            self.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
-            self.pay_owed();
-            if self.state.status == PlanStatus::Running {
-                self.unblock();
+        match self.state.waiting {
+            Waiting::Approval { .. } if agrees => self.approve(reason),
+            Waiting::Approval { .. } => self.reject(reason),
+            Waiting::RevisionApproval { .. } if agrees => self.approve_revision(&reason),
+            Waiting::RevisionApproval { .. } => self.reject_revision(&reason),
+            Waiting::Decision { .. } if agrees => {
+                self.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
+                self.pay_owed();
+                if self.state.status == PlanStatus::Running {
+                    self.unblock();
+                }
             }
-        } else {
-            self.go_on_unrevised(reason);
+            Waiting::Decision { .. } => self.go_on_unrevised(reason),
+            Waiting::Plan | Waiting::Nothing | Waiting::Planner { .. } | Waiting::Answer { .. } => {
+                return Err(self.refuse_plan("there is nothing to approve or reject"));
+            }
         }
         Ok(())
     }
 
     fn replan_on_request(&mut self, reason: String, hint: String) -> Result<(), Rejection> {
-        let replan = self.state.replan.as_deref().filter(|replan| replan.trigger == ASK_USER);
-        let failed = replan.and_then(|replan| replan.step.clone()).and_then(|step| self.find(&step).ok());
+        let failed = match &self.state.waiting {
+            Waiting::Decision { replan } => replan.step.as_ref().and_then(|step| self.find(step).ok()),
+            Waiting::Plan
+            | Waiting::Nothing
+            | Waiting::Approval { .. }
+            | Waiting::Planner { .. }
+            | Waiting::RevisionApproval { .. }
+            | Waiting::Answer { .. } => None,
+        };
         if self.state.status != PlanStatus::Running && failed.is_none() {
             return Err(self.refuse_plan("only a running plan can be replanned"));
         }
@@ -154,7 +162,7 @@ impl Turn<'_> {
             self.fail_plan(Failure::new(FailureClass::ConstraintViolation, "BUDGET_EXCEEDED", message));
         } else if self.now_ms >= deadline {
             self.fail_plan(Failure::new(FailureClass::Timeout, PLAN_TIMEOUT, "the plan's deadline has passed"));
-        } else if self.state.wait_ms > 0 && self.now_ms >= self.state.wait_ms {
+        } else if self.state.waiting.due_ms().is_some_and(|due_ms| self.now_ms >= due_ms) {
             self.wait_is_over();
         } else if self.state.is_open() && self.now_ms >= self.state.origin.open_until_ms {
             self.close_broken("the rest of the plan did not come in time".into(), Vec::new(), None);
@@ -165,19 +173,17 @@ impl Turn<'_> {
     }
 
     fn wait_is_over(&mut self) {
-        let why = || "nobody decided in time".to_owned();
-        if self.state.revising.proposed.is_some() {
-            return self.decide_revision_by_default();
-        }
-        if self.state.revising.question.is_some() {
-            return self.answer_plan_by_default();
-        }
-        if self.state.status == PlanStatus::Replanning {
-            return self.go_on_unrevised("no revision came in time".into());
-        }
-        match self.state.plan.approve.unwrap_or_default().default {
-            ApprovalDefault::Approve => self.approve(why()),
-            ApprovalDefault::Reject => self.reject(why()),
+        match self.state.waiting {
+            Waiting::Plan | Waiting::Nothing => {}
+            Waiting::Approval { .. } => match self.state.plan.approve.unwrap_or_default().default {
+                ApprovalDefault::Approve => self.approve("nobody decided in time".into()),
+                ApprovalDefault::Reject => self.reject("nobody decided in time".into()),
+            },
+            Waiting::Planner { .. } | Waiting::Decision { .. } => {
+                self.go_on_unrevised("no revision came in time".into());
+            }
+            Waiting::RevisionApproval { .. } => self.decide_revision_by_default(),
+            Waiting::Answer { .. } => self.answer_plan_by_default(),
         }
     }
 

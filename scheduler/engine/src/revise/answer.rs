@@ -17,8 +17,8 @@ use super::delta::untouched;
 use super::widen::widens;
 use super::{Delta, resolve};
 use crate::decide::Turn;
-use crate::fail::PLANNER_MS;
 use crate::graph::StepIndex;
+use crate::waiting::PLANNER_MS;
 use crate::{PlanAnswer, Rejection};
 
 /// How often planners may answer the same replan with something that cannot be taken.
@@ -33,7 +33,7 @@ const LINES_MAX: usize = 100;
 impl Turn<'_> {
     /// The planners' answer to a replan.
     pub(crate) fn revised(&mut self, answer: PlanAnswer) -> Result<(), Rejection> {
-        if self.state.asks_person() {
+        if self.state.waiting.is_for_person() {
             return Err(crate::decide::not_allowed("a person is asked, and no planner"));
         }
         match answer {
@@ -88,7 +88,7 @@ impl Turn<'_> {
         let reason = if summary.is_empty() { "a planner advises to give up".into() } else { summary };
         let advised = PlanningFailed { reason: reason.clone(), issues: Vec::new(), provenance: proposal.provenance };
         self.emit_plan(PlanEvent::PlanningFailed(Box::new(advised)));
-        let step = self.state.replan.as_ref().and_then(|replan| replan.step.clone());
+        let step = self.state.waiting.replan().and_then(|replan| replan.step.clone());
         let failure = step.as_ref().and_then(|step| self.failure_of(step));
         match (step, failure) {
             (Some(step), Some(failure)) => self.fail_plan(crate::fail::because(&step, failure)),
@@ -109,7 +109,7 @@ impl Turn<'_> {
             return self.be_whole(&proposal.summary);
         }
         if self.state.wants_part() && self.state.revisions_left(self.context.limits.revisions_max) == 0 {
-            let reason = self.state.replan.as_ref().map(|replan| replan.reason.clone()).unwrap_or_default();
+            let reason = self.state.waiting.replan().map(|replan| replan.reason.clone()).unwrap_or_default();
             return self.end_revisions(&reason);
         }
         let delta = match resolve(self.state, &proposal.changes, &self.context.limits) {
@@ -211,7 +211,7 @@ impl Turn<'_> {
 
     /// A person agrees to the revision that was proposed: it is looked at again, because the plan has gone on.
     pub(crate) fn approve_revision(&mut self, reason: &str) {
-        let Some(proposed) = self.state.revising.proposed.clone() else { return };
+        let Some(proposed) = self.state.waiting.proposed().cloned() else { return };
         let proposal = proposed.proposal;
         match resolve(self.state, &proposal.changes, &self.context.limits) {
             Ok(delta) => {
@@ -238,7 +238,7 @@ impl Turn<'_> {
     }
 
     pub(crate) fn reject_revision(&mut self, reason: &str) {
-        let Some(proposed) = self.state.revising.proposed.clone() else { return };
+        let Some(proposed) = self.state.waiting.proposed().cloned() else { return };
         let reason =
             if reason.is_empty() { "it was rejected".to_owned() } else { format!("it was rejected: {reason}") };
         self.emit_plan(PlanEvent::RevisionRefused(Box::new(RevisionRefused {
@@ -276,7 +276,7 @@ impl Turn<'_> {
         }
         let delta = resolve(self.state, &changes, &self.context.limits)
             .map_err(|issues| Rejection::Invalid { reason: "the edited plan would not be valid".into(), issues })?;
-        let proposed = self.state.revising.proposed.as_deref();
+        let proposed = self.state.waiting.proposed();
         if let Some(proposed) = proposed.filter(|proposed| changes.starts_with(&proposed.proposal.changes)) {
             let issues = self.unseen(&delta, &proposed.widens);
             if !issues.is_empty() {
@@ -294,7 +294,7 @@ impl Turn<'_> {
     /// - `approved_because`: why whoever was asked agreed; empty when nobody was.
     fn take_revision(&mut self, proposal: Proposal, delta: Delta, approved_because: &str) {
         let by_person = proposal.strategy == RevisionStrategy::Edit;
-        let replan = self.state.replan.as_deref().filter(|_| !by_person);
+        let replan = self.state.waiting.replan().filter(|_| !by_person);
         let trigger = replan.map_or_else(|| Trigger::Edit.as_str().to_owned(), |replan| replan.trigger.clone());
         let (step, reason) = replan.map(|replan| (replan.step.clone(), replan.reason.clone())).unwrap_or_default();
         let (before, after) = self.confidences(&proposal);

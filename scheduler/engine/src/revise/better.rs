@@ -1,7 +1,6 @@
 //! A better plan for a plan that runs: it comes from a planner that was still asked when a faster one's plan began.
 
 use goalmill_common::command::Planned;
-use goalmill_common::event::ReplanTriggered;
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::PlanStatus;
 
@@ -34,7 +33,6 @@ impl Turn<'_> {
 impl PlanState {
     /// Whether the revision at hand is a better plan: no planner is asked, and nothing depends on it.
     pub(crate) fn has_better_plan(&self) -> bool {
-        let is_better = |replan: &ReplanTriggered| replan.trigger == Trigger::BetterPlan.as_str();
-        self.replan.as_deref().is_some_and(is_better)
+        self.waiting.is_for(Trigger::BetterPlan)
     }
 }

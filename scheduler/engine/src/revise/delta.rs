@@ -123,7 +123,7 @@ impl Delta {
 /// What is wrong with a revision that was asked for because of a failed step, and does nothing about it: neither the
 /// step itself changes, nor every step that waits for it.
 pub(super) fn untouched(state: &PlanState, delta: &Delta) -> Option<Issue> {
-    let id = state.replan.as_ref()?.step.as_ref()?;
+    let id = state.waiting.replan()?.step.as_ref()?;
     let failed = state.graph.find(id.as_str())?;
     if state.steps[failed].status != StepStatus::Failed {
         return None;

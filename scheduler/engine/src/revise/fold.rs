@@ -10,10 +10,10 @@ use goalmill_common::status::{Counts, StepStatus};
 
 use super::Staged;
 use crate::ReplayError;
-use crate::fail::PLANNER_MS;
 use crate::graph::{Graph, StepIndex, to_usize};
 use crate::moves::is_changeable;
 use crate::state::{PhaseState, PlanState, StepState};
+use crate::waiting::{PLANNER_MS, Waiting};
 
 /// Keeps a change of one step for the event that takes it; says whether the event is one.
 pub(crate) fn stage(state: &mut PlanState, seq: u64, id: &StepId, event: &StepEvent) -> Result<bool, ReplayError> {
@@ -141,15 +141,14 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
     let revising = &mut state.revising;
     revising.records.push(history);
     revising.by_planners += u32::from(revised.strategy != Some(RevisionStrategy::Edit));
-    if let Some(step) = state.replan.as_ref().and_then(|replan| replan.step.as_ref()) {
+    if let Some(step) = state.waiting.replan().and_then(|replan| replan.step.as_ref()) {
         revising.owed.retain(|i| state.plan.steps[*i].id != *step);
     }
     revising.owed.retain(|i| steps[*i].status == StepStatus::Failed);
-    (revising.proposed, revising.question) = (None, None);
     revising.refused.clear();
     revising.answers.clear();
-    if state.status == goalmill_common::status::PlanStatus::Replanning {
-        (state.wait_ms, state.replan) = (0, None);
+    if state.waiting.replan().is_some() {
+        state.waiting = Waiting::Nothing;
     }
     Ok(())
 }

@@ -40,10 +40,6 @@ pub(crate) struct Revising {
     pub(crate) by_planners: u32,
     /// Steps that failed, and of which it is not decided yet how to go on without them.
     pub(crate) owed: BTreeSet<StepIndex>,
-    /// Waits for a person.
-    pub(crate) proposed: Option<Box<RevisionProposed>>,
-    /// Waits for a person.
-    pub(crate) question: Option<Box<QuestionAsked>>,
     pub(crate) questions: u32,
     /// What was said for the revision that is being made.
     pub(crate) refused: Vec<Refusal>,
@@ -105,12 +101,6 @@ impl PlanState {
         (after.clamp(0.0, 1.0) * 10_000.0).round() / 10_000.0
     }
 
-    /// Whether a person is asked, rather than a planner, how to go on.
-    pub(crate) fn asks_person(&self) -> bool {
-        let by_policy = self.replan.as_ref().is_some_and(|replan| replan.trigger == crate::fail::ASK_USER);
-        by_policy || self.revising.proposed.is_some() || self.revising.question.is_some()
-    }
-
     /// Every revision so far, with all it changed.
     pub fn revisions(&self) -> &[RevisionRecord] {
         &self.revising.records
@@ -118,12 +108,12 @@ impl PlanState {
 
     /// The revision that a person must agree to, if there is one.
     pub fn proposed(&self) -> Option<&RevisionProposed> {
-        self.revising.proposed.as_deref()
+        self.waiting.proposed()
     }
 
     /// What a person is asked for a revision, if anything; what steps ask is in their views.
     pub fn question(&self) -> Option<&QuestionAsked> {
-        self.revising.question.as_deref()
+        self.waiting.asked()
     }
 
     /// Whether the plan is still being written.

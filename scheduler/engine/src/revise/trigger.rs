@@ -9,8 +9,8 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 
 use crate::PlanState;
 use crate::decide::Turn;
-use crate::fail::PLANNER_MS;
 use crate::graph::StepIndex;
+use crate::waiting::PLANNER_MS;
 
 impl Turn<'_> {
     /// Asks the planners, or a person, how to go on. Past the last revision a plan that cannot go on without one ends.
@@ -127,8 +127,7 @@ impl PlanState {
 
     /// Whether planners are asked at a checkpoint of a plan that is written part by part.
     pub(crate) fn is_at_part(&self) -> bool {
-        let at = |replan: &ReplanTriggered| replan.trigger == Trigger::PhaseCheckpoint.as_str();
-        self.replan.as_deref().is_some_and(at) && self.plan.is_iterative()
+        self.waiting.is_for(Trigger::PhaseCheckpoint) && self.plan.is_iterative()
     }
 
     /// Whether the plan is over but for its next part: without one it is not whole.

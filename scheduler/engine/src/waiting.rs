@@ -1,0 +1,98 @@
+//! What a plan as a whole waits for.
+
+use goalmill_common::event::{QuestionAsked, ReplanTriggered, RevisionProposed};
+use goalmill_common::revision::Trigger;
+
+use crate::state::at;
+
+/// How long a planner's answer to a replan is awaited, in milliseconds. Planners have shorter limits of their own;
+/// this one ends the wait when all of them are gone.
+pub(crate) const PLANNER_MS: u64 = 3_600_000;
+
+/// What a plan as a whole waits for. Every variant with a `replan` belongs to the status `replanning`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Waiting {
+    /// The planners write the plan.
+    #[default]
+    Plan,
+    Nothing,
+    /// A person approves the plan.
+    Approval {
+        due_ms: u64,
+    },
+    /// The planners propose a revision, until `replan.due_ms`.
+    Planner {
+        replan: Box<ReplanTriggered>,
+    },
+    /// A person decides about a failed step, until `replan.due_ms`: no planner is asked.
+    Decision {
+        replan: Box<ReplanTriggered>,
+    },
+    /// A person approves a revision.
+    RevisionApproval {
+        replan: Box<ReplanTriggered>,
+        proposed: Box<RevisionProposed>,
+    },
+    /// A person answers a planner's question.
+    Answer {
+        replan: Box<ReplanTriggered>,
+        asked: Box<QuestionAsked>,
+    },
+}
+
+impl Waiting {
+    /// The wait that a replan begins.
+    pub(crate) fn for_replan(replan: Box<ReplanTriggered>) -> Self {
+        if replan.trigger == Trigger::AskUser.as_str() { Self::Decision { replan } } else { Self::Planner { replan } }
+    }
+
+    /// End of the wait, Unix milliseconds.
+    pub(crate) fn due_ms(&self) -> Option<u64> {
+        at(match self {
+            Self::Plan | Self::Nothing => 0,
+            Self::Approval { due_ms } => *due_ms,
+            Self::Planner { replan } | Self::Decision { replan } => replan.due_ms,
+            Self::RevisionApproval { proposed, .. } => proposed.due_ms,
+            Self::Answer { asked, .. } => asked.due_ms,
+        })
+    }
+
+    pub(crate) fn replan(&self) -> Option<&ReplanTriggered> {
+        match self {
+            Self::Plan | Self::Nothing | Self::Approval { .. } => None,
+            Self::Planner { replan }
+            | Self::Decision { replan }
+            | Self::RevisionApproval { replan, .. }
+            | Self::Answer { replan, .. } => Some(replan),
+        }
+    }
+
+    /// Ends the wait, and returns its replan.
+    pub(crate) fn take_replan(&mut self) -> Option<Box<ReplanTriggered>> {
+        match std::mem::replace(self, Self::Nothing) {
+            Self::Plan | Self::Nothing | Self::Approval { .. } => None,
+            Self::Planner { replan }
+            | Self::Decision { replan }
+            | Self::RevisionApproval { replan, .. }
+            | Self::Answer { replan, .. } => Some(replan),
+        }
+    }
+
+    /// Whether the plan is replanned for this reason.
+    pub(crate) fn is_for(&self, trigger: Trigger) -> bool {
+        self.replan().is_some_and(|replan| replan.trigger == trigger.as_str())
+    }
+
+    /// Whether a person decides how the plan is revised, and no planner.
+    pub(crate) fn is_for_person(&self) -> bool {
+        matches!(self, Self::Decision { .. } | Self::RevisionApproval { .. } | Self::Answer { .. })
+    }
+
+    pub(crate) fn proposed(&self) -> Option<&RevisionProposed> {
+        if let Self::RevisionApproval { proposed, .. } = self { Some(proposed) } else { None }
+    }
+
+    pub(crate) fn asked(&self) -> Option<&QuestionAsked> {
+        if let Self::Answer { asked, .. } = self { Some(asked) } else { None }
+    }
+}
