@@ -3,7 +3,7 @@
 use goalmill_common::event::Record;
 use goalmill_common::json::Json;
 use goalmill_common::view::PlanView;
-use goalmill_engine::{PlanState, apply};
+use goalmill_engine::{PlanState, replay};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -74,13 +74,13 @@ pub fn run(screen: &Screen, args: &ReplayArgs) -> Outcome {
 
 /// Folds a log, one event per line; the error names the line.
 fn fold(text: &str) -> Result<PlanState, String> {
-    let mut state = PlanState::default();
+    let mut state = None;
     for (place, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let at = |why: String| format!("line {}: {why}", place + 1);
         let record = Record::from_line(line).map_err(|error| at(error.to_string()))?;
-        apply(&mut state, &record).map_err(|error| at(error.to_string()))?;
+        replay(&mut state, &record).map_err(|error| at(error.to_string()))?;
     }
-    if state.seq() == 0 { Err("the log is empty".into()) } else { Ok(state) }
+    state.ok_or_else(|| "the log is empty".into())
 }
 
 /// Compares the folded state with one that was served.

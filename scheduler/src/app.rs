@@ -9,7 +9,7 @@ use goalmill_common::clock::Clock;
 use goalmill_common::config::{ApiSettings, Settings};
 use goalmill_common::problem::Issue;
 use goalmill_common::random::Random;
-use goalmill_engine::Decide;
+use goalmill_engine::Engine;
 use goalmill_llm::{ModelSetupError, Models};
 use goalmill_plan::states::{RoutedPlan, ValidPlan};
 use goalmill_plan::validate::Weight;
@@ -57,8 +57,8 @@ pub struct Extras {
     pub traces: Option<Exporter>,
     /// How plans are tried that are suspected of killing schedulers.
     pub trial: Option<Trial>,
-    /// Replaces [`goalmill_engine::decide`]; tests inject faults here.
-    pub decide: Option<Decide>,
+    /// Tests inject faults here.
+    pub engine: Engine,
     /// Starts a watchdog, which ends this process when a shard's loop hangs; it connects to the store with this.
     pub watchdog: Option<Connect>,
 }
@@ -98,14 +98,13 @@ pub async fn start(options: Options) -> Result<Running, StartError> {
 
 /// As [`start`], with planners and hooks of the embedding program.
 pub async fn start_with(options: Options, extras: Extras) -> Result<Running, StartError> {
-    let Extras { planners, hooks, traces, trial, decide, watchdog } = extras;
+    let Extras { planners, hooks, traces, trial, engine, watchdog } = extras;
     let api_listener = listen_for_api(&options.settings.api).await?;
     let metrics_listener = listen(&options.settings.metrics.listen).await?;
     let address = |listener: &Option<TcpListener>| listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let (api, metrics) = (address(&api_listener), address(&metrics_listener));
     let (scheduler, queues) = assemble(options, planners, hooks, traces).await?;
-    let decide = decide.unwrap_or(goalmill_engine::decide);
-    let scheduler = Arc::new(Scheduler { decide, ..scheduler });
+    let scheduler = Arc::new(Scheduler { engine, ..scheduler });
     if metrics_listener.is_some() {
         // Counts before the recorder exists are lost.
         drop(goalmill_common::telemetry::metrics());
@@ -179,7 +178,7 @@ pub(crate) async fn assemble(
         broker,
         clock,
         random,
-        decide: goalmill_engine::decide,
+        engine: Engine::default(),
         quarantined_plans: std::sync::Mutex::default(),
         commits: watch::Sender::new(0),
         tasks,

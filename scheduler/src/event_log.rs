@@ -4,7 +4,7 @@ use goalmill_broker::{BrokerError, LogEntry};
 use goalmill_common::clock::parse_rfc3339;
 use goalmill_common::event::{LogError, Record, read_entry};
 use goalmill_common::id::PlanId;
-use goalmill_engine::{PlanState, ReplayError, apply};
+use goalmill_engine::{PlanState, ReplayError, replay};
 
 use crate::plan_reader::PlanReader;
 use crate::run_blocking::run_blocking_if_large;
@@ -25,12 +25,12 @@ pub(crate) enum ReadError {
 
 /// Folds a plan's log; `None` if there is no such plan.
 pub(crate) async fn read_plan_state(plans: &dyn PlanReader, plan: &PlanId) -> Result<Option<PlanState>, ReadError> {
-    let mut state = PlanState::default();
+    let mut state = None;
     let mut pages = Pages::new(plans, plan);
     while let Some(entries) = pages.next().await? {
         state = run_blocking_if_large(size_bytes(&entries), move || fold(state, &entries)).await?;
     }
-    Ok((state.seq() > 0).then_some(state))
+    Ok(state)
 }
 
 /// A plan's log from its beginning, a page at a time.
@@ -64,10 +64,10 @@ pub(crate) fn size_bytes(entries: &[LogEntry]) -> usize {
     entries.iter().map(|entry| entry.events.len()).sum()
 }
 
-fn fold(mut state: PlanState, entries: &[LogEntry]) -> Result<PlanState, ReadError> {
+fn fold(mut state: Option<PlanState>, entries: &[LogEntry]) -> Result<Option<PlanState>, ReadError> {
     for entry in entries {
         for record in parse_records(entry)? {
-            apply(&mut state, &record)?;
+            replay(&mut state, &record)?;
         }
     }
     Ok(state)

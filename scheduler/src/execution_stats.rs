@@ -15,7 +15,7 @@ use goalmill_common::id::{PlanId, ShardId, StepId};
 use goalmill_common::json::Json;
 use goalmill_common::plan::Kind;
 use goalmill_common::status::PlanStatus;
-use goalmill_engine::{PlanState, StepAt, apply};
+use goalmill_engine::{PlanState, StepSnapshot, replay};
 use goalmill_planning::calibration::ConfidenceCalibration;
 use goalmill_router as router;
 use serde::Deserialize;
@@ -122,7 +122,7 @@ impl ExecutionStats {
         source: EventSource,
         mut add_sample: impl FnMut(Sample),
     ) {
-        let Some(plan) = state.id() else { return };
+        let plan = state.id();
         let mut is_noted = notes.contains_key(plan);
         for record in records {
             match &record.event {
@@ -229,7 +229,7 @@ impl ExecutionStats {
     /// The plans whose notes must be restored from their logs.
     pub(crate) fn with_notes(&self, plans: &[PlanState]) -> Vec<PlanId> {
         let is_noted = |state: &&PlanState| self.learns || state.planner() != SUBMITTED;
-        plans.iter().filter(is_noted).filter_map(|state| state.id().cloned()).collect()
+        plans.iter().filter(is_noted).map(|state| state.id().clone()).collect()
     }
 
     fn notes(&self) -> MutexGuard<'_, BTreeMap<PlanId, PlanNotes>> {
@@ -271,7 +271,7 @@ impl Ended {
 
 /// The run time of a step as its worker reported it. `None` below one millisecond, which also stands for "not
 /// reported".
-fn ran_ms(step: &StepAt<'_>) -> Option<u64> {
+fn ran_ms(step: &StepSnapshot<'_>) -> Option<u64> {
     step.finished_ms?.checked_sub(step.started_ms?).filter(|ms| *ms > 0)
 }
 
@@ -374,17 +374,19 @@ impl StatsReplay {
     /// Replays one plan, entry by entry as it was written; returns the number of its events.
     async fn replay_plan(&self, plan: &PlanId, source: EventSource) -> Result<u64, BrokerError> {
         let stats = &self.stats;
-        let mut state = PlanState::default();
+        let mut state = None;
+        let seq = |state: &Option<PlanState>| state.as_ref().map_or(0, PlanState::seq);
         let mut notes = BTreeMap::new();
         let mut pages = Pages::new(self.plans.as_ref(), plan);
         while let Some(entries) = pages.next().await? {
             for entry in &entries {
-                let Ok(records) = event_log::parse_records(entry) else { return Ok(state.seq()) };
-                if records.iter().any(|record| apply(&mut state, record).is_err()) {
-                    return Ok(state.seq());
+                let Ok(records) = event_log::parse_records(entry) else { return Ok(seq(&state)) };
+                if records.iter().any(|record| replay(&mut state, record).is_err()) {
+                    return Ok(seq(&state));
                 }
                 let mut samples = Vec::new();
-                stats.record_from(&mut notes, &state, &records, source, |sample| samples.push(sample));
+                let Some(state) = &state else { continue };
+                stats.record_from(&mut notes, state, &records, source, |sample| samples.push(sample));
                 for sample in samples {
                     if stats.samples.send(sample).await.is_err() {
                         return Ok(state.seq());
@@ -397,6 +399,6 @@ impl StatsReplay {
         if let Some(note) = notes.remove(plan) {
             add_notes(&mut stats.notes(), plan, note);
         }
-        Ok(state.seq())
+        Ok(seq(&state))
     }
 }

@@ -9,7 +9,7 @@ use goalmill_common::clock::Clock;
 use goalmill_common::config::{PolicySettings, Settings};
 use goalmill_common::id::PlanId;
 use goalmill_common::random::Random;
-use goalmill_engine::Decide;
+use goalmill_engine::Engine;
 use goalmill_plan::validate::Policy;
 use goalmill_planning::Pipeline;
 use tokio::sync::watch;
@@ -41,7 +41,7 @@ pub(crate) struct Scheduler {
     /// thread sleeps.
     pub(crate) busy_poll: Duration,
     pub(crate) directory: Arc<Directory>,
-    pub(crate) decide: Decide,
+    pub(crate) engine: Engine,
     pub(crate) planners: Pipeline,
     pub(crate) stats: Arc<ExecutionStats>,
     pub(crate) hooks: Hooks,

@@ -12,7 +12,7 @@ use goalmill_common::event::Record;
 use goalmill_common::id::{PlanId, ShardId};
 use goalmill_common::plan::Plan;
 use goalmill_common::view::PlanSummary;
-use goalmill_engine::{PlanState, apply};
+use goalmill_engine::{PlanState, replay};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -327,10 +327,11 @@ impl Cluster {
     /// equals the served plan and the summary; no stream entry is left.
     pub async fn verify_completed(&self, plan: &PlanId) -> Result<PlanState> {
         let log = self.log(plan).await?;
-        let mut state = PlanState::default();
+        let mut state = None;
         for record in &log {
-            apply(&mut state, record)?;
+            replay(&mut state, record)?;
         }
+        let state = state.context("the log is empty")?;
         let spec: Plan = state.plan().as_ref().clone();
         let lines: Vec<Value> = log.iter().map(|r| serde_json::from_str(&r.to_line())).collect::<Result<_, _>>()?;
         let found = audit(&spec, &lines, Expect::Completed);

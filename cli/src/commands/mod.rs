@@ -30,6 +30,7 @@ mod worker;
 
 use goalmill_client::Client;
 use goalmill_common::clock::Clock;
+use goalmill_engine::Engine;
 
 use results::show_results;
 
@@ -46,7 +47,7 @@ pub async fn run(cli: Cli, screen: Screen) -> Outcome {
     let context = Context { client: Client::new(server)?, asked, screen, clock: Clock::system() };
     match cli.command {
         Command::Dev(args) => roles::dev::run(&context.screen, &args).await,
-        Command::Trial => std::process::exit(goalmill_scheduler::run_trial(std::io::stdin(), goalmill_engine::decide)),
+        Command::Trial => std::process::exit(goalmill_scheduler::run_trial(std::io::stdin(), Engine::default())),
         Command::Scheduler(args) => roles::scheduler::run(&context.screen, &args).await,
         Command::Worker(args) => match args.command {
             Some(WorkerCommand::List) => worker::list(&context).await,

@@ -245,7 +245,7 @@ fn at_a_terminal_a_revision_that_widens_is_refused_or_shown_and_agreed_to() {
              on_failure: replan}}, {{id: b, agent_type: sleep, dependencies: [a]}}]"
         )
     };
-    let said = ["revision refused: it may do more than the plan could before", "echo"];
+    let said = ["revision refused: it widens what the plan may do", "echo"];
     dev.refuses_to_widen(&failing("refuse"), &said, "APPROVAL_REQUIRED");
     let said = ["echo can do it", "! it widens the plan:", "confidence 1.00 → 0.85"];
     dev.agrees_to_widen(&failing("approve"), &said, "echo is harmless");

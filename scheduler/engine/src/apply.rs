@@ -1,9 +1,9 @@
-//! Folds events into the state: the only thing that changes it, live, in recovery and in replay alike.
+//! Folds events into the state. Live decisions, recovery and replay use the same fold.
 
 use std::sync::Arc;
 
 use goalmill_common::event::{
-    Event, GoalAccepted, PlanCreated, PlanEnded, PlanEvent, QuestionAnswered, Record, ReplanTriggered, RevisionRefused,
+    Event, PlanCreated, PlanEnded, PlanEvent, QuestionAnswered, Record, ReplanTriggered, RevisionRefused,
     StepCompleted, StepEvent, StepRetrying,
 };
 use goalmill_common::failure::{Failure, FailureClass, TASK_MISSING};
@@ -12,14 +12,13 @@ use goalmill_common::plan::{Kind, OnFailure};
 use goalmill_common::revision::{Answered, Refusal, Trigger};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
-use crate::graph::{Graph, StepIndex, to_u32};
-use crate::moves::{plan_move, step_move};
+use crate::graph::{PlanGraph, StepIndex, to_u32};
 use crate::revise::{self, Revising, into_plan};
-use crate::state::{Born, Joined, Origin, PhaseState, PlanState, StepState, at};
-use crate::token::Key;
+use crate::state::{JoinState, Origin, PhaseState, PlanState, StepState, at};
+use crate::transitions::{plan_transition, step_transition};
 use crate::waiting::{PLANNER_MS, Waiting};
 
-/// Why a log does not add up.
+/// Why a log cannot be replayed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
     #[error("event {found} follows event {}: the log has a gap or is out of order", .expected - 1)]
@@ -40,6 +39,29 @@ pub enum ReplayError {
     TooEarly { seq: u64, event: &'static str },
     #[error("event {seq} brings a plan that cannot run: {reason}")]
     BadPlan { seq: u64, reason: String },
+}
+
+/// Folds the next event of a log; the first one creates the state. On an error the state is as before.
+pub fn replay(state: &mut Option<PlanState>, record: &Record) -> Result<(), ReplayError> {
+    match state {
+        Some(state) => apply(state, record),
+        None => {
+            *state = Some(PlanState::new(record)?);
+            Ok(())
+        }
+    }
+}
+
+impl PlanState {
+    /// Creates the state from the first event of a log, which must be `goal_accepted`.
+    pub fn new(record: &Record) -> Result<Self, ReplayError> {
+        let seq = record.seq;
+        match &record.event {
+            _ if seq != 1 => Err(ReplayError::Gap { expected: 1, found: seq }),
+            Event::Plan(PlanEvent::GoalAccepted(accepted)) => Ok(Self::accept(accepted, record.time_ms)),
+            Event::Plan(_) | Event::Step { .. } => Err(ReplayError::NotBegun { seq }),
+        }
+    }
 }
 
 /// Folds one event into the state; on an error the state is as before.
@@ -63,14 +85,7 @@ pub fn apply(state: &mut PlanState, record: &Record) -> Result<(), ReplayError> 
 fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Result<(), ReplayError> {
     let seq = record.seq;
     let impossible = ReplayError::PlanMove { seq, event: event.type_name(), status: state.status };
-    if let (None, PlanEvent::GoalAccepted(accepted)) = (&state.born, event) {
-        state.born = Some(Box::new(born(accepted, record.time_ms)));
-        return Ok(());
-    }
-    if state.born.is_none() {
-        return Err(ReplayError::NotBegun { seq });
-    }
-    let next = plan_move(state.status, event).ok_or(impossible)?;
+    let next = plan_transition(state.status, event).ok_or(impossible)?;
     check_plan(state, seq, event)?;
     if !revise::restage(state, event) {
         return Err(ReplayError::TooEarly { seq, event: event.type_name() });
@@ -83,10 +98,10 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
         PlanEvent::PhaseCompleted(_) | PlanEvent::PhaseFailed(_) | PlanEvent::PhaseSkipped(_) => state.phase += 1,
         PlanEvent::ReplanTriggered(trigger) => replan(state, trigger),
         PlanEvent::Resumed(_) => {
-            // That step's failure is dealt with; others have their turn.
+            // The failure of that step is handled; other deferred failures follow.
             if let Some(step) = state.waiting.take_replan().and_then(|replan| replan.step) {
                 let steps = &state.plan.steps;
-                state.revising.owed.retain(|i| steps[*i].id != step);
+                state.revising.deferred_failures.retain(|i| steps[*i].id != step);
             }
             end_replan(&mut state.revising);
         }
@@ -126,7 +141,7 @@ fn apply_plan(state: &mut PlanState, record: &Record, event: &PlanEvent) -> Resu
     Ok(())
 }
 
-/// What the status alone does not tell: whether this very event may come here.
+/// Checks what the status alone does not tell: whether this event may come here.
 fn check_plan(state: &PlanState, seq: u64, event: &PlanEvent) -> Result<(), ReplayError> {
     let current = state.plan.phases.get(state.phase);
     let is_current = |name: &str| current.is_some_and(|phase| phase.id == name);
@@ -173,7 +188,7 @@ fn replan(state: &mut PlanState, trigger: &ReplanTriggered) {
     state.revising.budget_seen |= trigger.trigger == Trigger::BudgetLow.as_str();
 }
 
-/// Whatever was said for the replan before is of no use for another one.
+/// Clears the refusals and answers of the previous replan.
 fn end_replan(revising: &mut Revising) {
     revising.refused.clear();
     revising.answers.clear();
@@ -196,20 +211,16 @@ fn answer(state: &mut PlanState, answered: &QuestionAnswered) {
     state.revising.answers.push(Answered { question, answer, by_default });
 }
 
-fn born(accepted: &GoalAccepted, time_ms: u64) -> Born {
-    Born { accepted: accepted.clone(), key: Key::of(&accepted.secret), created_ms: time_ms }
-}
-
 fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Result<(), ReplayError> {
     let seq = record.seq;
     let plan = Arc::clone(&created.plan);
-    let graph = Graph::of(&plan).map_err(|reason| ReplayError::BadPlan { seq, reason })?;
+    let graph = PlanGraph::new(&plan).map_err(|reason| ReplayError::BadPlan { seq, reason })?;
     state.steps = (0..plan.steps.len()).map(|i| StepState::new(graph.waits(StepIndex::new(i)))).collect();
     state.counts.total = to_u32(plan.steps.len());
     state.counts.pending = state.counts.total;
     let phase = |members: &Vec<StepIndex>| PhaseState { open: to_u32(members.len()), ..PhaseState::default() };
     state.phases = graph.members().iter().map(phase).collect();
-    state.held = vec![0; graph.resources()];
+    state.resources_held = vec![0; graph.resources()];
     state.origin = Origin {
         created: true,
         planner: created.planner.clone(),
@@ -227,28 +238,28 @@ fn create(state: &mut PlanState, record: &Record, created: &PlanCreated) -> Resu
         step.outputs = Some(outputs.clone());
         state.outputs_bytes = state.outputs_bytes.saturating_add(outputs.text().len());
         finish(step, record.time_ms);
-        shift(state, i, StepStatus::Pending, StepStatus::Completed, true);
+        transition(state, i, StepStatus::Pending, StepStatus::Completed, true);
     }
     Ok(())
 }
 
-/// Ends the plan: steps that are not final are cancelled by the plan's end, which lists them.
+/// Ends the plan and cancels its open steps; the event lists them.
 fn end(state: &mut PlanState, time_ms: u64, status: PlanStatus, failure: Option<&Failure>, reason: &str) {
     for step in state.steps.iter_mut().filter(|step| !step.status.is_final()) {
         state.counts.shift(step.status, StepStatus::Cancelled);
         step.status = StepStatus::Cancelled;
-        step.forget_wait();
+        step.clear_reason();
         finish(step, time_ms);
     }
     state.in_flight = 0;
-    state.held.fill(0);
-    state.own.clear();
-    state.sub_plans.clear();
+    state.resources_held.fill(0);
+    state.ready_inline.clear();
+    state.ready_sub_plans.clear();
     state.waiting = Waiting::Nothing;
     state.origin.open_until_ms = 0;
     end_replan(&mut state.revising);
     state.finished_ms = time_ms;
-    // What the end cancelled is seen by the steps.
+    // The status of each step tells what the end cancelled.
     let (failure, reason, cancelled) = (failure.cloned(), reason.to_owned(), Vec::new());
     state.ended = Some(Box::new(PlanEnded { status, failure, reason, cancelled }));
 }
@@ -271,7 +282,7 @@ fn apply_step(
         return Err(ReplayError::UnknownStep { seq, step: id.clone() });
     };
     let old = state.steps[i].status;
-    let Some(next) = step_move(old, event) else {
+    let Some(next) = step_transition(old, event) else {
         return Err(ReplayError::StepMove { seq, event: event.type_name(), step: id.clone(), status: old });
     };
     check_attempt(state, seq, i, attempt, event)?;
@@ -279,25 +290,25 @@ fn apply_step(
     let step = &mut state.steps[i];
     step.attempt = attempt;
     if next != old {
-        step.forget_wait();
+        step.clear_reason();
     }
     fold_step(step, record.time_ms, event);
     if let StepEvent::Completed(completed) = event {
         state.outputs_bytes = state.outputs_bytes.saturating_add(completed.outputs.text().len());
     }
-    note(state, i, event);
-    spend(state, event);
-    keep_pace(state, i, old, record.time_ms, event);
-    shift(state, i, old, next, satisfies(event));
+    fold_consequences(state, i, event);
+    add_usage(state, event);
+    adjust_width(state, i, old, record.time_ms, event);
+    transition(state, i, old, next, satisfies(event));
     Ok(())
 }
 
-/// What an event of a step means beyond it.
-fn note(state: &mut PlanState, i: StepIndex, event: &StepEvent) {
+/// Folds what a step's event changes outside of that step's state.
+fn fold_consequences(state: &mut PlanState, i: StepIndex, event: &StepEvent) {
     match event {
         StepEvent::Failed(failed) => {
             if matches!(state.on_failure(i, failed.failure.class), OnFailure::Replan | OnFailure::AskUser) {
-                state.revising.owed.insert(i);
+                state.revising.deferred_failures.insert(i);
             }
         }
         StepEvent::Decomposed(decomposed) => {
@@ -330,8 +341,8 @@ fn check_attempt(state: &PlanState, seq: u64, i: StepIndex, found: u32, event: &
     let step = &state.steps[i];
     let begins = match event {
         StepEvent::Queued(_) => true,
-        // What the engine does itself is begun and done in one event; by hand there is no attempt.
-        StepEvent::Completed(_) => step.status == StepStatus::Ready && found != step.attempt && state.is_own(i),
+        // The engine begins and completes its own steps in one event; a manual completion has no attempt.
+        StepEvent::Completed(_) => step.status == StepStatus::Ready && found != step.attempt && state.runs_in_engine(i),
         StepEvent::Added(_)
         | StepEvent::Modified(_)
         | StepEvent::Removed(_)
@@ -359,16 +370,15 @@ fn check_attempt(state: &PlanState, seq: u64, i: StepIndex, found: u32, event: &
     Err(ReplayError::Attempt { seq, event: event.type_name(), step, expected, found })
 }
 
-/// Nothing starts before its phase has begun and enough of what it depends on is done, nor in a plan that is not
-/// running.
+/// Checks that a step starts only in a running plan, in a phase that has begun, and when its join is satisfied.
 fn check_start(state: &PlanState, seq: u64, i: StepIndex, event: &StepEvent) -> Result<(), ReplayError> {
     let waits = state.steps[i].status == StepStatus::Pending;
     let fits = match event {
-        StepEvent::Ready => !waits || (state.joined(i) == Joined::Met && state.is_phase_open(i)),
+        StepEvent::Ready => !waits || (state.join_state(i) == JoinState::Met && state.is_phase_open(i)),
         StepEvent::ApprovalRequested(_) | StepEvent::QuestionAsked(_) => {
-            state.joined(i) == Joined::Met && state.is_phase_open(i)
+            state.join_state(i) == JoinState::Met && state.is_phase_open(i)
         }
-        StepEvent::Blocked(_) => state.joined(i) == Joined::Impossible,
+        StepEvent::Blocked(_) => state.join_state(i) == JoinState::Impossible,
         StepEvent::Queued(_) => state.status == PlanStatus::Running && state.is_free(i),
         StepEvent::Added(_)
         | StepEvent::Modified(_)
@@ -395,19 +405,19 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
         StepEvent::Added(_) | StepEvent::Modified(_) | StepEvent::Removed(_) => {}
         StepEvent::QuestionAsked(asked) => {
             step.due_ms = asked.due_ms;
-            step.rare().question = Some(asked.question.clone());
+            step.details().question = Some(asked.question.clone());
         }
         StepEvent::Answered(answered) => {
             step.due_ms = 0;
-            let rare = step.rare();
-            (rare.question, rare.answer) = (None, Some(answered.answer.clone()));
+            let details = step.details();
+            (details.question, details.answer) = (None, Some(answered.answer.clone()));
         }
         StepEvent::Recalled(_) => step.due_ms = 0,
         StepEvent::Decomposed(_) => {
-            (step.due_ms, step.tried, step.lost, step.fallback) = (0, 0, 0, false);
+            (step.due_ms, step.failures, step.lost, step.fallback) = (0, 0, 0, false);
         }
         StepEvent::Ready | StepEvent::Approved(_) | StepEvent::Released(_) => step.due_ms = 0,
-        StepEvent::Blocked(why) => step.rare().reason.clone_from(&why.reason),
+        StepEvent::Blocked(why) => step.details().reason.clone_from(&why.reason),
         StepEvent::ApprovalRequested(request) => step.due_ms = request.due_ms,
         StepEvent::Queued(queued) => {
             step.queued_ms = time_ms;
@@ -415,11 +425,11 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
             step.worker = None;
             step.due_ms = queued.due_ms;
             if queued.cache_key.is_some() {
-                step.rare().cache_key.clone_from(&queued.cache_key);
+                step.details().cache_key.clone_from(&queued.cache_key);
             }
-            if let Some(rare) = &mut step.rare {
-                rare.progress = None;
-                rare.message = None;
+            if let Some(details) = &mut step.details {
+                details.progress = None;
+                details.message = None;
             }
         }
         StepEvent::Started(started) => {
@@ -428,31 +438,31 @@ fn fold_step(step: &mut StepState, time_ms: u64, event: &StepEvent) {
             step.due_ms = started.due_ms;
         }
         StepEvent::Progress(progress) => {
-            let rare = step.rare();
-            rare.progress = progress.progress.or(rare.progress);
-            rare.message = progress.message.clone().or(rare.message.take());
+            let details = step.details();
+            details.progress = progress.progress.or(details.progress);
+            details.message = progress.message.clone().or(details.message.take());
         }
         StepEvent::Completed(completed) => {
             step.outputs = Some(completed.outputs.clone());
             if completed.adjustments.is_some() {
-                step.rare().adjustments.clone_from(&completed.adjustments);
+                step.details().adjustments.clone_from(&completed.adjustments);
             }
             finish(step, completed.finished_ms.unwrap_or(time_ms));
         }
         StepEvent::Retrying(retrying) => retry(step, retrying),
         StepEvent::Failed(failed) => {
-            step.rare().failure = Some(failed.failure.clone());
+            step.details().failure = Some(failed.failure.clone());
             finish(step, time_ms);
         }
         StepEvent::Skipped(skipped) => {
-            let rare = step.rare();
-            rare.cause = Some(skipped.cause);
-            rare.reason.clone_from(&skipped.reason);
-            rare.failure = skipped.failure.clone().or(rare.failure.take());
+            let details = step.details();
+            details.cause = Some(skipped.cause);
+            details.reason.clone_from(&skipped.reason);
+            details.failure = skipped.failure.clone().or(details.failure.take());
             finish(step, time_ms);
         }
         StepEvent::Cancelled(why) => {
-            step.rare().reason.clone_from(&why.reason);
+            step.details().reason.clone_from(&why.reason);
             finish(step, time_ms);
         }
     }
@@ -468,16 +478,16 @@ fn retry(step: &mut StepState, retrying: &StepRetrying) {
     if retrying.failure.class == FailureClass::Lost {
         step.lost += u32::from(retrying.failure.code != TASK_MISSING);
     } else {
-        step.tried += 1;
+        step.failures += 1;
     }
     if retrying.fallback {
         step.fallback = true;
-        step.tried = 0;
+        step.failures = 0;
     }
-    step.rare().failure = Some(retrying.failure.clone());
+    step.details().failure = Some(retrying.failure.clone());
 }
 
-fn spend(state: &mut PlanState, event: &StepEvent) {
+fn add_usage(state: &mut PlanState, event: &StepEvent) {
     let (cost, tokens) = match event {
         StepEvent::Completed(e) => (e.cost, e.tokens),
         StepEvent::Retrying(e) => (e.cost, e.tokens),
@@ -503,17 +513,17 @@ fn spend(state: &mut PlanState, event: &StepEvent) {
     state.usage.add(cost, tokens);
 }
 
-fn keep_pace(state: &mut PlanState, i: StepIndex, old: StepStatus, time_ms: u64, event: &StepEvent) {
+fn adjust_width(state: &mut PlanState, i: StepIndex, old: StepStatus, time_ms: u64, event: &StepEvent) {
     if !old.is_in_flight() {
         return;
     }
     match event {
         StepEvent::Completed(completed) => {
             let (waited_ms, ran_ms) = durations(&state.steps[i], time_ms, completed);
-            state.pace.succeeded(waited_ms, ran_ms);
+            state.adaptive_width.record_success(waited_ms, ran_ms);
         }
-        StepEvent::Retrying(_) | StepEvent::Failed(_) => state.pace.failed(),
-        StepEvent::Skipped(skipped) if skipped.failure.is_some() => state.pace.failed(),
+        StepEvent::Retrying(_) | StepEvent::Failed(_) => state.adaptive_width.record_failure(),
+        StepEvent::Skipped(skipped) if skipped.failure.is_some() => state.adaptive_width.record_failure(),
         StepEvent::Added(_)
         | StepEvent::Modified(_)
         | StepEvent::Removed(_)
@@ -534,8 +544,8 @@ fn keep_pace(state: &mut PlanState, i: StepIndex, old: StepStatus, time_ms: u64,
     }
 }
 
-/// How long an attempt waited and ran, in milliseconds: the run by the worker's clock alone and the whole by the
-/// owner's alone, so that clocks that differ do not matter.
+/// Returns how long an attempt waited and ran, in milliseconds. The run is measured by the worker's clock only, the
+/// whole by the owner's clock only, so clock skew does not matter.
 fn durations(step: &StepState, time_ms: u64, completed: &StepCompleted) -> (u64, u64) {
     let whole = time_ms.saturating_sub(step.queued_ms);
     let ran = completed.finished_ms.unwrap_or(time_ms).saturating_sub(step.started_ms).min(whole);
@@ -568,27 +578,27 @@ fn satisfies(event: &StepEvent) -> bool {
     }
 }
 
-/// Moves a step, with everything that is counted.
-fn shift(state: &mut PlanState, i: StepIndex, old: StepStatus, new: StepStatus, satisfied: bool) {
+/// Changes a step's status and every counter that depends on it.
+fn transition(state: &mut PlanState, i: StepIndex, old: StepStatus, new: StepStatus, satisfied: bool) {
     state.steps[i].status = new;
     state.counts.shift(old, new);
     if old.is_in_flight() != new.is_in_flight() {
-        fly(state, i, new.is_in_flight());
+        count_in_flight(state, i, new.is_in_flight());
     }
     if old == StepStatus::Ready || new == StepStatus::Ready {
-        keep(state, i, new == StepStatus::Ready);
+        track_engine_step(state, i, new == StepStatus::Ready);
     }
     if new.is_final() {
-        settle(state, i, new, satisfied);
+        release_dependents(state, i, new, satisfied);
     }
 }
 
-/// Keeps the ready steps that the engine begins by itself.
-fn keep(state: &mut PlanState, i: StepIndex, ready: bool) {
+/// Tracks the ready steps that the engine runs itself.
+fn track_engine_step(state: &mut PlanState, i: StepIndex, ready: bool) {
     let set = match state.plan.steps[i].kind {
         Kind::Tool | Kind::Llm => return,
-        Kind::Message | Kind::Finish | Kind::Internal => &mut state.own,
-        Kind::Plan => &mut state.sub_plans,
+        Kind::Message | Kind::Finish | Kind::Internal => &mut state.ready_inline,
+        Kind::Plan => &mut state.ready_sub_plans,
     };
     if ready {
         set.insert(i);
@@ -597,14 +607,14 @@ fn keep(state: &mut PlanState, i: StepIndex, ready: bool) {
     }
 }
 
-fn fly(state: &mut PlanState, i: StepIndex, begins: bool) {
-    let held = state.graph.resource(i).map(|resource| &mut state.held[resource]);
+fn count_in_flight(state: &mut PlanState, i: StepIndex, begins: bool) {
+    let held = state.graph.resource(i).map(|resource| &mut state.resources_held[resource]);
     for count in held.into_iter().chain([&mut state.in_flight]) {
         *count = if begins { *count + 1 } else { count.saturating_sub(1) };
     }
 }
 
-fn settle(state: &mut PlanState, i: StepIndex, status: StepStatus, satisfied: bool) {
+fn release_dependents(state: &mut PlanState, i: StepIndex, status: StepStatus, satisfied: bool) {
     for &dependent in state.graph.dependents(i) {
         let step = &mut state.steps[dependent];
         step.open = step.open.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! An attempt's way: out to a worker, and what comes back.
+//! The life of an attempt: dispatch to a worker, reports, timers.
 
 use goalmill_common::event::{
     SkipCause, StepCompleted, StepEvent, StepProgress, StepQueued, StepReleased, StepStarted,
@@ -8,7 +8,6 @@ use goalmill_common::foreign;
 use goalmill_common::goal::Usage;
 use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
-use goalmill_common::plan::ApprovalDefault;
 use goalmill_common::report::{Report, What};
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -16,10 +15,10 @@ use goalmill_common::task::Task;
 
 use crate::decide::Turn;
 use crate::graph::StepIndex;
-use crate::{Context, Effect, PlanState, Rejection, check, render};
+use crate::{Context, Effect, PlanState, Rejection, output_check, render};
 
 impl PlanState {
-    /// The task of a step's last attempt, as it went to its worker; or why its inputs cannot be made (any more).
+    /// Returns the task of a step's last attempt, or why its inputs cannot be rendered.
     pub fn task(&self, i: StepIndex, context: &Context) -> Option<Result<Task, Failure>> {
         let agent_type = self.queue(i)?.clone();
         let inputs = render::inputs(self, i, &context.limits);
@@ -28,7 +27,7 @@ impl PlanState {
 
     fn task_of(&self, i: StepIndex, agent_type: AgentType, inputs: Json, context: &Context) -> Task {
         let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
-        let accepted = self.accepted().expect("a plan with steps was accepted");
+        let accepted = &self.accepted;
         let other = spec.fallback.as_ref().filter(|_| step.fallback).and_then(|fallback| fallback.action.as_ref());
         Task {
             plan: accepted.plan_id.clone(),
@@ -48,31 +47,31 @@ impl PlanState {
 }
 
 impl Turn<'_> {
-    /// Sends a ready step's next attempt out, or fails the step when its inputs cannot be made.
+    /// Dispatches a ready step's next attempt, or fails the step when its inputs cannot be rendered.
     pub(crate) fn dispatch(&mut self, i: StepIndex) -> Result<(), Rejection> {
-        if i.as_usize() >= self.state.steps.len() || !self.state.admits(i) {
+        if i.as_usize() >= self.state.steps.len() || !self.state.can_dispatch(i) {
             return Err(Rejection::NotDue);
         }
         match self.cache_key(i) {
-            Ok(Some(key)) => self.effects.push(Effect::LookUp { step: i, key }),
-            Ok(None) => self.send_out(i),
-            Err(failure) => self.give_up_sending(i, failure),
+            Ok(Some(key)) => self.effects.push(Effect::CacheLookup { step: i, key }),
+            Ok(None) => self.send_to_worker(i),
+            Err(failure) => self.fail_dispatch(i, failure),
         }
         Ok(())
     }
 
-    /// Sends a step out that nobody has done for another one.
-    pub(crate) fn send_out(&mut self, i: StepIndex) {
+    /// Sends a step to a worker after a cache miss.
+    pub(crate) fn send_to_worker(&mut self, i: StepIndex) {
         let made = render::inputs(self.state, i, &self.context.limits);
         match made.and_then(|inputs| Ok((inputs, self.cache_key(i)?))) {
             Ok((inputs, cache_key)) => self.send(i, inputs, cache_key),
-            Err(failure) => self.give_up_sending(i, failure),
+            Err(failure) => self.fail_dispatch(i, failure),
         }
     }
 
-    fn give_up_sending(&mut self, i: StepIndex, failure: Failure) {
+    fn fail_dispatch(&mut self, i: StepIndex, failure: Failure) {
         self.give_up(i, failure, 0.0, 0);
-        self.settle();
+        self.propagate();
     }
 
     fn send(&mut self, i: StepIndex, inputs: Json, cache_key: Option<String>) {
@@ -84,12 +83,12 @@ impl Turn<'_> {
         self.effects.push(Effect::Send(Box::new(task)));
     }
 
-    /// What a worker says about the current attempt; about any other it is refused.
+    /// Handles a worker's report. A report about another attempt than the current one is refused.
     pub(crate) fn report(&mut self, report: Report) -> Result<(), Rejection> {
         let i = self.find(&report.step)?;
         let step = &self.state.steps[i];
         let stale = || Rejection::StaleAttempt { step: report.step.clone(), attempt: report.attempt };
-        let current = step.attempt == report.attempt && step.status.is_in_flight() && !self.state.is_own(i);
+        let current = step.attempt == report.attempt && step.status.is_in_flight() && !self.state.runs_in_engine(i);
         let genuine = current && self.state.token(i).as_ref() == Some(&report.token);
         if !genuine {
             return Err(stale());
@@ -97,15 +96,15 @@ impl Turn<'_> {
         if report.what == What::Started && step.status == StepStatus::Running {
             return Err(stale());
         }
-        let report = self.readable(report);
+        let report = self.sanitize_report(report);
         self.information = self.information_of(&report);
-        self.take_report(i, report);
-        self.settle();
+        self.apply_report(i, report);
+        self.propagate();
         Ok(())
     }
 
-    /// A report that the log can keep. Workers check what agents answer; those of other makes may not.
-    fn readable(&self, report: Report) -> Report {
+    /// Turns an invalid report into a failure. Our workers check what agents answer; foreign workers may not.
+    fn sanitize_report(&self, report: Report) -> Report {
         let closes = matches!(report.what, What::Completed | What::Failed);
         let checked = foreign::check_report(&report, self.context.limits.nesting_max);
         let (true, Err(wrong)) = (closes, checked) else { return report };
@@ -123,7 +122,7 @@ impl Turn<'_> {
         }
     }
 
-    fn take_report(&mut self, i: StepIndex, report: Report) {
+    fn apply_report(&mut self, i: StepIndex, report: Report) {
         let queued = self.status_of(i) == StepStatus::Queued;
         match report.what {
             What::Started => self.started(i, &report),
@@ -146,7 +145,7 @@ impl Turn<'_> {
                 }
                 self.acknowledge(&report);
                 let (cost, tokens) = spent(&report);
-                if self.is_whole(i) && self.decompose(i, &report, cost, tokens) {
+                if self.may_decompose(i) && self.decompose(i, &report, cost, tokens) {
                     return;
                 }
                 let unknown = || Failure::new(FailureClass::Transient, "UNKNOWN", "the worker gave no reason");
@@ -155,7 +154,7 @@ impl Turn<'_> {
             What::Lost => {
                 self.acknowledge(&report);
                 let lost = || {
-                    let message = format!("worker `{}` vanished", report.worker);
+                    let message = format!("worker `{}` was lost", report.worker);
                     Failure::new(FailureClass::Lost, "WORKER_LOST", message)
                 };
                 let failure = bounded(report.failure.clone().unwrap_or_else(lost));
@@ -168,7 +167,7 @@ impl Turn<'_> {
         }
     }
 
-    /// New information in a report, unless there is too much of it.
+    /// Returns new information in a report, within `payload_bytes_max`.
     fn information_of(&self, report: &Report) -> Option<Json> {
         let most = self.context.limits.payload_bytes_max;
         report.adjustments.clone().filter(|json| !json.is_null() && json.text().len() <= most)
@@ -191,7 +190,7 @@ impl Turn<'_> {
         );
     }
 
-    /// The second half of a plan's log is kept for what matters more.
+    /// Records progress. The second half of `events_max` is reserved for other events.
     fn progress(&mut self, i: StepIndex, report: Report) {
         if self.state.seq >= self.context.limits.events_max / 2 {
             return;
@@ -203,14 +202,14 @@ impl Turn<'_> {
 
     fn complete_attempt(&mut self, i: StepIndex, report: Report) {
         let (cost, tokens) = spent(&report);
-        if self.is_whole(i) && self.decompose(i, &report, cost, tokens) {
+        if self.may_decompose(i) && self.decompose(i, &report, cost, tokens) {
             return;
         }
         let outputs = report.outputs.unwrap_or_default();
-        if let Some(failure) = self.unfit(i, &outputs) {
+        if let Some(failure) = self.output_mismatch(i, &outputs) {
             return self.fail_attempt(i, failure, cost, tokens);
         }
-        self.keep_outputs(i, &outputs);
+        self.cache_outputs(i, &outputs);
         let (finished_ms, adjustments) = (report.finished_ms, self.information.clone());
         let completed = StepCompleted { outputs, finished_ms, cost, tokens, adjustments, ..StepCompleted::default() };
         self.emit_step(i, StepEvent::Completed(Box::new(completed)));
@@ -220,16 +219,16 @@ impl Turn<'_> {
         }
     }
 
-    /// Why outputs are not what was expected of the step.
-    pub(crate) fn unfit(&mut self, i: StepIndex, outputs: &Json) -> Option<Failure> {
+    /// Returns why outputs do not match what the step declares.
+    pub(crate) fn output_mismatch(&mut self, i: StepIndex, outputs: &Json) -> Option<Failure> {
         let spec = &self.state.plan.steps[i];
-        check::outputs(&mut self.state.schemas, spec, outputs, &self.context.limits)
+        output_check::check_outputs(&mut self.state.schemas, spec, outputs, &self.context.limits)
     }
 
-    /// A step whose inputs are its outputs.
-    pub(crate) fn answer_inline(&mut self, i: StepIndex) {
+    /// Completes an inline step: its inputs are its outputs.
+    pub(crate) fn complete_inline(&mut self, i: StepIndex) {
         let inputs = render::inputs(self.state, i, &self.context.limits);
-        let checked = inputs.and_then(|outputs| match self.unfit(i, &outputs) {
+        let checked = inputs.and_then(|outputs| match self.output_mismatch(i, &outputs) {
             Some(failure) => Err(failure),
             None => Ok(outputs),
         });
@@ -246,15 +245,15 @@ impl Turn<'_> {
         }
     }
 
-    /// A step's timer has come due.
-    pub(crate) fn step_due(&mut self, i: StepIndex) -> Result<(), Rejection> {
+    /// Handles a due timer of a step.
+    pub(crate) fn handle_step_timer(&mut self, i: StepIndex) -> Result<(), Rejection> {
         let due = self.state.steps.get(i.as_usize()).map_or(0, |step| step.due_ms);
         if due == 0 || self.now_ms < due {
             return Err(Rejection::NotDue);
         }
         match self.status_of(i) {
             StepStatus::Queued => {
-                let failure = Failure::new(FailureClass::Timeout, "QUEUE_TIMEOUT", "no worker took it in time");
+                let failure = Failure::new(FailureClass::Timeout, "QUEUE_TIMEOUT", "no worker took the task in time");
                 self.time_out(i, failure);
             }
             StepStatus::Running => self.time_out(i, step_timeout()),
@@ -270,26 +269,22 @@ impl Turn<'_> {
             | StepStatus::Cancelled
             | StepStatus::Revised => return Err(Rejection::NotDue),
         }
-        self.settle();
+        self.propagate();
         Ok(())
     }
 
     fn time_out(&mut self, i: StepIndex, failure: Failure) {
-        self.stop_attempt(i);
-        if self.state.is_own(i) { self.give_up(i, failure, 0.0, 0) } else { self.fail_attempt(i, failure, 0.0, 0) }
-    }
-
-    fn decide_by_default(&mut self, i: StepIndex) {
-        let default = self.state.plan.steps[i].approve.unwrap_or_default().default;
-        match default {
-            ApprovalDefault::Approve => self.approve_step(i, "nobody decided in time".into()),
-            ApprovalDefault::Reject => self.reject_step(i, "nobody decided in time"),
+        self.cancel_attempt(i);
+        if self.state.runs_in_engine(i) {
+            self.give_up(i, failure, 0.0, 0);
+        } else {
+            self.fail_attempt(i, failure, 0.0, 0);
         }
     }
 
-    /// Skips a step because a person says so.
-    pub(crate) fn skip_by_hand(&mut self, i: StepIndex, reason: String) {
-        self.stop_attempt(i);
+    /// Skips a step on request.
+    pub(crate) fn skip_manually(&mut self, i: StepIndex, reason: String) {
+        self.cancel_attempt(i);
         self.skip(i, SkipCause::Person, reason);
     }
 }
@@ -299,7 +294,7 @@ const MESSAGE_CHARS_MAX: usize = 1_000;
 /// Longest code of a failure kept, in characters.
 const CODE_CHARS_MAX: usize = 64;
 
-/// A failure with as much of its texts as the log keeps.
+/// Truncates the texts of a failure to what the log keeps.
 fn bounded(mut failure: Failure) -> Failure {
     for (text, most) in [(&mut failure.message, MESSAGE_CHARS_MAX), (&mut failure.code, CODE_CHARS_MAX)] {
         if let Some((end, _)) = text.char_indices().nth(most) {
@@ -309,13 +304,13 @@ fn bounded(mut failure: Failure) -> Failure {
     failure
 }
 
-/// US dollars and tokens, as far as they are numbers that can be.
+/// Returns the reported US dollars and tokens; invalid numbers count as 0.
 fn spent(report: &Report) -> (f64, u64) {
     let usage = Usage { cost: report.cost.unwrap_or(0.0), tokens: report.tokens.unwrap_or(0) }.bounded();
     (usage.cost, usage.tokens)
 }
 
-/// Why an attempt fails that ran for as long as its step allows.
+/// The failure of an attempt that exceeded its time limit.
 pub(crate) fn step_timeout() -> Failure {
-    Failure::new(FailureClass::Timeout, "STEP_TIMEOUT", "it took longer than its limit")
+    Failure::new(FailureClass::Timeout, "STEP_TIMEOUT", "the attempt exceeded its time limit")
 }

@@ -1,4 +1,4 @@
-//! What can be asked of a plan, and the refusals.
+//! Commands to a plan, and rejections.
 
 use goalmill_common::command::{Planned, Proposal, Submit, Verb};
 use goalmill_common::event::{ModelAnswered, ModelAsked, Route};
@@ -15,51 +15,55 @@ use goalmill_plan::validate::Policy;
 
 use crate::graph::StepIndex;
 
-/// A command with all that the engine may not find out by itself.
+/// A command or a [`Submission`], with its time, random number and actor: the engine reads no clock and draws no
+/// number.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Envelope {
+pub struct Envelope<C = Command> {
     /// Unix milliseconds.
     pub now_ms: u64,
     /// Uniform over `u64`; several draws are made from it.
     pub random: u64,
     pub actor: Option<String>,
-    pub command: Command,
+    pub command: C,
 }
 
-/// What is asked.
+/// A goal or a plan to begin with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Submission {
+    pub plan_id: PlanId,
+    /// An unguessable secret; attempt tokens are derived from it.
+    pub secret: String,
+    pub submit: Submit,
+}
+
+/// A command to a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Begins a plan; `secret` is a word nobody can guess, from which attempt tokens are made.
-    Submit {
-        plan_id: PlanId,
-        secret: String,
-        submit: Box<Submit>,
-    },
-    /// From people and programs. `Verb::Submit` is refused here: see [`Command::Submit`].
+    /// From people and programs. `Verb::Submit` is refused here: see [`crate::submit()`].
     Verb(Verb),
     /// The planner's answer; refused if the plan has moved past `revision`.
     Planned {
         revision: u32,
         answer: PlanAnswer,
     },
-    /// A planner is about to ask a language model: it may once this is taken.
+    /// A planner is about to call a language model. It may do so once the command is accepted.
     ModelAsked(Box<ModelAsked>),
-    /// What became of that call.
+    /// The result of a model call.
     ModelAnswered(Box<ModelAnswered>),
-    /// More steps of a plan that began while it was written: see [`PlanAnswer::Open`]. Each may depend on those that
-    /// came before it or with it.
+    /// More steps of a streamed plan: see [`PlanAnswer::Open`]. Each may depend on earlier ones and on those in the
+    /// same command.
     AddSteps {
         steps: Vec<Step>,
     },
-    /// Nothing more comes of a plan that began while it was written.
+    /// Ends the stream of a plan's steps.
     ClosePlan(Box<Closing>),
-    /// The plan of a planner whose answer took long, for a plan by a faster one that runs already: see
+    /// The plan of a slower planner, for a plan of a faster one that already runs: see
     /// [`goalmill_common::revision::Trigger::BetterPlan`].
     BetterPlan(Box<Planned>),
-    /// A ready step goes out.
+    /// Dispatches a ready step.
     Dispatch(StepIndex),
-    /// What is kept under a step's word: see [`crate::Effect::LookUp`].
-    LookedUp {
+    /// The result of [`crate::Effect::CacheLookup`].
+    CacheLookedUp {
         step: StepIndex,
         key: String,
         outputs: Option<Json>,
@@ -67,7 +71,7 @@ pub enum Command {
     Report(Box<Report>),
     /// A timer has come due.
     Due(Timer),
-    /// Goes on with what a decision left for later: see [`crate::Effect::Continue`].
+    /// Continues a decision that reached its work limit: see [`crate::Effect::Continue`].
     Continue,
     /// The sub-plan of a step is final.
     SubPlanEnded {
@@ -80,41 +84,41 @@ pub enum Command {
     },
 }
 
-/// What a planner says.
+/// A planner's answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlanAnswer {
-    /// A plan; asked for a revision, the whole plan as it is to be: steps that it leaves out are removed, unless they
-    /// are over.
+    /// A whole plan. As the answer to a replan it replaces the current plan: unfinished steps that it does not contain
+    /// are removed.
     Plan(Box<Planned>),
-    /// The beginning of a plan: it runs while the rest is written, see [`Command::AddSteps`].
+    /// The beginning of a streamed plan: it runs while the rest is written, see [`Command::AddSteps`].
     Open(Box<Planned>),
-    /// How to change a running plan.
+    /// A proposed revision of a running plan.
     Revision(Box<Proposal>),
-    /// No planner could; with the located errors of the best try, and what was said.
+    /// Every planner failed; with the located errors of the best attempt.
     Failed { reason: String, issues: Vec<Issue>, provenance: Option<Json> },
 }
 
-/// How the writing of a plan ended.
+/// How the stream of a plan's steps ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Closing {
-    /// The plan is whole.
+    /// The plan is complete.
     Whole { confidence: f64, provenance: Option<Json>, warnings: Vec<Issue>, routes: Vec<Route> },
-    /// The rest is missing, or of no use: what remains is planned anew, around what ran.
+    /// The rest is missing or invalid: planners are asked to replan what remains.
     Broken { reason: String, issues: Vec<Issue>, provenance: Option<Json> },
 }
 
-/// What wakes up: the plan (deadline, approval limit, planner's limit) or one step (backoff, limits).
+/// A timer of the plan (deadline, approval limit, planner's limit) or of one step (backoff, limits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
     Plan,
     Step(StepIndex),
 }
 
-/// Settings that bear on decisions.
+/// Settings that decisions depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Context {
     pub limits: Limits,
-    /// What steps may be, also those of plans that agents give.
+    /// Which agents and actions steps may use, including steps of plans that agents return.
     pub policy: Policy,
     /// Sent with each task.
     pub task_lease_ms: u64,
@@ -131,18 +135,18 @@ pub enum Rejection {
     Final { status: PlanStatus },
     #[error("there is no step `{step}`")]
     UnknownStep { step: StepId },
-    /// A report for another attempt than the current one, or with a foreign token.
+    /// A report for another attempt than the current one, or with a wrong token.
     #[error("attempt {attempt} of step `{step}` is stale")]
     StaleAttempt { step: StepId, attempt: u32 },
     #[error("the plan has moved on to revision {revision}")]
     StaleRevision { revision: u32 },
-    /// The status does not allow it; says what would.
+    /// The status does not allow the command.
     #[error("{reason}")]
     NotAllowed { reason: String },
-    /// What was given is wrong; says where, and how to correct it.
+    /// The input is invalid; each issue has a JSON Pointer and a hint.
     #[error("{reason}")]
     Invalid { reason: String, issues: Vec<Issue> },
-    /// A timer that was overtaken, or a dispatch for which there is no room.
+    /// An outdated timer, or a dispatch without capacity.
     #[error("not due")]
     NotDue,
 }

@@ -1,4 +1,4 @@
-//! Decides what a command makes happen.
+//! Turns a command into events and effects.
 
 use std::collections::VecDeque;
 
@@ -10,24 +10,21 @@ use goalmill_common::status::{PlanStatus, StepStatus};
 use crate::apply::apply;
 use crate::graph::StepIndex;
 use crate::react::react;
-use crate::work::Work;
+use crate::work_limit::WorkLimit;
 use crate::{Command, Context, Decision, Effect, Envelope, PlanState, Rejection, Timer};
 
-/// A function with the contract of [`decide()`]: tests inject faults with one.
-pub type Decide = fn(&mut PlanState, &Context, Envelope) -> Result<Decision, Rejection>;
-
-/// Decides what a command makes happen, and folds it into the state.
+/// Turns a command into events, folds them into the state, and names the effects.
 ///
-/// Reads no clock and draws no number: both ride in the envelope, so the same inputs give the same events. On a
+/// Reads no clock and draws no number: both are in the envelope, so the same inputs give the same events. On a
 /// rejection the state is as before. The records continue the state's sequence; the state is ahead of the journal
 /// until they are committed.
 pub fn decide(state: &mut PlanState, context: &Context, envelope: Envelope) -> Result<Decision, Rejection> {
     let mut turn = Turn::begin(state, context, envelope.now_ms, envelope.random, envelope.actor);
-    turn.take(envelope.command)?;
+    turn.handle(envelope.command)?;
     Ok(turn.end())
 }
 
-/// One command being dealt with: events are folded as they are made.
+/// One command in progress: events are folded as they are emitted.
 pub(crate) struct Turn<'a> {
     pub(crate) state: &'a mut PlanState,
     pub(crate) context: &'a Context,
@@ -36,15 +33,15 @@ pub(crate) struct Turn<'a> {
     actor: Option<String>,
     records: Vec<Record>,
     pub(crate) effects: Vec<Effect>,
-    /// Steps that became final, whose dependents are to be looked at.
+    /// Steps that became final and whose dependents are not checked yet.
     pub(crate) finished: VecDeque<StepIndex>,
-    /// Steps whose wake-up moved, with what it was.
+    /// Steps whose timer changed, with its previous time.
     dues: Vec<(StepIndex, u64)>,
     plan_due: Option<u64>,
     had_room: bool,
     freed: bool,
-    pub(crate) work: Work,
-    /// What the report that is being dealt with suggested.
+    pub(crate) work: WorkLimit,
+    /// The `adjustments` of the current report.
     pub(crate) information: Option<Json>,
 }
 
@@ -64,24 +61,27 @@ impl<'a> Turn<'a> {
             plan_due,
             had_room,
             freed: false,
-            work: Work::default(),
+            work: WorkLimit::default(),
             information: None,
         }
     }
 
-    fn take(&mut self, command: Command) -> Result<(), Rejection> {
-        if let Command::Submit { plan_id, secret, submit } = command {
-            return self.submit(plan_id, secret, *submit);
-        }
-        if self.state.born.is_none() {
-            return Err(not_allowed("there is no plan yet"));
-        }
+    /// The turn of a submission: `record` is the first event.
+    pub(crate) fn begin_with(state: &'a mut PlanState, record: Record, context: &'a Context, random: u64) -> Self {
+        let mut turn = Self::begin(state, context, record.time_ms, random, record.actor.clone());
+        // Before the first event there was no timer.
+        turn.plan_due = None;
+        react(turn.state, &record, &mut turn.effects);
+        turn.records.push(record);
+        turn
+    }
+
+    fn handle(&mut self, command: Command) -> Result<(), Rejection> {
         if self.state.is_final() {
             return Err(Rejection::Final { status: self.state.status });
         }
         match command {
-            Command::Submit { .. } => Err(Rejection::Exists),
-            Command::Verb(verb) => self.verb(verb),
+            Command::Verb(verb) => self.handle_verb(verb),
             Command::Planned { revision, answer } => self.planned(revision, answer),
             Command::ModelAsked(asked) => self.model_asked(*asked),
             Command::ModelAnswered(answered) => {
@@ -92,12 +92,12 @@ impl<'a> Turn<'a> {
             Command::ClosePlan(closing) => self.close(*closing),
             Command::BetterPlan(planned) => self.better_plan(*planned),
             Command::Dispatch(i) => self.dispatch(i),
-            Command::LookedUp { step, key, outputs } => self.looked_up(step, &key, outputs),
+            Command::CacheLookedUp { step, key, outputs } => self.handle_cache_lookup(step, &key, outputs),
             Command::Report(report) => self.report(*report),
-            Command::Due(Timer::Plan) => self.plan_due(),
-            Command::Due(Timer::Step(i)) => self.step_due(i),
+            Command::Due(Timer::Plan) => self.handle_plan_timer(),
+            Command::Due(Timer::Step(i)) => self.handle_step_timer(i),
             Command::Continue => {
-                self.begin_steps();
+                self.unlock_steps();
                 Ok(())
             }
             Command::SubPlanEnded { step, attempt, status, outputs, usage, failure } => {
@@ -106,7 +106,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    fn end(mut self) -> Decision {
+    pub(crate) fn end(mut self) -> Decision {
         if !self.state.is_final() && self.state.seq >= self.context.limits.events_max {
             self.fail_for_events();
         }
@@ -121,7 +121,7 @@ impl<'a> Turn<'a> {
         Decision { records: self.records, effects: self.effects }
     }
 
-    /// Names each wake-up that is another one than before the command, once.
+    /// Emits one timer effect for each timer that the command changed.
     fn set_timers(&mut self) {
         self.dues.sort_by_key(|(i, _)| *i);
         self.dues.dedup_by_key(|(i, _)| *i);
@@ -138,7 +138,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Records an event, folds it, and names what follows from it.
+    /// Records an event, folds it, and adds its effects.
     fn emit(&mut self, event: Event) {
         let actor = self.actor.clone();
         let record = Record { seq: self.state.seq + 1, time_ms: self.now_ms, actor, event };
@@ -163,7 +163,7 @@ impl<'a> Turn<'a> {
         self.emit_attempt(i, attempt, event);
     }
 
-    /// Records that a step is added, which the plan does not have yet.
+    /// Records the event of a step that is not in the plan yet.
     pub(crate) fn emit_new(&mut self, step: StepId, event: StepEvent) {
         self.emit(Event::Step { step, attempt: 0, event });
     }
@@ -183,8 +183,8 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Remembers the wake-ups of all steps, before the plan's end clears them.
-    pub(crate) fn note_dues(&mut self) {
+    /// Remembers the timers of all steps before the plan's end clears them.
+    pub(crate) fn remember_timers(&mut self) {
         let dues = self.state.steps.iter().enumerate().filter(|(_, step)| step.due_ms > 0);
         self.dues.extend(dues.map(|(i, step)| (StepIndex::new(i), step.due_ms)));
     }
@@ -193,7 +193,7 @@ impl<'a> Turn<'a> {
         self.state.plan.steps[i].id.clone()
     }
 
-    /// One of several draws made from the envelope's.
+    /// Draws the next of several numbers from the envelope's random number.
     ///
     /// Source: G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
     pub(crate) fn draw(&mut self) -> u64 {
@@ -205,12 +205,12 @@ impl<'a> Turn<'a> {
         drawn
     }
 
-    /// So many milliseconds from now. Never 0, which stands for no time at all.
+    /// Returns the time `ms` milliseconds from now.
     pub(crate) fn after(&self, ms: u64) -> u64 {
-        self.now_ms.saturating_add(ms).max(1)
+        after(self.now_ms, ms)
     }
 
-    /// The step, if the plan has it and is past its planning.
+    /// Finds a step of the plan.
     pub(crate) fn find(&self, step: &StepId) -> Result<StepIndex, Rejection> {
         self.state.graph.find(step.as_str()).ok_or_else(|| Rejection::UnknownStep { step: step.clone() })
     }
@@ -219,7 +219,7 @@ impl<'a> Turn<'a> {
         self.state.steps[i].status
     }
 
-    /// Whether steps may move: the plan has been accepted and has not ended.
+    /// Whether steps may change: the plan runs, is replanned or is paused.
     pub(crate) fn is_active(&self) -> bool {
         match self.state.status {
             PlanStatus::Running | PlanStatus::Replanning | PlanStatus::Paused => true,
@@ -232,6 +232,11 @@ impl<'a> Turn<'a> {
             | PlanStatus::Rejected => false,
         }
     }
+}
+
+/// Returns the time `ms` milliseconds after `now_ms`. Never 0, which means no time.
+pub(crate) fn after(now_ms: u64, ms: u64) -> u64 {
+    now_ms.saturating_add(ms).max(1)
 }
 
 pub(crate) fn not_allowed(reason: impl Into<String>) -> Rejection {

@@ -1,4 +1,4 @@
-//! Decomposition on demand: an agent says that its step is too much for one, or how to do it in pieces.
+//! Decomposition on demand: an agent reports that a step is too complex, or returns a sub-plan for it.
 
 use goalmill_common::event::{StepDecomposed, StepEvent};
 use goalmill_common::failure::{Failure, FailureClass};
@@ -10,14 +10,14 @@ use goalmill_plan::validate;
 
 use crate::decide::Turn;
 use crate::graph::StepIndex;
-use crate::open;
+use crate::streaming;
 
-/// Code of a failure that says: not by one agent in one go.
+/// Failure code of a step that is too complex for one agent.
 pub const TOO_COMPLEX: &str = "TOO_COMPLEX";
 
 impl Turn<'_> {
-    /// Lets the step become a plan, if that is what the report asks for; says whether it was. A sub-plan that is no
-    /// plan makes the attempt a failed one.
+    /// Turns the step into a `plan` step if the report asks for that. Returns whether it did. An invalid sub-plan fails
+    /// the attempt.
     pub(crate) fn decompose(&mut self, i: StepIndex, report: &Report, cost: f64, tokens: u64) -> bool {
         let sub_plan = report.sub_plan.as_ref().filter(|plan| !plan.is_null());
         let is_too_complex =
@@ -26,20 +26,21 @@ impl Turn<'_> {
             return false;
         }
         if self.state.depth() >= self.context.limits.depth_max {
-            // As deep as plans may be: a failure stays one, and a result without a plan is one.
+            // At `depth_max` a failure stays a failure, and a sub-plan without outputs is one.
             return match report.outputs {
                 Some(_) => false,
                 None if is_too_complex => false,
                 None => {
-                    let message = "it would be nested deeper than `depth_max`";
+                    let message = "the sub-plan would exceed `depth_max`";
                     self.give_up(i, Failure::new(FailureClass::Permanent, "DEPTH_EXCEEDED", message), cost, tokens);
                     true
                 }
             };
         }
-        match self.read_sub_plan(i, sub_plan) {
+        match self.validate_sub_plan(i, sub_plan) {
             Ok(plan) => {
-                let reason = report.failure.as_ref().map_or("its agent gave a plan", |failure| &failure.message);
+                let reason =
+                    report.failure.as_ref().map_or("the agent returned a sub-plan", |failure| &failure.message);
                 let reason = reason.chars().take(1_000).collect();
                 let decomposed = StepDecomposed { plan: plan.map(Box::new), reason, cost, tokens };
                 self.emit_step(i, StepEvent::Decomposed(Box::new(decomposed)));
@@ -49,8 +50,8 @@ impl Turn<'_> {
         true
     }
 
-    /// The agent's plan, checked like any other; steps that name no agent type are the agent's own.
-    fn read_sub_plan(&self, i: StepIndex, sub_plan: Option<&Json>) -> Result<Option<Plan>, Failure> {
+    /// Validates the agent's plan. Steps without an agent type are assigned to the agent itself.
+    fn validate_sub_plan(&self, i: StepIndex, sub_plan: Option<&Json>) -> Result<Option<Plan>, Failure> {
         let Some(json) = sub_plan else { return Ok(None) };
         let invalid = |message: String| {
             let message = message.chars().take(1_000).collect::<String>();
@@ -69,13 +70,13 @@ impl Turn<'_> {
         let valid = validate::validate_plan(&json.value(), &limits).map_err(|issues| told(&issues))?;
         let agent_type = &self.state.plan.steps[i].agent_type;
         let mut plan = valid.into_plan();
-        open::route_to(&mut plan, agent_type);
+        streaming::route_to(&mut plan, agent_type);
         validate::permit_all(&mut plan, &self.context.policy).map_err(|issues| told(&issues))?;
         Ok(Some(plan))
     }
 
-    /// Whether a step may turn out to be a plan.
-    pub(crate) fn is_whole(&self, i: StepIndex) -> bool {
+    /// Whether a step may be decomposed.
+    pub(crate) fn may_decompose(&self, i: StepIndex) -> bool {
         self.state.plan.steps[i].kind.needs_worker()
     }
 }

@@ -1,4 +1,4 @@
-//! What a decision makes the shell do.
+//! Effects: what the shell does after a decision.
 
 use goalmill_common::command::{Submit, Verb};
 use goalmill_common::event::{Parent, Record};
@@ -12,48 +12,48 @@ use goalmill_common::task::Task;
 use crate::Timer;
 use crate::graph::StepIndex;
 
-/// What a command makes happen: events, already folded into the state, and what the shell is to do.
+/// The result of a command: events, already folded into the state, and effects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decision {
     pub records: Vec<Record>,
     pub effects: Vec<Effect>,
 }
 
-/// What the shell is to do. Effects are idempotent; those marked "in the commit" are written with the events,
+/// An action of the shell. Effects are idempotent. Those marked "in the commit" are written with the events;
 /// the others run after it, and [`crate::pending`] names them again after a restart.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// In the commit: put the task on its stream.
     Send(Box<Task>),
-    /// In the commit: the task's outcome is recorded (or does not matter any more).
+    /// In the commit: acknowledge the task, whose outcome is recorded or irrelevant.
     Acknowledge { agent_type: AgentType, entry: EntryId },
-    /// The step belongs in the ready set.
+    /// Add the step to the ready set.
     Ready(StepIndex),
-    /// The plan has room again: steps that were passed over may be offered once more.
+    /// The plan has capacity again: offer its ready steps again.
     Room,
-    /// The decision stopped at its work limit: give [`crate::Command::Continue`] soon.
+    /// The decision stopped at its work limit: send [`crate::Command::Continue`] soon.
     Continue,
-    /// The timer shall come due then; `None` clears it.
+    /// Set the timer, Unix milliseconds; `None` clears it.
     Timer(Timer, Option<u64>),
-    /// Ask the planners, for this revision: for 0 a plan, for any other a change of what [`crate::situation()`] shows.
+    /// Ask the planners for a revision of [`crate::replan_context()`]; revision 0 is the plan itself.
     Plan { revision: u32 },
-    /// Whoever wrote the plan may be gone: unless it is still at work here, say so by [`crate::Command::ClosePlan`].
+    /// The planner of a streamed plan may be gone: if it does not run here, send [`crate::Command::ClosePlan`].
     Close,
-    /// See whether outputs are kept under this word, and answer by [`crate::Command::LookedUp`].
-    LookUp { step: StepIndex, key: String },
-    /// Keep the outputs under this word for so long.
-    Keep { key: String, outputs: Json, ttl_ms: u64 },
+    /// Look up cached outputs, and answer with [`crate::Command::CacheLookedUp`].
+    CacheLookup { step: StepIndex, key: String },
+    /// Cache the outputs.
+    CacheStore { key: String, outputs: Json, ttl_ms: u64 },
     /// Stop the execution of a superseded attempt.
     Cancel(AttemptToken),
-    /// Begin the plan that a step stands for.
+    /// Start the sub-plan of a step.
     StartSubPlan { plan_id: PlanId, submit: Box<Submit> },
-    /// Ask a sub-plan to end because its parent's step is over, or to pause and go on with its parent.
+    /// Cancel, pause or resume a sub-plan with its parent.
     AskSubPlan { plan_id: PlanId, verb: Verb },
-    /// Tell the parent's step that its sub-plan is final.
+    /// Report the end of this sub-plan to its parent's step.
     RollUp { parent: Parent, status: PlanStatus, outputs: Json, usage: Usage, failure: Option<Failure> },
-    /// The step was given up on.
-    Bury { step: StepIndex, failure: Failure },
-    /// The caller waits for the answer to submission `submission`.
+    /// Add the step to the dead letters.
+    DeadLetter { step: StepIndex, failure: Failure },
+    /// Answer the submission.
     Answer { submission: String },
     /// The plan is final.
     Ended,

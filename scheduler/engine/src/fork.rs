@@ -1,4 +1,4 @@
-//! A plan that goes on from where another one stood.
+//! Forks: a new plan that continues from the state of another one.
 
 use std::collections::BTreeSet;
 
@@ -12,19 +12,20 @@ use goalmill_common::status::StepStatus;
 use crate::graph::StepIndex;
 use crate::{PlanState, Rejection};
 
-/// What begins a plan that goes on from `state`, which may be any fold of a log: up to a revision, or to its end.
+/// Returns the submission of a plan that continues from `state`, which may be the fold of any prefix of a log.
 ///
-/// Results of completed steps are kept; `step`, when given, is done again with everything that follows from it.
+/// Results of completed steps are kept, except those of `step` and of its descendants.
 ///
 /// - `submission`: the new plan's idempotency key.
 pub fn fork(state: &PlanState, step: Option<&StepId>, submission: String, source: String) -> Result<Submit, Rejection> {
-    let (Some(accepted), true) = (state.accepted(), state.origin.created) else {
-        return Err(crate::decide::not_allowed("there is no plan to go on from yet"));
-    };
+    let accepted = &state.accepted;
+    if !state.origin.created {
+        return Err(crate::decide::not_allowed("there is no plan to fork yet"));
+    }
     let again = match step {
         Some(id) => {
             let i = state.graph.find(id.as_str()).filter(|i| state.steps[*i].status != StepStatus::Revised);
-            state.following(i.ok_or_else(|| Rejection::UnknownStep { step: id.clone() })?)
+            state.descendants(i.ok_or_else(|| Rejection::UnknownStep { step: id.clone() })?)
         }
         None => BTreeSet::new(),
     };
@@ -49,7 +50,7 @@ pub fn fork(state: &PlanState, step: Option<&StepId>, submission: String, source
         routes: Vec::new(),
     };
     Ok(Submit {
-        // The other plan's deadline is its own.
+        // The deadline of the other plan does not apply.
         goal: Goal { deadline_ms: None, ..accepted.goal.clone() },
         plan: Some(planned),
         submission,
@@ -62,17 +63,17 @@ pub fn fork(state: &PlanState, step: Option<&StepId>, submission: String, source
 }
 
 impl PlanState {
-    /// Whether it is the replan that a fork begins with, and one planner only may plan what remains: without its answer
-    /// there is nothing to run.
+    /// Whether this is the replan at the beginning of a fork that only one planner may answer: without an answer there
+    /// is nothing to run.
     pub(crate) fn is_for_one_planner(&self, replan: &ReplanTriggered) -> bool {
         let fork = self.origin.fork.as_ref().and_then(|fork| fork.replan.as_ref());
-        let is_own =
+        let runs_in_engine =
             self.revision == 0 && replan.trigger == Trigger::UserRequest.as_str() && fork == Some(&replan.reason);
-        is_own && self.accepted().is_some_and(|accepted| accepted.goal.planning.planner_only)
+        runs_in_engine && self.accepted.goal.planning.planner_only
     }
 
-    /// A step, and all that depend on it at any remove.
-    fn following(&self, i: StepIndex) -> BTreeSet<StepIndex> {
+    /// A step and all steps that depend on it, directly or indirectly.
+    fn descendants(&self, i: StepIndex) -> BTreeSet<StepIndex> {
         let (mut all, mut next) = (BTreeSet::from([i]), vec![i]);
         while let Some(i) = next.pop() {
             next.extend(self.graph.dependents(i).iter().copied().filter(|d| all.insert(*d)));

@@ -1,4 +1,4 @@
-//! The shape of a plan: who waits for whom, how long the rest is, what excludes what.
+//! The dependency graph of a plan: dependents, ranks, phases, resources.
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
@@ -7,9 +7,9 @@ use goalmill_common::hash::HashMap;
 use goalmill_common::id::StepId;
 use goalmill_common::plan::{Join, Plan, Step};
 
-/// Marks a step without phase or resource.
+/// Marks a step without a phase or resource.
 const NONE: u32 = u32::MAX;
-/// Seconds a step is taken to last when nobody estimated it.
+/// Assumed duration of a step without an estimate, in seconds.
 const SECONDS: f64 = 1.0;
 
 /// A step's place in its plan, counted from 0.
@@ -40,9 +40,9 @@ impl IndexMut<StepIndex> for Vec<Step> {
     }
 }
 
-/// What does not change while a plan runs.
+/// The graph of a plan; only revisions change it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Graph {
+pub(crate) struct PlanGraph {
     index: HashMap<StepId, StepIndex>,
     /// `targets[starts[i]..starts[i + 1]]` are the dependents of step `i`.
     starts: Vec<u32>,
@@ -58,9 +58,9 @@ pub(crate) struct Graph {
     resources: usize,
 }
 
-impl Graph {
-    /// Reads a plan's shape; says what is wrong with a plan that could never end.
-    pub(crate) fn of(plan: &Plan) -> Result<Self, String> {
+impl PlanGraph {
+    /// Builds the graph, or says why the plan could never end.
+    pub(crate) fn new(plan: &Plan) -> Result<Self, String> {
         let index = index_of(plan)?;
         let Edges { starts, targets, waits } = edges_of(plan, &index)?;
         let (phase_of, members) = phases_of(plan)?;
@@ -80,7 +80,7 @@ impl Graph {
         &self.targets[self.dependent_range(i)]
     }
 
-    /// Where in [`Graph::dependents`] step `i` keeps its list, for walking it while the state changes.
+    /// The range of [`PlanGraph::dependents`], for iterating while the state changes.
     pub(crate) fn dependent_range(&self, i: StepIndex) -> std::ops::Range<usize> {
         to_usize(self.starts[i.as_usize()])..to_usize(self.starts[i.as_usize() + 1])
     }
@@ -89,7 +89,7 @@ impl Graph {
         self.targets[place]
     }
 
-    /// How many steps it depends on.
+    /// Number of distinct dependencies.
     pub(crate) fn waits(&self, i: StepIndex) -> u32 {
         self.waits[i.as_usize()]
     }
@@ -125,7 +125,7 @@ impl Graph {
         self.resources
     }
 
-    /// An order in which every step comes after those it waits for, also through the order of phases.
+    /// Topological order of the steps, by dependencies and by phases.
     ///
     /// Source: A. B. Kahn, "Topological sorting of large networks", CACM 5(11), 1962. A phase is a node of its own
     /// that waits for the steps of the phase before it, so edges stay linear in the number of steps.
@@ -179,7 +179,7 @@ impl Graph {
     }
 }
 
-/// How many satisfied ones of so many dependencies let a step start.
+/// How many of `waits` dependencies must be satisfied before a step starts.
 pub(crate) fn needed(waits: usize, join: Join) -> usize {
     match join {
         Join::All => waits,
@@ -188,12 +188,12 @@ pub(crate) fn needed(waits: usize, join: Join) -> usize {
     }
 }
 
-/// A place in a list; indices are 32 bits wide and so is every machine this runs on, at least.
+/// Converts an index; every supported machine has at least 32 bits.
 pub(crate) fn to_usize(i: u32) -> usize {
     usize::try_from(i).expect("a 32-bit index fits")
 }
 
-/// A list's length or place; lists of 2^32 are refused long before.
+/// Converts a length or index; lists of 2^32 are refused before.
 pub(crate) fn to_u32(i: usize) -> u32 {
     u32::try_from(i).unwrap_or(u32::MAX)
 }
@@ -213,7 +213,7 @@ fn index_of(plan: &Plan) -> Result<HashMap<StepId, StepIndex>, String> {
     Ok(index)
 }
 
-/// Who depends on whom, packed.
+/// The dependents of every step, packed.
 struct Edges {
     starts: Vec<u32>,
     targets: Vec<StepIndex>,
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_rank_is_the_longest_way_to_the_end() {
-        let graph = Graph::of(&plan(&[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["b"])])).unwrap();
+        let graph = PlanGraph::new(&plan(&[("a", &[]), ("b", &["a"]), ("c", &["a"]), ("d", &["b"])])).unwrap();
         let ranks: Vec<f64> = (0..4).map(|i| graph.rank(StepIndex(i))).collect();
         assert_eq!(ranks, [3.0, 2.0, 1.0, 1.0]);
         assert_eq!(graph.dependents(StepIndex(0)), [StepIndex(1), StepIndex(2)]);
@@ -309,14 +309,14 @@ mod tests {
 
     #[test]
     fn a_dependency_that_is_named_twice_counts_once() {
-        let graph = Graph::of(&plan(&[("a", &[]), ("b", &["a", "a"])])).unwrap();
+        let graph = PlanGraph::new(&plan(&[("a", &[]), ("b", &["a", "a"])])).unwrap();
         assert_eq!((graph.waits(StepIndex(1)), graph.dependents(StepIndex(0))), (1, [StepIndex(1)].as_slice()));
         assert_eq!((graph.needed(StepIndex(1), Join::All), graph.needed(StepIndex(1), Join::AtLeast(2))), (1, 2));
     }
 
     #[test]
     fn a_plan_that_could_never_end_is_refused() {
-        let refusal = |steps: &[(&str, &[&str])]| Graph::of(&plan(steps)).unwrap_err();
+        let refusal = |steps: &[(&str, &[&str])]| PlanGraph::new(&plan(steps)).unwrap_err();
         assert!(refusal(&[("a", &["b"]), ("b", &["a"])]).contains("`a`"));
         assert!(refusal(&[("a", &["a"])]).contains("`a`"));
         assert!(["`a`", "`zz`"].iter().all(|id| refusal(&[("a", &["zz"])]).contains(id)));
@@ -330,11 +330,11 @@ mod tests {
         plan.phases = vec![phase("one"), phase("two")];
         plan.steps[0].phase = Some("one".into());
         plan.steps[1].phase = Some("two".into());
-        assert!(Graph::of(&plan).unwrap_err().contains("`a`"));
+        assert!(PlanGraph::new(&plan).unwrap_err().contains("`a`"));
         plan.steps[0].dependencies.clear();
-        assert!(Graph::of(&plan).is_ok());
+        assert!(PlanGraph::new(&plan).is_ok());
         plan.steps[0].phase = Some("three".into());
-        assert!(Graph::of(&plan).unwrap_err().contains("`three`"));
+        assert!(PlanGraph::new(&plan).unwrap_err().contains("`three`"));
     }
 
     fn plan(steps: &[(&str, &[&str])]) -> Plan {

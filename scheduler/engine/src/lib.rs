@@ -1,61 +1,64 @@
 //! The state machine of a plan: decide, apply, react, revise, explain. No I/O, no clock, no randomness.
 //!
-//! A shell keeps one [`PlanState`] per plan and gives it one [`Command`] after another. [`decide()`] folds the events it
-//! makes into the state as it goes, so the shell must commit them before it runs the effects; when a commit fails it
-//! drops the state and folds the log again with [`apply()`]. [`pending`] then names the effects that may not have run.
+//! A shell creates a [`PlanState`] with [`submit()`] and sends it commands. [`decide()`] folds the events it
+//! makes into the state, so the shell must commit them before it runs the effects. When a commit fails it
+//! drops the state and folds the log again with [`replay()`]. [`pending`] then names the effects that may not have run.
 //!
-//! The shell owes the state: every [`Timer`] at its time, with reports that arrived before it given first; every
-//! [`Effect::Ready`] step dispatched once [`PlanState::admits`] it, looked at again after [`Effect::Room`]; and an
+//! The shell must send: every [`Timer`] at its time, after the reports that arrived before it; every
+//! [`Effect::Ready`] step once [`PlanState::can_dispatch`] allows it, checked again after [`Effect::Room`]; and an
 //! answer to every [`Effect::Plan`] and [`Effect::StartSubPlan`].
 
 mod command;
 mod effect;
 
 mod graph;
-mod moves;
 mod state;
 mod token;
+mod transitions;
 mod waiting;
 
 mod apply;
 
 mod attempt;
-mod cache;
-mod calls;
-mod check;
+mod budget;
+mod checkpoint;
 mod decide;
 mod decompose;
-mod fail;
-mod open;
-mod question;
+mod failure;
+mod human_review;
+mod model_calls;
+mod output_check;
 mod render;
+mod requests;
+mod result_cache;
+mod retry;
 mod revise;
+mod streaming;
 mod sub_plan;
 mod submit;
 mod unlock;
-mod verb;
-mod work;
+mod work_limit;
 
 mod react;
 
 mod explain;
 mod fork;
-mod look;
-mod remedy;
-mod situation;
+mod queries;
+mod replan_context;
 mod view;
 
-pub use apply::{ReplayError, apply};
-pub use command::{Closing, Command, Context, Envelope, PlanAnswer, Rejection, Timer};
-pub use decide::{Decide, decide};
+pub use apply::{ReplayError, apply, replay};
+pub use command::{Closing, Command, Context, Envelope, PlanAnswer, Rejection, Submission, Timer};
+pub use decide::decide;
 pub use effect::{Decision, Effect};
+pub use explain::{AgentHealth, ExplainContext};
 pub use fork::fork;
 pub use graph::StepIndex;
-pub use look::StepAt;
-pub use moves::{plan_move, step_move};
+pub use queries::StepSnapshot;
 pub use react::pending;
-pub use remedy::{Serving, Surroundings};
-pub use revise::consider;
-pub use situation::situation;
+pub use replan_context::replan_context;
+pub use revise::validate_revision;
 pub use state::PlanState;
-pub use view::Shown;
+pub use submit::{Engine, submit};
+pub use transitions::{plan_transition, step_transition};
+pub use view::SummarySnapshot;

@@ -1,4 +1,4 @@
-//! Names the effects that follow from an event, and after a restart those that may not have run.
+//! Derives the effects of an event, and after a restart those that may not have run.
 
 use goalmill_common::event::{Event, PlanEvent, Record, StepEvent};
 use goalmill_common::plan::Kind;
@@ -10,13 +10,13 @@ use crate::render;
 use crate::state::at;
 use crate::{Context, Effect, PlanState, Timer};
 
-/// Names what follows from `record`, which the state has folded already.
+/// Adds the effects of `record`, which the state has already folded.
 pub(crate) fn react(state: &PlanState, record: &Record, effects: &mut Vec<Effect>) {
     match &record.event {
         Event::Plan(event) => react_plan(state, event, effects),
         Event::Step { step, event, .. } => {
             if becomes_ready(event) {
-                let i = state.step_index(step).filter(|i| !state.is_own(*i));
+                let i = state.step_index(step).filter(|i| !state.runs_in_engine(*i));
                 effects.extend(i.map(Effect::Ready));
             }
         }
@@ -28,7 +28,7 @@ fn react_plan(state: &PlanState, event: &PlanEvent, effects: &mut Vec<Effect>) {
         PlanEvent::GoalAccepted(accepted) => {
             effects.push(Effect::Answer { submission: accepted.submission.clone() });
         }
-        // The better plan is there already: no planner is asked.
+        // The better plan is at hand: no planner is asked.
         PlanEvent::ReplanTriggered(replan) if replan.trigger == Trigger::BetterPlan.as_str() => {}
         PlanEvent::ReplanTriggered(replan) if replan.trigger != Trigger::AskUser.as_str() => {
             effects.push(Effect::Plan { revision: state.revision + 1 });
@@ -88,11 +88,10 @@ fn becomes_ready(event: &StepEvent) -> bool {
     }
 }
 
-/// Names, after a restart, the effects that may not have run. Looks at every step, once per takeover.
+/// Returns, after a restart, the effects that may not have run. Visits every step.
 pub fn pending(state: &PlanState, context: &Context) -> Vec<Effect> {
     let mut effects = Vec::new();
-    let Some(accepted) = state.accepted() else { return effects };
-    effects.push(Effect::Answer { submission: accepted.submission.clone() });
+    effects.push(Effect::Answer { submission: state.submission().to_owned() });
     if state.is_final() {
         effects.extend(roll_up(state));
         return effects;
@@ -104,7 +103,7 @@ pub fn pending(state: &PlanState, context: &Context) -> Vec<Effect> {
     for (i, step) in state.steps.iter().enumerate() {
         let i = StepIndex::new(i);
         effects.extend(at(step.due_ms).map(|due| Effect::Timer(Timer::Step(i), Some(due))));
-        if step.status == StepStatus::Ready && !state.is_own(i) {
+        if step.status == StepStatus::Ready && !state.runs_in_engine(i) {
             effects.push(Effect::Ready(i));
         }
         if step.status == StepStatus::Running && state.plan.steps[i].kind == Kind::Plan {
@@ -118,5 +117,11 @@ pub fn pending(state: &PlanState, context: &Context) -> Vec<Effect> {
 fn roll_up(state: &PlanState) -> Option<Effect> {
     let parent = state.parent()?.clone();
     let failure = state.ended().and_then(|ended| ended.failure.clone());
-    Some(Effect::RollUp { parent, status: state.status, outputs: state.rolled_up(), usage: state.usage, failure })
+    Some(Effect::RollUp {
+        parent,
+        status: state.status,
+        outputs: state.sub_plan_outputs(),
+        usage: state.usage,
+        failure,
+    })
 }

@@ -1,4 +1,4 @@
-//! Fills in a step's inputs and evaluates its condition, from what the steps before it gave.
+//! Renders a step's inputs and evaluates its condition from the outputs of other steps.
 
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
@@ -21,13 +21,13 @@ pub(crate) fn inputs(state: &PlanState, i: StepIndex, limits: &Limits) -> Result
     let rendered = if expression::is_plain(step.inputs.text()) {
         step.inputs.clone()
     } else {
-        let what = "the inputs cannot be filled in";
+        let what = "the inputs cannot be rendered";
         with_scope(state, i, |scope| expression::render(&step.inputs, scope, limits), what)?
     };
     Ok(with_answer(state, i, rendered))
 }
 
-/// The inputs with what a person answered, under the name that the question gives it.
+/// Adds a person's answer to the inputs, under the name in `ask.into`.
 fn with_answer(state: &PlanState, i: StepIndex, inputs: Json) -> Json {
     let into = state.plan.steps[i].ask.as_ref().and_then(|ask| ask.into.as_ref());
     let (Some(name), Some(answer)) = (into, state.answer(i)) else { return inputs };
@@ -39,28 +39,28 @@ fn with_answer(state: &PlanState, i: StepIndex, inputs: Json) -> Json {
     Value::Object(fields).into()
 }
 
-/// A text of the step's, with every expression replaced by its value.
+/// Renders a text of the step.
 pub(crate) fn text(state: &PlanState, i: StepIndex, text: &str, limits: &Limits) -> Result<String, Failure> {
-    let what = format!("`{text}` cannot be filled in");
+    let what = format!("`{text}` cannot be rendered");
     with_scope(state, i, |scope| expression::render_text(text, scope, limits), &what)
 }
 
-/// The key of a step's cache; it may speak of the step's inputs, as they will be sent.
+/// Renders the key of a step's cache; the key may use the rendered inputs.
 pub(crate) fn key(state: &PlanState, i: StepIndex, text: &str, limits: &Limits) -> Result<String, Failure> {
-    let what = format!("`{text}` cannot be filled in");
+    let what = format!("`{text}` cannot be rendered");
     let inputs = if expression::sees_inputs(text) { Some(inputs(state, i, limits)?) } else { None };
     with_scope_and(state, i, inputs.as_ref(), |scope| expression::render_key(text, scope, limits), &what)
 }
 
-/// Whether the step's condition is true; a step without one always is.
+/// Evaluates the step's condition; a step without one is true.
 pub(crate) fn condition(state: &PlanState, i: StepIndex, limits: &Limits) -> Result<bool, Failure> {
     let Some(when) = &state.plan.steps[i].when else { return Ok(true) };
-    let what = format!("the condition `{when}` has no value");
+    let what = format!("the condition `{when}` cannot be evaluated");
     with_scope(state, i, |scope| expression::is_true(when, scope, limits), &what)
 }
 
-/// Lets an expression see the goal, what the step depends on, and whatever else is over. An expression that fails once
-/// fails always, so there is no second try.
+/// Evaluates an expression that sees the goal, the step's dependencies and all final steps. Its failure is
+/// permanent.
 fn with_scope<T>(
     state: &PlanState,
     i: StepIndex,
@@ -70,7 +70,7 @@ fn with_scope<T>(
     with_scope_and(state, i, None, evaluate, what)
 }
 
-/// The same; the expression sees the step's own inputs besides.
+/// The same; the expression also sees the step's own inputs.
 fn with_scope_and<T>(
     state: &PlanState,
     i: StepIndex,
@@ -78,7 +78,7 @@ fn with_scope_and<T>(
     evaluate: impl FnOnce(&Scope<'_>) -> Result<T, ExpressionError>,
     what: &str,
 ) -> Result<T, Failure> {
-    let goal = &state.accepted().expect("a plan with steps was accepted").goal;
+    let goal = &state.accepted.goal;
     let dependencies = &state.plan.steps[i].dependencies;
     let look = |id: &str| {
         let step = &state.steps[state.graph.find(id)?];

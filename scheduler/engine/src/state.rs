@@ -1,4 +1,4 @@
-//! The state of one plan: what its events add up to.
+//! The state of one plan: the fold of its events.
 
 use std::collections::BTreeSet;
 use std::ops::{Index, IndexMut};
@@ -13,11 +13,11 @@ use goalmill_common::plan::Plan;
 use goalmill_common::revision::Fork;
 use goalmill_common::status::{Counts, PlanStatus, StepStatus};
 
-use crate::calls::Calls;
-use crate::check::Schemas;
-use crate::graph::{Graph, StepIndex};
+use crate::graph::{PlanGraph, StepIndex};
+use crate::model_calls::ModelCallLog;
+use crate::output_check::SchemaCache;
 use crate::revise::Revising;
-use crate::token::Key;
+use crate::token::TokenKey;
 use crate::waiting::Waiting;
 
 /// Everything known about one plan. Only [`crate::apply()`] changes it.
@@ -26,10 +26,13 @@ pub struct PlanState {
     pub(crate) seq: u64,
     pub(crate) status: PlanStatus,
     pub(crate) revision: u32,
-    pub(crate) born: Option<Box<Born>>,
+    /// The first event.
+    pub(crate) accepted: Box<GoalAccepted>,
+    pub(crate) key: TokenKey,
+    pub(crate) created_ms: u64,
     pub(crate) plan: Arc<Plan>,
     pub(crate) origin: Origin,
-    pub(crate) graph: Graph,
+    pub(crate) graph: PlanGraph,
     pub(crate) steps: Vec<StepState>,
     pub(crate) phases: Vec<PhaseState>,
     /// Phases that have ended; the next one is the current one.
@@ -38,91 +41,83 @@ pub struct PlanState {
     pub(crate) usage: Usage,
     /// Bytes of all outputs that steps ever gave.
     pub(crate) outputs_bytes: usize,
-    /// Calls of language models for it.
-    pub(crate) calls: Calls,
+    /// Calls of language models for the plan.
+    pub(crate) calls: ModelCallLog,
     pub(crate) in_flight: u32,
-    /// How often each resource is held: 0 or 1.
-    pub(crate) held: Vec<u32>,
-    /// Ready steps that the engine does itself, at once.
-    pub(crate) own: BTreeSet<StepIndex>,
-    /// Ready steps that stand for plans; they need room as others do.
-    pub(crate) sub_plans: BTreeSet<StepIndex>,
-    pub(crate) pace: Pace,
+    /// How many steps hold each resource: 0 or 1.
+    pub(crate) resources_held: Vec<u32>,
+    /// Ready inline steps.
+    pub(crate) ready_inline: BTreeSet<StepIndex>,
+    /// Ready `plan` steps; they need capacity like dispatched ones.
+    pub(crate) ready_sub_plans: BTreeSet<StepIndex>,
+    pub(crate) adaptive_width: AdaptiveWidth,
     pub(crate) waiting: Waiting,
     pub(crate) revising: Revising,
     pub(crate) ended: Option<Box<PlanEnded>>,
     pub(crate) updated_ms: u64,
     pub(crate) finished_ms: u64,
-    pub(crate) schemas: Schemas,
+    pub(crate) schemas: SchemaCache,
 }
 
-/// What the first event said.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Born {
-    pub(crate) accepted: GoalAccepted,
-    pub(crate) key: Key,
-    pub(crate) created_ms: u64,
-}
-
-/// Where the plan came from.
+/// How the plan was made.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Origin {
-    /// Whether there is a plan yet.
+    /// Whether there is a plan.
     pub(crate) created: bool,
     pub(crate) planner: String,
-    /// As revisions have left it.
+    /// The current confidence, after revisions.
     pub(crate) confidence: f64,
-    /// More steps are to come, until then at the latest, Unix milliseconds; 0 when the plan is whole.
+    /// End of the wait for more steps of a streamed plan, Unix milliseconds; 0 when the plan is complete.
     pub(crate) open_until_ms: u64,
     pub(crate) fork: Option<Box<Fork>>,
 }
 
-/// Where one step stands. Kept small: what few steps have is in `rare`.
+/// The state of one step. Kept small: rarely used fields are in `details`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StepState {
     pub(crate) status: StepStatus,
-    /// Whether the fallback is at work.
+    /// Whether the step uses its fallback.
     pub(crate) fallback: bool,
-    /// The last one; 0 as long as there was none.
+    /// The last attempt; 0 before the first.
     pub(crate) attempt: u32,
     /// Failed attempts since the last fallback.
-    pub(crate) tried: u32,
+    pub(crate) failures: u32,
     pub(crate) lost: u32,
     /// Dependencies that are not final.
     pub(crate) open: u32,
     /// Dependencies that are satisfied.
     pub(crate) met: u32,
-    /// When it wakes up by itself, Unix milliseconds; 0 for never.
+    /// The step's timer, Unix milliseconds; 0 for none.
     pub(crate) due_ms: u64,
     pub(crate) queued_ms: u64,
     pub(crate) started_ms: u64,
     pub(crate) finished_ms: u64,
     pub(crate) worker: Option<WorkerId>,
     pub(crate) outputs: Option<Json>,
-    pub(crate) rare: Option<Box<Rare>>,
+    pub(crate) details: Option<Box<StepDetails>>,
 }
 
-/// What few steps have.
+/// Fields that few steps need.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Rare {
-    /// Of the last failed attempt.
+pub(crate) struct StepDetails {
+    /// The failure of the last failed attempt.
     pub(crate) failure: Option<Failure>,
     /// Why it was skipped, blocked or cancelled.
     pub(crate) reason: String,
     pub(crate) cause: Option<SkipCause>,
     pub(crate) progress: Option<f64>,
     pub(crate) message: Option<String>,
-    /// What a person is asked.
+    /// The question to a person.
     pub(crate) question: Option<String>,
-    /// What a person answered.
+    /// The answer of a person.
     pub(crate) answer: Option<Json>,
-    /// New information that its report brought.
+    /// The `adjustments` of its report.
     pub(crate) adjustments: Option<Json>,
-    /// Its outputs are to be kept under this word.
+    /// Its outputs are cached under this key.
     pub(crate) cache_key: Option<String>,
 }
 
-/// Where one phase stands.
+/// The state of one phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PhaseState {
     pub(crate) begun: bool,
@@ -132,22 +127,22 @@ pub(crate) struct PhaseState {
     pub(crate) failed: u32,
 }
 
-/// How wide an adaptive plan runs, and how that changes.
+/// The concurrency limit of an adaptive plan.
 ///
-/// It widens by one after as many successes in a row as it is wide, narrows by one when a step waited for a worker
+/// It grows by one after as many successes in a row as its width, shrinks by one when a step waited for a worker
 /// more than twice as long as it ran, and halves on a failure: additive increase, multiplicative decrease
 /// (D.-M. Chiu, R. Jain, Computer Networks and ISDN Systems 17, 1989).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pace {
+pub(crate) struct AdaptiveWidth {
     pub(crate) width: u32,
     pub(crate) streak: u32,
 }
 
-/// Runs shorter than this do not count as slow to be fetched, in milliseconds.
+/// Shorter runs count as this long when compared with the wait, in milliseconds.
 const SHORT_MS: u64 = 100;
 
-impl Pace {
-    pub(crate) fn succeeded(&mut self, waited_ms: u64, ran_ms: u64) {
+impl AdaptiveWidth {
+    pub(crate) fn record_success(&mut self, waited_ms: u64, ran_ms: u64) {
         let ran_ms = ran_ms.max(SHORT_MS);
         if waited_ms > ran_ms.saturating_mul(2) {
             *self = Self { width: (self.width - 1).max(1), streak: 0 };
@@ -160,48 +155,51 @@ impl Pace {
         }
     }
 
-    pub(crate) fn failed(&mut self) {
+    pub(crate) fn record_failure(&mut self) {
         *self = Self { width: (self.width / 2).max(1), streak: 0 };
     }
 }
 
-/// Whether the dependencies of a step let it start.
+/// Whether the join of a step is satisfied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Joined {
+pub(crate) enum JoinState {
     Open,
     Met,
     /// It can never be met.
     Impossible,
 }
 
-impl Default for PlanState {
-    fn default() -> Self {
+impl PlanState {
+    /// The state after the first event.
+    pub(crate) fn accept(accepted: &GoalAccepted, time_ms: u64) -> Self {
         Self {
-            seq: 0,
+            seq: 1,
             status: PlanStatus::Planning,
             revision: 0,
-            born: None,
+            accepted: Box::new(accepted.clone()),
+            key: TokenKey::new(&accepted.secret),
+            created_ms: time_ms,
             plan: Arc::default(),
             origin: Origin::default(),
-            graph: Graph::default(),
+            graph: PlanGraph::default(),
             steps: Vec::new(),
             phases: Vec::new(),
             phase: 0,
             counts: Counts::default(),
             usage: Usage::default(),
             outputs_bytes: 0,
-            calls: Calls::default(),
+            calls: ModelCallLog::default(),
             in_flight: 0,
-            held: Vec::new(),
-            own: BTreeSet::new(),
-            sub_plans: BTreeSet::new(),
-            pace: Pace { width: 1, streak: 0 },
+            resources_held: Vec::new(),
+            ready_inline: BTreeSet::new(),
+            ready_sub_plans: BTreeSet::new(),
+            adaptive_width: AdaptiveWidth { width: 1, streak: 0 },
             waiting: Waiting::default(),
             revising: Revising::default(),
             ended: None,
-            updated_ms: 0,
+            updated_ms: time_ms,
             finished_ms: 0,
-            schemas: Schemas::default(),
+            schemas: SchemaCache::default(),
         }
     }
 }
@@ -233,7 +231,7 @@ impl StepState {
             status: StepStatus::Pending,
             fallback: false,
             attempt: 0,
-            tried: 0,
+            failures: 0,
             lost: 0,
             open: dependencies,
             met: 0,
@@ -243,28 +241,28 @@ impl StepState {
             finished_ms: 0,
             worker: None,
             outputs: None,
-            rare: None,
+            details: None,
         }
     }
 
-    pub(crate) fn rare(&mut self) -> &mut Rare {
-        self.rare.get_or_insert_default()
+    pub(crate) fn details(&mut self) -> &mut StepDetails {
+        self.details.get_or_insert_default()
     }
 
-    /// Forgets why the step stood where it stood, and what a person was asked: it goes on, or is over.
-    pub(crate) fn forget_wait(&mut self) {
-        if let Some(rare) = &mut self.rare {
-            rare.reason.clear();
-            (rare.cause, rare.question) = (None, None);
+    /// Clears the reason, cause and question of the previous status.
+    pub(crate) fn clear_reason(&mut self) {
+        if let Some(details) = &mut self.details {
+            details.reason.clear();
+            (details.cause, details.question) = (None, None);
         }
     }
 
     pub(crate) fn failure(&self) -> Option<&Failure> {
-        self.rare.as_ref().and_then(|rare| rare.failure.as_ref())
+        self.details.as_ref().and_then(|details| details.failure.as_ref())
     }
 
     pub(crate) fn reason(&self) -> &str {
-        self.rare.as_ref().map_or("", |rare| &rare.reason)
+        self.details.as_ref().map_or("", |details| &details.reason)
     }
 }
 
@@ -284,9 +282,9 @@ mod tests {
 
     #[test]
     fn the_pace_never_falls_to_nothing() {
-        let mut pace = Pace { width: 1, streak: 0 };
-        pace.failed();
-        pace.succeeded(10_000, 1);
-        assert_eq!(pace, Pace { width: 1, streak: 0 });
+        let mut pace = AdaptiveWidth { width: 1, streak: 0 };
+        pace.record_failure();
+        pace.record_success(10_000, 1);
+        assert_eq!(pace, AdaptiveWidth { width: 1, streak: 0 });
     }
 }

@@ -1,24 +1,24 @@
-//! Plans inside plans: a `plan` step begins one and waits for its end.
+//! Sub-plans: a `plan` step starts one and waits for its end.
 
 use goalmill_common::command::{Planned, Submit, Verb};
 use goalmill_common::event::{Parent, StepCompleted, StepEvent, StepQueued, StepStarted};
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::goal::{Budget, Goal, Planning, Usage};
+use goalmill_common::goal::{Goal, Planning, Usage};
 use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::json::Json;
-use goalmill_common::plan::{Kind, Strategy};
+use goalmill_common::plan::Kind;
 use goalmill_common::status::{PlanStatus, StepStatus};
 use serde_json::{Map, Value};
 
 use crate::attempt::step_timeout;
 use crate::decide::Turn;
-use crate::graph::{StepIndex, to_u32};
-use crate::token::Key;
-use crate::verb::PLAN_TIMEOUT;
+use crate::graph::StepIndex;
+use crate::requests::PLAN_TIMEOUT;
+use crate::token::TokenKey;
 use crate::{Effect, PlanState, Rejection, render};
 
 impl Turn<'_> {
-    /// Begins the plan that a ready step stands for.
+    /// Starts the sub-plan of a ready step.
     pub(crate) fn start_sub_plan(&mut self, i: StepIndex) {
         let depth = self.state.depth() + 1;
         if depth > self.context.limits.depth_max {
@@ -37,30 +37,30 @@ impl Turn<'_> {
         self.effects.extend(self.state.sub_plan(i, &inputs));
     }
 
-    /// Asks the plan that a step stands for what is asked of its parent.
+    /// Sends a request to the sub-plan of a step.
     pub(crate) fn ask_sub_plan(&mut self, i: StepIndex, verb: Verb) {
         let plan_id = self.state.sub_plan_id(i);
         self.effects.extend(plan_id.map(|plan_id| Effect::AskSubPlan { plan_id, verb }));
     }
 
-    /// The same of all plans that steps in flight stand for.
+    /// Sends a request to all running sub-plans.
     pub(crate) fn ask_sub_plans(&mut self, verb: &Verb) {
         let is_plan = |step: &StepIndex| self.state.plan.steps[*step].kind == Kind::Plan;
-        let flying: Vec<StepIndex> = self.state.flights().filter(is_plan).collect();
+        let flying: Vec<StepIndex> = self.state.steps_in_flight().filter(is_plan).collect();
         for step in flying {
             self.ask_sub_plan(step, verb.clone());
         }
     }
 
-    /// A plan inside the plan has no limit of its own but the plan's, unless the step names one.
+    /// The time limit of a sub-plan: the step's `timeout`, and the plan's deadline.
     fn sub_plan_due(&self, i: StepIndex) -> u64 {
         let timeout_ms = self.state.plan.steps[i].timeout_ms;
-        let most = self.state.accepted().map_or(u64::MAX, |accepted| accepted.deadline_ms);
+        let most = self.state.accepted.deadline_ms;
         let due_ms = timeout_ms.map_or(most, |timeout_ms| self.after(timeout_ms).min(most));
         due_ms.max(1)
     }
 
-    /// Whether a plan had all the time that its step names.
+    /// Whether a sub-plan used up the time limit of its step.
     fn is_out_of_time(&self, i: StepIndex) -> bool {
         let (spec, step) = (&self.state.plan.steps[i], &self.state.steps[i]);
         spec.timeout_ms.is_some() && self.now_ms + 1 >= step.due_ms
@@ -83,7 +83,7 @@ impl Turn<'_> {
         }
         let cost = usage.bounded().cost;
         let failure = match status {
-            PlanStatus::Completed | PlanStatus::Partial => self.unfit(i, &outputs),
+            PlanStatus::Completed | PlanStatus::Partial => self.output_mismatch(i, &outputs),
             PlanStatus::Planning
             | PlanStatus::AwaitingApproval
             | PlanStatus::Running
@@ -98,53 +98,51 @@ impl Turn<'_> {
             }),
         };
         match failure {
-            // The sub-plan has retried what could be retried: doing all of it again is not tried.
+            // The sub-plan has done its own retries: the step is not retried.
             Some(failure) => self.give_up(i, failure, cost, usage.tokens),
             None => {
                 let completed = StepCompleted { outputs, cost, tokens: usage.tokens, ..StepCompleted::default() };
                 self.emit_step(i, StepEvent::Completed(Box::new(completed)));
             }
         }
-        self.settle();
+        self.propagate();
         Ok(())
     }
 }
 
 impl PlanState {
-    /// Plans above this one.
+    /// Number of plans above this one.
     pub fn depth(&self) -> u32 {
         self.parent().map_or(0, |parent| parent.depth)
     }
 
-    /// The id of the plan that the step's current attempt stands for.
+    /// The id of the sub-plan of the step's current attempt.
     pub(crate) fn sub_plan_id(&self, i: StepIndex) -> Option<PlanId> {
-        let born = self.born.as_ref()?;
         let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
-        Some(Key::sub_plan(&born.accepted.plan_id, &spec.id, step.attempt))
+        Some(TokenKey::sub_plan(&self.accepted.plan_id, &spec.id, step.attempt))
     }
 
-    /// What begins the plan of a running `plan` step. The step's inputs are in the new goal's `metadata.inputs`. Its
-    /// deadline is a millisecond before its step's: it ends first, and the step knows what it has cost.
+    /// Returns the submission of a step's sub-plan. The step's inputs are in the goal's `metadata.inputs`. Its
+    /// deadline is a millisecond before the step's, so it ends first and its cost is known.
     pub(crate) fn sub_plan(&self, i: StepIndex, inputs: &Json) -> Option<Effect> {
-        let born = self.born.as_ref()?;
         let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
         let plan_id = self.sub_plan_id(i)?;
         let mut metadata = Map::new();
         metadata.insert("inputs".into(), inputs.value());
-        // Who plans the whole plans its parts, and they change as it may; what a person has not seen yet is shown.
+        // The planning options are inherited; only a sub-plan that is not written yet needs its own approval.
         let planning = Planning {
-            require_approval: spec.plan.is_none() && born.accepted.goal.planning.require_approval,
-            ..born.accepted.goal.planning.clone()
+            require_approval: spec.plan.is_none() && self.accepted.goal.planning.require_approval,
+            ..self.accepted.goal.planning.clone()
         };
         let description =
             if spec.description.is_empty() { format!("step `{}`", spec.id) } else { spec.description.clone() };
         let goal = Goal {
             description,
-            constraints: born.accepted.goal.constraints.clone(),
-            deadline_ms: Some(step.due_ms.min(born.accepted.deadline_ms).saturating_sub(1)),
+            constraints: self.accepted.goal.constraints.clone(),
+            deadline_ms: Some(step.due_ms.min(self.accepted.deadline_ms).saturating_sub(1)),
             priority: self.priority(i),
             budget: self.share_of_budget(i),
-            tenant: born.accepted.goal.tenant.clone(),
+            tenant: self.accepted.goal.tenant.clone(),
             planning,
             metadata,
             ..Goal::default()
@@ -159,58 +157,23 @@ impl PlanState {
         });
         let depth = self.depth() + 1;
         let parent =
-            Parent { plan: born.accepted.plan_id.clone(), step: spec.id.clone(), attempt: step.attempt, depth };
+            Parent { plan: self.accepted.plan_id.clone(), step: spec.id.clone(), attempt: step.attempt, depth };
         let submit = Submit {
             goal,
             plan,
             submission: plan_id.to_string(),
             fingerprint: String::new(),
-            source: format!("urn:goalmill:plan:{}", born.accepted.plan_id),
+            source: format!("urn:goalmill:plan:{}", self.accepted.plan_id),
             parent: Some(parent),
-            traceparent: born.accepted.traceparent.clone(),
+            traceparent: self.accepted.traceparent.clone(),
             fork: None,
         };
         Some(Effect::StartSubPlan { plan_id, submit: Box::new(submit) })
     }
 
-    /// What the plan that a step stands for may use up: an equal share of what is left, for each plan that may run
-    /// beside it. So plans side by side cannot use up more than there is, and plans one after the other get it all.
-    fn share_of_budget(&self, i: StepIndex) -> Budget {
-        let all = self.budget();
-        if all.tokens.is_none() && all.cost.is_none() {
-            return Budget::default();
-        }
-        let is_alone = self.plan.strategy == Strategy::Sequential || self.plan.max_parallel == Some(1);
-        let shares = if is_alone { 1 } else { 1 + self.sub_plans_beside(i) };
-        Budget {
-            tokens: all.tokens.map(|tokens| tokens.saturating_sub(self.usage.tokens) / u64::from(shares)),
-            cost: all.cost.map(|cost| (cost - self.usage.cost).max(0.0) / f64::from(shares)),
-            seconds: None,
-        }
-    }
-
-    /// Unfinished `plan` steps that neither come after step `i` nor belong to another phase.
-    fn sub_plans_beside(&self, i: StepIndex) -> u32 {
-        let mut after = vec![false; self.steps.len()];
-        let mut open = vec![i];
-        while let Some(at) = open.pop() {
-            if !std::mem::replace(&mut after[at.as_usize()], true) {
-                open.extend(self.graph.dependents(at));
-            }
-        }
-        let is_beside = |j: &StepIndex| {
-            let at = j.as_usize();
-            !after[at]
-                && self.plan.steps[at].kind == Kind::Plan
-                && !self.steps[at].status.is_final()
-                && self.graph.phase(*j) == self.graph.phase(i)
-        };
-        to_u32(self.indices().filter(is_beside).count())
-    }
-
-    /// What a final plan gives to the step it stands for: the outputs of its last completed `finish` step, or else
+    /// Returns a sub-plan's outputs for its parent's step: those of its last completed `finish` step, or else
     /// those of all completed steps that nothing depends on, by step id.
-    pub(crate) fn rolled_up(&self) -> Json {
+    pub(crate) fn sub_plan_outputs(&self) -> Json {
         let done = || self.plan.steps.iter().zip(&self.steps).enumerate().rev();
         let finish = done().find(|(_, (spec, step))| spec.kind == Kind::Finish && step.outputs.is_some());
         if let Some((_, (_, step))) = finish {

@@ -1,60 +1,122 @@
-//! How a plan begins: a goal is accepted, a plan comes, a person agrees.
+//! Submission and initial planning: a goal is accepted, a plan is created, validated and started.
 
 use std::sync::Arc;
 
 use goalmill_common::command::{Planned, Submit};
 use goalmill_common::event::{
-    ApprovalRequested, GoalAccepted, ModelAnswered, ModelAsked, PlanCreated, PlanEvent, PlanRejected, PlanValidated,
-    PlanningFailed, Reason,
+    ApprovalRequested, Event, GoalAccepted, ModelAnswered, ModelAsked, PlanCreated, PlanEvent, PlanValidated,
+    PlanningFailed, Record,
 };
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::foreign::COST_MAX;
 use goalmill_common::goal::Budget;
-use goalmill_common::id::{PlanId, StepId};
+use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
+use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Approval, Plan, Step};
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Fork, Trigger};
 use goalmill_common::status::PlanStatus;
 
-use crate::decide::{Turn, not_allowed};
-use crate::graph::Graph;
-use crate::{Effect, PlanAnswer, Rejection};
+use crate::decide::{Turn, after, decide, not_allowed};
+use crate::graph::PlanGraph;
+use crate::{Context, Decision, Effect, Envelope, PlanAnswer, PlanState, Rejection, Submission};
+
+/// The result of [`submit()`].
+pub type Submitted = Result<(PlanState, Decision), Rejection>;
+
+/// The two entry points of the engine: tests replace them to inject faults.
+#[derive(Clone, Copy)]
+pub struct Engine {
+    pub submit: fn(&Context, Envelope<Submission>) -> Submitted,
+    pub decide: fn(&mut PlanState, &Context, Envelope) -> Result<Decision, Rejection>,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self { submit, decide }
+    }
+}
+
+/// Begins a plan: the first event creates its state. Reads no clock and draws no number, as [`decide()`].
+pub fn submit(context: &Context, envelope: Envelope<Submission>) -> Result<(PlanState, Decision), Rejection> {
+    let Envelope { now_ms, random, actor, command } = envelope;
+    let (accepted, beginning) = accept(&context.limits, now_ms, command)?;
+    let record = Record { seq: 1, time_ms: now_ms, actor, event: Event::Plan(accepted) };
+    let mut state = PlanState::new(&record).expect("the first event is `goal_accepted`");
+    let mut turn = Turn::begin_with(&mut state, record, context, random);
+    turn.begin_plan(beginning);
+    let decision = turn.end();
+    Ok((state, decision))
+}
+
+/// How an accepted goal begins.
+enum Beginning {
+    /// With a plan, which may continue another one.
+    Plan { planned: Box<Planned>, fork: Option<Box<Fork>> },
+    /// Planners are asked.
+    Planning,
+    /// A sub-plan that is refused must still tell its parent.
+    Refused(String),
+}
+
+/// Checks a submission, and makes its first event.
+fn accept(limits: &Limits, now_ms: u64, submission: Submission) -> Result<(PlanEvent, Beginning), Rejection> {
+    let Submission { plan_id, secret, submit } = submission;
+    let refusal = refusal_of(limits, &submit);
+    if let (Some(reason), None) = (&refusal, &submit.parent) {
+        return Err(not_allowed(reason.clone()));
+    }
+    let beginning = match (refusal, submit.plan) {
+        (Some(reason), _) => Beginning::Refused(reason),
+        (None, Some(planned)) => Beginning::Plan { planned: Box::new(planned), fork: submit.fork },
+        (None, None) => Beginning::Planning,
+    };
+    let longest = after(now_ms, limits.plan_ms_max);
+    let accepted = GoalAccepted {
+        plan_id,
+        deadline_ms: submit.goal.deadline_ms.map_or(longest, |deadline| deadline.min(longest)),
+        goal: submit.goal,
+        submission: submit.submission,
+        source: submit.source,
+        secret,
+        fingerprint: submit.fingerprint,
+        parent: submit.parent,
+        traceparent: submit.traceparent,
+    };
+    Ok((PlanEvent::GoalAccepted(Box::new(accepted)), beginning))
+}
+
+fn refusal_of(limits: &Limits, submit: &Submit) -> Option<String> {
+    if let Some(reason) = submit.plan.as_ref().and_then(|planned| refusal(limits, &planned.plan)) {
+        return Some(reason);
+    }
+    if !is_budget(&submit.goal.budget) {
+        return Some("the goal's budget is not a number".into());
+    }
+    if let Some(reason) = submit.fork.as_deref().and_then(|fork| fork_mismatch(fork, submit.plan.as_ref())) {
+        return Some(reason);
+    }
+    let is_too_deep = submit.parent.as_ref().is_some_and(|parent| parent.depth > limits.depth_max);
+    is_too_deep.then(|| "plans are nested deeper than `depth_max`".into())
+}
+
+/// Why a plan cannot be run at all; a validated plan never is refused.
+fn refusal(limits: &Limits, plan: &Plan) -> Option<String> {
+    let most = limits.steps_max;
+    if plan.steps.len() > most {
+        return Some(format!("the plan has {} steps, more than `steps_max` ({most})", plan.steps.len()));
+    }
+    PlanGraph::new(plan).err().or_else(|| invalid_number(plan))
+}
 
 impl Turn<'_> {
-    pub(crate) fn submit(&mut self, plan_id: PlanId, secret: String, submit: Submit) -> Result<(), Rejection> {
-        if self.state.born.is_some() {
-            return Err(Rejection::Exists);
+    fn begin_plan(&mut self, beginning: Beginning) {
+        match beginning {
+            Beginning::Plan { planned, fork } => self.start(*planned, fork, false),
+            Beginning::Planning => self.effects.push(Effect::Plan { revision: 0 }),
+            Beginning::Refused(reason) => self.planning_failed(reason, Vec::new(), None),
         }
-        let unfit = submit.plan.as_ref().and_then(|planned| self.refusal(&planned.plan));
-        let odd = (!is_budget(&submit.goal.budget)).then(|| "the goal's budget is no number".to_owned());
-        let unfit = unfit.or(odd);
-        let too_deep = submit.parent.as_ref().is_some_and(|parent| parent.depth > self.context.limits.depth_max);
-        let unfit = unfit.or_else(|| submit.fork.as_deref().and_then(|fork| misfit(fork, submit.plan.as_ref())));
-        let unfit = unfit.or_else(|| too_deep.then(|| "plans are nested deeper than `depth_max`".into()));
-        if let (Some(reason), None) = (&unfit, &submit.parent) {
-            return Err(not_allowed(reason.clone()));
-        }
-        let (planned, fork) = (submit.plan, submit.fork);
-        let longest = self.after(self.context.limits.plan_ms_max);
-        self.emit_plan(PlanEvent::GoalAccepted(Box::new(GoalAccepted {
-            plan_id,
-            deadline_ms: submit.goal.deadline_ms.map_or(longest, |deadline| deadline.min(longest)),
-            goal: submit.goal,
-            submission: submit.submission,
-            source: submit.source,
-            secret,
-            fingerprint: submit.fingerprint,
-            parent: submit.parent,
-            traceparent: submit.traceparent,
-        })));
-        match (unfit, planned) {
-            // A sub-plan that is refused must still tell its parent.
-            (Some(reason), _) => self.planning_failed(reason, Vec::new(), None),
-            (None, Some(planned)) => self.start(planned, fork, false),
-            (None, None) => self.effects.push(Effect::Plan { revision: 0 }),
-        }
-        Ok(())
     }
 
     pub(crate) fn planned(&mut self, revision: u32, answer: PlanAnswer) -> Result<(), Rejection> {
@@ -67,23 +129,23 @@ impl Turn<'_> {
         }
         match answer {
             PlanAnswer::Failed { reason, issues, provenance } => self.planning_failed(reason, issues, provenance),
-            PlanAnswer::Plan(planned) => match self.refusal(&planned.plan) {
+            PlanAnswer::Plan(planned) => match refusal(&self.context.limits, &planned.plan) {
                 Some(reason) => self.planning_failed(reason, Vec::new(), planned.provenance),
                 None => self.start(*planned, None, false),
             },
-            PlanAnswer::Open(planned) => match self.refusal(&planned.plan) {
+            PlanAnswer::Open(planned) => match refusal(&self.context.limits, &planned.plan) {
                 Some(reason) => self.planning_failed(reason, Vec::new(), planned.provenance),
                 None => self.start(*planned, None, true),
             },
             PlanAnswer::Revision(_) => {
-                let reason = "a planner gave changes where there is no plan";
+                let reason = "a planner returned a revision before there is a plan";
                 self.planning_failed(reason.into(), Vec::new(), None);
             }
         }
         Ok(())
     }
 
-    /// A planner is about to ask a model; refused when nobody waits for its plan any more.
+    /// Records a model call; refused when its planner is no longer awaited.
     pub(crate) fn model_asked(&mut self, asked: ModelAsked) -> Result<(), Rejection> {
         if !self.state.awaits_planners(asked.revision) {
             return Err(Rejection::StaleRevision { revision: self.state.revision });
@@ -94,19 +156,10 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// What a call took counts whatever has become of the plan, as long as it is not final.
+    /// Records the result of a model call. Its usage counts as long as the plan is not final.
     pub(crate) fn model_answered(&mut self, answered: ModelAnswered) {
         let usage = answered.usage.bounded();
         self.emit_plan(PlanEvent::ModelAnswered(Box::new(ModelAnswered { usage, ..answered })));
-    }
-
-    /// Why a plan cannot be run at all; a validated plan never is refused.
-    fn refusal(&self, plan: &Plan) -> Option<String> {
-        let most = self.context.limits.steps_max;
-        if plan.steps.len() > most {
-            return Some(format!("the plan has {} steps, more than `steps_max` ({most})", plan.steps.len()));
-        }
-        Graph::of(plan).err().or_else(|| not_numbers(plan))
     }
 
     fn start(&mut self, mut planned: Planned, fork: Option<Box<Fork>>, open: bool) {
@@ -133,36 +186,26 @@ impl Turn<'_> {
                 let due_ms = self.after(limit_ms);
                 self.emit_plan(PlanEvent::ApprovalRequested(Box::new(ApprovalRequested { due_ms })));
             }
-            None => self.set_off(),
+            None => self.start_steps(),
         }
     }
 
-    /// Whether the goal says that a person must agree to its plan, whoever makes it.
+    /// Whether the goal requires the approval of its plan.
     fn wants_approval(&self) -> bool {
-        self.state.accepted().is_some_and(|accepted| accepted.goal.planning.require_approval)
+        self.state.accepted.goal.planning.require_approval
     }
 
-    pub(crate) fn approve(&mut self, reason: String) {
-        self.emit_plan(PlanEvent::Approved(Reason::boxed(reason)));
-        self.set_off();
-    }
-
-    /// Lets the first steps go; what remains of a fork may be planned anew before that.
-    fn set_off(&mut self) {
+    /// Starts the first steps. A fork may be replanned first.
+    pub(crate) fn start_steps(&mut self) {
         let anew = self.state.origin.fork.as_ref().and_then(|fork| fork.replan.clone());
         if let Some(reason) = anew {
             self.replan(Trigger::UserRequest, None, reason.clone());
-            let is_only = self.state.accepted().is_some_and(|accepted| accepted.goal.planning.planner_only);
+            let is_only = self.state.accepted.goal.planning.planner_only;
             if is_only && self.state.status != PlanStatus::Replanning {
                 return self.end_revisions(&reason);
             }
         }
-        self.begin_steps();
-    }
-
-    pub(crate) fn reject(&mut self, reason: String) {
-        let cancelled = self.open_steps();
-        self.emit_plan(PlanEvent::Rejected(Box::new(PlanRejected { reason, cancelled })));
+        self.unlock_steps();
     }
 
     fn planning_failed(&mut self, reason: String, issues: Vec<Issue>, provenance: Option<Json>) {
@@ -172,28 +215,28 @@ impl Turn<'_> {
     }
 }
 
-/// Why results cannot be kept: the plan has no such step.
-fn misfit(fork: &Fork, planned: Option<&Planned>) -> Option<String> {
+/// Returns why a fork cannot keep its results: the plan lacks a step.
+fn fork_mismatch(fork: &Fork, planned: Option<&Planned>) -> Option<String> {
     let has = |id: &StepId| planned.is_some_and(|planned| planned.plan.steps.iter().any(|step| step.id == *id));
     let missing = fork.kept.keys().find(|id| !has(id))?;
-    Some(format!("a result of step `{missing}` is kept, which the plan does not have"))
+    Some(format!("the fork keeps a result of step `{missing}`, which is not in the plan"))
 }
 
-/// Says which number of a plan is none: it could not be read back from the log.
-fn not_numbers(plan: &Plan) -> Option<String> {
+/// Returns which number of a plan is not finite: the log could not store it.
+fn invalid_number(plan: &Plan) -> Option<String> {
     if !is_budget(&plan.budget) {
-        return Some("the plan's budget is no number".into());
+        return Some("the plan's budget is not a number".into());
     }
     let policy = plan.revision.unwrap_or_default();
     if ![policy.threshold, policy.confidence_floor, policy.budget_low].into_iter().all(f64::is_finite) {
-        return Some("the plan's `revision` has a share that is no number".into());
+        return Some("the plan's `revision` has a share that is not a number".into());
     }
     let is_odd = |step: &&Step| {
         let estimates = [step.estimates.seconds, step.estimates.cost];
         !step.retry.factor.is_finite() || estimates.into_iter().flatten().any(|n| !is_amount(n))
     };
     let step = plan.steps.iter().find(is_odd)?;
-    Some(format!("step `{}` has a retry factor or an estimate that is no number", step.id))
+    Some(format!("step `{}` has a retry factor or an estimate that is not a number", step.id))
 }
 
 fn is_amount(amount: f64) -> bool {

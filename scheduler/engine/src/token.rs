@@ -1,25 +1,25 @@
-//! Words made from a plan's secret: attempt tokens and the ids of sub-plans. None of them is stored.
+//! Derives attempt tokens and the ids of sub-plans. None of them is stored.
 
 use std::hash::Hasher;
 
 use goalmill_common::id::{AttemptToken, PlanId, ShardId, StepId, base32};
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-/// What attempt tokens of one plan are made with.
+/// The key of a plan's attempt tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key([u64; 2]);
+pub(crate) struct TokenKey([u64; 2]);
 
-impl Key {
-    /// Makes the key from the plan's secret word.
-    pub(crate) fn of(secret: &str) -> Self {
+impl TokenKey {
+    /// Derives the key from the plan's secret.
+    pub(crate) fn new(secret: &str) -> Self {
         let mut hasher = SipHasher24::new();
         hasher.write(secret.as_bytes());
         let hash = hasher.finish128();
         Self([hash.h1, hash.h2])
     }
 
-    /// The token of one attempt: a keyed pseudo-random function of step and attempt, so whoever has seen other
-    /// tokens of the plan cannot tell this one.
+    /// The token of one attempt: a keyed pseudo-random function of step and attempt, which other tokens of the plan do
+    /// not reveal.
     ///
     /// Source: J.-P. Aumasson, D. J. Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012
     /// (SipHash-2-4 with 128 bits of output).
@@ -27,7 +27,7 @@ impl Key {
         base32(self.bits(step, attempt), 26).into()
     }
 
-    /// The id of the plan that stands for one attempt of a `plan` step: in the same shard, and always the same, so that
+    /// The id of the sub-plan of one attempt: in the same shard and deterministic, so that
     /// starting it twice starts it once.
     pub(crate) fn sub_plan(parent: &PlanId, step: &StepId, attempt: u32) -> PlanId {
         PlanId::derive_in(parent.shard().unwrap_or(ShardId(0)), &format!("{parent}/{step}/{attempt}"))
@@ -47,20 +47,20 @@ mod tests {
 
     #[test]
     fn every_attempt_has_a_token_of_its_own() {
-        let key = Key::of("secret");
+        let key = TokenKey::new("secret");
         let (a, b): (StepId, StepId) = ("a".into(), "b".into());
-        assert_eq!(key.token(&a, 1), Key::of("secret").token(&a, 1));
+        assert_eq!(key.token(&a, 1), TokenKey::new("secret").token(&a, 1));
         assert_ne!(key.token(&a, 1), key.token(&a, 2));
         assert_ne!(key.token(&a, 1), key.token(&b, 1));
-        assert_ne!(key.token(&a, 1), Key::of("other").token(&a, 1));
+        assert_ne!(key.token(&a, 1), TokenKey::new("other").token(&a, 1));
         assert_eq!(key.token(&a, 1).as_str().len(), 26);
     }
 
     #[test]
     fn a_sub_plan_lives_in_its_parents_shard() {
-        let id = Key::sub_plan(&"p3-0000000000000000".into(), &"a".into(), 1);
+        let id = TokenKey::sub_plan(&"p3-0000000000000000".into(), &"a".into(), 1);
         assert_eq!(id.shard(), Some(ShardId(3)));
-        assert_eq!(id, Key::sub_plan(&"p3-0000000000000000".into(), &"a".into(), 1));
-        assert_ne!(id, Key::sub_plan(&"p3-0000000000000000".into(), &"a".into(), 2));
+        assert_eq!(id, TokenKey::sub_plan(&"p3-0000000000000000".into(), &"a".into(), 1));
+        assert_ne!(id, TokenKey::sub_plan(&"p3-0000000000000000".into(), &"a".into(), 2));
     }
 }

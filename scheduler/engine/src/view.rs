@@ -1,4 +1,4 @@
-//! How a plan's state is shown: summary, steps, results, the hash in Redis.
+//! Views of a plan's state: summary, steps, results, fields of the summary in Redis.
 
 use goalmill_common::clock::rfc3339;
 use goalmill_common::goal::Usage;
@@ -10,9 +10,9 @@ use crate::PlanState;
 use crate::graph::StepIndex;
 use crate::state::{StepState, at};
 
-/// What of a plan's summary has been written, as far as it changes.
+/// The changing fields of a plan's summary as last written.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Shown {
+pub struct SummarySnapshot {
     status: PlanStatus,
     revision: u32,
     counts: Counts,
@@ -22,10 +22,10 @@ pub struct Shown {
 }
 
 impl PlanState {
-    /// The plan in one line; empty before the first event.
+    /// The plan's summary view.
     pub fn summary(&self) -> PlanSummary {
         PlanSummary {
-            plan_id: self.id().cloned().unwrap_or_else(|| "".into()),
+            plan_id: self.id().clone(),
             status: self.status,
             name: self.name().into(),
             revision: self.revision,
@@ -46,7 +46,7 @@ impl PlanState {
         let show = |(i, step)| self.step_view(i, step, include_outputs);
         PlanView {
             summary: self.summary(),
-            goal: self.accepted().map(|accepted| accepted.goal.clone()).unwrap_or_default(),
+            goal: self.accepted.goal.clone(),
             planner: self.origin.planner.clone(),
             confidence: self.origin.confidence,
             strategy: self.plan.strategy,
@@ -78,7 +78,7 @@ impl PlanState {
 
     fn step_view(&self, i: usize, step: &StepState, include_outputs: bool) -> StepView {
         let spec = &self.plan.steps[i];
-        let rare = step.rare.as_deref();
+        let details = step.details.as_deref();
         StepView {
             id: spec.id.clone(),
             description: spec.description.clone(),
@@ -94,12 +94,12 @@ impl PlanState {
             started_at: at(step.started_ms).map(rfc3339),
             finished_at: at(step.finished_ms).map(rfc3339),
             due_at: at(step.due_ms).map(rfc3339),
-            progress: rare.and_then(|rare| rare.progress),
-            message: rare.and_then(|rare| rare.message.clone()),
+            progress: details.and_then(|details| details.progress),
+            message: details.and_then(|details| details.message.clone()),
             outputs: step.outputs.clone().filter(|_| include_outputs),
             failure: step.failure().cloned(),
             reason: self.reason_of(step).into(),
-            question: rare.and_then(|rare| rare.question.as_ref()).map(|question| QuestionView {
+            question: details.and_then(|details| details.question.as_ref()).map(|question| QuestionView {
                 id: spec.id.to_string(),
                 question: question.clone(),
                 schema: spec.ask.as_ref().and_then(|ask| ask.schema.clone()),
@@ -119,7 +119,7 @@ impl PlanState {
         }
     }
 
-    /// What the plan's steps gave.
+    /// The outputs and failures of the plan's steps.
     pub fn results(&self) -> Results {
         let (mut results, mut failures) = (Map::new(), Map::new());
         for (spec, step) in self.plan.steps.iter().zip(&self.steps) {
@@ -130,13 +130,13 @@ impl PlanState {
                 failures.insert(spec.id.to_string(), serde_json::to_value(failure).unwrap_or(Value::Null));
             }
         }
-        let plan_id = self.id().cloned().unwrap_or_else(|| "".into());
+        let plan_id = self.id().clone();
         Results { plan_id, status: self.status, counts: self.counts, usage: self.usage, results, failures }
     }
 
-    /// What the summary in Redis says once it is written.
-    pub fn shown(&self) -> Shown {
-        Shown {
+    /// The fields that the summary in Redis has once it is written.
+    pub fn shown(&self) -> SummarySnapshot {
+        SummarySnapshot {
             status: self.status,
             revision: self.revision,
             counts: self.counts,
@@ -146,17 +146,17 @@ impl PlanState {
         }
     }
 
-    /// Whether the plan is somewhere else than the summary says: in another status, revision, or planned at last. That
-    /// cannot wait, as counts and usage can.
-    pub fn is_elsewhere(&self, shown: &Shown) -> bool {
+    /// Whether the summary must be written at once: the status or the revision changed, or the plan was created.
+    /// Changes of counts and usage may wait.
+    pub fn needs_summary_update(&self, shown: &SummarySnapshot) -> bool {
         let now = self.shown();
         (now.status, now.revision, now.planned) != (shown.status, shown.revision, shown.planned)
     }
 
     /// Fields of the summary in Redis.
     ///
-    /// - `shown`: what it says already, and is left out; `None` gives every field.
-    pub fn summary_fields(&self, shown: Option<&Shown>) -> Vec<(&'static str, String)> {
+    /// - `shown`: fields with these values are left out; `None` returns every field.
+    pub fn summary_fields(&self, shown: Option<&SummarySnapshot>) -> Vec<(&'static str, String)> {
         let mut fields = Vec::with_capacity(if shown.is_none() { 11 } else { 4 });
         if shown.is_none_or(|shown| shown.status != self.status) {
             fields.push(("status", self.status.as_str().to_owned()));
@@ -172,13 +172,13 @@ impl PlanState {
             fields.push(("cost", self.usage.cost.to_string()));
             fields.push(("tokens", self.usage.tokens.to_string()));
         }
-        // A goal gets its plan's name when a planner has given it one.
+        // A goal gets the name of its plan once it has one.
         if shown.is_none_or(|shown| shown.planned != self.origin.created) {
             fields.push(("name", self.name().to_owned()));
         }
         if shown.is_none() {
             fields.push(("created", rfc3339(self.created_ms())));
-            let fingerprint = self.accepted().map_or("", |accepted| accepted.fingerprint.as_str());
+            let fingerprint = self.accepted.fingerprint.as_str();
             if !fingerprint.is_empty() {
                 fields.push(("fingerprint", fingerprint.to_owned()));
             }
@@ -187,13 +187,12 @@ impl PlanState {
         fields
     }
 
-    /// Share of steps that are final, 0 to 1; nothing is done before there is a plan.
+    /// Share of final steps, 0 to 1; 0 before there is a plan.
     fn progress(&self) -> f64 {
         if self.origin.created { self.counts.progress() } else { 0.0 }
     }
 
     fn name(&self) -> &str {
-        let goal = || self.accepted().map_or("", |accepted| accepted.goal.description.as_str());
-        if self.plan.name.is_empty() { goal() } else { &self.plan.name }
+        if self.plan.name.is_empty() { &self.accepted.goal.description } else { &self.plan.name }
     }
 }

@@ -6,7 +6,7 @@ use goalmill_common::event::{Event, PlanEvent};
 use goalmill_common::id::PlanId;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::view::PlanSummary;
-use goalmill_engine::{PlanState, apply};
+use goalmill_engine::{PlanState, replay};
 
 use super::Api;
 use super::principal::Principal;
@@ -71,20 +71,20 @@ pub(super) async fn load_plan_at(api: &Api, id: &str, revision: Option<u32>) -> 
 async fn fold_to_revision(api: &Api, plan: &PlanId, revision: u32) -> Result<PlanState, ApiError> {
     let unreadable =
         |why: String| ApiError(Problem::new(ErrorCode::Internal, format!("the log of plan `{plan}`: {why}")));
-    let mut state = PlanState::default();
+    let mut state = None;
     let mut pages = Pages::new(api.scheduler.plans.as_ref(), plan);
     while let Some(entries) = pages.next().await? {
         for entry in &entries {
             for record in event_log::parse_records(entry).map_err(|error| unreadable(error.to_string()))? {
                 let ends = matches!(&record.event, Event::Plan(PlanEvent::Revised(next)) if next.revision > revision);
                 if ends {
-                    return Ok(state);
+                    return state.ok_or_else(|| unreadable("it has no beginning".into()));
                 }
-                apply(&mut state, &record).map_err(|error| unreadable(error.to_string()))?;
+                replay(&mut state, &record).map_err(|error| unreadable(error.to_string()))?;
             }
         }
     }
-    Ok(state)
+    state.ok_or_else(|| unreadable("it is empty".into()))
 }
 
 /// The summary of a plan.

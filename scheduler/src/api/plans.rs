@@ -79,7 +79,7 @@ pub(crate) async fn results(State(api): State<Api>, Path(id): Path<String>) -> A
 pub(crate) async fn explain(State(api): State<Api>, Path(id): Path<String>) -> ApiResult<Explanation> {
     let state = load_plan(&api, &id).await?;
     let around = registry::explain_context(&api).await?;
-    let mut explanation = state.explain_among(api.scheduler.clock.now_ms(), &around);
+    let mut explanation = state.explain_with_context(api.scheduler.clock.now_ms(), &around);
     if let Some(why) = quarantine_reason(&api, &explanation.plan_id).await? {
         explanation.summary = why;
     }

@@ -13,7 +13,7 @@ use goalmill_common::id::{AgentType, is_id};
 use goalmill_common::load::Load;
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::view::{Page, QueueView};
-use goalmill_engine::{Serving, Surroundings};
+use goalmill_engine::{AgentHealth, ExplainContext};
 use goalmill_plan::schema::{Unusable, unusable};
 use goalmill_router::Ranking;
 use serde::{Deserialize, Serialize};
@@ -168,10 +168,10 @@ fn served(api: &Api) -> BTreeMap<AgentType, Served> {
 }
 
 /// Queues and workers, to explain a plan.
-pub(super) async fn explain_context(api: &Api) -> Result<Surroundings, BrokerError> {
-    let (mut queues, paused) = (BTreeMap::<AgentType, Serving>::new(), api.scheduler.broker.paused_queues().await?);
+pub(super) async fn explain_context(api: &Api) -> Result<ExplainContext, BrokerError> {
+    let (mut queues, paused) = (BTreeMap::<AgentType, AgentHealth>::new(), api.scheduler.broker.paused_queues().await?);
     for (agent_type, Served { workers, slots, busy }) in served(api) {
-        queues.insert(agent_type, Serving { workers, slots, busy, ..Serving::default() });
+        queues.insert(agent_type, AgentHealth { workers, slots, busy, ..AgentHealth::default() });
     }
     let mut quarantined = BTreeMap::new();
     for queue in api.scheduler.broker.queues().await? {
@@ -185,7 +185,7 @@ pub(super) async fn explain_context(api: &Api) -> Result<Surroundings, BrokerErr
         queues.entry(agent_type).or_default().paused = true;
     }
     let workers = api.scheduler.directory.workers().iter().map(|worker| worker.worker.clone()).collect();
-    Ok(Surroundings { queues, workers, quarantined, lease_ms: api.scheduler.settings.scheduler.task_lease_ms })
+    Ok(ExplainContext { queues, workers, quarantined, lease_ms: api.scheduler.settings.scheduler.task_lease_ms })
 }
 
 /// Numbers for autoscalers; zeros for an agent type without a queue.

@@ -11,7 +11,7 @@ use goalmill_common::id::{PlanId, StepId};
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::{ErrorCode, Issue, Problem};
 use goalmill_common::revision::Change;
-use goalmill_engine::{Command, PlanAnswer, PlanState, consider, situation};
+use goalmill_engine::{Command, PlanAnswer, PlanState, replan_context, validate_revision};
 use goalmill_plan::validate::{Catalogue, Policy, Rules, Weight, WeightSettings};
 use goalmill_planning::stage::StageOutcome;
 use goalmill_planning::{
@@ -155,7 +155,7 @@ pub(crate) async fn revise(
     call_log: CallLog,
 ) -> Option<Command> {
     let limits = &scheduler.settings.limits;
-    let mut situation = situation(state, limits).filter(|situation| situation.revision == revision)?;
+    let mut situation = replan_context(state, limits).filter(|situation| situation.revision == revision)?;
     call_log.refund_replayed(&mut situation.left);
     if let Ruling::Vetoed(reason) = scheduler.hooks.revision_needed(&situation).await {
         let answer = PlanAnswer::Failed { reason, issues: Vec::new(), provenance: None };
@@ -208,7 +208,7 @@ fn validate_proposal(
     if live.revision.is_some() {
         proposal.changes.iter_mut().for_each(let_revise);
     }
-    let odd = consider(state, &proposal.changes, &scheduler.settings.limits, rules)?;
+    let odd = validate_revision(state, &proposal.changes, &scheduler.settings.limits, rules)?;
     let wider = odd.into_iter().filter(|issue| issue.code == "APPROVAL_REQUIRED");
     proposal.widens.extend(wider);
     Ok(())

@@ -26,7 +26,7 @@ pub(crate) async fn cache_get(scheduler: &Scheduler, plan: &PlanId, step: StepIn
     };
     let outcome = if found.is_some() { "hit" } else { "miss" };
     metrics::counter!("goalmill_step_cache_total", "outcome" => outcome).increment(1);
-    Command::LookedUp { step, key, outputs: found }
+    Command::CacheLookedUp { step, key, outputs: found }
 }
 
 /// Stores outputs under `key` for `ttl_ms`.

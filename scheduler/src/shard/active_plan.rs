@@ -3,7 +3,7 @@
 use goalmill_broker::{Activity, PlanWrite};
 use goalmill_common::clock::rfc3339;
 use goalmill_common::event::{Record, write_entry};
-use goalmill_engine::{PlanState, Shown};
+use goalmill_engine::{PlanState, SummarySnapshot};
 
 /// How outdated the index and the summary may be, in milliseconds.
 pub(super) const INDEX_MS: u64 = 1_000;
@@ -17,7 +17,7 @@ pub(super) struct ActivePlan {
     /// Whether this owner has written the plan.
     is_ours: bool,
     /// The written summary; `None` until it is known.
-    shown: Option<Shown>,
+    shown: Option<SummarySnapshot>,
     /// Last update of index and summary, Unix milliseconds.
     indexed_ms: u64,
     unwritten: Vec<Record>,
@@ -28,6 +28,11 @@ pub(super) struct ActivePlan {
 }
 
 impl ActivePlan {
+    /// A submitted plan, of which nothing is written.
+    pub(super) fn submitted(state: PlanState) -> Self {
+        Self { written: 0, ..Self::new(state) }
+    }
+
     pub(super) fn new(state: PlanState) -> Self {
         let written = state.seq();
         Self {
@@ -84,7 +89,7 @@ impl ActivePlan {
         let time_ms = self.changed_ms();
         let (updates_summary, time) = (self.updates_summary(), rfc3339(time_ms));
         let mut summary = Vec::new();
-        if updates_summary || self.shown.as_ref().is_none_or(|shown| self.state.is_elsewhere(shown)) {
+        if updates_summary || self.shown.as_ref().is_none_or(|shown| self.state.needs_summary_update(shown)) {
             summary = self.state.summary_fields(self.shown.as_ref());
             self.shown = Some(self.state.shown());
         }
@@ -103,7 +108,7 @@ impl ActivePlan {
         let base_seq = std::mem::replace(&mut self.written, self.state.seq());
         self.is_in_turn = false;
         let write = PlanWrite {
-            plan: self.state.id().expect("a plan with events has an id").clone(),
+            plan: self.state.id().clone(),
             base_seq,
             follows: std::mem::replace(&mut self.is_ours, true),
             last_seq: self.written,

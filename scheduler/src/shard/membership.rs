@@ -292,7 +292,7 @@ impl ShardStart {
             state.enable_traces();
         }
         state.record_stats(scheduler.stats.clone());
-        state.decide_with(scheduler.decide);
+        state.use_engine(scheduler.engine);
         state.set_decision_marker(shards.decisions.register(shard));
         let noted = scheduler.stats.with_notes(&plans);
         if !noted.is_empty() {

@@ -69,12 +69,11 @@ async fn restore(scheduler: &Scheduler, plan: PlanId) -> Result<Option<PlanState
 /// Quarantines sub-plans of quarantined plans, which would start them again after they ended.
 fn quarantine_orphans(scheduler: &Scheduler, states: &mut Vec<PlanState>) {
     let is_orphan = |state: &PlanState| {
-        let parent = state.accepted().and_then(|accepted| accepted.parent.as_ref());
+        let parent = state.parent();
         parent.is_some_and(|parent| scheduler.is_plan_quarantined(&parent.plan))
     };
     while let Some(orphan) = states.iter().position(is_orphan) {
-        if let Some(plan) = states.swap_remove(orphan).id().cloned() {
-            scheduler.quarantine_plan(plan, "its parent plan is quarantined");
-        }
+        let plan = states.swap_remove(orphan).id().clone();
+        scheduler.quarantine_plan(plan, "its parent plan is quarantined");
     }
 }

@@ -15,7 +15,7 @@ use goalmill_common::id::{EntryId, PlanId, ShardId};
 use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
 use goalmill_common::wire::{Fields, Inbox};
-use goalmill_engine::{Context, Decide, PlanState, apply};
+use goalmill_engine::{Context, Engine, PlanState, replay};
 use goalmill_plan::validate::Policy;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
@@ -128,14 +128,14 @@ pub(crate) fn plans_of(inbox: &Inbox) -> Vec<PlanId> {
 const UNREADABLE: i32 = 3;
 
 /// The trial process: reads the case, runs it and returns the exit status.
-pub fn run_trial(mut input: impl Read, decide: Decide) -> i32 {
+pub fn run_trial(mut input: impl Read, engine: Engine) -> i32 {
     let mut text = Vec::new();
     let Ok(case) = input.read_to_end(&mut text).map_err(drop).and_then(|_| serde_json::from_slice(&text).map_err(drop))
     else {
         return UNREADABLE;
     };
     limit_memory();
-    run_case(case, decide);
+    run_case(case, engine);
     0
 }
 
@@ -148,12 +148,12 @@ fn limit_memory() {
     }
 }
 
-fn run_case(case: Case, decide: Decide) {
+fn run_case(case: Case, engine: Engine) {
     let Case { shard, limits, policy, task_lease_ms, reply, log, entries } = case;
     let PolicySettings { allow, deny, approve } = policy;
     let context = Context { limits, policy: Policy { allow, deny, approve }, task_lease_ms, reply };
     let mut owned = ShardState::new(shard, context, Clock::system(), Random::system(), 0);
-    owned.decide_with(decide);
+    owned.use_engine(engine);
     let state = fold(&log);
     let slots = owned.add_recovered(state.into_iter().collect());
     owned.begin_turn();
@@ -170,11 +170,11 @@ fn run_case(case: Case, decide: Decide) {
 
 /// `None` for a log that cannot be folded, whose plan the scheduler quarantines anyway.
 fn fold(log: &[LogEntry]) -> Option<PlanState> {
-    let mut state = PlanState::default();
+    let mut state = None;
     for entry in log {
         for record in event_log::parse_records(entry).ok()? {
-            apply(&mut state, &record).ok()?;
+            replay(&mut state, &record).ok()?;
         }
     }
-    (state.seq() > 0).then_some(state)
+    state
 }

@@ -11,27 +11,40 @@ use goalmill_common::clock::Clock;
 use goalmill_common::config::{self, Override};
 use goalmill_common::event::{Event, StepEvent};
 use goalmill_common::random::Random;
-use goalmill_engine::{Context, Decision, Envelope, PlanState, Rejection};
+use goalmill_engine::{Decision, Engine};
 use goalmill_scheduler::{Extras, Options, Trial, run_trial, start_with};
 
 fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments == ["trial"] {
-        return Ok(ExitCode::from(u8::try_from(run_trial(std::io::stdin(), decide))?));
+        return Ok(ExitCode::from(u8::try_from(run_trial(std::io::stdin(), engine()))?));
     }
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(schedule(&arguments))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Decides as the engine does, and strikes when a step with one of the three names becomes ready.
-fn decide(state: &mut PlanState, context: &Context, envelope: Envelope) -> Result<Decision, Rejection> {
-    let decision = goalmill_engine::decide(state, context, envelope)?;
+/// An engine that strikes when a step with one of the three names becomes ready.
+fn engine() -> Engine {
+    Engine {
+        submit: |context, envelope| {
+            let (state, decision) = goalmill_engine::submit(context, envelope)?;
+            strike_at(&decision);
+            Ok((state, decision))
+        },
+        decide: |state, context, envelope| {
+            let decision = goalmill_engine::decide(state, context, envelope)?;
+            strike_at(&decision);
+            Ok(decision)
+        },
+    }
+}
+
+fn strike_at(decision: &Decision) {
     for record in &decision.records {
         if let Event::Step { step, event: StepEvent::Ready, .. } = &record.event {
             strike(step.as_str());
         }
     }
-    Ok(decision)
 }
 
 fn strike(step: &str) {
@@ -66,7 +79,7 @@ async fn schedule(arguments: &[String]) -> Result<()> {
     let extras = Extras {
         trial: Some(Trial { program: std::env::current_exe()?, args: vec!["trial".into()], limit }),
         watchdog: Some(Box::new(move || Box::pin(async move { goalmill_broker::redis::connect(&redis).await }))),
-        decide: Some(decide),
+        engine: engine(),
         ..Extras::default()
     };
     let options = Options { settings, broker, clock: Clock::system(), random: Random::system() };

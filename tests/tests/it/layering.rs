@@ -40,7 +40,6 @@ const CYCLE_MAX: usize = 3;
 const CYCLES_LEFT: &[&str] = &[
     "common/broker: redis/link redis/messages redis/place redis/sentinel",
     "common/llm: answer ask error ladder purse",
-    "scheduler/engine: apply calls decide fail react render revise state",
 ];
 
 /// The top-level modules of the scheduler: each uses only modules of later rows.

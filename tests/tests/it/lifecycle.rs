@@ -14,7 +14,7 @@ use goalmill_common::json::Json;
 use goalmill_common::plan::{Question, Step};
 use goalmill_common::revision::{Proposal, RevisionStrategy};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{plan_move, step_move};
+use goalmill_engine::{plan_transition, step_transition};
 
 use crate::docs::read;
 
@@ -25,7 +25,7 @@ fn the_moves_of_steps_are_those_of_the_page() {
     let events = step_events();
     assert_eq!(events.iter().map(StepEvent::type_name).collect::<Vec<_>>(), StepEvent::TYPES);
     let rows = events.iter().map(|event| {
-        let moves = StepStatus::ALL.iter().filter_map(|at| Some((at.as_str(), step_move(*at, event)?.as_str())));
+        let moves = StepStatus::ALL.iter().filter_map(|at| Some((at.as_str(), step_transition(*at, event)?.as_str())));
         (event.type_name(), moves.collect())
     });
     compare("step moves", &table(rows));
@@ -39,7 +39,7 @@ fn the_moves_of_plans_are_those_of_the_page() {
     assert_eq!(names, PlanEvent::TYPES);
     let mut rows: Vec<(&str, Vec<(&str, &str)>)> = Vec::new();
     for event in &events {
-        let moves = PlanStatus::ALL.iter().filter_map(|at| Some((at.as_str(), plan_move(*at, event)?.as_str())));
+        let moves = PlanStatus::ALL.iter().filter_map(|at| Some((at.as_str(), plan_transition(*at, event)?.as_str())));
         match rows.last_mut() {
             Some((name, all)) if *name == event.type_name() => all.extend(moves),
             _ => rows.push((event.type_name(), moves.collect())),

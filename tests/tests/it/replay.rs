@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 use goalmill_common::event::Record;
-use goalmill_engine::{PlanState, apply};
 use goalmill_tests::installation::{Installation, step};
 use goalmill_tests::process::binary;
 use serde_json::{Value, json};
@@ -36,12 +35,12 @@ async fn exported() -> Result<(Vec<String>, Value)> {
 }
 
 fn fold(lines: &[String]) -> Result<Value, (usize, String)> {
-    let mut state = PlanState::default();
+    let mut state = None;
     for (n, line) in lines.iter().enumerate() {
         let record = Record::from_line(line).map_err(|error| (n, error.to_string()))?;
-        apply(&mut state, &record).map_err(|error| (n, error.to_string()))?;
+        goalmill_engine::replay(&mut state, &record).map_err(|error| (n, error.to_string()))?;
     }
-    Ok(serde_json::to_value(state.view(true)).expect("a plan has a JSON form"))
+    Ok(serde_json::to_value(state.expect("the log has events").view(true)).expect("a plan has a JSON form"))
 }
 
 fn replay(dir: &Path, lines: &[String], expect: Option<&Value>) -> Result<Output> {

@@ -1,4 +1,4 @@
-//! Bugs around the engine: a scheduler of the simulation decides through [`decide`].
+//! Bugs around the engine: a scheduler of the simulation decides through [`engine`].
 
 use std::cell::Cell;
 
@@ -6,7 +6,9 @@ use goalmill_common::event::{Event, PlanEvent, Reason, Record, StepEvent};
 use goalmill_common::plan::{Plan, Strategy};
 use goalmill_common::report::Report;
 use goalmill_common::status::StepStatus;
-use goalmill_engine::{Command, Context, Decision, Envelope, PlanAnswer, PlanState, Rejection, Timer};
+use goalmill_engine::{
+    Command, Context, Decision, Engine, Envelope, PlanAnswer, PlanState, Rejection, Submission, Timer,
+};
 
 /// A bug of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,19 +34,27 @@ pub fn switch(bug: Option<Bug>) {
     BUG.set(bug);
 }
 
-/// [`goalmill_engine::decide`] with the bug of this thread.
-pub fn decide(state: &mut PlanState, context: &Context, mut envelope: Envelope) -> Result<Decision, Rejection> {
-    let bug = BUG.get();
+/// The engine with the bug of this thread.
+pub fn engine() -> Engine {
+    Engine { submit, decide }
+}
+
+fn submit(context: &Context, mut envelope: Envelope<Submission>) -> Result<(PlanState, Decision), Rejection> {
+    let planned = envelope.command.submit.plan.as_mut();
+    let limits = planned.filter(|_| BUG.get() == Some(Bug::NoLimit)).map(|planned| lift_limits(&mut planned.plan));
+    let (state, mut decision) = goalmill_engine::submit(context, envelope)?;
+    alter(&mut decision, limits);
+    Ok((state, decision))
+}
+
+fn decide(state: &mut PlanState, context: &Context, mut envelope: Envelope) -> Result<Decision, Rejection> {
     let mut limits = None;
-    match (bug, &mut envelope.command) {
+    match (BUG.get(), &mut envelope.command) {
         (Some(Bug::AnyAttempt), Command::Report(report)) => redirect(state, report),
         (Some(Bug::NoRunDeadline), Command::Due(Timer::Step(i)))
             if state.step(*i).is_some_and(|step| step.status == StepStatus::Running) =>
         {
             return Err(Rejection::NotDue);
-        }
-        (Some(Bug::NoLimit), Command::Submit { submit, .. }) => {
-            limits = submit.plan.as_mut().map(|planned| lift_limits(&mut planned.plan));
         }
         (Some(Bug::NoLimit), Command::Planned { answer: PlanAnswer::Plan(planned), .. }) => {
             limits = Some(lift_limits(&mut planned.plan));
@@ -52,8 +62,14 @@ pub fn decide(state: &mut PlanState, context: &Context, mut envelope: Envelope) 
         _ => {}
     }
     let mut decision = goalmill_engine::decide(state, context, envelope)?;
+    alter(&mut decision, limits);
+    Ok(decision)
+}
+
+/// What the log says: `limits` are those of the plan that was submitted or planned.
+fn alter(decision: &mut Decision, limits: Option<(Strategy, Option<u32>)>) {
     for record in &mut decision.records {
-        match bug {
+        match BUG.get() {
             Some(Bug::SilentReady) if is_ready(record) => {
                 record.event = Event::Plan(PlanEvent::Quarantined(Reason::boxed("a step is ready")));
             }
@@ -67,7 +83,6 @@ pub fn decide(state: &mut PlanState, context: &Context, mut envelope: Envelope) 
             (plan.strategy, plan.max_parallel) = limits;
         }
     }
-    Ok(decision)
 }
 
 /// Makes a report count for the attempt in flight.

@@ -6,12 +6,12 @@ use std::time::Duration;
 use goalmill_common::config::Settings;
 use goalmill_scheduler::Extras;
 
-use crate::actor::executors;
 use crate::bugs;
-use crate::dice::Dice;
-use crate::ground::Ground;
+use crate::environment::Environment;
+use crate::executors::executors;
 use crate::link::Link;
 use crate::process::Process;
+use crate::rng::Rng;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -33,9 +33,9 @@ struct Member {
 
 /// Everything that runs.
 pub struct Cluster {
-    ground: Arc<Ground>,
+    env: Arc<Environment>,
     settings: Settings,
-    dice: Dice,
+    rng: Rng,
     members: Vec<Member>,
     started: u32,
     /// Stopped or killed, but possibly still holding on to something.
@@ -43,9 +43,9 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    pub fn new(ground: &Arc<Ground>, dice: &Dice, settings: Settings) -> Self {
-        let (ground, dice) = (ground.clone(), dice.split());
-        Self { ground, settings, dice, members: Vec::new(), started: 0, gone: Vec::new() }
+    pub fn new(env: &Arc<Environment>, rng: &Rng, settings: Settings) -> Self {
+        let (env, rng) = (env.clone(), rng.split());
+        Self { env, settings, rng, members: Vec::new(), started: 0, gone: Vec::new() }
     }
 
     pub fn start(&mut self, role: Role) {
@@ -57,8 +57,8 @@ impl Cluster {
         self.note(&format!("starts {name}"));
         let process = Arc::new(Process::new(name));
         let running = Arc::default();
-        let (settings, random) = (self.settings_of(role, &process.name), self.dice.random());
-        tokio::spawn(run(role, settings, random, self.ground.clone(), process.clone(), Arc::clone(&running)));
+        let (settings, random) = (self.settings_of(role, &process.name), self.rng.random());
+        tokio::spawn(run(role, settings, random, self.env.clone(), process.clone(), Arc::clone(&running)));
         self.members.push(Member { role, process, running });
     }
 
@@ -68,7 +68,7 @@ impl Cluster {
             Role::Scheduler => settings.scheduler.id = name.into(),
             Role::Worker => {
                 settings.worker.id = name.into();
-                settings.worker.slots = u32::try_from(self.dice.between(1, 4)).expect("a small number");
+                settings.worker.slots = u32::try_from(self.rng.between(1, 4)).expect("a small number");
             }
         }
         settings
@@ -76,8 +76,8 @@ impl Cluster {
 
     /// Stops a process for a while; it goes on as if nothing had been.
     pub fn pause_one(&mut self) {
-        let ms = self.dice.between(100, 7_000);
-        let member = self.dice.pick(&self.members);
+        let ms = self.rng.between(100, 7_000);
+        let member = self.rng.pick(&self.members);
         self.note(&format!("pauses {} for {ms} ms", member.process.name));
         member.process.pause(ms);
     }
@@ -137,12 +137,12 @@ impl Cluster {
     }
 
     pub fn note(&self, what: &str) {
-        let at_ms = self.ground.at_ms();
-        self.ground.trace().note(format_args!("{at_ms} * {what}"));
+        let at_ms = self.env.at_ms();
+        self.env.trace().note(format_args!("{at_ms} * {what}"));
     }
 
     fn take_one(&mut self) -> Member {
-        let place = self.dice.between(0, self.members.len() as u64 - 1);
+        let place = self.rng.between(0, self.members.len() as u64 - 1);
         self.members.swap_remove(usize::try_from(place).expect("a small number"))
     }
 
@@ -164,18 +164,18 @@ async fn run(
     role: Role,
     settings: Settings,
     random: goalmill_common::random::Random,
-    ground: Arc<Ground>,
+    env: Arc<Environment>,
     process: Arc<Process>,
     slot: Arc<Mutex<Option<Running>>>,
 ) {
-    let broker = Arc::new(Link::new(&ground, &process));
-    let clock = ground.clock.clone();
+    let broker = Arc::new(Link::new(&env, &process));
+    let clock = env.clock.clone();
     loop {
         let (broker, clock, random) = (broker.clone(), clock.clone(), random.clone());
         let started = match role {
             Role::Scheduler => {
                 let options = goalmill_scheduler::Options { settings: settings.clone(), broker, clock, random };
-                let extras = Extras { decide: Some(bugs::decide), ..Extras::default() };
+                let extras = Extras { engine: bugs::engine(), ..Extras::default() };
                 goalmill_scheduler::start_with(options, extras).await.map(Running::Scheduler).ok()
             }
             Role::Worker => {

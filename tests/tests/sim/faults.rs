@@ -1,6 +1,6 @@
 //! What can go wrong, and how much of it in one run: each seed switches on a few kinds only.
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 
 /// Kinds of trouble that one seed has; shares in thousandths of all calls.
 #[derive(Clone, Debug, Default)]
@@ -41,9 +41,9 @@ pub enum Fate {
 }
 
 impl Faults {
-    pub fn draw(dice: &Dice) -> Self {
-        let share = || if dice.permille(450) { dice.between(2, 40) } else { 0 };
-        let often = |n| dice.permille(n);
+    pub fn draw(rng: &Rng) -> Self {
+        let share = || if rng.permille(450) { rng.between(2, 40) } else { 0 };
+        let often = |n| rng.permille(n);
         Self {
             lost_request: share(),
             lost_reply: share(),
@@ -60,9 +60,9 @@ impl Faults {
         }
     }
 
-    pub fn fate(&self, dice: &Dice) -> Fate {
-        let drawn = dice.between(0, 999);
-        let late_ms = dice.between(1, 4_000);
+    pub fn fate(&self, rng: &Rng) -> Fate {
+        let drawn = rng.between(0, 999);
+        let late_ms = rng.between(1, 4_000);
         let mut edge = 0;
         for (share, fate) in [
             (self.lost_request, Fate::LostRequest),
@@ -79,9 +79,9 @@ impl Faults {
     }
 
     /// Milliseconds on the way.
-    pub fn delay_ms(&self, dice: &Dice) -> u64 {
-        let drawn = dice.between(0, 999);
-        let slow = dice.between(50, 3_000);
+    pub fn delay_ms(&self, rng: &Rng) -> u64 {
+        let drawn = rng.between(0, 999);
+        let slow = rng.between(50, 3_000);
         match drawn {
             n if n < self.slow => slow,
             n if n < 250 => 1 + n % 3,

@@ -5,23 +5,23 @@
 
 #![expect(clippy::disallowed_methods, reason = "a world has a runtime of its own, and its tasks end with it")]
 
-mod actor;
+mod auditor;
 mod bugs;
 mod cluster;
-mod dice;
+mod environment;
+mod executors;
 mod faults;
-mod ground;
+mod injected_bugs;
 mod link;
-mod mutants;
 mod nemesis;
 mod panics;
-mod past;
-mod people;
 mod plans;
 mod process;
 mod reader;
+mod regressions;
+mod rng;
 mod rogue;
 mod run;
 mod seeds;
 mod trace;
-mod watch;
+mod users;

@@ -1,4 +1,4 @@
-//! The engine panics over one plan: that plan is left alone, its shard and its process go on.
+//! The engine panics on one plan: the plan is quarantined, its shard and its process continue.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use goalmill_engine::PlanState;
 
 use crate::bugs::{self, Bug};
 use crate::cluster::Role;
-use crate::past::World;
+use crate::regressions::World;
 
 /// Longest wait for an answer, in milliseconds of virtual time.
 const PATIENCE_MS: u64 = 20_000;
@@ -31,7 +31,7 @@ async fn a_plan_that_makes_the_engine_panic_is_left_alone_and_the_others_of_its_
     assert!(problem.detail.contains(unlucky.as_str()), "{problem:?}");
     let after = world.submit("after", &chain(&["a", "b", "c"])).await;
     world.await_end(&after).await;
-    assert!(!world.ground.watch().plans()[&unlucky].is_final());
+    assert!(!world.env.auditor().plans()[&unlucky].is_final());
     repair(&mut world);
     await_completion(&world, &unlucky).await;
     expect_nothing_found(&world, &unlucky);
@@ -72,7 +72,7 @@ async fn a_sub_plan_that_makes_the_engine_panic_fails_the_step_that_it_stands_fo
     let world = started();
     let outer = world.submit("outer", &outer(&["unlucky"])).await;
     world.await_end(&outer).await;
-    assert_eq!(world.ground.watch().plans()[&outer].status(), PlanStatus::Failed);
+    assert_eq!(world.env.auditor().plans()[&outer].status(), PlanStatus::Failed);
     world.expect_no_commit_refused();
 }
 
@@ -109,24 +109,24 @@ fn repair(world: &mut World) {
 
 async fn await_completion(world: &World, plan: &PlanId) {
     world.await_end(plan).await;
-    assert_eq!(world.ground.watch().plans()[plan].status(), PlanStatus::Completed);
+    assert_eq!(world.env.auditor().plans()[plan].status(), PlanStatus::Completed);
 }
 
 /// Reports of plans that are left alone are lost, so their steps run again; no other promise is broken, and no commit
 /// was refused.
 fn expect_nothing_found(world: &World, left_alone: &PlanId) {
-    let mut watch = world.ground.watch();
+    let mut auditor = world.env.auditor();
     let is_sub_plan = |state: &&PlanState| {
-        let parent = state.accepted().and_then(|accepted| accepted.parent.as_ref());
+        let parent = state.parent();
         parent.is_some_and(|parent| parent.plan == *left_alone)
     };
-    let sub_plans = watch.plans().values().filter(is_sub_plan).filter_map(|state| state.id().cloned());
+    let sub_plans = auditor.plans().values().filter(is_sub_plan).map(|state| state.id().clone());
     let lost: Vec<String> = sub_plans
         .chain([left_alone.clone()])
         .map(|plan| format!("of `{plan}` is acknowledged and in flight"))
         .collect();
-    watch.found.retain(|what| !lost.iter().any(|lost| what.ends_with(lost)));
-    drop(watch);
+    auditor.found.retain(|what| !lost.iter().any(|lost| what.ends_with(lost)));
+    drop(auditor);
     world.expect_no_commit_refused();
 }
 
@@ -153,16 +153,16 @@ async fn cancel(world: &World, plan: &PlanId, answer: &str) -> Problem {
 
 /// Waits for the answer, which must be a refusal.
 async fn refusal(world: &World, answer: &str) -> Problem {
-    let end_ms = world.ground.at_ms() + PATIENCE_MS;
+    let end_ms = world.env.at_ms() + PATIENCE_MS;
     loop {
-        let answers = world.ground.broker.answers(&[answer.to_owned()]).await.expect("looking never fails");
+        let answers = world.env.broker.answers(&[answer.to_owned()]).await.expect("looking never fails");
         if let Some(Some(text)) = answers.into_iter().next() {
             match serde_json::from_str(&text).expect("an answer is JSON") {
                 Answer::Refused(problem) => return problem,
                 accepted @ Answer::Accepted { .. } => panic!("it was not refused: {accepted:?}"),
             }
         }
-        assert!(world.ground.at_ms() < end_ms, "`{answer}` is not answered: {:?}", world.ground.watch().counts);
+        assert!(world.env.at_ms() < end_ms, "`{answer}` is not answered: {:?}", world.env.auditor().counts);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

@@ -7,32 +7,32 @@ use goalmill_common::plan::{
 };
 use serde_json::json;
 
-use crate::actor::AGENTS;
-use crate::dice::Dice;
+use crate::executors::AGENTS;
+use crate::rng::Rng;
 
 /// A plan of 1 to 12 steps; `depth` more plans may be nested.
-pub fn random(dice: &Dice, depth: u32) -> Plan {
-    let count = dice.between(1, if depth == 0 { 4 } else { 12 });
+pub fn random(rng: &Rng, depth: u32) -> Plan {
+    let count = rng.between(1, if depth == 0 { 4 } else { 12 });
     let mut steps: Vec<Step> = Vec::new();
     for n in 0..count {
-        let step = step(dice, n, &steps, depth);
+        let step = step(rng, n, &steps, depth);
         steps.push(step);
     }
-    let strategy = *dice.pick(&[Strategy::Parallel, Strategy::Parallel, Strategy::Sequential, Strategy::Adaptive]);
-    let max_parallel = dice.permille(400).then(|| dice.between(1, 3) as u32);
+    let strategy = *rng.pick(&[Strategy::Parallel, Strategy::Parallel, Strategy::Sequential, Strategy::Adaptive]);
+    let max_parallel = rng.permille(400).then(|| rng.between(1, 3) as u32);
     let mut plan = Plan { name: "random".into(), strategy, max_parallel, steps, ..Plan::default() };
-    if depth > 0 && dice.permille(200) {
+    if depth > 0 && rng.permille(200) {
         divide(&mut plan);
     }
-    if dice.permille(200) {
+    if rng.permille(200) {
         plan.revision = Some(RevisionPolicy::default());
     }
-    if dice.permille(100) {
-        plan.budget.tokens = Some(dice.between(3, 30));
+    if rng.permille(100) {
+        plan.budget.tokens = Some(rng.between(3, 30));
     }
-    if depth > 0 && dice.permille(80) {
-        let default = *dice.pick(&[ApprovalDefault::Approve, ApprovalDefault::Reject]);
-        plan.approve = Some(Approval { limit_ms: dice.between(500, 4_000), default });
+    if depth > 0 && rng.permille(80) {
+        let default = *rng.pick(&[ApprovalDefault::Approve, ApprovalDefault::Reject]);
+        plan.approve = Some(Approval { limit_ms: rng.between(500, 4_000), default });
     }
     plan
 }
@@ -49,32 +49,32 @@ fn divide(plan: &mut Plan) {
     plan.phases = names.into_iter().map(phase).collect();
 }
 
-fn step(dice: &Dice, n: u64, before: &[Step], depth: u32) -> Step {
+fn step(rng: &Rng, n: u64, before: &[Step], depth: u32) -> Step {
     // Most agents mean well.
-    let agent = *dice.pick(if dice.permille(750) { &AGENTS[..3] } else { &AGENTS });
+    let agent = *rng.pick(if rng.permille(750) { &AGENTS[..3] } else { &AGENTS });
     let mut step = Step::new(format!("s{n}"), agent);
     for other in before {
-        if step.dependencies.len() < 3 && dice.permille(300) {
+        if step.dependencies.len() < 3 && rng.permille(300) {
             step.dependencies.push(other.id.clone());
         }
     }
     if let [first, ..] = step.dependencies.as_slice() {
-        if dice.permille(150) {
-            step.join = if dice.permille(500) { Join::Any } else { Join::AtLeast(1) };
-        } else if dice.permille(250) {
+        if rng.permille(150) {
+            step.join = if rng.permille(500) { Join::Any } else { Join::AtLeast(1) };
+        } else if rng.permille(250) {
             let text = json!({ "n": format!("{{{{ steps.{first}.outputs.n | default(0) }}}}") });
             step.inputs = Json::from(text);
         }
-        if step.join == Join::All && dice.permille(150) {
+        if step.join == Join::All && rng.permille(150) {
             step.when = Some(format!("(steps.{first}.outputs.n | default(0)) > 4"));
         }
     }
-    step.timeout_ms = Some(dice.between(1_000, 5_000));
-    step.retry = Retry { max: dice.between(0, 3) as u32, initial_ms: 200, max_ms: 1_500, ..Retry::default() };
-    if dice.permille(200) {
+    step.timeout_ms = Some(rng.between(1_000, 5_000));
+    step.retry = Retry { max: rng.between(0, 3) as u32, initial_ms: 200, max_ms: 1_500, ..Retry::default() };
+    if rng.permille(200) {
         step.retry.jitter = Jitter::None;
     }
-    step.on_failure = *dice.pick(&[
+    step.on_failure = *rng.pick(&[
         OnFailure::Continue,
         OnFailure::Continue,
         OnFailure::Skip,
@@ -83,29 +83,29 @@ fn step(dice: &Dice, n: u64, before: &[Step], depth: u32) -> Step {
         OnFailure::Replan,
         OnFailure::AskUser,
     ]);
-    if dice.permille(150) {
+    if rng.permille(150) {
         step.fallback = Some(Fallback { agent_type: Some("quick".into()), action: None });
     }
-    if dice.permille(80) {
-        let default = *dice.pick(&[ApprovalDefault::Approve, ApprovalDefault::Reject]);
-        step.approve = Some(Approval { limit_ms: dice.between(500, 4_000), default });
+    if rng.permille(80) {
+        let default = *rng.pick(&[ApprovalDefault::Approve, ApprovalDefault::Reject]);
+        step.approve = Some(Approval { limit_ms: rng.between(500, 4_000), default });
     }
-    if dice.permille(150) {
+    if rng.permille(150) {
         step.resource = Some("printer".into());
     }
-    if dice.permille(60) {
-        let default = dice.permille(500).then(|| Json::from(json!({"n": 1})));
-        let into = dice.permille(500).then(|| "said".to_owned());
+    if rng.permille(60) {
+        let default = rng.permille(500).then(|| Json::from(json!({"n": 1})));
+        let into = rng.permille(500).then(|| "said".to_owned());
         let schema = Some(Json::from(json!({"type": "object"})));
         step.ask =
-            Some(Question { question: "Well?".into(), schema, default, limit_ms: dice.between(500, 4_000), into });
+            Some(Question { question: "Well?".into(), schema, default, limit_ms: rng.between(500, 4_000), into });
     }
-    if dice.permille(80) {
+    if rng.permille(80) {
         inline(&mut step);
-    } else if depth > 0 && dice.permille(100) {
+    } else if depth > 0 && rng.permille(100) {
         inline(&mut step);
         step.kind = Kind::Plan;
-        step.plan = Some(Box::new(random(dice, depth - 1)));
+        step.plan = Some(Box::new(random(rng, depth - 1)));
         step.timeout_ms = Some(30_000);
     }
     step

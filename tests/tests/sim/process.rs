@@ -1,4 +1,4 @@
-//! A process as the network sees it: it can stop for a while, be cut off for ever, and lose its connections.
+//! A process as the network sees it: it can be suspended, disconnected for ever, and lose its connections.
 
 use std::sync::Mutex;
 

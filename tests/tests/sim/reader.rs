@@ -24,14 +24,14 @@ pub struct LinkReader {
 }
 
 /// How a read ends.
-enum Way {
+enum ReadFate {
     Go { loses_reply: bool },
     Fail,
 }
 
 impl LinkReader {
     pub fn new(link: Link, inner: Box<dyn Reader>) -> Self {
-        let epoch = link.ground.epoch();
+        let epoch = link.env.epoch();
         Self { link, epoch, has_read: false, inner }
     }
 
@@ -40,12 +40,12 @@ impl LinkReader {
         verb: &'static str,
         run: impl for<'b> FnOnce(&'b mut dyn Reader) -> BoxFuture<'b, Result<Vec<T>>> + Send,
     ) -> Result<Vec<T>> {
-        let (fate, way) = self.set_out().await;
+        let (fate, way) = self.draw_fate().await;
         let result = match way {
-            Way::Fail => Err(lost("request")),
-            Way::Go { loses_reply } => {
+            ReadFate::Fail => Err(lost("request")),
+            ReadFate::Go { loses_reply } => {
                 let found = run(self.inner.as_mut()).await;
-                if loses_reply || self.epoch != self.link.ground.epoch() { Err(lost("reply")) } else { found }
+                if loses_reply || self.epoch != self.link.env.epoch() { Err(lost("reply")) } else { found }
             }
         };
         if !matches!(&result, Ok(found) if found.is_empty()) {
@@ -55,18 +55,18 @@ impl LinkReader {
         result
     }
 
-    async fn set_out(&mut self) -> (Fate, Way) {
+    async fn draw_fate(&mut self) -> (Fate, ReadFate) {
         self.link.process.pass().await;
-        let (fate, delay_ms) = self.link.ground.fate();
+        let (fate, delay_ms) = self.link.env.fate();
         if delay_ms > 0 {
             tokio::time::sleep(Duration::from_millis(delay_ms)).await;
             self.link.process.pass().await;
         }
         let way = match fate {
-            _ if self.epoch != self.link.ground.epoch() => Way::Fail,
-            Fate::LostRequest | Fate::Late(_) => Way::Fail,
-            Fate::LostReply => Way::Go { loses_reply: true },
-            Fate::Well | Fate::Twice => Way::Go { loses_reply: false },
+            _ if self.epoch != self.link.env.epoch() => ReadFate::Fail,
+            Fate::LostRequest | Fate::Late(_) => ReadFate::Fail,
+            Fate::LostReply => ReadFate::Go { loses_reply: true },
+            Fate::Well | Fate::Twice => ReadFate::Go { loses_reply: false },
         };
         (fate, way)
     }
@@ -76,14 +76,14 @@ impl LinkReader {
 impl Reader for LinkReader {
     async fn inbox(&mut self, shard: ShardId, after: &EntryId, count: usize, block_ms: u64) -> Result<Vec<Entry>> {
         if !std::mem::replace(&mut self.has_read, true) {
-            self.link.ground.watch().begins_to_read(&self.link.process.name, shard, after);
+            self.link.env.auditor().begins_to_read(&self.link.process.name, shard, after);
         }
         let after = after.clone();
         let found = self
             .read("inbox", |reader| Box::pin(async move { reader.inbox(shard, &after, count, block_ms).await }))
             .await?;
         if let Some(last) = found.last() {
-            self.link.ground.watch().has_read(shard, &last.id);
+            self.link.env.auditor().has_read(shard, &last.id);
         }
         Ok(found)
     }
@@ -101,11 +101,11 @@ impl Reader for LinkReader {
         count: usize,
         block_ms: u64,
     ) -> Result<Vec<Delivery>> {
-        let (worker, agent_types, ground) = (worker.clone(), agent_types.to_vec(), self.link.ground.clone());
+        let (worker, agent_types, env) = (worker.clone(), agent_types.to_vec(), self.link.env.clone());
         self.read("pull", |reader| {
             Box::pin(async move {
                 let found = reader.pull(&worker, &agent_types, count, block_ms).await?;
-                ground.delivered(&found);
+                env.delivered(&found);
                 Ok(found)
             })
         })

@@ -1,4 +1,4 @@
-//! One seed: a world is drawn, trouble comes and goes, and then everything must come to its end.
+//! Runs one seed: draws a world, injects faults for a while, and then expects every plan to end.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,54 +14,54 @@ use tokio::task::JoinHandle;
 
 use crate::bugs::{self, Bug};
 use crate::cluster::{Cluster, Role};
-use crate::dice::Dice;
+use crate::environment::{Environment, NetworkBug};
 use crate::faults::Faults;
-use crate::ground::{Ground, Missing};
-use crate::people::{self, Fulfilled};
+use crate::rng::Rng;
+use crate::users::{self, SubmissionResult};
 use crate::{nemesis, rogue};
 
-/// How long trouble lasts, in milliseconds of virtual time.
-const TROUBLE_MS: u64 = 25_000;
-/// How long everything may take after that.
+/// How long faults are injected, in milliseconds of virtual time.
+const FAULTS_MS: u64 = 25_000;
+/// How long all plans may take after that.
 const QUIET_MS: u64 = 400_000;
-/// How long after the end of trouble timers may be late, and by how much.
+/// How long after the end of faults timers may be late, and by how much.
 const SETTLE_MS: u64 = 12_000;
 const OVERDUE_MS: u64 = 6_000;
-/// How long the rogue worker lives on after the end of trouble.
+/// How long the rogue worker continues after the end of faults.
 const ROGUE_MS: u64 = 30_000;
 
-/// The protection that a run lacks.
+/// The bug of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutant {
+pub enum InjectedBug {
     None,
     Engine(Bug),
-    Network(Missing),
+    Network(NetworkBug),
 }
 
-/// What one run showed.
+/// The result of one run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shown {
+pub struct RunReport {
     pub hash: u64,
     pub calls: u64,
-    /// How often what happened.
+    /// Number of events, commits and faults by kind.
     pub counts: BTreeMap<&'static str, u64>,
     pub virtual_ms: u64,
     pub faults: String,
-    /// Promises that were not kept.
+    /// Violated invariants.
     pub found: Vec<String>,
 }
 
 /// Runs one seed in virtual time on this thread.
-pub fn run(seed: u64, mutant: Mutant, loud: bool) -> Shown {
+pub fn run(seed: u64, bug: InjectedBug, verbose: bool) -> RunReport {
     catch_panics();
     PANICS.with_borrow_mut(|panics| *panics = Some(Vec::new()));
-    bugs::switch(match mutant {
-        Mutant::Engine(bug) => Some(bug),
-        Mutant::None | Mutant::Network(_) => None,
+    bugs::switch(match bug {
+        InjectedBug::Engine(bug) => Some(bug),
+        InjectedBug::None | InjectedBug::Network(_) => None,
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime without I/O always starts");
-    let mut shown = runtime.block_on(world(seed, mutant, loud));
+    let mut shown = runtime.block_on(world(seed, bug, verbose));
     drop(runtime);
     bugs::switch(None);
     let panics = PANICS.with_borrow_mut(Option::take).unwrap_or_default();
@@ -69,55 +69,55 @@ pub fn run(seed: u64, mutant: Mutant, loud: bool) -> Shown {
     shown
 }
 
-async fn world(seed: u64, mutant: Mutant, loud: bool) -> Shown {
-    let dice = Dice::new(seed);
-    let faults = Faults::draw(&dice);
-    let missing = match mutant {
-        Mutant::Network(missing) => Some(missing),
-        Mutant::None | Mutant::Engine(_) => None,
+async fn world(seed: u64, bug: InjectedBug, verbose: bool) -> RunReport {
+    let rng = Rng::new(seed);
+    let faults = Faults::draw(&rng);
+    let network_bug = match bug {
+        InjectedBug::Network(network_bug) => Some(network_bug),
+        InjectedBug::None | InjectedBug::Engine(_) => None,
     };
-    let ground = Arc::new(Ground::new(&dice, faults.clone(), missing, loud));
-    let shards = u16::try_from(dice.between(1, 3)).expect("a small number");
-    let settings = settings(&dice, shards);
-    ground.watch().window_min = settings.scheduler.window_min;
-    let mut cluster = Cluster::new(&ground, &dice, settings);
-    for _ in 0..dice.between(1, 3) {
+    let env = Arc::new(Environment::new(&rng, faults.clone(), network_bug, verbose));
+    let shards = u16::try_from(rng.between(1, 3)).expect("a small number");
+    let settings = settings(&rng, shards);
+    env.auditor().window_min = settings.scheduler.window_min;
+    let mut cluster = Cluster::new(&env, &rng, settings);
+    for _ in 0..rng.between(1, 3) {
         cluster.start(Role::Scheduler);
     }
-    for _ in 0..dice.between(1, 3) {
+    for _ in 0..rng.between(1, 3) {
         cluster.start(Role::Worker);
     }
-    let mut wishes = Vec::new();
-    for number in 0..dice.between(2, 6) {
-        let begin_ms = dice.between(0, TROUBLE_MS * 3 / 4);
-        wishes.push(tokio::spawn(people::submit(ground.clone(), dice.split(), shards, number, begin_ms)));
+    let mut submissions = Vec::new();
+    for number in 0..rng.between(2, 6) {
+        let begin_ms = rng.between(0, FAULTS_MS * 3 / 4);
+        submissions.push(tokio::spawn(users::submit(env.clone(), rng.split(), shards, number, begin_ms)));
     }
     if faults.people {
-        tokio::spawn(people::meddle(ground.clone(), dice.split(), TROUBLE_MS));
+        tokio::spawn(users::send_random_requests(env.clone(), rng.split(), FAULTS_MS));
     }
     if faults.rogue {
-        tokio::spawn(rogue::run(ground.clone(), dice.between(0, TROUBLE_MS / 2), TROUBLE_MS + ROGUE_MS));
+        tokio::spawn(rogue::run(env.clone(), rng.between(0, FAULTS_MS / 2), FAULTS_MS + ROGUE_MS));
     }
-    nemesis::rage(&ground, &mut cluster, &dice.split(), shards, TROUBLE_MS).await;
-    ground.calm();
+    nemesis::run(&env, &mut cluster, &rng.split(), shards, FAULTS_MS).await;
+    env.calm();
     cluster.calm();
     cluster.note("calm");
-    settle(&ground, shards, &wishes).await;
-    judge_wishes(&ground, &faults, wishes).await;
-    judge_logs(&ground).await;
-    let hash = ground.trace().hash();
-    let watch = ground.watch();
-    Shown {
+    settle(&env, shards, &submissions).await;
+    check_submissions(&env, &faults, submissions).await;
+    check_logs(&env).await;
+    let hash = env.trace().hash();
+    let auditor = env.auditor();
+    RunReport {
         hash,
-        calls: ground.calls(),
-        counts: watch.counts.clone(),
-        virtual_ms: ground.at_ms(),
+        calls: env.calls(),
+        counts: auditor.counts.clone(),
+        virtual_ms: env.at_ms(),
         faults: format!("{faults:?}"),
-        found: watch.found.clone(),
+        found: auditor.found.clone(),
     }
 }
 
-pub fn settings(dice: &Dice, shards: u16) -> Settings {
+pub fn settings(rng: &Rng, shards: u16) -> Settings {
     let mut settings = Settings::default();
     settings.api.listen = String::new();
     settings.metrics.listen = String::new();
@@ -125,13 +125,13 @@ pub fn settings(dice: &Dice, shards: u16) -> Settings {
     settings.scheduler.shards = shards;
     settings.scheduler.heartbeat_ms = 600;
     settings.scheduler.shard_lease_ms = 2_500;
-    settings.scheduler.window_min = *dice.pick(&[1, 3, 64]);
+    settings.scheduler.window_min = *rng.pick(&[1, 3, 64]);
     settings.scheduler.task_lease_ms = 4_000;
     settings.scheduler.reclaim_ms = 600;
     settings.scheduler.trim_ms = 2_000;
     // The virtual clock stands still while anything is awake.
     settings.scheduler.spin_us = 0;
-    settings.scheduler.inbox_batch = *dice.pick(&[1, 10, 1_000]);
+    settings.scheduler.inbox_batch = *rng.pick(&[1, 10, 1_000]);
     settings.worker.heartbeat_ms = 1_500;
     settings.worker.drain_ms = 2_000;
     settings.worker.lease_margin_ms = 1_000;
@@ -143,23 +143,23 @@ pub fn settings(dice: &Dice, shards: u16) -> Settings {
 }
 
 /// Waits until everything has come to its end, or says what has not.
-async fn settle(ground: &Ground, shards: u16, wishes: &[JoinHandle<Fulfilled>]) {
-    let calm_ms = ground.at_ms();
+async fn settle(env: &Environment, shards: u16, submissions: &[JoinHandle<SubmissionResult>]) {
+    let calm_ms = env.at_ms();
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        let open = open(ground, shards, wishes).await;
+        let open = open(env, shards, submissions).await;
         if open.is_empty() {
             return;
         }
-        let quiet_ms = ground.at_ms() - calm_ms;
+        let quiet_ms = env.at_ms() - calm_ms;
         if quiet_ms > SETTLE_MS {
-            ground.watch().check_overdue(ground.clock.now_ms(), OVERDUE_MS);
+            env.auditor().check_overdue(env.clock.now_ms(), OVERDUE_MS);
         }
-        let gave_up = !ground.watch().found.is_empty();
+        let gave_up = !env.auditor().found.is_empty();
         if quiet_ms > QUIET_MS || gave_up {
-            let mut watch = ground.watch();
+            let mut auditor = env.auditor();
             if !gave_up {
-                open.into_iter().for_each(|what| watch.report(format!("[L1] {what} after {quiet_ms} ms of quiet")));
+                open.into_iter().for_each(|what| auditor.report(format!("[L1] {what} after {quiet_ms} ms of quiet")));
             }
             return;
         }
@@ -167,10 +167,10 @@ async fn settle(ground: &Ground, shards: u16, wishes: &[JoinHandle<Fulfilled>]) 
 }
 
 /// What is not done yet.
-async fn open(ground: &Ground, shards: u16, wishes: &[JoinHandle<Fulfilled>]) -> Vec<String> {
-    let broker = &ground.broker;
+async fn open(env: &Environment, shards: u16, submissions: &[JoinHandle<SubmissionResult>]) -> Vec<String> {
+    let broker = &env.broker;
     let mut open = Vec::new();
-    let waiting = wishes.iter().filter(|wish| !wish.is_finished()).count();
+    let waiting = submissions.iter().filter(|submission| !submission.is_finished()).count();
     if waiting > 0 {
         open.push(format!("{waiting} plans have not ended"));
     }
@@ -193,41 +193,41 @@ async fn open(ground: &Ground, shards: u16, wishes: &[JoinHandle<Fulfilled>]) ->
     open
 }
 
-async fn judge_wishes(ground: &Ground, faults: &Faults, wishes: Vec<JoinHandle<Fulfilled>>) {
-    for wish in wishes.into_iter().filter(JoinHandle::is_finished) {
-        match wish.await {
-            Ok(Fulfilled::Ended) => {}
-            Ok(Fulfilled::Forgotten) if faults.turns_back => {}
-            Ok(other) => ground.watch().report(format!("[I9] a good plan was {other:?}")),
-            Err(error) => ground.watch().report(error.to_string()),
+async fn check_submissions(env: &Environment, faults: &Faults, submissions: Vec<JoinHandle<SubmissionResult>>) {
+    for submission in submissions.into_iter().filter(JoinHandle::is_finished) {
+        match submission.await {
+            Ok(SubmissionResult::Ended) => {}
+            Ok(SubmissionResult::Forgotten) if faults.turns_back => {}
+            Ok(other) => env.auditor().report(format!("[I9] a good plan was {other:?}")),
+            Err(error) => env.auditor().report(error.to_string()),
         }
     }
 }
 
 /// Folds every log once more, as it stands in the server, and audits it without the engine.
-async fn judge_logs(ground: &Ground) {
-    let plans = ground.watch().plans().clone();
+async fn check_logs(env: &Environment) {
+    let plans = env.auditor().plans().clone();
     for (id, state) in plans {
-        let records = match read_log(&ground.broker, &id).await {
+        let records = match read_log(&env.broker, &id).await {
             Ok(records) => records,
             Err(error) => {
-                ground.watch().report(format!("[I5] the log of `{id}` cannot be read: {error}"));
+                env.auditor().report(format!("[I5] the log of `{id}` cannot be read: {error}"));
                 continue;
             }
         };
-        let mut folded = goalmill_engine::PlanState::default();
+        let mut folded = None;
         for record in &records {
-            if let Err(error) = goalmill_engine::apply(&mut folded, record) {
-                ground.watch().report(format!("[I5] the log of `{id}` does not add up: {error}"));
+            if let Err(error) = goalmill_engine::replay(&mut folded, record) {
+                env.auditor().report(format!("[I5] the log of `{id}` does not add up: {error}"));
             }
         }
-        if folded != state {
-            ground.watch().report(format!("[I5] the log of `{id}` is another one than was committed"));
+        if folded.as_ref() != Some(&state) {
+            env.auditor().report(format!("[I5] the log of `{id}` is another one than was committed"));
         }
         let lines: Vec<serde_json::Value> =
             records.iter().map(|record| serde_json::from_str(&record.to_line()).expect("a line is JSON")).collect();
         for violation in audit(state.plan(), &lines, Expect::Lawful) {
-            ground.watch().report(format!("`{id}`: {violation}"));
+            env.auditor().report(format!("`{id}`: {violation}"));
         }
     }
 }

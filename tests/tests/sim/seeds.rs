@@ -1,4 +1,4 @@
-//! Runs over many seeds, none of which may find anything.
+//! Runs many seeds, none of which may find anything.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use goalmill_common::config::environment;
 
-use crate::run::{Mutant, Shown, run};
+use crate::run::{InjectedBug, RunReport, run};
 
 /// Seeds of a usual test run.
 const SEEDS: u64 = 300;
@@ -17,11 +17,11 @@ const PAST: &str = include_str!("seeds.txt");
 #[test]
 fn one_seed_gives_the_same_run_twice() {
     for seed in [1, 2, 3, 4, 5] {
-        let (first, second) = (run(seed, Mutant::None, false), run(seed, Mutant::None, false));
+        let (first, second) = (run(seed, InjectedBug::None, false), run(seed, InjectedBug::None, false));
         assert_eq!(first, second, "seed {seed}");
         assert!(first.counts.contains_key("goal_accepted"), "seed {seed} did nothing: {first:?}");
     }
-    assert_ne!(run(1, Mutant::None, false).hash, run(2, Mutant::None, false).hash);
+    assert_ne!(run(1, InjectedBug::None, false).hash, run(2, InjectedBug::None, false).hash);
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn seeds_that_once_failed_do_not_fail_again() {
 fn no_seed_finds_a_broken_promise() {
     let number = |name| environment(name).map(|text| text.parse::<u64>().expect("it is a number"));
     if let Some(seed) = number("GOALMILL_SIM_SEED") {
-        let shown = run(seed, Mutant::None, environment("GOALMILL_SIM_TRACE").is_some());
+        let shown = run(seed, InjectedBug::None, environment("GOALMILL_SIM_TRACE").is_some());
         eprintln!("{shown:#?}");
         return assert_eq!(shown.found, Vec::<String>::new());
     }
@@ -61,7 +61,7 @@ struct Sum {
 fn explore(seeds: Vec<u64>) -> Sum {
     let next = AtomicU64::new(0);
     let sum = Mutex::new(Sum::default());
-    let failed: Mutex<Vec<(u64, Shown)>> = Mutex::default();
+    let failed: Mutex<Vec<(u64, RunReport)>> = Mutex::default();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -69,7 +69,7 @@ fn explore(seeds: Vec<u64>) -> Sum {
                 while let Some(seed) =
                     usize::try_from(next.fetch_add(1, Ordering::Relaxed)).ok().and_then(|place| seeds.get(place))
                 {
-                    let shown = run(*seed, Mutant::None, false);
+                    let shown = run(*seed, InjectedBug::None, false);
                     let mut sum = sum.lock().expect("no thread panics with it");
                     sum.seeds += 1;
                     sum.calls += shown.calls;

@@ -1,22 +1,22 @@
-//! What happened, in order, as one number: the same seed must give the same one.
+//! A hash of everything that happened, in order: the same seed must give the same hash.
 
 use std::fmt::{self, Write};
 
 /// FNV-1a over every line; with `GOALMILL_SIM_TRACE` set the lines are printed too.
 pub struct Trace {
     hash: u64,
-    loud: bool,
+    verbose: bool,
 }
 
 impl Trace {
-    pub fn new(loud: bool) -> Self {
-        Self { hash: 0xcbf2_9ce4_8422_2325, loud }
+    pub fn new(verbose: bool) -> Self {
+        Self { hash: 0xcbf2_9ce4_8422_2325, verbose }
     }
 
     pub fn note(&mut self, line: fmt::Arguments<'_>) {
         self.write_fmt(line).expect("hashing does not fail");
         self.write_str("\n").expect("hashing does not fail");
-        if self.loud {
+        if self.verbose {
             eprintln!("{line}");
         }
     }

@@ -1,4 +1,4 @@
-//! What a list of changes comes to: which steps it adds, changes, takes away, and lets start again.
+//! Resolves a list of changes into added, modified, removed, skipped and restarted steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,29 +13,29 @@ use goalmill_plan::draft::issue;
 use goalmill_plan::validate;
 use serde_json::{Map, Value, json};
 
-use super::change::Draft;
+use super::draft::RevisionDraft;
 use crate::PlanState;
 use crate::graph::{StepIndex, to_usize};
 
-/// What a revision does, step by step. Everything else stays as it is.
+/// The effect of a revision on each step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Delta {
     pub(crate) added: Vec<Step>,
     pub(crate) modified: BTreeMap<StepIndex, Step>,
     pub(crate) removed: BTreeSet<StepIndex>,
     pub(crate) skipped: BTreeMap<StepIndex, String>,
-    /// Steps that start again, changed or not.
+    /// Steps that restart, changed or not.
     pub(crate) restarted: BTreeSet<StepIndex>,
     pub(crate) phases: Vec<PhaseAdded>,
     /// For people.
     pub(crate) lines: Vec<String>,
 }
 
-/// Works out what the changes come to, and checks the plan that they make like any other; or says all that is wrong.
+/// Resolves the changes and validates the resulting plan; on errors returns every issue.
 pub(crate) fn resolve(state: &PlanState, changes: &[Change], limits: &Limits) -> Result<Delta, Vec<Issue>> {
-    let mut draft = Draft::of(state, limits);
+    let mut draft = RevisionDraft::new(state, limits);
     for (n, change) in changes.iter().enumerate() {
-        draft.take(n, change);
+        draft.apply_change(n, change);
     }
     let (mut delta, issues) = draft.finish();
     if !issues.is_empty() {
@@ -63,14 +63,14 @@ impl Delta {
         steps && restarted.is_empty() && phases.is_empty()
     }
 
-    /// The step as it will be; `None` for one that is taken away.
+    /// The step after the revision; `None` for a removed one.
     pub(crate) fn spec<'a>(&'a self, state: &'a PlanState, i: StepIndex) -> Option<&'a Step> {
         let live = state.steps[i].status != StepStatus::Revised && !self.removed.contains(&i);
         live.then(|| self.modified.get(&i).unwrap_or(&state.plan.steps[i]))
     }
 
-    /// Finds what has to start again: steps that were skipped because of one that starts again, and steps that may
-    /// not go on, because what they depend on is open again.
+    /// Adds steps that must restart too: those skipped because of a restarting step, and those whose dependencies are
+    /// open again.
     fn pull_back(&mut self, state: &PlanState) {
         let added: BTreeSet<&StepId> = self.added.iter().map(|step| &step.id).collect();
         let place = |id: &StepId| state.graph.find(id.as_str());
@@ -88,7 +88,7 @@ impl Delta {
                     let step = &state.steps[*i];
                     match step.status {
                         StepStatus::Skipped => {
-                            let cause = step.rare.as_ref().and_then(|rare| rare.cause);
+                            let cause = step.details.as_ref().and_then(|details| details.cause);
                             cause == Some(SkipCause::DependencyFailed) && spec.dependencies.iter().any(reopened)
                         }
                         StepStatus::Ready
@@ -120,9 +120,9 @@ impl Delta {
     }
 }
 
-/// What is wrong with a revision that was asked for because of a failed step, and does nothing about it: neither the
-/// step itself changes, nor every step that waits for it.
-pub(super) fn untouched(state: &PlanState, delta: &Delta) -> Option<Issue> {
+/// Returns an issue when a revision that a failed step triggered changes neither that step nor
+/// all of its dependents.
+pub(super) fn ignored_failure(state: &PlanState, delta: &Delta) -> Option<Issue> {
     let id = state.waiting.replan()?.step.as_ref()?;
     let failed = state.graph.find(id.as_str())?;
     if state.steps[failed].status != StepStatus::Failed {
@@ -142,8 +142,8 @@ pub(super) fn untouched(state: &PlanState, delta: &Delta) -> Option<Issue> {
     Some(issue("FAILED_STEP_UNTOUCHED", "/changes", detail, hint))
 }
 
-/// Validates the plan that the changes make. What is over is shown as what it gave: neither its inputs nor what it
-/// depended on are looked at again.
+/// Validates the resulting plan. Final steps are represented without their inputs and former
+/// dependencies.
 fn check(state: &PlanState, delta: &Delta, limits: &Limits) -> Result<(), Vec<Issue>> {
     let (document, unrouted) = document(state, delta);
     let issues = validate::validate_plan(&document, &limits.inside(state.depth())).err().unwrap_or_default();
@@ -151,8 +151,8 @@ fn check(state: &PlanState, delta: &Delta, limits: &Limits) -> Result<(), Vec<Is
     if issues.is_empty() { Ok(()) } else { Err(issues) }
 }
 
-/// Holds the plan that the changes make against who is there and what is allowed; says what is odd about it.
-pub(super) fn hold_against(
+/// Validates the resulting plan against agents and policy; returns its warnings.
+pub(super) fn validate_against(
     state: &PlanState,
     delta: &Delta,
     limits: &Limits,
@@ -162,7 +162,7 @@ pub(super) fn hold_against(
     validate::validate_plan_by(&document(state, delta).0, &limits, rules).map(|valid| valid.warnings().to_vec())
 }
 
-/// The plan that the changes make, and the steps of it for which nobody has chosen an agent type.
+/// The resulting plan, and an issue for each step without an agent type.
 fn document(state: &PlanState, delta: &Delta) -> (Value, Vec<Issue>) {
     let mut steps = Map::new();
     let live: BTreeSet<&StepId> =
@@ -207,7 +207,7 @@ fn written(spec: &Step) -> Value {
     value
 }
 
-/// A step that is over: a place in the graph. Who did it, and whether that is still allowed, is past.
+/// A final step as a node of the graph: its agent and policy are not checked again.
 fn shown(spec: &Step, live: &BTreeSet<&StepId>) -> Value {
     let dependencies: Vec<&StepId> = spec.dependencies.iter().filter(|id| live.contains(id)).collect();
     let mut fields =
@@ -218,11 +218,11 @@ fn shown(spec: &Step, live: &BTreeSet<&StepId>) -> Value {
     Value::Object(fields)
 }
 
-/// Says that nobody has chosen an agent type for a step, or for one inside its plan.
+/// Returns an issue when a step, or one inside its plan, has no agent type.
 fn unroutable(spec: &Step) -> Option<Issue> {
-    let is_open = |plan: &Plan| crate::open::steps_of(plan).any(crate::open::is_unrouted);
+    let is_open = |plan: &Plan| crate::streaming::steps_of(plan).any(crate::streaming::is_unrouted);
     let inside = spec.plan.as_deref().is_some_and(is_open);
-    (crate::open::is_unrouted(spec) || inside).then(|| {
+    (crate::streaming::is_unrouted(spec) || inside).then(|| {
         let detail = format!("step `{}` has no agent type", spec.id);
         issue("AGENT_UNROUTED", &format!("/steps/{}/agent_type", spec.id), detail, "name an agent type")
     })

@@ -1,4 +1,4 @@
-//! Folds changes into the plan: its steps, its graph, and everything that is counted.
+//! Folds revisions into the plan: steps, graph and counters.
 
 use std::sync::Arc;
 
@@ -10,12 +10,13 @@ use goalmill_common::status::{Counts, StepStatus};
 
 use super::Staged;
 use crate::ReplayError;
-use crate::graph::{Graph, StepIndex, to_usize};
-use crate::moves::is_changeable;
+use crate::graph::{PlanGraph, StepIndex, to_usize};
 use crate::state::{PhaseState, PlanState, StepState};
+use crate::transitions::is_changeable;
 use crate::waiting::{PLANNER_MS, Waiting};
 
-/// Keeps a change of one step for the event that takes it; says whether the event is one.
+/// Stages a change of one step for the `plan_revised` or `plan_extended` that follows. Returns whether `event` is such
+/// a change.
 pub(crate) fn stage(state: &mut PlanState, seq: u64, id: &StepId, event: &StepEvent) -> Result<bool, ReplayError> {
     let known = |state: &PlanState| {
         let i = state.graph.find(id.as_str());
@@ -67,7 +68,7 @@ pub(crate) fn stage(state: &mut PlanState, seq: u64, id: &StepId, event: &StepEv
     Ok(true)
 }
 
-/// Whether an event of the plan may come between a change and the event that takes it; a phase is kept.
+/// Whether an event of the plan may follow staged changes; an added phase is staged too.
 pub(crate) fn restage(state: &mut PlanState, event: &PlanEvent) -> bool {
     match event {
         PlanEvent::PhaseAdded(phase) => {
@@ -102,7 +103,7 @@ pub(crate) fn restage(state: &mut PlanState, event: &PlanEvent) -> bool {
     }
 }
 
-/// Takes what was staged into the plan. On an error the state is as before.
+/// Applies the staged changes. On an error the state is as before.
 pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevised) -> Result<(), ReplayError> {
     let seq = record.seq;
     if revised.revision != state.revision + 1 {
@@ -118,7 +119,7 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
     state.steps.extend(staged.added.iter().map(|_| StepState::new(0)));
     for step in state.steps.iter_mut().filter(|step| step.status == StepStatus::Blocked) {
         step.status = StepStatus::Pending;
-        step.forget_wait();
+        step.clear_reason();
     }
     for i in restarted {
         restart(&mut state.steps[i]);
@@ -126,8 +127,8 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
     for i in skipped {
         let step = &mut state.steps[i];
         settle(step, StepStatus::Skipped, record.time_ms);
-        let rare = step.rare();
-        (rare.cause, rare.reason) = (Some(SkipCause::Revision), "a revision passes it over".into());
+        let details = step.details();
+        (details.cause, details.reason) = (Some(SkipCause::Revision), "skipped by a revision".into());
     }
     for i in &staged.removed {
         settle(&mut state.steps[*i], StepStatus::Revised, record.time_ms);
@@ -142,9 +143,9 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
     revising.records.push(history);
     revising.by_planners += u32::from(revised.strategy != Some(RevisionStrategy::Edit));
     if let Some(step) = state.waiting.replan().and_then(|replan| replan.step.as_ref()) {
-        revising.owed.retain(|i| state.plan.steps[*i].id != *step);
+        revising.deferred_failures.retain(|i| state.plan.steps[*i].id != *step);
     }
-    revising.owed.retain(|i| steps[*i].status == StepStatus::Failed);
+    revising.deferred_failures.retain(|i| steps[*i].status == StepStatus::Failed);
     revising.refused.clear();
     revising.answers.clear();
     if state.waiting.replan().is_some() {
@@ -153,7 +154,7 @@ pub(crate) fn revise(state: &mut PlanState, record: &Record, revised: &PlanRevis
     Ok(())
 }
 
-/// Takes more steps into a plan that is still being written, or the news that there are no more.
+/// Adds staged steps to a streamed plan, or closes it.
 pub(crate) fn extend(state: &mut PlanState, record: &Record, extended: &PlanExtended) -> Result<(), ReplayError> {
     let staged = state.revising.staged.as_deref().cloned().unwrap_or_default();
     if !state.is_open() || !staged.modified.is_empty() || !staged.removed.is_empty() {
@@ -173,7 +174,7 @@ pub(crate) fn extend(state: &mut PlanState, record: &Record, extended: &PlanExte
     Ok(())
 }
 
-/// Steps that a revision lets start again, or passes over: neither completed nor in flight.
+/// Finds steps that a revision restarts or skips: neither completed nor in flight.
 fn touched(state: &PlanState, seq: u64, ids: &[StepId]) -> Result<Vec<StepIndex>, ReplayError> {
     let find = |id: &StepId| {
         let i = state.graph.find(id.as_str());
@@ -186,8 +187,8 @@ fn touched(state: &PlanState, seq: u64, ids: &[StepId]) -> Result<Vec<StepIndex>
     ids.iter().map(find).collect()
 }
 
-/// The plan with the changes, and its graph. Steps that are removed stay as what they were, apart from the graph.
-fn merged(state: &PlanState, seq: u64, staged: &Staged) -> Result<(Plan, Graph), ReplayError> {
+/// Returns the changed plan and its graph. Removed steps stay in the list, without edges.
+fn merged(state: &PlanState, seq: u64, staged: &Staged) -> Result<(Plan, PlanGraph), ReplayError> {
     let mut plan = Plan::clone(&state.plan);
     for (i, step) in &staged.modified {
         plan.steps[*i] = step.clone();
@@ -201,12 +202,12 @@ fn merged(state: &PlanState, seq: u64, staged: &Staged) -> Result<(Plan, Graph),
     for phase in &staged.phases {
         let place = to_usize(phase.place);
         if place > plan.phases.len() || place < state.phase {
-            let reason = format!("phase `{}` cannot be put there", phase.phase);
+            let reason = format!("phase `{}` cannot be inserted at this position", phase.phase);
             return Err(ReplayError::BadPlan { seq, reason });
         }
         plan.phases.insert(place, phase_of(phase));
     }
-    let graph = Graph::of(&plan).map_err(|reason| ReplayError::BadPlan { seq, reason })?;
+    let graph = PlanGraph::new(&plan).map_err(|reason| ReplayError::BadPlan { seq, reason })?;
     Ok((plan, graph))
 }
 
@@ -214,22 +215,22 @@ fn phase_of(added: &PhaseAdded) -> Phase {
     Phase { id: added.phase.clone(), description: added.description.clone(), checkpoint: added.checkpoint }
 }
 
-/// The step begins anew; its attempts stay counted.
+/// Resets a step; its attempt number stays.
 fn restart(step: &mut StepState) {
-    let failure = step.rare.take().and_then(|rare| rare.failure);
+    let failure = step.details.take().and_then(|details| details.failure);
     let attempt = step.attempt;
     *step = StepState { attempt, ..StepState::new(0) };
     if failure.is_some() {
-        step.rare().failure = failure;
+        step.details().failure = failure;
     }
 }
 
 fn settle(step: &mut StepState, status: StepStatus, time_ms: u64) {
-    step.forget_wait();
+    step.clear_reason();
     (step.status, step.due_ms, step.finished_ms) = (status, 0, time_ms);
 }
 
-/// Counts anew what follows from the steps' statuses.
+/// Recomputes every counter from the steps' statuses.
 fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
     for phase in phases {
         state.phases.insert(to_usize(phase.place), PhaseState::default());
@@ -238,9 +239,9 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
         *phase = PhaseState { begun: phase.begun, ..PhaseState::default() };
     }
     let (mut counts, mut in_flight) = (Counts::default(), 0);
-    state.held = vec![0; state.graph.resources()];
-    state.own.clear();
-    state.sub_plans.clear();
+    state.resources_held = vec![0; state.graph.resources()];
+    state.ready_inline.clear();
+    state.ready_sub_plans.clear();
     for i in state.indices() {
         let (open, met) = state.waits_of(i);
         let step = &mut state.steps[i];
@@ -250,14 +251,14 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
         if status.is_in_flight() {
             in_flight += 1;
             if let Some(resource) = state.graph.resource(i) {
-                state.held[resource] += 1;
+                state.resources_held[resource] += 1;
             }
         }
         if status == StepStatus::Ready {
             match state.plan.steps[i].kind {
                 Kind::Tool | Kind::Llm => {}
-                Kind::Message | Kind::Finish | Kind::Internal => drop(state.own.insert(i)),
-                Kind::Plan => drop(state.sub_plans.insert(i)),
+                Kind::Message | Kind::Finish | Kind::Internal => drop(state.ready_inline.insert(i)),
+                Kind::Plan => drop(state.ready_sub_plans.insert(i)),
             }
         }
         if let Some(phase) = state.graph.phase(i) {
@@ -268,14 +269,14 @@ fn recount(state: &mut PlanState, phases: &[PhaseAdded]) {
         }
     }
     (state.counts, state.in_flight) = (counts, in_flight);
-    // A phase that was over has work again: it goes on beside the current one.
+    // An ended phase with open steps continues in parallel with the current one.
     for phase in state.phases.iter_mut().take(state.phase).filter(|phase| phase.open > 0) {
         phase.begun = true;
     }
 }
 
 impl PlanState {
-    /// Dependencies of a step that are open, and that are satisfied.
+    /// Counts the open and the satisfied dependencies of a step.
     fn waits_of(&self, i: StepIndex) -> (u32, u32) {
         let (mut open, mut met) = (0, 0);
         let dependencies = &self.plan.steps[i].dependencies;
@@ -294,7 +295,9 @@ impl PlanState {
         let step = &self.steps[i];
         match step.status {
             StepStatus::Completed => true,
-            StepStatus::Skipped => step.rare.as_ref().and_then(|rare| rare.cause).is_some_and(SkipCause::satisfies),
+            StepStatus::Skipped => {
+                step.details.as_ref().and_then(|details| details.cause).is_some_and(SkipCause::satisfies)
+            }
             StepStatus::Pending
             | StepStatus::Blocked
             | StepStatus::Ready

@@ -1,14 +1,14 @@
-//! Changes of a running plan: triggers, proposals, what a person says to them, and how they are taken.
+//! Revisions of a running plan: triggers, proposals, approval, and how they are applied.
 //!
-//! A trigger makes the plan `replanning`; the planners are asked, outside. Their proposal is resolved into the steps it
-//! touches ([`delta`]), validated like a plan, held against the policies ([`answer`]), and taken: recorded step by step
-//! and folded at once by the `plan_revised` that follows ([`fold`]).
+//! A trigger makes the plan `replanning`, and the shell asks the planners. Their proposal is resolved into the steps it
+//! changes ([`delta`]), validated like a plan, checked against the policies ([`proposal`]), and recorded step by step.
+//! The `plan_revised` that follows applies all of it ([`fold`]).
 
-mod answer;
-mod better;
-mod change;
+mod better_plan;
 mod delta;
+mod draft;
 mod fold;
+mod proposal;
 mod rewrite;
 mod trigger;
 mod widen;
@@ -25,31 +25,31 @@ use goalmill_plan::validate::Rules;
 use crate::PlanState;
 use crate::graph::StepIndex;
 
-pub(crate) use change::into_plan;
 pub(crate) use delta::{Delta, resolve};
+pub(crate) use draft::into_plan;
 pub(crate) use fold::{extend, restage, revise, stage};
 pub(crate) use trigger::trigger_of;
 
-/// What revisions add to a plan's state.
+/// The revision state of a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Revising {
-    /// Recorded, and not in the plan yet: the event that takes it follows.
+    /// Recorded changes that the next `plan_revised` or `plan_extended` applies.
     pub(crate) staged: Option<Box<Staged>>,
     pub(crate) records: Vec<RevisionRecord>,
     /// Revisions by planners; those by people are not limited.
     pub(crate) by_planners: u32,
-    /// Steps that failed, and of which it is not decided yet how to go on without them.
-    pub(crate) owed: BTreeSet<StepIndex>,
+    /// Failed steps whose failure policy is not applied yet.
+    pub(crate) deferred_failures: BTreeSet<StepIndex>,
     pub(crate) questions: u32,
-    /// What was said for the revision that is being made.
+    /// Refused proposals of the current replan.
     pub(crate) refused: Vec<Refusal>,
     pub(crate) answers: Vec<Answered>,
-    /// Failed steps at the last trigger: only more of them are another one.
+    /// Number of failed steps at the last replan: only more of them trigger again.
     pub(crate) failures_seen: u32,
     pub(crate) budget_seen: bool,
 }
 
-/// Changes between their events and the one that takes them.
+/// Changes that are recorded and not applied.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Staged {
     pub(crate) added: Vec<Step>,
@@ -58,23 +58,23 @@ pub(crate) struct Staged {
     pub(crate) phases: Vec<PhaseAdded>,
 }
 
-/// Says what is wrong with the changes, as the engine will when they are proposed, and whatever `rules` want besides:
-/// of agents, actions, inputs and policy. Returns what is odd about the plan that they make.
-pub fn consider(
+/// Validates changes as the engine does when they are proposed, and by `rules` (agents, actions, inputs, policy).
+/// Returns the warnings of the resulting plan.
+pub fn validate_revision(
     state: &PlanState,
     changes: &[Change],
     limits: &Limits,
     rules: &Rules<'_>,
 ) -> Result<Vec<Issue>, Vec<Issue>> {
     let delta = resolve(state, changes, limits)?;
-    if let Some(issue) = delta::untouched(state, &delta) {
+    if let Some(issue) = delta::ignored_failure(state, &delta) {
         return Err(vec![issue]);
     }
-    delta::hold_against(state, &delta, limits, rules)
+    delta::validate_against(state, &delta, limits, rules)
 }
 
 impl PlanState {
-    /// The plan's policy, or the default one.
+    /// The plan's revision policy, or the default one.
     pub(crate) fn policy(&self) -> RevisionPolicy {
         self.plan.revision.unwrap_or_default()
     }
@@ -85,15 +85,15 @@ impl PlanState {
         most.saturating_sub(self.revising.by_planners)
     }
 
-    /// The plan's confidence after a revision of that kind: what the strategy costs, and a tenth for each revision
-    /// before it. Kept to four digits, so that sums of tenths compare as people expect.
+    /// The plan's confidence after a revision: minus the cost of the strategy, and a tenth for each revision
+    /// before it. Rounded to four digits, so that sums of tenths compare exactly.
     pub(crate) fn confidence_after(&self, strategy: RevisionStrategy) -> f64 {
         let earlier = f64::from(self.revising.by_planners) * goalmill_common::revision::CONFIDENCE_PER_REVISION;
         let after = self.origin.confidence + strategy.confidence_delta() - earlier;
         (after.clamp(0.0, 1.0) * 10_000.0).round() / 10_000.0
     }
 
-    /// How sure a planner that has written all of a plan leaves it: what revisions have cost meanwhile stays paid.
+    /// The confidence of a streamed plan when it is complete, minus what revisions have cost so far.
     pub(crate) fn confidence_of_whole(&self, said: f64) -> f64 {
         let said = if said.is_finite() { said.clamp(0.0, 1.0) } else { 0.0 };
         let first = self.revising.records.first().map_or(self.origin.confidence, |record| record.confidence_before);
@@ -106,12 +106,12 @@ impl PlanState {
         &self.revising.records
     }
 
-    /// The revision that a person must agree to, if there is one.
+    /// The revision that awaits a person's approval.
     pub fn proposed(&self) -> Option<&RevisionProposed> {
         self.waiting.proposed()
     }
 
-    /// What a person is asked for a revision, if anything; what steps ask is in their views.
+    /// A planner's question that awaits a person's answer.
     pub fn question(&self) -> Option<&QuestionAsked> {
         self.waiting.asked()
     }

@@ -1,4 +1,4 @@
-//! Expressions that saw one step see another.
+//! Rewrites expressions that refer to a replaced step.
 
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
@@ -6,7 +6,7 @@ use goalmill_common::plan::Step;
 use goalmill_plan::expression;
 use serde_json::Value;
 
-/// Lets the step's expressions see `new` where they saw `old`.
+/// Renames `old` to `new` in the step's expressions.
 pub(super) fn rename(step: &mut Step, old: &StepId, new: &StepId) {
     if !expression::is_plain(step.inputs.text()) {
         let mut value = step.inputs.value();
@@ -20,7 +20,7 @@ pub(super) fn rename(step: &mut Step, old: &StepId, new: &StepId) {
     }
 }
 
-/// Renames in every template below; says whether anything changed.
+/// Renames in every template of a value. Returns whether anything changed.
 fn walk(value: &mut Value, old: &StepId, new: &StepId) -> bool {
     match value {
         Value::String(text) if !expression::is_plain(text) => {
@@ -62,7 +62,7 @@ fn renamed(text: &str, old: &StepId, new: &StepId) -> String {
     out
 }
 
-/// How much of the text names the step: `.old`, `["old"]`, `['old']`.
+/// Length of the step reference at the start of `text`: `.old`, `["old"]`, `['old']`.
 fn named(text: &str, old: &str) -> Option<usize> {
     if let Some(rest) = text.strip_prefix('.').and_then(|rest| rest.strip_prefix(old)) {
         return (!rest.starts_with(is_word)).then_some(1 + old.len());

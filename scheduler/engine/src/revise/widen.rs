@@ -1,4 +1,4 @@
-//! Sees whether a revision may do more than the plan could before.
+//! Detects revisions that widen what the plan may do.
 
 use goalmill_common::plan::{ApprovalDefault, Step};
 use goalmill_common::problem::Issue;
@@ -8,8 +8,8 @@ use super::Delta;
 use crate::PlanState;
 use crate::graph::StepIndex;
 
-/// What the revision widens: approvals that are gone, and estimates that no longer fit the budget. What actions may do
-/// is for whoever knows the agents to tell: see [`goalmill_common::revision::Proposal::widens`].
+/// Returns what the revision widens: removed approvals, and estimates beyond the budget. Effects of actions are known
+/// to the caller only: see [`goalmill_common::revision::Proposal::widens`].
 pub(super) fn widens(state: &PlanState, delta: &Delta) -> Vec<Issue> {
     let mut issues = approvals(state, delta);
     issues.extend(spend(state, delta));
@@ -27,7 +27,7 @@ fn approvals(state: &PlanState, delta: &Delta) -> Vec<Issue> {
         let before = &state.plan.steps[*i];
         let silent = |step: &Step| step.approve.is_some_and(|approve| approve.default == ApprovalDefault::Approve);
         if before.approve.is_some() && (after.approve.is_none() || (silent(after) && !silent(before))) {
-            issues.push(dropped(before, "would need it no more"));
+            issues.push(dropped(before, "would no longer need it"));
         }
     }
     let asks = |step: &Step| step.approve.is_some();
@@ -35,13 +35,13 @@ fn approvals(state: &PlanState, delta: &Delta) -> Vec<Issue> {
         let before = &state.plan.steps[*i];
         let is_open = !state.steps[*i].status.is_final();
         if is_open && asks(before) && !delta.added.is_empty() && !delta.added.iter().any(asks) {
-            issues.push(dropped(before, "what comes in its place does not"));
+            issues.push(dropped(before, "its replacement does not"));
         }
     }
     issues
 }
 
-/// Estimates of what is open, held against what is left.
+/// Compares the estimates of open steps with the remaining budget.
 fn spend(state: &PlanState, delta: &Delta) -> Vec<Issue> {
     let budget = state.budget();
     if budget.cost.is_none() && budget.tokens.is_none() {

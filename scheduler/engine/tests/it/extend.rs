@@ -8,7 +8,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Approval, Cache, Kind, OnFailure, Plan, Question, RevisionPolicy};
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Closing, Command, Effect, PlanAnswer, Rejection, fork, situation};
+use goalmill_engine::{Closing, Command, Effect, PlanAnswer, Rejection, fork, replan_context};
 use goalmill_plan::validate;
 use serde_json::json;
 
@@ -125,20 +125,20 @@ fn a_result_that_is_kept_is_not_made_again() {
     world.command(Command::Dispatch(i)).unwrap();
     assert!(world.tasks.is_empty(), "it is looked up first");
     let key = looked_up(&world);
-    world.command(Command::LookedUp { step: i, key: key.clone(), outputs: None }).unwrap();
+    world.command(Command::CacheLookedUp { step: i, key: key.clone(), outputs: None }).unwrap();
     let task = world.tasks[0].clone();
     world.report(completed(&task, json!({"n": 1}))).unwrap();
-    let keep = Effect::Keep { key: key.clone(), outputs: json!({"n": 1}).into(), ttl_ms: 60_000 };
+    let keep = Effect::CacheStore { key: key.clone(), outputs: json!({"n": 1}).into(), ttl_ms: 60_000 };
     assert!(world.others.contains(&keep));
 
     let mut world = World::of(cached());
     world.command(Command::Dispatch(i)).unwrap();
     assert_eq!(looked_up(&world), key, "the same step has the same word");
     let outputs = Some(Json::from(json!({"n": 1})));
-    world.command(Command::LookedUp { step: i, key: key.clone(), outputs: outputs.clone() }).unwrap();
+    world.command(Command::CacheLookedUp { step: i, key: key.clone(), outputs: outputs.clone() }).unwrap();
     assert_eq!((world.status("a"), world.tasks.len()), (StepStatus::Completed, 0));
     assert_eq!(world.status("b"), StepStatus::Ready);
-    let again = world.command(Command::LookedUp { step: i, key, outputs });
+    let again = world.command(Command::CacheLookedUp { step: i, key, outputs });
     assert_eq!(again, Err(Rejection::NotDue));
     world.restart();
 }
@@ -167,7 +167,7 @@ fn what_is_kept_and_does_not_fit_is_made_again() {
     let i = world.index("a");
     world.command(Command::Dispatch(i)).unwrap();
     let key = looked_up(&world);
-    world.command(Command::LookedUp { step: i, key, outputs: Some(Json::empty_object()) }).unwrap();
+    world.command(Command::CacheLookedUp { step: i, key, outputs: Some(Json::empty_object()) }).unwrap();
     assert_eq!(world.status("a"), StepStatus::Queued);
 }
 
@@ -226,7 +226,7 @@ fn a_plan_whose_rest_is_of_no_use_is_repaired_around_what_ran() {
     assert!(world.others.contains(&Effect::Close), "its writer may be gone");
     let broken = Closing::Broken { reason: "the text is cut off".into(), issues: Vec::new(), provenance: None };
     world.command(Command::ClosePlan(Box::new(broken))).unwrap();
-    assert_eq!(situation(&world.state, &world.context.limits).unwrap().trigger, "incomplete_plan");
+    assert_eq!(replan_context(&world.state, &world.context.limits).unwrap().trigger, "incomplete_plan");
     let rest = PlanAnswer::Plan(Box::new(planned(plan(&[("a", &[]), ("b", &["a"])]))));
     world.command(Command::Planned { revision: 1, answer: rest }).unwrap();
     assert_eq!(world.outputs("a"), json!({"kept": 1}));
@@ -261,7 +261,7 @@ fn a_plan_goes_on_from_another_ones_results() {
     second.verb(Verb::Approve { reason: String::new() }).unwrap();
     assert_eq!((second.status("a"), second.status("d")), (StepStatus::Completed, StepStatus::Completed));
     assert_eq!(second.status("b"), StepStatus::Ready, "it is done again");
-    assert_eq!(second.state.view(false).forked_from, first.state.id().cloned());
+    assert_eq!(second.state.view(false).forked_from, Some(first.state.id().clone()));
     second.finish();
     assert_eq!(second.state.status(), PlanStatus::Completed);
     assert_eq!(second.tasks.len(), 2);
@@ -306,7 +306,7 @@ fn a_failure_with_suggestions_takes_them_to_the_planner() {
     let task = world.dispatch("a");
     let news = Some(Json::from(json!({"nearby": ["11e"]})));
     world.report(Report { adjustments: news.clone(), ..failed(&task, permanent()) }).unwrap();
-    assert_eq!(situation(&world.state, &world.context.limits).unwrap().information, news);
+    assert_eq!(replan_context(&world.state, &world.context.limits).unwrap().information, news);
 }
 
 fn question(text: &str, default: Option<serde_json::Value>, into: Option<&str>) -> Question {
@@ -326,7 +326,7 @@ fn say(world: &mut World, question: &str, answer: serde_json::Value) -> Result<(
 
 fn looked_up(world: &World) -> String {
     let key = world.others.iter().rev().find_map(|effect| match effect {
-        Effect::LookUp { key, .. } => Some(key.clone()),
+        Effect::CacheLookup { key, .. } => Some(key.clone()),
         _ => None,
     });
     key.expect("it was looked up")

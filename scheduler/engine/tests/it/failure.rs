@@ -193,7 +193,7 @@ fn a_step_that_loses_its_workers_is_buried() {
     }
     assert_eq!(world.status("a"), StepStatus::Failed);
     assert_eq!(world.code("a"), "STEP_POISONED");
-    assert!(world.others.iter().any(|effect| matches!(effect, Effect::Bury { .. })));
+    assert!(world.others.iter().any(|effect| matches!(effect, Effect::DeadLetter { .. })));
     let again = world.state.task(world.index("a"), &world.context).expect("the step exists");
     assert_eq!(again.as_ref(), Ok(last.as_ref().expect("it went out")), "the buried task is the one that went out");
 }
@@ -339,7 +339,7 @@ fn a_failed_replan_ends_as_the_step_says() {
     assert_eq!(world.state.status(), PlanStatus::Replanning);
     assert_eq!(world.status("b"), StepStatus::Blocked);
     assert!(world.others.contains(&Effect::Plan { revision: 1 }));
-    assert!(!world.state.admits(world.index("c")), "nothing new goes out while the plan is being changed");
+    assert!(!world.state.can_dispatch(world.index("c")), "nothing new goes out while the plan is being changed");
     let answer = PlanAnswer::Failed { reason: "no idea".into(), issues: Vec::new(), provenance: None };
     let stale = world.command(Command::Planned { revision: 0, answer: answer.clone() });
     assert_eq!(stale, Err(Rejection::StaleRevision { revision: 0 }));

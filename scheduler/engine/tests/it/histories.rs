@@ -11,7 +11,7 @@ use goalmill_common::plan::{
 };
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Command, Effect, PlanAnswer, PlanState, StepIndex, Timer, apply};
+use goalmill_engine::{Command, Effect, PlanAnswer, PlanState, StepIndex, Timer, replay};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -307,7 +307,7 @@ fn random_report(world: &World, chance: &mut Chance<'_>) -> Option<Report> {
 
 /// Gives a command and checks what a shell relies on.
 fn give(world: &mut World, command: Command) {
-    let admitted: Vec<bool> = (0..world.state.len()).map(|i| world.state.admits(StepIndex(i as u32))).collect();
+    let admitted: Vec<bool> = (0..world.state.len()).map(|i| world.state.can_dispatch(StepIndex(i as u32))).collect();
     if let Command::Dispatch(i) = command {
         world.ready.remove(&i.0);
     }
@@ -333,7 +333,7 @@ fn is_sent(kind: Kind) -> bool {
 fn check_offers(world: &World, before: &[bool], effects: &[Effect]) {
     for i in 0..world.state.len() {
         let index = StepIndex(i as u32);
-        if !world.state.admits(index) {
+        if !world.state.can_dispatch(index) {
             continue;
         }
         assert!(world.ready.contains(&index.0), "the shell knows each step that may go out");
@@ -379,7 +379,7 @@ fn drive(world: &mut World) {
         for task in world.open_tasks() {
             moved |= world.report(completed(&task, json!({"x": 2}))).is_ok();
         }
-        for i in world.state.flights().collect::<Vec<_>>() {
+        for i in world.state.steps_in_flight().collect::<Vec<_>>() {
             let Some(at) = world.state.step(i).filter(|at| at.spec.kind == Kind::Plan) else {
                 continue;
             };
@@ -397,15 +397,15 @@ fn drive(world: &mut World) {
 
 fn check_log(world: &World) {
     let mut audit = Audit::default();
-    let mut replayed = PlanState::default();
+    let mut replayed = None;
     for record in &world.log {
         audit.read(record);
         let entry = String::from_utf8(write_entry(std::slice::from_ref(record))).expect("JSON is UTF-8");
         let again = read_entry(&entry, record.time_ms).expect("an entry reads back").remove(0);
         assert_eq!(again, *record);
-        apply(&mut replayed, &again).expect("the log folds");
+        replay(&mut replayed, &again).expect("the log folds");
     }
-    assert_eq!(replayed, world.state, "the written log gives the state");
+    assert_eq!(replayed, world.state.0, "the written log gives the state");
 }
 
 proptest! {
@@ -588,6 +588,7 @@ proptest! {
 }
 
 fn fold(log: &[Record]) -> Option<PlanState> {
-    let mut state = PlanState::default();
-    log.iter().try_for_each(|record| apply(&mut state, record)).ok().map(|()| state)
+    let mut state = None;
+    log.iter().try_for_each(|record| replay(&mut state, record)).ok()?;
+    state
 }

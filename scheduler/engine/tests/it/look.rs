@@ -3,7 +3,7 @@
 use goalmill_common::plan::{Approval, OnFailure};
 use goalmill_common::report::What;
 use goalmill_common::status::{Counts, PlanStatus};
-use goalmill_engine::{Serving, Shown, StepIndex, Surroundings};
+use goalmill_engine::{AgentHealth, ExplainContext, StepIndex, SummarySnapshot};
 use serde_json::json;
 
 use crate::world::{World, permanent, plan, report, transient, with};
@@ -30,7 +30,7 @@ fn a_summary_counts_and_results_keep_the_plans_order() {
 #[test]
 fn the_summary_in_redis_says_once_what_never_changes() {
     let mut world = World::of(plan(&[("a", &[])]));
-    let names = |world: &World, shown: Option<&Shown>| -> Vec<&str> {
+    let names = |world: &World, shown: Option<&SummarySnapshot>| -> Vec<&str> {
         world.state.summary_fields(shown).into_iter().map(|(name, _)| name).collect()
     };
     let first = names(&world, None);
@@ -61,25 +61,25 @@ fn an_explanation_goes_from_the_step_to_the_root_and_says_a_mend() {
 fn a_queued_step_is_explained_by_who_serves_its_queue() {
     let mut world = World::of(plan(&[("a", &[]), ("b", &["a"])]));
     world.dispatch("a");
-    let told = |serving: Serving| {
+    let told = |serving: AgentHealth| {
         let queues = [("w".into(), serving)].into();
-        let around = Surroundings { queues, lease_ms: 30_000, ..Surroundings::default() };
-        let told = world.state.explain_among(world.now_ms, &around);
+        let around = ExplainContext { queues, lease_ms: 30_000, ..ExplainContext::default() };
+        let told = world.state.explain_with_context(world.now_ms, &around);
         let a = told.steps.iter().find(|step| step.step_id.as_str() == "a").unwrap().clone();
         let b = told.steps.iter().find(|step| step.step_id.as_str() == "b").unwrap().clone();
         assert_eq!((a.because.last(), &a.hint), (b.because.last(), &b.hint), "the root is the same for both");
         (a.because.last().unwrap().clone(), a.hint)
     };
-    let (because, hint) = told(Serving { waiting: 1, ..Serving::default() });
+    let (because, hint) = told(AgentHealth { waiting: 1, ..AgentHealth::default() });
     assert!(because.contains("`w`"), "{because}");
     assert!(hint.contains(START), "{hint}");
-    let (because, hint) = told(Serving { waiting: 1, workers: 2, slots: 4, busy: 4, ..Serving::default() });
+    let (because, hint) = told(AgentHealth { waiting: 1, workers: 2, slots: 4, busy: 4, ..AgentHealth::default() });
     assert!(["4", "`w`", "2"].iter().all(|part| because.contains(part)), "{because}");
     assert!(hint.contains(START), "{hint}");
-    let (because, hint) = told(Serving { waiting: 1, workers: 1, slots: 4, busy: 1, ..Serving::default() });
+    let (because, hint) = told(AgentHealth { waiting: 1, workers: 1, slots: 4, busy: 1, ..AgentHealth::default() });
     assert!(["1", "`w`", "3 of 4"].iter().all(|part| because.contains(part)), "{because}");
     assert!(!hint.contains(START), "{hint}");
-    let (because, hint) = told(Serving { workers: 1, slots: 4, running: 1, ..Serving::default() });
+    let (because, hint) = told(AgentHealth { workers: 1, slots: 4, running: 1, ..AgentHealth::default() });
     assert_ne!(because, "");
     assert!(hint.contains("30 s"), "{hint}");
 }
@@ -88,9 +88,9 @@ fn a_queued_step_is_explained_by_who_serves_its_queue() {
 fn a_task_that_is_on_no_stream_is_the_cause_and_not_its_worker() {
     let mut world = World::of(plan(&[("a", &[])]));
     world.dispatch("a");
-    let queues = [("w".into(), Serving { workers: 1, slots: 4, ..Serving::default() })].into();
-    let around = Surroundings { queues, lease_ms: 30_000, ..Surroundings::default() };
-    let told = world.state.explain_among(world.now_ms, &around).steps.remove(0);
+    let queues = [("w".into(), AgentHealth { workers: 1, slots: 4, ..AgentHealth::default() })].into();
+    let around = ExplainContext { queues, lease_ms: 30_000, ..ExplainContext::default() };
+    let told = world.state.explain_with_context(world.now_ms, &around).steps.remove(0);
     assert!(told.because[1].contains("TASK_MISSING"), "{told:?}");
     assert_ne!(told.hint, "");
 }
@@ -99,23 +99,23 @@ fn a_task_that_is_on_no_stream_is_the_cause_and_not_its_worker() {
 fn a_task_in_the_hands_of_a_lost_worker_asks_for_patience_when_others_live() {
     let mut world = World::of(plan(&[("a", &[])]));
     let task = world.dispatch("a");
-    let around = |workers| Surroundings {
-        queues: [("w".into(), Serving { workers, slots: workers, running: 1, ..Serving::default() })].into(),
+    let around = |workers| ExplainContext {
+        queues: [("w".into(), AgentHealth { workers, slots: workers, running: 1, ..AgentHealth::default() })].into(),
         lease_ms: 30_000,
-        ..Surroundings::default()
+        ..ExplainContext::default()
     };
-    let told = world.state.explain_among(world.now_ms, &around(1)).steps.remove(0);
+    let told = world.state.explain_with_context(world.now_ms, &around(1)).steps.remove(0);
     assert!(told.because[1].contains("30 s"), "{told:?}");
     assert!(told.hint.contains("30 s") && told.hint.contains("`w`"), "{told:?}");
-    let told = world.state.explain_among(world.now_ms, &around(0)).steps.remove(0);
+    let told = world.state.explain_with_context(world.now_ms, &around(0)).steps.remove(0);
     assert!(told.hint.contains(START), "{told:?}");
     world.report(report(&task, What::Started)).expect("it is the current attempt");
-    let told = world.state.explain_among(world.now_ms, &around(1)).steps.remove(0);
+    let told = world.state.explain_with_context(world.now_ms, &around(1)).steps.remove(0);
     let worker = world.state.step(StepIndex(0)).unwrap().worker.unwrap().clone();
     assert!(told.because[1].contains(worker.as_str()), "{told:?}");
     assert!(told.hint.contains("30 s"), "{told:?}");
-    let around = Surroundings { workers: [worker].into(), ..around(1) };
-    let told = world.state.explain_among(world.now_ms, &around).steps.remove(0);
+    let around = ExplainContext { workers: [worker].into(), ..around(1) };
+    let told = world.state.explain_with_context(world.now_ms, &around).steps.remove(0);
     assert_eq!(told.because.len(), 1);
     assert!(told.hint.contains("goalmill step skip"), "{told:?}");
 }
@@ -123,8 +123,9 @@ fn a_task_in_the_hands_of_a_lost_worker_asks_for_patience_when_others_live() {
 #[test]
 fn a_paused_queue_is_why_a_ready_step_is_not_out() {
     let world = World::of(plan(&[("a", &[])]));
-    let queues = [("w".into(), Serving { paused: true, workers: 1, ..Serving::default() })].into();
-    let told = world.state.explain_among(0, &Surroundings { queues, ..Surroundings::default() }).steps.remove(0);
+    let queues = [("w".into(), AgentHealth { paused: true, workers: 1, ..AgentHealth::default() })].into();
+    let told =
+        world.state.explain_with_context(0, &ExplainContext { queues, ..ExplainContext::default() }).steps.remove(0);
     assert!(told.because[1].contains("`w`"), "{told:?}");
     assert!(told.hint.contains("`goalmill queue resume w`"), "{told:?}");
 }
@@ -164,13 +165,4 @@ fn long_chains_rank_before_short_ones() {
     assert_eq!(ranks, [11.0, 10.0, 1.0]);
     assert_eq!(world.state.critical_path_seconds(), 11.0);
     assert_eq!(world.state.rank(StepIndex(99)), 0.0);
-}
-
-#[test]
-fn what_is_asked_of_no_plan_has_an_answer() {
-    let world = World::new();
-    assert_eq!((world.state.id(), world.state.plan_due(), world.state.next_due()), (None, None, None));
-    assert_eq!(world.state.explain(0).steps, []);
-    assert_eq!(world.state.view(true).steps, []);
-    assert!(!world.state.admits(StepIndex(0)));
 }

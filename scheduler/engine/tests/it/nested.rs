@@ -44,7 +44,7 @@ fn a_plan_step_begins_a_plan_and_takes_what_it_gives() {
     let mut world = begun();
     assert_eq!(world.status("p"), StepStatus::Running);
     let (id, submit) = child_of(&world);
-    assert_eq!(id.shard(), world.state.id().unwrap().shard());
+    assert_eq!(id.shard(), world.state.id().shard());
     assert_eq!(submit.goal.metadata["inputs"], json!({"x": 5}));
     let parent = submit.parent.unwrap();
     assert_eq!((parent.step.as_str(), parent.attempt, parent.depth), ("p", 1, 1));

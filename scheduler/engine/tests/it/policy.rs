@@ -9,7 +9,7 @@ use goalmill_common::plan::{Kind, OnFailure, RevisionPolicy, Step, Widen};
 use goalmill_common::problem::Issue;
 use goalmill_common::report::What;
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Command, Effect, PlanAnswer, consider};
+use goalmill_engine::{Command, Effect, PlanAnswer, validate_revision};
 use goalmill_plan::validate::{Catalogue, Policy, Rules};
 use serde_json::json;
 
@@ -54,14 +54,14 @@ fn a_plan_that_an_agent_gives_keeps_to_the_policy() {
 
 #[test]
 fn steps_that_are_over_are_not_held_against_the_policy_again() {
-    let mut world = World::of(plan(&[("flights", &[]), ("hotels", &["flights"])]));
-    world.complete("flights", json!({}));
+    let mut world = World::of(plan(&[("steps_in_flight", &[]), ("hotels", &["steps_in_flight"])]));
+    world.complete("steps_in_flight", json!({}));
     let catalogue = Catalogue::of(&[Agent::named("w".into())]);
     let policy = Policy { allow: patterns(&["w/search"]), approve: patterns(&["w"]), ..Policy::default() };
     let rules = Rules { policy: &policy, ..Rules::planned(&catalogue) };
-    let with = Step { action: "search".into(), ..step("hotels_2", &["flights"]) };
+    let with = Step { action: "search".into(), ..step("hotels_2", &["steps_in_flight"]) };
     let changes = [Change::ReplaceStep { step: "hotels".into(), with: vec![with] }];
-    let odd = consider(&world.state, &changes, &Limits::default(), &rules).expect("what is new is allowed");
+    let odd = validate_revision(&world.state, &changes, &Limits::default(), &rules).expect("what is new is allowed");
     let asked: Vec<&str> =
         odd.iter().filter(|issue| issue.code == "APPROVAL_REQUIRED").map(|issue| issue.pointer.as_str()).collect();
     assert!(asked.iter().all(|pointer| pointer.starts_with("/steps/hotels_2")), "{asked:?}");

@@ -11,15 +11,19 @@ use goalmill_common::plan::{
 };
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
-use goalmill_engine::{Command, Decision, Effect, PlanAnswer, Rejection, Timer, situation};
+use goalmill_engine::{Command, Decision, Effect, PlanAnswer, Rejection, Timer, replan_context};
 use serde_json::json;
 
 use crate::world::{World, completed, failed, permanent, plan, planned, report, step, submission, transient, with};
 
-/// `hotels` needs `flights`, `budget` needs both; whatever fails is replanned.
+/// `hotels` needs `steps_in_flight`, `budget` needs both; whatever fails is replanned.
 fn trip() -> Plan {
-    let mut plan =
-        plan(&[("flights", &[]), ("hotels", &["flights"]), ("tours", &[]), ("budget", &["hotels", "tours"])]);
+    let mut plan = plan(&[
+        ("steps_in_flight", &[]),
+        ("hotels", &["steps_in_flight"]),
+        ("tours", &[]),
+        ("budget", &["hotels", "tours"]),
+    ]);
     for step in &mut plan.steps {
         step.on_failure = OnFailure::Replan;
         step.retry.max = 0;
@@ -32,14 +36,14 @@ fn trip() -> Plan {
 fn another_agent_does_the_step_again_and_nothing_else_is_touched() {
     let mut world = World::of(trip());
     let tours = world.dispatch("tours");
-    world.fail("flights", permanent());
+    world.fail("steps_in_flight", permanent());
     assert_eq!(world.state.status(), PlanStatus::Replanning);
     assert!(world.others.contains(&Effect::Plan { revision: 1 }));
-    propose(&mut world, RevisionStrategy::RetryWithAgent, vec![retry("flights", Some("backup"))]).unwrap();
+    propose(&mut world, RevisionStrategy::RetryWithAgent, vec![retry("steps_in_flight", Some("backup"))]).unwrap();
     assert_eq!((world.state.status(), world.state.revision()), (PlanStatus::Running, 1));
     assert!(near(confidence(&world), 0.9));
     assert_eq!(world.status("tours"), StepStatus::Queued, "what nobody changed keeps its attempt");
-    let task = world.dispatch("flights");
+    let task = world.dispatch("steps_in_flight");
     assert_eq!((task.agent_type.as_str(), task.attempt), ("backup", 2), "attempts are counted on");
     world.report(completed(&task, json!({}))).unwrap();
     world.report(completed(&tours, json!({}))).unwrap();
@@ -52,13 +56,13 @@ fn another_agent_does_the_step_again_and_nothing_else_is_touched() {
 #[test]
 fn a_step_is_replaced_and_what_saw_it_sees_the_new_one() {
     let mut world = World::of(trip());
-    world.complete("flights", json!({}));
+    world.complete("steps_in_flight", json!({}));
     world.fail("hotels", permanent());
-    let with = vec![Step { description: "Search nearby".into(), ..step("hotels_alt", &["flights"]) }];
+    let with = vec![Step { description: "Search nearby".into(), ..step("hotels_alt", &["steps_in_flight"]) }];
     let change = Change::ReplaceStep { step: "hotels".into(), with };
     propose(&mut world, RevisionStrategy::InsertRecovery, vec![change]).unwrap();
     assert_eq!(world.status("hotels"), StepStatus::Revised);
-    assert_eq!(world.status("flights"), StepStatus::Completed, "what is done stays done");
+    assert_eq!(world.status("steps_in_flight"), StepStatus::Completed, "what is done stays done");
     assert!(near(confidence(&world), 0.85));
     world.complete("hotels_alt", json!({"price": 447}));
     world.complete("tours", json!({}));
@@ -80,16 +84,16 @@ fn a_step_is_replaced_and_what_saw_it_sees_the_new_one() {
 #[test]
 fn the_confidence_falls_by_the_strategy_and_by_a_tenth_for_each_revision_before() {
     let mut world = World::of(trip());
-    world.fail("flights", permanent());
-    propose(&mut world, RevisionStrategy::RetryWithAgent, vec![retry("flights", Some("b"))]).unwrap();
-    world.fail("flights", permanent());
-    propose(&mut world, RevisionStrategy::Workaround, vec![retry("flights", Some("c"))]).unwrap();
-    world.fail("flights", permanent());
-    propose(&mut world, RevisionStrategy::Adjust, vec![retry("flights", Some("d"))]).unwrap();
+    world.fail("steps_in_flight", permanent());
+    propose(&mut world, RevisionStrategy::RetryWithAgent, vec![retry("steps_in_flight", Some("b"))]).unwrap();
+    world.fail("steps_in_flight", permanent());
+    propose(&mut world, RevisionStrategy::Workaround, vec![retry("steps_in_flight", Some("c"))]).unwrap();
+    world.fail("steps_in_flight", permanent());
+    propose(&mut world, RevisionStrategy::Adjust, vec![retry("steps_in_flight", Some("d"))]).unwrap();
     let after: Vec<f64> = world.state.revisions().iter().map(|record| record.confidence_after).collect();
     assert_eq!(after, [0.9, 0.65, 0.37]);
     world.complete("tours", json!({"kept": true}));
-    world.fail("flights", permanent());
+    world.fail("steps_in_flight", permanent());
     assert_eq!(world.state.status(), PlanStatus::Failed);
     assert_eq!(world.plan_code(), "MAX_REVISIONS_EXCEEDED");
     assert!(world.state.ended().unwrap().reason.starts_with("max_revisions_exceeded"));
@@ -100,8 +104,8 @@ fn the_confidence_falls_by_the_strategy_and_by_a_tenth_for_each_revision_before(
 fn a_revision_that_would_leave_too_little_confidence_ends_the_plan() {
     let policy = RevisionPolicy { confidence_floor: 0.9, ..RevisionPolicy::default() };
     let mut world = World::of(Plan { revision: Some(policy), ..trip() });
-    world.fail("flights", permanent());
-    propose(&mut world, RevisionStrategy::Workaround, vec![retry("flights", None)]).unwrap();
+    world.fail("steps_in_flight", permanent());
+    propose(&mut world, RevisionStrategy::Workaround, vec![retry("steps_in_flight", None)]).unwrap();
     assert_eq!(world.plan_code(), "LOW_CONFIDENCE");
     assert_eq!(world.state.revision(), 0, "it was not taken");
 }
@@ -109,19 +113,19 @@ fn a_revision_that_would_leave_too_little_confidence_ends_the_plan() {
 #[test]
 fn decomposing_a_step_makes_it_a_plan_in_the_same_place() {
     let mut world = World::of(trip());
-    world.fail("flights", permanent());
+    world.fail("steps_in_flight", permanent());
     let inner = plan(&[("one", &[]), ("two", &["one"])]);
-    let change = Change::DecomposeStep { step: "flights".into(), plan: Some(Box::new(inner)) };
+    let change = Change::DecomposeStep { step: "steps_in_flight".into(), plan: Some(Box::new(inner)) };
     propose(&mut world, RevisionStrategy::Decompose, vec![change]).unwrap();
     assert!(near(confidence(&world), 0.95));
-    assert_eq!(world.status("flights"), StepStatus::Running);
+    assert_eq!(world.status("steps_in_flight"), StepStatus::Running);
     assert!(world.others.iter().any(|effect| matches!(effect, Effect::StartSubPlan { .. })));
 }
 
 #[test]
 fn a_skipped_step_counts_as_done() {
     let mut world = World::of(with(trip(), "budget", |step| step.inputs = Json::empty_object()));
-    world.complete("flights", json!({}));
+    world.complete("steps_in_flight", json!({}));
     world.complete("tours", json!({}));
     world.fail("hotels", permanent());
     assert_eq!(world.status("budget"), StepStatus::Blocked);
@@ -137,9 +141,9 @@ fn an_attempt_whose_step_is_changed_is_recalled_and_its_report_refused() {
     let mut world = World::of(trip());
     let tours = world.dispatch("tours");
     world.report(report(&tours, What::Started)).unwrap();
-    world.fail("flights", permanent());
+    world.fail("steps_in_flight", permanent());
     let changed = Step { action: "other".into(), ..step("tours", &[]) };
-    let changes = vec![retry("flights", None), Change::ModifyStep { step: Box::new(changed) }];
+    let changes = vec![retry("steps_in_flight", None), Change::ModifyStep { step: Box::new(changed) }];
     propose(&mut world, RevisionStrategy::Workaround, changes).unwrap();
     assert!(world.cancelled.contains(&tours.token));
     let late = world.report(completed(&tours, json!({})));
@@ -153,10 +157,10 @@ fn an_attempt_whose_step_is_changed_is_recalled_and_its_report_refused() {
 fn an_attempt_goes_on_when_only_words_about_its_step_change() {
     let mut world = World::of(trip());
     let tours = world.dispatch("tours");
-    world.fail("flights", permanent());
+    world.fail("steps_in_flight", permanent());
     let spec = world.state.step(world.index("tours")).unwrap().spec.clone();
     let changed = Step { description: "see the town".into(), ..spec };
-    let changes = vec![retry("flights", None), Change::ModifyStep { step: Box::new(changed) }];
+    let changes = vec![retry("steps_in_flight", None), Change::ModifyStep { step: Box::new(changed) }];
     propose(&mut world, RevisionStrategy::Workaround, changes).unwrap();
     world.report(completed(&tours, json!({}))).unwrap();
     assert_eq!(world.status("tours"), StepStatus::Completed);
@@ -166,9 +170,9 @@ fn an_attempt_goes_on_when_only_words_about_its_step_change() {
 fn a_step_that_is_out_waits_again_when_what_it_needs_is_open_again() {
     let mut world = World::of(trip());
     let tours = world.dispatch("tours");
-    world.fail("flights", permanent());
+    world.fail("steps_in_flight", permanent());
     let changes = vec![
-        retry("flights", None),
+        retry("steps_in_flight", None),
         Change::AddStep { step: Box::new(step("map", &[])), before: vec!["tours".into()] },
     ];
     propose(&mut world, RevisionStrategy::Workaround, changes).unwrap();
@@ -182,38 +186,38 @@ fn a_step_that_is_out_waits_again_when_what_it_needs_is_open_again() {
 fn reports_that_come_while_the_planner_thinks_count() {
     let mut world = World::of(trip());
     let tours = world.dispatch("tours");
-    world.fail("flights", permanent());
+    world.fail("steps_in_flight", permanent());
     world.report(completed(&tours, json!({"n": 1}))).unwrap();
     assert_eq!(world.status("tours"), StepStatus::Completed);
-    let seen = situation(&world.state, &world.context.limits).unwrap();
+    let seen = replan_context(&world.state, &world.context.limits).unwrap();
     assert_eq!((seen.trigger.as_str(), seen.revision, seen.revisions_left), ("step_failure", 1, 3));
     assert_eq!(seen.steps[&StepId::from("tours")].outputs.as_ref().unwrap().value(), json!({"n": 1}));
-    assert_eq!(seen.steps[&StepId::from("flights")].failure.as_ref().unwrap().code, "NOT_FOUND");
+    assert_eq!(seen.steps[&StepId::from("steps_in_flight")].failure.as_ref().unwrap().code, "NOT_FOUND");
     let change = Change::RemoveStep { step: "tours".into() };
-    propose(&mut world, RevisionStrategy::Workaround, vec![retry("flights", None), change]).unwrap();
-    let refused = situation(&world.state, &world.context.limits).unwrap().refused;
+    propose(&mut world, RevisionStrategy::Workaround, vec![retry("steps_in_flight", None), change]).unwrap();
+    let refused = replan_context(&world.state, &world.context.limits).unwrap().refused;
     assert_eq!(refused[0].issues[0].code, "STEP_FINAL", "what is completed cannot be removed");
 }
 
 #[test]
 fn an_answer_that_comes_too_late_is_refused() {
     let mut world = World::of(trip());
-    world.fail("flights", permanent());
-    propose(&mut world, RevisionStrategy::RetryWithAgent, vec![retry("flights", None)]).unwrap();
-    let late = propose_as(&mut world, 1, RevisionStrategy::RetryWithAgent, vec![retry("flights", None)]);
+    world.fail("steps_in_flight", permanent());
+    propose(&mut world, RevisionStrategy::RetryWithAgent, vec![retry("steps_in_flight", None)]).unwrap();
+    let late = propose_as(&mut world, 1, RevisionStrategy::RetryWithAgent, vec![retry("steps_in_flight", None)]);
     assert_eq!(late, Err(Rejection::StaleRevision { revision: 1 }));
 }
 
 #[test]
 fn a_proposal_that_breaks_the_plan_is_asked_for_once_more_and_then_given_up() {
     let mut world = World::of(trip());
-    world.fail("flights", permanent());
+    world.fail("steps_in_flight", permanent());
     let bad = || vec![Change::AddStep { step: Box::new(step("x", &["nowhere"])), before: Vec::new() }];
     world.others.clear();
     propose(&mut world, RevisionStrategy::Workaround, bad()).unwrap();
     assert_eq!(world.state.status(), PlanStatus::Replanning);
     assert!(world.others.contains(&Effect::Plan { revision: 1 }));
-    let refused = situation(&world.state, &world.context.limits).unwrap().refused;
+    let refused = replan_context(&world.state, &world.context.limits).unwrap().refused;
     assert_eq!(refused[0].issues[0].pointer, "/steps/x/dependencies/0");
     propose(&mut world, RevisionStrategy::Workaround, bad()).unwrap();
     assert_eq!(world.plan_code(), "NOT_FOUND", "it ends as the step says");
@@ -223,11 +227,11 @@ fn a_proposal_that_breaks_the_plan_is_asked_for_once_more_and_then_given_up() {
 fn a_second_failure_gets_its_own_revision() {
     let mut world = World::of(trip());
     let tours = world.dispatch("tours");
-    world.fail("flights", permanent());
+    world.fail("steps_in_flight", permanent());
     world.report(failed(&tours, permanent())).unwrap();
-    propose(&mut world, RevisionStrategy::RetryWithAgent, vec![retry("flights", None)]).unwrap();
+    propose(&mut world, RevisionStrategy::RetryWithAgent, vec![retry("steps_in_flight", None)]).unwrap();
     assert_eq!(world.state.status(), PlanStatus::Replanning);
-    assert_eq!(situation(&world.state, &world.context.limits).unwrap().step, Some("tours".into()));
+    assert_eq!(replan_context(&world.state, &world.context.limits).unwrap().step, Some("tours".into()));
     propose(&mut world, RevisionStrategy::RetryWithAgent, vec![retry("tours", None)]).unwrap();
     assert_eq!(world.state.status(), PlanStatus::Running);
     assert_eq!(world.status("tours"), StepStatus::Ready);
@@ -257,14 +261,14 @@ fn going_on_without_one_failed_step_says_nothing_about_another() {
 #[test]
 fn a_whole_plan_as_an_answer_keeps_what_is_done() {
     let mut world = World::of(trip());
-    world.complete("flights", json!({"kept": 1}));
+    world.complete("steps_in_flight", json!({"kept": 1}));
     world.fail("hotels", permanent());
-    let new = plan(&[("flights", &[]), ("camping", &["flights"]), ("sum", &["camping"])]);
+    let new = plan(&[("steps_in_flight", &[]), ("camping", &["steps_in_flight"]), ("sum", &["camping"])]);
     let answer = PlanAnswer::Plan(Box::new(planned(new)));
     world.command(Command::Planned { revision: 1, answer }).unwrap();
     assert_eq!(world.state.status(), PlanStatus::Running);
     assert_eq!(world.status("budget"), StepStatus::Revised);
-    assert_eq!(world.outputs("flights"), json!({"kept": 1}));
+    assert_eq!(world.outputs("steps_in_flight"), json!({"kept": 1}));
     world.finish();
     assert_eq!(world.state.status(), PlanStatus::Partial, "a step did fail");
 }
@@ -323,7 +327,7 @@ fn a_budget_that_runs_low_is_a_trigger_once() {
     let task = world.dispatch("a");
     world.report(Report { tokens: Some(85), ..completed(&task, json!({})) }).unwrap();
     assert_eq!(trigger(&world), "budget_low");
-    assert_eq!(situation(&world.state, &world.context.limits).unwrap().left.tokens, Some(15));
+    assert_eq!(replan_context(&world.state, &world.context.limits).unwrap().left.tokens, Some(15));
     give_up(&mut world);
     world.complete("b", json!({}));
     assert_eq!(world.state.status(), PlanStatus::Running);
@@ -358,7 +362,7 @@ fn new_information_in_a_report_is_a_trigger() {
     let news = Json::from(json!({"cheaper": "on tuesdays"}));
     world.report(Report { adjustments: Some(news.clone()), ..completed(&task, json!({})) }).unwrap();
     assert_eq!(trigger(&world), "new_information");
-    let seen = situation(&world.state, &world.context.limits).unwrap();
+    let seen = replan_context(&world.state, &world.context.limits).unwrap();
     assert_eq!(seen.information, Some(news.clone()));
     assert_eq!(seen.steps[&StepId::from("a")].adjustments, Some(news));
     give_up(&mut world);
@@ -370,7 +374,7 @@ fn new_information_in_a_report_is_a_trigger() {
 fn a_person_wants_another_way_and_says_which() {
     let mut world = World::of(trip());
     world.verb(Verb::Replan { reason: "rain".into(), hint: "museums".into() }).unwrap();
-    let seen = situation(&world.state, &world.context.limits).unwrap();
+    let seen = replan_context(&world.state, &world.context.limits).unwrap();
     assert_eq!((seen.trigger.as_str(), seen.hint.as_str()), ("user_request", "museums"));
     let spec = world.state.step(world.index("tours")).unwrap().spec.clone();
     let step = Step { action: "museums".into(), ..spec };
@@ -382,7 +386,7 @@ fn a_person_wants_another_way_and_says_which() {
 fn a_planner_may_advise_to_give_up() {
     let mut world = World::of(trip());
     world.complete("tours", json!({"kept": 1}));
-    world.fail("flights", permanent());
+    world.fail("steps_in_flight", permanent());
     propose(&mut world, RevisionStrategy::Abort, Vec::new()).unwrap();
     assert_eq!(world.plan_code(), "NOT_FOUND");
     assert_eq!(world.outputs("tours"), json!({"kept": 1}));
@@ -391,7 +395,7 @@ fn a_planner_may_advise_to_give_up() {
 #[test]
 fn a_planner_that_advises_to_give_up_leaves_its_reason_in_the_log() {
     let mut world = World::of(trip());
-    world.fail("flights", permanent());
+    world.fail("steps_in_flight", permanent());
     let advice =
         Proposal { summary: "no airline flies there".into(), ..Proposal::new(RevisionStrategy::Abort, Vec::new()) };
     let decision = answer(&mut world, 1, PlanAnswer::Revision(Box::new(advice))).unwrap();
@@ -409,11 +413,11 @@ fn a_planner_that_advises_to_give_up_leaves_its_reason_in_the_log() {
 #[test]
 fn a_revision_that_leaves_the_failed_step_as_it_is_is_refused() {
     let mut world = World::of(trip());
-    world.fail("flights", permanent());
+    world.fail("steps_in_flight", permanent());
     let beside = || vec![Change::AddStep { step: Box::new(step("x", &[])), before: Vec::new() }];
     propose(&mut world, RevisionStrategy::Workaround, beside()).unwrap();
     assert_eq!(world.state.status(), PlanStatus::Replanning);
-    let refused = situation(&world.state, &world.context.limits).unwrap().refused;
+    let refused = replan_context(&world.state, &world.context.limits).unwrap().refused;
     assert_eq!(refused[0].issues[0].code, "FAILED_STEP_UNTOUCHED");
     // A way around it is one, when all that waited for it takes that way.
     let around = Step { dependencies: vec!["x".into()], ..trip().steps[1].clone() };
@@ -428,16 +432,16 @@ fn a_person_must_agree_when_the_policy_says_so() {
     let world = || {
         let policy = RevisionPolicy { approve, ..RevisionPolicy::default() };
         let mut world = World::of(Plan { revision: Some(policy), ..trip() });
-        world.fail("flights", permanent());
-        propose(&mut world, RevisionStrategy::RetryWithAgent, vec![retry("flights", Some("b"))]).unwrap();
-        assert_eq!(world.state.proposed().unwrap().changes, ["retry flights by b"]);
+        world.fail("steps_in_flight", permanent());
+        propose(&mut world, RevisionStrategy::RetryWithAgent, vec![retry("steps_in_flight", Some("b"))]).unwrap();
+        assert_eq!(world.state.proposed().unwrap().changes, ["retry steps_in_flight by b"]);
         world
     };
     let mut agreed = world();
     agreed.restart();
     assert!(!agreed.others.contains(&Effect::Plan { revision: 2 }));
     agreed.verb(Verb::Approve { reason: "fine".into() }).unwrap();
-    assert_eq!(agreed.dispatch("flights").agent_type.as_str(), "b");
+    assert_eq!(agreed.dispatch("steps_in_flight").agent_type.as_str(), "b");
     let mut refused = world();
     refused.verb(Verb::Reject { reason: "no".into() }).unwrap();
     assert_eq!(refused.plan_code(), "NOT_FOUND");
@@ -454,18 +458,18 @@ fn a_revision_that_widens_is_refused_or_put_before_a_person() {
         plan.budget.cost = Some(10.0);
         plan.revision = Some(RevisionPolicy { widen, ..RevisionPolicy::default() });
         let mut world = World::of(plan);
-        world.fail("flights", permanent());
+        world.fail("steps_in_flight", permanent());
         let dear = Step { estimates: costs(11.0), ..step("dear", &[]) };
         let free = Step { on_failure: OnFailure::Replan, ..step("tours", &[]) };
         let changes = vec![
-            retry("flights", None),
+            retry("steps_in_flight", None),
             Change::AddStep { step: Box::new(dear), before: Vec::new() },
             Change::ModifyStep { step: Box::new(free) },
         ];
         propose(&mut world, RevisionStrategy::Workaround, changes).unwrap();
         world
     };
-    let refused = situation(&world(Widen::Refuse).state, &World::new().context.limits).unwrap().refused;
+    let refused = replan_context(&world(Widen::Refuse).state, &World::new().context.limits).unwrap().refused;
     let codes: Vec<&str> = refused[0].issues.iter().map(|issue| issue.code.as_str()).collect();
     assert_eq!(codes, ["APPROVAL_DROPPED", "BUDGET_WIDENED"]);
     let mut asked = world(Widen::Approve);
@@ -483,10 +487,11 @@ fn what_a_person_agrees_to_may_do_no_more_than_was_shown() {
         plan.revision = Some(RevisionPolicy { widen, approve: Some(Approval::default()), ..RevisionPolicy::default() });
         let mut world = World::of(plan);
         let tours = world.dispatch("tours");
-        world.fail("flights", permanent());
+        world.fail("steps_in_flight", permanent());
         let estimates = Estimates { cost: Some(8.0), ..Estimates::default() };
         let dear = Step { estimates, ..step("dear", &[]) };
-        let changes = vec![retry("flights", None), Change::AddStep { step: Box::new(dear), before: Vec::new() }];
+        let changes =
+            vec![retry("steps_in_flight", None), Change::AddStep { step: Box::new(dear), before: Vec::new() }];
         propose(&mut world, RevisionStrategy::Workaround, changes).unwrap();
         assert!(world.state.proposed().unwrap().widens.is_empty(), "eight of ten dollars fit");
         (world, tours)
@@ -498,7 +503,7 @@ fn what_a_person_agrees_to_may_do_no_more_than_was_shown() {
         world
     };
     for widen in [Widen::Refuse, Widen::Approve] {
-        let refused = situation(&spent(widen).state, &World::new().context.limits).unwrap().refused;
+        let refused = replan_context(&spent(widen).state, &World::new().context.limits).unwrap().refused;
         assert_eq!(refused[0].issues[0].code, "BUDGET_WIDENED", "it no longer fits what is left");
     }
     assert_eq!(spent(Widen::Allow).state.revision(), 1);
@@ -516,16 +521,16 @@ fn what_a_person_agrees_to_may_do_no_more_than_was_shown() {
 #[test]
 fn what_the_catalogue_says_of_a_proposal_counts_too() {
     let mut world = World::of(trip());
-    world.fail("flights", permanent());
+    world.fail("steps_in_flight", permanent());
     let issue = goalmill_common::problem::Issue {
         code: "WRITES".into(),
-        pointer: "/steps/flights".into(),
+        pointer: "/steps/steps_in_flight".into(),
         detail: "the backup agent may write".into(),
         hint: String::new(),
     };
     let proposal = Proposal {
         widens: vec![issue],
-        ..Proposal::new(RevisionStrategy::RetryWithAgent, vec![retry("flights", Some("b"))])
+        ..Proposal::new(RevisionStrategy::RetryWithAgent, vec![retry("steps_in_flight", Some("b"))])
     };
     answer(&mut world, 1, PlanAnswer::Revision(Box::new(proposal))).unwrap();
     assert_eq!(world.state.revision(), 0);
@@ -546,7 +551,7 @@ fn a_planner_asks_a_person_and_gets_an_answer_of_the_right_kind() {
         answer(world, 1, PlanAnswer::Revision(Box::new(proposal)))
     };
     let mut world = World::of(trip());
-    world.fail("flights", permanent());
+    world.fail("steps_in_flight", permanent());
     ask(&mut world, None).unwrap();
     let id = world.state.question().unwrap().id.clone();
     let say = |world: &mut World, answer: serde_json::Value| {
@@ -556,15 +561,15 @@ fn a_planner_asks_a_person_and_gets_an_answer_of_the_right_kind() {
     world.others.clear();
     say(&mut world, json!("11e")).unwrap();
     assert!(world.others.contains(&Effect::Plan { revision: 1 }));
-    let seen = situation(&world.state, &world.context.limits).unwrap();
+    let seen = replan_context(&world.state, &world.context.limits).unwrap();
     assert_eq!(seen.answers[0].answer.value(), json!("11e"));
-    propose(&mut world, RevisionStrategy::Workaround, vec![retry("flights", None)]).unwrap();
+    propose(&mut world, RevisionStrategy::Workaround, vec![retry("steps_in_flight", None)]).unwrap();
 
     let mut silent = World::of(trip());
-    silent.fail("flights", permanent());
+    silent.fail("steps_in_flight", permanent());
     ask(&mut silent, Some(json!("1er"))).unwrap();
     silent.due(Timer::Plan).unwrap();
-    assert!(situation(&silent.state, &silent.context.limits).unwrap().answers[0].by_default);
+    assert!(replan_context(&silent.state, &silent.context.limits).unwrap().answers[0].by_default);
     ask(&mut silent, None).unwrap();
     silent.due(Timer::Plan).unwrap();
     assert_eq!(silent.plan_code(), "NOT_FOUND", "nobody answered, and there is no default");
@@ -585,7 +590,7 @@ fn a_person_edits_a_plan_that_awaits_approval_and_one_that_runs() {
     edit(&mut world, vec![Change::SetFields { step: "budget".into(), fields }]).unwrap();
     edit(&mut world, vec![Change::Order { steps: vec!["budget".into(), "hotels".into()] }]).unwrap();
     let hotels = world.state.step(world.index("hotels")).unwrap().spec.dependencies.clone();
-    assert_eq!(hotels, ["flights".into(), "budget".into()]);
+    assert_eq!(hotels, ["steps_in_flight".into(), "budget".into()]);
     assert_eq!(world.state.revision(), 3);
     world.finish();
     assert_eq!(world.state.status(), PlanStatus::Completed);
@@ -596,7 +601,7 @@ fn a_person_edits_a_plan_that_awaits_approval_and_one_that_runs() {
 fn an_edit_that_breaks_the_plan_is_refused_with_the_issues() {
     let mut world = World::of(trip());
     let cycle = json!({"dependencies": ["budget"]}).as_object().unwrap().clone();
-    let refused = edit(&mut world, vec![Change::SetFields { step: "flights".into(), fields: cycle }]);
+    let refused = edit(&mut world, vec![Change::SetFields { step: "steps_in_flight".into(), fields: cycle }]);
     let Err(Rejection::Invalid { issues, .. }) = refused else { panic!("{refused:?}") };
     assert_eq!(issues[0].code, "PLAN_CYCLE");
     let refused = edit(&mut world, vec![Change::RemoveStep { step: "hotel".into() }]);
@@ -612,10 +617,10 @@ fn an_edit_that_breaks_the_plan_is_refused_with_the_issues() {
 #[test]
 fn an_edit_while_the_planner_thinks_makes_its_answer_stale() {
     let mut world = World::of(trip());
-    world.fail("flights", permanent());
-    edit(&mut world, vec![retry("flights", Some("b"))]).unwrap();
+    world.fail("steps_in_flight", permanent());
+    edit(&mut world, vec![retry("steps_in_flight", Some("b"))]).unwrap();
     assert_eq!(world.state.status(), PlanStatus::Running);
-    let late = propose_as(&mut world, 1, RevisionStrategy::RetryWithAgent, vec![retry("flights", None)]);
+    let late = propose_as(&mut world, 1, RevisionStrategy::RetryWithAgent, vec![retry("steps_in_flight", None)]);
     assert_eq!(late, Err(Rejection::StaleRevision { revision: 1 }));
 }
 
@@ -646,8 +651,8 @@ fn an_id_is_never_used_again() {
 #[test]
 fn a_revision_is_told_step_by_step() {
     let mut world = World::of(trip());
-    world.fail("flights", transient());
-    let change = Change::ReplaceStep { step: "flights".into(), with: vec![step("trains", &[])] };
+    world.fail("steps_in_flight", transient());
+    let change = Change::ReplaceStep { step: "steps_in_flight".into(), with: vec![step("trains", &[])] };
     propose(&mut world, RevisionStrategy::Workaround, vec![change]).unwrap();
     let story = world.story();
     let from = story.iter().position(|word| word == "replan_triggered").unwrap();
@@ -658,7 +663,7 @@ fn a_revision_is_told_step_by_step() {
             "step_blocked hotels",
             "step_added trains",
             "step_modified hotels",
-            "step_removed flights",
+            "step_removed steps_in_flight",
             "plan_revised",
             "step_ready trains"
         ]
@@ -667,7 +672,7 @@ fn a_revision_is_told_step_by_step() {
         Event::Plan(PlanEvent::Revised(revised)) => Some(revised),
         _ => None,
     });
-    assert_eq!(revised.unwrap().changes, ["+ trains", "- flights"]);
+    assert_eq!(revised.unwrap().changes, ["+ trains", "- steps_in_flight"]);
     // An exported log reads back, and folds.
     for record in &world.log {
         let line = goalmill_common::event::Record::from_line(&record.to_line()).unwrap();
@@ -730,7 +735,7 @@ pub fn edit(world: &mut World, changes: Vec<Change>) -> Result<Decision, Rejecti
 
 pub fn trigger(world: &World) -> String {
     assert_eq!(world.state.status(), PlanStatus::Replanning);
-    situation(&world.state, &world.context.limits).expect("a plan that replans has a situation").trigger
+    replan_context(&world.state, &world.context.limits).expect("a plan that replans has a situation").trigger
 }
 
 pub fn confidence(world: &World) -> f64 {

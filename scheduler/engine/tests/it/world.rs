@@ -1,6 +1,7 @@
 //! A world of one plan: what a scheduler's shell and its workers would do, without either.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
 
 use goalmill_common::command::{Planned, Submit, Verb};
 use goalmill_common::event::{Event, Record, StepEvent};
@@ -14,7 +15,8 @@ use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
 use goalmill_common::task::Task;
 use goalmill_engine::{
-    Command, Context, Decision, Effect, Envelope, PlanState, Rejection, StepIndex, Timer, apply, decide, pending,
+    Command, Context, Decision, Effect, Envelope, PlanState, Rejection, StepIndex, Submission, Timer, decide, pending,
+    replay,
 };
 use goalmill_plan::validate::Policy;
 use serde_json::json;
@@ -22,7 +24,7 @@ use serde_json::json;
 pub const START_MS: u64 = 1_795_293_490_000;
 
 pub struct World {
-    pub state: PlanState,
+    pub state: Submitted,
     pub context: Context,
     pub now_ms: u64,
     pub random: u64,
@@ -39,7 +41,7 @@ pub struct World {
 impl World {
     pub fn new() -> Self {
         Self {
-            state: PlanState::default(),
+            state: Submitted(None),
             context: Context {
                 limits: Limits::default(),
                 policy: Policy::default(),
@@ -70,31 +72,39 @@ impl World {
     }
 
     pub fn submit_as(&mut self, submit: Submit) -> Result<Decision, Rejection> {
-        let (plan_id, secret) = ("p0-0123456789abcdef".into(), "secret".into());
-        self.command(Command::Submit { plan_id, secret, submit: Box::new(submit) })
+        let command = Submission { plan_id: "p0-0123456789abcdef".into(), secret: "secret".into(), submit };
+        let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor: None, command };
+        let (state, decision) = goalmill_engine::submit(&self.context, envelope)?;
+        self.state.0 = Some(state);
+        self.perform(None, &decision);
+        Ok(decision)
     }
 
     /// Gives a command, does what a shell would do with the effects, and checks the fold.
     pub fn command(&mut self, command: Command) -> Result<Decision, Rejection> {
-        let before = self.state.clone();
+        let before = PlanState::clone(&self.state);
         let envelope = Envelope { now_ms: self.now_ms, random: self.random, actor: None, command };
         let decision = match decide(&mut self.state, &self.context, envelope) {
             Ok(decision) => decision,
             Err(rejection) => {
-                assert_eq!(self.state, before, "a rejection changes nothing");
+                assert_eq!(*self.state, before, "a rejection changes nothing");
                 return Err(rejection);
             }
         };
+        self.perform(Some(before), &decision);
+        Ok(decision)
+    }
+
+    fn perform(&mut self, before: Option<PlanState>, decision: &Decision) {
         let mut folded = before;
         for record in &decision.records {
-            apply(&mut folded, record).expect("the engine's own events fold");
+            replay(&mut folded, record).expect("the engine's own events fold");
         }
-        assert_eq!(folded, self.state, "folding the events gives the state");
+        assert_eq!(folded, self.state.0, "folding the events gives the state");
         self.log.extend(decision.records.iter().cloned());
         for effect in decision.effects.clone() {
             self.run(effect);
         }
-        Ok(decision)
     }
 
     fn run(&mut self, effect: Effect) {
@@ -119,12 +129,12 @@ impl World {
             Effect::Room
             | Effect::Plan { .. }
             | Effect::Close
-            | Effect::LookUp { .. }
-            | Effect::Keep { .. }
+            | Effect::CacheLookup { .. }
+            | Effect::CacheStore { .. }
             | Effect::StartSubPlan { .. }
             | Effect::AskSubPlan { .. }
             | Effect::RollUp { .. }
-            | Effect::Bury { .. }
+            | Effect::DeadLetter { .. }
             | Effect::Answer { .. }
             | Effect::Ended => self.others.push(effect),
         }
@@ -166,7 +176,7 @@ impl World {
     pub fn dispatch_all(&mut self) -> usize {
         let mut sent = 0;
         for i in self.ready.clone() {
-            if self.state.admits(StepIndex(i)) {
+            if self.state.can_dispatch(StepIndex(i)) {
                 self.command(Command::Dispatch(StepIndex(i))).expect("what is admitted goes out");
                 self.ready.remove(&i);
                 sent += 1;
@@ -239,16 +249,33 @@ impl World {
 
     /// Forgets everything but the log, as a scheduler that takes the shard over.
     pub fn restart(&mut self) {
-        let mut state = PlanState::default();
+        let mut state = None;
         for record in &self.log {
-            apply(&mut state, record).expect("the log folds");
+            replay(&mut state, record).expect("the log folds");
         }
-        assert_eq!(state, self.state, "the log gives the state");
+        assert_eq!(state, self.state.0, "the log gives the state");
         self.ready.clear();
         self.timers.clear();
         for effect in pending(&self.state, &self.context) {
             self.run(effect);
         }
+    }
+}
+
+/// The state of a plan; reading it before the plan is submitted panics.
+pub struct Submitted(pub Option<PlanState>);
+
+impl Deref for Submitted {
+    type Target = PlanState;
+
+    fn deref(&self) -> &PlanState {
+        self.0.as_ref().expect("a plan was submitted")
+    }
+}
+
+impl DerefMut for Submitted {
+    fn deref_mut(&mut self) -> &mut PlanState {
+        self.0.as_mut().expect("a plan was submitted")
     }
 }
 

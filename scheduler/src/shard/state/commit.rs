@@ -49,9 +49,7 @@ impl ShardState {
             plans.push(write);
             let mut finished = None;
             if plan.state.is_final() {
-                if let Some(id) = plan.state.id().cloned() {
-                    self.recently_finished.add(Instant::now(), id, plan.state.status());
-                }
+                self.recently_finished.add(Instant::now(), plan.state.id().clone(), plan.state.status());
                 finished = self.remove_plan(slot);
             }
             sealed.events.push(SealedEvents { slot, finished, records });
@@ -77,7 +75,7 @@ impl ShardState {
             let state = &plan.state;
             records.iter().for_each(|record| self.counters.count(&record.event));
             self.stats.iter().for_each(|stats| stats.record(state, &records));
-            let Some(accepted) = state.accepted() else { continue };
+            let accepted = state.accepted();
             if self.has_hooks && !records.is_empty() {
                 post_commit.push(PostCommit::NotifyHooks { plan: accepted.plan_id.clone(), records });
             }

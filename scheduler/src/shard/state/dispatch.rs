@@ -48,7 +48,7 @@ impl ShardState {
                 if state.step(step).is_none_or(|step| step.status != StepStatus::Ready) {
                     continue;
                 }
-                if !state.admits(step) {
+                if !state.can_dispatch(step) {
                     let excluded = state.has_room();
                     self.ready.park(&agent_type, taken, excluded);
                     if excluded {

@@ -62,7 +62,7 @@ impl ShardState {
                     let plan = self.plans.get_mut(&slot).expect("its effects are dealt with");
                     plan.revision_requests += u32::from(revision > 0);
                     let (state, request) = (&plan.state, plan.revision_requests);
-                    let Some(accepted) = state.accepted() else { continue };
+                    let accepted = state.accepted();
                     let plan = accepted.plan_id.clone();
                     self.turn.post_commit.push(if revision == 0 {
                         PostCommit::Plan {
@@ -83,11 +83,11 @@ impl ShardState {
                         tracing::debug!("the plan was already closed: {rejection}");
                     }
                 }
-                Effect::LookUp { step, key } => {
-                    let Some(plan) = self.plans[&slot].state.id().cloned() else { continue };
+                Effect::CacheLookup { step, key } => {
+                    let plan = self.plans[&slot].state.id().clone();
                     self.turn.post_commit.push(PostCommit::CacheGet { plan, step, key });
                 }
-                Effect::Keep { key, outputs, ttl_ms } => {
+                Effect::CacheStore { key, outputs, ttl_ms } => {
                     self.turn.post_commit.push(PostCommit::CachePut { key, outputs, ttl_ms });
                 }
                 Effect::Cancel(token) => self.add_update(StoreUpdate::CancelAttempt(token)),
@@ -99,14 +99,14 @@ impl ShardState {
                     self.roll_ups.push_back(RollUp { parent: parent.plan, command });
                 }
                 Effect::Continue => self.unsettled.push_back(slot),
-                Effect::Bury { step, failure } => {
+                Effect::DeadLetter { step, failure } => {
                     if let Some(letter) = self.dead_letter(slot, step, failure) {
                         self.add_update(StoreUpdate::DeadLetter(Box::new(letter)));
                     }
                 }
                 Effect::Answer { submission } => {
                     let state = &self.plans[&slot].state;
-                    let Some(plan) = state.id().cloned() else { continue };
+                    let plan = state.id().clone();
                     let status = state.status();
                     self.add_update(StoreUpdate::answer(submission, Ok((plan, status))));
                 }
@@ -131,7 +131,7 @@ impl ShardState {
         let step = state.step(index)?;
         Some(DeadLetter {
             agent_type: state.queue(index)?.clone(),
-            plan: state.id()?.clone(),
+            plan: state.id().clone(),
             step: step.spec.id.to_string(),
             attempt: step.attempt,
             code: failure.code,

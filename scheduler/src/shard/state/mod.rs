@@ -15,7 +15,9 @@ use goalmill_common::random::Random;
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_common::wire::Inbox;
-use goalmill_engine::{Command, Context, Decide, Effect, Envelope, PlanState, Rejection, StepIndex, Timer, pending};
+use goalmill_engine::{
+    Command, Context, Decision, Effect, Engine, Envelope, PlanState, Rejection, StepIndex, Submission, Timer, pending,
+};
 use tokio::time::Instant;
 
 use super::active_plan::ActivePlan;
@@ -93,7 +95,7 @@ pub(crate) struct ShardState {
     tasks_max: usize,
     stats: Option<Arc<ExecutionStats>>,
     marker: DecisionMarker,
-    decide: Decide,
+    engine: Engine,
     counters: EventCounters,
 }
 
@@ -129,7 +131,7 @@ impl ShardState {
             tasks_max: TASKS_FIRST,
             stats: None,
             marker: DecisionMarker::default(),
-            decide: goalmill_engine::decide,
+            engine: Engine::default(),
             counters: EventCounters::new(),
         }
     }
@@ -139,8 +141,8 @@ impl ShardState {
         self.marker = marker;
     }
 
-    pub(crate) fn decide_with(&mut self, decide: Decide) {
-        self.decide = decide;
+    pub(crate) fn use_engine(&mut self, engine: Engine) {
+        self.engine = engine;
     }
 
     /// Notifies hooks of committed events, with [`PostCommit::NotifyHooks`].
@@ -167,10 +169,10 @@ impl ShardState {
     ///
     /// All are added before the first effect, because a plan may start a sub-plan that is among them.
     pub(crate) fn add_recovered(&mut self, plans: Vec<PlanState>) -> Vec<Slot> {
-        let slots: Vec<Slot> = plans.into_iter().map(|state| self.insert_plan(state)).collect();
+        let slots: Vec<Slot> = plans.into_iter().map(|state| self.insert_plan(ActivePlan::new(state))).collect();
         for slot in &slots {
             let state = &self.plans[slot].state;
-            for step in state.flights() {
+            for step in state.steps_in_flight() {
                 if let Some(agent_type) = state.queue(step).filter(|queue| !queue.as_str().is_empty()) {
                     self.in_flight.insert((*slot, step), agent_type.clone());
                     *self.outstanding.entry(agent_type.clone()).or_default() += 1;
@@ -187,7 +189,7 @@ impl ShardState {
         // The previous owner may have left an outdated summary.
         self.behind.push_back((self.now_ms, slot));
         let state = &plan.state;
-        self.marker.begin(state.id());
+        self.marker.begin(Some(state.id()));
         let named = catch_unwind(AssertUnwindSafe(|| pending(state, &self.context)));
         self.marker.end();
         match named {
@@ -195,7 +197,7 @@ impl ShardState {
                 self.apply_effects(slot, effects);
                 self.roll_up();
             }
-            Err(_) => self.broken = state.id().cloned(),
+            Err(_) => self.broken = Some(state.id().clone()),
         }
     }
 
@@ -234,7 +236,7 @@ impl ShardState {
 
     /// The id of a plan.
     pub(crate) fn plan(&self, slot: Slot) -> Option<&PlanId> {
-        self.plans.get(&slot)?.state.id()
+        self.plans.get(&slot).map(|plan| plan.state.id())
     }
 
     /// Whether a recovered plan has effects that are due.
@@ -482,7 +484,7 @@ impl ShardState {
     fn handle_submission(&mut self, plan: PlanId, actor: String, submit: Box<Submit>) -> RequestResult {
         if let Some(slot) = self.slots.get(&plan) {
             let state = &self.plans[slot].state;
-            if state.accepted().is_some_and(|begun| begun.is_other_body(&submit.fingerprint)) {
+            if state.accepted().is_other_body(&submit.fingerprint) {
                 let detail =
                     format!("the key was used for plan `{plan}`, which was sent with another body; use a new key");
                 return Err(Problem::new(ErrorCode::IdempotencyKeyReused, detail));
@@ -502,20 +504,29 @@ impl ShardState {
             self.add_update(StoreUpdate::answer(submit.submission, result.clone()));
             return result;
         }
-        let slot = self.insert_plan(PlanState::default());
-        let secret = self.random.token();
         let submission = submit.submission.clone();
-        let command = Command::Submit { plan_id: plan.clone(), secret, submit };
-        // Before its effects: a sub-plan may end at once and report to its parent.
-        self.slots.insert(plan.clone(), slot);
-        if let Err(rejection) = self.apply_command(slot, Some(&actor), command) {
-            self.plans.remove(&slot);
-            self.slots.remove(&plan);
-            let problem = rejection_problem(&rejection);
-            self.add_update(StoreUpdate::answer(submission, Err(problem.clone())));
-            return Err(problem);
+        let command = Submission { plan_id: plan.clone(), secret: self.random.token(), submit: *submit };
+        let envelope = Envelope { now_ms: self.now_ms, random: self.random.draw(), actor: Some(actor), command };
+        self.marker.begin(Some(&plan));
+        let submitted = catch_unwind(AssertUnwindSafe(|| (self.engine.submit)(&self.context, envelope)));
+        self.marker.end();
+        let submitted = submitted.unwrap_or_else(|_| {
+            self.broken = Some(plan.clone());
+            Err(panicked())
+        });
+        match submitted {
+            Ok((state, decision)) => {
+                // Before its effects: a sub-plan may end at once and report to its parent.
+                let slot = self.insert_plan(ActivePlan::submitted(state));
+                self.apply_decision(slot, decision);
+                Ok((plan, self.plans[&slot].state.status()))
+            }
+            Err(rejection) => {
+                let problem = rejection_problem(&rejection);
+                self.add_update(StoreUpdate::answer(submission, Err(problem.clone())));
+                Err(problem)
+            }
         }
-        Ok((plan, self.plans[&slot].state.status()))
     }
 
     /// The problem of a request for a plan that is not in memory.
@@ -530,20 +541,18 @@ impl ShardState {
         Problem::new(ErrorCode::PlanNotFound, format!("there is no running plan `{plan}`"))
     }
 
-    fn insert_plan(&mut self, state: PlanState) -> Slot {
+    fn insert_plan(&mut self, plan: ActivePlan) -> Slot {
         self.last_slot += 1;
         let slot = self.last_slot;
-        if let Some(id) = state.id() {
-            self.slots.insert(id.clone(), slot);
-        }
-        self.plans.insert(slot, Box::new(ActivePlan::new(state)));
+        self.slots.insert(plan.state.id().clone(), slot);
+        self.plans.insert(slot, Box::new(plan));
         slot
     }
 
     fn remove_plan(&mut self, slot: Slot) -> Option<Box<ActivePlan>> {
         let plan = self.plans.remove(&slot);
-        if let Some(id) = plan.as_ref().and_then(|plan| plan.state.id()) {
-            self.slots.remove(id);
+        if let Some(plan) = &plan {
+            self.slots.remove(plan.state.id());
         }
         self.ready.forget(slot);
         plan
@@ -559,21 +568,23 @@ impl ShardState {
     /// Applies a command to a plan; ends of sub-plans wait for [`ShardState::roll_up`].
     fn apply_command(&mut self, slot: Slot, actor: Option<&str>, command: Command) -> Result<(), Rejection> {
         let plan = self.plans.get_mut(&slot).expect("callers look the slot up first");
-        let new_plan = match &command {
-            Command::Submit { plan_id, .. } => Some(plan_id.clone()),
-            _ => None,
-        };
         let envelope =
             Envelope { now_ms: self.now_ms, random: self.random.draw(), actor: actor.map(Into::into), command };
         // A half-changed state is never used: after a panic the loop ends before anything of this turn is written.
-        self.marker.begin(plan.state.id().or(new_plan.as_ref()));
-        let decided = catch_unwind(AssertUnwindSafe(|| (self.decide)(&mut plan.state, &self.context, envelope)));
+        self.marker.begin(Some(plan.state.id()));
+        let decided = catch_unwind(AssertUnwindSafe(|| (self.engine.decide)(&mut plan.state, &self.context, envelope)));
         self.marker.end();
         let Ok(decision) = decided else {
-            self.broken = plan.state.id().cloned().or(self.broken.take());
-            return Err(Rejection::NotAllowed { reason: "the engine panicked over the plan".into() });
+            self.broken = Some(plan.state.id().clone());
+            return Err(panicked());
         };
-        let decision = decision?;
+        self.apply_decision(slot, decision?);
+        Ok(())
+    }
+
+    /// Adds the events of a decision to the turn, and applies its effects.
+    fn apply_decision(&mut self, slot: Slot, decision: Decision) {
+        let plan = self.plans.get_mut(&slot).expect("callers have the plan");
         if !decision.records.is_empty() {
             self.turn.add_bytes(decision.records.iter().map(|record| record.event.weight()).sum());
             self.turn.changed.extend(plan.enter_turn().then_some(slot));
@@ -583,8 +594,11 @@ impl ShardState {
             plan.add_records(decision.records);
         }
         self.apply_effects(slot, decision.effects);
-        Ok(())
     }
+}
+
+fn panicked() -> Rejection {
+    Rejection::NotAllowed { reason: "the engine panicked over the plan".into() }
 }
 
 /// A rejection as clients see it.

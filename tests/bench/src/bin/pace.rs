@@ -12,7 +12,7 @@ use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::report::{Report, What};
 use goalmill_common::task::Task;
-use goalmill_engine::{Command, Context, Decision, Effect, Envelope, PlanState, decide};
+use goalmill_engine::{Command, Context, Decision, Effect, Envelope, PlanState, Submission, decide};
 
 fn main() {
     let wide = (0..10_000).map(|i| step(i, &[])).collect();
@@ -25,10 +25,9 @@ fn main() {
     }
     let before = resident();
     let steps = (0..100_000).map(|i| step(i, &[])).collect();
-    let mut state = PlanState::default();
-    let taken = give(&mut state, submit(steps));
-    drop(taken);
+    let taken = submit(steps);
     println!("100,000 ready steps: {} MiB", (resident() - before) >> 20);
+    drop(taken);
 }
 
 fn step(i: usize, after: &[usize]) -> Step {
@@ -37,7 +36,7 @@ fn step(i: usize, after: &[usize]) -> Step {
     Step { inputs, dependencies, ..Step::new(format!("step-{i}"), "sleep") }
 }
 
-fn submit(steps: Vec<Step>) -> Command {
+fn submit(steps: Vec<Step>) -> (PlanState, Decision) {
     let plan = Planned {
         plan: Plan { steps, ..Plan::default() },
         planner: "submitted".into(),
@@ -56,25 +55,32 @@ fn submit(steps: Vec<Step>) -> Command {
         traceparent: None,
         fork: None,
     };
-    Command::Submit { plan_id: "p0-0123456789abcdef".into(), secret: "secret".into(), submit: Box::new(submit) }
+    let command = Submission { plan_id: "p0-0123456789abcdef".into(), secret: "secret".into(), submit };
+    goalmill_engine::submit(&context(), envelope(command)).expect("the plan fits")
 }
 
 fn give(state: &mut PlanState, command: Command) -> Decision {
+    decide(state, &context(), envelope(command)).expect("the command fits")
+}
+
+fn context() -> Context {
     let limits = Limits { steps_max: 100_000, events_max: 1_000_000, ..Limits::default() };
     let policy = goalmill_plan::validate::Policy::default();
-    let context = Context { limits, policy, task_lease_ms: 30_000, reply: "goalmill:{s0}:reports".into() };
-    let envelope = Envelope { now_ms: 1_795_293_490_000, random: 7, actor: None, command };
-    decide(state, &context, envelope).expect("the command fits")
+    Context { limits, policy, task_lease_ms: 30_000, reply: "goalmill:{s0}:reports".into() }
+}
+
+fn envelope<C>(command: C) -> Envelope<C> {
+    Envelope { now_ms: 1_795_293_490_000, random: 7, actor: None, command }
 }
 
 /// Runs a plan to its end, 64 steps at a time; gives its events and the engine's microseconds.
 fn run(steps: Vec<Step>) -> (u64, f64) {
     let clock = Clock::system();
     let begin = clock.now_ms();
-    let mut state = PlanState::default();
+    let (mut state, begun) = submit(steps);
     let mut ready = Vec::new();
     let mut tasks: Vec<Task> = Vec::new();
-    take(give(&mut state, submit(steps)), &mut ready, &mut tasks);
+    take(begun, &mut ready, &mut tasks);
     while !state.is_final() {
         for _ in 0..64 {
             let Some(i) = ready.pop() else { break };

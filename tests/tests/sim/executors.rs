@@ -20,11 +20,11 @@ pub const AGENTS: [&str; 6] = ["quick", "slow", "flaky", "limited", "broken", "e
 const PLANNED: &str = "general_agent";
 
 /// Does the work of one agent type.
-struct Actor;
+struct SimExecutor;
 
 pub fn executors() -> BTreeMap<AgentType, Arc<dyn Executor>> {
     let names = AGENTS.into_iter().chain([PLANNED]);
-    names.map(|name| (AgentType::from(name), Arc::new(Actor) as Arc<dyn Executor>)).collect()
+    names.map(|name| (AgentType::from(name), Arc::new(SimExecutor) as Arc<dyn Executor>)).collect()
 }
 
 /// A number below `below` that is always the same for an attempt.
@@ -33,7 +33,7 @@ fn number(task: &Task, salt: &str, below: u16) -> u16 {
 }
 
 #[async_trait]
-impl Executor for Actor {
+impl Executor for SimExecutor {
     async fn execute(&self, task: &Task, progress: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
         let wait = |ms| tokio::time::sleep(Duration::from_millis(ms));
         match task.agent_type.as_str() {

@@ -1,4 +1,4 @@
-//! What all processes of a run share: the server, its faults, and the eyes of the auditor.
+//! The environment of a run: the server, its faults, the auditor and the trace.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -11,48 +11,48 @@ use goalmill_common::id::{EntryId, ShardId};
 use goalmill_common::wire::{Fields, Inbox};
 use tokio::time::Instant;
 
-use crate::dice::Dice;
+use crate::auditor::{AuditState, Auditor};
 use crate::faults::{Fate, Faults};
+use crate::rng::Rng;
 use crate::trace::Trace;
-use crate::watch::{Kept, Watch};
 
-/// A protection that is taken away in the network instead of in the engine.
+/// A bug of the network or the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum NetworkBug {
     /// Commits are written whoever sends them and whatever they follow.
     FenceAndSequence,
     /// The cursor moves when an entry is read, not in the commit that deals with it.
     CursorInCommit,
 }
 
-/// Calls after which a run counts as one that goes round in circles.
+/// Calls after which a run counts as a livelock.
 const CALLS_MAX: u64 = 400_000;
 
 /// The start of virtual time, Unix milliseconds.
 const BEGIN_MS: u64 = 1_800_000_000_000;
 
-pub struct Ground {
+pub struct Environment {
     pub broker: Embedded,
     pub clock: Clock,
     pub faults: Faults,
-    pub missing: Option<Missing>,
-    troubled: AtomicBool,
+    pub network_bug: Option<NetworkBug>,
+    injects_faults: AtomicBool,
     epoch: AtomicU64,
     calls: AtomicU64,
-    dice: Dice,
-    watch: Mutex<Watch>,
+    rng: Rng,
+    auditor: Mutex<Auditor>,
     trace: Mutex<Trace>,
 }
 
-/// The server and what the auditor knows of it, at one moment.
+/// A snapshot of the server and of the auditor.
 #[derive(Clone)]
-pub struct Past {
+pub struct ServerSnapshot {
     server: Snapshot,
-    kept: Kept,
+    audit_state: AuditState,
 }
 
-impl Ground {
-    pub fn new(dice: &Dice, faults: Faults, missing: Option<Missing>, loud: bool) -> Self {
+impl Environment {
+    pub fn new(rng: &Rng, faults: Faults, network_bug: Option<NetworkBug>, verbose: bool) -> Self {
         let begun = Instant::now();
         let clock = Clock::from_fn(move || {
             BEGIN_MS + u64::try_from(begun.elapsed().as_millis()).expect("a run is shorter than that")
@@ -61,18 +61,18 @@ impl Ground {
             broker: Embedded::in_memory(clock.clone()).expect("there is no file to fail"),
             clock,
             faults,
-            missing,
-            troubled: AtomicBool::new(true),
+            network_bug,
+            injects_faults: AtomicBool::new(true),
             epoch: AtomicU64::new(0),
             calls: AtomicU64::new(0),
-            dice: dice.split(),
-            watch: Mutex::default(),
-            trace: Mutex::new(Trace::new(loud)),
+            rng: rng.split(),
+            auditor: Mutex::default(),
+            trace: Mutex::new(Trace::new(verbose)),
         }
     }
 
-    pub fn watch(&self) -> MutexGuard<'_, Watch> {
-        self.watch.lock().expect("nobody panics with it")
+    pub fn auditor(&self) -> MutexGuard<'_, Auditor> {
+        self.auditor.lock().expect("nobody panics with it")
     }
 
     pub fn trace(&self) -> MutexGuard<'_, Trace> {
@@ -84,30 +84,30 @@ impl Ground {
         self.clock.now_ms() - BEGIN_MS
     }
 
-    /// From here on nothing goes wrong any more.
+    /// Ends fault injection.
     pub fn calm(&self) {
-        self.troubled.store(false, Ordering::Relaxed);
+        self.injects_faults.store(false, Ordering::Relaxed);
     }
 
     pub fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Relaxed)
     }
 
-    /// What becomes of the next call, and how many milliseconds it takes.
+    /// Draws the fate of the next call, and its delay in milliseconds.
     pub fn fate(&self) -> (Fate, u64) {
         let calls = 1 + self.calls.fetch_add(1, Ordering::Relaxed);
-        assert!(calls < CALLS_MAX, "{calls} calls within {} ms: it goes round in circles", self.at_ms());
-        if self.troubled.load(Ordering::Relaxed) {
-            (self.faults.fate(&self.dice), self.faults.delay_ms(&self.dice))
+        assert!(calls < CALLS_MAX, "{calls} calls within {} ms: it is a livelock", self.at_ms());
+        if self.injects_faults.load(Ordering::Relaxed) {
+            (self.faults.fate(&self.rng), self.faults.delay_ms(&self.rng))
         } else {
-            (Fate::Well, Faults::default().delay_ms(&self.dice))
+            (Fate::Well, Faults::default().delay_ms(&self.rng))
         }
     }
 
     /// For how long a process stands still in the middle of a commit, if it does: then another owner may be faster.
     pub fn stops_in_commit(&self) -> Option<u64> {
-        let may = self.troubled.load(Ordering::Relaxed) && self.faults.pauses;
-        (may && self.dice.permille(12)).then(|| self.dice.between(2_000, 7_000))
+        let may = self.injects_faults.load(Ordering::Relaxed) && self.faults.pauses;
+        (may && self.rng.permille(12)).then(|| self.rng.between(2_000, 7_000))
     }
 
     pub fn calls(&self) -> u64 {
@@ -117,24 +117,24 @@ impl Ground {
     /// Carries out what a process asks to be written.
     pub async fn commit(&self, commit: &Commit) -> Result<Committed, BrokerError> {
         let forged;
-        let commit = if self.missing == Some(Missing::FenceAndSequence) {
+        let commit = if self.network_bug == Some(NetworkBug::FenceAndSequence) {
             forged = self.unfenced(commit).await?;
             &forged
         } else {
             commit
         };
         let done = self.broker.commit(commit).await?;
-        let mut watch = self.watch();
-        watch.count(match done {
+        let mut auditor = self.auditor();
+        auditor.count(match done {
             Committed::Applied => "applied",
             Committed::Duplicate => "duplicate",
             Committed::Fenced => "fenced",
             Committed::Gap(_) => "gap",
         });
         if done == Committed::Applied {
-            watch.applied(commit, self.clock.now_ms());
+            auditor.applied(commit, self.clock.now_ms());
         }
-        drop(watch);
+        drop(auditor);
         Ok(done)
     }
 
@@ -142,12 +142,12 @@ impl Ground {
     async fn unfenced(&self, commit: &Commit) -> Result<Commit, BrokerError> {
         let mut commit = commit.clone();
         let Some(owner) = self.broker.owner(commit.shard).await? else { return Ok(commit) };
-        let watch = self.watch();
-        commit.number = watch.number(commit.shard, &owner.token) + 1;
+        let auditor = self.auditor();
+        commit.number = auditor.number(commit.shard, &owner.token) + 1;
         commit.token = owner.token;
         for write in &mut commit.plans {
             let count = write.last_seq - write.base_seq;
-            write.base_seq = watch.seq(&write.plan);
+            write.base_seq = auditor.seq(&write.plan);
             write.last_seq = write.base_seq + count;
             if write.events.is_empty() {
                 continue;
@@ -160,8 +160,8 @@ impl Ground {
     }
 
     pub async fn cursor(&self, shard: ShardId) -> Result<EntryId, BrokerError> {
-        if self.missing == Some(Missing::CursorInCommit)
-            && let Some(read) = self.watch().read_to(shard)
+        if self.network_bug == Some(NetworkBug::CursorInCommit)
+            && let Some(read) = self.auditor().read_to(shard)
         {
             return Ok(read);
         }
@@ -171,26 +171,26 @@ impl Ground {
     pub async fn send(&self, shard: ShardId, fields: &Fields) -> Result<(), BrokerError> {
         self.broker.send(shard, fields).await?;
         if let Inbox::Reports(reports) = Inbox::from_fields(fields) {
-            self.watch().sent(shard, fields, &reports);
+            self.auditor().sent(shard, fields, &reports);
         }
         Ok(())
     }
 
     pub fn delivered(&self, deliveries: &[Delivery]) {
-        self.watch().delivered(deliveries);
+        self.auditor().delivered(deliveries);
     }
 
-    pub fn past(&self) -> Past {
-        Past { server: self.broker.snapshot(), kept: self.watch().keep() }
+    pub fn past(&self) -> ServerSnapshot {
+        ServerSnapshot { server: self.broker.snapshot(), audit_state: self.auditor().keep() }
     }
 
     /// The server is what it was: every connection breaks. Says whether it still holds the same installation.
-    pub async fn turn_back(&self, past: &Past) -> bool {
+    pub async fn turn_back(&self, past: &ServerSnapshot) -> bool {
         let before = self.broker.meta().await.expect("looking never fails");
         self.broker.restore(&past.server);
-        self.watch().turn_back(past.kept.clone());
+        self.auditor().turn_back(past.audit_state.clone());
         self.epoch.fetch_add(1, Ordering::Relaxed);
-        self.watch().count("turned back");
+        self.auditor().count("turned back");
         before.is_none() || self.broker.meta().await.expect("looking never fails") == before
     }
 }

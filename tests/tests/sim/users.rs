@@ -1,4 +1,4 @@
-//! Those outside: they submit plans until somebody says what became of them, and some change their minds.
+//! Users: they submit plans, wait for their end, and send requests to running plans.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,40 +10,40 @@ use goalmill_common::plan::Step;
 use goalmill_common::wire::{Answer, Inbox, Submission, SubmissionKind};
 use serde_json::json;
 
-use crate::dice::Dice;
-use crate::ground::Ground;
+use crate::environment::Environment;
 use crate::link::Link;
 use crate::plans;
 use crate::process::Process;
+use crate::rng::Rng;
 
-/// Milliseconds between two looks at what became of a plan.
+/// Time between two polls of a plan, in milliseconds.
 const LOOK_MS: u64 = 1_000;
-/// Looks without an answer after which a submission is sent again.
+/// Polls without an answer before a submission is sent again.
 const LOOKS_MAX: u32 = 6;
 
-/// What became of one person's wish.
+/// The result of one submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fulfilled {
+pub enum SubmissionResult {
     Ended,
     Refused(String),
-    /// It was accepted, and the server has forgotten that since.
+    /// It was accepted, and the server lost that when it turned back.
     Forgotten,
 }
 
 /// Submits one plan and follows it to its end.
-pub async fn submit(ground: Arc<Ground>, dice: Dice, shards: u16, number: u64, begin_ms: u64) -> Fulfilled {
+pub async fn submit(env: Arc<Environment>, rng: Rng, shards: u16, number: u64, begin_ms: u64) -> SubmissionResult {
     let process = Arc::new(Process::new(format!("client-{number}")));
-    let link = Link::new(&ground, &process);
+    let link = Link::new(&env, &process);
     let id = format!("wish-{number}");
-    let (kind, data) = if dice.permille(150) {
+    let (kind, data) = if rng.permille(150) {
         (SubmissionKind::Goal, r#"{"description": "Make something of it"}"#.to_owned())
     } else {
-        let plan = plans::random(&dice, 1);
+        let plan = plans::random(&rng, 1);
         (SubmissionKind::Plan, serde_json::to_string(&plan).expect("a plan always has a JSON text"))
     };
     let submission = Submission { id: id.clone(), source: "sim".into(), kind, data, traceparent: None };
     let fields = submission.fields();
-    let twice = dice.permille(150);
+    let twice = rng.permille(150);
     let plan_id = PlanId::derive(shards, &Namespace::default(), &id);
     pause(begin_ms).await;
     loop {
@@ -55,67 +55,67 @@ pub async fn submit(ground: Arc<Ground>, dice: Dice, shards: u16, number: u64, b
         }
         for _ in 0..LOOKS_MAX {
             pause(LOOK_MS).await;
-            if let Some(fulfilled) = look(&ground, &id, &plan_id).await {
+            if let Some(fulfilled) = poll(&env, &id, &plan_id).await {
                 return fulfilled;
             }
         }
     }
 }
 
-/// Waits for the answer, and once there is one for the end.
-async fn look(ground: &Ground, id: &str, plan: &PlanId) -> Option<Fulfilled> {
-    let answers = ground.broker.answers(&[id.to_owned()]).await.expect("looking never fails");
+/// Waits for the answer and then for the end of the plan.
+async fn poll(env: &Environment, id: &str, plan: &PlanId) -> Option<SubmissionResult> {
+    let answers = env.broker.answers(&[id.to_owned()]).await.expect("looking never fails");
     let text = answers.into_iter().next().flatten()?;
     match serde_json::from_str(&text).expect("answers can be read") {
-        Answer::Refused(problem) => return Some(Fulfilled::Refused(format!("{problem:?}"))),
+        Answer::Refused(problem) => return Some(SubmissionResult::Refused(format!("{problem:?}"))),
         Answer::Accepted { plan_id, .. } => assert_eq!(plan_id, *plan, "[I9] the answer names another plan"),
     }
     loop {
-        let epoch = ground.epoch();
-        match ground.watch().plans().get(plan).map(goalmill_engine::PlanState::is_final) {
-            Some(true) => return Some(Fulfilled::Ended),
+        let epoch = env.epoch();
+        match env.auditor().plans().get(plan).map(goalmill_engine::PlanState::is_final) {
+            Some(true) => return Some(SubmissionResult::Ended),
             Some(false) => {}
-            None => return Some(Fulfilled::Forgotten),
+            None => return Some(SubmissionResult::Forgotten),
         }
         pause(LOOK_MS).await;
-        if ground.epoch() != epoch {
+        if env.epoch() != epoch {
             return None;
         }
     }
 }
 
-/// Cancels, pauses and resumes plans that run, until it is calm; what was paused is resumed.
-pub async fn meddle(ground: Arc<Ground>, dice: Dice, until_ms: u64) {
+/// Cancels, pauses, edits and resumes running plans until `until_ms`; paused plans are resumed at the end.
+pub async fn send_random_requests(env: Arc<Environment>, rng: Rng, until_ms: u64) {
     let process = Arc::new(Process::new("person"));
-    let link = Link::new(&ground, &process);
+    let link = Link::new(&env, &process);
     let mut paused: Vec<PlanId> = Vec::new();
-    while ground.at_ms() < until_ms {
-        pause(dice.between(500, 4_000)).await;
+    while env.at_ms() < until_ms {
+        pause(rng.between(500, 4_000)).await;
         let running: Vec<PlanId> = {
-            let watch = ground.watch();
-            let running = watch.plans().values().filter(|state| !state.is_final() && state.parent().is_none());
-            running.filter_map(|state| state.id().cloned()).collect()
+            let auditor = env.auditor();
+            let running = auditor.plans().values().filter(|state| !state.is_final() && state.parent().is_none());
+            running.map(|state| state.id().clone()).collect()
         };
         if running.is_empty() {
             continue;
         }
-        let plan = dice.pick(&running).clone();
+        let plan = rng.pick(&running).clone();
         let reason = String::from("a whim");
         let steps: Vec<StepId> = {
-            let watch = ground.watch();
-            let state = watch.plans().get(&plan);
+            let auditor = env.auditor();
+            let state = auditor.plans().get(&plan);
             state.map(|state| state.plan().steps.iter().map(|step| step.id.clone()).collect()).unwrap_or_default()
         };
-        let verb = match dice.between(0, 9) {
+        let verb = match rng.between(0, 9) {
             0 => Verb::Cancel { reason },
             1 | 2 => {
                 paused.push(plan.clone());
                 Verb::Pause { reason }
             }
             3 => Verb::Replan { reason, hint: String::new() },
-            4..=6 if !steps.is_empty() => Verb::Edit { changes: vec![change(&dice, &steps)], revision: None, reason },
+            4..=6 if !steps.is_empty() => Verb::Edit { changes: vec![change(&rng, &steps)], revision: None, reason },
             7 if !steps.is_empty() => {
-                let question = dice.pick(&steps).to_string();
+                let question = rng.pick(&steps).to_string();
                 Verb::AnswerQuestion { question, answer: json!({"n": 2}).into(), reason }
             }
             _ => Verb::Resume { reason },
@@ -127,17 +127,17 @@ pub async fn meddle(ground: Arc<Ground>, dice: Dice, until_ms: u64) {
     }
 }
 
-/// Something to change by hand, whether it fits or not.
-fn change(dice: &Dice, steps: &[StepId]) -> Change {
-    let step = dice.pick(steps).clone();
-    let new = || Step { dependencies: vec![step.clone()], ..Step::new(format!("new-{}", dice.between(0, 9)), "quick") };
-    match dice.between(0, 6) {
+/// A random change, valid or not.
+fn change(rng: &Rng, steps: &[StepId]) -> Change {
+    let step = rng.pick(steps).clone();
+    let new = || Step { dependencies: vec![step.clone()], ..Step::new(format!("new-{}", rng.between(0, 9)), "quick") };
+    match rng.between(0, 6) {
         0 => Change::RetryStep { step, agent_type: Some("quick".into()), action: None, inputs: None },
         1 => Change::SkipStep { step, reason: String::new() },
         2 => Change::RemoveStep { step },
         3 => Change::AddStep { step: Box::new(new()), before: Vec::new() },
         4 => Change::ReplaceStep { step: step.clone(), with: vec![Step { dependencies: Vec::new(), ..new() }] },
-        _ => Change::Order { steps: vec![step, dice.pick(steps).clone()] },
+        _ => Change::Order { steps: vec![step, rng.pick(steps).clone()] },
     }
 }
 

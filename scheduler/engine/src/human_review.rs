@@ -1,20 +1,83 @@
-//! Questions to people: asked by a step before it goes on, or by a planner before it revises the plan.
+//! Human review: approvals of plans, steps and revisions, and questions that steps or planners ask.
 
-use goalmill_common::event::{PlanEvent, QuestionAnswered, StepAnswered, StepCompleted, StepEvent, StepQuestion};
+use goalmill_common::event::{
+    PlanEvent, PlanRejected, QuestionAnswered, Reason, StepAnswered, StepCompleted, StepEvent, StepQuestion,
+};
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::foreign;
+use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
-use goalmill_common::plan::Question;
-use goalmill_common::status::StepStatus;
+use goalmill_common::plan::{ApprovalDefault, Question};
+use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_plan::draft::issue;
 
 use crate::decide::{Turn, not_allowed};
 use crate::graph::StepIndex;
-use crate::waiting::PLANNER_MS;
-use crate::{Rejection, check, render};
+use crate::waiting::{PLANNER_MS, Waiting};
+use crate::{Rejection, output_check, render};
 
 impl Turn<'_> {
-    /// Asks what the step wants to know; says whether it has to wait for the answer.
+    /// Approves or rejects the plan, a revision, or continuing without a failed step.
+    pub(crate) fn answer_plan(&mut self, agrees: bool, reason: String) -> Result<(), Rejection> {
+        match self.state.waiting {
+            Waiting::Approval { .. } if agrees => self.approve(reason),
+            Waiting::Approval { .. } => self.reject(reason),
+            Waiting::RevisionApproval { .. } if agrees => self.approve_revision(&reason),
+            Waiting::RevisionApproval { .. } => self.reject_revision(&reason),
+            Waiting::Decision { .. } if agrees => {
+                self.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
+                self.handle_deferred_failure();
+                if self.state.status == PlanStatus::Running {
+                    self.skip_blocked();
+                }
+            }
+            Waiting::Decision { .. } => self.continue_without_revision(reason),
+            Waiting::Plan | Waiting::Nothing | Waiting::Planner { .. } | Waiting::Answer { .. } => {
+                return Err(self.refuse_plan("there is nothing to approve or reject"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn approve_step(&mut self, i: StepIndex, reason: String) {
+        self.emit_step(i, StepEvent::Approved(Reason::boxed(reason)));
+    }
+
+    pub(crate) fn reject_step(&mut self, i: StepIndex, reason: &str) {
+        let message = if reason.is_empty() { "it was rejected".into() } else { format!("it was rejected: {reason}") };
+        self.give_up(i, Failure::new(FailureClass::Permanent, "REJECTED", message), 0.0, 0);
+    }
+
+    pub(crate) fn awaiting_step(&self, step: &StepId) -> Result<StepIndex, Rejection> {
+        let i = self.open_step(step)?;
+        if self.status_of(i) != StepStatus::AwaitingApproval {
+            return Err(self.refuse_step(i, "it does not await approval"));
+        }
+        if self.awaits_answer(i) {
+            return Err(self.refuse_step(i, "it waits for an answer, not for an approval"));
+        }
+        Ok(i)
+    }
+
+    pub(crate) fn decide_by_default(&mut self, i: StepIndex) {
+        let default = self.state.plan.steps[i].approve.unwrap_or_default().default;
+        match default {
+            ApprovalDefault::Approve => self.approve_step(i, "nobody decided in time".into()),
+            ApprovalDefault::Reject => self.reject_step(i, "nobody decided in time"),
+        }
+    }
+
+    pub(crate) fn approve(&mut self, reason: String) {
+        self.emit_plan(PlanEvent::Approved(Reason::boxed(reason)));
+        self.start_steps();
+    }
+
+    pub(crate) fn reject(&mut self, reason: String) {
+        let cancelled = self.open_steps();
+        self.emit_plan(PlanEvent::Rejected(Box::new(PlanRejected { reason, cancelled })));
+    }
+
+    /// Asks the step's question. Returns whether the step waits for the answer.
     pub(crate) fn ask_step(&mut self, i: StepIndex) -> bool {
         let Some(ask) = self.state.plan.steps[i].ask.clone() else { return false };
         if self.state.answer(i).is_some() {
@@ -30,10 +93,10 @@ impl Turn<'_> {
         true
     }
 
-    /// Whether the step waits for an answer, and not for a yes or no.
+    /// Whether the step waits for an answer rather than for an approval.
     pub(crate) fn awaits_answer(&self, i: StepIndex) -> bool {
         let step = &self.state.steps[i];
-        let asked = step.rare.as_ref().is_some_and(|rare| rare.question.is_some());
+        let asked = step.details.as_ref().is_some_and(|details| details.question.is_some());
         step.status == StepStatus::AwaitingApproval && asked
     }
 
@@ -46,12 +109,12 @@ impl Turn<'_> {
         }
         let i = self.state.graph.find(name).filter(|i| self.awaits_answer(*i));
         let Some(i) = i else {
-            return Err(not_allowed(format!("nothing asks the question `{name}`")));
+            return Err(not_allowed(format!("there is no open question `{name}`")));
         };
         let ask = self.state.plan.steps[i].ask.clone().expect("only a step with a question asks one");
         self.check_answer(&ask, &answer)?;
         self.answer_step(i, answer, false, reason);
-        self.settle();
+        self.propagate();
         Ok(())
     }
 
@@ -61,7 +124,7 @@ impl Turn<'_> {
         Err(Rejection::Invalid { reason: "the answer does not fit the question".into(), issues })
     }
 
-    /// Why an answer is none to the question.
+    /// Returns why an answer does not fit the question.
     pub(crate) fn answer_issue(&mut self, question: &Question, answer: &Json) -> Option<String> {
         let (bytes, most) = (answer.text().len(), self.context.limits.payload_bytes_max);
         if bytes > most {
@@ -70,19 +133,20 @@ impl Turn<'_> {
         if let Err(wrong) = foreign::check(answer, self.context.limits.nesting_max) {
             return Some(wrong.to_string());
         }
-        check::mismatch(&mut self.state.schemas, question.schema.as_ref()?, answer).map(|why| why.to_string())
+        output_check::schema_mismatch(&mut self.state.schemas, question.schema.as_ref()?, answer)
+            .map(|why| why.to_string())
     }
 
-    /// The step goes on with the answer: as its outputs, or among its inputs.
+    /// Continues the step with the answer, as its outputs or as one of its inputs.
     fn answer_step(&mut self, i: StepIndex, answer: Json, by_default: bool, reason: String) {
         let ask = self.state.plan.steps[i].ask.as_ref();
         let is_result = ask.is_none_or(|ask| ask.into.is_none());
         let answered = StepAnswered { answer: answer.clone(), by_default, reason };
         self.emit_step(i, StepEvent::Answered(Box::new(answered)));
         if !is_result {
-            return self.consider(i);
+            return self.try_unlock(i);
         }
-        match self.unfit(i, &answer) {
+        match self.output_mismatch(i, &answer) {
             Some(failure) => self.give_up(i, failure, 0.0, 0),
             None => {
                 let completed = StepCompleted { outputs: answer, ..StepCompleted::default() };
@@ -97,7 +161,7 @@ impl Turn<'_> {
         self.emit_plan(PlanEvent::QuestionAnswered(Box::new(answered)));
     }
 
-    /// Nobody answered a step in time.
+    /// Applies the default of a step's question that nobody answered in time.
     pub(crate) fn answer_step_by_default(&mut self, i: StepIndex) {
         let default = self.state.plan.steps[i].ask.as_ref().and_then(|ask| ask.default.clone());
         match default {
@@ -109,12 +173,12 @@ impl Turn<'_> {
         }
     }
 
-    /// Nobody answered a planner in time.
+    /// Applies the default of a planner's question that nobody answered in time.
     pub(crate) fn answer_plan_by_default(&mut self) {
         let Some(asked) = self.state.waiting.asked().cloned() else { return };
         match asked.question.default {
             Some(answer) => self.answer_plan_question(asked.id, answer, true, "nobody answered in time".into()),
-            None => self.go_on_unrevised("nobody answered in time".into()),
+            None => self.continue_without_revision("nobody answered in time".into()),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Calls of language models for a plan: what they took, which of them nobody saw the end of, and the answers that whoever
-//! goes on with the planning need not ask for again.
+//! Calls of language models for a plan: settled, open and lost calls, and the answers that planners
+//! can reuse after a takeover.
 
 use goalmill_common::event::{ModelAnswered, ModelAsked, PlanEvent};
 use goalmill_common::goal::Usage;
@@ -9,14 +9,14 @@ use crate::PlanState;
 use crate::graph::to_u32;
 use crate::waiting::Waiting;
 
-/// Everything known of a plan's calls.
+/// The model calls of a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Calls {
+pub(crate) struct ModelCallLog {
     settled: u32,
     open: Vec<ModelAsked>,
-    /// Cut off with the scheduler that made them.
+    /// Calls whose scheduler ended before their answer was recorded.
     lost: Vec<ModelAsked>,
-    /// For what is being planned.
+    /// Answers for the current planning.
     answers: Vec<ModelAnswered>,
 }
 
@@ -39,14 +39,14 @@ impl PlanState {
         (revision == 0 && self.is_open()) || self.asked_of_planners() == Some(revision)
     }
 
-    /// Answers of models for what is being planned, in the order in which they came.
+    /// Model answers for the current planning, in order of arrival.
     pub fn model_answers(&self) -> &[ModelAnswered] {
         &self.calls.answers
     }
 
-    /// How often models were asked; `None` when none was.
+    /// Counts the model calls; `None` when there were none.
     pub(crate) fn model_calls(&self) -> Option<ModelCalls> {
-        let Calls { settled, open, lost, .. } = &self.calls;
+        let ModelCallLog { settled, open, lost, .. } = &self.calls;
         let mut unsettled = Usage::default();
         for call in open.iter().chain(lost) {
             unsettled.add(call.reserved.cost, call.reserved.tokens);
@@ -56,8 +56,8 @@ impl PlanState {
     }
 }
 
-impl Calls {
-    /// Whether the end of this very call is still awaited.
+impl ModelCallLog {
+    /// Whether this call is open.
     pub(crate) fn is_open(&self, asked: &ModelAsked) -> bool {
         self.open.iter().any(|open| is_same(open, asked))
     }
@@ -77,7 +77,7 @@ impl Calls {
         let was_open = self.open.iter().position(is_it);
         match (was_open, self.lost.iter().rposition(is_it)) {
             (Some(at), _) => drop(self.open.remove(at)),
-            // The planners were given up on, and one of them came to an end after all.
+            // A planner answered after its wait had ended.
             (None, Some(at)) => drop(self.lost.remove(at)),
             (None, None) => {}
         }
@@ -89,8 +89,8 @@ impl Calls {
         }
     }
 
-    /// What an event of the plan means for them: when planners have answered, or nobody waits for them, whoever made a
-    /// call that is still open is gone.
+    /// Folds an event of the plan. When planners have answered, or nobody waits for them any more, calls that are still
+    /// open are lost.
     pub(crate) fn fold(&mut self, event: &PlanEvent) {
         match event {
             PlanEvent::ModelAsked(asked) => self.asked(asked),

@@ -1,4 +1,4 @@
-//! Checks what a step gave against what was expected of it.
+//! Checks a step's outputs against its `expected_outputs` and `output_schema`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,30 +13,30 @@ use goalmill_plan::schema::{Schema, TooMuchWork, Unusable};
 /// Longest message about a mismatch, in characters: it may quote the payload.
 const MESSAGE_CHARS_MAX: usize = 300;
 
-/// Output schemas of one plan, compiled when first needed. No part of the state proper: all are equal, and a
-/// copy begins anew.
+/// Output schemas of one plan, compiled on first use. A cache, not state: all caches are equal, and a copy is
+/// empty.
 #[derive(Default)]
-pub(crate) struct Schemas(BTreeMap<Box<str>, Result<Arc<Schema>, Unusable>>);
+pub(crate) struct SchemaCache(BTreeMap<Box<str>, Result<Arc<Schema>, Unusable>>);
 
-impl PartialEq for Schemas {
+impl PartialEq for SchemaCache {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Clone for Schemas {
+impl Clone for SchemaCache {
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
-impl std::fmt::Debug for Schemas {
+impl std::fmt::Debug for SchemaCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Schemas({})", self.0.len())
+        write!(f, "SchemaCache({})", self.0.len())
     }
 }
 
-impl Schemas {
+impl SchemaCache {
     fn compiled(&mut self, schema: &Json) -> Result<Arc<Schema>, Unusable> {
         if let Some(known) = self.0.get(schema.text()) {
             return known.clone();
@@ -47,8 +47,13 @@ impl Schemas {
     }
 }
 
-/// Says why outputs cannot be taken; `None` when they can.
-pub(crate) fn outputs(schemas: &mut Schemas, step: &Step, outputs: &Json, limits: &Limits) -> Option<Failure> {
+/// Returns why outputs are refused; `None` when they are valid.
+pub(crate) fn check_outputs(
+    schemas: &mut SchemaCache,
+    step: &Step,
+    outputs: &Json,
+    limits: &Limits,
+) -> Option<Failure> {
     let bytes = outputs.text().len();
     if bytes > limits.payload_bytes_max {
         let message =
@@ -60,21 +65,21 @@ pub(crate) fn outputs(schemas: &mut Schemas, step: &Step, outputs: &Json, limits
     }
     let value = outputs.value();
     if aside::key(&value).is_some() {
-        // As a whole: nobody here sees it.
+        // The outputs are a blob reference as a whole.
         return None;
     }
     let missing = step.expected_outputs.iter().find(|name| value.get(name.as_str()).is_none());
     if let Some(name) = missing {
         return Some(unexpected(&format!("the outputs have no `{name}`")));
     }
-    let failure = match mismatch(schemas, step.output_schema.as_ref()?, outputs)? {
+    let failure = match schema_mismatch(schemas, step.output_schema.as_ref()?, outputs)? {
         Mismatch::Value(detail) => unexpected(&format!("the outputs do not match `output_schema`: {detail}")),
         Mismatch::Schema(unusable) => {
             let message =
                 format!("the outputs cannot be checked: `output_schema` is no usable schema: {}", unusable.detail);
             Failure::new(FailureClass::Permanent, unusable.code, clipped(&message))
         }
-        Mismatch::Work(much) => {
+        Mismatch::WorkLimit(much) => {
             let message =
                 format!("the outputs cannot be checked: {much}; let the step give less, or simplify `output_schema`");
             Failure::new(FailureClass::Permanent, "OUTPUT_TOO_COMPLEX", message)
@@ -83,15 +88,15 @@ pub(crate) fn outputs(schemas: &mut Schemas, step: &Step, outputs: &Json, limits
     Some(failure)
 }
 
-/// Why a value does not pass a schema.
+/// Why a value does not match a schema.
 #[derive(Debug)]
 pub(crate) enum Mismatch {
-    /// The value is not what the schema asks for.
+    /// The value does not match.
     Value(String),
-    /// The schema cannot be used: an older version accepted it.
+    /// The schema is unusable: an older version accepted it.
     Schema(Unusable),
-    /// Nobody knows: the check takes too much work.
-    Work(TooMuchWork),
+    /// The check exceeds its work limit.
+    WorkLimit(TooMuchWork),
 }
 
 impl std::fmt::Display for Mismatch {
@@ -99,13 +104,13 @@ impl std::fmt::Display for Mismatch {
         match self {
             Self::Value(detail) => f.write_str(detail),
             Self::Schema(unusable) => write!(f, "it is no usable schema: {}", unusable.detail),
-            Self::Work(much) => much.fmt(f),
+            Self::WorkLimit(much) => much.fmt(f),
         }
     }
 }
 
-/// Says where a value does not match a schema; `None` when it does.
-pub(crate) fn mismatch(schemas: &mut Schemas, schema: &Json, value: &Json) -> Option<Mismatch> {
+/// Returns where a value does not match a schema; `None` when it matches.
+pub(crate) fn schema_mismatch(schemas: &mut SchemaCache, schema: &Json, value: &Json) -> Option<Mismatch> {
     let schema = match schemas.compiled(schema) {
         Ok(schema) => schema,
         Err(unusable) => return Some(Mismatch::Schema(unusable)),
@@ -113,7 +118,7 @@ pub(crate) fn mismatch(schemas: &mut Schemas, schema: &Json, value: &Json) -> Op
     let value = value.value();
     let validator = match schema.for_value(&value) {
         Ok(validator) => validator,
-        Err(much) => return Some(Mismatch::Work(much)),
+        Err(much) => return Some(Mismatch::WorkLimit(much)),
     };
     if validator.is_valid(&value) {
         return None;
@@ -183,7 +188,7 @@ mod tests {
             .collect();
         let schema = json!({"$ref": "#/$defs/d0", "$defs": defs});
         let step = Step { output_schema: Some(schema.into()), ..Step::new("a", "w") };
-        let failure = outputs(&mut Schemas::default(), &step, &json!({}).into(), &Limits::default());
+        let failure = check_outputs(&mut SchemaCache::default(), &step, &json!({}).into(), &Limits::default());
         assert_eq!(failure.expect("it is refused").code, "SCHEMA_TOO_COMPLEX");
     }
 
@@ -192,18 +197,20 @@ mod tests {
         let schema = json!({"properties": {"a": {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}}});
         let step = Step { output_schema: Some(schema.into()), ..Step::new("a", "w") };
         let value = (0..50).fold(json!({}), |inner, _| json!({"a": inner}));
-        let failure = outputs(&mut Schemas::default(), &step, &value.into(), &Limits::default());
+        let failure = check_outputs(&mut SchemaCache::default(), &step, &value.into(), &Limits::default());
         assert_eq!(failure.expect("it is refused").code, "OUTPUT_TOO_COMPLEX");
     }
 
     #[test]
     fn outputs_over_the_limit_are_refused() {
         let limits = Limits { payload_bytes_max: 8, ..Limits::default() };
-        let failure = outputs(&mut Schemas::default(), &Step::new("a", "w"), &json!("123456789").into(), &limits);
+        let failure =
+            check_outputs(&mut SchemaCache::default(), &Step::new("a", "w"), &json!("123456789").into(), &limits);
         assert_eq!(failure.unwrap().code, "OUTPUT_TOO_LARGE");
     }
 
     fn refusal(step: &Step, value: serde_json::Value) -> Option<String> {
-        outputs(&mut Schemas::default(), step, &value.into(), &Limits::default()).map(|failure| failure.message)
+        check_outputs(&mut SchemaCache::default(), step, &value.into(), &Limits::default())
+            .map(|failure| failure.message)
     }
 }

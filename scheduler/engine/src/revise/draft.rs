@@ -1,4 +1,4 @@
-//! The changes of a revision, one by one, made to a draft of what they touch.
+//! Applies the changes of a revision, one by one, to a draft.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,24 +18,24 @@ use super::Delta;
 use super::rewrite::rename;
 use crate::PlanState;
 use crate::graph::{StepIndex, to_u32, to_usize};
-use crate::moves::is_changeable;
+use crate::transitions::is_changeable;
 
-/// The steps that changes touch, as they will be.
-pub(super) struct Draft<'a> {
+/// The steps that a revision changes.
+pub(super) struct RevisionDraft<'a> {
     state: &'a PlanState,
     limits: &'a Limits,
     delta: Delta,
     issues: Vec<Issue>,
-    /// The change that is being taken, as a JSON Pointer.
+    /// JSON Pointer of the current change.
     at: String,
 }
 
-impl<'a> Draft<'a> {
-    pub(super) fn of(state: &'a PlanState, limits: &'a Limits) -> Self {
+impl<'a> RevisionDraft<'a> {
+    pub(super) fn new(state: &'a PlanState, limits: &'a Limits) -> Self {
         Self { state, limits, delta: Delta::default(), issues: Vec::new(), at: String::new() }
     }
 
-    pub(super) fn take(&mut self, n: usize, change: &Change) {
+    pub(super) fn apply_change(&mut self, n: usize, change: &Change) {
         self.at = format!("/changes/{n}");
         match change {
             Change::AddStep { step, before } => self.add_before(step, before),
@@ -54,7 +54,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// What the changes come to, and what is wrong with them.
+    /// Returns the delta and all issues.
     pub(super) fn finish(mut self) -> (Delta, Vec<Issue>) {
         let (state, delta) = (self.state, &mut self.delta);
         delta.skipped.retain(|i, _| !delta.removed.contains(i));
@@ -94,7 +94,7 @@ impl<'a> Draft<'a> {
         };
         let status = state.steps[i].status;
         if !is_changeable(status) {
-            let hint = "leave it as it is; add a step that does it again, if need be";
+            let hint = "add a new step instead";
             self.refuse("STEP_FINAL", format!("step `{id}` is {status}, which is kept"), hint);
             return None;
         }
@@ -105,7 +105,7 @@ impl<'a> Draft<'a> {
         self.delta.modified.get(&i).unwrap_or(&self.state.plan.steps[i])
     }
 
-    /// The step's own copy, for changing.
+    /// A copy of the step, for changing.
     fn touch(&mut self, i: StepIndex) -> &mut Step {
         let state = self.state;
         self.delta.modified.entry(i).or_insert_with(|| state.plan.steps[i].clone())
@@ -162,7 +162,7 @@ impl<'a> Draft<'a> {
                 }
             }
         }
-        // By way of text: payloads are carried as the text they are.
+        // Parsed from text: payloads keep their exact JSON text.
         match serde_json::from_str::<Step>(&value.to_string()) {
             Ok(step) if step.id == *id => self.modify(&step),
             Ok(_) => self.refuse("INVALID_VALUE", "a step keeps its id", "replace the step instead"),
@@ -205,7 +205,7 @@ impl<'a> Draft<'a> {
         self.say(format!("retry {id}{by}"));
     }
 
-    /// Puts other steps in place of one: those that wait for it wait for the last of them.
+    /// Replaces a step by others; its dependents then depend on the last of them.
     fn replace(&mut self, id: &StepId, with: &[Step]) {
         if let [step] = with
             && step.id == *id
@@ -328,7 +328,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// The changes that make of the plan as it stands another one: what a planner meant that answered with a whole plan.
+/// Returns the changes that turn the current plan into `plan`, which a planner returned as a whole.
 pub(super) fn towards(state: &PlanState, plan: &Plan) -> Vec<Change> {
     let wanted: BTreeMap<&StepId, &Step> = plan.steps.iter().map(|step| (&step.id, step)).collect();
     let mut changes = Vec::new();
@@ -359,7 +359,7 @@ pub(super) fn towards(state: &PlanState, plan: &Plan) -> Vec<Change> {
     changes
 }
 
-/// Makes of a step one that stands for a plan.
+/// Turns a step into a `plan` step.
 pub(crate) fn into_plan(step: &mut Step, plan: Option<Plan>) {
     step.kind = Kind::Plan;
     step.agent_type = "".into();
@@ -369,7 +369,7 @@ pub(crate) fn into_plan(step: &mut Step, plan: Option<Plan>) {
     step.timeout_ms = None;
 }
 
-/// Lets a step depend on other steps in place of one.
+/// Replaces one dependency of a step by others.
 fn redirect(step: &mut Step, old: &StepId, new: &[StepId]) {
     step.dependencies.retain(|id| id != old);
     for id in new {
@@ -382,7 +382,7 @@ fn redirect(step: &mut Step, old: &StepId, new: &[StepId]) {
     }
 }
 
-/// Whether an attempt under way does what the changed step wants.
+/// Whether an attempt in flight still does the work of the changed step.
 fn is_same_work(before: &Step, after: &Step) -> bool {
     let work = |step: &Step| (step.kind, step.agent_type.clone(), step.action.clone(), step.inputs.clone());
     let place = |step: &Step| (step.phase.clone(), step.resource.clone());

@@ -1,5 +1,5 @@
-//! Plans that begin while they are written: steps come one after another, and at the end the news that the plan is
-//! whole, or that the rest is of no use.
+//! Streamed plans: a plan that runs while its planner still writes it. Steps arrive one by one, then the plan is closed
+//! as complete or broken.
 
 use goalmill_common::event::{PlanEvent, PlanExtended, StepAdded, StepEvent};
 use goalmill_common::failure::{Failure, FailureClass};
@@ -14,9 +14,9 @@ use crate::decide::{Turn, not_allowed};
 use crate::{Closing, Rejection, revise};
 
 impl Turn<'_> {
-    /// Takes more steps into a plan that is still being written.
+    /// Adds steps to a streamed plan.
     pub(crate) fn add_steps(&mut self, steps: Vec<Step>) -> Result<(), Rejection> {
-        self.still_open()?;
+        self.check_streaming()?;
         let add = |step: &Step| Change::AddStep { step: Box::new(step.clone()), before: Vec::new() };
         let changes: Vec<Change> = steps.iter().map(add).collect();
         let delta = revise::resolve(self.state, &changes, &self.context.limits).map_err(|issues| {
@@ -29,29 +29,29 @@ impl Turn<'_> {
         let added = delta.added.iter().map(|step| step.id.clone()).collect();
         self.emit_plan(PlanEvent::Extended(Box::new(PlanExtended { added, open: true, ..PlanExtended::default() })));
         if self.is_active() {
-            self.begin_steps();
+            self.unlock_steps();
         }
         Ok(())
     }
 
     pub(crate) fn close(&mut self, closing: Closing) -> Result<(), Rejection> {
-        self.still_open()?;
+        self.check_streaming()?;
         match closing {
             Closing::Whole { confidence, provenance, warnings, routes } => {
                 let confidence = Some(self.state.confidence_of_whole(confidence));
                 let whole = PlanExtended { confidence, provenance, warnings, routes, ..PlanExtended::default() };
                 self.emit_plan(PlanEvent::Extended(Box::new(whole)));
                 if self.is_active() {
-                    self.begin_steps();
+                    self.unlock_steps();
                 }
             }
-            Closing::Broken { reason, issues, provenance } => self.close_broken(reason, issues, provenance),
+            Closing::Broken { reason, issues, provenance } => self.replan_unfinished(reason, issues, provenance),
         }
         Ok(())
     }
 
-    /// What ran is kept, and what remains is planned anew.
-    pub(crate) fn close_broken(&mut self, reason: String, issues: Vec<Issue>, provenance: Option<Json>) {
+    /// Closes a streamed plan whose rest is missing, and replans what remains.
+    pub(crate) fn replan_unfinished(&mut self, reason: String, issues: Vec<Issue>, provenance: Option<Json>) {
         let broken = PlanExtended { warnings: issues, provenance, ..PlanExtended::default() };
         self.emit_plan(PlanEvent::Extended(Box::new(broken)));
         if self.state.status == PlanStatus::AwaitingApproval {
@@ -60,8 +60,8 @@ impl Turn<'_> {
         self.replan(Trigger::IncompletePlan, None, reason);
     }
 
-    fn still_open(&self) -> Result<(), Rejection> {
-        if self.state.is_open() { Ok(()) } else { Err(not_allowed("the plan is whole already")) }
+    fn check_streaming(&self) -> Result<(), Rejection> {
+        if self.state.is_open() { Ok(()) } else { Err(not_allowed("the plan is already complete")) }
     }
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn is_unrouted(step: &Step) -> bool {
     step.kind.needs_worker() && matches!(step.agent_type.as_str(), "" | AUTO)
 }
 
-/// Gives every step that names no agent type to one.
+/// Assigns `agent_type` to every step without one.
 pub(crate) fn route_to(plan: &mut Plan, agent_type: &AgentType) {
     for step in &mut plan.steps {
         if is_unrouted(step) {

@@ -1,22 +1,22 @@
-//! Chance, from the seed only.
+//! Random numbers, from the seed only.
 
 use goalmill_common::random::Random;
 
-/// Draws for one part of the simulation.
+/// A random number generator for one part of the simulation.
 #[derive(Clone)]
-pub struct Dice(Random);
+pub struct Rng(Random);
 
-impl Dice {
+impl Rng {
     pub fn new(seed: u64) -> Self {
         Self(Random::seeded(seed))
     }
 
-    /// Chance of its own for another part.
+    /// A separate generator for another part.
     pub fn split(&self) -> Self {
         Self::new(self.0.draw())
     }
 
-    /// The same as the programs under test draw from.
+    /// A generator of the kind that the programs under test use.
     pub fn random(&self) -> Random {
         Random::seeded(self.0.draw())
     }
@@ -26,7 +26,7 @@ impl Dice {
         low + self.0.below(high - low + 1)
     }
 
-    /// True in so many of a thousand cases.
+    /// True with probability `share`/1,000.
     pub fn permille(&self, share: u64) -> bool {
         self.0.below(1_000) < share
     }

@@ -1,4 +1,4 @@
-//! Results of steps that are kept for other steps with the same key.
+//! The result cache: steps with the same key share their outputs.
 
 use goalmill_common::command::fingerprint;
 use goalmill_common::event::{StepCompleted, StepEvent};
@@ -11,8 +11,8 @@ use crate::graph::StepIndex;
 use crate::{Effect, Rejection, render};
 
 impl Turn<'_> {
-    /// The word that a step's outputs are kept under: of whoever pays, the agent type, the action, and the key that
-    /// the step gives. `None` for a step that keeps nothing.
+    /// The cache key of a step: a hash of the tenant, the agent type, the action and the step's own key. `None` for a
+    /// step without a cache.
     pub(crate) fn cache_key(&self, i: StepIndex) -> Result<Option<String>, Failure> {
         let spec = &self.state.plan.steps[i];
         let Some(cache) = spec.cache.as_ref().filter(|_| spec.kind.needs_worker()) else {
@@ -25,36 +25,41 @@ impl Turn<'_> {
         Ok(Some(fingerprint("step", words.to_string().as_bytes())))
     }
 
-    /// What is kept under the step's word, or nothing: then the step goes out.
-    pub(crate) fn looked_up(&mut self, i: StepIndex, key: &str, outputs: Option<Json>) -> Result<(), Rejection> {
+    /// Completes the step with cached outputs, or dispatches it on a miss.
+    pub(crate) fn handle_cache_lookup(
+        &mut self,
+        i: StepIndex,
+        key: &str,
+        outputs: Option<Json>,
+    ) -> Result<(), Rejection> {
         let is_ready = self.state.steps.get(i.as_usize()).is_some_and(|step| step.status == StepStatus::Ready);
         if !is_ready {
             return Err(Rejection::NotDue);
         }
-        if !self.state.admits(i) {
-            // The room is gone: it is looked up once more when there is some.
+        if !self.state.can_dispatch(i) {
+            // No capacity: the step is looked up again later.
             self.effects.push(Effect::Ready(i));
             return Ok(());
         }
         let same = matches!(self.cache_key(i), Ok(Some(own)) if own == key);
-        let fit = outputs.filter(|outputs| same && self.unfit(i, outputs).is_none());
+        let fit = outputs.filter(|outputs| same && self.output_mismatch(i, outputs).is_none());
         match fit {
             Some(outputs) => {
                 let completed = StepCompleted { outputs, cache_key: Some(key.to_owned()), ..StepCompleted::default() };
                 self.emit_step(i, StepEvent::Completed(Box::new(completed)));
-                self.settle();
+                self.propagate();
             }
-            None => self.send_out(i),
+            None => self.send_to_worker(i),
         }
         Ok(())
     }
 
-    /// Keeps what a step gave, under the word it went out with.
-    pub(crate) fn keep_outputs(&mut self, i: StepIndex, outputs: &Json) {
+    /// Stores a step's outputs under its cache key.
+    pub(crate) fn cache_outputs(&mut self, i: StepIndex, outputs: &Json) {
         let (spec, step) = (&self.state.plan.steps[i], &self.state.steps[i]);
-        let key = step.rare.as_ref().and_then(|rare| rare.cache_key.clone());
+        let key = step.details.as_ref().and_then(|details| details.cache_key.clone());
         if let (Some(cache), Some(key)) = (&spec.cache, key) {
-            self.effects.push(Effect::Keep { key, outputs: outputs.clone(), ttl_ms: cache.ttl_ms });
+            self.effects.push(Effect::CacheStore { key, outputs: outputs.clone(), ttl_ms: cache.ttl_ms });
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Says why a plan, or a step, is not moving: causes from the nearest to the root, and what could be done.
+//! Explains why a plan or a step does not progress: causes from the nearest to the root, and a hint.
 
 use goalmill_common::clock::rfc3339;
 use goalmill_common::plan::Kind;
@@ -7,7 +7,10 @@ use goalmill_common::view::{Explanation, StepExplanation};
 
 use crate::PlanState;
 use crate::graph::StepIndex;
-use crate::remedy::Surroundings;
+
+mod remedy;
+
+pub use remedy::{AgentHealth, ExplainContext};
 
 /// Longest chain of causes shown.
 const CAUSES_MAX: usize = 10;
@@ -15,31 +18,31 @@ const CAUSES_MAX: usize = 10;
 const STEPS_MAX: usize = 100;
 
 impl PlanState {
-    /// Why the plan is not further than it is, from the plan alone.
+    /// Explains the plan from its state alone.
     ///
-    /// - `now_ms`: Unix milliseconds; tells how long something has lasted.
+    /// - `now_ms`: Unix milliseconds, for durations.
     pub fn explain(&self, now_ms: u64) -> Explanation {
         self.explain_with(now_ms, None)
     }
 
-    /// The same, by one who has looked at the queues and workers too.
-    pub fn explain_among(&self, now_ms: u64, around: &Surroundings) -> Explanation {
+    /// Explains the plan with the state of queues and workers.
+    pub fn explain_with_context(&self, now_ms: u64, around: &ExplainContext) -> Explanation {
         self.explain_with(now_ms, Some(around))
     }
 
-    fn explain_with(&self, now_ms: u64, around: Option<&Surroundings>) -> Explanation {
-        let mut open: Vec<StepIndex> = self.indices().filter(|i| !self.at(*i).is_final()).collect();
-        open.sort_by_key(|i| (rank_of(self.at(*i)), *i));
+    fn explain_with(&self, now_ms: u64, around: Option<&ExplainContext>) -> Explanation {
+        let mut open: Vec<StepIndex> = self.indices().filter(|i| !self.status_at(*i).is_final()).collect();
+        open.sort_by_key(|i| (rank_of(self.status_at(*i)), *i));
         open.truncate(STEPS_MAX);
         Explanation {
-            plan_id: self.id().cloned().unwrap_or_else(|| "".into()),
+            plan_id: self.id().clone(),
             status: self.status,
             summary: self.explain_plan(now_ms),
             steps: open.into_iter().map(|i| self.explain_step(i, now_ms, around)).collect(),
         }
     }
 
-    fn at(&self, i: StepIndex) -> StepStatus {
+    fn status_at(&self, i: StepIndex) -> StepStatus {
         self.steps[i].status
     }
 
@@ -57,16 +60,19 @@ impl PlanState {
         }
         match self.status {
             PlanStatus::Planning => {
-                format!("a planner is at work, for {}", lasted(self.created_ms(), now_ms))
+                format!("a planner has been working for {}", elapsed(self.created_ms(), now_ms))
             }
             PlanStatus::AwaitingApproval => {
                 format!("a person must agree before it runs{}", until(self.waiting.due_ms().unwrap_or_default()))
             }
-            PlanStatus::Paused => "it is paused: nothing new starts, what runs may finish".into(),
+            PlanStatus::Paused => "the plan is paused: no step starts, running steps may finish".into(),
             PlanStatus::Replanning => {
                 let who = if self.waiting.is_for_person() { "a person" } else { "a planner" };
                 let why = self.waiting.replan().map_or("", |replan| replan.reason.as_str());
-                format!("{who} is asked how to go on{}: {why}", until(self.waiting.due_ms().unwrap_or_default()))
+                format!(
+                    "waiting for {who} to decide how to continue{}: {why}",
+                    until(self.waiting.due_ms().unwrap_or_default())
+                )
             }
             PlanStatus::Running => self.explain_running(),
             PlanStatus::Completed
@@ -80,9 +86,9 @@ impl PlanState {
         }
     }
 
-    /// What a step asks before it goes on.
+    /// The question of a step.
     pub(crate) fn asked(&self, i: StepIndex) -> Option<&str> {
-        self.steps[i].rare.as_ref()?.question.as_deref()
+        self.steps[i].details.as_ref()?.question.as_deref()
     }
 
     fn explain_running(&self) -> String {
@@ -90,7 +96,7 @@ impl PlanState {
         let words = [
             (StepStatus::Running, "running"),
             (StepStatus::Queued, "waiting for a worker"),
-            (StepStatus::Ready, "ready to go out"),
+            (StepStatus::Ready, "ready for dispatch"),
             (StepStatus::Retrying, "waiting to be tried again"),
             (StepStatus::AwaitingApproval, "waiting for a person"),
             (StepStatus::Pending, "waiting for other steps"),
@@ -102,46 +108,46 @@ impl PlanState {
         format!("of {} steps, {}", self.counts.total, parts.join(", "))
     }
 
-    fn explain_step(&self, i: StepIndex, now_ms: u64, around: Option<&Surroundings>) -> StepExplanation {
+    fn explain_step(&self, i: StepIndex, now_ms: u64, around: Option<&ExplainContext>) -> StepExplanation {
         let mut because = Vec::new();
         let mut root = i;
         for _ in 0..CAUSES_MAX {
-            because.push(self.cause(root, now_ms));
+            because.push(self.describe_cause(root, now_ms));
             match self.waits_for(root) {
                 Some(next) => root = next,
                 None => break,
             }
         }
         let step_id = self.plan.steps[i].id.clone();
-        let root = self.root(root, around);
+        let root = self.root_cause(root, around);
         because.extend(root.because);
-        StepExplanation { step_id, status: self.at(i), because, hint: root.hint }
+        StepExplanation { step_id, status: self.status_at(i), because, hint: root.hint }
     }
 
-    /// The step that this one waits for, if it waits for one: one that failed before one that is open.
+    /// The step that this one waits for: a failed one before an open one.
     fn waits_for(&self, i: StepIndex) -> Option<StepIndex> {
-        if !matches!(self.at(i), StepStatus::Pending | StepStatus::Blocked) {
+        if !matches!(self.status_at(i), StepStatus::Pending | StepStatus::Blocked) {
             return None;
         }
         let dependencies = &self.plan.steps[i].dependencies;
         let all = || dependencies.iter().filter_map(|id| self.graph.find(id.as_str()));
-        if self.at(i) == StepStatus::Blocked {
-            return all().find(|d| self.at(*d) == StepStatus::Failed);
+        if self.status_at(i) == StepStatus::Blocked {
+            return all().find(|d| self.status_at(*d) == StepStatus::Failed);
         }
-        let open = all().filter(|d| !self.at(*d).is_final()).min_by_key(|d| rank_of(self.at(*d)));
+        let open = all().filter(|d| !self.status_at(*d).is_final()).min_by_key(|d| rank_of(self.status_at(*d)));
         open.or_else(|| self.earlier_phase(i))
     }
 
-    /// A step of the current phase, when that is what a later one waits for.
+    /// A step of the current phase, for which a step of a later phase waits.
     fn earlier_phase(&self, i: StepIndex) -> Option<StepIndex> {
         if self.is_phase_open(i) {
             return None;
         }
         let members = self.graph.members().get(self.phase)?;
-        members.iter().copied().filter(|m| !self.at(*m).is_final()).min_by_key(|m| rank_of(self.at(*m)))
+        members.iter().copied().filter(|m| !self.status_at(*m).is_final()).min_by_key(|m| rank_of(self.status_at(*m)))
     }
 
-    fn cause(&self, i: StepIndex, now_ms: u64) -> String {
+    fn describe_cause(&self, i: StepIndex, now_ms: u64) -> String {
         let (spec, step) = (&self.plan.steps[i], &self.steps[i]);
         let id = &spec.id;
         let due = if step.due_ms > 0 { rfc3339(step.due_ms) } else { "its end".into() };
@@ -159,7 +165,7 @@ impl PlanState {
             StepStatus::Ready => format!("`{id}` is ready, {}", self.why_not_out(i)),
             StepStatus::Queued => {
                 let queue = self.queue(i).map_or("", |queue| queue.as_str());
-                let since = lasted(step.queued_ms, now_ms);
+                let since = elapsed(step.queued_ms, now_ms);
                 format!("attempt {} of `{id}` is in the queue `{queue}` for {since}, until {due}", step.attempt)
             }
             StepStatus::Running if spec.kind == Kind::Plan => {
@@ -168,7 +174,7 @@ impl PlanState {
             }
             StepStatus::Running => {
                 let worker = step.worker.as_ref().map_or("", |worker| worker.as_str());
-                let since = lasted(step.started_ms, now_ms);
+                let since = elapsed(step.started_ms, now_ms);
                 format!("attempt {} of `{id}` runs on `{worker}` for {since}, until {due}", step.attempt)
             }
             StepStatus::Retrying => {
@@ -217,7 +223,7 @@ fn dependencies(id: &str, more: u32, all: u32, open: u32) -> String {
     }
 }
 
-/// Order of explaining: what needs somebody first, what waits for other steps last.
+/// Order of explanations: steps that need a person first, steps that wait for others last.
 fn rank_of(status: StepStatus) -> u8 {
     match status {
         StepStatus::AwaitingApproval => 0,
@@ -235,8 +241,8 @@ fn rank_of(status: StepStatus) -> u8 {
     }
 }
 
-/// How long something has lasted: `4 s`, `12 min`, `3 h`.
-pub(crate) fn lasted(since_ms: u64, now_ms: u64) -> String {
+/// Formats the time since `since_ms`: `4 s`, `12 min`, `3 h`.
+pub(crate) fn elapsed(since_ms: u64, now_ms: u64) -> String {
     match now_ms.saturating_sub(since_ms) / 1_000 {
         s @ 0..=119 => format!("{s} s"),
         s @ 120..=7_199 => format!("{} min", s / 60),

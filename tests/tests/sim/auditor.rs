@@ -1,4 +1,4 @@
-//! The auditor: sees every commit that was applied, and says at once what was promised and not kept.
+//! The auditor: checks every applied commit against the invariants.
 //!
 //! The numbers in brackets are those of the invariants in `docs/simulation.md`.
 
@@ -12,22 +12,22 @@ use goalmill_common::plan::Strategy;
 use goalmill_common::report::{Report, What};
 use goalmill_common::status::StepStatus;
 use goalmill_common::wire::{Fields, read_task};
-use goalmill_engine::{PlanState, Shown, apply};
+use goalmill_engine::{PlanState, SummarySnapshot, replay};
 
 /// One attempt of one step of one plan.
 type Attempt = (PlanId, StepId, u32);
 
-/// Findings after which a run is given up: one lie makes many.
+/// Findings before a run is aborted: one violation causes many.
 const FOUND_MAX: usize = 20;
 
-/// What must go back when the server does.
+/// The part of the auditor that turns back with the server.
 #[derive(Clone, Default)]
-pub struct Kept {
+pub struct AuditState {
     pub plans: BTreeMap<PlanId, PlanState>,
-    /// What each plan's summary says.
-    shown: BTreeMap<PlanId, Shown>,
+    /// The summary of each plan.
+    shown: BTreeMap<PlanId, SummarySnapshot>,
     shards: BTreeMap<ShardId, Shard>,
-    /// What lies behind each entry that somebody was given.
+    /// The attempt of each delivered entry.
     entries: BTreeMap<(AgentType, EntryId), (Attempt, AttemptToken)>,
 }
 
@@ -37,15 +37,15 @@ struct Shard {
     tokens: Vec<String>,
     number: u64,
     cursor: Option<EntryId>,
-    /// How far anybody has read.
+    /// The last entry that any owner has read.
     read_to: Option<EntryId>,
 }
 
-/// What is known of a run.
+/// Everything that the auditor knows of a run.
 #[derive(Default)]
-pub struct Watch {
-    kept: Kept,
-    /// The least that settings allow to be out.
+pub struct Auditor {
+    audit_state: AuditState,
+    /// The setting `scheduler.window_min`.
     pub window_min: u32,
     slots: BTreeMap<WorkerId, u32>,
     /// The token under which each process has claimed a shard last.
@@ -62,7 +62,7 @@ pub struct Watch {
     pub counts: BTreeMap<&'static str, u64>,
 }
 
-impl Watch {
+impl Auditor {
     pub fn report(&mut self, what: String) {
         if self.found.len() < FOUND_MAX {
             self.found.push(what);
@@ -74,31 +74,31 @@ impl Watch {
     }
 
     pub fn plans(&self) -> &BTreeMap<PlanId, PlanState> {
-        &self.kept.plans
+        &self.audit_state.plans
     }
 
-    pub fn keep(&self) -> Kept {
-        self.kept.clone()
+    pub fn keep(&self) -> AuditState {
+        self.audit_state.clone()
     }
 
-    pub fn turn_back(&mut self, kept: Kept) {
-        self.kept = kept;
+    pub fn turn_back(&mut self, audit_state: AuditState) {
+        self.audit_state = audit_state;
         // A plan that is made anew has another secret, so its attempts have other tokens.
         self.tokens.clear();
     }
 
     pub fn seq(&self, plan: &PlanId) -> u64 {
-        self.kept.plans.get(plan).map_or(0, PlanState::seq)
+        self.audit_state.plans.get(plan).map_or(0, PlanState::seq)
     }
 
     /// Number of the last commit under `token`.
     pub fn number(&self, shard: ShardId, token: &str) -> u64 {
-        let shard = self.kept.shards.get(&shard);
+        let shard = self.audit_state.shards.get(&shard);
         shard.filter(|shard| shard.tokens.last().is_some_and(|last| last == token)).map_or(0, |shard| shard.number)
     }
 
     pub fn read_to(&self, shard: ShardId) -> Option<EntryId> {
-        self.kept.shards.get(&shard).and_then(|shard| shard.read_to.clone())
+        self.audit_state.shards.get(&shard).and_then(|shard| shard.read_to.clone())
     }
 
     pub fn beat(&mut self, worker: &WorkerId, slots: u32) {
@@ -109,7 +109,9 @@ impl Watch {
         for delivery in deliveries {
             let Ok(task) = read_task(&delivery.data) else { continue };
             let attempt = (task.plan, task.step, task.attempt);
-            self.kept.entries.insert((delivery.agent_type.clone(), delivery.entry.clone()), (attempt, task.token));
+            self.audit_state
+                .entries
+                .insert((delivery.agent_type.clone(), delivery.entry.clone()), (attempt, task.token));
         }
     }
 
@@ -144,7 +146,7 @@ impl Watch {
     }
 
     pub fn has_read(&mut self, shard: ShardId, last: &EntryId) {
-        let shard = self.kept.shards.entry(shard).or_default();
+        let shard = self.audit_state.shards.entry(shard).or_default();
         if shard.read_to.as_ref().is_none_or(|read| read.parts() < last.parts()) {
             shard.read_to = Some(last.clone());
         }
@@ -164,7 +166,7 @@ impl Watch {
 
     fn check_owner(&mut self, commit: &Commit) {
         let begun = self.begun.get(&commit.token).cloned();
-        let shard = self.kept.shards.entry(commit.shard).or_default();
+        let shard = self.audit_state.shards.entry(commit.shard).or_default();
         let mut found = Vec::new();
         if shard.tokens.last() != Some(&commit.token) {
             if shard.tokens.contains(&commit.token) {
@@ -204,19 +206,24 @@ impl Watch {
             Err(_) if write.events.is_empty() => Vec::new(),
             Err(error) => return self.report(format!("[I5] `{}` cannot be read: {error}", write.plan)),
         };
-        let mut state = self.kept.plans.remove(&write.plan).unwrap_or_default();
-        if state.seq() != write.base_seq {
-            self.report(format!("[I5] `{}` is at {}, not at {}", write.plan, state.seq(), write.base_seq));
+        let mut state = self.audit_state.plans.remove(&write.plan);
+        let seq = state.as_ref().map_or(0, PlanState::seq);
+        if seq != write.base_seq {
+            self.report(format!("[I5] `{}` is at {seq}, not at {}", write.plan, write.base_seq));
         }
         for record in &records {
-            if let Err(error) = apply(&mut state, record) {
+            if let Err(error) = replay(&mut state, record) {
                 self.report(format!("[I5] the log of `{}` does not add up: {error}", write.plan));
             }
             self.count(record.event.type_name());
-            self.check_record(write, &state, record, sent);
+            if let Some(state) = &state {
+                self.check_record(write, state, record, sent);
+            }
         }
-        self.check_write(write, &state);
-        self.kept.plans.insert(write.plan.clone(), state);
+        if let Some(state) = state {
+            self.check_write(write, &state);
+            self.audit_state.plans.insert(write.plan.clone(), state);
+        }
     }
 
     fn check_write(&mut self, write: &PlanWrite, state: &PlanState) {
@@ -224,16 +231,17 @@ impl Watch {
             self.report(format!("[I5] `{}` ends at {}, not at {}", write.plan, state.seq(), write.last_seq));
         }
         let folded = state.summary_fields(None);
-        let shown = self.kept.shown.get(&write.plan);
+        let shown = self.audit_state.shown.get(&write.plan);
         // Counts and usage may be late, as long as nothing else has changed and more events can come.
-        let may_wait = !write.events.is_empty() && !state.is_final() && shown.is_some_and(|s| !state.is_elsewhere(s));
-        let missing = state.summary_fields(shown).into_iter().any(|field| !write.summary.contains(&field));
+        let may_wait =
+            !write.events.is_empty() && !state.is_final() && shown.is_some_and(|s| !state.needs_summary_update(s));
+        let network_bug = state.summary_fields(shown).into_iter().any(|field| !write.summary.contains(&field));
         let wrong = write.summary.iter().any(|field| field.0 != "updated" && !folded.contains(field));
-        if (missing && !(may_wait && write.summary.is_empty())) || wrong {
+        if (network_bug && !(may_wait && write.summary.is_empty())) || wrong {
             self.report(format!("[I5] the summary of `{}` says {:?}, its log {folded:?}", write.plan, write.summary));
         }
-        if !missing {
-            self.kept.shown.insert(write.plan.clone(), state.shown());
+        if !network_bug {
+            self.audit_state.shown.insert(write.plan.clone(), state.shown());
         }
         if matches!(write.activity, Activity::Ends { .. }) != state.is_final() {
             self.report(format!("[I6] `{}` is {} and {:?}", write.plan, state.status(), write.activity));
@@ -242,7 +250,7 @@ impl Watch {
             Strategy::Sequential => 1,
             Strategy::Parallel | Strategy::Adaptive => state.plan().max_parallel.unwrap_or(u32::MAX),
         };
-        let flying = state.flights().count();
+        let flying = state.steps_in_flight().count();
         if flying > usize::try_from(most).unwrap_or(usize::MAX) {
             self.report(format!("[I7] {flying} steps of `{}` are in flight, {most} may be", write.plan));
         }
@@ -324,8 +332,8 @@ impl Watch {
     /// No task is taken off its stream while the log counts on it (I14).
     fn check_acknowledged(&mut self, commit: &Commit) {
         for entry in &commit.acknowledged {
-            let Some(((plan, step, attempt), token)) = self.kept.entries.get(entry).cloned() else { continue };
-            let Some(state) = self.kept.plans.get(&plan) else { continue };
+            let Some(((plan, step, attempt), token)) = self.audit_state.entries.get(entry).cloned() else { continue };
+            let Some(state) = self.audit_state.plans.get(&plan) else { continue };
             let Some(index) = state.step_index(&step) else { continue };
             let flies = state.step(index).is_some_and(|at| at.attempt == attempt && at.status.is_in_flight());
             if flies && state.token(index) == Some(token) {
@@ -338,11 +346,11 @@ impl Watch {
     fn check_window(&mut self, commit: &Commit) {
         let window = self.window_min.max(self.slots.values().sum::<u32>() * 2);
         let mut out = BTreeMap::<AgentType, u32>::new();
-        for (plan, state) in &self.kept.plans {
+        for (plan, state) in &self.audit_state.plans {
             if state.is_final() || plan.shard() != Some(commit.shard) {
                 continue;
             }
-            for queue in state.flights().filter_map(|step| state.queue(step)) {
+            for queue in state.steps_in_flight().filter_map(|step| state.queue(step)) {
                 *out.entry(queue.clone()).or_default() += u32::from(!queue.as_str().is_empty());
             }
         }
@@ -359,7 +367,7 @@ impl Watch {
             !state.is_final() && state.next_due().is_some_and(|due_ms| due_ms + patience_ms < now_ms)
         };
         let overdue: Vec<PlanId> =
-            self.kept.plans.values().filter(late).filter_map(|state| state.id().cloned()).collect();
+            self.audit_state.plans.values().filter(late).map(|state| state.id().clone()).collect();
         for plan in overdue {
             self.report(format!("[I15] something of `{plan}` was due more than {patience_ms} ms ago"));
         }

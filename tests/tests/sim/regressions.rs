@@ -1,4 +1,4 @@
-//! Mistakes that seeds have found, each as the shortest history that shows it, with nothing else going wrong.
+//! Regression tests: bugs that seeds have found, each as the shortest history without other faults.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use goalmill_common::id::{Namespace, PlanId, ShardId};
 use goalmill_common::plan::{Kind, Plan, Step};
 use goalmill_common::wire::Inbox;
 
+use crate::auditor::Auditor;
 use crate::cluster::{Cluster, Role};
-use crate::dice::Dice;
+use crate::environment::Environment;
 use crate::faults::Faults;
-use crate::ground::Ground;
+use crate::rng::Rng;
 use crate::run::settings;
-use crate::watch::Watch;
 
 /// Longest wait for anything, in milliseconds of virtual time.
 const PATIENCE_MS: u64 = 150_000;
@@ -43,7 +43,7 @@ async fn a_takeover_does_not_begin_a_sub_plan_again() {
     for name in ["a", "b", "c", "d", "e", "f"] {
         plans.push(world.submit(name, &nested(Step::new("inner", "quick"))).await);
     }
-    while world.ground.watch().plans().len() < 2 * plans.len() {
+    while world.env.auditor().plans().len() < 2 * plans.len() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     world.cluster.kill_one();
@@ -67,15 +67,15 @@ async fn a_sub_plan_that_ends_at_once_is_rolled_up() {
 #[tokio::test(start_paused = true)]
 async fn an_installation_that_is_lost_begins_again_with_a_restart_and_not_before() {
     let mut world = World::new();
-    let empty = world.ground.past();
+    let empty = world.env.past();
     let plan = Plan { steps: vec![Step::new("a", "quick")], ..Plan::default() };
     world.cluster.start(Role::Scheduler);
     world.cluster.start(Role::Worker);
     let first = world.submit("first", &plan).await;
     world.await_end(&first).await;
-    assert!(!world.ground.turn_back(&empty).await, "the installation is gone");
+    assert!(!world.env.turn_back(&empty).await, "the installation is gone");
     tokio::time::sleep(Duration::from_millis(PATIENCE_MS)).await;
-    assert_eq!(world.ground.broker.meta().await.expect("looking never fails"), None, "nothing is made again by itself");
+    assert_eq!(world.env.broker.meta().await.expect("looking never fails"), None, "nothing is made again by itself");
     world.cluster.restart_all();
     let second = world.submit("second", &plan).await;
     world.await_end(&second).await;
@@ -94,18 +94,18 @@ fn a_commit_is_judged_by_the_reader_of_its_own_token() {
         acknowledged: Vec::new(),
         thorough: false,
     };
-    let mut watch = Watch::default();
-    watch.claims("one", ShardId(0), "old");
-    watch.begins_to_read("one", ShardId(0), &"0-0".into());
-    let past = watch.keep();
-    watch.claims("one", ShardId(0), "new");
-    watch.begins_to_read("one", ShardId(0), &"5-0".into());
+    let mut auditor = Auditor::default();
+    auditor.claims("one", ShardId(0), "old");
+    auditor.begins_to_read("one", ShardId(0), &"0-0".into());
+    let past = auditor.keep();
+    auditor.claims("one", ShardId(0), "new");
+    auditor.begins_to_read("one", ShardId(0), &"5-0".into());
     // The server goes back to the time of the old token, and a late commit under it arrives.
-    watch.turn_back(past);
-    watch.applied(&commit("old", 1, "2-0"), 0);
-    assert_eq!(watch.found, Vec::<String>::new());
-    watch.applied(&commit("new", 1, "6-0"), 0);
-    assert!(watch.found[0].starts_with("[L2] shard 0 was read after 5-0"), "{:?}", watch.found);
+    auditor.turn_back(past);
+    auditor.applied(&commit("old", 1, "2-0"), 0);
+    assert_eq!(auditor.found, Vec::<String>::new());
+    auditor.applied(&commit("new", 1, "6-0"), 0);
+    assert!(auditor.found[0].starts_with("[L2] shard 0 was read after 5-0"), "{:?}", auditor.found);
 }
 
 /// A plan of one step, which is a plan of one step.
@@ -117,18 +117,18 @@ fn nested(inner: Step) -> Plan {
 
 /// One shard, and no trouble.
 pub struct World {
-    pub ground: Arc<Ground>,
+    pub env: Arc<Environment>,
     pub cluster: Cluster,
 }
 
 impl World {
     pub fn new() -> Self {
-        let dice = Dice::new(1);
-        let ground = Arc::new(Ground::new(&dice, Faults::default(), None, false));
-        let settings = settings(&dice, 1);
-        ground.watch().window_min = settings.scheduler.window_min;
-        let cluster = Cluster::new(&ground, &dice, settings);
-        Self { ground, cluster }
+        let rng = Rng::new(1);
+        let env = Arc::new(Environment::new(&rng, Faults::default(), None, false));
+        let settings = settings(&rng, 1);
+        env.auditor().window_min = settings.scheduler.window_min;
+        let cluster = Cluster::new(&env, &rng, settings);
+        Self { env, cluster }
     }
 
     /// Brings a plan to its shard as a scheduler does that does not own it.
@@ -161,20 +161,20 @@ impl World {
         let answer = answer.map(str::to_owned);
         let request = Request { plan: plan.clone(), actor: "test".into(), answer, verb };
         let fields = Inbox::Request(Box::new(request)).fields();
-        self.ground.broker.send(ShardId(0), &fields).await.expect("nothing fails here");
+        self.env.broker.send(ShardId(0), &fields).await.expect("nothing fails here");
     }
 
     pub async fn await_end(&self, plan: &PlanId) {
-        let end_ms = self.ground.at_ms() + PATIENCE_MS;
-        while !self.ground.watch().plans().get(plan).is_some_and(goalmill_engine::PlanState::is_final) {
-            assert!(self.ground.at_ms() < end_ms, "`{plan}` does not end: {:?}", self.ground.watch().counts);
+        let end_ms = self.env.at_ms() + PATIENCE_MS;
+        while !self.env.auditor().plans().get(plan).is_some_and(goalmill_engine::PlanState::is_final) {
+            assert!(self.env.at_ms() < end_ms, "`{plan}` does not end: {:?}", self.env.auditor().counts);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
     pub fn expect_no_commit_refused(&self) {
-        let watch = self.ground.watch();
-        assert_eq!(watch.found, Vec::<String>::new());
-        assert_eq!(watch.counts.get("gap"), None, "{:?}", watch.counts);
+        let auditor = self.env.auditor();
+        assert_eq!(auditor.found, Vec::<String>::new());
+        assert_eq!(auditor.counts.get("gap"), None, "{:?}", auditor.counts);
     }
 }

@@ -1,4 +1,4 @@
-//! The planners' answer to a replan: refused, put before a person, or taken.
+//! Handles the planners' answer to a replan: refused, proposed to a person, or applied.
 
 use goalmill_common::event::{
     PlanEvent, PlanRevised, PlanningFailed, QuestionAsked, Reason, RevisionProposed, RevisionRefused, StepAdded,
@@ -12,8 +12,8 @@ use goalmill_common::revision::{Change, Proposal, RevisionStrategy, Trigger};
 use goalmill_common::status::PlanStatus;
 use goalmill_plan::draft::issue;
 
-use super::change::towards;
-use super::delta::untouched;
+use super::delta::ignored_failure;
+use super::draft::towards;
 use super::widen::widens;
 use super::{Delta, resolve};
 use crate::decide::Turn;
@@ -21,9 +21,9 @@ use crate::graph::StepIndex;
 use crate::waiting::PLANNER_MS;
 use crate::{PlanAnswer, Rejection};
 
-/// How often planners may answer the same replan with something that cannot be taken.
+/// Invalid proposals of planners to one replan, at most.
 const REFUSALS_MAX: usize = 2;
-/// How often a planner may ask a person for the same replan.
+/// Questions of planners for one replan, at most.
 const QUESTIONS_MAX: usize = 3;
 /// Longest summary or reason kept, in characters.
 const TEXT_CHARS_MAX: usize = 1_000;
@@ -34,19 +34,19 @@ impl Turn<'_> {
     /// The planners' answer to a replan.
     pub(crate) fn revised(&mut self, answer: PlanAnswer) -> Result<(), Rejection> {
         if self.state.waiting.is_for_person() {
-            return Err(crate::decide::not_allowed("a person is asked, and no planner"));
+            return Err(crate::decide::not_allowed("the plan waits for a person, not for a planner"));
         }
         match answer {
             PlanAnswer::Failed { reason, issues, provenance } => {
                 let failed = PlanningFailed { reason: reason.clone(), issues, provenance };
                 self.emit_plan(PlanEvent::PlanningFailed(Box::new(failed)));
-                self.go_on_unrevised(reason);
+                self.continue_without_revision(reason);
             }
             PlanAnswer::Plan(planned) | PlanAnswer::Open(planned) => {
                 let changes = towards(self.state, &planned.plan);
                 let strategy = RevisionStrategy::ReplanRemaining;
                 self.propose(Proposal {
-                    summary: "what remains is planned anew".into(),
+                    summary: "replan of the remaining steps".into(),
                     planner: planned.planner,
                     confidence: Some(planned.confidence),
                     provenance: planned.provenance,
@@ -54,12 +54,12 @@ impl Turn<'_> {
                     ..Proposal::new(strategy, changes)
                 });
             }
-            PlanAnswer::Revision(proposal) => self.consider_proposal(*proposal),
+            PlanAnswer::Revision(proposal) => self.handle_proposal(*proposal),
         }
         Ok(())
     }
 
-    fn consider_proposal(&mut self, mut proposal: Proposal) {
+    fn handle_proposal(&mut self, mut proposal: Proposal) {
         proposal.summary = proposal.summary.chars().take(TEXT_CHARS_MAX).collect();
         proposal.usage = proposal.usage.bounded();
         proposal.confidence = proposal.confidence.filter(|confidence| confidence.is_finite());
@@ -82,16 +82,16 @@ impl Turn<'_> {
         }
     }
 
-    /// The planner sees no way: what was done is kept, and its reason stands in the log beside the step's failure.
+    /// Ends the plan on a planner's advice. Results are kept; the log has the planner's reason.
     fn abort(&mut self, proposal: Proposal) {
         let summary = proposal.summary;
-        let reason = if summary.is_empty() { "a planner advises to give up".into() } else { summary };
+        let reason = if summary.is_empty() { "a planner advised to abort".into() } else { summary };
         let advised = PlanningFailed { reason: reason.clone(), issues: Vec::new(), provenance: proposal.provenance };
         self.emit_plan(PlanEvent::PlanningFailed(Box::new(advised)));
         let step = self.state.waiting.replan().and_then(|replan| replan.step.clone());
         let failure = step.as_ref().and_then(|step| self.failure_of(step));
         match (step, failure) {
-            (Some(step), Some(failure)) => self.fail_plan(crate::fail::because(&step, failure)),
+            (Some(step), Some(failure)) => self.fail_plan(crate::failure::plan_failure(&step, failure)),
             (Some(_) | None, _) => {
                 self.fail_plan(Failure::new(FailureClass::Permanent, "REVISION_ABORTED", reason));
             }
@@ -103,12 +103,12 @@ impl Turn<'_> {
         self.state.steps[i].failure().cloned()
     }
 
-    /// Holds a proposal against the plan and its policies.
+    /// Checks a proposal against the plan and its policies, then applies or proposes it.
     fn propose(&mut self, proposal: Proposal) {
         if proposal.changes.is_empty() && self.state.is_at_part() {
-            return self.be_whole(&proposal.summary);
+            return self.finish_iterative_plan(&proposal.summary);
         }
-        if self.state.wants_part() && self.state.revisions_left(self.context.limits.revisions_max) == 0 {
+        if self.state.needs_next_part() && self.state.revisions_left(self.context.limits.revisions_max) == 0 {
             let reason = self.state.waiting.replan().map(|replan| replan.reason.clone()).unwrap_or_default();
             return self.end_revisions(&reason);
         }
@@ -116,29 +116,29 @@ impl Turn<'_> {
             Ok(delta) => delta,
             Err(issues) => return self.refuse_proposal(&proposal, "the revised plan would not be valid", issues),
         };
-        // A whole plan from elsewhere that leaves the failed step out goes on without it.
+        // A whole plan may leave the failed step out.
         let is_partial = proposal.strategy != RevisionStrategy::ReplanRemaining;
-        if let Some(issue) = untouched(self.state, &delta).filter(|_| is_partial) {
-            return self.refuse_proposal(&proposal, "it leaves the failed step as it is", vec![issue]);
+        if let Some(issue) = ignored_failure(self.state, &delta).filter(|_| is_partial) {
+            return self.refuse_proposal(&proposal, "it does not change the failed step", vec![issue]);
         }
         let (before, after) = self.confidences(&proposal);
         let policy = self.state.policy();
         if after < policy.confidence_floor {
-            return self.lose_confidence(after);
+            return self.reject_low_confidence(after);
         }
         let mut wider = proposal.widens.clone();
         wider.extend(widens(self.state, &delta));
         let approval = match (policy.approve, policy.widen) {
             (Some(approval), _) if wider.is_empty() || policy.widen != Widen::Refuse => Some(approval),
             (_, Widen::Refuse) if !wider.is_empty() => {
-                return self.refuse_proposal(&proposal, "it may do more than the plan could before", wider);
+                return self.refuse_proposal(&proposal, "it widens what the plan may do", wider);
             }
             (None, Widen::Approve) if !wider.is_empty() => Some(Approval::default()),
-            // What the installation wants a person to see, no plan can allow itself.
+            // A plan cannot allow itself what the installation's policy wants approved.
             (None, Widen::Allow) if !proposal.widens.is_empty() => Some(Approval::default()),
             (_, Widen::Refuse | Widen::Approve | Widen::Allow) => None,
         };
-        let Some(approval) = approval else { return self.take_revision(proposal, delta, "") };
+        let Some(approval) = approval else { return self.apply_revision(proposal, delta, "") };
         let limit_ms = approval.limit_ms.min(self.context.limits.approval_ms_max);
         let event = RevisionProposed {
             revision: self.state.revision + 1,
@@ -154,8 +154,8 @@ impl Turn<'_> {
 
     fn confidences(&self, proposal: &Proposal) -> (f64, f64) {
         let before = self.state.origin.confidence;
-        // The next part of an iterative plan is what was planned: nothing went wrong.
-        let is_free = proposal.strategy == RevisionStrategy::Edit || self.state.wants_part();
+        // The next part of an iterative plan costs no confidence.
+        let is_free = proposal.strategy == RevisionStrategy::Edit || self.state.needs_next_part();
         let after = match proposal.confidence {
             Some(own) if self.state.has_better_plan() => own,
             Some(_) | None if is_free => before,
@@ -164,11 +164,11 @@ impl Turn<'_> {
         (before, after)
     }
 
-    fn lose_confidence(&mut self, after: f64) {
+    fn reject_low_confidence(&mut self, after: f64) {
         let floor = self.state.policy().confidence_floor;
-        let message = format!("low_confidence: the revision would leave {after:.2}, and {floor:.2} is the least");
-        if !self.must_replan() && !self.state.wants_part() {
-            return self.go_on_unrevised(message);
+        let message = format!("low_confidence: {after:.2} after the revision is below the floor {floor:.2}");
+        if !self.is_replan_required() && !self.state.needs_next_part() {
+            return self.continue_without_revision(message);
         }
         self.fail_plan(Failure::new(FailureClass::Permanent, "LOW_CONFIDENCE", message));
     }
@@ -184,7 +184,7 @@ impl Turn<'_> {
             usage: proposal.usage,
         })));
         if !again {
-            self.go_on_unrevised(format!("no revision could be taken: {reason}"));
+            self.continue_without_revision(format!("no valid revision: {reason}"));
         }
     }
 
@@ -192,7 +192,8 @@ impl Turn<'_> {
         let asked = self.state.revising.answers.len();
         let Some(question) = proposal.question.clone().filter(|_| asked < QUESTIONS_MAX) else {
             let (code, hint) = ("MISSING_FIELD", "give `question`, or another strategy");
-            let detail = if asked < QUESTIONS_MAX { "`ask_user` asks nothing" } else { "enough has been asked" };
+            let detail =
+                if asked < QUESTIONS_MAX { "`ask_user` asks nothing" } else { "too many questions for one replan" };
             let issues = vec![issue(code, "/question", detail, hint)];
             return self.refuse_proposal(&proposal, "there is no question", issues);
         };
@@ -209,25 +210,25 @@ impl Turn<'_> {
         self.emit_plan(PlanEvent::QuestionAsked(Box::new(event)));
     }
 
-    /// A person agrees to the revision that was proposed: it is looked at again, because the plan has gone on.
+    /// Applies an approved revision. It is resolved again, because the plan may have changed.
     pub(crate) fn approve_revision(&mut self, reason: &str) {
         let Some(proposed) = self.state.waiting.proposed().cloned() else { return };
         let proposal = proposed.proposal;
         match resolve(self.state, &proposal.changes, &self.context.limits) {
             Ok(delta) => {
-                let wider = self.unseen(&delta, &proposed.widens);
+                let wider = self.undisclosed_widening(&delta, &proposed.widens);
                 if wider.is_empty() {
-                    self.take_revision(proposal, delta, reason);
+                    self.apply_revision(proposal, delta, reason);
                 } else {
-                    self.refuse_proposal(&proposal, "it may do more than was shown", wider);
+                    self.refuse_proposal(&proposal, "it widens more than was shown", wider);
                 }
             }
-            Err(issues) => self.refuse_proposal(&proposal, "the plan has gone on meanwhile", issues),
+            Err(issues) => self.refuse_proposal(&proposal, "the plan has changed since the proposal", issues),
         }
     }
 
-    /// What a revision widens beyond what was shown of it, unless its plan may be widened.
-    fn unseen(&self, delta: &Delta, shown: &[Issue]) -> Vec<Issue> {
+    /// Returns what a revision widens beyond what the person saw, unless the policy allows it.
+    fn undisclosed_widening(&self, delta: &Delta, shown: &[Issue]) -> Vec<Issue> {
         match self.state.policy().widen {
             Widen::Allow => Vec::new(),
             Widen::Refuse | Widen::Approve => {
@@ -249,10 +250,10 @@ impl Turn<'_> {
             due_ms: 0,
             usage: proposed.proposal.usage,
         })));
-        self.go_on_unrevised(reason);
+        self.continue_without_revision(reason);
     }
 
-    /// Nobody said anything to the revision that was proposed.
+    /// Applies the default decision about a proposed revision.
     pub(crate) fn decide_revision_by_default(&mut self) {
         match self.state.policy().approve.unwrap_or_default().default {
             ApprovalDefault::Approve => self.approve_revision("nobody decided in time"),
@@ -260,8 +261,8 @@ impl Turn<'_> {
         }
     }
 
-    /// A person changes the plan: as they like, but where they take a planner's proposal into it, that may do no more
-    /// than was shown of it.
+    /// Applies a person's changes. If they contain a planner's proposal, it may widen no more
+    /// than was shown.
     pub(crate) fn edit(
         &mut self,
         changes: Vec<Change>,
@@ -278,29 +279,29 @@ impl Turn<'_> {
             .map_err(|issues| Rejection::Invalid { reason: "the edited plan would not be valid".into(), issues })?;
         let proposed = self.state.waiting.proposed();
         if let Some(proposed) = proposed.filter(|proposed| changes.starts_with(&proposed.proposal.changes)) {
-            let issues = self.unseen(&delta, &proposed.widens);
+            let issues = self.undisclosed_widening(&delta, &proposed.widens);
             if !issues.is_empty() {
-                let reason = "the proposed revision may do more, with these changes, than was shown".into();
+                let reason = "with these changes the proposed revision widens more than was shown".into();
                 return Err(Rejection::Invalid { reason, issues });
             }
         }
         let summary = reason.chars().take(TEXT_CHARS_MAX).collect();
-        self.take_revision(Proposal { summary, ..Proposal::new(RevisionStrategy::Edit, changes) }, delta, "");
+        self.apply_revision(Proposal { summary, ..Proposal::new(RevisionStrategy::Edit, changes) }, delta, "");
         Ok(())
     }
 
-    /// Records a revision and lets the plan go on with it.
+    /// Records a revision and continues the plan.
     ///
-    /// - `approved_because`: why whoever was asked agreed; empty when nobody was.
-    fn take_revision(&mut self, proposal: Proposal, delta: Delta, approved_because: &str) {
+    /// - `approved_because`: the reason of the person who approved; empty without approval.
+    fn apply_revision(&mut self, proposal: Proposal, delta: Delta, approved_because: &str) {
         let by_person = proposal.strategy == RevisionStrategy::Edit;
         let replan = self.state.waiting.replan().filter(|_| !by_person);
         let trigger = replan.map_or_else(|| Trigger::Edit.as_str().to_owned(), |replan| replan.trigger.clone());
         let (step, reason) = replan.map(|replan| (replan.step.clone(), replan.reason.clone())).unwrap_or_default();
         let (before, after) = self.confidences(&proposal);
-        self.note_dues();
-        self.recall(&delta);
-        self.record(&delta);
+        self.remember_timers();
+        self.withdraw_attempts(&delta);
+        self.emit_changes(&delta);
         let id = |i: &StepIndex| self.id_of(*i);
         let revised = PlanRevised {
             revision: self.state.revision + 1,
@@ -326,22 +327,22 @@ impl Turn<'_> {
         };
         self.emit_plan(PlanEvent::Revised(Box::new(revised)));
         if self.is_active() {
-            self.pay_owed();
-            self.begin_steps();
+            self.handle_deferred_failure();
+            self.unlock_steps();
         }
     }
 
-    /// Takes attempts back whose work is not wanted any more.
-    fn recall(&mut self, delta: &Delta) {
+    /// Withdraws attempts whose work is no longer needed.
+    fn withdraw_attempts(&mut self, delta: &Delta) {
         let gone = delta.removed.iter().chain(delta.skipped.keys()).chain(&delta.restarted);
         let flying: Vec<StepIndex> = gone.copied().filter(|i| self.status_of(*i).is_in_flight()).collect();
         for i in flying {
-            self.stop_attempt(i);
+            self.cancel_attempt(i);
             self.emit_step(i, StepEvent::Recalled(Reason::boxed("the plan is revised")));
         }
     }
 
-    fn record(&mut self, delta: &Delta) {
+    fn emit_changes(&mut self, delta: &Delta) {
         for phase in &delta.phases {
             self.emit_plan(PlanEvent::PhaseAdded(Box::new(phase.clone())));
         }
@@ -353,19 +354,19 @@ impl Turn<'_> {
             self.emit_step(*i, StepEvent::Modified(Box::new(StepModified { step: step.clone(), before })));
         }
         for i in &delta.removed {
-            self.emit_step(*i, StepEvent::Removed(Reason::boxed("a revision takes it away")));
+            self.emit_step(*i, StepEvent::Removed(Reason::boxed("removed by a revision")));
         }
     }
 
-    /// A step failed while another one's failure was dealt with: it is its turn.
-    pub(crate) fn pay_owed(&mut self) {
-        let Some(&i) = self.state.revising.owed.first() else { return };
+    /// Handles the failure of a step that failed during another replan.
+    pub(crate) fn handle_deferred_failure(&mut self) {
+        let Some(&i) = self.state.revising.deferred_failures.first() else { return };
         let failure = self.state.steps[i].failure().cloned();
         let failure = failure.unwrap_or_else(|| Failure::new(FailureClass::Permanent, "UNKNOWN", "it failed"));
-        self.decide_on(i, failure);
+        self.apply_failure_policy(i, failure);
     }
 
-    /// Whether a question can be asked as it stands.
+    /// Returns why a question cannot be asked.
     fn question_issue(&mut self, question: &Question) -> Option<Issue> {
         let answer = question.default.clone()?;
         let detail = self.answer_issue(question, &answer)?;

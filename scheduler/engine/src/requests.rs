@@ -1,4 +1,4 @@
-//! What people and programs ask of a running plan.
+//! Requests of people and programs to a running plan, and the plan's timer.
 
 use goalmill_common::command::Verb;
 use goalmill_common::event::{PlanEvent, Reason, StepCompleted, StepEvent};
@@ -19,7 +19,7 @@ use crate::waiting::Waiting;
 pub(crate) const PLAN_TIMEOUT: &str = "PLAN_TIMEOUT";
 
 impl Turn<'_> {
-    pub(crate) fn verb(&mut self, verb: Verb) -> Result<(), Rejection> {
+    pub(crate) fn handle_verb(&mut self, verb: Verb) -> Result<(), Rejection> {
         match verb {
             Verb::Submit(_) => Err(Rejection::Exists),
             Verb::Pause { reason } => self.pause(reason),
@@ -36,21 +36,21 @@ impl Turn<'_> {
             Verb::RetryStep { step, reason: _ } => self.retry_step(&step),
             Verb::SkipStep { step, reason } => {
                 let i = self.open_step(&step)?;
-                self.skip_by_hand(i, reason);
-                self.settle();
+                self.skip_manually(i, reason);
+                self.propagate();
                 Ok(())
             }
-            Verb::CompleteStep { step, outputs, reason: _ } => self.complete_by_hand(&step, outputs),
+            Verb::CompleteStep { step, outputs, reason: _ } => self.complete_manually(&step, outputs),
             Verb::ApproveStep { step, reason } => {
                 let i = self.awaiting_step(&step)?;
                 self.approve_step(i, reason);
-                self.settle();
+                self.propagate();
                 Ok(())
             }
             Verb::RejectStep { step, reason } => {
                 let i = self.awaiting_step(&step)?;
                 self.reject_step(i, &reason);
-                self.settle();
+                self.propagate();
                 Ok(())
             }
         }
@@ -60,7 +60,7 @@ impl Turn<'_> {
         if self.state.status != PlanStatus::Running {
             return Err(self.refuse_plan("only a running plan can be paused"));
         }
-        self.ask_sub_plans(&Verb::Pause { reason: "the plan it is part of is paused".into() });
+        self.ask_sub_plans(&Verb::Pause { reason: "the parent plan is paused".into() });
         self.emit_plan(PlanEvent::Paused(Reason::boxed(reason)));
         Ok(())
     }
@@ -69,31 +69,9 @@ impl Turn<'_> {
         if self.state.status != PlanStatus::Paused {
             return Err(self.refuse_plan("only a paused plan can be resumed"));
         }
-        self.ask_sub_plans(&Verb::Resume { reason: "the plan it is part of goes on".into() });
+        self.ask_sub_plans(&Verb::Resume { reason: "the parent plan is resumed".into() });
         self.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
-        self.settle();
-        Ok(())
-    }
-
-    /// Agrees or does not: to the plan as a whole, to a revision, or to going on without a failed step.
-    fn answer_plan(&mut self, agrees: bool, reason: String) -> Result<(), Rejection> {
-        match self.state.waiting {
-            Waiting::Approval { .. } if agrees => self.approve(reason),
-            Waiting::Approval { .. } => self.reject(reason),
-            Waiting::RevisionApproval { .. } if agrees => self.approve_revision(&reason),
-            Waiting::RevisionApproval { .. } => self.reject_revision(&reason),
-            Waiting::Decision { .. } if agrees => {
-                self.emit_plan(PlanEvent::Resumed(Reason::boxed(reason)));
-                self.pay_owed();
-                if self.state.status == PlanStatus::Running {
-                    self.unblock();
-                }
-            }
-            Waiting::Decision { .. } => self.go_on_unrevised(reason),
-            Waiting::Plan | Waiting::Nothing | Waiting::Planner { .. } | Waiting::Answer { .. } => {
-                return Err(self.refuse_plan("there is nothing to approve or reject"));
-            }
-        }
+        self.propagate();
         Ok(())
     }
 
@@ -114,9 +92,9 @@ impl Turn<'_> {
             return Err(self.refuse_plan("its planner has not finished writing it"));
         }
         if self.state.revisions_left(self.context.limits.revisions_max) == 0 {
-            return Err(not_allowed("the plan has been revised as often as its policy and `revisions_max` allow"));
+            return Err(not_allowed("no revisions left (`revision.max`, `revisions_max`)"));
         }
-        // With a failed step it is about that: without a revision the plan ends as the step says.
+        // A replan about a failed step is required: without a revision the plan fails.
         let failure = failed.and_then(|i| self.state.steps[i].failure());
         let trigger = failure.map_or(Trigger::UserRequest, trigger_of);
         self.replan_with(trigger, failed, reason, hint, None);
@@ -129,50 +107,41 @@ impl Turn<'_> {
             return Err(self.refuse_step(i, "only a step that waits for its next attempt can be retried"));
         }
         self.emit_step(i, StepEvent::Ready);
-        self.settle();
+        self.propagate();
         Ok(())
     }
 
-    fn complete_by_hand(&mut self, step: &StepId, outputs: Json) -> Result<(), Rejection> {
+    fn complete_manually(&mut self, step: &StepId, outputs: Json) -> Result<(), Rejection> {
         let i = self.open_step(step)?;
-        if let Some(failure) = self.unfit(i, &outputs) {
+        if let Some(failure) = self.output_mismatch(i, &outputs) {
             return Err(not_allowed(failure.message));
         }
-        self.stop_attempt(i);
+        self.cancel_attempt(i);
         let completed = StepCompleted { outputs, ..StepCompleted::default() };
         self.emit_step(i, StepEvent::Completed(Box::new(completed)));
-        self.settle();
+        self.propagate();
         Ok(())
     }
 
-    pub(crate) fn approve_step(&mut self, i: StepIndex, reason: String) {
-        self.emit_step(i, StepEvent::Approved(Reason::boxed(reason)));
-    }
-
-    pub(crate) fn reject_step(&mut self, i: StepIndex, reason: &str) {
-        let message = if reason.is_empty() { "it was rejected".into() } else { format!("it was rejected: {reason}") };
-        self.give_up(i, Failure::new(FailureClass::Permanent, "REJECTED", message), 0.0, 0);
-    }
-
-    /// The plan's timer has come due: deadline, budgeted time, approval limit or planner's limit.
-    pub(crate) fn plan_due(&mut self) -> Result<(), Rejection> {
-        let deadline = self.state.accepted().map_or(u64::MAX, |accepted| accepted.deadline_ms);
+    /// Handles the plan's due timer: deadline, budgeted time, approval limit or planner's limit.
+    pub(crate) fn handle_plan_timer(&mut self) -> Result<(), Rejection> {
+        let deadline = self.state.accepted.deadline_ms;
         if self.now_ms >= self.state.budget_due_ms() {
             let message = "the budgeted time is used up";
             self.fail_plan(Failure::new(FailureClass::ConstraintViolation, "BUDGET_EXCEEDED", message));
         } else if self.now_ms >= deadline {
             self.fail_plan(Failure::new(FailureClass::Timeout, PLAN_TIMEOUT, "the plan's deadline has passed"));
         } else if self.state.waiting.due_ms().is_some_and(|due_ms| self.now_ms >= due_ms) {
-            self.wait_is_over();
+            self.handle_wait_timeout();
         } else if self.state.is_open() && self.now_ms >= self.state.origin.open_until_ms {
-            self.close_broken("the rest of the plan did not come in time".into(), Vec::new(), None);
+            self.replan_unfinished("the rest of the streamed plan did not arrive in time".into(), Vec::new(), None);
         } else {
             return Err(Rejection::NotDue);
         }
         Ok(())
     }
 
-    fn wait_is_over(&mut self) {
+    fn handle_wait_timeout(&mut self) {
         match self.state.waiting {
             Waiting::Plan | Waiting::Nothing => {}
             Waiting::Approval { .. } => match self.state.plan.approve.unwrap_or_default().default {
@@ -180,32 +149,21 @@ impl Turn<'_> {
                 ApprovalDefault::Reject => self.reject("nobody decided in time".into()),
             },
             Waiting::Planner { .. } | Waiting::Decision { .. } => {
-                self.go_on_unrevised("no revision came in time".into());
+                self.continue_without_revision("no revision came in time".into());
             }
             Waiting::RevisionApproval { .. } => self.decide_revision_by_default(),
             Waiting::Answer { .. } => self.answer_plan_by_default(),
         }
     }
 
-    /// A step that is not final, of a plan whose steps may move.
-    fn open_step(&self, step: &StepId) -> Result<StepIndex, Rejection> {
+    /// Finds a step that is not final, of a plan whose steps may change.
+    pub(crate) fn open_step(&self, step: &StepId) -> Result<StepIndex, Rejection> {
         let i = self.find(step)?;
         if !self.is_active() {
             return Err(self.refuse_plan("its steps cannot be changed before it runs"));
         }
         if self.status_of(i).is_final() {
-            return Err(self.refuse_step(i, "what is final stays as it is"));
-        }
-        Ok(i)
-    }
-
-    fn awaiting_step(&self, step: &StepId) -> Result<StepIndex, Rejection> {
-        let i = self.open_step(step)?;
-        if self.status_of(i) != StepStatus::AwaitingApproval {
-            return Err(self.refuse_step(i, "it does not await approval"));
-        }
-        if self.awaits_answer(i) {
-            return Err(self.refuse_step(i, "it waits for an answer, not for a yes or no"));
+            return Err(self.refuse_step(i, "a final step cannot be changed"));
         }
         Ok(i)
     }
@@ -214,7 +172,7 @@ impl Turn<'_> {
         not_allowed(format!("the plan is {}: {why}", self.state.status))
     }
 
-    fn refuse_step(&self, i: StepIndex, why: &str) -> Rejection {
+    pub(crate) fn refuse_step(&self, i: StepIndex, why: &str) -> Rejection {
         not_allowed(format!("step `{}` is {}: {why}", self.id_of(i), self.status_of(i)))
     }
 }

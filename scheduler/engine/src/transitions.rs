@@ -1,11 +1,11 @@
-//! The move tables: which event may happen where, and where it leads. Total, so that a new status or event is a
-//! compile error here.
+//! The transition tables: which event is allowed in which status, and the next status. Exhaustive: a new status or
+//! event is a compile error here.
 
 use goalmill_common::event::{PlanEvent, StepEvent};
 use goalmill_common::status::{PlanStatus, StepStatus};
 
-/// Where `event` leads a step that stands at `status`; `None`: it cannot happen there.
-pub fn step_move(status: StepStatus, event: &StepEvent) -> Option<StepStatus> {
+/// Returns the next status of a step; `None` when `event` is not allowed in `status`.
+pub fn step_transition(status: StepStatus, event: &StepEvent) -> Option<StepStatus> {
     use StepStatus as S;
     match event {
         // The step is not there yet.
@@ -34,10 +34,10 @@ pub fn step_move(status: StepStatus, event: &StepEvent) -> Option<StepStatus> {
     }
 }
 
-/// Where `event` leads a plan that stands at `status`; `None`: it cannot happen there.
+/// Returns the next status of a plan; `None` when `event` is not allowed in `status`.
 ///
-/// The first event, `goal_accepted`, is no move: before it there is no plan.
-pub fn plan_move(status: PlanStatus, event: &PlanEvent) -> Option<PlanStatus> {
+/// The first event, `goal_accepted`, creates the plan and is no transition.
+pub fn plan_transition(status: PlanStatus, event: &PlanEvent) -> Option<PlanStatus> {
     use PlanStatus as S;
     let planning = || (status == S::Planning).then_some(S::Planning);
     let active = || matches!(status, S::Running | S::Replanning | S::Paused).then_some(status);
@@ -79,7 +79,7 @@ fn from(status: StepStatus, allowed: &[StepStatus], to: StepStatus) -> Option<St
     allowed.contains(&status).then_some(to)
 }
 
-/// Whether a revision may touch a step: what is completed stays as it is.
+/// Whether a revision may change a step: completed steps stay as they are.
 pub(crate) fn is_changeable(status: StepStatus) -> bool {
     !status.is_final() || matches!(status, StepStatus::Failed | StepStatus::Skipped)
 }
@@ -168,7 +168,7 @@ mod tests {
             for status in StepStatus::ALL {
                 let stays = || StepStatus::parse(to).unwrap_or(*status);
                 let expected = allowed.split(' ').any(|word| word == status.as_str()).then(stays);
-                assert_eq!(step_move(*status, event), expected, "{name} at {status}");
+                assert_eq!(step_transition(*status, event), expected, "{name} at {status}");
             }
         }
     }
@@ -184,7 +184,7 @@ mod tests {
                 let ends = to == &"= running" && *status == PlanStatus::Replanning;
                 let stays = || if ends { PlanStatus::Running } else { PlanStatus::parse(to).unwrap_or(*status) };
                 let expected = allowed.split(' ').any(|word| word == status.as_str()).then(stays);
-                assert_eq!(plan_move(*status, event), expected, "{name} at {status}");
+                assert_eq!(plan_transition(*status, event), expected, "{name} at {status}");
             }
         }
     }
@@ -192,11 +192,11 @@ mod tests {
     #[test]
     fn a_plan_ends_only_as_its_event_says() {
         let wrong = PlanEvent::Completed(ended(PlanStatus::Failed));
-        assert_eq!(plan_move(PlanStatus::Running, &wrong), None);
+        assert_eq!(plan_transition(PlanStatus::Running, &wrong), None);
         let partial = PlanEvent::Completed(ended(PlanStatus::Partial));
-        assert_eq!(plan_move(PlanStatus::Running, &partial), Some(PlanStatus::Partial));
+        assert_eq!(plan_transition(PlanStatus::Running, &partial), Some(PlanStatus::Partial));
         let wrong = PlanEvent::Failed(ended(PlanStatus::Cancelled));
-        assert_eq!(plan_move(PlanStatus::Running, &wrong), None);
+        assert_eq!(plan_transition(PlanStatus::Running, &wrong), None);
     }
 
     fn step_events() -> Vec<StepEvent> {

@@ -1,4 +1,4 @@
-//! What a planner is told when it is asked for a revision.
+//! The context of a replan, as planners see it.
 
 use goalmill_common::event::ReplanTriggered;
 use goalmill_common::goal::Budget;
@@ -9,21 +9,24 @@ use goalmill_common::status::StepStatus;
 
 use crate::PlanState;
 
-/// Where the plan stands, for a planner that is to revise it. A function of the state alone; `None` before there is
+/// Describes the plan for a planner that revises it. A function of the state alone; `None` before there is
 /// a plan.
-pub fn situation(state: &PlanState, limits: &Limits) -> Option<Situation> {
-    let accepted = state.accepted().filter(|_| state.origin.created)?;
+pub fn replan_context(state: &PlanState, limits: &Limits) -> Option<Situation> {
+    if !state.origin.created {
+        return None;
+    }
+    let accepted = &state.accepted;
     let replan = state.waiting.replan().cloned().unwrap_or_else(ReplanTriggered::default);
     let budget = state.budget();
     let live = state.plan.steps.iter().zip(&state.steps).filter(|(_, step)| step.status != StepStatus::Revised);
     let steps = live.map(|(spec, step)| {
-        let rare = step.rare.as_deref();
+        let details = step.details.as_deref();
         let at = StepSituation {
             status: step.status,
             attempt: step.attempt,
             outputs: step.outputs.clone(),
             failure: step.failure().cloned(),
-            adjustments: rare.and_then(|rare| rare.adjustments.clone()),
+            adjustments: details.and_then(|details| details.adjustments.clone()),
         };
         (spec.id.clone(), at)
     });
@@ -55,7 +58,7 @@ pub fn situation(state: &PlanState, limits: &Limits) -> Option<Situation> {
 }
 
 impl PlanState {
-    /// The plan as it stands: without the steps that were replaced, and what depended on them when it was done.
+    /// The current plan, without removed steps and dependencies on them.
     pub fn live_plan(&self) -> Plan {
         let mut plan = Plan::clone(&self.plan);
         if self.revising.records.iter().all(|record| record.removed.is_empty()) {

@@ -1,4 +1,4 @@
-//! A better plan for a plan that runs: it comes from a planner that was still asked when a faster one's plan began.
+//! Better plans: a slower planner returns a plan with more confidence than the running one.
 
 use goalmill_common::command::Planned;
 use goalmill_common::revision::Trigger;
@@ -8,8 +8,8 @@ use crate::decide::{Turn, not_allowed};
 use crate::{PlanAnswer, PlanState, Rejection};
 
 impl Turn<'_> {
-    /// Takes the plan as a revision of what remains, by the plan's own policy for revisions. A plan that is no better,
-    /// or that comes when the running plan was revised, is refused and changes nothing.
+    /// Applies the plan as a revision of what remains, by the plan's revision policy. A plan with no more confidence,
+    /// or one that arrives after a revision, is refused.
     pub(crate) fn better_plan(&mut self, planned: Planned) -> Result<(), Rejection> {
         if self.state.status != PlanStatus::Running || self.state.is_done() || self.state.is_open() {
             return Err(Rejection::NotDue);
@@ -18,7 +18,7 @@ impl Turn<'_> {
             return Err(Rejection::StaleRevision { revision: self.state.revision });
         }
         let before = self.state.origin.confidence;
-        // Not a number is no better.
+        // NaN is no better.
         if planned.confidence.partial_cmp(&before) != Some(std::cmp::Ordering::Greater) {
             let reason =
                 format!("its confidence is {:.2}, and that of the running plan {before:.2}", planned.confidence);
@@ -31,7 +31,7 @@ impl Turn<'_> {
 }
 
 impl PlanState {
-    /// Whether the revision at hand is a better plan: no planner is asked, and nothing depends on it.
+    /// Whether the current replan is about a better plan: no planner is asked, and it is optional.
     pub(crate) fn has_better_plan(&self) -> bool {
         self.waiting.is_for(Trigger::BetterPlan)
     }

@@ -1,0 +1,107 @@
+//! Budgets: what a plan may spend, what is left, and what happens when it is exceeded.
+
+use goalmill_common::failure::{Failure, FailureClass};
+use goalmill_common::goal::Budget;
+use goalmill_common::plan::{Kind, Strategy};
+
+use crate::PlanState;
+use crate::decide::Turn;
+use crate::graph::{StepIndex, to_u32};
+
+impl Turn<'_> {
+    pub(crate) fn is_over_budget(&self) -> bool {
+        let (budget, usage) = (self.state.budget(), self.state.usage);
+        !self.state.is_done()
+            && (budget.tokens.is_some_and(|most| usage.tokens > most)
+                || budget.cost.is_some_and(|most| usage.cost > most))
+    }
+
+    pub(crate) fn fail_over_budget(&mut self) {
+        let (budget, usage) = (self.state.budget(), self.state.usage);
+        let message = match budget.tokens.filter(|most| usage.tokens > *most) {
+            Some(most) => format!("{} tokens used, {most} allowed", usage.tokens),
+            None => format!("{} dollars used, {} allowed", usage.cost, budget.cost.unwrap_or_default()),
+        };
+        self.fail_plan(Failure::new(FailureClass::ConstraintViolation, "BUDGET_EXCEEDED", message));
+    }
+
+    pub(crate) fn fail_for_outputs(&mut self) {
+        let most = self.context.limits.plan_outputs_bytes_max;
+        let message = format!(
+            "the outputs of its steps have {} bytes together, more than `plan_outputs_bytes_max` ({most}); \
+             hand large data on by reference",
+            self.state.outputs_bytes
+        );
+        self.fail_plan(Failure::new(FailureClass::ConstraintViolation, "PLAN_OUTPUTS_TOO_LARGE", message));
+    }
+
+    pub(crate) fn low_budget(&self, share: f64) -> Option<String> {
+        let (budget, usage) = (self.state.budget(), self.state.usage);
+        let used = |used: f64, most: Option<f64>| most.filter(|most| *most > 0.0 && used > *most * share);
+        if let Some(most) = used(usage.cost, budget.cost) {
+            return Some(format!("{:.2} of {most:.2} dollars used", usage.cost));
+        }
+        if let Some(most) = used(usage.tokens as f64, budget.tokens.map(|most| most as f64)) {
+            return Some(format!("{} of {most:.0} tokens used", usage.tokens));
+        }
+        let seconds = self.now_ms.saturating_sub(self.state.created_ms()) as f64 / 1_000.0;
+        let most = used(seconds, budget.seconds)?;
+        Some(format!("{seconds:.0} of {most:.0} seconds used"))
+    }
+}
+
+impl PlanState {
+    /// Returns the plan's budget: the tighter of the goal's and the plan's own limits.
+    pub(crate) fn budget(&self) -> Budget {
+        let goal = self.accepted.goal.budget;
+        let own = self.plan.budget;
+        Budget {
+            tokens: goal.tokens.into_iter().chain(own.tokens).min(),
+            cost: goal.cost.into_iter().chain(own.cost).reduce(f64::min),
+            seconds: goal.seconds.into_iter().chain(own.seconds).reduce(f64::min),
+        }
+    }
+
+    /// Returns the end of the budgeted time, Unix milliseconds; `u64::MAX` without a time budget.
+    pub(crate) fn budget_due_ms(&self) -> u64 {
+        let Some(seconds) = self.budget().seconds.filter(|s| s.is_finite() && *s >= 0.0) else {
+            return u64::MAX;
+        };
+        self.created_ms().saturating_add((seconds * 1_000.0) as u64)
+    }
+
+    /// Returns the budget of a sub-plan: an equal share of what is left for each sub-plan that may run in parallel. So
+    /// parallel sub-plans cannot exceed the budget together, and sequential ones get all of it.
+    pub(crate) fn share_of_budget(&self, i: StepIndex) -> Budget {
+        let all = self.budget();
+        if all.tokens.is_none() && all.cost.is_none() {
+            return Budget::default();
+        }
+        let is_alone = self.plan.strategy == Strategy::Sequential || self.plan.max_parallel == Some(1);
+        let shares = if is_alone { 1 } else { 1 + self.sub_plans_beside(i) };
+        Budget {
+            tokens: all.tokens.map(|tokens| tokens.saturating_sub(self.usage.tokens) / u64::from(shares)),
+            cost: all.cost.map(|cost| (cost - self.usage.cost).max(0.0) / f64::from(shares)),
+            seconds: None,
+        }
+    }
+
+    /// Counts unfinished `plan` steps of the same phase that do not depend on step `i`.
+    fn sub_plans_beside(&self, i: StepIndex) -> u32 {
+        let mut after = vec![false; self.steps.len()];
+        let mut open = vec![i];
+        while let Some(at) = open.pop() {
+            if !std::mem::replace(&mut after[at.as_usize()], true) {
+                open.extend(self.graph.dependents(at));
+            }
+        }
+        let is_beside = |j: &StepIndex| {
+            let at = j.as_usize();
+            !after[at]
+                && self.plan.steps[at].kind == Kind::Plan
+                && !self.steps[at].status.is_final()
+                && self.graph.phase(*j) == self.graph.phase(i)
+        };
+        to_u32(self.indices().filter(is_beside).count())
+    }
+}
