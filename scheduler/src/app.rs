@@ -227,7 +227,7 @@ impl Running {
 
 /// Routes a planner's plan, and lets its steps ask for revisions.
 fn route(directory: &Directory, valid: ValidPlan, request: &PlanRequest) -> Result<RoutedPlan, Vec<Issue>> {
-    valid.with_policies(|plan| pipeline::let_revise(plan, &request.goal)).route(|plan| {
+    valid.with_policies(|plan| pipeline::enable_revisions(plan, &request.goal)).route(|plan| {
         let begun = Instant::now();
         let routed = directory.route(plan, &request.terms.policy);
         let outcome = if routed.is_ok() { StageOutcome::Ok } else { StageOutcome::Invalid };

@@ -217,9 +217,9 @@ fn validate_proposal(
 /// Added steps of a plan with revisions request a revision when they fail, as its first steps do.
 fn let_revise(change: &mut Change) {
     match change {
-        Change::AddStep { step, .. } => pipeline::let_steps_revise(std::slice::from_mut(step)),
-        Change::ReplaceStep { with, .. } => pipeline::let_steps_revise(with),
-        Change::AddPhase { steps, .. } => pipeline::let_steps_revise(steps),
+        Change::AddStep { step, .. } => pipeline::enable_step_revisions(std::slice::from_mut(step)),
+        Change::ReplaceStep { with, .. } => pipeline::enable_step_revisions(with),
+        Change::AddPhase { steps, .. } => pipeline::enable_step_revisions(steps),
         // Existing steps keep their policy.
         Change::ModifyStep { .. }
         | Change::RetryStep { .. }

@@ -14,7 +14,8 @@ use goalmill_common::goal::Goal;
 use goalmill_common::plan::Step;
 use tokio::sync::Mutex;
 
-use crate::pipeline::{Pipeline, Refusal, Why, asks_models};
+use super::refusal::{Refusal, RefusalReason};
+use crate::pipeline::{Pipeline, asks_models};
 use crate::stage::Stages;
 use crate::{CallLog, PlanRequest, Planner, SinkClosed, StepSink};
 
@@ -98,7 +99,7 @@ impl Pipeline {
         others: Vec<&Arc<dyn Planner>>,
     ) -> Option<Planned> {
         let reason = format!("no answer within {} ms yet", after.as_millis());
-        let waiting = Refusal { planner: slow, why: Why::Timeout, reason, issues: Vec::new(), account: None };
+        let waiting = Refusal { planner: slow, why: RefusalReason::Timeout, reason, issues: Vec::new(), account: None };
         // The calls of the planner that is still asked are not theirs.
         let request = PlanRequest { call_log: CallLog::default(), ..request.clone() };
         for planner in others {

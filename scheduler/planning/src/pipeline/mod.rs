@@ -6,87 +6,31 @@ use std::time::Duration;
 
 use goalmill_common::command::Planned;
 use goalmill_common::config::PlannerSettings;
-use goalmill_common::goal::Goal;
-use goalmill_common::json::Json;
-use goalmill_common::plan::{OnFailure, Plan, RevisionPolicy, Step};
+use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_llm::Models;
 use goalmill_plan::states::{RoutedPlan, ValidPlan};
-use goalmill_plan::validate::{self, Catalogue, Rules};
-use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::calibration::ConfidenceCalibration;
 use crate::llm::LlmDeps;
 use crate::stage::{self, PlanningStage, StageOutcome, Stages};
 use crate::{
-    CallLog, HtnPlanner, LlmPlanner, NOT_VALID, PlanRequest, Planner, PlannerAnswer, PlanningError, RulesPlanner,
-    ToolsPlanner,
+    CallLog, HtnPlanner, LlmPlanner, PlanRequest, Planner, PlannerAnswer, PlanningError, RulesPlanner, ToolsPlanner,
 };
 
 pub mod fallback;
+mod refusal;
 pub mod revise;
+mod revision_policy;
 pub mod selection;
 pub mod stream;
+mod validation;
 
-/// What is checked of plans that planners make. Unless the settings weigh it otherwise, an agent type without workers, or
-/// that nobody knows yet, is told; an action that a known agent does not have, or inputs that it does not take, would
-/// certainly fail.
-pub fn rules<'c>(catalogue: &'c Catalogue, request: &'c PlanRequest) -> Rules<'c> {
-    Rules {
-        in_order: false,
-        steps_max: Some(request.limits.planned_steps_max),
-        budget: request.goal.budget,
-        weights: request.terms.weights,
-        policy: &request.terms.policy,
-        ..Rules::planned(catalogue)
-    }
-}
+pub use revision_policy::{enable_revisions, enable_step_revisions};
+pub use validation::{catalogue, rules, validate_planned};
 
-/// The agents and workers that plans are held against.
-pub fn catalogue(request: &PlanRequest) -> Catalogue {
-    Catalogue::of(&request.agents).with_workers(&request.terms.workers)
-}
-
-/// Validates a planner's plan against agents, workers, policy and limits.
-pub fn validate_planned(plan: &Plan, request: &PlanRequest) -> Result<ValidPlan, Vec<Issue>> {
-    let draft = serde_json::to_value(plan).expect("a plan always has a JSON form");
-    validate::validate_plan_by(&draft, &request.limits, &rules(&catalogue(request), request))
-}
-
-/// A planned goal changes when the world does: a step that would end the plan by its failure asks for a revision.
-///
-/// The goal's `planning.revision` says how, as a plan's `revision` does. A planner that has set one knows better; that
-/// of an iterative plan only stands in for the fields that the goal does not name.
-pub fn let_revise(plan: &mut Plan, goal: &Goal) {
-    if plan.revision.is_some() && !plan.is_iterative() {
-        return;
-    }
-    let own = plan.revision.unwrap_or_default();
-    plan.revision = Some(goal.planning.revision.map_or(own, |told| policy_over(own, told)));
-    let_steps_revise(&mut plan.steps);
-}
-
-/// Steps whose failure would end the plan ask for a revision.
-pub fn let_steps_revise(steps: &mut [Step]) {
-    for step in steps.iter_mut().filter(|step| step.on_failure == OnFailure::Abort) {
-        step.on_failure = OnFailure::Replan;
-    }
-}
-
-/// The goal's policy; where it is the usual one, the plan's own counts.
-fn policy_over(own: RevisionPolicy, told: RevisionPolicy) -> RevisionPolicy {
-    let usual = RevisionPolicy::default();
-    let share = |told: f64, usual: f64, own: f64| if told == usual { own } else { told };
-    RevisionPolicy {
-        max: told.max.or(own.max),
-        threshold: share(told.threshold, usual.threshold, own.threshold),
-        confidence_floor: share(told.confidence_floor, usual.confidence_floor, own.confidence_floor),
-        budget_low: share(told.budget_low, usual.budget_low, own.budget_low),
-        approve: told.approve.or(own.approve),
-        widen: if told.widen == usual.widen { own.widen } else { told.widen },
-    }
-}
+use refusal::{Refusal, RefusalReason, explain_model_failure, failure, invalid, merge_provenance, refusal};
 
 /// Routes a planner's valid plan.
 pub type RoutePlan = Arc<dyn Fn(ValidPlan, &PlanRequest) -> Result<RoutedPlan, Vec<Issue>> + Send + Sync>;
@@ -109,54 +53,6 @@ pub struct Pipeline {
     confidences: Arc<ConfidenceCalibration>,
     timeout: Duration,
     route: RoutePlan,
-}
-
-/// One planner's answer that was not taken.
-pub(super) struct Refusal {
-    pub(super) planner: &'static str,
-    pub(super) why: Why,
-    pub(super) reason: String,
-    pub(super) issues: Vec<Issue>,
-    /// What was said to models, and what it took.
-    pub(super) account: Option<Value>,
-}
-
-/// Why an answer was not taken, as metrics tell it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
-    /// There was none in time.
-    Timeout,
-    /// The planner gave none.
-    Error,
-    /// It does not hold.
-    Invalid,
-}
-
-impl Why {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Timeout => "timeout",
-            Self::Error => "error",
-            Self::Invalid => "invalid",
-        }
-    }
-}
-
-impl Refusal {
-    /// For the provenance.
-    pub(super) fn told(&self) -> Value {
-        let mut told = json!({"planner": self.planner, "reason": self.reason, "issues": self.issues});
-        for (key, value) in self.account.iter().filter_map(Value::as_object).flatten() {
-            told[key.as_str()] = value.clone();
-        }
-        told
-    }
-
-    /// Counts that the next planner is asked instead, in `goalmill_planner_fallbacks_total`.
-    pub(super) fn falls_back_to(&self, next: &dyn Planner) {
-        let labels = [("from", self.planner), ("to", next.name()), ("reason", self.why.as_str())];
-        metrics::counter!("goalmill_planner_fallbacks_total", &labels).increment(1);
-    }
 }
 
 impl Pipeline {
@@ -217,10 +113,10 @@ impl Pipeline {
 
     /// The plan with its provenance, and with the confidence that earlier plans give it.
     pub(super) fn account(&self, planned: Planned, refusals: &[Refusal], stages: &Stages) -> Planned {
-        let provenance = Some(provenance(&planned, refusals, stages));
+        let provenance = Some(merge_provenance(&planned, refusals, stages));
         let confidence = self.confidences.of(&planned.planner, planned.confidence);
         let mut warnings = planned.warnings;
-        say_which_model_failed(&mut warnings, refusals);
+        explain_model_failure(&mut warnings, refusals);
         Planned { provenance, confidence, warnings, ..planned }
     }
 
@@ -294,7 +190,7 @@ impl Pipeline {
 
     pub(super) fn too_late(&self, planner: &dyn Planner, call_log: &CallLog) -> Refusal {
         let error = PlanningError::new(format!("no answer within {} ms", self.timeout.as_millis()));
-        Refusal { why: Why::Timeout, ..refusal(planner, error, call_log) }
+        Refusal { why: RefusalReason::Timeout, ..refusal(planner, error, call_log) }
     }
 
     /// Routes a planner's plan, unless the planner did so itself.
@@ -338,22 +234,12 @@ impl Pipeline {
 pub(super) fn note_answer<T>(planner: &dyn Planner, answer: &Result<T, Refusal>, stages: &Stages, begun: Instant) {
     match answer {
         Ok(_) => stages.note(planner.name(), PlanningStage::Ask, StageOutcome::Ok, begun),
-        Err(refusal) if refusal.why == Why::Invalid => {
+        Err(refusal) if refusal.why == RefusalReason::Invalid => {
             stages.note(planner.name(), PlanningStage::Ask, StageOutcome::Ok, begun);
             stages.note(planner.name(), PlanningStage::Validate, StageOutcome::Invalid, Instant::now());
             count_issues(planner.name(), &refusal.issues);
         }
         Err(_) => stages.note(planner.name(), PlanningStage::Ask, StageOutcome::Error, begun),
-    }
-}
-
-fn invalid(planner: &dyn Planner, issues: Vec<Issue>, provenance: Option<&Json>) -> Refusal {
-    Refusal {
-        planner: planner.name(),
-        why: Why::Invalid,
-        reason: NOT_VALID.into(),
-        issues,
-        account: provenance.map(Json::value).map(without_prompts),
     }
 }
 
@@ -370,73 +256,6 @@ fn count_issues(planner: &'static str, issues: &[Issue]) {
     }
 }
 
-/// A generic plan advises to set up a model. Where one is set up, and gave no plan, its reason is the better advice.
-fn say_which_model_failed(warnings: &mut [Issue], refusals: &[Refusal]) {
-    let Some(refusal) = refusals.iter().find(|refusal| asks_models(refusal.planner)) else { return };
-    for warning in warnings.iter_mut().filter(|warning| warning.code == "GENERIC_PLAN") {
-        warning.detail = format!("no rule matched, and planner `{}` gave no plan: {}", refusal.planner, refusal.reason);
-        warning.hint = "correct what kept the model from planning; `plan get` shows what was tried".into();
-    }
-}
-
-/// The planner's own account, and before it what the others said.
-fn provenance(planned: &Planned, refusals: &[Refusal], stages: &Stages) -> Json {
-    let mut account = match planned.provenance.as_ref().map(Json::value) {
-        Some(Value::Object(fields)) => fields,
-        Some(other) => serde_json::Map::from_iter([("account".to_owned(), other)]),
-        None => serde_json::Map::new(),
-    };
-    account.insert("planner".into(), planned.planner.clone().into());
-    account.insert("said".into(), planned.confidence.into());
-    account.insert("stages".into(), stages.account());
-    if !refusals.is_empty() {
-        account.insert("tried".into(), refusals.iter().map(Refusal::told).collect());
-    }
-    Json::of(&account)
-}
-
-/// A planner's own refusal, with what it said to models.
-pub(super) fn refusal(planner: &dyn Planner, error: PlanningError, call_log: &CallLog) -> Refusal {
-    let PlanningError { reason, issues, provenance, is_invalid } = error;
-    if is_invalid {
-        return invalid(planner, issues, provenance.as_ref());
-    }
-    let account = provenance.as_ref().map(Json::value).or_else(|| call_log.told());
-    Refusal { planner: planner.name(), why: Why::Error, reason, issues, account }
-}
-
-/// What a planner did, without the questions: those of the plan that is taken are enough.
-fn without_prompts(mut account: Value) -> Value {
-    let rounds = account.get_mut("rounds").and_then(Value::as_array_mut);
-    for round in rounds.into_iter().flatten().filter_map(Value::as_object_mut) {
-        round.remove("prompt");
-    }
-    account
-}
-
-/// All reasons, with the issues of the try that came nearest.
-pub(super) fn failure(refusals: Vec<Refusal>, stages: &Stages) -> PlanningError {
-    told("no planner could make a valid plan", refusals, stages)
-}
-
-/// The same for a revision.
-pub(super) fn no_revision(refusals: Vec<Refusal>, stages: &Stages) -> PlanningError {
-    told("no planner could make a valid revision", refusals, stages)
-}
-
-fn told(what: &str, refusals: Vec<Refusal>, stages: &Stages) -> PlanningError {
-    let reasons: Vec<String> = refusals.iter().map(|r| format!("`{}`: {}", r.planner, r.reason)).collect();
-    let tried: Value = refusals.iter().map(Refusal::told).collect();
-    let provenance = Some(Json::of(&json!({"tried": tried, "stages": stages.account()})));
-    let nearest = refusals.into_iter().filter(|r| !r.issues.is_empty()).min_by_key(|r| r.issues.len());
-    PlanningError {
-        reason: format!("{what}: {}", reasons.join("; ")),
-        issues: nearest.map(|r| r.issues).unwrap_or_default(),
-        provenance,
-        is_invalid: false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use async_trait::async_trait;
@@ -444,8 +263,9 @@ mod tests {
     use goalmill_common::clock::Clock;
     use goalmill_common::goal::Goal;
     use goalmill_common::limits::Limits;
+    use goalmill_common::plan::Step;
     use goalmill_common::random::Random;
-    use serde_json::Map;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -472,21 +292,6 @@ mod tests {
         async fn plan(&self, _: &PlanRequest) -> Result<PlannerAnswer, PlanningError> {
             std::future::pending().await
         }
-    }
-
-    #[test]
-    fn the_goal_s_own_fields_win_over_the_policy_of_an_iterative_plan_only() {
-        let goal = json!({"planning": {"revision": {"approve": {}, "max": 2}}});
-        let goal: Goal = serde_json::from_value(goal).expect("it is a goal");
-        let set = RevisionPolicy { confidence_floor: 0.0, ..RevisionPolicy::default() };
-        let iterative = Map::from_iter([("planning".to_owned(), json!("iterative"))]);
-        let mut plan = Plan { revision: Some(set), metadata: iterative, ..Plan::default() };
-        let_revise(&mut plan, &goal);
-        let policy = plan.revision.expect("it has one");
-        assert!(policy.approve.is_some() && policy.max == Some(2) && policy.confidence_floor == 0.0, "{policy:?}");
-        let mut plan = Plan { revision: Some(set), ..Plan::default() };
-        let_revise(&mut plan, &goal);
-        assert_eq!(plan.revision, Some(set), "a rule or domain decides for itself");
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,7 +8,8 @@ use goalmill_common::revision::{Refusal, RevisionStrategy};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use crate::pipeline::{self, Pipeline, Why};
+use super::refusal::{self, RefusalReason};
+use crate::pipeline::Pipeline;
 use crate::stage::{PlanningStage, StageOutcome, Stages};
 use crate::{Planner, PlanningError, ReviseRequest};
 
@@ -60,8 +61,8 @@ impl Pipeline {
                             issues: issues.clone(),
                         });
                         let account = proposal.provenance.as_ref().map(Json::value);
-                        let (planner, why) = (planner.name(), Why::Invalid);
-                        tried.push(pipeline::Refusal { planner, why, reason, issues, account });
+                        let (planner, why) = (planner.name(), RefusalReason::Invalid);
+                        tried.push(refusal::Refusal { planner, why, reason, issues, account });
                     }
                 }
             }
@@ -69,7 +70,7 @@ impl Pipeline {
                 refusal.falls_back_to(next.as_ref());
             }
         }
-        Err(pipeline::no_revision(tried, &stages))
+        Err(refusal::no_revision(tried, &stages))
     }
 
     async fn ask_revision(
@@ -77,10 +78,10 @@ impl Pipeline {
         planner: &dyn Planner,
         request: &ReviseRequest,
         stages: &Stages,
-    ) -> Result<Proposal, pipeline::Refusal> {
+    ) -> Result<Proposal, refusal::Refusal> {
         let begun = Instant::now();
         let answer = match tokio::time::timeout(self.timeout(), planner.revise(request)).await {
-            Ok(answer) => answer.map_err(|error| pipeline::refusal(planner, error, &request.call_log)),
+            Ok(answer) => answer.map_err(|error| refusal::refusal(planner, error, &request.call_log)),
             Err(_) => Err(self.too_late(planner, &request.call_log)),
         };
         request.call_log.close().await;
@@ -109,7 +110,7 @@ fn holds(proposal: &mut Proposal, consider: ValidateProposal<'_>) -> Result<(), 
     }
 }
 
-fn account(proposal: &Proposal, tried: &[pipeline::Refusal], stages: &Stages) -> Json {
+fn account(proposal: &Proposal, tried: &[refusal::Refusal], stages: &Stages) -> Json {
     let mut account = match proposal.provenance.as_ref().map(Json::value) {
         Some(Value::Object(fields)) => fields,
         Some(other) => Map::from_iter([("account".to_owned(), other)]),
@@ -118,7 +119,7 @@ fn account(proposal: &Proposal, tried: &[pipeline::Refusal], stages: &Stages) ->
     account.insert("planner".into(), proposal.planner.clone().into());
     account.insert("stages".into(), stages.account());
     if !tried.is_empty() {
-        account.insert("tried".into(), tried.iter().map(pipeline::Refusal::told).collect());
+        account.insert("tried".into(), tried.iter().map(refusal::Refusal::to_json).collect());
     }
     Json::of(&account)
 }

@@ -9,7 +9,8 @@ use goalmill_common::goal::Goal;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::Trigger;
 
-use crate::pipeline::{Pipeline, failure};
+use super::refusal::failure;
+use crate::pipeline::Pipeline;
 use crate::stage::Stages;
 use crate::{PlanRequest, Planner, PlanningError, ReviseRequest, Terms};
 

@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::pipeline::{Pipeline, failure, note_answer, refusal};
+use super::refusal::{failure, refusal};
+use crate::pipeline::{Pipeline, note_answer};
 use crate::stage::Stages;
 use crate::{Part, PlanRequest, PlanningError};
 
@@ -88,7 +89,7 @@ impl Pipeline {
                         writer.finish(planned).await.unwrap_or_else(|stopped| stop(stopped, None))
                     }
                     Err(refusal) => {
-                        let provenance = Some(Json::of(&json!({"tried": [refusal.told()]})));
+                        let provenance = Some(Json::of(&json!({"tried": [refusal.to_json()]})));
                         StreamOutcome::Closed(Box::new(Closing::Broken {
                             reason: refusal.reason,
                             issues: refusal.issues,

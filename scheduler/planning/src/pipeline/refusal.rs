@@ -1,0 +1,135 @@
+//! Answers of planners that were refused, and what provenance says of them.
+
+use goalmill_common::command::Planned;
+use goalmill_common::json::Json;
+use goalmill_common::problem::Issue;
+use serde_json::{Value, json};
+
+use super::asks_models;
+use crate::stage::Stages;
+use crate::{CallLog, NOT_VALID, Planner, PlanningError};
+
+/// A planner's answer that was refused.
+pub(crate) struct Refusal {
+    pub(crate) planner: &'static str,
+    pub(crate) why: RefusalReason,
+    pub(crate) reason: String,
+    pub(crate) issues: Vec<Issue>,
+    /// The provenance of the answer, without prompts.
+    pub(crate) account: Option<Value>,
+}
+
+/// Why an answer was refused: a label of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RefusalReason {
+    /// The planner gave no answer in time.
+    Timeout,
+    /// The planner returned an error.
+    Error,
+    /// The plan is not valid.
+    Invalid,
+}
+
+impl RefusalReason {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Error => "error",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+impl Refusal {
+    /// Its entry in the provenance.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut entry = json!({"planner": self.planner, "reason": self.reason, "issues": self.issues});
+        for (key, value) in self.account.iter().filter_map(Value::as_object).flatten() {
+            entry[key.as_str()] = value.clone();
+        }
+        entry
+    }
+
+    /// Counts that the next planner is asked instead, in `goalmill_planner_fallbacks_total`.
+    pub(crate) fn falls_back_to(&self, next: &dyn Planner) {
+        let labels = [("from", self.planner), ("to", next.name()), ("reason", self.why.as_str())];
+        metrics::counter!("goalmill_planner_fallbacks_total", &labels).increment(1);
+    }
+}
+
+pub(crate) fn invalid(planner: &dyn Planner, issues: Vec<Issue>, provenance: Option<&Json>) -> Refusal {
+    Refusal {
+        planner: planner.name(),
+        why: RefusalReason::Invalid,
+        reason: NOT_VALID.into(),
+        issues,
+        account: provenance.map(Json::value).map(without_prompts),
+    }
+}
+
+/// A generic plan advises to set up a model. If a model is set up and failed, its reason replaces that advice.
+pub(crate) fn explain_model_failure(warnings: &mut [Issue], refusals: &[Refusal]) {
+    let Some(refusal) = refusals.iter().find(|refusal| asks_models(refusal.planner)) else { return };
+    for warning in warnings.iter_mut().filter(|warning| warning.code == "GENERIC_PLAN") {
+        warning.detail = format!("no rule matched, and planner `{}` gave no plan: {}", refusal.planner, refusal.reason);
+        warning.hint = "correct what kept the model from planning; `plan get` shows what was tried".into();
+    }
+}
+
+/// The planner's own provenance, with the stages and the refusals before it.
+pub(crate) fn merge_provenance(planned: &Planned, refusals: &[Refusal], stages: &Stages) -> Json {
+    let mut account = match planned.provenance.as_ref().map(Json::value) {
+        Some(Value::Object(fields)) => fields,
+        Some(other) => serde_json::Map::from_iter([("account".to_owned(), other)]),
+        None => serde_json::Map::new(),
+    };
+    account.insert("planner".into(), planned.planner.clone().into());
+    account.insert("said".into(), planned.confidence.into());
+    account.insert("stages".into(), stages.account());
+    if !refusals.is_empty() {
+        account.insert("tried".into(), refusals.iter().map(Refusal::to_json).collect());
+    }
+    Json::of(&account)
+}
+
+/// The refusal of a planner that returned an error, with its model calls.
+pub(crate) fn refusal(planner: &dyn Planner, error: PlanningError, call_log: &CallLog) -> Refusal {
+    let PlanningError { reason, issues, provenance, is_invalid } = error;
+    if is_invalid {
+        return invalid(planner, issues, provenance.as_ref());
+    }
+    let account = provenance.as_ref().map(Json::value).or_else(|| call_log.told());
+    Refusal { planner: planner.name(), why: RefusalReason::Error, reason, issues, account }
+}
+
+/// Removes the prompts: those of the accepted plan are enough.
+fn without_prompts(mut account: Value) -> Value {
+    let rounds = account.get_mut("rounds").and_then(Value::as_array_mut);
+    for round in rounds.into_iter().flatten().filter_map(Value::as_object_mut) {
+        round.remove("prompt");
+    }
+    account
+}
+
+/// All reasons, with the issues of the attempt that has the fewest.
+pub(crate) fn failure(refusals: Vec<Refusal>, stages: &Stages) -> PlanningError {
+    combine("no planner could make a valid plan", refusals, stages)
+}
+
+/// The same for a revision.
+pub(crate) fn no_revision(refusals: Vec<Refusal>, stages: &Stages) -> PlanningError {
+    combine("no planner could make a valid revision", refusals, stages)
+}
+
+fn combine(what: &str, refusals: Vec<Refusal>, stages: &Stages) -> PlanningError {
+    let reasons: Vec<String> = refusals.iter().map(|r| format!("`{}`: {}", r.planner, r.reason)).collect();
+    let tried: Value = refusals.iter().map(Refusal::to_json).collect();
+    let provenance = Some(Json::of(&json!({"tried": tried, "stages": stages.account()})));
+    let nearest = refusals.into_iter().filter(|r| !r.issues.is_empty()).min_by_key(|r| r.issues.len());
+    PlanningError {
+        reason: format!("{what}: {}", reasons.join("; ")),
+        issues: nearest.map(|r| r.issues).unwrap_or_default(),
+        provenance,
+        is_invalid: false,
+    }
+}

@@ -1,0 +1,32 @@
+//! The rules to which plans of planners are validated.
+
+use goalmill_common::plan::Plan;
+use goalmill_common::problem::Issue;
+use goalmill_plan::states::ValidPlan;
+use goalmill_plan::validate::{self, Catalogue, Rules};
+
+use crate::PlanRequest;
+
+/// The rules for plans of planners. By default an agent type without workers, or an unknown one, is a warning; an action
+/// that a known agent does not have, or inputs that it does not accept, are errors.
+pub fn rules<'c>(catalogue: &'c Catalogue, request: &'c PlanRequest) -> Rules<'c> {
+    Rules {
+        in_order: false,
+        steps_max: Some(request.limits.planned_steps_max),
+        budget: request.goal.budget,
+        weights: request.terms.weights,
+        policy: &request.terms.policy,
+        ..Rules::planned(catalogue)
+    }
+}
+
+/// The agents and workers that plans are validated against.
+pub fn catalogue(request: &PlanRequest) -> Catalogue {
+    Catalogue::of(&request.agents).with_workers(&request.terms.workers)
+}
+
+/// Validates a planner's plan against agents, workers, policy and limits.
+pub fn validate_planned(plan: &Plan, request: &PlanRequest) -> Result<ValidPlan, Vec<Issue>> {
+    let draft = serde_json::to_value(plan).expect("a plan always has a JSON form");
+    validate::validate_plan_by(&draft, &request.limits, &rules(&catalogue(request), request))
+}
