@@ -18,7 +18,8 @@ fn inn() -> Value {
 }
 
 fn told(planned: &Planned) -> Vec<(&str, &str)> {
-    planned.warnings.iter().map(|issue| (issue.code.as_str(), issue.pointer.as_str())).collect()
+    let reviewed = planned.warnings.iter().filter(|warning| warning.code.starts_with("REVIEW_"));
+    reviewed.map(|warning| (warning.code.as_str(), warning.pointer.as_str())).collect()
 }
 
 #[tokio::test]
