@@ -47,7 +47,8 @@ async fn what_a_review_finds_doubtful_is_told() {
     assert_eq!((told(&planned), servers[1].calls()), (vec![("REVIEW_WARNING", "/steps/1")], 1));
     assert_eq!(planned.confidence, CONFIDENCE_AT_ONCE, "nothing was changed");
     let shown = goalmill_common::view::Preview::of(planned, 0.0, Default::default(), 0.0);
-    assert_eq!((shown.valid, shown.warnings.len()), (true, 1), "a dry run shows it");
+    let is_shown = shown.warnings.iter().any(|warning| warning.code == "REVIEW_WARNING");
+    assert!(shown.valid && is_shown, "a dry run shows it");
 }
 
 #[tokio::test]
