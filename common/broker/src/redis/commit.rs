@@ -8,8 +8,8 @@ use goalmill_common::keys;
 use redis::cmd;
 
 use super::Result;
+use super::connections::Connections;
 use super::functions::Function;
-use super::link::Links;
 use crate::{Activity, BrokerError, Commit, Committed, Misfit};
 
 /// The longest time Redis may be told to keep something, in milliseconds: ten years.
@@ -18,7 +18,7 @@ const RETENTION_MS_MAX: u64 = 10 * 365 * 24 * 3_600_000;
 /// The longest wait for a replica to confirm that it has a plan, in milliseconds.
 const REPLICA_WAIT_MS: u64 = 1_000;
 
-impl Links {
+impl Connections {
     pub(super) async fn commit(&self, commit: &Commit) -> Result<Committed> {
         if let Some(gap) = gap(commit) {
             return Ok(Committed::Gap(gap));

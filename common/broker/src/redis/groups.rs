@@ -8,7 +8,7 @@ use goalmill_common::keys;
 use redis::{Value, cmd};
 
 use super::Result;
-use super::link::Links;
+use super::connections::Connections;
 
 /// Task streams that are looked at.
 const STREAMS_MAX: usize = 1_000;
@@ -27,12 +27,12 @@ pub enum GroupTrouble {
 /// # Errors
 /// The server cannot be asked, or refuses one of the reads.
 pub async fn troubled(settings: &RedisSettings) -> Result<Vec<(String, GroupTrouble)>> {
-    let links = Links::new(settings)?;
-    let names: Vec<String> = links.ask(cmd("SMEMBERS").arg(keys::QUEUES)).await?;
+    let connections = Connections::new(settings)?;
+    let names: Vec<String> = connections.ask(cmd("SMEMBERS").arg(keys::QUEUES)).await?;
     let mut found = Vec::new();
     for name in names.into_iter().take(STREAMS_MAX) {
         let key = keys::steps(&AgentType::from(name));
-        let read = links.try_ask::<Vec<BTreeMap<String, Value>>>(cmd("XINFO").arg("GROUPS").arg(&key)).await?;
+        let read = connections.try_ask::<Vec<BTreeMap<String, Value>>>(cmd("XINFO").arg("GROUPS").arg(&key)).await?;
         // `QueueState` reports a missing stream and a key of a wrong type.
         let Ok(groups) = read else { continue };
         found.extend(trouble(&groups).map(|trouble| (key, trouble)));

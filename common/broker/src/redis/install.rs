@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use super::Result;
 use super::commit::{misfits, shard_keys};
+use super::connections::Connections;
 use super::functions::{self, Function};
-use super::link::Links;
 use crate::{BrokerError, Health, Install, Meta, Misfit};
 
 /// Above this share of `maxmemory` new submissions are refused.
@@ -35,7 +35,7 @@ const SHARED: [(&str, &str); 9] = [
     (keys::CANCELLED, "zset"),
 ];
 
-impl Links {
+impl Connections {
     pub(super) async fn open(&self, install: &Install) -> Result<Meta> {
         let info = Info(self.ask(&cmd("INFO")).await?);
         self.refuse_unfit(&info)?;

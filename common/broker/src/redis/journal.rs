@@ -7,14 +7,14 @@ use goalmill_common::keys;
 use goalmill_common::status::PlanStatus;
 use redis::{cmd, pipe};
 
-use super::link::Links;
+use super::connections::Connections;
 use super::{Result, reply};
 use crate::LogEntry;
 
 /// Index entries looked at in one go.
 const SWEEP_PAGE: usize = 500;
 
-impl Links {
+impl Connections {
     pub(super) async fn cursor(&self, shard: ShardId) -> Result<EntryId> {
         let cursor: Option<String> = self.ask(cmd("GET").arg(keys::cursor(shard))).await?;
         Ok(cursor.map_or_else(EntryId::start, EntryId::from))

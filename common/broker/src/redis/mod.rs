@@ -1,17 +1,17 @@
 //! The Redis back end: one Redis, its keys and its functions.
 
+mod address;
 mod commit;
+mod connection;
+mod connections;
+mod dead_letters;
+mod dialer;
 mod fault;
 mod functions;
 pub mod groups;
 mod install;
 mod journal;
-mod letters;
-mod line;
-mod link;
-mod messages;
 mod ownership;
-mod place;
 pub mod probe;
 mod pull;
 mod reader;
@@ -19,6 +19,7 @@ mod registry;
 mod reply;
 mod sentinel;
 mod submissions;
+mod subscription;
 mod tasks;
 mod wait;
 
@@ -37,7 +38,7 @@ use crate::{
     Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, Install, LogEntry, Meta,
     Ownership, QueueState, Reader, Registry,
 };
-use link::Links;
+use connections::Connections;
 
 type Result<T> = std::result::Result<T, BrokerError>;
 
@@ -46,13 +47,13 @@ type Result<T> = std::result::Result<T, BrokerError>;
 /// For `rediss://` and `rediss+sentinel://` the process-wide TLS provider is set when there is none yet.
 #[expect(clippy::unused_async, reason = "back ends are opened alike, and others wait for what they read")]
 pub async fn connect(settings: &RedisSettings) -> Result<Arc<dyn Broker>> {
-    let links = Links::new(settings)?;
-    links.dialer.watch();
-    Ok(Arc::new(RedisBroker(Arc::new(links))))
+    let connections = Connections::new(settings)?;
+    connections.dialer.watch();
+    Ok(Arc::new(RedisBroker(Arc::new(connections))))
 }
 
 /// The verbs over Redis, each in the file of its concern.
-struct RedisBroker(Arc<Links>);
+struct RedisBroker(Arc<Connections>);
 
 #[async_trait]
 impl Broker for RedisBroker {

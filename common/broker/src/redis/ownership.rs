@@ -8,11 +8,11 @@ use goalmill_common::keys;
 use redis::cmd;
 
 use super::Result;
+use super::connections::Connections;
 use super::functions::Function;
-use super::link::Links;
 use crate::{Claim, Ownership};
 
-impl Links {
+impl Connections {
     pub(super) async fn owner(&self, shard: ShardId) -> Result<Option<Ownership>> {
         let mut read = cmd("HMGET");
         read.arg(keys::owner(shard)).arg(&["token", "holder", "beat"]);

@@ -52,7 +52,7 @@ impl RedisReader {
         for agent_type in agent_types {
             types.cmd("TYPE").arg(keys::steps(agent_type));
         }
-        let types: Vec<String> = self.links.ask_all(&types).await?;
+        let types: Vec<String> = self.connections.ask_all(&types).await?;
         let wrong = agent_types.iter().zip(&types).filter(|(_, found)| !matches!(found.as_str(), "stream" | "none"));
         let mut is_any = false;
         for (agent_type, found) in wrong {
@@ -172,9 +172,9 @@ impl RedisReader {
         if agent_types.iter().all(|agent_type| self.opened.contains(agent_type)) {
             return Ok(());
         }
-        self.links.recognise_server().await?;
+        self.connections.recognise_server().await?;
         for agent_type in agent_types {
-            match self.links.open_queue(agent_type).await {
+            match self.connections.open_queue(agent_type).await {
                 // It is missed later, if it is missing.
                 Ok(()) | Err(BrokerError::OutOfMemory) => self.opened.insert(agent_type.clone()),
                 Err(e) => return Err(e),

@@ -13,11 +13,11 @@ use goalmill_common::keys;
 use redis::{Cmd, RedisResult, Value, cmd};
 use tokio::time::Instant;
 
+use super::connection::Connection;
+use super::connections::Connections;
 use super::fault::{fault, is_answer, is_no_group, is_unblocked, is_unknown_function};
 use super::functions;
-use super::line::Line;
-use super::link::Links;
-use super::messages::{CHANNELS, Subscription};
+use super::subscription::{CHANNELS, Subscription};
 use super::wait::Wait;
 use super::{Result, reply};
 use crate::{Delivery, Entry, LogEntry, Message, Reader, Waker};
@@ -26,8 +26,8 @@ use crate::{Delivery, Entry, LogEntry, Message, Reader, Waker};
 const GRACE: Duration = Duration::from_secs(5);
 
 pub(super) struct RedisReader {
-    pub(super) links: Arc<Links>,
-    line: Option<Line>,
+    pub(super) connections: Arc<Connections>,
+    line: Option<Connection>,
     messages: Option<Subscription>,
     wait: Arc<Wait>,
     /// Where among the scheduler's own pending submissions to go on; `None` when they are read.
@@ -43,10 +43,10 @@ pub(super) struct RedisReader {
 }
 
 impl RedisReader {
-    pub(super) fn new(links: Arc<Links>) -> Self {
-        let wait = Arc::new(Wait::new(links.clone()));
+    pub(super) fn new(connections: Arc<Connections>) -> Self {
+        let wait = Arc::new(Wait::new(connections.clone()));
         Self {
-            links,
+            connections,
             line: None,
             messages: None,
             wait,
@@ -75,7 +75,7 @@ impl RedisReader {
         let line = match &mut self.line {
             Some(line) => line,
             None => {
-                let mut line = self.links.dialer.dial().await?;
+                let mut line = self.connections.dialer.dial().await?;
                 self.wait.connected(redis::cmd("CLIENT").arg("ID").query_async(&mut line).await.map_err(fault)?);
                 self.line.insert(line)
             }
@@ -105,7 +105,7 @@ impl RedisReader {
         match reply {
             Ok(reply) => Ok(reply),
             Err(e) if is_unblocked(&e) => {
-                self.links.recognise_server().await?;
+                self.connections.recognise_server().await?;
                 Ok(Value::Nil)
             }
             Err(e) => Err(fault(e)),
@@ -120,8 +120,8 @@ impl RedisReader {
         read.arg("STREAMS").arg(keys::GOALS).arg(id);
         let mut reply = self.ask(&read, block_ms).await?;
         if reply.as_ref().is_err_and(is_no_group) {
-            self.links.recognise_server().await?;
-            self.links.create_group(keys::GOALS, keys::SCHEDULERS).await?;
+            self.connections.recognise_server().await?;
+            self.connections.create_group(keys::GOALS, keys::SCHEDULERS).await?;
             reply = self.ask(&read, block_ms).await?;
         }
         reply::only_stream(self.excuse(reply).await?)
@@ -183,7 +183,7 @@ impl Reader for RedisReader {
         tokio::pin!(woken);
         woken.as_mut().enable();
         let Some(subscription) = &mut self.messages else {
-            self.messages = Some(Subscription::open(&self.links.dialer, CHANNELS).await?);
+            self.messages = Some(Subscription::open(&self.connections.dialer, CHANNELS).await?);
             return Ok(Vec::new());
         };
         let said = subscription.listen(block_ms, woken).await;

@@ -12,16 +12,16 @@ use redis::{Value, cmd, pipe};
 use serde::de::DeserializeOwned;
 
 use super::Result;
+use super::connections::Connections;
 use super::functions::Function;
 use super::journal::whole;
-use super::link::Links;
-use super::messages::Subscription;
+use super::subscription::Subscription;
 use crate::verbs::{CANCELLED_MS, RefusedCard, Registry};
 
 /// Workers and schedulers that were not seen for so long are forgotten, in milliseconds.
 const REMEMBER_MS: u64 = 24 * 3_600_000;
 
-impl Links {
+impl Connections {
     pub(super) async fn cancel(&self, tokens: &[AttemptToken]) -> Result<()> {
         if tokens.is_empty() {
             return Ok(());

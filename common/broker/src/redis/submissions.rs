@@ -6,16 +6,16 @@ use goalmill_common::wire::Fields;
 use redis::{Cmd, Value, cmd, pipe};
 
 use super::commit::is_entry_id;
+use super::connections::Connections;
 use super::fault::{fault, is_no_group};
 use super::functions::Function;
-use super::link::Links;
 use super::{Result, reply};
 use crate::{BrokerError, Entry};
 
 /// Answers are kept for so long, in milliseconds.
 const ANSWERS_MS: u64 = 24 * 3_600_000;
 
-impl Links {
+impl Connections {
     pub(super) async fn submit(&self, fields: &Fields) -> Result<EntryId> {
         self.refuse_when_memory_is_short().await?;
         let id: String = self.sends.ask(&append(keys::GOALS, fields)).await?;

@@ -13,9 +13,9 @@ use redis::{Value, cmd};
 use tokio::time::Instant;
 
 use super::commit::is_entry_id;
+use super::connections::Connections;
 use super::fault::{fault, is_no_group};
 use super::functions::Function;
-use super::link::Links;
 use super::{Result, reply};
 use crate::{Delivery, Entry, Misfit, QueueState};
 
@@ -39,7 +39,7 @@ pub(super) struct Claimed {
     next: String,
 }
 
-impl Links {
+impl Connections {
     pub(super) async fn open_queue(&self, agent_type: &AgentType) -> Result<()> {
         self.create_group(&keys::steps(agent_type), keys::WORKERS_GROUP).await?;
         self.ask::<Value>(cmd("SADD").arg(keys::QUEUES).arg(agent_type.as_str())).await?;

@@ -9,7 +9,7 @@ use redis::cmd;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-use super::link::Links;
+use super::connections::Connections;
 use crate::Waker;
 
 /// A read may be on its way to the server when it is to be ended: it is tried so often.
@@ -18,7 +18,7 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(2);
 
 /// What a waker knows of its reader.
 pub(super) struct Wait {
-    links: Arc<Links>,
+    connections: Arc<Connections>,
     /// The reader's connection, as the server counts them; 0 for none.
     client: AtomicU64,
     /// Odd while the reader waits; moves with each beginning and end.
@@ -27,8 +27,8 @@ pub(super) struct Wait {
 }
 
 impl Wait {
-    pub(super) fn new(links: Arc<Links>) -> Self {
-        Self { links, client: AtomicU64::new(0), turn: AtomicU64::new(0), notify: Notify::new() }
+    pub(super) fn new(connections: Arc<Connections>) -> Self {
+        Self { connections, client: AtomicU64::new(0), turn: AtomicU64::new(0), notify: Notify::new() }
     }
 
     /// The reader has a new connection.
@@ -67,7 +67,7 @@ impl Waker for Wait {
         for _ in 0..TRIES {
             let mut unblock = cmd("CLIENT");
             unblock.arg("UNBLOCK").arg(self.client.load(Ordering::SeqCst));
-            match self.links.control.ask::<bool>(&unblock).await {
+            match self.connections.control.ask::<bool>(&unblock).await {
                 Ok(true) => return,
                 Ok(false) => tokio::time::sleep(BETWEEN_TRIES).await,
                 // The wait ends by itself when its time is over.

@@ -5,14 +5,14 @@ use goalmill_common::keys;
 use redis::{Value, cmd};
 
 use super::commit::is_entry_id;
-use super::link::Links;
+use super::connections::Connections;
 use super::{Result, reply};
 use crate::{DeadLetter, Entry};
 
 /// Dead letters kept of one agent type, about.
 const DEAD_LETTERS_MAX: usize = 10_000;
 
-impl Links {
+impl Connections {
     pub(super) async fn bury(&self, letter: &DeadLetter) -> Result<()> {
         let mut add = cmd("XADD");
         add.arg(keys::dead(&letter.agent_type)).arg("MAXLEN").arg("~").arg(DEAD_LETTERS_MAX).arg("*");

@@ -1,23 +1,30 @@
-//! A connection that ends when the service has another primary.
+//! A connection to one primary, which ends when the service has another one.
+
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisFuture, Value};
-use std::time::Duration;
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, Pipeline, ProtocolVersion, RedisError, RedisFuture,
+    Value,
+};
 use tokio::sync::watch;
 
-/// A connection to the primary of its time.
+use super::Result;
+use super::fault::fault;
+
+/// A connection to one primary.
 ///
-/// A former primary goes on answering for seconds, and what it accepts is lost. So a request that is under way when
+/// A former primary goes on answering for seconds, and the writes that it accepts are lost. So a request that is under way when
 /// the primary changes fails like one whose connection broke.
 #[derive(Clone)]
-pub(super) struct Line {
+pub(super) struct Connection {
     connection: MultiplexedConnection,
     /// Moves when the service has another primary; `None` for a server without Sentinels.
     switches: Option<watch::Receiver<()>>,
 }
 
-impl Line {
+impl Connection {
     pub(super) fn new(connection: MultiplexedConnection, switches: Option<watch::Receiver<()>>) -> Self {
         Self { connection, switches }
     }
@@ -41,7 +48,7 @@ impl Line {
     }
 }
 
-impl ConnectionLike for Line {
+impl ConnectionLike for Connection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         let Self { connection, switches } = self;
         async move {
@@ -86,4 +93,19 @@ async fn ended(switches: &mut Option<watch::Receiver<()>>) {
 
 fn former() -> RedisError {
     RedisError::from((ErrorKind::Io, "the service has another primary", String::new()))
+}
+
+/// Sets the protocol version of a connection that is to be opened.
+pub(super) fn with_protocol(info: ConnectionInfo, protocol: ProtocolVersion) -> ConnectionInfo {
+    if protocol == ProtocolVersion::default() {
+        return info;
+    }
+    let redis = info.redis_settings().clone().set_protocol(protocol);
+    info.set_redis_settings(redis)
+}
+
+/// Opens a connection to one server.
+pub(super) async fn open(info: ConnectionInfo, config: &AsyncConnectionConfig) -> Result<MultiplexedConnection> {
+    let client = Client::open(info).map_err(fault)?;
+    client.get_multiplexed_async_connection_with_config(config).await.map_err(fault)
 }

@@ -1,4 +1,4 @@
-//! Hears what is said to all.
+//! Subscribes to broadcast messages.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -10,37 +10,37 @@ use tokio::sync::futures::Notified;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use super::connection::Connection;
+use super::dialer::Dialer;
 use super::fault::fault;
-use super::line::Line;
-use super::link::Dialer;
 use super::{Result, reply};
 use crate::{BrokerError, Message};
 
-/// The channels on which something is said to all.
+/// The channels of broadcast messages.
 pub(super) const CHANNELS: &[&str] = &[keys::CANCEL, keys::AGENTS_CHANGED];
 
-/// A connection that hears some channels.
+/// A connection that is subscribed to some channels.
 pub(super) struct Subscription {
     /// Keeps the connection open.
-    line: Line,
+    connection: Connection,
     pushes: UnboundedReceiver<PushInfo>,
 }
 
 impl Subscription {
     pub(super) async fn open(dialer: &Dialer, channels: &[&str]) -> Result<Self> {
         let (sender, pushes) = unbounded_channel();
-        let mut line = dialer.dial_messages(sender).await?;
-        line.subscribe(channels).await.map_err(fault)?;
-        Ok(Self { line, pushes })
+        let mut connection = dialer.dial_messages(sender).await?;
+        connection.subscribe(channels).await.map_err(fault)?;
+        Ok(Self { connection, pushes })
     }
 
-    /// What was said since the last call; waits up to `block_ms` for the first, or until `woken`.
+    /// Returns the messages since the last call; waits up to `block_ms` for the first, or until `woken`.
     ///
-    /// After an error the subscription is of no more use.
+    /// After an error the subscription must be dropped.
     pub(super) async fn listen(&mut self, block_ms: u64, woken: Pin<&mut Notified<'_>>) -> Result<Vec<Message>> {
-        let said = self.heard()?;
-        if !said.is_empty() || block_ms == 0 {
-            return Ok(said);
+        let messages = self.received()?;
+        if !messages.is_empty() || block_ms == 0 {
+            return Ok(messages);
         }
         let wait = tokio::time::sleep(Duration::from_millis(block_ms));
         tokio::pin!(wait, woken);
@@ -48,13 +48,13 @@ impl Subscription {
             tokio::select! {
                 biased;
                 push = self.pushes.recv() => {
-                    let mut said = Vec::from_iter(read(push)?);
-                    said.extend(self.heard()?);
-                    if !said.is_empty() {
-                        return Ok(said);
+                    let mut messages = Vec::from_iter(parse_push(push)?);
+                    messages.extend(self.received()?);
+                    if !messages.is_empty() {
+                        return Ok(messages);
                     }
                 }
-                () = self.line.ended() => {
+                () = self.connection.ended() => {
                     return Err(BrokerError::Unavailable("the service has another primary".into()));
                 }
                 () = &mut woken => return Ok(Vec::new()),
@@ -65,33 +65,33 @@ impl Subscription {
 
     /// Whether the connection has ended.
     pub(super) fn is_broken(&mut self) -> bool {
-        self.heard().is_err()
+        self.received().is_err()
     }
 
-    /// What lies here already.
-    fn heard(&mut self) -> Result<Vec<Message>> {
-        let mut said = Vec::new();
+    /// The messages that have arrived.
+    fn received(&mut self) -> Result<Vec<Message>> {
+        let mut messages = Vec::new();
         loop {
             let push = match self.pushes.try_recv() {
                 Ok(push) => Some(push),
-                Err(TryRecvError::Empty) => return Ok(said),
+                Err(TryRecvError::Empty) => return Ok(messages),
                 Err(TryRecvError::Disconnected) => None,
             };
-            said.extend(read(push)?);
+            messages.extend(parse_push(push)?);
         }
     }
 }
 
-/// Reads a push: `None` when it is not a message of ours, an error when it is the last.
-fn read(push: Option<PushInfo>) -> Result<Option<Message>> {
+/// Parses a push: `None` when it is not a message of ours, an error when it is the last.
+fn parse_push(push: Option<PushInfo>) -> Result<Option<Message>> {
     match push {
-        Some(push) if push.kind == PushKind::Message => Ok(message(push.data)),
+        Some(push) if push.kind == PushKind::Message => Ok(parse_message(push.data)),
         Some(push) if push.kind != PushKind::Disconnection => Ok(None),
         _ => Err(BrokerError::Unavailable("the connection for messages broke".into())),
     }
 }
 
-fn message(data: Vec<redis::Value>) -> Option<Message> {
+fn parse_message(data: Vec<redis::Value>) -> Option<Message> {
     let mut data = data.into_iter();
     let channel = reply::text(data.next()?).ok()?;
     let payload = reply::text(data.next()?).ok()?;

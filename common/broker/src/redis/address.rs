@@ -1,4 +1,4 @@
-//! Where the server is: at an address, or wherever the Sentinels say that a service's primary is.
+//! Parses `redis.url`: the address of a server, or a service whose primary Sentinels know.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use super::Result;
 use super::sentinel::Sentinels;
 use crate::BrokerError;
 
-/// The port that Sentinels listen on unless told.
+/// The default port of Sentinels.
 const SENTINEL_PORT: u16 = 26_379;
-/// What a form without a port is told apart by.
-const MEND: &str = "give `redis://`, `rediss://` or `redis+unix://` and an address, or \
+/// How to correct an address.
+const HINT: &str = "give `redis://`, `rediss://` or `redis+unix://` and an address, or \
     `redis+sentinel://HOST:PORT,HOST:PORT/SERVICE`";
 
-/// Where connections lead to.
-pub(super) enum Place {
+/// What connections are opened to.
+pub(super) enum ServerAddress {
     Server(Box<ConnectionInfo>),
     Service(Arc<Sentinels>),
 }
 
-impl Place {
-    /// Reads `redis.url`; the error never holds a password.
+impl ServerAddress {
+    /// Parses `redis.url`; the error never holds a password.
     pub(super) fn new(settings: &RedisSettings) -> Result<Self> {
         let (scheme, rest) = settings.url.split_once("://").ok_or_else(|| invalid("it has no scheme"))?;
         match scheme {
@@ -89,13 +89,13 @@ fn service(scheme: &str, rest: &str) -> Result<Sentinels> {
         server(&format!("{scheme}://{own}{host}{port}{fragment}"))
     };
     let nodes = hosts.split(',').map(node).collect::<Result<Vec<_>>>()?;
-    // The host is told by the Sentinels.
+    // The Sentinels know the host.
     let server = server(&format!("{scheme}://{user}primary/{db}{fragment}"))?;
     Ok(Sentinels::new(service, nodes, server))
 }
 
 fn invalid(why: impl Into<String>) -> BrokerError {
-    BrokerError::InvalidAddress(format!("{}; {MEND}", why.into()))
+    BrokerError::InvalidAddress(format!("{}; {HINT}", why.into()))
 }
 
 /// Small writes go out at once, and a peer that went silent is noticed in about 10 s.
@@ -114,15 +114,15 @@ mod tests {
     use super::*;
 
     fn sentinels(url: &str) -> Arc<Sentinels> {
-        match place(url) {
-            Ok(Place::Service(sentinels)) => sentinels,
-            Ok(Place::Server(info)) => panic!("`{url}` leads to {}", info.addr()),
+        match address(url) {
+            Ok(ServerAddress::Service(sentinels)) => sentinels,
+            Ok(ServerAddress::Server(info)) => panic!("`{url}` leads to {}", info.addr()),
             Err(error) => panic!("`{url}` is refused: {error}"),
         }
     }
 
-    fn place(url: &str) -> Result<Place> {
-        Place::new(&RedisSettings { url: url.into(), ..RedisSettings::default() })
+    fn address(url: &str) -> Result<ServerAddress> {
+        ServerAddress::new(&RedisSettings { url: url.into(), ..RedisSettings::default() })
     }
 
     #[test]
@@ -138,16 +138,16 @@ mod tests {
     }
 
     #[test]
-    fn a_database_may_be_a_parameter_and_sentinels_have_no_password_unless_told() {
+    fn a_database_may_be_a_parameter_and_sentinels_have_no_password_by_default() {
         let found = sentinels("redis+sentinel://:secret@a/plans?db=3");
         assert_eq!(found.server().redis_settings().db(), 3);
         assert_eq!(found.nodes()[0].redis_settings().password(), None);
-        assert!(!place("redis+sentinel://a/plans").expect("it is valid").is_tls());
-        assert!(place("rediss+sentinel://a/plans").expect("it is valid").is_tls());
+        assert!(!address("redis+sentinel://a/plans").expect("it is valid").is_tls());
+        assert!(address("rediss+sentinel://a/plans").expect("it is valid").is_tls());
     }
 
     #[test]
-    fn what_is_wrong_with_an_address_is_said_without_the_password() {
+    fn errors_about_an_address_do_not_hold_the_password() {
         for (url, why) in [
             ("redis+sentinel://:secret@a:1", "the service's name is missing"),
             ("redis+sentinel://:secret@a:1/plans?timeout=3", "`timeout` is none of the parameters"),
@@ -157,7 +157,7 @@ mod tests {
             ("http://:secret@a", "redis+sentinel://"),
             ("localhost", "it has no scheme"),
         ] {
-            let error = place(url).err().unwrap_or_else(|| panic!("`{url}` is refused")).to_string();
+            let error = address(url).err().unwrap_or_else(|| panic!("`{url}` is refused")).to_string();
             assert!(error.contains(why) && !error.contains("secret"), "{url}: {error}");
         }
     }
