@@ -2,124 +2,245 @@
 //!
 //! Keys of a shard share its hash tag `{s<n>}`, so that one commit may touch them all on Redis Cluster.
 
+use crate::config::RedisSettings;
 use crate::id::{AgentType, PlanId, ShardId, WorkerId};
 
-/// STREAM, public: submissions from any client; group [`SCHEDULERS`].
-pub const GOALS: &str = "goalmill:goals";
-/// HASH, public, read only: instance id, protocol version, shard count, stream layout.
-pub const META: &str = "goalmill:meta";
-/// HASH: agent type → registration as JSON.
-pub const AGENTS: &str = "goalmill:agents";
-/// SET: agent types whose task stream was opened.
-pub const QUEUES: &str = "goalmill:queues";
-/// SET: agent types whose queue gets nothing new.
-pub const QUEUES_PAUSED: &str = "goalmill:queues:paused";
-/// ZSET: worker id → time of its last heartbeat in Unix milliseconds. See [`WORKER_BEATS`].
-pub const WORKERS: &str = "goalmill:workers";
-/// HASH: worker id → its last heartbeat as JSON.
-pub const WORKER_BEATS: &str = "goalmill:workers:beats";
-/// ZSET: scheduler id → time of its last heartbeat in Unix milliseconds.
-pub const SCHEDULERS_ALIVE: &str = "goalmill:schedulers";
-/// PUB/SUB: an agent type was registered or changed.
-pub const AGENTS_CHANGED: &str = "goalmill:agents:changed";
-/// PUB/SUB: attempt tokens, separated by blanks, whose execution shall stop.
-pub const CANCEL: &str = "goalmill:cancel";
-/// ZSET: attempt token → when it was superseded, Unix milliseconds; for workers that missed the message.
-pub const CANCELLED: &str = "goalmill:cancelled";
-/// STRING, 1 min: when a scheduler last saw that the server takes writes.
-pub const PROBE: &str = "goalmill:probe";
-/// HASH: shard → what its owner holds in memory, as JSON; for autoscalers.
-pub const LOADS: &str = "goalmill:loads";
-/// The group of [`GOALS`].
+/// The group of [`Keys::goals`].
 pub const SCHEDULERS: &str = "schedulers";
 /// The group of every task stream.
 pub const WORKERS_GROUP: &str = "workers";
+/// Stands for an agent type in a pattern of task streams.
+const AGENT_TYPE: &str = "<agent_type>";
+/// Characters of a prefix.
+const PREFIX_CHARS_MAX: usize = 64;
 
-/// STRING, 24 h, public, read only: what became of submission `id`.
-pub fn answer(id: &str) -> String {
-    format!("goalmill:answers:{id}")
+/// The keys of one installation. Installations with different prefixes share a Redis without seeing each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keys {
+    prefix: String,
 }
 
-/// STREAM: tasks for one agent type; group [`WORKERS_GROUP`].
-pub fn steps(agent_type: &AgentType) -> String {
-    format!("goalmill:steps:{agent_type}")
+impl Default for Keys {
+    fn default() -> Self {
+        Self::new("goalmill")
+    }
 }
 
-/// STREAM, public, read only: tasks of an agent type that were given up on.
-pub fn dead(agent_type: &AgentType) -> String {
-    format!("goalmill:dead:{agent_type}")
+impl From<&RedisSettings> for Keys {
+    fn from(settings: &RedisSettings) -> Self {
+        Self::new(&settings.prefix)
+    }
 }
 
-/// STRING, 24 h: there while the worker is asked to drain.
-pub fn drain(worker: &WorkerId) -> String {
-    format!("goalmill:workers:drain:{worker}")
+/// Whether a text may be a prefix: 1 to 64 letters, digits, `_`, `-` and `.`, so that it has no meaning in patterns.
+pub fn is_prefix(text: &str) -> bool {
+    (1..=PREFIX_CHARS_MAX).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }
 
-/// STREAM: reports and commands for a shard; read from a cursor, no group.
-pub fn reports(shard: ShardId) -> String {
-    format!("goalmill:{{s{shard}}}:reports")
-}
+impl Keys {
+    /// The keys that begin with `<prefix>:`.
+    pub fn new(prefix: &str) -> Self {
+        Self { prefix: prefix.into() }
+    }
 
-/// SET: ids of a shard's plans that are not final.
-pub fn active(shard: ShardId) -> String {
-    format!("goalmill:{{s{shard}}}:active")
-}
+    fn key(&self, name: &str) -> String {
+        [&self.prefix, ":", name].concat()
+    }
 
-/// HASH: `token`, `holder`, `beat` (moves with each renewal or commit), `commit` (number of the last one).
-pub fn owner(shard: ShardId) -> String {
-    format!("goalmill:{{s{shard}}}:owner")
-}
+    fn named(&self, kind: &str, name: &str) -> String {
+        [&self.prefix, ":", kind, ":", name].concat()
+    }
 
-/// STRING: the entry of [`reports`] up to which the shard has read; moves inside commits only.
-pub fn cursor(shard: ShardId) -> String {
-    format!("goalmill:{{s{shard}}}:cursor")
-}
+    fn shard_key(&self, shard: ShardId, name: &str) -> String {
+        [&self.prefix, ":{s", &shard.to_string(), "}:", name].concat()
+    }
 
-/// PUB/SUB: nothing is said there; a scheduler that lives is subscribed to its own.
-pub fn presence(scheduler: &str) -> String {
-    format!("goalmill:presence:{scheduler}")
-}
+    /// STREAM, public: submissions from any client; group [`SCHEDULERS`].
+    pub fn goals(&self) -> String {
+        self.key("goals")
+    }
 
-/// STRING, JSON: submission entry → the processes that took it over from a scheduler that died, and may have died since.
-pub const SUBMISSION_TRIES: &str = "goalmill:goals:tries";
+    /// STRING, JSON: submission entry → the processes that took it over from a scheduler that died, and may have died
+    /// since.
+    pub fn submission_tries(&self) -> String {
+        self.key("goals:tries")
+    }
 
-/// STRING, JSON: the plan that the shard's owner has in hand after a takeover, and the plans in quarantine.
-pub fn poison(shard: ShardId) -> String {
-    format!("goalmill:{{s{shard}}}:poison")
-}
+    /// STRING, 24 h, public, read only: the answer to submission `id`.
+    pub fn answer(&self, id: &str) -> String {
+        self.named("answers", id)
+    }
 
-/// ZSET: plan id → last change in Unix milliseconds.
-pub fn index(shard: ShardId) -> String {
-    format!("goalmill:{{s{shard}}}:index")
-}
+    /// HASH, public, read only: `instance` id, `protocol` version, number of `shards`, patterns of task `streams`.
+    pub fn meta(&self) -> String {
+        self.key("meta")
+    }
 
-/// HASH, public, read only: a plan's summary. Put together by hand: each commit of each plan needs it.
-pub fn plan(id: &PlanId) -> String {
-    let shard = id.shard().unwrap_or(ShardId(0)).to_string();
-    ["goalmill:{s", &shard, "}:plan:", id.as_str()].concat()
-}
+    /// HASH: agent type → registration as JSON.
+    pub fn agents(&self) -> String {
+        self.key("agents")
+    }
 
-/// STREAM, public, read only: a plan's log. An entry holds the events of one commit; its id is `<seq of the last>-0`.
-pub fn events(id: &PlanId) -> String {
-    events_beside(&plan(id))
+    /// PUB/SUB: an agent type was registered or changed.
+    pub fn agents_changed(&self) -> String {
+        self.key("agents:changed")
+    }
+
+    /// SET: agent types whose task stream was opened.
+    pub fn queues(&self) -> String {
+        self.key("queues")
+    }
+
+    /// SET: agent types whose queue gets nothing new.
+    pub fn queues_paused(&self) -> String {
+        self.key("queues:paused")
+    }
+
+    /// STREAM: tasks for one agent type; group [`WORKERS_GROUP`].
+    pub fn steps(&self, agent_type: &AgentType) -> String {
+        self.named("steps", agent_type.as_str())
+    }
+
+    /// The pattern of [`Keys::steps`], for [`Keys::meta`]; see [`TaskStreams`].
+    pub fn steps_pattern(&self) -> String {
+        self.named("steps", AGENT_TYPE)
+    }
+
+    /// STREAM, public, read only: tasks of an agent type that were given up on.
+    pub fn dead_letters(&self, agent_type: &AgentType) -> String {
+        self.named("dead", agent_type.as_str())
+    }
+
+    /// ZSET: worker id → time of its last heartbeat in Unix milliseconds. See [`Keys::worker_beats`].
+    pub fn workers(&self) -> String {
+        self.key("workers")
+    }
+
+    /// HASH: worker id → its last heartbeat as JSON.
+    pub fn worker_beats(&self) -> String {
+        self.key("workers:beats")
+    }
+
+    /// STRING, 24 h: exists while the worker is asked to drain.
+    pub fn drain_request(&self, worker: &WorkerId) -> String {
+        self.named("workers:drain", worker.as_str())
+    }
+
+    /// PUB/SUB: attempt tokens, separated by blanks, whose execution shall stop.
+    pub fn cancel(&self) -> String {
+        self.key("cancel")
+    }
+
+    /// ZSET: attempt token → when it was superseded, Unix milliseconds; for workers that missed the message.
+    pub fn cancelled(&self) -> String {
+        self.key("cancelled")
+    }
+
+    /// ZSET: scheduler id → time of its last heartbeat in Unix milliseconds.
+    pub fn schedulers(&self) -> String {
+        self.key("schedulers")
+    }
+
+    /// PUB/SUB without messages; a live scheduler is subscribed to its own.
+    pub fn presence(&self, scheduler: &str) -> String {
+        self.named("presence", scheduler)
+    }
+
+    /// STRING, 1 min: when a scheduler last checked that the server takes writes.
+    pub fn probe(&self) -> String {
+        self.key("probe")
+    }
+
+    /// HASH: shard → what its owner holds in memory, as JSON; for autoscalers.
+    pub fn loads(&self) -> String {
+        self.key("loads")
+    }
+
+    /// STREAM: reports and commands for a shard; read from a cursor, no group.
+    pub fn reports(&self, shard: ShardId) -> String {
+        self.shard_key(shard, "reports")
+    }
+
+    /// SET: ids of a shard's plans that are not final.
+    pub fn active(&self, shard: ShardId) -> String {
+        self.shard_key(shard, "active")
+    }
+
+    /// HASH: `token`, `holder`, `beat` (moves with each renewal or commit), `commit` (number of the last one).
+    pub fn owner(&self, shard: ShardId) -> String {
+        self.shard_key(shard, "owner")
+    }
+
+    /// STRING: the entry of [`Keys::reports`] up to which the shard has read; moves inside commits only.
+    pub fn cursor(&self, shard: ShardId) -> String {
+        self.shard_key(shard, "cursor")
+    }
+
+    /// STRING, JSON: the plan that the shard's owner has in hand after a takeover, and the plans in quarantine.
+    pub fn poison(&self, shard: ShardId) -> String {
+        self.shard_key(shard, "poison")
+    }
+
+    /// ZSET: plan id → last change in Unix milliseconds.
+    pub fn index(&self, shard: ShardId) -> String {
+        self.shard_key(shard, "index")
+    }
+
+    /// HASH, public, read only: a plan's summary.
+    pub fn plan(&self, id: &PlanId) -> String {
+        let shard = id.shard().unwrap_or(ShardId(0)).to_string();
+        [&self.prefix, ":{s", &shard, "}:plan:", id.as_str()].concat()
+    }
+
+    /// STREAM, public, read only: a plan's log. An entry holds the events of one commit; its id is `<seq of the last>-0`.
+    pub fn events(&self, id: &PlanId) -> String {
+        events_of(&self.plan(id))
+    }
+
+    /// STRING: a payload too large to carry, by reference.
+    pub fn blob(&self, shard: ShardId, id: &str) -> String {
+        [&self.prefix, ":blob:{s", &shard.to_string(), "}:", id].concat()
+    }
+
+    /// Whether the key is that of a blob; nothing else is read for a reference.
+    pub fn is_blob(&self, key: &str) -> bool {
+        key.strip_prefix(&self.prefix).is_some_and(|name| name.starts_with(":blob:"))
+    }
+
+    /// STRING, with an expiry: the outputs of a step, as JSON, for steps with the same cache key.
+    pub fn cached_result(&self, cache_key: &str) -> String {
+        self.named("cache", cache_key)
+    }
 }
 
 /// The log of the plan whose summary has this key.
-pub fn events_beside(plan: &str) -> String {
+pub fn events_of(plan: &str) -> String {
     [plan, ":events"].concat()
 }
 
-/// What every blob's key begins with; nothing else is read for a reference.
-pub const BLOBS: &str = "goalmill:blob:";
-
-/// STRING: a payload too large to carry, by reference.
-pub fn blob(shard: ShardId, id: &str) -> String {
-    format!("{BLOBS}{{s{shard}}}:{id}")
+/// Which stream holds the tasks of an agent type: field `streams` of [`Keys::meta`].
+///
+/// The field is a list of patterns, separated by blanks; `<agent_type>` stands for the agent type. Installations have
+/// one pattern today. More of them (one for each shard) are reserved for Redis Cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskStreams {
+    before: String,
+    after: String,
 }
 
-/// STRING, with an expiry: the outputs of a step, as JSON, kept under `word` for steps that want the same.
-pub fn cache(word: &str) -> String {
-    format!("goalmill:cache:{word}")
+impl TaskStreams {
+    /// Parses the field; `None` unless it is exactly one pattern.
+    pub fn parse(field: &str) -> Option<Self> {
+        let (before, after) = field.split_once(AGENT_TYPE)?;
+        let is_one = !field.contains(char::is_whitespace) && !after.contains(AGENT_TYPE);
+        is_one.then(|| Self { before: before.into(), after: after.into() })
+    }
+
+    /// The stream for an agent type.
+    pub fn stream(&self, agent_type: &AgentType) -> String {
+        [&self.before, agent_type.as_str(), &self.after].concat()
+    }
 }
 
 #[cfg(test)]
@@ -128,10 +249,30 @@ mod tests {
 
     #[test]
     fn keys_of_a_shard_share_its_tag() {
-        let id = PlanId::from("p3-0000000000000000");
-        for key in [reports(ShardId(3)), active(ShardId(3)), plan(&id), events(&id), blob(ShardId(3), "x")] {
+        let (keys, id) = (Keys::default(), PlanId::from("p3-0000000000000000"));
+        let shard = ShardId(3);
+        for key in [keys.reports(shard), keys.active(shard), keys.plan(&id), keys.events(&id), keys.blob(shard, "x")] {
             assert!(key.contains("{s3}"), "{key}");
         }
-        assert_eq!(events(&id), "goalmill:{s3}:plan:p3-0000000000000000:events");
+        assert_eq!(keys.events(&id), "goalmill:{s3}:plan:p3-0000000000000000:events");
+        assert!(keys.is_blob(&keys.blob(shard, "x")) && !keys.is_blob(&Keys::new("other").blob(shard, "x")));
+    }
+
+    #[test]
+    fn the_pattern_of_task_streams_gives_their_keys() {
+        let (keys, agent_type) = (Keys::new("other"), AgentType::from("fetch"));
+        let streams = TaskStreams::parse(&keys.steps_pattern()).expect("it is one pattern");
+        assert_eq!(streams.stream(&agent_type), keys.steps(&agent_type));
+        for field in ["single", "", "a:<agent_type> b:<agent_type>", "<agent_type>:<agent_type>"] {
+            assert_eq!(TaskStreams::parse(field), None, "{field}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_has_no_meaning_in_patterns() {
+        assert!(is_prefix("goalmill") && is_prefix("team-1.test_2"));
+        for text in ["", "a:b", "a*", "{a}", "a b", "é", &"a".repeat(65)] {
+            assert!(!is_prefix(text), "{text}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 """A Goalmill worker in plain Python: `pip install redis`, change `work`, run it. The contract: docs/protocol.md.
 
-    python worker.py shout redis://127.0.0.1:6379
+    python worker.py shout redis://127.0.0.1:6379 [PREFIX]
 """
 import json, signal, socket, sys, threading, time, uuid
 import redis
@@ -35,25 +35,29 @@ def run(r, stream, me, entry, task):
     r.xadd(task["reply"], {"v": "1", "data": json.dumps(report | {"finished_ms": int(time.time() * 1000)})})
 
 
-def serve(agent_type, url="redis://127.0.0.1:6379"):
+def serve(agent_type, url="redis://127.0.0.1:6379", prefix="goalmill"):
     r = redis.Redis.from_url(url, decode_responses=True, socket_timeout=10)
-    me, stream, stop = f"py-{uuid.uuid4().hex[:8]}", f"goalmill:steps:{agent_type}", threading.Event()
+    protocol, streams = r.hmget(f"{prefix}:meta", "protocol", "streams")
+    if protocol != "1" or len(streams.split()) != 1:
+        sys.exit(f"`{prefix}:meta` has protocol {protocol} and streams {streams}: start a scheduler, or use another worker")
+    stream = streams.replace("<agent_type>", agent_type)
+    me, stop = f"py-{uuid.uuid4().hex[:8]}", threading.Event()
     for sig in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sig, lambda *_: stop.set())
     if not any(g["name"] == "workers" for g in (r.xinfo_groups(stream) if r.exists(stream) else [])):
         r.xgroup_create(stream, "workers", id="0", mkstream=True)
-    r.sadd("goalmill:queues", agent_type)
-    if r.hsetnx("goalmill:agents", agent_type, json.dumps({"agent_type": agent_type})):
-        r.publish("goalmill:agents:changed", agent_type)
+    r.sadd(f"{prefix}:queues", agent_type)
+    if r.hsetnx(f"{prefix}:agents", agent_type, json.dumps({"agent_type": agent_type})):
+        r.publish(f"{prefix}:agents:changed", agent_type)
     beat = {"worker": me, "agents": [agent_type], "slots": 1, "busy": 0, "version": "1",
             "host": socket.gethostname(), "started_ms": int(time.time() * 1000)}
     while not stop.is_set():
-        r.hset("goalmill:workers:beats", me, json.dumps(beat))
-        r.zadd("goalmill:workers", {me: r.time()[0] * 1000})
+        r.hset(f"{prefix}:workers:beats", me, json.dumps(beat))
+        r.zadd(f"{prefix}:workers", {me: r.time()[0] * 1000})
         for _, entries in r.xreadgroup("workers", me, {stream: ">"}, count=1, block=2000) or []:
             run(r, stream, me, entries[0][0], json.loads(entries[0][1]["data"]))
-    r.zrem("goalmill:workers", me)
-    r.hdel("goalmill:workers:beats", me)
+    r.zrem(f"{prefix}:workers", me)
+    r.hdel(f"{prefix}:workers:beats", me)
 
 
 if __name__ == "__main__":

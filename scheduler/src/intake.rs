@@ -7,7 +7,6 @@ use std::time::Duration;
 use goalmill_broker::{Broker, BrokerError, Entry, Reader};
 use goalmill_common::command::{Request, Submit};
 use goalmill_common::id::{EntryId, Namespace, PlanId, base32, is_id};
-use goalmill_common::keys;
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::wire::{BadSubmission, Inbox, Submission};
 use tokio::time::Instant;
@@ -164,14 +163,15 @@ fn quarantined_submission(entry: &Entry) -> BadSubmission {
     BadSubmission { id, problem: Problem::new(ErrorCode::PlanQuarantined, detail) }
 }
 
-/// The processes that claimed each submission and may have died over it: the value of [`keys::SUBMISSION_TRIES`].
+/// The processes that claimed each submission and may have died over it: the value of
+/// [`Keys::submission_tries`](goalmill_common::keys::Keys::submission_tries).
 #[derive(Default)]
 struct Tries(BTreeMap<EntryId, BTreeSet<String>>);
 
 impl Tries {
     /// - `process`: this one. Its earlier tries do not count, because it is alive.
     async fn read(broker: &dyn Broker, process: &str) -> Result<Self, BrokerError> {
-        let bytes = broker.get_blob(keys::SUBMISSION_TRIES).await?.unwrap_or_default();
+        let bytes = broker.get_blob(&broker.keys().submission_tries()).await?.unwrap_or_default();
         let mut tries: BTreeMap<EntryId, BTreeSet<String>> = serde_json::from_slice(&bytes).unwrap_or_default();
         tries.retain(|_, processes| {
             processes.remove(process);
@@ -196,7 +196,7 @@ impl Tries {
 
     async fn write(&self, broker: &dyn Broker) -> Result<(), BrokerError> {
         let text = serde_json::to_vec(&self.0).expect("plain data always has a JSON text");
-        match broker.put_blob(keys::SUBMISSION_TRIES, &text, TRIES_KEPT_MS).await {
+        match broker.put_blob(&broker.keys().submission_tries(), &text, TRIES_KEPT_MS).await {
             Err(BrokerError::OutOfMemory) => Ok(()),
             written => written,
         }

@@ -3,7 +3,6 @@
 use goalmill_common::aside;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
-use goalmill_common::keys;
 use goalmill_common::task::Task;
 use serde_json::Value;
 
@@ -48,7 +47,7 @@ fn find_reference(value: &mut Value) -> Option<&mut Value> {
 
 async fn read_blob(worker: &Worker, place: &Value) -> Result<Vec<u8>, Failure> {
     let key = aside::key(place).unwrap_or_default();
-    if !key.starts_with(keys::BLOBS) {
+    if !worker.broker.keys().is_blob(key) {
         let message = format!("`{key}` is not the key of a blob");
         return Err(Failure::new(FailureClass::Permanent, "BLOB_INVALID", message));
     }
@@ -104,7 +103,7 @@ pub(crate) async fn offload_outputs(worker: &Worker, task: &Task, mut outcome: O
 /// Retries until the attempt's time limit: the work is done and only its result is missing.
 async fn store_blob(worker: &Worker, task: &Task, part: &str, value: &Json) -> Json {
     let shard = task.plan.shard().expect("tasks without a shard are dead letters");
-    let key = keys::blob(shard, &format!("{}{part}", task.token));
+    let key = worker.broker.keys().blob(shard, &format!("{}{part}", task.token));
     let (text, kept_ms) = (value.text(), worker.limits.plan_ms_max);
     let mut failures = 0;
     while let Err(e) = worker.broker.put_blob(&key, text.as_bytes(), kept_ms).await {

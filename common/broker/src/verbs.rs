@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
-use goalmill_common::keys;
+use goalmill_common::keys::Keys;
 use goalmill_common::load::Loads;
 use goalmill_common::problem::Issue;
 use goalmill_common::status::PlanStatus;
@@ -166,6 +166,9 @@ pub enum Message {
 /// happened. Nothing is re-sent by the back end itself.
 #[async_trait]
 pub trait Broker: Send + Sync + 'static {
+    /// The keys of this installation.
+    fn keys(&self) -> &Keys;
+
     // --- the installation -------------------------------------------------------------------------
 
     /// Checks the server, creates the installation when there is none, and says which one answers.
@@ -338,11 +341,11 @@ pub trait Broker: Send + Sync + 'static {
 
     /// Keeps a step's outputs under `word` for `ttl_ms`; the last to be kept counts. Refused when memory is short.
     async fn keep(&self, word: &str, outputs: &str, ttl_ms: u64) -> Result<()> {
-        self.put_blob(&keys::cache(word), outputs.as_bytes(), ttl_ms).await
+        self.put_blob(&self.keys().cached_result(word), outputs.as_bytes(), ttl_ms).await
     }
     /// The outputs kept under `word`, if there are any.
     async fn recall(&self, word: &str) -> Result<Option<String>> {
-        let kept = self.get_blob(&keys::cache(word)).await?;
+        let kept = self.get_blob(&self.keys().cached_result(word)).await?;
         Ok(kept.and_then(|bytes| String::from_utf8(bytes).ok()))
     }
 

@@ -10,6 +10,7 @@ use super::model::{self, ModelSettings};
 use super::weight::WeightSettings;
 use crate::agent::{HEARTBEATS_MISSED_MAX, SILENCE_MS_MAX};
 use crate::id::AgentType;
+use crate::keys::is_prefix;
 use crate::limits::Limits;
 
 /// Everything that can be set.
@@ -44,6 +45,9 @@ pub struct Settings {
 pub struct RedisSettings {
     /// `redis://`, `rediss://`, `redis+unix://` or `redis+sentinel://`; may hold a password, which is never shown.
     pub url: String,
+    /// What every key and channel begins with, before a `:`. Installations with different prefixes share a Redis without
+    /// seeing each other. 1 to 64 letters, digits, `_`, `-` and `.`.
+    pub prefix: String,
     /// Milliseconds to wait for a connection.
     pub connect_ms: u64,
     /// Milliseconds to wait for the reply of a command that does not block.
@@ -60,6 +64,7 @@ impl Default for RedisSettings {
     fn default() -> Self {
         Self {
             url: "redis://127.0.0.1:6379".into(),
+            prefix: "goalmill".into(),
             connect_ms: 1_000,
             response_ms: 5_000,
             block_ms: 2_000,
@@ -398,6 +403,7 @@ impl Settings {
             (w.heartbeat_ms <= SILENCE_MS_MAX / HEARTBEATS_MISSED_MAX, "worker.heartbeat_ms <= 150000"),
             (s.task_lease_ms > 2 * w.lease_margin_ms, "scheduler.task_lease_ms > 2 * worker.lease_margin_ms"),
             (self.redis.pool_size > 0, "redis.pool_size > 0"),
+            (is_prefix(&self.redis.prefix), "redis.prefix has 1 to 64 letters, digits, `_`, `-` and `.`"),
             (
                 self.limits.inline_bytes_max <= self.limits.payload_bytes_max,
                 "limits.inline_bytes_max <= limits.payload_bytes_max",

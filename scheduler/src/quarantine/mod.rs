@@ -7,7 +7,7 @@ mod record;
 
 use goalmill_broker::{BrokerError, Commit, Misfit};
 use goalmill_common::id::{AgentType, PlanId};
-use goalmill_common::keys;
+use goalmill_common::keys::Keys;
 
 use crate::scheduler::Scheduler;
 
@@ -16,12 +16,13 @@ pub(crate) use record::{DEATHS_MAX, InHand, QuarantineRecord, record_in_logs};
 /// Quarantines the queues and plans whose keys made a commit fail; the shard then recovers without them.
 pub(crate) fn isolate_failed_commit(scheduler: &Scheduler, commit: &Commit, error: &BrokerError) {
     let BrokerError::WrongType(misfits) = error else { return };
+    let keys = scheduler.broker.keys();
     for misfit in misfits {
         let sent = commit.tasks.iter().map(|task| &task.agent_type);
         let acknowledged = commit.acknowledged.iter().map(|(agent_type, _)| agent_type);
-        if let Some(agent_type) = sent.chain(acknowledged).find(|agent_type| keys::steps(agent_type) == misfit.key) {
+        if let Some(agent_type) = sent.chain(acknowledged).find(|agent_type| keys.steps(agent_type) == misfit.key) {
             scheduler.directory.quarantine(agent_type, misfit);
-        } else if let Some(write) = commit.plans.iter().find(|write| is_of(&write.plan, misfit)) {
+        } else if let Some(write) = commit.plans.iter().find(|write| is_of(keys, &write.plan, misfit)) {
             isolate_plan(scheduler, write.plan.clone(), misfit);
         }
     }
@@ -42,7 +43,10 @@ pub(crate) async fn isolate_unreadable(scheduler: &Scheduler, plans: &[PlanId], 
     }
     for plan in plans {
         if let Err(BrokerError::Corrupt(why)) = scheduler.broker.statuses(std::slice::from_ref(plan)).await {
-            scheduler.quarantine_plan(plan.clone(), &format!("cannot be read: `{}`: {why}", keys::plan(plan)));
+            scheduler.quarantine_plan(
+                plan.clone(),
+                &format!("cannot be read: `{}`: {why}", scheduler.broker.keys().plan(plan)),
+            );
         }
     }
 }
@@ -51,8 +55,8 @@ fn isolate_plan(scheduler: &Scheduler, plan: PlanId, misfit: &Misfit) {
     scheduler.quarantine_plan(plan, &format!("cannot be written: {}", misfit.text()));
 }
 
-fn is_of(plan: &PlanId, misfit: &Misfit) -> bool {
-    misfit.key == keys::plan(plan) || misfit.key == keys::events(plan)
+fn is_of(keys: &Keys, plan: &PlanId, misfit: &Misfit) -> bool {
+    misfit.key == keys.plan(plan) || misfit.key == keys.events(plan)
 }
 
 /// Removes acknowledgements on quarantined queues from a commit; their entries are gone.

@@ -10,7 +10,6 @@ use goalmill_broker::{Activity, Broker, BrokerError, Commit, PlanWrite};
 use goalmill_common::clock::rfc3339;
 use goalmill_common::event::{Event, PlanEvent, Reason, Record, write_entry};
 use goalmill_common::id::{PlanId, ShardId};
-use goalmill_common::keys;
 use serde::{Deserialize, Serialize};
 
 /// Owners in a row that died over the same plan, after which it is quarantined without a trial.
@@ -18,7 +17,7 @@ pub(crate) const DEATHS_MAX: u32 = 5;
 /// How long an unchanged record is stored, in milliseconds: 90 days.
 const KEPT_MS: u64 = 90 * 24 * 3_600_000;
 
-/// The suspected and quarantined plans of one shard; the value of [`keys::poison`].
+/// The suspected and quarantined plans of one shard; the value of [`Keys::poison`](goalmill_common::keys::Keys::poison).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct QuarantineRecord {
@@ -48,7 +47,7 @@ pub(crate) struct Quarantined {
 impl QuarantineRecord {
     /// Reads the record; an unreadable one counts as empty.
     pub(crate) async fn load(broker: &dyn Broker, shard: ShardId) -> Result<Self, BrokerError> {
-        let Some(bytes) = broker.get_blob(&keys::poison(shard)).await? else { return Ok(Self::default()) };
+        let Some(bytes) = broker.get_blob(&broker.keys().poison(shard)).await? else { return Ok(Self::default()) };
         Ok(serde_json::from_slice(&bytes).unwrap_or_else(|error| {
             tracing::error!(%shard, "the quarantine record of shard {shard} cannot be read and is replaced: {error}");
             Self::default()
@@ -58,7 +57,7 @@ impl QuarantineRecord {
     /// Writes the record; skipped if the store is out of memory.
     pub(crate) async fn store(&self, broker: &dyn Broker, shard: ShardId) -> Result<(), BrokerError> {
         let text = serde_json::to_vec(self).expect("plain data always has a JSON text");
-        match broker.put_blob(&keys::poison(shard), &text, KEPT_MS).await {
+        match broker.put_blob(&broker.keys().poison(shard), &text, KEPT_MS).await {
             Err(BrokerError::OutOfMemory) => Ok(()),
             written => written,
         }

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use goalmill_broker::{BrokerError, Claim, Ownership};
 use goalmill_common::id::{EntryId, ShardId};
-use goalmill_common::keys;
 use goalmill_engine::{Context, PlanState};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -279,7 +278,7 @@ impl ShardStart {
             limits: scheduler.settings.limits.clone(),
             policy: scheduler.policy.as_ref().clone(),
             task_lease_ms: scheduler.settings.scheduler.task_lease_ms,
-            reply: keys::reports(shard),
+            reply: scheduler.broker.keys().reports(shard),
         };
         let retention_ms = scheduler.settings.scheduler.retention_ms;
         let mut state =

@@ -113,7 +113,7 @@ async fn try_suspect(
         limits: settings.limits.clone(),
         policy: settings.planner.policy.clone(),
         task_lease_ms: settings.scheduler.task_lease_ms,
-        reply: goalmill_common::keys::reports(shard),
+        reply: scheduler.broker.keys().reports(shard),
         log,
         entries,
     };

@@ -2,7 +2,7 @@
 
 use goalmill_broker::{Activity, BrokerError, Commit, Committed, Install, Meta};
 use goalmill_common::config::RedisSettings;
-use goalmill_common::keys;
+use goalmill_common::keys::Keys;
 use goalmill_tests::redis_server::{Fsync, Options, RedisServer};
 use redis::Value;
 
@@ -62,12 +62,12 @@ async fn a_server_that_lost_its_data_is_refused_and_left_as_it_is() {
 #[tokio::test]
 async fn a_server_that_holds_another_installation_is_refused() {
     let mut stage = Stage::redis().await;
-    stage.raw::<Value>(&["HSET", keys::META, "instance", "other"]).await;
+    stage.raw::<Value>(&["HSET", &Keys::default().meta(), "instance", "other"]).await;
     let refused = stage.broker.check().await;
     assert!(matches!(refused, Err(BrokerError::DataLost(_))), "{refused:?}");
     let refused = stage.broker.open(&Install { instance: "first".into(), shards: 2 }).await;
     assert!(matches!(refused, Err(BrokerError::DataLost(_))), "{refused:?}");
-    stage.raw::<Value>(&["HSET", keys::META, "instance", "first"]).await;
+    stage.raw::<Value>(&["HSET", &Keys::default().meta(), "instance", "first"]).await;
     stage.broker.check().await.unwrap();
 }
 

@@ -8,7 +8,7 @@ use goalmill_broker::{Activity, Broker, BrokerError, Commit, Committed, Install}
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::config::RedisSettings;
 use goalmill_common::id::{AgentType, EntryId};
-use goalmill_common::keys;
+use goalmill_common::keys::Keys;
 use goalmill_common::load::{Load, Loads};
 use goalmill_tests::proxy::{Proxy, Way};
 use goalmill_tests::redis_server::{Fsync, Options, RedisServer};
@@ -133,8 +133,8 @@ async fn act(verb: &str, broker: &dyn Broker, known: &Known) -> Result<(), Broke
         "forget_worker" => broker.forget_worker(&"w9".into()).await,
         "beat_scheduler" => broker.beat_scheduler("s1", 60_000).await.map(drop),
         "bury" => broker.bury(&letter("build", "x")).await,
-        "put_blob" => broker.put_blob(&keys::blob(S0, "k1"), b"bytes", 600_000).await,
-        "get_blob" => broker.get_blob(&keys::blob(S0, "k1")).await.map(drop),
+        "put_blob" => broker.put_blob(&Keys::default().blob(S0, "k1"), b"bytes", 600_000).await,
+        "get_blob" => broker.get_blob(&Keys::default().blob(S0, "k1")).await.map(drop),
         "dead_letters" => broker.dead_letters(&build, 9).await.map(drop),
         "forget_scheduler" => broker.forget_scheduler("s1").await,
         "workers" => broker.workers(60_000).await.map(drop),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use goalmill_broker::{Activity, BrokerError, Commit, Committed, Misfit};
-use goalmill_common::keys;
+use goalmill_common::keys::Keys;
 use redis::Value;
 
 use crate::make::{S0, commit, own, plan, submission, task};
@@ -12,20 +12,21 @@ use crate::stage::Stage;
 #[tokio::test]
 async fn a_commit_over_a_key_of_another_type_writes_nothing() {
     let keys_of_a_commit = [
-        keys::owner(S0),
-        keys::active(S0),
-        keys::index(S0),
-        keys::cursor(S0),
-        keys::reports(S0),
-        keys::plan(&"p0-b".into()),
-        keys::events(&"p0-b".into()),
-        keys::steps(&"test".into()),
+        Keys::default().owner(S0),
+        Keys::default().active(S0),
+        Keys::default().index(S0),
+        Keys::default().cursor(S0),
+        Keys::default().reports(S0),
+        Keys::default().plan(&"p0-b".into()),
+        Keys::default().events(&"p0-b".into()),
+        Keys::default().steps(&"test".into()),
     ];
     let mut stage = Stage::redis().await;
     for key in keys_of_a_commit {
         stage.raw::<Value>(&["FLUSHDB"]).await;
         own(&*stage.broker, S0, "t1").await;
-        let wrong: &[&str] = if key == keys::cursor(S0) { &["SADD", &key, "wrong"] } else { &["SET", &key, "wrong"] };
+        let wrong: &[&str] =
+            if key == Keys::default().cursor(S0) { &["SADD", &key, "wrong"] } else { &["SET", &key, "wrong"] };
         stage.raw::<Value>(wrong).await;
         let before = stage.raw_keys().await;
         let whole = Commit {
@@ -46,7 +47,7 @@ async fn a_commit_over_a_key_of_another_type_writes_nothing() {
 #[tokio::test]
 async fn a_submission_by_redis_cli_is_read() {
     let mut stage = Stage::redis().await;
-    let id: String = stage.raw(&["XADD", keys::GOALS, "*", "id", "r1", "data", "{}"]).await;
+    let id: String = stage.raw(&["XADD", &Keys::default().goals(), "*", "id", "r1", "data", "{}"]).await;
     let mut reader = stage.broker.reader().await.unwrap();
     let read = reader.submissions("one", 10, 0).await.unwrap();
     assert_eq!((read[0].id.as_str(), read[0].fields.len()), (id.as_str(), 2));
@@ -68,7 +69,7 @@ async fn the_public_log_and_summary_are_as_documented() {
     assert_eq!(log[0].1["events"], "[\"p0-a to 17\"]");
     assert_eq!(log[0].1["time"], "2026-11-21T22:47:10.123Z");
     assert_eq!(stage.raw::<String>(&["HGET", "goalmill:{s0}:plan:p0-a", "seq"]).await, "17");
-    let layout: BTreeMap<String, String> = stage.raw(&["HGETALL", keys::META]).await;
+    let layout: BTreeMap<String, String> = stage.raw(&["HGETALL", &Keys::default().meta()]).await;
     assert_eq!((layout["instance"].as_str(), layout["shards"].as_str()), ("first", "2"));
 }
 

@@ -3,7 +3,7 @@
 use goalmill_broker::{Commit, Committed, Message};
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::AttemptToken;
-use goalmill_common::keys;
+use goalmill_common::keys::Keys;
 
 use crate::make::{S0, commit, dispatch, lease, letter, own, task};
 use crate::stage::Stage;
@@ -31,7 +31,7 @@ async fn an_agent_type_is_registered_changed_and_announced(mut stage: Stage) {
     agent.capabilities = vec!["compile ✓".into()];
     agent.latency_ms = Some(7);
     stage.broker.register(&agent).await.unwrap();
-    stage.assert_changed(&before, &["agent build", "queue build"], &[keys::AGENTS]).await;
+    stage.assert_changed(&before, &["agent build", "queue build"], &[&Keys::default().agents()]).await;
     assert_eq!(reader.messages(60_000).await.unwrap(), [Message::AgentsChanged("build".into())]);
 
     agent.cost = 0.25;
@@ -43,7 +43,7 @@ async fn an_agent_type_is_registered_changed_and_announced(mut stage: Stage) {
 async fn a_worker_is_seen_until_it_is_silent_or_says_good_bye(mut stage: Stage) {
     let before = stage.look().await;
     stage.broker.beat_worker(&beat("w1", 0)).await.unwrap();
-    stage.assert_changed(&before, &["worker w1"], &[keys::WORKERS, keys::WORKER_BEATS]).await;
+    stage.assert_changed(&before, &["worker w1"], &[&Keys::default().workers(), &Keys::default().worker_beats()]).await;
     let time = stage.broker.check().await.unwrap().time_ms;
     let seen = stage.broker.workers(60_000).await.unwrap();
     assert!(seen[0].seen_ms <= time && seen[0].seen_ms + 60_000 > time, "the time is the back end's: {seen:?}");
@@ -61,7 +61,7 @@ async fn a_worker_is_seen_until_it_is_silent_or_says_good_bye(mut stage: Stage) 
     let before = stage.look().await;
     stage.broker.forget_worker(&"w2".into()).await.unwrap();
     stage.broker.forget_worker(&"w9".into()).await.unwrap();
-    stage.assert_changed(&before, &["worker w2"], &[keys::WORKERS, keys::WORKER_BEATS]).await;
+    stage.assert_changed(&before, &["worker w2"], &[&Keys::default().workers(), &Keys::default().worker_beats()]).await;
     assert_eq!(busy(&stage, 60_000).await, [("w1".into(), 0)]);
 }
 
@@ -90,7 +90,7 @@ async fn a_worker_is_live_for_four_of_its_own_heartbeats(mut stage: Stage) {
 async fn schedulers_see_one_another(mut stage: Stage) {
     let before = stage.look().await;
     assert_eq!(stage.broker.beat_scheduler("two", 60_000).await.unwrap(), ["two"]);
-    stage.assert_changed(&before, &[], &[keys::SCHEDULERS_ALIVE]).await;
+    stage.assert_changed(&before, &[], &[&Keys::default().schedulers()]).await;
     assert_eq!(stage.broker.beat_scheduler("one", 60_000).await.unwrap(), ["one", "two"]);
     stage.later(61_000).await;
     assert_eq!(stage.broker.beat_scheduler("three", 60_000).await.unwrap(), ["three"]);
@@ -110,7 +110,7 @@ async fn a_cancellation_is_said_to_all_and_remembered_for_a_day(mut stage: Stage
     stage.broker.cancel(&[]).await.unwrap();
     stage.assert_unchanged(&before).await;
     stage.broker.cancel(&tokens).await.unwrap();
-    stage.assert_changed(&before, &["cancelled"], &[keys::CANCELLED]).await;
+    stage.assert_changed(&before, &["cancelled"], &[&Keys::default().cancelled()]).await;
     for reader in [&mut one, &mut two] {
         assert_eq!(reader.messages(60_000).await.unwrap(), [Message::Cancel(tokens.to_vec())]);
     }
@@ -128,7 +128,7 @@ async fn a_worker_is_asked_to_drain_until_it_says_good_bye(mut stage: Stage) {
     let before = stage.look().await;
     stage.broker.request_drain(&one).await.unwrap();
     stage.broker.request_drain(&one).await.unwrap();
-    stage.assert_changed(&before, &["drain w1"], &[&keys::drain(&one)]).await;
+    stage.assert_changed(&before, &["drain w1"], &[&Keys::default().drain_request(&one)]).await;
     assert!(stage.broker.drain_requested(&one).await.unwrap() && !stage.broker.drain_requested(&two).await.unwrap());
     stage.broker.forget_worker(&one).await.unwrap();
     stage.assert_unchanged(&before).await;
@@ -144,7 +144,7 @@ async fn a_queue_is_paused_until_it_is_resumed(mut stage: Stage) {
     stage.assert_unchanged(&before).await;
     stage.broker.pause_queue(&build, true).await.unwrap();
     stage.broker.pause_queue(&build, true).await.unwrap();
-    stage.assert_changed(&before, &["paused"], &[keys::QUEUES_PAUSED]).await;
+    stage.assert_changed(&before, &["paused"], &[&Keys::default().queues_paused()]).await;
     assert_eq!(stage.broker.paused_queues().await.unwrap(), [build.clone()].into());
     stage.broker.pause_queue(&build, false).await.unwrap();
     stage.assert_unchanged(&before).await;
@@ -162,7 +162,7 @@ async fn a_dead_letter_is_discarded_once(mut stage: Stage) {
     }
     stage.assert_unchanged(&before).await;
     assert!(stage.broker.discard_dead_letter(&build, &two).await.unwrap());
-    stage.assert_changed(&before, &["dead build"], &[&keys::dead(&build)]).await;
+    stage.assert_changed(&before, &["dead build"], &[&Keys::default().dead_letters(&build)]).await;
     assert!(!stage.broker.discard_dead_letter(&build, &two).await.unwrap());
     let left: Vec<_> = stage.broker.dead_letters(&build, 9).await.unwrap().into_iter().map(|(_, l)| l.step).collect();
     assert_eq!(left, ["three", "one"]);
@@ -182,7 +182,7 @@ async fn dead_letters_are_listed_newest_first(stage: Stage) {
 }
 
 async fn a_blob_is_kept_for_its_time(mut stage: Stage) {
-    let (one, two) = (keys::blob(S0, "k1"), keys::blob(S0, "k2"));
+    let (one, two) = (Keys::default().blob(S0, "k1"), Keys::default().blob(S0, "k2"));
     let bytes: Vec<u8> = (0..1_000_000_u32).flat_map(u32::to_le_bytes).collect();
     let before = stage.look().await;
     stage.broker.put_blob(&one, &bytes, 60_000).await.unwrap();

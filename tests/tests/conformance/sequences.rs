@@ -10,7 +10,7 @@ use goalmill_broker::{
 };
 use goalmill_common::agent::{Agent, LATENCY_MS_MAX, WorkerBeat};
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId, WorkerId};
-use goalmill_common::keys;
+use goalmill_common::keys::Keys;
 use goalmill_tests::redis_server::{Fsync, Options, RedisServer};
 use goalmill_tests::wait::{SOON, until};
 use proptest::collection::vec;
@@ -625,7 +625,7 @@ fn worker(reader: usize) -> WorkerId {
 }
 
 fn blob(key: u8) -> String {
-    keys::blob(ShardId(0), &name("k", key))
+    Keys::default().blob(ShardId(0), &name("k", key))
 }
 
 fn beat(worker: u8, busy: u32) -> WorkerBeat {

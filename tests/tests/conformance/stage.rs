@@ -9,7 +9,7 @@ use goalmill_broker::{Broker, Install, Reader};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::RedisSettings;
 use goalmill_common::id::{AgentType, PlanId, ShardId};
-use goalmill_common::keys;
+use goalmill_common::keys::Keys;
 use goalmill_tests::redis_server::RedisServer;
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, Value};
@@ -175,7 +175,7 @@ impl Stage {
             seen.add(&format!("worker {}", beat.worker), beat);
         }
         for key in BLOBS {
-            seen.add(&format!("blob {key}"), broker.get_blob(&keys::blob(ShardId(0), key)).await.unwrap());
+            seen.add(&format!("blob {key}"), broker.get_blob(&Keys::default().blob(ShardId(0), key)).await.unwrap());
         }
         seen.0
     }
@@ -272,6 +272,7 @@ async fn age(connection: &mut MultiplexedConnection, ms: u64) {
                 redis.call('ZINCRBY', key, -ms, member)
             end
         end";
-    let [workers, schedulers, cancelled] = [keys::WORKERS, keys::SCHEDULERS_ALIVE, keys::CANCELLED];
-    raw::<Value>(connection, &["EVAL", SCRIPT, "3", workers, schedulers, cancelled, &ms.to_string()]).await;
+    let [workers, schedulers, cancelled] =
+        [Keys::default().workers(), Keys::default().schedulers(), Keys::default().cancelled()];
+    raw::<Value>(connection, &["EVAL", SCRIPT, "3", &workers, &schedulers, &cancelled, &ms.to_string()]).await;
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use goalmill_broker::{Commit, Committed, Delivery, QueueState};
 use goalmill_common::id::{AgentType, EntryId, WorkerId};
+use goalmill_common::keys::Keys;
 use goalmill_tests::wait::SOON;
 
 use crate::make::{S0, commit, dispatch, lease, letter, own, task};
@@ -50,7 +51,7 @@ async fn a_task_is_visible_if_and_only_if_its_commit_was_applied(mut stage: Stag
 async fn opening_a_queue_twice_changes_nothing(mut stage: Stage) {
     let before = stage.look().await;
     stage.broker.open_queue(&"build".into()).await.unwrap();
-    stage.assert_changed(&before, &["queue build"], &[STEPS, goalmill_common::keys::QUEUES]).await;
+    stage.assert_changed(&before, &["queue build"], &[STEPS, &Keys::default().queues()]).await;
     own(&*stage.broker, S0, "t1").await;
     dispatch(&*stage.broker, "t1", 1, vec![task("build", "one"), task("build", "two")]).await;
     let mut reader = stage.broker.reader().await.unwrap();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use goalmill_common::keys::Keys;
 use goalmill_tests::installation::{Installation, settings, step};
 use goalmill_tests::redis_server::{Options, RedisServer};
 use goalmill_tests::wait::{SOON, until, until_some};
@@ -514,7 +515,7 @@ async fn while_redis_is_short_of_memory_running_plans_go_on_and_new_ones_wait() 
     .await;
     // Those that come over the stream are refused just so.
     let mut submission = redis::cmd("XADD");
-    submission.arg(goalmill_common::keys::GOALS).arg("*").arg(&["specversion", "1.0", "source", "urn:test"]);
+    submission.arg(Keys::default().goals()).arg("*").arg(&["specversion", "1.0", "source", "urn:test"]);
     submission.arg(&["type", "goalmill.plan.submit.v1", "id", "late", "data"]).arg(one_step("echo").to_string());
     let _: String = submission.query_async(&mut redis).await?;
     let answered = async || it.broker.answers(&["late".into()]).await.ok()?.into_iter().next().flatten();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use goalmill_broker::{Install, embedded};
 use goalmill_common::clock::Clock;
-use goalmill_common::keys;
+use goalmill_common::keys::Keys;
 use goalmill_common::wire::{Fields, GOAL_TYPE, PLAN_TYPE};
 use goalmill_tests::installation::{Installation, settings, step};
 use goalmill_tests::redis_server::RedisServer;
@@ -114,7 +114,7 @@ async fn a_repeated_submission_is_answered_again_while_its_plan_runs() -> Result
     it.broker.submit(&entry("req-1", PLAN_TYPE, &waits.to_string())).await?;
     let first = answer(&it, "req-1").await;
     let mut redis = server.connection().await?;
-    let _: u64 = redis::cmd("DEL").arg(goalmill_common::keys::answer("req-1")).query_async(&mut redis).await?;
+    let _: u64 = redis::cmd("DEL").arg(Keys::default().answer("req-1")).query_async(&mut redis).await?;
     it.broker.submit(&entry("req-1", PLAN_TYPE, &waits.to_string())).await?;
     assert_eq!(answer(&it, "req-1").await, json!({"plan_id": first["plan_id"], "status": "awaiting_approval"}));
     it.stop().await;
@@ -132,7 +132,7 @@ async fn a_repeated_submission_whose_answer_is_gone_does_not_shake_the_shard() -
         async || it.broker.owner(id.shard().expect("it has one")).await.expect("it answers").expect("it is owned");
     let before = owner().await.token;
     let mut redis = server.connection().await?;
-    let gone: u64 = redis::cmd("DEL").arg(goalmill_common::keys::answer("req-1")).query_async(&mut redis).await?;
+    let gone: u64 = redis::cmd("DEL").arg(Keys::default().answer("req-1")).query_async(&mut redis).await?;
     assert_eq!(gone, 1);
     it.broker.submit(&entry("req-1", PLAN_TYPE, &plan().to_string())).await?;
     assert_eq!(answer(&it, "req-1").await, json!({"plan_id": id, "status": "completed"}));
@@ -151,7 +151,7 @@ async fn an_entry_that_holds_no_task_goes_away() -> Result<()> {
     (settings.scheduler.task_lease_ms, settings.worker.lease_margin_ms) = (3_000, 500);
     let it = Installation::start(goalmill_broker::redis::connect(&server.settings()).await?, settings).await?;
     let mut redis = server.connection().await?;
-    let stream = goalmill_common::keys::steps(&"echo".into());
+    let stream = Keys::default().steps(&"echo".into());
     let forged = json!({"plan": "p999-0000000000000000", "step": "a"}).to_string();
     for data in ["no task at all", forged.as_str()] {
         let _: String = redis::cmd("XADD")
@@ -212,13 +212,13 @@ async fn a_submission_over_which_schedulers_died_is_refused_and_the_next_one_is_
     // A scheduler of the same name took both and died, as two before it had.
     assert_eq!(broker.reader().await?.submissions("again", 10, 0).await?.len(), 2);
     let tries = json!({ first.to_string(): ["one", "two", "three"] }).to_string();
-    broker.put_blob(keys::SUBMISSION_TRIES, tries.as_bytes(), 60_000).await?;
+    broker.put_blob(&Keys::default().submission_tries(), tries.as_bytes(), 60_000).await?;
 
     let it = Installation::start(broker, settings).await?;
     assert_eq!(answer(&it, "deadly").await["code"], "PLAN_QUARANTINED");
     let accepted = answer(&it, "good").await;
     it.await_end(&accepted["plan_id"].as_str().expect("it is accepted").into(), LIMIT).await?;
-    let kept = it.broker.get_blob(keys::SUBMISSION_TRIES).await?;
+    let kept = it.broker.get_blob(&Keys::default().submission_tries()).await?;
     assert_eq!(kept.as_deref(), Some(b"{}".as_slice()), "what is dealt with is not counted any more");
     it.stop().await;
     Ok(())

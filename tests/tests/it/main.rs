@@ -21,6 +21,7 @@ mod outcomes;
 mod own_executor;
 mod parts;
 mod plans;
+mod prefixes;
 mod reconcile;
 mod replay;
 mod revisions;

@@ -7,7 +7,7 @@ use goalmill_broker::redis;
 use goalmill_common::event::{Event, StepEvent};
 use goalmill_common::failure::TASK_MISSING;
 use goalmill_common::id::PlanId;
-use goalmill_common::keys;
+use goalmill_common::keys::Keys;
 use goalmill_tests::installation::{Installation, one_step_plan, settings};
 use goalmill_tests::redis_server::RedisServer;
 use goalmill_tests::wait::{SOON, until};
@@ -71,7 +71,7 @@ async fn a_task_whose_stream_was_deleted_is_sent_again() -> Result<()> {
     let mut raw = server.connection().await?;
     let submitted = it.submit(&plan()).await?;
     until(SOON, async || is_waiting(&it, 1).await).await;
-    let _: u64 = ::redis::cmd("DEL").arg(keys::steps(&UNSERVED.into())).query_async(&mut raw).await?;
+    let _: u64 = ::redis::cmd("DEL").arg(Keys::default().steps(&UNSERVED.into())).query_async(&mut raw).await?;
     // The cause is named until the task is there again.
     until(SOON, async || {
         let explained = it.get(&format!("/v1/plans/{submitted}/explain")).await.expect("the scheduler answers");
@@ -96,7 +96,7 @@ async fn a_task_that_waits_for_longer_than_a_lease_is_not_sent_again() -> Result
     let mut raw = server.connection().await?;
     let (present, deleted) = (it.submit(&plan()).await?, it.submit(&plan()).await?);
     until(SOON, async || is_waiting(&it, 2).await).await;
-    let key = keys::steps(&UNSERVED.into());
+    let key = Keys::default().steps(&UNSERVED.into());
     let entries: ::redis::streams::StreamRangeReply =
         ::redis::cmd("XRANGE").arg(&key).arg("-").arg("+").query_async(&mut raw).await?;
     let of = |plan: &PlanId| {

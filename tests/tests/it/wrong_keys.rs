@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use goalmill_common::id::{PlanId, ShardId};
-use goalmill_common::keys;
+use goalmill_common::keys::Keys;
 use goalmill_tests::installation::{Installation, step};
 use goalmill_tests::redis_server::RedisServer;
 use goalmill_tests::wait::{SOON, until, until_some};
@@ -42,7 +42,7 @@ async fn a_queue_of_a_wrong_type_holds_up_its_own_steps_only_until_its_key_is_re
     let server = RedisServer::start().await?;
     let it = Installation::over(&server).await?;
     let mut raw = server.connection().await?;
-    let key = keys::steps(&"echo".into());
+    let key = Keys::default().steps(&"echo".into());
     let first = it.submit(&plan("echo")).await?;
     assert_eq!(it.await_end(&first, LIMIT).await?["status"], "completed");
     spoil(&mut raw, &key).await?;
@@ -74,7 +74,7 @@ async fn a_plan_whose_key_is_of_a_wrong_type_stops_alone() -> Result<()> {
     let mut raw = server.connection().await?;
     let gate = json!({"steps": [{"id": "a", "agent_type": "echo", "ask": {"question": "go on?", "into": "answer"}}]});
     let (spoilt, healthy) = (it.submit(&gate).await?, it.submit(&gate).await?);
-    spoil(&mut raw, &keys::events(&spoilt)).await?;
+    spoil(&mut raw, &Keys::default().events(&spoilt)).await?;
     for plan in [&spoilt, &healthy] {
         let path = format!("/v1/plans/{plan}/steps/a:answer");
         // The shard of the spoilt plan is read again without it.
@@ -108,7 +108,7 @@ async fn a_scheduler_that_cannot_commit_is_not_ready() -> Result<()> {
     set(&mut raw, "min-replicas-to-write", "0").await?;
     until(SOON, async || ready(&it).await.is_ok_and(|(status, _)| status == 200)).await;
 
-    let key = keys::index(ShardId(0));
+    let key = Keys::default().index(ShardId(0));
     spoil(&mut raw, &key).await?;
     until(SOON, async || {
         ready(&it).await.is_ok_and(|(status, problem)| status == 503 && problem.to_string().contains(&key))
@@ -162,7 +162,7 @@ async fn a_card_that_cannot_be_used_is_named_with_its_place_and_affects_no_other
 
 /// Registers an agent type as a program without Goalmill does.
 async fn write_card(raw: &mut MultiplexedConnection, name: &str, card: &str) -> Result<()> {
-    let _: i64 = redis::cmd("HSET").arg(keys::AGENTS).arg(name).arg(card).query_async(raw).await?;
-    let _: i64 = redis::cmd("PUBLISH").arg(keys::AGENTS_CHANGED).arg(name).query_async(raw).await?;
+    let _: i64 = redis::cmd("HSET").arg(Keys::default().agents()).arg(name).arg(card).query_async(raw).await?;
+    let _: i64 = redis::cmd("PUBLISH").arg(Keys::default().agents_changed()).arg(name).query_async(raw).await?;
     Ok(())
 }

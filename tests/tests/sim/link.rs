@@ -13,6 +13,7 @@ use goalmill_broker::{
 };
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::keys::Keys;
 use goalmill_common::wire::Fields;
 
 use crate::environment::Environment;
@@ -118,6 +119,9 @@ impl Link {
 
 #[async_trait]
 impl Broker for Link {
+    fn keys(&self) -> &Keys {
+        self.env.broker.keys()
+    }
     async fn open(&self, install: &Install) -> Result<Meta> {
         through!(self, "open", async {
             self.check_installation().await?;

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use goalmill_broker::*;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::keys::Keys;
 use goalmill_common::wire::Fields;
 
 type Result<T> = std::result::Result<T, BrokerError>;
@@ -74,6 +75,9 @@ impl Faulty {
 
 #[async_trait]
 impl Broker for Faulty {
+    fn keys(&self) -> &Keys {
+        self.inner.keys()
+    }
     async fn answer(&self, answers: &[(String, String)]) -> Result<()> {
         self.pass("answer").await?;
         self.inner.answer(answers).await

@@ -1,7 +1,7 @@
 //! Payloads over the limits.
 
 use goalmill_common::failure::FailureClass;
-use goalmill_common::keys;
+use goalmill_common::keys::Keys;
 use goalmill_worker::executor::Outcome;
 use serde_json::json;
 
@@ -18,7 +18,7 @@ async fn large_outputs_go_by_reference_and_come_back_as_inputs() {
     world.queue(&[task("a", "big", json!({}))]).await;
     let _worker = world.start(world.settings(), vec![("big", big), ("measure", measure)]).await;
     let outputs = world.wait_final("a").await.outputs.expect("it has outputs").value();
-    let key = keys::blob(SHARD, "token-a");
+    let key = Keys::default().blob(SHARD, "token-a");
     assert_eq!(outputs, json!({"text": {"$blob": format!("{key}-0"), "bytes": 300_002}, "pages": 3}));
     world.queue(&[task("b", "measure", json!({"doc": outputs, "kept": 1}))]).await;
     let measured = world.wait_final("b").await.outputs.expect("it has outputs").value();
@@ -37,7 +37,7 @@ async fn large_outputs_that_are_no_object_or_have_small_fields_only_go_as_a_whol
     let _worker = world.start(world.settings(), vec![("list", list), ("many", many)]).await;
     for step in ["a", "b"] {
         let outputs = world.wait_final(step).await.outputs.expect("it has outputs").value();
-        assert_eq!(outputs["$blob"], json!(keys::blob(SHARD, &format!("token-{step}"))));
+        assert_eq!(outputs["$blob"], json!(Keys::default().blob(SHARD, &format!("token-{step}"))));
     }
 }
 
@@ -57,7 +57,7 @@ async fn references_lead_to_blobs_only() {
     let fast = Scripted::taking(0);
     world.inner().put_blob("goalmill:meta", b"1", 1_000).await.expect("it is kept");
     world.queue(&[task("a", "fast", json!({"x": {"$blob": "goalmill:meta"}}))]).await;
-    world.queue(&[task("b", "fast", json!({"x": {"$blob": keys::blob(SHARD, "gone")}}))]).await;
+    world.queue(&[task("b", "fast", json!({"x": {"$blob": Keys::default().blob(SHARD, "gone")}}))]).await;
     let _worker = world.start(world.settings(), vec![("fast", fast.clone())]).await;
     assert_eq!(world.wait_final("a").await.failure.expect("it failed").code, "BLOB_INVALID");
     assert_eq!(world.wait_final("b").await.failure.expect("it failed").code, "BLOB_MISSING");

@@ -39,30 +39,36 @@ fn an_entry_holds_one_report_or_many() {
 #[test]
 fn every_public_key_is_spelled_as_the_code_spells_it() {
     use goalmill_common::id::{PlanId, ShardId};
-    use goalmill_common::keys;
+    use goalmill_common::keys::Keys;
     let plan = PlanId::derive_in(ShardId(3), "x");
     let general = |key: String| key.replace("{s3}", "{s<n>}").replace(plan.as_str(), "<plan>");
     let keys = [
-        keys::GOALS.to_owned(),
-        keys::META.to_owned(),
-        keys::AGENTS.to_owned(),
-        keys::QUEUES.to_owned(),
-        keys::WORKERS.to_owned(),
-        keys::WORKER_BEATS.to_owned(),
-        keys::CANCEL.to_owned(),
-        keys::CANCELLED.to_owned(),
-        keys::answer("<id>"),
-        keys::steps(&"<agent_type>".into()),
-        keys::dead(&"<agent_type>".into()),
-        general(keys::reports(ShardId(3))),
-        general(keys::plan(&plan)),
-        general(keys::events(&plan)),
-        general(keys::blob(ShardId(3), "<id>")),
+        Keys::default().goals(),
+        Keys::default().meta(),
+        Keys::default().agents(),
+        Keys::default().queues(),
+        Keys::default().workers(),
+        Keys::default().worker_beats(),
+        Keys::default().cancel(),
+        Keys::default().cancelled(),
+        Keys::default().answer("<id>"),
+        Keys::default().steps(&"<agent_type>".into()),
+        Keys::default().dead_letters(&"<agent_type>".into()),
+        general(Keys::default().reports(ShardId(3))),
+        general(Keys::default().plan(&plan)),
+        general(Keys::default().events(&plan)),
+        general(Keys::default().blob(ShardId(3), "<id>")),
     ];
     for key in keys {
         assert!(PAGE.contains(&format!("`{key}`")), "the page does not name `{key}`");
     }
-    for key in [keys::AGENTS, keys::QUEUES, keys::WORKERS, keys::WORKER_BEATS, keys::AGENTS_CHANGED] {
+    for key in [
+        Keys::default().agents(),
+        Keys::default().queues(),
+        Keys::default().workers(),
+        Keys::default().worker_beats(),
+        Keys::default().agents_changed(),
+    ] {
         assert!(PYTHON.contains(&format!("\"{key}\"")), "the example does not use `{key}`");
     }
 }

@@ -13,6 +13,7 @@ use goalmill_common::config::WorkerSettings;
 use goalmill_common::failure::Failure;
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
 use goalmill_common::json::Json;
+use goalmill_common::keys::Keys;
 use goalmill_common::limits::Limits;
 use goalmill_common::random::Random;
 use goalmill_common::report::{Report, What};
@@ -151,7 +152,7 @@ pub fn task(step: &str, agent_type: &str, inputs: Value) -> Task {
         inputs: Json::from(inputs),
         timeout_ms: 60_000,
         lease_ms: LEASE_MS,
-        reply: goalmill_common::keys::reports(SHARD),
+        reply: Keys::default().reports(SHARD),
         idempotency_key: format!("key-{step}"),
         traceparent: None,
     }

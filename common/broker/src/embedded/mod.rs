@@ -21,6 +21,7 @@ use async_trait::async_trait;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::clock::Clock;
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::keys::Keys;
 use goalmill_common::wire::Fields;
 
 use self::core::Core;
@@ -42,12 +43,14 @@ type Result<T> = std::result::Result<T, BrokerError>;
 /// With a `data_dir`, every write is in the file `journal.v1` there before it is answered: it survives the end
 /// of the process, however sudden, but the last writes may not survive the end of the machine.
 pub fn open(data_dir: Option<&Path>, clock: Clock) -> Result<Arc<dyn Broker>> {
-    Ok(Arc::new(Embedded { core: Arc::new(Core::open(data_dir, clock)?) }))
+    Ok(Arc::new(Embedded { core: Arc::new(Core::open(data_dir, clock)?), keys: Keys::default() }))
 }
 
 /// The embedded back end itself, for simulations that turn back its time.
 pub struct Embedded {
     core: Arc<Core>,
+    /// Names of blobs and inboxes; there is one installation.
+    keys: Keys,
 }
 
 /// Everything the back end held at one moment.
@@ -57,7 +60,7 @@ pub struct Snapshot(Arc<World>);
 impl Embedded {
     /// An empty back end without a journal file.
     pub fn in_memory(clock: Clock) -> Result<Self> {
-        Ok(Self { core: Arc::new(Core::open(None, clock)?) })
+        Ok(Self { core: Arc::new(Core::open(None, clock)?), keys: Keys::default() })
     }
 
     pub fn snapshot(&self) -> Snapshot {
@@ -76,6 +79,10 @@ impl Embedded {
 
 #[async_trait]
 impl Broker for Embedded {
+    fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
     async fn open(&self, install: &Install) -> Result<Meta> {
         self.core.write(|world, _| world.install(install), |_| Some(Write::Install(Cow::Borrowed(install))))
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 use goalmill_common::id::{AgentType, EntryId, ShardId};
-use goalmill_common::keys;
+use goalmill_common::keys::{self, Keys};
 use redis::cmd;
 
 use super::Result;
@@ -23,7 +23,7 @@ impl Connections {
         if let Some(gap) = gap(commit) {
             return Ok(Committed::Gap(gap));
         }
-        let keys = keys(commit);
+        let keys = self.commit_keys(commit);
         let answer: String = self.commits(commit.shard).call(&call(commit, &keys)).await?;
         let committed = match answer.split_once(' ').unwrap_or((answer.as_str(), "")) {
             ("OK", _) => Committed::Applied,
@@ -40,6 +40,19 @@ impl Connections {
         Ok(committed)
     }
 
+    /// The keys that a commit touches, in the order in which the function takes them.
+    fn commit_keys(&self, commit: &Commit) -> Vec<String> {
+        let mut keys = Vec::from(shard_keys(&self.keys, commit.shard));
+        for plan in &commit.plans {
+            let summary = self.keys.plan(&plan.plan);
+            keys.push(keys::events_of(&summary));
+            keys.push(summary);
+        }
+        let agent_types: BTreeSet<_> = agent_types(commit).collect();
+        keys.extend(agent_types.into_iter().map(|agent_type| self.task_stream(agent_type)));
+        keys
+    }
+
     /// Waits until a replica has what was committed, where the server is set up to refuse writes without replicas.
     ///
     /// The server looks at its replicas before a write only. A replica that is promoted at that moment never gets it.
@@ -50,7 +63,7 @@ impl Connections {
         let line = self.commits(commit.shard);
         if *committed == Committed::Duplicate {
             // WAIT is about the last write of this connection, and the commit may have come over another one.
-            line.call::<bool>(Function::Renew.on(&[keys::owner(commit.shard)]).arg(&commit.token)).await?;
+            line.call::<bool>(Function::Renew.on(&[self.keys.owner(commit.shard)]).arg(&commit.token)).await?;
         }
         let replicas: u64 = line.ask(cmd("WAIT").arg(1).arg(REPLICA_WAIT_MS)).await?;
         if replicas > 0 {
@@ -88,21 +101,8 @@ fn gap(commit: &Commit) -> Option<String> {
 }
 
 /// The keys of a shard, in the order in which functions take them.
-pub(super) fn shard_keys(shard: ShardId) -> [String; 5] {
-    [keys::owner(shard), keys::active(shard), keys::index(shard), keys::cursor(shard), keys::reports(shard)]
-}
-
-/// The keys that a commit touches, in the order in which the function takes them.
-fn keys(commit: &Commit) -> Vec<String> {
-    let mut keys = Vec::from(shard_keys(commit.shard));
-    for plan in &commit.plans {
-        let summary = keys::plan(&plan.plan);
-        keys.push(keys::events_beside(&summary));
-        keys.push(summary);
-    }
-    let agent_types: BTreeSet<_> = agent_types(commit).collect();
-    keys.extend(agent_types.into_iter().map(keys::steps));
-    keys
+pub(super) fn shard_keys(keys: &Keys, shard: ShardId) -> [String; 5] {
+    [keys.owner(shard), keys.active(shard), keys.index(shard), keys.cursor(shard), keys.reports(shard)]
 }
 
 /// The agent types whose queues a commit touches, with repetitions.

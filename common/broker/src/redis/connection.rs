@@ -43,7 +43,7 @@ impl Connection {
         self.connection.set_response_timeout(timeout);
     }
 
-    pub(super) async fn subscribe(&mut self, channels: &[&str]) -> redis::RedisResult<()> {
+    pub(super) async fn subscribe(&mut self, channels: &[String]) -> redis::RedisResult<()> {
         self.connection.subscribe(channels).await
     }
 }

@@ -11,6 +11,7 @@ use deadpool::Runtime;
 use deadpool::managed::{Manager, Metrics, Object, Pool, PoolError, RecycleResult};
 use goalmill_common::config::RedisSettings;
 use goalmill_common::id::{AgentType, ShardId};
+use goalmill_common::keys::{Keys, TaskStreams};
 use redis::{Cmd, FromRedisValue, Pipeline, RedisResult, cmd};
 use tokio::time::Instant;
 
@@ -30,6 +31,9 @@ pub(super) struct Connections {
     pub(super) sends: SharedConnection,
     /// Extends leases and ends the waits of readers.
     pub(super) control: SharedConnection,
+    pub(super) keys: Keys,
+    /// The layout of task streams, once the installation was read.
+    pub(super) task_streams: OnceLock<TaskStreams>,
     pub(super) allow_unsafe: bool,
     /// Whether the server refuses writes without replicas, as far as was seen.
     pub(super) needs_replicas: AtomicBool,
@@ -60,6 +64,8 @@ impl Connections {
             sends: SharedConnection::new(dialer.clone()),
             control: SharedConnection::new(dialer.clone()),
             dialer,
+            keys: settings.into(),
+            task_streams: OnceLock::new(),
             allow_unsafe: settings.allow_unsafe,
             needs_replicas: AtomicBool::default(),
             instance: OnceLock::new(),

@@ -1,7 +1,6 @@
 //! Dead letters and blobs.
 
 use goalmill_common::id::{AgentType, EntryId, PlanId};
-use goalmill_common::keys;
 use redis::{Value, cmd};
 
 use super::commit::is_entry_id;
@@ -15,7 +14,7 @@ const DEAD_LETTERS_MAX: usize = 10_000;
 impl Connections {
     pub(super) async fn bury(&self, letter: &DeadLetter) -> Result<()> {
         let mut add = cmd("XADD");
-        add.arg(keys::dead(&letter.agent_type)).arg("MAXLEN").arg("~").arg(DEAD_LETTERS_MAX).arg("*");
+        add.arg(self.keys.dead_letters(&letter.agent_type)).arg("MAXLEN").arg("~").arg(DEAD_LETTERS_MAX).arg("*");
         add.arg("plan").arg(letter.plan.as_str()).arg("step").arg(&letter.step).arg("attempt").arg(letter.attempt);
         add.arg("code").arg(&letter.code).arg("reason").arg(&letter.reason).arg("task").arg(&letter.task);
         self.ask::<Value>(&add).await?;
@@ -31,7 +30,7 @@ impl Connections {
             return Ok(Vec::new());
         }
         let mut read = cmd("XREVRANGE");
-        read.arg(keys::dead(agent_type)).arg("+").arg("-").arg("COUNT").arg(limit);
+        read.arg(self.keys.dead_letters(agent_type)).arg("+").arg("-").arg("COUNT").arg(limit);
         let entries = reply::entries(self.ask(&read).await?)?;
         Ok(entries.into_iter().map(|entry| letter(agent_type, entry)).collect())
     }
@@ -41,7 +40,7 @@ impl Connections {
         if !is_entry_id(entry) {
             return Ok(false);
         }
-        let gone: u64 = self.ask(cmd("XDEL").arg(keys::dead(agent_type)).arg(entry.as_str())).await?;
+        let gone: u64 = self.ask(cmd("XDEL").arg(self.keys.dead_letters(agent_type)).arg(entry.as_str())).await?;
         Ok(gone > 0)
     }
 

@@ -28,10 +28,10 @@ pub enum GroupTrouble {
 /// The server cannot be asked, or refuses one of the reads.
 pub async fn troubled(settings: &RedisSettings) -> Result<Vec<(String, GroupTrouble)>> {
     let connections = Connections::new(settings)?;
-    let names: Vec<String> = connections.ask(cmd("SMEMBERS").arg(keys::QUEUES)).await?;
+    let names: Vec<String> = connections.ask(cmd("SMEMBERS").arg(connections.keys.queues())).await?;
     let mut found = Vec::new();
     for name in names.into_iter().take(STREAMS_MAX) {
-        let key = keys::steps(&AgentType::from(name));
+        let key = connections.keys.steps(&AgentType::from(name));
         let read = connections.try_ask::<Vec<BTreeMap<String, Value>>>(cmd("XINFO").arg("GROUPS").arg(&key)).await?;
         // `QueueState` reports a missing stream and a key of a wrong type.
         let Ok(groups) = read else { continue };

@@ -1,11 +1,12 @@
-//! The installation: is this server fit, is it the one we knew, and how does it feel.
+//! Start-up checks: version, configuration, instance id, health.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use goalmill_common::id::ShardId;
-use goalmill_common::{keys, wire};
+use goalmill_common::id::{AgentType, ShardId};
+use goalmill_common::keys::{self, Keys, TaskStreams};
+use goalmill_common::wire;
 use redis::{Value, cmd, pipe};
 use tokio::time::Instant;
 
@@ -23,17 +24,19 @@ const MEMORY_READ_EVERY: Duration = Duration::from_secs(1);
 const VERSION_MIN: u32 = 7;
 
 /// Keys that all shards share, and their types.
-const SHARED: [(&str, &str); 9] = [
-    (keys::META, "hash"),
-    (keys::GOALS, "stream"),
-    (keys::AGENTS, "hash"),
-    (keys::QUEUES, "set"),
-    (keys::QUEUES_PAUSED, "set"),
-    (keys::WORKERS, "zset"),
-    (keys::WORKER_BEATS, "hash"),
-    (keys::SCHEDULERS_ALIVE, "zset"),
-    (keys::CANCELLED, "zset"),
-];
+fn shared_keys(keys: &Keys) -> [(String, &'static str); 9] {
+    [
+        (keys.meta(), "hash"),
+        (keys.goals(), "stream"),
+        (keys.agents(), "hash"),
+        (keys.queues(), "set"),
+        (keys.queues_paused(), "set"),
+        (keys.workers(), "zset"),
+        (keys.worker_beats(), "hash"),
+        (keys.schedulers(), "zset"),
+        (keys.cancelled(), "zset"),
+    ]
+}
 
 impl Connections {
     pub(super) async fn open(&self, install: &Install) -> Result<Meta> {
@@ -44,7 +47,7 @@ impl Connections {
             Some(meta) => meta,
             None => self.install(install).await?,
         };
-        match self.create_group(keys::GOALS, keys::SCHEDULERS).await {
+        match self.create_group(&self.keys.goals(), keys::SCHEDULERS).await {
             // The group is made when it is missed.
             Ok(()) | Err(BrokerError::OutOfMemory) => Ok(meta),
             Err(e) => Err(e),
@@ -53,19 +56,36 @@ impl Connections {
 
     pub(super) async fn meta(&self) -> Result<Option<Meta>> {
         let mut read = cmd("HMGET");
-        read.arg(keys::META).arg(&["instance", "protocol", "shards"]);
-        let (instance, protocol, shards): (Option<String>, Option<String>, Option<String>) = self.ask(&read).await?;
+        read.arg(self.keys.meta()).arg(&["instance", "protocol", "shards", "streams"]);
+        let (instance, protocol, shards, streams): (Option<String>, Option<String>, Option<String>, Option<String>) =
+            self.ask(&read).await?;
         let Some(instance) = instance else { return Ok(None) };
         let shards = shards.unwrap_or_default();
         let shards = shards.parse().map_err(|_| {
-            BrokerError::Corrupt(format!("`{}` says `{shards}` shards, which is no number up to 65535", keys::META))
+            BrokerError::Corrupt(format!(
+                "`{}` says `{shards}` shards, which is no number up to 65535",
+                self.keys.meta()
+            ))
         })?;
+        let streams = streams.unwrap_or_default();
+        let layout = TaskStreams::parse(&streams).ok_or_else(|| {
+            let meta = self.keys.meta();
+            BrokerError::Unsupported(format!(
+                "`streams` of `{meta}` is `{streams}`, a layout that this version does not know"
+            ))
+        })?;
+        self.task_streams.get_or_init(|| layout);
         Ok(Some(Meta { instance, protocol: protocol.unwrap_or_default(), shards }))
+    }
+
+    /// The task stream of an agent type: by the installation's layout, once that was read.
+    pub(super) fn task_stream(&self, agent_type: &AgentType) -> String {
+        self.task_streams.get().map_or_else(|| self.keys.steps(agent_type), |streams| streams.stream(agent_type))
     }
 
     pub(super) async fn check(&self) -> Result<Health> {
         let mut pipe = pipe();
-        pipe.cmd("PING").cmd("HGET").arg(keys::META).arg("instance").cmd("TIME").cmd("INFO");
+        pipe.cmd("PING").cmd("HGET").arg(self.keys.meta()).arg("instance").cmd("TIME").cmd("INFO");
         let (_pong, instance, time, info): (Value, Option<String>, (u64, u64), String) = self.ask_all(&pipe).await?;
         self.recognise(instance.as_deref())?;
         let info = Info(info);
@@ -82,13 +102,12 @@ impl Connections {
     }
 
     pub(super) async fn probe(&self, shards: u16) -> Result<()> {
-        let mut touched = vec![keys::PROBE.to_owned()];
-        touched.extend((0..shards).flat_map(|shard| shard_keys(ShardId(shard))));
-        touched.extend(SHARED.iter().map(|(key, _)| (*key).to_owned()));
+        let (shared, types): (Vec<_>, Vec<_>) = shared_keys(&self.keys).into_iter().unzip();
+        let mut touched = vec![self.keys.probe()];
+        touched.extend((0..shards).flat_map(|shard| shard_keys(&self.keys, ShardId(shard))));
+        touched.extend(shared);
         let mut call = Function::Probe.on(&touched);
-        for (_, kind) in SHARED {
-            call.arg(kind);
-        }
+        call.arg(types);
         let answer: String = self.call(&call).await?;
         match answer.split_once(' ') {
             None => Ok(()),
@@ -102,7 +121,7 @@ impl Connections {
     /// Refuses a server that answers with other data than before.
     pub(super) async fn recognise_server(&self) -> Result<()> {
         let mut read = cmd("HGET");
-        let instance: Option<String> = self.ask(read.arg(keys::META).arg("instance")).await?;
+        let instance: Option<String> = self.ask(read.arg(self.keys.meta()).arg("instance")).await?;
         self.recognise(instance.as_deref())
     }
 
@@ -136,12 +155,12 @@ impl Connections {
     }
 
     async fn install(&self, install: &Install) -> Result<Meta> {
-        let mut call = Function::Install.on(&[keys::META]);
+        let mut call = Function::Install.on(&[self.keys.meta()]);
         call.arg("instance").arg(&install.instance).arg("protocol").arg(wire::PROTOCOL);
-        call.arg("shards").arg(install.shards).arg("streams").arg("single");
+        call.arg("shards").arg(install.shards).arg("streams").arg(self.keys.steps_pattern());
         let _created: bool = self.call(&call).await?;
         let meta = self.meta_of_the_known_installation().await?;
-        meta.ok_or_else(|| BrokerError::DataLost(format!("`{}` went away while it was made", keys::META)))
+        meta.ok_or_else(|| BrokerError::DataLost(format!("`{}` went away while it was made", self.keys.meta())))
     }
 
     async fn meta_of_the_known_installation(&self) -> Result<Option<Meta>> {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use goalmill_common::id::{EntryId, PlanId, ShardId};
-use goalmill_common::keys;
 use goalmill_common::status::PlanStatus;
 use redis::{cmd, pipe};
 
@@ -16,12 +15,12 @@ const SWEEP_PAGE: usize = 500;
 
 impl Connections {
     pub(super) async fn cursor(&self, shard: ShardId) -> Result<EntryId> {
-        let cursor: Option<String> = self.ask(cmd("GET").arg(keys::cursor(shard))).await?;
+        let cursor: Option<String> = self.ask(cmd("GET").arg(self.keys.cursor(shard))).await?;
         Ok(cursor.map_or_else(EntryId::start, EntryId::from))
     }
 
     pub(super) async fn active(&self, shard: ShardId) -> Result<Vec<PlanId>> {
-        let mut plans: Vec<String> = self.ask(cmd("SMEMBERS").arg(keys::active(shard))).await?;
+        let mut plans: Vec<String> = self.ask(cmd("SMEMBERS").arg(self.keys.active(shard))).await?;
         plans.sort_unstable();
         Ok(plans.into_iter().map(PlanId::from).collect())
     }
@@ -31,19 +30,19 @@ impl Connections {
             return Ok(Vec::new());
         }
         let mut read = cmd("XRANGE");
-        read.arg(keys::events(plan)).arg(format!("({after_seq}-0")).arg("+").arg("COUNT").arg(limit);
+        read.arg(self.keys.events(plan)).arg(format!("({after_seq}-0")).arg("+").arg("COUNT").arg(limit);
         let entries = reply::entries(self.ask(&read).await?)?;
         Ok(entries.into_iter().map(reply::log_entry).collect())
     }
 
     pub(super) async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>> {
-        let mut summary: BTreeMap<String, String> = self.ask(cmd("HGETALL").arg(keys::plan(plan))).await?;
+        let mut summary: BTreeMap<String, String> = self.ask(cmd("HGETALL").arg(self.keys.plan(plan))).await?;
         let has_ended =
             summary.get("status").and_then(|word| PlanStatus::parse(word)).is_some_and(PlanStatus::is_final);
         let Some(seq) = summary.get_mut("seq").filter(|_| !has_ended) else { return Ok(summary) };
         // What is stored of a plan that goes on may be a second old.
         let mut read = cmd("XREVRANGE");
-        read.arg(keys::events(plan)).arg("+").arg("-").arg("COUNT").arg(1);
+        read.arg(self.keys.events(plan)).arg("+").arg("-").arg("COUNT").arg(1);
         if let Some(last) = reply::entries(self.ask(&read).await?)?.pop() {
             *seq = reply::log_entry(last).last_seq.to_string();
         }
@@ -56,7 +55,7 @@ impl Connections {
         }
         let mut read = redis::pipe();
         for plan in plans {
-            read.cmd("HGET").arg(keys::plan(plan)).arg("status");
+            read.cmd("HGET").arg(self.keys.plan(plan)).arg("status");
         }
         let words: Vec<Option<String>> = self.sends.ask_all(&read).await?;
         Ok(words.into_iter().map(|word| PlanStatus::parse(&word?)).collect())
@@ -64,14 +63,14 @@ impl Connections {
 
     pub(super) async fn plans(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
         let mut read = cmd("ZREVRANGEBYSCORE");
-        read.arg(keys::index(shard)).arg(format!("({before_ms}")).arg("-inf").arg("WITHSCORES");
+        read.arg(self.keys.index(shard)).arg(format!("({before_ms}")).arg("-inf").arg("WITHSCORES");
         read.arg("LIMIT").arg(0).arg(limit);
         let found: Vec<(String, f64)> = self.ask(&read).await?;
         Ok(found.into_iter().map(|(plan, score)| (PlanId::from(plan), whole(score))).collect())
     }
 
     pub(super) async fn sweep_index(&self, shard: ShardId, before_ms: u64) -> Result<u64> {
-        let index = keys::index(shard);
+        let index = self.keys.index(shard);
         let (mut swept, mut kept) = (0, 0);
         loop {
             let mut read = cmd("ZRANGEBYSCORE");
@@ -91,7 +90,7 @@ impl Connections {
     async fn without_summary(&self, plans: &[String]) -> Result<Vec<String>> {
         let mut pipe = pipe();
         for plan in plans {
-            pipe.cmd("EXISTS").arg(keys::plan(&PlanId::from(plan.as_str())));
+            pipe.cmd("EXISTS").arg(self.keys.plan(&PlanId::from(plan.as_str())));
         }
         let exist: Vec<bool> = self.ask_all(&pipe).await?;
         Ok(plans.iter().zip(exist).filter(|(_, exists)| !exists).map(|(plan, _)| plan.clone()).collect())

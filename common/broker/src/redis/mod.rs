@@ -30,6 +30,7 @@ use async_trait::async_trait;
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::config::RedisSettings;
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId, ShardId, WorkerId};
+use goalmill_common::keys::Keys;
 use goalmill_common::load::Loads;
 use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Fields;
@@ -57,6 +58,10 @@ struct RedisBroker(Arc<Connections>);
 
 #[async_trait]
 impl Broker for RedisBroker {
+    fn keys(&self) -> &Keys {
+        &self.0.keys
+    }
+
     async fn open(&self, install: &Install) -> Result<Meta> {
         self.0.open(install).await
     }

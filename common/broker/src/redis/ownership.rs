@@ -4,7 +4,6 @@
 //! what it saw, by its own monotonic clock. So a jump of the server's clock moves no ownership.
 
 use goalmill_common::id::ShardId;
-use goalmill_common::keys;
 use redis::cmd;
 
 use super::Result;
@@ -15,13 +14,13 @@ use crate::{Claim, Ownership};
 impl Connections {
     pub(super) async fn owner(&self, shard: ShardId) -> Result<Option<Ownership>> {
         let mut read = cmd("HMGET");
-        read.arg(keys::owner(shard)).arg(&["token", "holder", "beat"]);
+        read.arg(self.keys.owner(shard)).arg(&["token", "holder", "beat"]);
         let (token, holder, beat): (Option<String>, Option<String>, Option<u64>) = self.ask(&read).await?;
         Ok(token.map(|token| Ownership { token, holder: holder.unwrap_or_default(), beat: beat.unwrap_or(0) }))
     }
 
     pub(super) async fn acquire(&self, shard: ShardId, claim: &Claim) -> Result<bool> {
-        let mut call = Function::Acquire.on(&[keys::owner(shard)]);
+        let mut call = Function::Acquire.on(&[self.keys.owner(shard)]);
         call.arg(&claim.token).arg(&claim.holder);
         match &claim.seen {
             Some(seen) => call.arg("1").arg(&seen.token).arg(seen.beat),
@@ -31,11 +30,11 @@ impl Connections {
     }
 
     pub(super) async fn renew(&self, shard: ShardId, token: &str) -> Result<bool> {
-        self.call(Function::Renew.on(&[keys::owner(shard)]).arg(token)).await
+        self.call(Function::Renew.on(&[self.keys.owner(shard)]).arg(token)).await
     }
 
     pub(super) async fn release(&self, shard: ShardId, token: &str) -> Result<()> {
-        let _released: bool = self.call(Function::Release.on(&[keys::owner(shard)]).arg(token)).await?;
+        let _released: bool = self.call(Function::Release.on(&[self.keys.owner(shard)]).arg(token)).await?;
         Ok(())
     }
 }

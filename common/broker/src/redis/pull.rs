@@ -50,13 +50,16 @@ impl RedisReader {
     async fn avoid_wrong_types(&mut self, agent_types: &[AgentType]) -> Result<bool> {
         let mut types = redis::pipe();
         for agent_type in agent_types {
-            types.cmd("TYPE").arg(keys::steps(agent_type));
+            types.cmd("TYPE").arg(self.connections.task_stream(agent_type));
         }
         let types: Vec<String> = self.connections.ask_all(&types).await?;
         let wrong = agent_types.iter().zip(&types).filter(|(_, found)| !matches!(found.as_str(), "stream" | "none"));
         let mut is_any = false;
         for (agent_type, found) in wrong {
-            tracing::warn!("no tasks of `{agent_type}` are taken: `{}` is a {found}", keys::steps(agent_type));
+            tracing::warn!(
+                "no tasks of `{agent_type}` are taken: `{}` is a {found}",
+                self.connections.task_stream(agent_type)
+            );
             self.avoided.insert(agent_type.clone(), Instant::now());
             self.opened.remove(agent_type);
             is_any = true;
@@ -81,7 +84,7 @@ impl RedisReader {
         };
         let mut deliveries = Vec::new();
         for (stream, entries) in found {
-            let Some(agent_type) = agent_types.iter().find(|t| keys::steps(t) == stream) else {
+            let Some(agent_type) = agent_types.iter().find(|t| self.connections.task_stream(t) == stream) else {
                 continue;
             };
             deliveries.extend(entries.into_iter().map(|entry| delivery(agent_type, entry)));
@@ -120,7 +123,7 @@ impl RedisReader {
 
     /// Takes at most `count` tasks that are there; or else says for each stream what its last entry is.
     async fn take(&mut self, worker: &WorkerId, agent_types: &[AgentType], count: usize) -> Result<Taken> {
-        let mut call = Function::Pull.on(&streams(agent_types));
+        let mut call = Function::Pull.on(&self.streams(agent_types));
         let reply = self.read_tasks(call.arg(worker.as_str()).arg(count), agent_types, 0).await?;
         let items = reply::list(reply)?;
         if matches!(items.first(), Some(Value::Array(_))) {
@@ -140,7 +143,7 @@ impl RedisReader {
         let mut read = cmd("XREADGROUP");
         read.arg("GROUP").arg(keys::WORKERS_GROUP).arg(worker.as_str()).arg("COUNT").arg(each);
         block(&mut read, block_ms);
-        read.arg("STREAMS").arg(streams(agent_types));
+        read.arg("STREAMS").arg(self.streams(agent_types));
         for _ in agent_types {
             read.arg(">");
         }
@@ -152,7 +155,7 @@ impl RedisReader {
         let mut read = cmd("XREAD");
         read.arg("COUNT").arg(1);
         block(&mut read, block_ms);
-        read.arg("STREAMS").arg(streams(agent_types)).arg(tops);
+        read.arg("STREAMS").arg(self.streams(agent_types)).arg(tops);
         Ok(self.read(&read, block_ms).await? != Value::Nil)
     }
 
@@ -173,6 +176,9 @@ impl RedisReader {
             return Ok(());
         }
         self.connections.recognise_server().await?;
+        if self.connections.task_streams.get().is_none() {
+            self.connections.meta().await?;
+        }
         for agent_type in agent_types {
             match self.connections.open_queue(agent_type).await {
                 // It is missed later, if it is missing.
@@ -182,8 +188,8 @@ impl RedisReader {
         }
         Ok(())
     }
-}
 
-fn streams(agent_types: &[AgentType]) -> Vec<String> {
-    agent_types.iter().map(keys::steps).collect()
+    fn streams(&self, agent_types: &[AgentType]) -> Vec<String> {
+        agent_types.iter().map(|agent_type| self.connections.task_stream(agent_type)).collect()
+    }
 }

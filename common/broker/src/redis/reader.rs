@@ -17,7 +17,7 @@ use super::connection::Connection;
 use super::connections::Connections;
 use super::fault::{fault, is_answer, is_no_group, is_unblocked, is_unknown_function};
 use super::functions;
-use super::subscription::{CHANNELS, Subscription};
+use super::subscription::Subscription;
 use super::wait::Wait;
 use super::{Result, reply};
 use crate::{Delivery, Entry, LogEntry, Message, Reader, Waker};
@@ -117,11 +117,11 @@ impl RedisReader {
         let mut read = cmd("XREADGROUP");
         read.arg("GROUP").arg(keys::SCHEDULERS).arg(consumer).arg("COUNT").arg(count);
         block(&mut read, block_ms);
-        read.arg("STREAMS").arg(keys::GOALS).arg(id);
+        read.arg("STREAMS").arg(self.connections.keys.goals()).arg(id);
         let mut reply = self.ask(&read, block_ms).await?;
         if reply.as_ref().is_err_and(is_no_group) {
             self.connections.recognise_server().await?;
-            self.connections.create_group(keys::GOALS, keys::SCHEDULERS).await?;
+            self.connections.create_group(&self.connections.keys.goals(), keys::SCHEDULERS).await?;
             reply = self.ask(&read, block_ms).await?;
         }
         reply::only_stream(self.excuse(reply).await?)
@@ -135,7 +135,7 @@ impl Reader for RedisReader {
         let mut read = cmd("XREAD");
         read.arg("COUNT").arg(count.max(1));
         block(&mut read, block_ms);
-        read.arg("STREAMS").arg(keys::reports(shard)).arg(after.as_str());
+        read.arg("STREAMS").arg(self.connections.keys.reports(shard)).arg(after.as_str());
         reply::only_stream(self.read(&read, block_ms).await?)
     }
 
@@ -172,7 +172,7 @@ impl Reader for RedisReader {
         let mut read = cmd("XREAD");
         read.arg("COUNT").arg(limit.max(1));
         block(&mut read, block_ms);
-        read.arg("STREAMS").arg(keys::events(plan)).arg(format!("{after_seq}-0"));
+        read.arg("STREAMS").arg(self.connections.keys.events(plan)).arg(format!("{after_seq}-0"));
         let entries = reply::only_stream(self.read(&read, block_ms).await?)?;
         Ok(entries.into_iter().map(reply::log_entry).collect())
     }
@@ -183,7 +183,7 @@ impl Reader for RedisReader {
         tokio::pin!(woken);
         woken.as_mut().enable();
         let Some(subscription) = &mut self.messages else {
-            self.messages = Some(Subscription::open(&self.connections.dialer, CHANNELS).await?);
+            self.messages = Some(Subscription::open(&self.connections.dialer, &self.connections.keys).await?);
             return Ok(Vec::new());
         };
         let said = subscription.listen(block_ms, woken).await;

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use goalmill_common::agent::{Agent, SILENCE_MS_MAX, WorkerBeat};
 use goalmill_common::card::read_card;
 use goalmill_common::id::{AgentType, AttemptToken, ShardId, WorkerId};
-use goalmill_common::keys;
 use goalmill_common::load::Loads;
 use goalmill_common::problem::Issue;
 use redis::{Value, cmd, pipe};
@@ -26,8 +25,8 @@ impl Connections {
         if tokens.is_empty() {
             return Ok(());
         }
-        let mut call = Function::Cancel.on(&[keys::CANCELLED]);
-        call.arg(keys::CANCEL).arg(CANCELLED_MS);
+        let mut call = Function::Cancel.on(&[self.keys.cancelled()]);
+        call.arg(self.keys.cancel()).arg(CANCELLED_MS);
         for token in tokens {
             call.arg(token.as_str());
         }
@@ -36,21 +35,21 @@ impl Connections {
     }
 
     pub(super) async fn cancelled(&self) -> Result<Vec<AttemptToken>> {
-        let tokens = self.recent(keys::CANCELLED, CANCELLED_MS).await?;
+        let tokens = self.recent(&self.keys.cancelled(), CANCELLED_MS).await?;
         Ok(tokens.into_iter().map(|(token, _)| AttemptToken::from(token)).collect())
     }
 
     pub(super) async fn register(&self, agent: &Agent) -> Result<()> {
         let agent_type = agent.agent_type.as_str();
         let mut pipe = pipe();
-        pipe.cmd("HSET").arg(keys::AGENTS).arg(agent_type).arg(json(agent));
-        pipe.cmd("PUBLISH").arg(keys::AGENTS_CHANGED).arg(agent_type);
+        pipe.cmd("HSET").arg(self.keys.agents()).arg(agent_type).arg(json(agent));
+        pipe.cmd("PUBLISH").arg(self.keys.agents_changed()).arg(agent_type);
         self.ask_all::<Value>(&pipe).await?;
         Ok(())
     }
 
     pub(super) async fn agents(&self) -> Result<Registry> {
-        let cards: Vec<(Vec<u8>, Vec<u8>)> = self.ask(cmd("HGETALL").arg(keys::AGENTS)).await?;
+        let cards: Vec<(Vec<u8>, Vec<u8>)> = self.ask(cmd("HGETALL").arg(self.keys.agents())).await?;
         let mut registry = Registry::default();
         for (name, text) in cards {
             match read_registered(&name, &text) {
@@ -66,50 +65,50 @@ impl Connections {
     }
 
     pub(super) async fn forget_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
-        let (steps, dead) = (keys::steps(agent_type), keys::dead(agent_type));
-        let mut call = Function::ForgetType.on(&[keys::QUEUES, keys::AGENTS, &steps, &dead]);
+        let (steps, dead) = (self.task_stream(agent_type), self.keys.dead_letters(agent_type));
+        let mut call = Function::ForgetType.on(&[self.keys.queues(), self.keys.agents(), steps, dead]);
         call.arg(agent_type.as_str()).arg(json(&Agent::named(agent_type.clone()))).arg(unused_ms);
         self.call(&call).await
     }
 
     pub(super) async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {
-        let mut call = Function::BeatWorker.on(&[keys::WORKERS, keys::WORKER_BEATS]);
+        let mut call = Function::BeatWorker.on(&[self.keys.workers(), self.keys.worker_beats()]);
         self.call::<Value>(call.arg(beat.worker.as_str()).arg(json(beat)).arg(REMEMBER_MS)).await?;
         Ok(())
     }
 
     pub(super) async fn forget_worker(&self, worker: &WorkerId) -> Result<()> {
         let mut pipe = pipe();
-        pipe.cmd("ZREM").arg(keys::WORKERS).arg(worker.as_str());
-        pipe.cmd("HDEL").arg(keys::WORKER_BEATS).arg(worker.as_str());
-        pipe.cmd("DEL").arg(keys::drain(worker));
+        pipe.cmd("ZREM").arg(self.keys.workers()).arg(worker.as_str());
+        pipe.cmd("HDEL").arg(self.keys.worker_beats()).arg(worker.as_str());
+        pipe.cmd("DEL").arg(self.keys.drain_request(worker));
         self.ask_all::<Value>(&pipe).await?;
         Ok(())
     }
 
     pub(super) async fn request_drain(&self, worker: &WorkerId) -> Result<()> {
-        self.ask::<Value>(cmd("SET").arg(keys::drain(worker)).arg("1").arg("PX").arg(REMEMBER_MS)).await?;
+        self.ask::<Value>(cmd("SET").arg(self.keys.drain_request(worker)).arg("1").arg("PX").arg(REMEMBER_MS)).await?;
         Ok(())
     }
 
     pub(super) async fn drain_requested(&self, worker: &WorkerId) -> Result<bool> {
-        self.ask(cmd("EXISTS").arg(keys::drain(worker))).await
+        self.ask(cmd("EXISTS").arg(self.keys.drain_request(worker))).await
     }
 
     pub(super) async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>> {
-        let seen = self.recent(keys::WORKERS, within_ms.max(SILENCE_MS_MAX)).await?;
+        let seen = self.recent(&self.keys.workers(), within_ms.max(SILENCE_MS_MAX)).await?;
         if seen.is_empty() {
             return Ok(Vec::new());
         }
         let mut pipe = pipe();
-        pipe.cmd("TIME").cmd("HMGET").arg(keys::WORKER_BEATS);
+        pipe.cmd("TIME").cmd("HMGET").arg(self.keys.worker_beats());
         for (worker, _) in &seen {
             pipe.arg(worker);
         }
         let (time, texts): ((u64, u64), Vec<Option<Vec<u8>>>) = self.ask_all(&pipe).await?;
         let now_ms = time.0 * 1_000 + time.1 / 1_000;
         let beats = seen.into_iter().zip(texts).filter_map(|((_, seen_ms), text)| {
-            let beat = WorkerBeat { seen_ms, ..read(keys::WORKER_BEATS, &text?)? };
+            let beat = WorkerBeat { seen_ms, ..read(&self.keys.worker_beats(), &text?)? };
             beat.is_live(within_ms, now_ms).then_some(beat)
         });
         let mut beats: Vec<_> = beats.collect();
@@ -118,7 +117,7 @@ impl Connections {
     }
 
     pub(super) async fn beat_scheduler(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
-        let mut call = Function::BeatScheduler.on(&[keys::SCHEDULERS_ALIVE]);
+        let mut call = Function::BeatScheduler.on(&[self.keys.schedulers()]);
         let mut alive: Vec<String> = self.call(call.arg(id).arg(within_ms).arg(REMEMBER_MS)).await?;
         alive.sort_unstable();
         Ok(alive)
@@ -128,7 +127,7 @@ impl Connections {
     pub(super) async fn show_presence(&self, id: &str) -> Result<()> {
         let mut presence = self.presence.lock().await;
         if presence.get_mut(id).is_none_or(Subscription::is_broken) {
-            let subscription = Subscription::open(&self.dialer, &[&keys::presence(id)]).await?;
+            let subscription = Subscription::open_presence(&self.dialer, &self.keys, id).await?;
             presence.insert(id.to_owned(), subscription);
         }
         Ok(())
@@ -138,13 +137,13 @@ impl Connections {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let channels: Vec<String> = ids.iter().map(|id| keys::presence(id)).collect();
+        let channels: Vec<String> = ids.iter().map(|id| self.keys.presence(id)).collect();
         let counts: Vec<(String, u64)> = self.ask(cmd("PUBSUB").arg("NUMSUB").arg(channels)).await?;
         Ok(counts.into_iter().map(|(_, subscribers)| subscribers > 0).collect())
     }
 
     pub(super) async fn forget_scheduler(&self, id: &str) -> Result<()> {
-        self.ask::<Value>(cmd("ZREM").arg(keys::SCHEDULERS_ALIVE).arg(id)).await?;
+        self.ask::<Value>(cmd("ZREM").arg(self.keys.schedulers()).arg(id)).await?;
         Ok(())
     }
 
@@ -153,7 +152,7 @@ impl Connections {
             return Ok(());
         }
         let mut hset = cmd("HSET");
-        hset.arg(keys::LOADS);
+        hset.arg(self.keys.loads());
         for (shard, loads) in loads {
             hset.arg(shard.0).arg(json(loads));
         }
@@ -162,8 +161,8 @@ impl Connections {
     }
 
     pub(super) async fn loads(&self) -> Result<BTreeMap<ShardId, Loads>> {
-        let texts: Vec<(u16, Vec<u8>)> = self.ask(cmd("HGETALL").arg(keys::LOADS)).await?;
-        Ok(texts.into_iter().filter_map(|(n, text)| Some((ShardId(n), read(keys::LOADS, &text)?))).collect())
+        let texts: Vec<(u16, Vec<u8>)> = self.ask(cmd("HGETALL").arg(self.keys.loads())).await?;
+        Ok(texts.into_iter().filter_map(|(n, text)| Some((ShardId(n), read(&self.keys.loads(), &text)?))).collect())
     }
 
     /// Members of a ZSET of times that are younger than `within_ms`, with their times.

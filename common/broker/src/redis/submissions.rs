@@ -18,17 +18,17 @@ const ANSWERS_MS: u64 = 24 * 3_600_000;
 impl Connections {
     pub(super) async fn submit(&self, fields: &Fields) -> Result<EntryId> {
         self.refuse_when_memory_is_short().await?;
-        let id: String = self.sends.ask(&append(keys::GOALS, fields)).await?;
+        let id: String = self.sends.ask(&append(&self.keys.goals(), fields)).await?;
         Ok(EntryId::from(id))
     }
 
     pub(super) async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>> {
-        let claim = self.claim_idle(keys::GOALS, keys::SCHEDULERS, consumer, idle_ms, limit, "0-0").await?;
+        let claim = self.claim_idle(&self.keys.goals(), keys::SCHEDULERS, consumer, idle_ms, limit, "0-0").await?;
         Ok(claim.entries)
     }
 
     pub(super) async fn submission_holders(&self) -> Result<Vec<String>> {
-        let summary = match self.try_ask::<Value>(cmd("XPENDING").arg(keys::GOALS).arg(keys::SCHEDULERS)).await? {
+        let summary = match self.try_ask::<Value>(cmd("XPENDING").arg(self.keys.goals()).arg(keys::SCHEDULERS)).await? {
             Ok(summary) => reply::list(summary)?,
             // Who reads first makes the group.
             Err(error) if is_no_group(&error) => return Ok(Vec::new()),
@@ -46,13 +46,13 @@ impl Connections {
         limit: usize,
     ) -> Result<Vec<Entry>> {
         let mut list = cmd("XPENDING");
-        list.arg(keys::GOALS).arg(keys::SCHEDULERS).arg("-").arg("+").arg(limit).arg(holder);
+        list.arg(self.keys.goals()).arg(keys::SCHEDULERS).arg("-").arg("+").arg(limit).arg(holder);
         let held: Vec<(String, String, u64, u64)> = self.ask(&list).await?;
         if held.is_empty() {
             return Ok(Vec::new());
         }
         let mut claim = cmd("XCLAIM");
-        claim.arg(keys::GOALS).arg(keys::SCHEDULERS).arg(consumer).arg(idle_ms);
+        claim.arg(self.keys.goals()).arg(keys::SCHEDULERS).arg(consumer).arg(idle_ms);
         for (id, ..) in held {
             claim.arg(id);
         }
@@ -60,7 +60,7 @@ impl Connections {
     }
 
     pub(super) async fn acknowledge_submissions(&self, ids: &[EntryId]) -> Result<()> {
-        let mut call = Function::Settle.on(&[keys::GOALS]);
+        let mut call = Function::Settle.on(&[self.keys.goals()]);
         call.arg(keys::SCHEDULERS);
         for id in ids.iter().filter(|id| is_entry_id(id)) {
             call.arg(id.as_str());
@@ -75,7 +75,7 @@ impl Connections {
         }
         let mut pipe = pipe();
         for (id, answer) in answers {
-            pipe.cmd("SET").arg(keys::answer(id)).arg(answer).arg("PX").arg(ANSWERS_MS);
+            pipe.cmd("SET").arg(self.keys.answer(id)).arg(answer).arg("PX").arg(ANSWERS_MS);
         }
         self.sends.ask_all::<Value>(&pipe).await?;
         Ok(())
@@ -87,14 +87,14 @@ impl Connections {
         }
         let mut read = cmd("MGET");
         for id in ids {
-            read.arg(keys::answer(id));
+            read.arg(self.keys.answer(id));
         }
         self.sends.ask(&read).await
     }
 
     /// A report must get through also when memory is short: it lets plans end.
     pub(super) async fn send(&self, shard: ShardId, fields: &Fields) -> Result<()> {
-        let inbox = keys::reports(shard);
+        let inbox = self.keys.reports(shard);
         match self.sends.ask::<Value>(&append(&inbox, fields)).await {
             Ok(_) => Ok(()),
             Err(BrokerError::OutOfMemory) => {

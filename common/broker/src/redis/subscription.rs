@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use goalmill_common::id::{AgentType, AttemptToken};
-use goalmill_common::keys;
+use goalmill_common::keys::Keys;
 use redis::{PushInfo, PushKind};
 use tokio::sync::futures::Notified;
 use tokio::sync::mpsc::error::TryRecvError;
@@ -16,22 +16,30 @@ use super::fault::fault;
 use super::{Result, reply};
 use crate::{BrokerError, Message};
 
-/// The channels of broadcast messages.
-pub(super) const CHANNELS: &[&str] = &[keys::CANCEL, keys::AGENTS_CHANGED];
-
 /// A connection that is subscribed to some channels.
 pub(super) struct Subscription {
     /// Keeps the connection open.
     connection: Connection,
     pushes: UnboundedReceiver<PushInfo>,
+    keys: Keys,
 }
 
 impl Subscription {
-    pub(super) async fn open(dialer: &Dialer, channels: &[&str]) -> Result<Self> {
+    /// Subscribes to all broadcast messages.
+    pub(super) async fn open(dialer: &Dialer, keys: &Keys) -> Result<Self> {
+        Self::open_channels(dialer, keys, &[keys.cancel(), keys.agents_changed()]).await
+    }
+
+    /// Subscribes to a scheduler's own channel, which carries no messages.
+    pub(super) async fn open_presence(dialer: &Dialer, keys: &Keys, scheduler: &str) -> Result<Self> {
+        Self::open_channels(dialer, keys, &[keys.presence(scheduler)]).await
+    }
+
+    async fn open_channels(dialer: &Dialer, keys: &Keys, channels: &[String]) -> Result<Self> {
         let (sender, pushes) = unbounded_channel();
         let mut connection = dialer.dial_messages(sender).await?;
         connection.subscribe(channels).await.map_err(fault)?;
-        Ok(Self { connection, pushes })
+        Ok(Self { connection, pushes, keys: keys.clone() })
     }
 
     /// Returns the messages since the last call; waits up to `block_ms` for the first, or until `woken`.
@@ -48,7 +56,7 @@ impl Subscription {
             tokio::select! {
                 biased;
                 push = self.pushes.recv() => {
-                    let mut messages = Vec::from_iter(parse_push(push)?);
+                    let mut messages = Vec::from_iter(parse_push(&self.keys, push)?);
                     messages.extend(self.received()?);
                     if !messages.is_empty() {
                         return Ok(messages);
@@ -77,27 +85,27 @@ impl Subscription {
                 Err(TryRecvError::Empty) => return Ok(messages),
                 Err(TryRecvError::Disconnected) => None,
             };
-            messages.extend(parse_push(push)?);
+            messages.extend(parse_push(&self.keys, push)?);
         }
     }
 }
 
 /// Parses a push: `None` when it is not a message of ours, an error when it is the last.
-fn parse_push(push: Option<PushInfo>) -> Result<Option<Message>> {
+fn parse_push(keys: &Keys, push: Option<PushInfo>) -> Result<Option<Message>> {
     match push {
-        Some(push) if push.kind == PushKind::Message => Ok(parse_message(push.data)),
+        Some(push) if push.kind == PushKind::Message => Ok(parse_message(keys, push.data)),
         Some(push) if push.kind != PushKind::Disconnection => Ok(None),
         _ => Err(BrokerError::Unavailable("the connection for messages broke".into())),
     }
 }
 
-fn parse_message(data: Vec<redis::Value>) -> Option<Message> {
+fn parse_message(keys: &Keys, data: Vec<redis::Value>) -> Option<Message> {
     let mut data = data.into_iter();
     let channel = reply::text(data.next()?).ok()?;
     let payload = reply::text(data.next()?).ok()?;
-    match channel.as_str() {
-        keys::CANCEL => Some(Message::Cancel(payload.split_whitespace().map(AttemptToken::from).collect())),
-        keys::AGENTS_CHANGED => Some(Message::AgentsChanged(AgentType::from(payload))),
-        _ => None,
+    if channel == keys.cancel() {
+        Some(Message::Cancel(payload.split_whitespace().map(AttemptToken::from).collect()))
+    } else {
+        (channel == keys.agents_changed()).then(|| Message::AgentsChanged(AgentType::from(payload)))
     }
 }

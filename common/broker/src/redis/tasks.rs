@@ -41,8 +41,8 @@ pub(super) struct Claimed {
 
 impl Connections {
     pub(super) async fn open_queue(&self, agent_type: &AgentType) -> Result<()> {
-        self.create_group(&keys::steps(agent_type), keys::WORKERS_GROUP).await?;
-        self.ask::<Value>(cmd("SADD").arg(keys::QUEUES).arg(agent_type.as_str())).await?;
+        self.create_group(&self.task_stream(agent_type), keys::WORKERS_GROUP).await?;
+        self.ask::<Value>(cmd("SADD").arg(self.keys.queues()).arg(agent_type.as_str())).await?;
         Ok(())
     }
 
@@ -57,7 +57,7 @@ impl Connections {
         if by_type.is_empty() {
             return Ok(kept);
         }
-        let streams: Vec<_> = by_type.keys().map(|agent_type| keys::steps(agent_type)).collect();
+        let streams: Vec<_> = by_type.keys().map(|agent_type| self.task_stream(agent_type)).collect();
         let mut call = Function::Extend.on(&streams);
         call.arg(worker.as_str());
         for ids in by_type.values() {
@@ -74,7 +74,7 @@ impl Connections {
     }
 
     pub(super) async fn reclaim(&self, agent_type: &AgentType, idle_ms: u64, limit: usize) -> Result<Vec<Delivery>> {
-        let stream = keys::steps(agent_type);
+        let stream = self.task_stream(agent_type);
         let start = self.sweeps.lock().unwrap_or_else(PoisonError::into_inner).remove(agent_type);
         let start = start.as_deref().unwrap_or("0-0");
         let claim = self.claim_idle(&stream, keys::WORKERS_GROUP, REAPER, idle_ms, limit, start).await?;
@@ -88,13 +88,13 @@ impl Connections {
 
     pub(super) async fn tasks(&self, agent_type: &AgentType, after: &EntryId, limit: usize) -> Result<Vec<Delivery>> {
         let mut read = cmd("XRANGE");
-        read.arg(keys::steps(agent_type)).arg(format!("({after}")).arg("+").arg("COUNT").arg(limit);
+        read.arg(self.task_stream(agent_type)).arg(format!("({after}")).arg("+").arg("COUNT").arg(limit);
         let entries = reply::entries(self.ask(&read).await?)?;
         Ok(entries.into_iter().map(|entry| delivery(agent_type, entry)).collect())
     }
 
     pub(super) async fn discard_tasks(&self, agent_type: &AgentType, entries: &[EntryId]) -> Result<u64> {
-        let mut call = Function::Discard.on(&[keys::steps(agent_type)]);
+        let mut call = Function::Discard.on(&[self.task_stream(agent_type)]);
         call.arg(keys::WORKERS_GROUP).arg(REAPER);
         for id in entries.iter().filter(|id| is_entry_id(id)) {
             call.arg(id.as_str());
@@ -103,7 +103,7 @@ impl Connections {
     }
 
     pub(super) async fn trim(&self, agent_type: &AgentType) -> Result<()> {
-        let stream = keys::steps(agent_type);
+        let stream = self.task_stream(agent_type);
         self.call::<Value>(Function::Trim.on(&[&stream]).arg(keys::WORKERS_GROUP)).await?;
         if self.is_time_to_prune(agent_type) {
             let mut call = Function::Prune.on(&[&stream]);
@@ -114,14 +114,15 @@ impl Connections {
     }
 
     pub(super) async fn queues(&self) -> Result<Vec<QueueState>> {
-        let mut names: BTreeSet<String> = self.ask(cmd("SMEMBERS").arg(keys::QUEUES)).await?;
-        names.extend(self.ask::<Vec<String>>(cmd("HKEYS").arg(keys::AGENTS)).await?);
+        let mut names: BTreeSet<String> = self.ask(cmd("SMEMBERS").arg(self.keys.queues())).await?;
+        names.extend(self.ask::<Vec<String>>(cmd("HKEYS").arg(self.keys.agents())).await?);
         let agent_types: Vec<AgentType> = names.into_iter().map(AgentType::from).collect();
-        let streams: Vec<_> = agent_types.iter().flat_map(|t| [keys::steps(t), keys::dead(t)]).collect();
+        let streams: Vec<_> =
+            agent_types.iter().flat_map(|t| [self.task_stream(t), self.keys.dead_letters(t)]).collect();
         let counts: Vec<(u64, u64, u64, String)> = self.call(&Function::Queues.on(&streams)).await?;
         let states =
             agent_types.into_iter().zip(counts).map(|(agent_type, (waiting, pending, dead_letters, found))| {
-                let wrong_type = (!found.is_empty()).then(|| no_stream(&agent_type, found));
+                let wrong_type = (!found.is_empty()).then(|| self.no_stream(&agent_type, found));
                 QueueState { agent_type, waiting, pending, dead_letters, wrong_type }
             });
         Ok(states.collect())
@@ -129,12 +130,12 @@ impl Connections {
 
     pub(super) async fn pause_queue(&self, agent_type: &AgentType, paused: bool) -> Result<()> {
         let verb = if paused { "SADD" } else { "SREM" };
-        self.ask::<Value>(cmd(verb).arg(keys::QUEUES_PAUSED).arg(agent_type.as_str())).await?;
+        self.ask::<Value>(cmd(verb).arg(self.keys.queues_paused()).arg(agent_type.as_str())).await?;
         Ok(())
     }
 
     pub(super) async fn paused_queues(&self) -> Result<BTreeSet<AgentType>> {
-        let names: Vec<String> = self.ask(cmd("SMEMBERS").arg(keys::QUEUES_PAUSED)).await?;
+        let names: Vec<String> = self.ask(cmd("SMEMBERS").arg(self.keys.queues_paused())).await?;
         Ok(names.into_iter().map(AgentType::from).collect())
     }
 
@@ -179,7 +180,11 @@ impl Connections {
         Ok(claimed)
     }
 
-    /// Listing consumers is dear where many have been: once a minute will do.
+    fn no_stream(&self, agent_type: &AgentType, found: String) -> Misfit {
+        Misfit { key: self.task_stream(agent_type), found, wanted: "stream".into() }
+    }
+
+    /// Listing consumers is expensive where there were many: once a minute is enough.
     fn is_time_to_prune(&self, agent_type: &AgentType) -> bool {
         let mut pruned = self.pruned.lock().unwrap_or_else(PoisonError::into_inner);
         if pruned.get(agent_type).is_some_and(|last| last.elapsed() < PRUNE_EVERY) {
@@ -188,10 +193,6 @@ impl Connections {
         pruned.insert(agent_type.clone(), Instant::now());
         true
     }
-}
-
-fn no_stream(agent_type: &AgentType, found: String) -> Misfit {
-    Misfit { key: keys::steps(agent_type), found, wanted: "stream".into() }
 }
 
 /// An entry of a task stream as a worker gets it.

@@ -2,7 +2,7 @@
 
 use goalmill_broker::{Activity, BrokerError, Claim, Committed, Misfit};
 use goalmill_common::id::{AgentType, EntryId, WorkerId};
-use goalmill_common::keys;
+use goalmill_common::keys::Keys;
 use redis::{AsyncCommands, Value, cmd};
 
 use crate::seed::{SHARD, commit, dump, id, own, plan, task};
@@ -45,7 +45,7 @@ async fn a_commit_is_written_whole_and_its_repetition_is_known() {
     assert!(broker.active(SHARD).await.unwrap().is_empty());
     let queues = broker.queues().await.unwrap();
     assert_eq!((queues[0].waiting, queues[0].pending), (0, 0));
-    let ttl: i64 = server.raw().await.pttl(keys::events(&id(1))).await.unwrap();
+    let ttl: i64 = server.raw().await.pttl(Keys::default().events(&id(1))).await.unwrap();
     assert!((1..=60_000).contains(&ttl), "{ttl}");
     assert_eq!(broker.owner(SHARD).await.unwrap().unwrap().beat, 2);
 }
@@ -101,7 +101,7 @@ async fn plans_of_every_kind_go_into_one_commit_each_with_its_own() {
     let mut changed = [(id(1), 103), (id(3), 103), (id(4), 105), (id(2), 109)];
     changed.sort_by_key(|(id, ms)| (*ms, id.clone()));
     assert_eq!(plans, changed);
-    let stored: u64 = server.raw().await.hget(keys::plan(&id(1)), "seq").await.unwrap();
+    let stored: u64 = server.raw().await.hget(Keys::default().plan(&id(1)), "seq").await.unwrap();
     assert_eq!(stored, 3, "no other field is written with it");
     for (write, time) in mixed.iter().zip(["10.279", "10.279", "11.000", "11.000"]) {
         let log = broker.log(&write.plan, write.base_seq, 10).await.unwrap();
@@ -121,7 +121,7 @@ async fn a_plan_that_the_owner_wrote_last_is_looked_at_by_thorough_commits() {
     let broker = server.open().await;
     own(&*broker, "t1").await;
     broker.commit(&commit("t1", 1, &[plan(1, 0, 3, Activity::Begins)])).await.unwrap();
-    let _: () = server.raw().await.del(keys::events(&id(1))).await.unwrap();
+    let _: () = server.raw().await.del(Keys::default().events(&id(1))).await.unwrap();
     let mut next = plan(1, 3, 4, Activity::Continues);
     next.follows = true;
     let mut thorough = commit("t1", 2, std::slice::from_ref(&next));
@@ -175,18 +175,18 @@ async fn nothing_is_half_written(is_thorough: bool) {
     next.plans[0].follows = !is_thorough;
 
     let mut victims = vec![
-        keys::owner(SHARD),
-        keys::active(SHARD),
-        keys::index(SHARD),
-        keys::cursor(SHARD),
-        keys::plan(&id(1)),
-        keys::events(&id(1)),
-        keys::plan(&id(2)),
-        keys::events(&id(2)),
-        keys::steps(&"fetch".into()),
-        keys::steps(&"think".into()),
+        Keys::default().owner(SHARD),
+        Keys::default().active(SHARD),
+        Keys::default().index(SHARD),
+        Keys::default().cursor(SHARD),
+        Keys::default().plan(&id(1)),
+        Keys::default().events(&id(1)),
+        Keys::default().plan(&id(2)),
+        Keys::default().events(&id(2)),
+        Keys::default().steps(&"fetch".into()),
+        Keys::default().steps(&"think".into()),
     ];
-    victims.extend(is_thorough.then(|| keys::reports(SHARD)));
+    victims.extend(is_thorough.then(|| Keys::default().reports(SHARD)));
     let mut raw = server.raw().await;
     for victim in victims {
         let aside = format!("aside:{victim}");
@@ -217,7 +217,7 @@ async fn the_index_loses_plans_whose_summary_has_expired() {
     broker.commit(&commit("t", 1, &plans)).await.unwrap();
     let mut raw = server.raw().await;
     for n in (1..=700).filter(|n| n % 7 != 0) {
-        let _: () = raw.del(keys::plan(&id(n))).await.unwrap();
+        let _: () = raw.del(Keys::default().plan(&id(n))).await.unwrap();
     }
     assert_eq!(broker.sweep_index(SHARD, 100 + 694).await.unwrap(), 594);
     let left = broker.plans(SHARD, u64::MAX, 1_000).await.unwrap();
@@ -239,15 +239,15 @@ async fn a_stream_that_takes_no_more_leaves_nothing_half_written() {
     let mut next = commit("t1", 2, &[plan(1, 1, 2, Activity::Continues)]);
     next.plans[0].follows = true;
     next.tasks = vec![task("fetch", b"x"), task("full", b"x")];
-    add(&mut raw, keys::steps(&"full".into()), "18446744073709551615-18446744073709551615").await;
+    add(&mut raw, Keys::default().steps(&"full".into()), "18446744073709551615-18446744073709551615").await;
     let before = dump(&server).await;
     let refused = broker.commit(&next).await;
-    let named = |found: &[Misfit]| matches!(found, [only] if only.key == keys::steps(&"full".into()));
+    let named = |found: &[Misfit]| matches!(found, [only] if only.key == Keys::default().steps(&"full".into()));
     assert!(matches!(&refused, Err(BrokerError::WrongType(found)) if named(found)), "{refused:?}");
     assert_eq!(dump(&server).await, before);
 
     next.tasks.pop();
-    add(&mut raw, keys::events(&id(1)), "2-0").await;
+    add(&mut raw, Keys::default().events(&id(1)), "2-0").await;
     let before = dump(&server).await;
     assert!(matches!(broker.commit(&next).await.unwrap(), Committed::Gap(_)), "the log is ahead");
     assert_eq!(dump(&server).await, before);

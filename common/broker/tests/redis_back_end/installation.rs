@@ -3,7 +3,7 @@
 use goalmill_broker::{Activity, BrokerError, Committed};
 use goalmill_common::agent::WorkerBeat;
 use goalmill_common::id::AgentType;
-use goalmill_common::keys;
+use goalmill_common::keys::{self, Keys};
 use redis::{AsyncCommands, Value, cmd};
 
 use crate::seed::{SHARD, commit, dump, own, plan};
@@ -67,9 +67,9 @@ async fn another_installation_at_the_same_address_is_lost_data() {
     assert!(matches!(broker.open(&install()).await, Err(BrokerError::DataLost(_))));
     assert!(matches!(reader.pull(&"w".into(), &[queue], 1, 10).await, Err(BrokerError::DataLost(_))));
     assert!(matches!(reader.submissions("s", 1, 10).await, Err(BrokerError::DataLost(_))));
-    let _: () = server.raw().await.hset(keys::META, "instance", "other").await.unwrap();
+    let _: () = server.raw().await.hset(Keys::default().meta(), "instance", "other").await.unwrap();
     assert!(matches!(broker.check().await, Err(BrokerError::DataLost(_))));
-    assert!(dump(&server).await.iter().all(|(key, _)| key == keys::META), "nothing is made anew silently");
+    assert!(dump(&server).await.iter().all(|(key, _)| *key == Keys::default().meta()), "nothing is made anew silently");
 }
 
 #[tokio::test]
@@ -84,8 +84,13 @@ async fn a_missing_group_is_made_from_the_start_of_its_stream() {
     assert_eq!(reader.pull(&"w".into(), &types, 5, 10).await.unwrap().len(), 1);
     assert_eq!(reader.pull(&"w".into(), &types, 5, 10).await.unwrap(), []);
     assert_eq!(reader.submissions("s", 5, 10).await.unwrap(), []);
-    let _: Value =
-        cmd("XGROUP").arg("DESTROY").arg(keys::GOALS).arg(keys::SCHEDULERS).query_async(&mut raw).await.unwrap();
+    let _: Value = cmd("XGROUP")
+        .arg("DESTROY")
+        .arg(Keys::default().goals())
+        .arg(keys::SCHEDULERS)
+        .query_async(&mut raw)
+        .await
+        .unwrap();
     broker.submit(&vec![("data".to_owned(), b"{}".to_vec())]).await.unwrap();
     assert_eq!(reader.submissions("s", 5, 10).await.unwrap().len(), 1);
 }
@@ -124,8 +129,8 @@ async fn workers_and_schedulers_are_seen_by_the_servers_time() {
     broker.beat_worker(&beat).await.unwrap();
     let time_ms = broker.check().await.unwrap().time_ms;
     let mut raw = server.raw().await;
-    let _: () = raw.hset(keys::WORKER_BEATS, "w2", "not JSON").await.unwrap();
-    let _: () = raw.zadd(keys::WORKERS, "w2", time_ms).await.unwrap();
+    let _: () = raw.hset(Keys::default().worker_beats(), "w2", "not JSON").await.unwrap();
+    let _: () = raw.zadd(Keys::default().workers(), "w2", time_ms).await.unwrap();
     let workers = broker.workers(60_000).await.unwrap();
     assert_eq!(workers.len(), 1, "what cannot be read is passed over");
     assert!(workers[0].seen_ms.abs_diff(time_ms) < 60_000);

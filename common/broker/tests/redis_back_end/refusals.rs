@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use goalmill_broker::{Broker, BrokerError};
 use goalmill_common::config::RedisSettings;
-use goalmill_common::keys;
+use goalmill_common::keys::Keys;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands, cmd};
 
@@ -137,12 +137,15 @@ async fn the_probe_names_every_key_of_a_wrong_type() {
     let server = Server::start(&[]).await;
     let broker = server.open().await;
     let mut raw = server.raw().await;
-    for key in [keys::active(SHARD), keys::QUEUES.to_owned()] {
+    for key in [Keys::default().active(SHARD), Keys::default().queues()] {
         cmd("LPUSH").arg(&key).arg("x").query_async::<()>(&mut raw).await.unwrap();
     }
     let Err(BrokerError::WrongType(found)) = broker.probe(install().shards).await else { panic!("it is refused") };
     let found: Vec<_> = found.iter().map(|one| (one.key.as_str(), one.found.as_str(), one.wanted.as_str())).collect();
-    assert_eq!(found, [(keys::active(SHARD).as_str(), "list", "set"), (keys::QUEUES, "list", "set")]);
+    assert_eq!(
+        found,
+        [(Keys::default().active(SHARD).as_str(), "list", "set"), (&Keys::default().queues(), "list", "set")]
+    );
 }
 
 #[tokio::test]
@@ -152,7 +155,7 @@ async fn a_queue_of_a_wrong_type_is_named_and_the_others_are_counted() {
     broker.open_queue(&"good".into()).await.unwrap();
     broker.open_queue(&"bad".into()).await.unwrap();
     let mut raw = server.raw().await;
-    let key = keys::steps(&"bad".into());
+    let key = Keys::default().steps(&"bad".into());
     cmd("SET").arg(&key).arg("x").query_async::<()>(&mut raw).await.unwrap();
     let queues = broker.queues().await.unwrap();
     let wrong: Vec<_> = queues.iter().map(|queue| queue.wrong_type.as_ref().map(|found| found.key.clone())).collect();

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use goalmill_broker::{Activity, BrokerError, Committed, Message};
 use goalmill_common::config::RedisSettings;
 use goalmill_common::id::{AttemptToken, EntryId};
+use goalmill_common::keys::Keys;
 use goalmill_common::wire;
 use redis::Value;
 
@@ -153,7 +154,7 @@ async fn a_primary_that_is_demoted_is_left() {
     eventually("the pool has left the old one", async || broker.renew(SHARD, "t1").await.is_ok_and(|ours| ours)).await;
     let mut line = replica.raw().await;
     let commits: String =
-        redis::cmd("HGET").arg(goalmill_common::keys::owner(SHARD)).arg("commit").query_async(&mut line).await.unwrap();
+        redis::cmd("HGET").arg(Keys::default().owner(SHARD)).arg("commit").query_async(&mut line).await.unwrap();
     assert_eq!(commits, "2");
 }
 
@@ -200,7 +201,7 @@ async fn a_former_primary_is_left_before_it_is_demoted() {
     .await;
     let commits = async |server: &Server| {
         let mut line = server.raw().await;
-        let owner = goalmill_common::keys::owner(SHARD);
+        let owner = Keys::default().owner(SHARD);
         redis::cmd("HGET").arg(owner).arg("commit").query_async::<String>(&mut line).await.unwrap()
     };
     assert_eq!((commits(&replica).await.as_str(), commits(&primary).await.as_str()), ("2", "1"));

@@ -1,8 +1,9 @@
 //! Task streams: leases, counts, trimming.
 
+use goalmill_broker::BrokerError;
 use goalmill_common::agent::Agent;
 use goalmill_common::id::AgentType;
-use goalmill_common::keys;
+use goalmill_common::keys::{self, Keys};
 use redis::streams::StreamRangeReply;
 use redis::{AsyncCommands, Value, cmd};
 
@@ -52,8 +53,8 @@ async fn what_is_waiting_pending_and_dead_is_counted_by_agent_type() {
     broker.bury(&letter("b")).await.unwrap();
     // A deletion from the middle makes Redis lose count of what is waiting.
     let mut raw = server.raw().await;
-    let entries: StreamRangeReply = raw.xrange_all(keys::steps(&"c".into())).await.unwrap();
-    let _: Value = raw.xdel(keys::steps(&"c".into()), &[&entries.ids[3].id]).await.unwrap();
+    let entries: StreamRangeReply = raw.xrange_all(Keys::default().steps(&"c".into())).await.unwrap();
+    let _: Value = raw.xdel(Keys::default().steps(&"c".into()), &[&entries.ids[3].id]).await.unwrap();
     let counts: Vec<_> = broker
         .queues()
         .await
@@ -74,14 +75,14 @@ async fn expired_leases_are_found_behind_many_live_ones() {
     let mut raw = server.raw().await;
     let last = taken.last().unwrap().entry.as_str();
     let mut claim = cmd("XCLAIM");
-    claim.arg(keys::steps(&queue)).arg("workers").arg("dead").arg(0).arg(last).arg("IDLE").arg(3_600_000);
+    claim.arg(Keys::default().steps(&queue)).arg("workers").arg("dead").arg(0).arg(last).arg("IDLE").arg(3_600_000);
     let _: Value = claim.query_async(&mut raw).await.unwrap();
     let lost = broker.reclaim(&queue, 1_800_000, 10).await.unwrap();
     assert_eq!(lost.iter().map(|d| d.entry.as_str()).collect::<Vec<_>>(), [last]);
     assert!(broker.reclaim(&queue, 1_800_000, 10).await.unwrap().is_empty());
 
     // An entry that somebody deleted has no data.
-    let _: Value = raw.xdel(keys::steps(&queue), &[last]).await.unwrap();
+    let _: Value = raw.xdel(Keys::default().steps(&queue), &[last]).await.unwrap();
     let gone = broker.reclaim(&queue, 0, 1_000).await.unwrap();
     assert_eq!(gone.len(), 250);
     assert_eq!(gone.iter().filter(|d| d.data.is_empty()).count(), 1);
@@ -136,7 +137,7 @@ async fn a_trim_keeps_what_is_waiting_or_pending() {
     broker.commit(&done).await.unwrap();
     broker.trim(&queue).await.unwrap();
     let mut raw = server.raw().await;
-    let length: usize = raw.xlen(keys::steps(&queue)).await.unwrap();
+    let length: usize = raw.xlen(Keys::default().steps(&queue)).await.unwrap();
     assert_eq!(length, 46);
     let mut rest = commit("t", 3, &[]);
     rest.acknowledged = taken.iter().skip(50).map(|d| (queue.clone(), d.entry.clone())).collect();
@@ -176,11 +177,15 @@ async fn consumers_that_hold_nothing_are_forgotten_and_others_are_not() {
     let mut raw = server.raw().await;
     for n in 0..3 {
         let mut create = cmd("XGROUP");
-        create.arg("CREATECONSUMER").arg(keys::steps(&queue)).arg(keys::WORKERS_GROUP).arg(format!("idle{n}"));
+        create
+            .arg("CREATECONSUMER")
+            .arg(Keys::default().steps(&queue))
+            .arg(keys::WORKERS_GROUP)
+            .arg(format!("idle{n}"));
         let _: Value = create.query_async(&mut raw).await.unwrap();
     }
     let mut prune = cmd("FCALL");
-    prune.arg("goalmill_prune").arg(1).arg(keys::steps(&queue)).arg(keys::WORKERS_GROUP);
+    prune.arg("goalmill_prune").arg(1).arg(Keys::default().steps(&queue)).arg(keys::WORKERS_GROUP);
     let mut older = prune.clone();
     assert_eq!(older.arg(3_600_000).arg(100).query_async::<i64>(&mut raw).await.unwrap(), 0);
     assert_eq!(prune.clone().arg(-1).arg(2).query_async::<i64>(&mut raw).await.unwrap(), 2);
@@ -198,16 +203,36 @@ async fn functions_for_foreign_workers_answer_as_documented() {
     let mine = deliver(&*broker, std::slice::from_ref(&queue), 2).await;
     let mut raw = server.raw().await;
     let mut extend = cmd("FCALL");
-    extend.arg("goalmill_extend").arg(2).arg(keys::steps(&queue)).arg("goalmill:steps:none").arg("w");
+    extend.arg("goalmill_extend").arg(2).arg(Keys::default().steps(&queue)).arg("goalmill:steps:none").arg("w");
     extend.arg(3).arg(mine[0].entry.as_str()).arg("1-0").arg(mine[1].entry.as_str()).arg(1).arg("1-0");
     assert_eq!(extend.query_async::<Vec<u8>>(&mut raw).await.unwrap(), [1, 0, 1, 0]);
     let mut other = cmd("FCALL");
-    other.arg("goalmill_extend").arg(1).arg(keys::steps(&queue)).arg("x").arg(1).arg(mine[0].entry.as_str());
+    other.arg("goalmill_extend").arg(1).arg(Keys::default().steps(&queue)).arg("x").arg(1).arg(mine[0].entry.as_str());
     assert_eq!(other.query_async::<Vec<u8>>(&mut raw).await.unwrap(), [0], "another worker has it");
     let _: Value = cmd("CONFIG").arg("SET").arg("maxmemory").arg(1).query_async(&mut raw).await.unwrap();
     let mut send = cmd("FCALL");
-    send.arg("goalmill_send").arg(1).arg(keys::reports(SHARD)).arg(&["v", "1", "data", "{}"]);
+    send.arg("goalmill_send").arg(1).arg(Keys::default().reports(SHARD)).arg(&["v", "1", "data", "{}"]);
     let id: String = send.query_async(&mut raw).await.unwrap();
     let inbox = broker.reader().await.unwrap().inbox(SHARD, &"0-0".into(), 9, 0).await.unwrap();
     assert_eq!(inbox.last().map(|entry| entry.id.as_str()), Some(id.as_str()));
+}
+
+#[tokio::test]
+async fn workers_read_the_task_streams_that_the_installation_names() {
+    let server = Server::start(&[]).await;
+    server.open().await;
+    let mut raw = server.raw().await;
+    let meta = Keys::default().meta();
+    let _: Value = raw.hset(&meta, "streams", "elsewhere:<agent_type>:tasks").await.unwrap();
+    let _: Value =
+        cmd("XADD").arg("elsewhere:a:tasks").arg(&["*", "v", "1", "data", "x"]).query_async(&mut raw).await.unwrap();
+    let broker = goalmill_broker::redis::connect(&server.settings()).await.unwrap();
+    let types = [AgentType::from("a")];
+    let taken = broker.reader().await.unwrap().pull(&"w".into(), &types, 1, 0).await.unwrap();
+    assert_eq!(taken[0].data, b"x");
+    assert_eq!(broker.extend(&"w".into(), &[(types[0].clone(), taken[0].entry.clone())]).await.unwrap(), [true]);
+    let _: Value = raw.hset(&meta, "streams", "a:<agent_type> b:<agent_type>").await.unwrap();
+    let broker = goalmill_broker::redis::connect(&server.settings()).await.unwrap();
+    let refused = broker.reader().await.unwrap().pull(&"w".into(), &types, 1, 0).await;
+    assert!(matches!(refused, Err(BrokerError::Unsupported(_))), "{refused:?}");
 }
