@@ -1,4 +1,4 @@
-//! The verbs: all that the rest of Goalmill may ask of a back end.
+//! The interface of a back end: everything that the other packages may ask of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::{BrokerError, Commit, Committed, Misfit};
 
 type Result<T> = std::result::Result<T, BrokerError>;
 
-/// Cancelled attempts are remembered for so long, in milliseconds: longer than a task may wait for a worker.
+/// How long cancelled attempts are stored, in milliseconds: longer than a task may wait for a worker.
 pub(crate) const CANCELLED_MS: u64 = 25 * 3_600_000;
 
-/// What a new installation is made with.
+/// The settings of a new installation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Install {
     /// Written when there is none.
@@ -29,7 +29,7 @@ pub struct Install {
     pub shards: u16,
 }
 
-/// The installation that answers.
+/// The installation, as its meta key has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
     pub instance: String,
@@ -37,20 +37,20 @@ pub struct Meta {
     pub shards: u16,
 }
 
-/// How the back end feels.
+/// Broker health.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Health {
     /// `redis 7.0.15`, `embedded`.
     pub version: String,
     /// Share of `maxmemory` in use, 0 to 1; 0 without a limit.
     pub memory_used: f64,
-    /// What an operator should know, as sentences.
+    /// Warnings for the operator, as sentences.
     pub warnings: Vec<String>,
     /// The back end's clock, Unix milliseconds.
     pub time_ms: u64,
 }
 
-/// Who owns a shard, and a counter that moves with each sign of life.
+/// A shard's owner, and a counter that moves with each renewal and commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ownership {
     pub token: String,
@@ -65,7 +65,7 @@ pub struct Claim {
     pub holder: String,
     /// New and unguessable.
     pub token: String,
-    /// What the claimant saw: the claim fails when it is not so any more. `None`: nobody owned the shard.
+    /// The ownership that the claimant saw: the claim fails when it has changed. `None`: the shard had no owner.
     pub seen: Option<Ownership>,
 }
 
@@ -87,7 +87,7 @@ pub struct LogEntry {
     pub events: String,
 }
 
-/// A task as a worker gets it.
+/// A task, as it is delivered to a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     pub agent_type: AgentType,
@@ -96,7 +96,7 @@ pub struct Delivery {
     pub data: Vec<u8>,
 }
 
-/// How full a task stream is.
+/// The counts of a task stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueState {
     pub agent_type: AgentType,
@@ -105,7 +105,7 @@ pub struct QueueState {
     /// Entries with workers, not acknowledged.
     pub pending: u64,
     pub dead_letters: u64,
-    /// What the task stream's key is when it is no stream: nothing can be sent to this queue.
+    /// Set when the task stream's key is no stream: nothing can be sent to this queue.
     pub wrong_type: Option<Misfit>,
 }
 
@@ -123,7 +123,7 @@ pub struct DeadLetter {
     pub task: String,
 }
 
-/// The agent types that are registered.
+/// The registered agent types.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Registry {
     /// By name.
@@ -137,12 +137,12 @@ pub struct Registry {
 pub struct RefusedCard {
     /// The agent type that it is for.
     pub name: String,
-    /// What is wrong with it, at least one place.
+    /// Its issues, at least one.
     pub issues: Vec<Issue>,
 }
 
 impl RefusedCard {
-    /// What is wrong first, where, and the fix.
+    /// The first issue, its place, and the fix, in one line.
     pub fn text(&self) -> String {
         let name = self.name.chars().take(64).collect::<String>();
         let Some(Issue { pointer, detail, hint, .. }) = self.issues.first() else {
@@ -153,17 +153,17 @@ impl RefusedCard {
     }
 }
 
-/// Something said to all, at once and without a promise.
+/// A best-effort broadcast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     Cancel(Vec<AttemptToken>),
     AgentsChanged(AgentType),
 }
 
-/// A back end. Cheap to share; every verb may be called from many tasks at once.
+/// A back end. Cheap to share; every method may be called from many tasks at once.
 ///
-/// Verbs that write are idempotent, or say so. A verb that fails with [`BrokerError::Unavailable`] may have
-/// happened. Nothing is re-sent by the back end itself.
+/// Methods that write are idempotent unless their docs deny it. A call that fails with [`BrokerError::Unavailable`] may
+/// have had its effect. The back end itself never sends anything again.
 #[async_trait]
 pub trait Broker: Send + Sync + 'static {
     /// The keys of this installation.
@@ -171,29 +171,29 @@ pub trait Broker: Send + Sync + 'static {
 
     // --- the installation -------------------------------------------------------------------------
 
-    /// Checks the server, creates the installation when there is none, and says which one answers.
+    /// Checks the server, creates the installation when there is none, and returns it.
     ///
     /// After the first success a missing or different instance id is [`BrokerError::DataLost`], here and in
     /// [`Broker::check`]; nothing is re-created silently.
     async fn open(&self, install: &Install) -> Result<Meta>;
     /// Reads the installation, without creating one.
     async fn meta(&self) -> Result<Option<Meta>>;
-    /// Says whether the back end answers, safely, with the same installation as before.
+    /// Checks that the back end answers, is safe, and has the same installation as before.
     async fn check(&self) -> Result<Health>;
 
     // --- ownership of shards ----------------------------------------------------------------------
 
     async fn owner(&self, shard: ShardId) -> Result<Option<Ownership>>;
-    /// Takes the shard if token and beat of its ownership still are what was seen; commit number and beat start
-    /// at 0. `true` also when `claim.token` owns the shard already: a reply was lost; nothing is reset then.
+    /// Acquires the shard if token and beat of its ownership are as the claimant saw them; commit number and beat start
+    /// at 0. `true` also when `claim.token` owns the shard already, because a reply was lost; then nothing is reset.
     async fn acquire(&self, shard: ShardId, claim: &Claim) -> Result<bool>;
-    /// Shows life: the beat moves by 1, as with each applied commit. `false` when the token is not the owner's any more.
+    /// Renews the ownership: the beat moves by 1, as with each applied commit. `false` when the token is not the owner's.
     async fn renew(&self, shard: ShardId, token: &str) -> Result<bool>;
-    /// Gives the shard up, if the token is still the owner's.
+    /// Releases the shard, if the token is the owner's.
     async fn release(&self, shard: ShardId, token: &str) -> Result<()>;
 
-    /// Whether commits can be written at this moment: the server takes writes, all commands are permitted, and the
-    /// installation's keys are of the types that they should be. A back end without such limits always can.
+    /// Checks that commits can be written now: the server takes writes, all commands are permitted, and the
+    /// installation's keys have the right types. A back end without such limits always succeeds.
     async fn probe(&self, _shards: u16) -> Result<()> {
         Ok(())
     }
@@ -203,7 +203,7 @@ pub trait Broker: Send + Sync + 'static {
     /// Writes one batch, whole or not at all. May be sent again after [`BrokerError::Unavailable`]; also when
     /// memory is short.
     async fn commit(&self, commit: &Commit) -> Result<Committed>;
-    /// Where the shard's inbox was read to.
+    /// The last inbox entry that the shard has handled.
     async fn cursor(&self, shard: ShardId) -> Result<EntryId>;
     /// Plans of the shard that are not final.
     async fn active(&self, shard: ShardId) -> Result<Vec<PlanId>>;
@@ -211,7 +211,7 @@ pub trait Broker: Send + Sync + 'static {
     async fn log(&self, plan: &PlanId, after_seq: u64, limit: usize) -> Result<Vec<LogEntry>>;
     /// The plan's summary; empty when there is no such plan. Its `seq` is the number of the log's last event.
     async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>>;
-    /// The statuses of these plans, in order; `None` for a plan that there is not.
+    /// The statuses of these plans, in order; `None` for a plan that does not exist.
     async fn statuses(&self, plans: &[PlanId]) -> Result<Vec<Option<PlanStatus>>> {
         let mut statuses = Vec::with_capacity(plans.len());
         for plan in plans {
@@ -222,21 +222,21 @@ pub trait Broker: Send + Sync + 'static {
     }
     /// Plans of a shard, last changed first: those with an index below `before_ms`, at most `limit`.
     async fn plans(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>>;
-    /// Drops index entries older than `before_ms` whose summary has expired; says how many.
+    /// Removes index entries older than `before_ms` whose summary has expired. Returns how many.
     async fn sweep_index(&self, shard: ShardId, before_ms: u64) -> Result<u64>;
 
     // --- submissions ------------------------------------------------------------------------------
 
     /// Appends a submission; refused when memory is short. Not idempotent by itself: its `id` field is.
     async fn submit(&self, fields: &Fields) -> Result<EntryId>;
-    /// Submissions taken by a scheduler that has not acknowledged them for `idle_ms`, now taken by `consumer`.
+    /// Moves submissions that were not acknowledged for `idle_ms` to `consumer`, and returns them.
     async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>>;
     /// Schedulers that have taken submissions and not acknowledged them. A back end whose [`Broker::present`] does not
     /// know names none.
     async fn submission_holders(&self) -> Result<Vec<String>> {
         Ok(Vec::new())
     }
-    /// Submissions that `holder` has taken and not touched for `idle_ms`, now taken by `consumer`.
+    /// Moves submissions that `holder` has not touched for `idle_ms` to `consumer`, and returns them.
     async fn take_over_submissions(
         &self,
         _holder: &str,
@@ -246,9 +246,9 @@ pub trait Broker: Send + Sync + 'static {
     ) -> Result<Vec<Entry>> {
         Ok(Vec::new())
     }
-    /// Marks submissions as dealt with, and drops what nobody needs any more.
+    /// Acknowledges submissions, and trims the stream.
     async fn acknowledge_submissions(&self, ids: &[EntryId]) -> Result<()>;
-    /// Writes answers (id, JSON), kept for 24 h.
+    /// Stores answers (submission id, JSON) for 24 h.
     async fn answer(&self, answers: &[(String, String)]) -> Result<()>;
     /// Reads answers, in the order asked for.
     async fn answers(&self, ids: &[String]) -> Result<Vec<Option<String>>>;
@@ -260,80 +260,80 @@ pub trait Broker: Send + Sync + 'static {
 
     // --- tasks ------------------------------------------------------------------------------------
 
-    /// Makes sure that the stream and its group exist, the group from the stream's start.
+    /// Creates the task stream and its group, from the stream's start, unless they exist.
     async fn open_queue(&self, agent_type: &AgentType) -> Result<()>;
-    /// Extends the worker's leases; returns, in order, whether each is still the worker's.
+    /// Extends the worker's leases; returns, in order, whether each is the worker's.
     async fn extend(&self, worker: &WorkerId, leases: &[(AgentType, EntryId)]) -> Result<Vec<bool>>;
-    /// Takes over at most `limit` tasks whose lease ran out `idle_ms` after the last extension. They then belong
-    /// to a worker called `reaper`, so that they come again after `idle_ms` unless they are acknowledged.
+    /// Reclaims at most `limit` tasks whose lease ran out, `idle_ms` after its last extension. Their consumer is then
+    /// `reaper`, so that they are returned again after `idle_ms` unless they are acknowledged.
     async fn reclaim(&self, agent_type: &AgentType, idle_ms: u64, limit: usize) -> Result<Vec<Delivery>>;
-    /// What lies on a task stream after `after`, oldest first, at most `limit`, whether a worker has it or not.
+    /// The entries of a task stream after `after`, oldest first, at most `limit`, delivered to a worker or not.
     async fn tasks(&self, agent_type: &AgentType, after: &EntryId, limit: usize) -> Result<Vec<Delivery>>;
-    /// Removes entries that no worker has taken; those that a worker has taken stay. Returns how many were removed.
+    /// Removes entries that were not delivered to a worker. Returns how many.
     async fn discard_tasks(&self, agent_type: &AgentType, entries: &[EntryId]) -> Result<u64>;
-    /// Drops entries below the oldest one that is still needed, and consumers that have been idle for an hour.
+    /// Trims the stream below the oldest entry that is needed, and removes consumers that were idle for an hour.
     async fn trim(&self, agent_type: &AgentType) -> Result<()>;
-    /// Every task stream.
+    /// The counts of every task stream.
     async fn queues(&self) -> Result<Vec<QueueState>>;
-    /// Marks a queue as one that gets nothing new, or takes the mark away. Schedulers look; what is on it stays.
+    /// Pauses or resumes a queue: schedulers send nothing new to a paused one. Its entries stay.
     async fn pause_queue(&self, agent_type: &AgentType, paused: bool) -> Result<()>;
     async fn paused_queues(&self) -> Result<BTreeSet<AgentType>>;
 
-    /// Shares what these shards hold in memory; the last value of a shard counts. A back end of one process need not keep it.
+    /// Publishes the loads of these shards; the last value of a shard counts. A back end of one process may ignore it.
     async fn share_loads(&self, _loads: &[(ShardId, Loads)]) -> Result<()> {
         Ok(())
     }
-    /// What shards hold in memory, as their owners said last.
+    /// The loads that shards have published last.
     async fn loads(&self) -> Result<BTreeMap<ShardId, Loads>> {
         Ok(BTreeMap::new())
     }
 
     // --- cancellation -----------------------------------------------------------------------------
 
-    /// Tells all workers to stop these attempts, and remembers it for an hour for those that did not listen.
+    /// Publishes these attempts to all workers, to be stopped, and stores them for 25 h for workers that missed it.
     async fn cancel(&self, tokens: &[AttemptToken]) -> Result<()>;
-    /// Attempts cancelled in the last hour.
+    /// The attempts that were cancelled in the last 25 h.
     async fn cancelled(&self) -> Result<Vec<AttemptToken>>;
 
     // --- registry ---------------------------------------------------------------------------------
 
-    /// Registers an agent type, or changes it, and tells everybody.
+    /// Registers an agent type, or changes it, and broadcasts that.
     async fn register(&self, agent: &Agent) -> Result<()>;
     async fn agents(&self) -> Result<Registry>;
-    /// Removes an agent type and its queue, if nothing is known of it but its name, nothing waits or runs, it has no
-    /// dead letters, and it got no task for `unused_ms`. Returns whether it was removed.
+    /// Removes an agent type and its queue, if only its name is known, no task waits or runs, it has no dead letters, and
+    /// it got no task for `unused_ms`. Returns whether it was removed.
     async fn forget_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool>;
     /// Records a worker's heartbeat at the back end's time.
     async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()>;
-    /// A worker said good-bye; a request to drain is done with.
+    /// Deregisters a worker and clears its drain request.
     async fn forget_worker(&self, worker: &WorkerId) -> Result<()>;
-    /// Asks a worker to drain; it looks with each heartbeat. Forgotten after 24 h.
+    /// Asks a worker to drain; it checks with each heartbeat. The request expires after 24 h.
     async fn request_drain(&self, worker: &WorkerId) -> Result<()>;
     async fn drain_requested(&self, worker: &WorkerId) -> Result<bool>;
-    /// Workers that live by [`WorkerBeat::is_live`]; one that does not say how often it beats lives for `within_ms`.
+    /// The live workers, by [`WorkerBeat::is_live`]; one whose heartbeat has no interval is live for `within_ms`.
     async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>>;
     /// Records a scheduler's heartbeat and returns those seen in the last `within_ms`, sorted.
     async fn beat_scheduler(&self, id: &str, within_ms: u64) -> Result<Vec<String>>;
     async fn forget_scheduler(&self, id: &str) -> Result<()>;
-    /// Keeps a connection open by which others see that this scheduler's process lives; called with each heartbeat.
+    /// Holds a connection open that shows other schedulers that this process lives; called with each heartbeat.
     async fn show_presence(&self, _id: &str) -> Result<()> {
         Ok(())
     }
-    /// Whether these schedulers keep such a connection, in order: it ends with their process at once. A back end that
-    /// does not know says `true`.
+    /// Whether these schedulers hold such a connection, in order: it ends with their process at once. Always `true` for a
+    /// back end that does not know.
     async fn present(&self, ids: &[String]) -> Result<Vec<bool>> {
         Ok(vec![true; ids.len()])
     }
 
     // --- dead letters and blobs -------------------------------------------------------------------
 
-    /// Appends a dead letter; about the last 10,000 of an agent type are kept. Not idempotent.
+    /// Appends a dead letter; about the last 10,000 of an agent type stay. Not idempotent.
     async fn bury(&self, letter: &DeadLetter) -> Result<()>;
     /// The newest dead letters of an agent type.
     async fn dead_letters(&self, agent_type: &AgentType, limit: usize) -> Result<Vec<(EntryId, DeadLetter)>>;
-    /// Drops a dead letter; `false` when it is not there (any more).
+    /// Removes a dead letter; `false` when it does not exist.
     async fn discard_dead_letter(&self, agent_type: &AgentType, entry: &EntryId) -> Result<bool>;
-    /// Keeps a payload under `key` for `ttl_ms`.
+    /// Stores a payload under `key` for `ttl_ms`.
     async fn put_blob(&self, key: &str, bytes: &[u8], ttl_ms: u64) -> Result<()>;
     async fn get_blob(&self, key: &str) -> Result<Option<Vec<u8>>>;
 
@@ -357,14 +357,14 @@ pub trait Broker: Send + Sync + 'static {
 
 /// Reads that wait: for `block_ms` milliseconds, or not at all when it is 0.
 ///
-/// One reader serves one loop; its futures must be awaited, never dropped: a dropped read may have taken entries
-/// that nobody then sees. Use its [`Waker`] to end a wait.
+/// One reader serves one loop; its futures must be awaited, never dropped: a dropped read may have consumed entries.
+/// Use its [`Waker`] to end a wait.
 #[async_trait]
 pub trait Reader: Send {
     /// Entries of a shard's inbox after `after`, at most `count`; waits up to `block_ms` for the first.
     async fn inbox(&mut self, shard: ShardId, after: &EntryId, count: usize, block_ms: u64) -> Result<Vec<Entry>>;
-    /// New submissions for this scheduler. The first call after opening, or after one that failed, gives those it
-    /// had taken before and not acknowledged, if there are any. An entry that is gone has no fields.
+    /// New submissions for this scheduler. The first call after opening, or after one that failed, returns those that it
+    /// had received before and not acknowledged, if there are any. An entry that is gone has no fields.
     async fn submissions(&mut self, consumer: &str, count: usize, block_ms: u64) -> Result<Vec<Entry>>;
     /// New tasks for this worker, at most `count` in all; a missing queue is opened. Waits up to `block_ms` for the first.
     async fn pull(
@@ -376,7 +376,7 @@ pub trait Reader: Send {
     ) -> Result<Vec<Delivery>>;
     /// New entries of a plan's log after event `after_seq`; waits up to `block_ms` for the first.
     async fn log(&mut self, plan: &PlanId, after_seq: u64, limit: usize, block_ms: u64) -> Result<Vec<LogEntry>>;
-    /// What was said to all since the last call; the first call subscribes and returns at once.
+    /// The broadcasts since the last call; the first call subscribes and returns at once.
     async fn messages(&mut self, block_ms: u64) -> Result<Vec<Message>>;
     /// Ends this reader's waits from elsewhere.
     fn waker(&self) -> Arc<dyn Waker>;
