@@ -37,9 +37,7 @@ const RULES: &[(&str, &[&str], &[&str])] = &[
 /// Files of one import cycle at most.
 const CYCLE_MAX: usize = 3;
 /// Larger cycles that are still to be opened.
-const CYCLES_LEFT: &[&str] = &[
-    "common/llm: answer ask error ladder purse",
-];
+const CYCLES_LEFT: &[&str] = &["common/llm: answer ask error ladder purse"];
 
 /// The top-level modules of the scheduler: each uses only modules of later rows.
 const SCHEDULER_ORDER: &[&[&str]] = &[
