@@ -1,11 +1,11 @@
 //! What a model answers: whole, or piece by piece.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::error::{ModelError, TIMEOUT};
 use crate::ladder::Rung;
-use crate::purse::Usd;
+use crate::message::ToolCall;
+use crate::usage::{SaidUsage, Usage, Usd};
 
 /// A whole answer. Its written form has neither the thoughts nor the raw bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,26 +59,6 @@ impl Answer {
     }
 }
 
-/// A call of a tool, as the model wrote it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToolCall {
-    /// The server's; made from the place in the answer when the server gave none.
-    pub id: String,
-    pub name: String,
-    /// Unread, as it was written; may be empty when the tool takes nothing.
-    pub arguments: String,
-}
-
-impl ToolCall {
-    /// The arguments as JSON; nothing written is no arguments.
-    pub fn input(&self) -> Result<Value, serde_json::Error> {
-        match self.arguments.trim() {
-            "" => Ok(Value::Object(serde_json::Map::new())),
-            text => serde_json::from_str(text),
-        }
-    }
-}
-
 /// Why the model stopped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -114,28 +94,6 @@ impl Finish {
         };
         Some(known)
     }
-}
-
-/// Tokens of one call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
-    pub input_tokens: u64,
-    pub output_tokens: u64,
-    /// The server did not say (all of) it; counted from the text.
-    pub estimated: bool,
-}
-
-impl Usage {
-    pub fn total(&self) -> u64 {
-        self.input_tokens.saturating_add(self.output_tokens)
-    }
-}
-
-/// What the server said about tokens; any of it may be missing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SaidUsage {
-    pub input_tokens: Option<u64>,
-    pub output_tokens: Option<u64>,
 }
 
 /// The bytes of an answer as they came, up to a limit.

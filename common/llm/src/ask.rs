@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::ToolCall;
+use crate::message::Message;
 use crate::purse::Purse;
 
 /// One question to a model.
@@ -139,51 +139,6 @@ impl Purpose {
             Self::Review => "review",
             Self::Embed => "embed",
             Self::Step => "step",
-        }
-    }
-}
-
-/// One message of a conversation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "role", rename_all = "snake_case")]
-pub enum Message {
-    System {
-        text: String,
-    },
-    User {
-        text: String,
-    },
-    Assistant {
-        text: String,
-        tool_calls: Vec<ToolCall>,
-    },
-    /// What a tool gave; `call_id` and `name` are those of the call.
-    Tool {
-        call_id: String,
-        name: String,
-        text: String,
-    },
-}
-
-impl Message {
-    pub fn system(text: impl Into<String>) -> Self {
-        Self::System { text: text.into() }
-    }
-
-    pub fn user(text: impl Into<String>) -> Self {
-        Self::User { text: text.into() }
-    }
-
-    pub fn assistant(text: impl Into<String>) -> Self {
-        Self::Assistant { text: text.into(), tool_calls: Vec::new() }
-    }
-
-    /// What the message says, without tool calls.
-    pub fn text(&self) -> &str {
-        match self {
-            Self::System { text } | Self::User { text } | Self::Assistant { text, .. } | Self::Tool { text, .. } => {
-                text
-            }
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Puts the pieces of an answer together. No tool call is lost, however its pieces are marked.
 
-use crate::answer::{CallFragment, Delta, Finish, SaidUsage, ServerError, ToolCall};
+use crate::answer::{CallFragment, Delta, Finish, ServerError};
+use crate::message::ToolCall;
 use crate::tokens;
+use crate::usage::SaidUsage;
 
 /// What has come of an answer so far.
 #[derive(Clone, Debug, Default)]

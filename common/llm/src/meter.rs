@@ -48,9 +48,9 @@ mod tests {
     use metrics_exporter_prometheus::PrometheusBuilder;
 
     use super::*;
-    use crate::answer::Usage;
     use crate::ladder::Rung;
-    use crate::purse::Usd;
+    use crate::usage::Usage;
+    use crate::usage::Usd;
 
     #[test]
     fn a_call_is_counted_by_model_and_outcome_and_no_name_of_the_server_becomes_a_label() {

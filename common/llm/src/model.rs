@@ -13,9 +13,9 @@ use crate::breaker::{Admission, Breaker, Closed};
 use crate::error::ModelError;
 use crate::ladder::{Habits, Ladder, Rung};
 use crate::meter;
-use crate::purse::Price;
 use crate::secret::Secret;
 use crate::standing::{Outcome, Rates, Record};
+use crate::usage::Price;
 use crate::wire::Wire;
 
 /// One model of the settings.

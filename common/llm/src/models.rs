@@ -15,11 +15,11 @@ use crate::breaker::Closed;
 use crate::error::ModelError;
 use crate::ladder::Rung;
 use crate::model::{Model, Standing};
-use crate::purse::Usd;
 use crate::run::Run;
 use crate::select::{self, Candidate};
 use crate::standing::Outcome;
 use crate::tokens;
+use crate::usage::Usd;
 
 /// Pieces of an answer that wait for whoever reads the stream.
 const PIECES: usize = 64;

@@ -8,7 +8,7 @@ use goalmill_common::random::Random;
 use tokio::sync::SemaphorePermit;
 use tokio::time::{Instant, timeout};
 
-use crate::answer::{Answer, Delta, Finish, Raw, Try, Usage};
+use crate::answer::{Answer, Delta, Finish, Raw, Try};
 use crate::ask::Ask;
 use crate::breaker::Closed;
 use crate::dialect::Request;
@@ -16,9 +16,9 @@ use crate::error::{ModelError, Wait};
 use crate::ladder::{Rung, may_be_about_form};
 use crate::meter;
 use crate::model::{Leave, Model};
-use crate::purse::Usd;
 use crate::tally::Tally;
 use crate::tokens;
+use crate::usage::{Usage, Usd};
 use crate::wire::{ANSWER_BYTES_MAX, Came, Fault, Sink};
 
 /// Waits between calls that failed: full jitter, doubling from half a second.

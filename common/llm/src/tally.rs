@@ -1,7 +1,7 @@
 //! What one call uses, as far as is known at each moment.
 
-use crate::answer::{SaidUsage, Usage};
-use crate::purse::{Price, Reservation, Usd};
+use crate::purse::Reservation;
+use crate::usage::{Price, SaidUsage, Usage, Usd};
 
 /// Keeps the purse informed while a call runs: whenever it is dropped, the purse has the best guess.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! How many tokens a text has, when nobody says: for reserving money before a call, and for servers that keep silent.
 
-use crate::answer::Usage;
-use crate::ask::{Ask, Message, Want};
+use crate::ask::{Ask, Want};
+use crate::message::Message;
+use crate::usage::Usage;
 
 /// Bytes of ASCII in a token. English prose has about four, JSON and code about three; fewer estimates too much, which
 /// is the side to err on.

@@ -8,9 +8,10 @@ use goalmill_common::sse::ServerEvent;
 use serde_json::{Map, Value, json};
 
 use super::answer::{Delta, ServerError};
-use super::ask::{Ask, Message, Tool, Want};
+use super::ask::{Ask, Tool, Want};
 use super::frames::Frames;
 use super::ladder::{Habits, Rung};
+use super::message::Message;
 
 mod anthropic;
 mod ollama;

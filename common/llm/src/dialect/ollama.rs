@@ -3,9 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{Request, arguments, count, functions, object, text_at};
-use crate::answer::{CallFragment, Delta, Finish, SaidUsage, ToolCall};
-use crate::ask::{Message, Want};
+use crate::answer::{CallFragment, Delta, Finish};
+use crate::ask::Want;
 use crate::ladder::Rung;
+use crate::message::{Message, ToolCall};
+use crate::usage::SaidUsage;
 
 pub(super) fn body(request: &Request<'_>) -> Value {
     let messages: Vec<Value> = request.messages().iter().map(message).collect();

@@ -3,9 +3,11 @@
 use serde_json::{Value, json};
 
 use super::{Request, arguments, count, functions, object, text_at};
-use crate::answer::{CallFragment, Delta, Finish, SaidUsage, ToolCall};
-use crate::ask::{Message, ToolChoice, Want};
+use crate::answer::{CallFragment, Delta, Finish};
+use crate::ask::{ToolChoice, Want};
 use crate::ladder::Rung;
+use crate::message::{Message, ToolCall};
+use crate::usage::SaidUsage;
 
 /// Levels of a schema that are looked at before `strict` is asked for; deeper ones go without it.
 const DEPTH_MAX: usize = 32;

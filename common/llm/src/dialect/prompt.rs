@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use crate::ask::{Ask, Message, Tool, ToolChoice, Want};
+use crate::ask::{Ask, Tool, ToolChoice, Want};
 use crate::ladder::Rung;
+use crate::message::Message;
 
 /// The messages of the question, with what the rung adds: behind the last system message, or before everything.
 pub fn messages(ask: &Ask, rung: Rung) -> Vec<Message> {
