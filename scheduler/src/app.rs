@@ -10,7 +10,7 @@ use goalmill_common::config::{ApiSettings, Settings};
 use goalmill_common::problem::Issue;
 use goalmill_common::random::Random;
 use goalmill_engine::Engine;
-use goalmill_llm::{ModelSetupError, Models};
+use goalmill_llm::{ModelSetupError, ModelRegistry};
 use goalmill_plan::states::{RoutedPlan, ValidPlan};
 use goalmill_plan::validate::Weight;
 use goalmill_planning::calibration::ConfidenceCalibration;
@@ -152,7 +152,7 @@ pub(crate) async fn assemble(
         let directory = directory.clone();
         Arc::new(move |valid, request| route(&directory, valid, request))
     };
-    let models = Arc::new(Models::from_settings(&settings.models, clock.clone(), random.clone())?);
+    let models = Arc::new(ModelRegistry::from_settings(&settings.models, clock.clone(), random.clone())?);
     let mut pipeline = Pipeline::from_settings(&settings.planner, &models, route)?;
     pipeline.prefer(planners);
     let confidences = Arc::new(ConfidenceCalibration::new(settings.planner.calibrate_plans_min));

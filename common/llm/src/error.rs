@@ -1,50 +1,50 @@
-//! Why there is no answer.
+//! Errors of model calls.
 
-use crate::answer::Answer;
-use crate::purse::Refused;
+use crate::budget::BudgetExceeded;
+use crate::completion::Completion;
 
-/// The code of a call that took too long.
+/// Code of a call that timed out.
 pub const TIMEOUT: &str = "LLM_TIMEOUT";
 
-/// Why a model gave no answer; messages hold no prompt and no key.
+/// Why a request returned no completion. Messages contain neither prompts nor keys.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ModelError {
-    #[error("no model can be asked: {reason}")]
+    #[error("no model is available: {reason}")]
     NoModel { reason: String },
-    #[error("asking model `{model}` does not fit the budget: {refused}")]
-    OverBudget { model: String, refused: Refused },
-    #[error("asking was cancelled")]
+    #[error("calling model `{model}` exceeds the budget: {exceeded}")]
+    OverBudget { model: String, exceeded: BudgetExceeded },
+    #[error("the model call was cancelled")]
     Cancelled,
-    #[error("no answer within {limit_ms} ms")]
+    #[error("no completion within {limit_ms} ms")]
     OutOfTime { limit_ms: u64 },
     #[error("model `{model}`: {wait} within {limit_ms} ms")]
-    Timeout { model: String, wait: Wait, limit_ms: u64 },
-    #[error("model `{model}` cannot be reached: {reason}")]
+    Timeout { model: String, wait: WaitPhase, limit_ms: u64 },
+    #[error("model `{model}` is unreachable: {reason}")]
     Unreachable { model: String, reason: String },
-    #[error("model `{model}` asks to slow down: {reason}")]
+    #[error("model `{model}` is rate limited: {reason}")]
     RateLimited { model: String, reason: String, retry_after_ms: Option<u64> },
-    /// 4xx: the same request will be refused again.
-    #[error("model `{model}` refused the request ({status}): {reason}")]
+    /// 4xx: the same request will be rejected again.
+    #[error("model `{model}` rejected the request ({status}): {reason}")]
     Refused { model: String, status: u16, reason: String },
     /// 5xx.
     #[error("model `{model}` failed ({status}): {reason}")]
     Failed { model: String, status: u16, reason: String },
-    /// 200 with something that is no answer; the first 4 KiB of it.
-    #[error("model `{model}` sent no answer: {reason}")]
+    /// 200 with a body that is no completion; `raw` has its first 4,096 characters.
+    #[error("model `{model}` sent an invalid response: {reason}")]
     BadResponse { model: String, reason: String, raw: String },
-    /// The answer ended in the middle; what came is in `partial`, marked as cut.
-    #[error("the answer of model `{model}` broke off: {reason}")]
-    BrokenOff { model: String, reason: String, partial: Box<Answer> },
-    #[error("the answer of model `{model}` has more than {limit} bytes")]
+    /// The response ended early; `partial` has the part that was received.
+    #[error("the response of model `{model}` was interrupted: {reason}")]
+    Interrupted { model: String, reason: String, partial: Box<Completion> },
+    #[error("the response of model `{model}` exceeds {limit} bytes")]
     TooLarge { model: String, limit: usize },
-    /// It failed too often; nothing was sent.
-    #[error("model `{model}` is left alone for another {for_ms} ms: {reason}")]
-    Resting { model: String, for_ms: u64, reason: String },
+    /// The circuit is open or the server asked for a pause; nothing was sent.
+    #[error("circuit open for model `{model}`, retry in {for_ms} ms: {reason}")]
+    CircuitOpen { model: String, for_ms: u64, reason: String },
 }
 
-/// What was waited for in vain.
+/// The phase of a call that timed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
+pub enum WaitPhase {
     Slot,
     Connection,
     FirstByte,
@@ -52,20 +52,20 @@ pub enum Wait {
     End,
 }
 
-impl std::fmt::Display for Wait {
+impl std::fmt::Display for WaitPhase {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Slot => "no free slot",
+            Self::Slot => "no free call slot",
             Self::Connection => "no connection",
             Self::FirstByte => "no first byte",
-            Self::NextByte => "nothing more came",
-            Self::End => "no end of the answer",
+            Self::NextByte => "no further data",
+            Self::End => "no end of the response",
         })
     }
 }
 
 impl ModelError {
-    /// Stable, for logs, provenance and metrics.
+    /// Stable code for logs, provenance and metrics.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoModel { .. } => "LLM_NONE",
@@ -77,9 +77,9 @@ impl ModelError {
             Self::Refused { .. } => "LLM_REFUSED",
             Self::Failed { .. } => "LLM_FAILED",
             Self::BadResponse { .. } => "LLM_BAD_RESPONSE",
-            Self::BrokenOff { .. } => "LLM_BROKEN_OFF",
+            Self::Interrupted { .. } => "LLM_BROKEN_OFF",
             Self::TooLarge { .. } => "LLM_TOO_LARGE",
-            Self::Resting { .. } => "LLM_RESTING",
+            Self::CircuitOpen { .. } => "LLM_RESTING",
         }
     }
 
@@ -91,19 +91,19 @@ impl ModelError {
             | Self::RateLimited { .. }
             | Self::Failed { .. }
             | Self::BadResponse { .. }
-            | Self::BrokenOff { .. } => true,
+            | Self::Interrupted { .. } => true,
             Self::NoModel { .. }
             | Self::OverBudget { .. }
             | Self::Cancelled
             | Self::OutOfTime { .. }
             | Self::Refused { .. }
             | Self::TooLarge { .. }
-            | Self::Resting { .. } => false,
+            | Self::CircuitOpen { .. } => false,
         }
     }
 
-    /// Whether another model may do better.
-    pub fn is_of_one_model(&self) -> bool {
+    /// Whether another model may succeed.
+    pub fn is_model_specific(&self) -> bool {
         match self {
             Self::NoModel { .. } | Self::Cancelled | Self::OutOfTime { .. } => false,
             Self::OverBudget { .. }
@@ -113,16 +113,16 @@ impl ModelError {
             | Self::Refused { .. }
             | Self::Failed { .. }
             | Self::BadResponse { .. }
-            | Self::BrokenOff { .. }
+            | Self::Interrupted { .. }
             | Self::TooLarge { .. }
-            | Self::Resting { .. } => true,
+            | Self::CircuitOpen { .. } => true,
         }
     }
 
-    /// What of the answer came before it broke off.
-    pub fn partial(&self) -> Option<&Answer> {
+    /// The part of the completion that was received before an interruption.
+    pub fn partial(&self) -> Option<&Completion> {
         match self {
-            Self::BrokenOff { partial, .. } => Some(partial),
+            Self::Interrupted { partial, .. } => Some(partial),
             Self::NoModel { .. }
             | Self::OverBudget { .. }
             | Self::Cancelled
@@ -134,7 +134,7 @@ impl ModelError {
             | Self::Failed { .. }
             | Self::BadResponse { .. }
             | Self::TooLarge { .. }
-            | Self::Resting { .. } => None,
+            | Self::CircuitOpen { .. } => None,
         }
     }
 }

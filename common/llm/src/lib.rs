@@ -1,47 +1,49 @@
-//! Talking to language models: which one is asked, how, for how long and for how much money.
+//! Clients of language models: model selection, fallback modes, retries, timeouts and spend limits.
 //!
-//! No planning here. A caller makes an [`Ask`] and gets an [`Answer`] from [`Models::complete`], or from
-//! [`Models::stream`] a stream of [`Delta`]s with the answer at its end.
+//! This package does no planning. [`ModelRegistry::complete`] takes a [`CompletionRequest`] and returns a
+//! [`Completion`]; [`ModelRegistry::stream`] returns a stream of [`CompletionDelta`]s that ends with the completion.
 //!
 //! ```text
-//! ask ─▶ choose a model ─▶ rung of its ladder ─▶ leave (breaker) ─▶ reserve (purse) ─▶ call ─▶ settle ─▶ answer
-//!             ▲                    ▲    ▲              retry: transient ─────────────────┤
-//!             │                    │    └───── next rung: refused for its form ──────────┤
-//!             └── next model ──────┴───────────────────── anything else ─────────────────┘
+//! request ─▶ select model ─▶ response mode ─▶ circuit breaker ─▶ reserve budget ─▶ call ─▶ settle ─▶ completion
+//!                ▲               ▲    ▲               retry: transient error ────────┤
+//!                │               │    └── next mode: response format rejected ───────┤
+//!                └── next model ─┴────────────────── any other error ────────────────┘
 //! ```
 
-mod answer;
-mod ask;
-mod breaker;
-mod collect;
-mod dialect;
+mod api_key;
+mod budget;
+mod call_metrics;
+mod call_runner;
+mod circuit_breaker;
+mod completion;
+mod delta_collector;
 mod error;
+mod fallback_modes;
 mod frames;
-mod ladder;
 mod message;
-mod meter;
 mod model;
-mod models;
-mod purse;
-mod run;
-mod secret;
-mod select;
-mod standing;
-mod tally;
-mod tokens;
+mod model_rates;
+mod model_registry;
+mod model_selector;
+mod provider;
+mod provider_client;
+mod request;
+mod token_estimate;
 mod usage;
-mod wire;
+mod usage_meter;
 
-pub use answer::{Answer, CallFragment, Delta, Finish, Raw, ServerError, Try};
-pub use ask::{Ask, Purpose, Stage, Tool, ToolChoice, Want};
-pub use error::{ModelError, Wait};
-pub use ladder::Rung;
+pub use api_key::ApiKey;
+pub use budget::{BudgetExceeded, Reservation, SpendBudget, SpendLimit, Spending};
+pub use completion::{
+    CallAttempt, Completion, CompletionDelta, FinishReason, RawResponse, ServerError, ToolCallFragment,
+};
+pub use error::{ModelError, WaitPhase};
+pub use fallback_modes::ResponseMode;
 pub use message::{Message, ToolCall};
-pub use model::Standing;
-pub use models::{Deltas, ModelSetupError, Models};
-pub use purse::{Allowance, Purse, Refused, Reservation, Spent};
-pub use secret::Secret;
-pub use standing::{Outcome, Rates};
-pub use tokens::of_text as tokens_of;
-pub use usage::{Price, SaidUsage, Usage, Usd};
-pub use wire::install_tls;
+pub use model::ModelStats;
+pub use model_rates::{CompletionOutcome, ModelRates};
+pub use model_registry::{CompletionStream, ModelRegistry, ModelSetupError};
+pub use provider_client::install_tls;
+pub use request::{CompletionRequest, ModelTier, Purpose, ResponseFormat, Tool, ToolChoice};
+pub use token_estimate::estimate_tokens;
+pub use usage::{ReportedUsage, TokenPrice, TokenUsage, Usd};

@@ -17,7 +17,7 @@ pub enum Message {
         text: String,
         tool_calls: Vec<ToolCall>,
     },
-    /// What a tool gave; `call_id` and `name` are those of the call.
+    /// The result of a tool; `call_id` and `name` are those of its call.
     Tool {
         call_id: String,
         name: String,
@@ -38,7 +38,7 @@ impl Message {
         Self::Assistant { text: text.into(), tool_calls: Vec::new() }
     }
 
-    /// What the message says, without tool calls.
+    /// The text without tool calls.
     pub fn text(&self) -> &str {
         match self {
             Self::System { text } | Self::User { text } | Self::Assistant { text, .. } | Self::Tool { text, .. } => {
@@ -48,19 +48,19 @@ impl Message {
     }
 }
 
-/// A call of a tool, as the model wrote it.
+/// A tool call as the model wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The server's; made from the place in the answer when the server gave none.
+    /// The server's id, or one derived from the position in the completion.
     pub id: String,
     pub name: String,
-    /// Unread, as it was written; may be empty when the tool takes nothing.
+    /// Unparsed JSON; may be empty when the tool has no parameters.
     pub arguments: String,
 }
 
 impl ToolCall {
-    /// The arguments as JSON; nothing written is no arguments.
-    pub fn input(&self) -> Result<Value, serde_json::Error> {
+    /// Parses the arguments; an empty text is an empty object.
+    pub fn parse_arguments(&self) -> Result<Value, serde_json::Error> {
         match self.arguments.trim() {
             "" => Ok(Value::Object(serde_json::Map::new())),
             text => serde_json::from_str(text),

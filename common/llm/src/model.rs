@@ -1,4 +1,4 @@
-//! One model: its settings, the way to it, and what is known of it.
+//! One model: settings, client, call slots, circuit breaker and statistics.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,46 +9,46 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::breaker::{Admission, Breaker, Closed};
+use crate::api_key::ApiKey;
+use crate::call_metrics;
+use crate::circuit_breaker::{Admission, CircuitBreaker, Unavailable};
 use crate::error::ModelError;
-use crate::ladder::{Habits, Ladder, Rung};
-use crate::meter;
-use crate::secret::Secret;
-use crate::standing::{Outcome, Rates, Record};
-use crate::usage::Price;
-use crate::wire::Wire;
+use crate::fallback_modes::{FallbackModes, ResponseMode, ServerQuirks};
+use crate::model_rates::{CompletionOutcome, ModelHistory, ModelRates};
+use crate::provider_client::ProviderClient;
+use crate::usage::TokenPrice;
 
-/// One model of the settings.
+/// A model of the settings.
 #[derive(Debug)]
 pub struct Model {
     pub settings: ModelSettings,
-    pub price: Price,
-    pub wire: Wire,
-    /// Calls at once.
+    pub price: TokenPrice,
+    pub client: ProviderClient,
+    /// Concurrent calls.
     pub slots: Semaphore,
-    key: Option<Secret>,
-    known: Mutex<Known>,
+    key: Option<ApiKey>,
+    state: Mutex<ModelState>,
 }
 
-/// What was learned of it.
+/// What earlier calls showed about a model.
 #[derive(Debug, Default)]
-pub struct Known {
-    pub ladder: Ladder,
-    breaker: Breaker,
-    record: Record,
+pub struct ModelState {
+    pub modes: FallbackModes,
+    breaker: CircuitBreaker,
+    history: ModelHistory,
 }
 
-/// How a model does, for people and for the record.
+/// Statistics of a model, for display and provenance.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Standing {
+pub struct ModelStats {
     pub model: String,
     #[serde(flatten)]
-    pub rates: Rates,
-    /// Calls that the rates come from, less those that are forgotten.
+    pub rates: ModelRates,
+    /// Number of calls behind the rates, with decay.
     pub weight: f64,
-    /// It is left alone after failures.
-    pub is_resting: bool,
-    /// Why it cannot be asked at all.
+    /// The circuit is open.
+    pub is_circuit_open: bool,
+    /// Why the model cannot be called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub obstacle: Option<String>,
 }
@@ -57,70 +57,70 @@ impl Model {
     pub fn new(settings: ModelSettings, clock: Clock) -> Result<Self, String> {
         let key = match settings.api_key_env.as_str() {
             "" => None,
-            name => Secret::from_variable(name),
+            name => ApiKey::from_variable(name),
         };
-        let wire = Wire::new(&settings, key.as_ref(), clock)?;
-        let price = Price::per_million(settings.input_usd_per_million, settings.output_usd_per_million);
+        let client = ProviderClient::new(&settings, key.as_ref(), clock)?;
+        let price = TokenPrice::per_million(settings.input_usd_per_million, settings.output_usd_per_million);
         let slots = Semaphore::new((settings.concurrency as usize).min(Semaphore::MAX_PERMITS));
-        meter::circuit(&settings, false);
-        Ok(Self { settings, price, wire, slots, key, known: Mutex::default() })
+        call_metrics::set_circuit_open(&settings, false);
+        Ok(Self { settings, price, client, slots, key, state: Mutex::default() })
     }
 
-    /// Why it cannot be asked at all.
+    /// Why the model cannot be called.
     pub fn obstacle(&self) -> Option<String> {
         let name = &self.settings.api_key_env;
         (self.key.is_none() && !name.is_empty())
-            .then(|| format!("its key is missing: set the environment variable `{name}`"))
+            .then(|| format!("the API key is missing; set the environment variable `{name}`"))
     }
 
-    pub fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn state(&self) -> MutexGuard<'_, ModelState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn habits(&self) -> Habits {
-        self.known().ladder.habits
+    pub fn quirks(&self) -> ServerQuirks {
+        self.state().modes.quirks
     }
 
-    pub fn rates(&self, now_ms: u64) -> (Rates, f64) {
-        let record = self.known().record;
-        (record.rates(now_ms), record.weight(now_ms))
+    pub fn rates(&self, now_ms: u64) -> (ModelRates, f64) {
+        let history = self.state().history;
+        (history.rates(now_ms), history.weight(now_ms))
     }
 
-    pub fn standing(&self, now_ms: u64) -> Standing {
+    pub fn stats(&self, now_ms: u64) -> ModelStats {
         let (rates, weight) = self.rates(now_ms);
-        let is_resting = self.known().breaker.is_open();
-        Standing { model: self.settings.name.clone(), rates, weight, is_resting, obstacle: self.obstacle() }
+        let is_circuit_open = self.state().breaker.is_open();
+        ModelStats { model: self.settings.name.clone(), rates, weight, is_circuit_open, obstacle: self.obstacle() }
     }
 
-    pub fn learn(&self, rung: Rung, outcome: Outcome, now_ms: u64) {
-        let mut known = self.known();
-        known.record.learn(outcome, now_ms);
-        known.ladder.read(rung, self.settings.dialect, outcome != Outcome::Unreadable, now_ms);
+    pub fn record_outcome(&self, mode: ResponseMode, outcome: CompletionOutcome, now_ms: u64) {
+        let mut state = self.state();
+        state.history.record_outcome(outcome, now_ms);
+        state.modes.record_parse(mode, self.settings.dialect, outcome != CompletionOutcome::Unparseable, now_ms);
     }
 
-    /// Whether it may be called.
-    pub fn check(&self, now_ms: u64) -> Result<(), Closed> {
-        self.known().breaker.check(now_ms)
+    /// Whether a call is allowed.
+    pub fn check(&self, now_ms: u64) -> Result<(), Unavailable> {
+        self.state().breaker.check(now_ms)
     }
 
-    /// Asks for leave to call; the verdict is told to the leave.
-    pub fn admit(&self, now_ms: u64) -> Result<Leave<'_>, Closed> {
-        let admission = self.known().breaker.admit(now_ms)?;
-        Ok(Leave { model: self, is_trial: admission == Admission::Trial, sent: None })
+    /// Admits a call. The permit records its result.
+    pub fn admit(&self, now_ms: u64) -> Result<CallPermit<'_>, Unavailable> {
+        let admission = self.state().breaker.admit(now_ms)?;
+        Ok(CallPermit { model: self, is_probe: admission == Admission::Probe, sent: None })
     }
 
-    /// The error for a model that may not be called.
-    pub fn resting(&self, closed: Closed) -> ModelError {
-        let (for_ms, reason) = match closed {
-            Closed::Failing { for_ms } => (for_ms, "it failed several times in a row"),
-            Closed::Trying => (0, "another call tries whether it is well again"),
-            Closed::Asked { for_ms } => (for_ms, "it asked to slow down"),
+    /// The error for a model that is not available.
+    pub fn unavailable_error(&self, unavailable: Unavailable) -> ModelError {
+        let (for_ms, reason) = match unavailable {
+            Unavailable::CircuitOpen { for_ms } => (for_ms, "too many consecutive failures"),
+            Unavailable::ProbeRunning => (0, "a probe call is running"),
+            Unavailable::RateLimited { for_ms } => (for_ms, "the server is rate limiting"),
         };
-        ModelError::Resting { model: self.settings.name.clone(), for_ms, reason: reason.into() }
+        ModelError::CircuitOpen { model: self.settings.name.clone(), for_ms, reason: reason.into() }
     }
 
-    /// `text` without the key, in one line, cut to a length for people.
-    pub fn clean(&self, text: &str) -> String {
+    /// Prepares a server's text for display: redacts the key, joins lines, shortens.
+    pub fn sanitize(&self, text: &str) -> String {
         const CHARS: usize = 300;
         let text = self.key.as_ref().map_or_else(|| text.to_owned(), |key| key.redact(text));
         let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -130,8 +130,8 @@ impl Model {
         }
     }
 
-    /// Bytes without the key.
-    pub fn clean_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
+    /// Redacts the key.
+    pub fn redact_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
         match &self.key {
             Some(key) => key.redact_bytes(bytes),
             None => bytes,
@@ -139,91 +139,91 @@ impl Model {
     }
 }
 
-/// A call that is given up so shortly before its time is over, or later, was too slow.
+/// A call dropped this close to its deadline, or after it, counts as too slow.
 const SLACK: Duration = Duration::from_secs(1);
 
-/// Leave for one call. Dropped without a verdict, it leaves no trace, unless its time was over.
-pub struct Leave<'a> {
+/// Permission for one call. Dropping it without a result records nothing, unless the deadline has passed.
+pub struct CallPermit<'a> {
     model: &'a Model,
-    is_trial: bool,
-    /// Until when whoever asks waits for the call that was sent.
+    is_probe: bool,
+    /// Deadline of the caller, once the call is sent.
     sent: Option<(&'a Clock, Instant)>,
 }
 
-impl<'a> Leave<'a> {
-    /// The call is on its way.
+impl<'a> CallPermit<'a> {
+    /// The call is being sent.
     ///
-    /// - `until`: when whoever asks stops waiting.
-    pub fn sent(&mut self, clock: &'a Clock, until: Option<Instant>) {
+    /// - `until`: when the caller stops waiting.
+    pub fn record_sent(&mut self, clock: &'a Clock, until: Option<Instant>) {
         self.sent = until.map(|until| (clock, until));
     }
 
-    /// The model answered.
-    pub fn answered(mut self, latency_ms: u64, now_ms: u64) {
-        self.settle(|known| {
-            known.breaker.succeed();
-            known.record.answered(latency_ms, now_ms);
+    /// The model returned a completion.
+    pub fn record_success(mut self, latency_ms: u64, now_ms: u64) {
+        self.settle(|state| {
+            state.breaker.record_success();
+            state.history.record_success(latency_ms, now_ms);
         });
     }
 
-    /// The model is there, and refuses this request.
-    pub fn refused(mut self) {
-        self.settle(|known| known.breaker.succeed());
+    /// The model works but rejected this request.
+    pub fn record_rejection(mut self) {
+        self.settle(|state| state.breaker.record_success());
     }
 
-    /// The model failed, or cannot be used at all.
-    pub fn failed(mut self, now_ms: u64) {
+    /// The call failed.
+    pub fn record_failure(mut self, now_ms: u64) {
         self.fail(now_ms);
     }
 
     fn fail(&mut self, now_ms: u64) {
         let settings = &self.model.settings;
         let (failures, open_ms) = (settings.breaker_failures, settings.breaker_open_ms);
-        self.settle(|known| {
-            known.breaker.fail(now_ms, failures, open_ms);
-            known.record.failed(now_ms);
+        self.settle(|state| {
+            state.breaker.record_failure(now_ms, failures, open_ms);
+            state.history.record_failure(now_ms);
         });
     }
 
-    /// The model asks for silence until then.
-    pub fn throttled(mut self, until_ms: Option<u64>) {
-        meter::throttled(&self.model.settings);
-        self.settle(|known| {
-            known.breaker.let_go();
+    /// The model is rate limited until `until_ms`.
+    pub fn record_throttled(mut self, until_ms: Option<u64>) {
+        call_metrics::record_throttled(&self.model.settings);
+        self.settle(|state| {
+            state.breaker.release_probe();
             if let Some(until_ms) = until_ms {
-                known.breaker.rest(until_ms);
+                state.breaker.pause(until_ms);
             }
         });
     }
 
-    fn settle(&mut self, tell: impl FnOnce(&mut Known)) {
-        (self.is_trial, self.sent) = (false, None);
-        let mut known = self.model.known();
-        let was_open = known.breaker.is_open();
-        tell(&mut known);
-        let is_open = known.breaker.is_open();
-        drop(known);
+    fn settle(&mut self, update: impl FnOnce(&mut ModelState)) {
+        (self.is_probe, self.sent) = (false, None);
+        let mut state = self.model.state();
+        let was_open = state.breaker.is_open();
+        update(&mut state);
+        let is_open = state.breaker.is_open();
+        drop(state);
         if was_open != is_open {
             let name = &self.model.settings.name;
-            meter::circuit(&self.model.settings, is_open);
+            call_metrics::set_circuit_open(&self.model.settings, is_open);
             if is_open {
-                tracing::warn!(model = name, "model `{name}` failed several times in a row and is left alone");
+                tracing::warn!(model = name, "circuit open for model `{name}` after consecutive failures");
             } else {
-                tracing::info!(model = name, "model `{name}` answers again");
+                tracing::info!(model = name, "circuit closed for model `{name}`");
             }
         }
     }
 }
 
-impl Drop for Leave<'_> {
+impl Drop for CallPermit<'_> {
     fn drop(&mut self) {
-        // A model that is silent for that long would be asked first again otherwise.
+        // Without this a hanging model would be tried first again.
         if let Some((clock, until)) = self.sent
             && Instant::now() + SLACK >= until
         {
             self.fail(clock.now_ms());
-        } else if self.is_trial {
-            self.model.known().breaker.let_go();
+        } else if self.is_probe {
+            self.model.state().breaker.release_probe();
         }
     }
 }

@@ -4,39 +4,39 @@ use serde::{Deserialize, Serialize};
 
 /// Tokens of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
+pub struct TokenUsage {
     pub input_tokens: u64,
     pub output_tokens: u64,
-    /// The server did not say (all of) it; counted from the text.
+    /// The server reported no usage or a part of it; the rest is estimated from the text.
     pub estimated: bool,
 }
 
-impl Usage {
+impl TokenUsage {
     pub fn total(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }
 }
 
-/// What the server said about tokens; any of it may be missing.
+/// Token counts that the server reported; each may be missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SaidUsage {
+pub struct ReportedUsage {
     pub input_tokens: Option<u64>,
     pub output_tokens: Option<u64>,
 }
 
-/// Parts of a US dollar in one: prices of a token are whole numbers of them, so sums are exact in any order.
+/// Units in one US dollar. Token prices are whole numbers of units, so sums are exact in any order.
 const PARTS: f64 = 1e12;
-/// Tokens that prices are for.
+/// Tokens that a price is quoted for.
 const MILLION: f64 = 1e6;
 
-/// An amount of US dollars, in millionths of a millionth; at most about 18 million dollars.
+/// An amount of US dollars in units of 1e-12; at most about 18 million dollars.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Usd(u64);
 
 impl Usd {
     pub const ZERO: Self = Self(0);
 
-    /// Negative and absurd amounts become the nearest that there is.
+    /// Saturates: a negative amount is zero.
     pub fn from_dollars(dollars: f64) -> Self {
         Self((dollars * PARTS).round() as u64)
     }
@@ -49,7 +49,7 @@ impl Usd {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// Never below nothing.
+    /// Saturates at zero.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -75,7 +75,7 @@ impl std::fmt::Debug for Usd {
 }
 
 impl Serialize for Usd {
-    /// Dollars, as a number.
+    /// Dollars as a JSON number.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_f64(self.dollars())
     }
@@ -87,21 +87,21 @@ impl<'de> Deserialize<'de> for Usd {
     }
 }
 
-/// What a model costs.
+/// Price per token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Price {
+pub struct TokenPrice {
     input: u64,
     output: u64,
 }
 
-impl Price {
-    /// - `input`, `output`: US dollars for a million tokens, exact to a millionth of a dollar.
+impl TokenPrice {
+    /// - `input`, `output`: US dollars per million tokens, with a resolution of 1e-6 dollars.
     pub fn per_million(input: f64, output: f64) -> Self {
         let part = |dollars: f64| (dollars * PARTS / MILLION).round() as u64;
         Self { input: part(input), output: part(output) }
     }
 
-    pub fn of(&self, usage: &Usage) -> Usd {
+    pub fn cost(&self, usage: &TokenUsage) -> Usd {
         let part = |tokens: u64, price: u64| tokens.saturating_mul(price);
         Usd(part(usage.input_tokens, self.input).saturating_add(part(usage.output_tokens, self.output)))
     }
@@ -111,13 +111,17 @@ impl Price {
 mod tests {
     use super::*;
 
+    fn usage(input_tokens: u64, output_tokens: u64) -> TokenUsage {
+        TokenUsage { input_tokens, output_tokens, estimated: false }
+    }
+
     #[test]
     fn prices_are_exact() {
-        let price = Price::per_million(0.15, 0.6);
-        assert_eq!(price.of(&usage(1_000_000, 0)), Usd::from_dollars(0.15));
+        let price = TokenPrice::per_million(0.15, 0.6);
+        assert_eq!(price.cost(&usage(1_000_000, 0)), Usd::from_dollars(0.15));
         let mut sum = Usd::ZERO;
-        (0..1_000_000).for_each(|_| sum += price.of(&usage(0, 1)));
+        (0..1_000_000).for_each(|_| sum += price.cost(&usage(0, 1)));
         assert_eq!(sum, Usd::from_dollars(0.6));
-        assert_eq!(price.of(&usage(u64::MAX, u64::MAX)), Usd(u64::MAX));
+        assert_eq!(price.cost(&usage(u64::MAX, u64::MAX)), Usd(u64::MAX));
     }
 }

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use goalmill_common::event::{ModelAnswered, ModelAsked};
 use goalmill_common::goal::{Budget, Usage};
 use goalmill_common::json::Json;
-use goalmill_llm::{Answer, ModelError, Purse, Spent, Usd};
+use goalmill_llm::{Completion, ModelError, SpendBudget, Spending, Usd};
 use serde_json::Value;
 
 use crate::llm::redact::redact;
@@ -72,7 +72,7 @@ impl CallLog {
     }
 
     /// Opens a planner's scope.
-    pub fn scope(&self, planner: &'static str, purse: &Purse, provenance: &Provenance) -> CallScope {
+    pub fn scope(&self, planner: &'static str, purse: &SpendBudget, provenance: &Provenance) -> CallScope {
         let (purse, provenance, state) = (purse.clone(), provenance.clone(), Arc::default());
         let scope = CallScope { call_log: self.clone(), planner, purse, provenance, state };
         lock(&self.0.scopes).push(scope.clone());
@@ -102,7 +102,7 @@ impl CallLog {
         *call
     }
 
-    fn kept(&self, planner: &str, call: u32) -> Option<Answer> {
+    fn kept(&self, planner: &str, call: u32) -> Option<Completion> {
         let found = self.0.kept.iter().find(|kept| kept.planner == planner && kept.call == call)?;
         serde_json::from_str(found.answer.as_ref()?.text()).ok()
     }
@@ -113,7 +113,7 @@ impl CallLog {
 pub struct CallScope {
     call_log: CallLog,
     planner: &'static str,
-    purse: Purse,
+    purse: SpendBudget,
     provenance: Provenance,
     state: Arc<Mutex<Open>>,
 }
@@ -134,7 +134,7 @@ struct Charged {
 /// How a call begins.
 pub enum CallStart {
     /// It was made before.
-    Replayed(Box<Answer>),
+    Replayed(Box<Completion>),
     /// It may be made now; its number.
     Call(u32),
     /// Nobody waits for it.
@@ -149,7 +149,7 @@ impl CallScope {
         let call = self.call_log.next_call(self.planner);
         if let Some(answer) = self.call_log.kept(self.planner, call) {
             let usage = answer.usage;
-            self.purse.book(&usage, answer.cost);
+            self.purse.record_call(&usage, answer.cost);
             let mut open = lock(&self.state);
             open.written.tokens = open.written.tokens.saturating_add(usage.total());
             open.written.cost += answer.cost;
@@ -166,11 +166,11 @@ impl CallScope {
     }
 
     /// Writes down what became of a call.
-    pub async fn end(&self, call: u32, result: &Result<Answer, ModelError>) {
+    pub async fn end(&self, call: u32, result: &Result<Completion, ModelError>) {
         tracing::debug!(planner = self.planner, "call {call} of planner `{}` has ended", self.planner);
         match result {
             Ok(answer) => self.settle(call, kept_form(answer), String::new()).await,
-            Err(ModelError::BrokenOff { partial, .. }) => self.settle(call, kept_form(partial), String::new()).await,
+            Err(ModelError::Interrupted { partial, .. }) => self.settle(call, kept_form(partial), String::new()).await,
             Err(error) => self.settle(call, None, error.code().into()).await,
         }
     }
@@ -199,13 +199,13 @@ impl CallScope {
     }
 
     /// What was spent from the purse, calls that were kept included.
-    pub fn spent(&self) -> Spent {
+    pub fn spent(&self) -> Spending {
         self.purse.spent()
     }
 }
 
 /// An answer as it is written down. What looks like a secret is not, and such a call is made again if need be.
-fn kept_form(answer: &Answer) -> Option<Json> {
+fn kept_form(answer: &Completion) -> Option<Json> {
     let json = Json::of(answer);
     let texts = answer.tool_calls.iter().map(|call| &call.arguments).chain([&answer.text]);
     let is_plain = texts.into_iter().all(|text| redact(text) == *text);
@@ -218,7 +218,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use goalmill_llm::{Allowance, Usage as Tokens};
+    use goalmill_llm::{SpendLimit, TokenUsage as Tokens};
 
     use super::*;
 
@@ -240,12 +240,12 @@ mod tests {
     async fn a_call_that_is_given_up_is_settled_with_what_it_is_taken_to_have_used() {
         let notes = Arc::new(Notes::default());
         let call_log = CallLog::new(0, notes.clone(), &[]);
-        let purse = Purse::new(Allowance::default());
+        let purse = SpendBudget::new(SpendLimit::default());
         let scope = call_log.scope("llm", &purse, &Provenance::new());
         assert!(matches!(scope.begin("plan", Usage::default()).await, CallStart::Call(1)));
         let sent = Tokens { input_tokens: 70, output_tokens: 0, estimated: true };
         let mut call = purse.reserve(&sent, Usd::ZERO).expect("there is no limit");
-        call.note(sent, Usd::from_dollars(0.5));
+        call.update(sent, Usd::from_dollars(0.5));
         drop(call);
         assert_eq!(call_log.told().expect("something was spent")["usage"]["tokens"], 70);
         call_log.close().await;
@@ -259,7 +259,7 @@ mod tests {
     #[tokio::test]
     async fn a_planner_is_numbered_on_and_stopped_when_nobody_waits() {
         let call_log = CallLog::new(1, Arc::new(Notes::default()), &[]);
-        let scope = || call_log.scope("llm", &Purse::unlimited(), &Provenance::new());
+        let scope = || call_log.scope("llm", &SpendBudget::unlimited(), &Provenance::new());
         assert!(matches!(scope().begin("revise", Usage::default()).await, CallStart::Call(1)));
         assert!(matches!(scope().begin("revise", Usage::default()).await, CallStart::Call(2)));
         assert!(matches!(scope().begin("revise", Usage::default()).await, CallStart::Abandoned));
@@ -267,31 +267,31 @@ mod tests {
 
     #[test]
     fn an_answer_with_a_secret_is_not_kept() {
-        let answer = |text: &str| Answer { text: text.into(), ..answer() };
+        let answer = |text: &str| Completion { text: text.into(), ..answer() };
         let kept = kept_form(&answer("{\"steps\": []}")).expect("it is plain");
         assert_eq!(
-            serde_json::from_str::<Answer>(kept.text()).expect("own text reads back"),
+            serde_json::from_str::<Completion>(kept.text()).expect("own text reads back"),
             answer("{\"steps\": []}")
         );
         assert!(kept_form(&answer("password: hunter2")).is_none());
         assert!(kept_form(&answer(&"x".repeat(ANSWER_BYTES_MAX))).is_none());
     }
 
-    fn answer() -> Answer {
-        Answer {
+    fn answer() -> Completion {
+        Completion {
             text: String::new(),
             tool_calls: Vec::new(),
             thinking: String::new(),
             refusal: String::new(),
-            finish: goalmill_llm::Finish::Stop,
+            finish: goalmill_llm::FinishReason::Stop,
             usage: Tokens { input_tokens: 3, output_tokens: 4, estimated: false },
             cost: Usd::from_dollars(0.25),
             model: "m".into(),
             served_by: "m".into(),
-            rung: goalmill_llm::Rung::JsonSchema,
-            raw: goalmill_llm::Raw::default(),
+            mode: goalmill_llm::ResponseMode::JsonSchema,
+            raw: goalmill_llm::RawResponse::default(),
             latency_ms: 1,
-            tries: Vec::new(),
+            attempts: Vec::new(),
         }
     }
 }

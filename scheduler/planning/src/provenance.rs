@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use goalmill_common::id::StepId;
 use goalmill_common::plan::Step;
 use goalmill_common::problem::Issue;
-use goalmill_llm::{Answer, ModelError, Spent, Stage};
+use goalmill_llm::{Completion, ModelError, ModelTier, Spending};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -81,7 +81,14 @@ impl Provenance {
     }
 
     /// Notes an answer and what became of it.
-    pub fn answered(&self, prompt: &Prompt, stage: Stage, temperature: Option<f64>, answer: &Answer, round: &Round) {
+    pub fn answered(
+        &self,
+        prompt: &Prompt,
+        stage: ModelTier,
+        temperature: Option<f64>,
+        answer: &Completion,
+        round: &Round,
+    ) {
         self.inner().end_begun();
         let mut entry = self.asked(prompt, stage, temperature);
         let calls: Vec<Value> = answer
@@ -92,7 +99,7 @@ impl Provenance {
         let fields = [
             ("model", json!(answer.model)),
             ("served_by", json!(answer.served_by)),
-            ("rung", json!(answer.rung)),
+            ("mode", json!(answer.mode)),
             ("raw", json!(self.keep(&answer.text))),
             ("raw_calls", Value::Array(calls)),
             ("finish", json!(answer.finish)),
@@ -100,7 +107,7 @@ impl Provenance {
             ("usage", json!(answer.usage)),
             ("cost", json!(answer.cost)),
             ("latency_ms", json!(answer.latency_ms)),
-            ("tries", json!(answer.tries)),
+            ("attempts", json!(answer.attempts)),
         ];
         let is_empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty) || *value == json!("");
         entry.extend(fields.into_iter().filter(|(_, value)| !is_empty(value)).map(|(k, v)| (k.to_owned(), v)));
@@ -129,7 +136,7 @@ impl Provenance {
     }
 
     /// Notes a question without an answer.
-    pub fn failed(&self, prompt: &Prompt, stage: Stage, error: &ModelError) {
+    pub fn failed(&self, prompt: &Prompt, stage: ModelTier, error: &ModelError) {
         let mut entry = self.asked(prompt, stage, None);
         entry.insert("error".into(), json!({"code": error.code(), "detail": error.to_string()}));
         self.inner().rounds.push(Value::Object(entry));
@@ -159,7 +166,7 @@ impl Provenance {
     }
 
     /// The account, with what it all took.
-    pub fn close(&self, head: Value, spent: &Spent) -> Value {
+    pub fn close(&self, head: Value, spent: &Spending) -> Value {
         let mut account = match head {
             Value::Object(map) => map,
             other => Map::from_iter([("head".to_owned(), other)]),
@@ -170,9 +177,9 @@ impl Provenance {
     }
 
     /// What was answered so far, without what was asked; null when nothing was asked and nothing spent.
-    pub fn told(&self, spent: &Spent) -> Value {
+    pub fn told(&self, spent: &Spending) -> Value {
         let mut rounds = self.inner().entries();
-        if rounds.is_empty() && *spent == Spent::default() {
+        if rounds.is_empty() && *spent == Spending::default() {
             return Value::Null;
         }
         for round in rounds.iter_mut().filter_map(Value::as_object_mut) {
@@ -181,7 +188,7 @@ impl Provenance {
         json!({"rounds": rounds, "usage": usage(spent)})
     }
 
-    fn asked(&self, prompt: &Prompt, stage: Stage, temperature: Option<f64>) -> Map<String, Value> {
+    fn asked(&self, prompt: &Prompt, stage: ModelTier, temperature: Option<f64>) -> Map<String, Value> {
         let texts: Vec<Value> = prompt.messages.iter().map(|message| json!(self.keep(message.text()))).collect();
         let mut entry = Map::new();
         entry.insert("template".into(), json!({"id": prompt.template, "version": prompt.version}));
@@ -194,7 +201,7 @@ impl Provenance {
     }
 }
 
-fn usage(spent: &Spent) -> Value {
+fn usage(spent: &Spending) -> Value {
     json!({"calls": spent.calls, "tokens": spent.tokens(), "input_tokens": spent.input_tokens,
            "output_tokens": spent.output_tokens, "cost": spent.cost, "estimated": spent.estimated})
 }

@@ -5,7 +5,7 @@
 
 use goalmill_common::config::ModelSettings;
 use goalmill_common::event::ModelAnswered;
-use goalmill_llm::Answer;
+use goalmill_llm::Completion;
 use opentelemetry::KeyValue;
 
 use super::span::{ERROR_TYPE, cost, integer, tokens};
@@ -25,7 +25,7 @@ pub(super) fn describe(answered: &ModelAnswered, models: &[ModelSettings]) -> (S
     if !answered.error.is_empty() {
         attributes.push(KeyValue::new(ERROR_TYPE, answered.error.clone()));
     }
-    let answer = answered.answer.as_ref().and_then(|json| serde_json::from_str::<Answer>(json.text()).ok());
+    let answer = answered.answer.as_ref().and_then(|json| serde_json::from_str::<Completion>(json.text()).ok());
     let Some(answer) = answer else { return (CHAT.into(), attributes) };
     let settings = models.iter().find(|model| model.name == answer.model);
     let asked = settings.map_or(answer.model.as_str(), ModelSettings::wire_name).to_owned();

@@ -7,7 +7,7 @@ use goalmill_common::clock::Clock;
 use goalmill_common::config::{Dialect, ModelSettings};
 use goalmill_common::random::Random;
 use goalmill_demo::scripted::{Script, Scripted, ScriptedServer, Seen};
-use goalmill_llm::{Ask, Message, Models, Want};
+use goalmill_llm::{CompletionRequest, Message, ModelRegistry, ResponseFormat};
 
 pub mod held;
 pub mod quirks;
@@ -33,7 +33,7 @@ impl ModelServer {
     }
 
     /// The model `one`, and nothing else.
-    pub fn models(&self) -> Result<Arc<Models>> {
+    pub fn models(&self) -> Result<Arc<ModelRegistry>> {
         models(&[self.settings("one", Dialect::Openai)])
     }
 
@@ -50,12 +50,12 @@ impl ModelServer {
     }
 }
 
-/// Models over the machine's clock, with chance from a seed.
-pub fn models(settings: &[ModelSettings]) -> Result<Arc<Models>> {
-    Ok(Arc::new(Models::from_settings(settings, Clock::system(), Random::seeded(7))?))
+/// A registry with the system clock and seeded randomness.
+pub fn models(settings: &[ModelSettings]) -> Result<Arc<ModelRegistry>> {
+    Ok(Arc::new(ModelRegistry::from_settings(settings, Clock::system(), Random::seeded(7))?))
 }
 
-/// A question of one sentence.
-pub fn ask(text: &str, want: Want) -> Ask {
-    Ask::new(vec![Message::user(text)], want)
+/// A request with one user message.
+pub fn request(text: &str, format: ResponseFormat) -> CompletionRequest {
+    CompletionRequest::new(vec![Message::user(text)], format)
 }

@@ -1,7 +1,7 @@
 //! Twelve ways in which servers differ from what they imitate, each seen in the wild and reported where `seen` says.
 
 use goalmill_demo::scripted::Scripted;
-use goalmill_llm::Finish;
+use goalmill_llm::FinishReason;
 
 /// One answer on the wire, and what must be read from it.
 pub struct Quirk {
@@ -13,7 +13,7 @@ pub struct Quirk {
     pub text: &'static str,
     /// Name and arguments.
     pub calls: &'static [(&'static str, &'static str)],
-    pub finish: Finish,
+    pub finish: FinishReason,
     /// Tokens of prompt and answer, if the server says them.
     pub usage: Option<(u64, u64)>,
     /// What the error says, when it is to be one.
@@ -56,14 +56,14 @@ pub fn all() -> Vec<Quirk> {
 }
 
 fn plain(number: u32, name: &'static str, seen: &'static str, says: Scripted) -> Quirk {
-    Quirk { number, name, seen, says, text: "", calls: &[], finish: Finish::Stop, usage: None, error: None }
+    Quirk { number, name, seen, says, text: "", calls: &[], finish: FinishReason::Stop, usage: None, error: None }
 }
 
 fn calls() -> Vec<Quirk> {
     let begin =
         r#"{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"search","arguments":""}}]}"#;
     let arguments = |text: &str| format!(r#"{{"tool_calls":[{{"index":0,"function":{{"arguments":{text:?}}}}}]}}"#);
-    let called = |quirk: Quirk| Quirk { calls: CALL, finish: Finish::ToolCalls, ..quirk };
+    let called = |quirk: Quirk| Quirk { calls: CALL, finish: FinishReason::ToolCalls, ..quirk };
     let last = arguments(r#"{"city":"Paris"}"#);
     let together = [chunk(begin, "null"), chunk(&last, "\"tool_calls\""), usage(9, 4), done()];
     let in_one =
@@ -101,7 +101,7 @@ fn calls() -> Vec<Quirk> {
         called(plain(3, "arguments by the character", "genai PR#91", Scripted::frames(by_character))),
         Quirk {
             calls: &[("get_plan_status", "")],
-            finish: Finish::ToolCalls,
+            finish: FinishReason::ToolCalls,
             ..plain(
                 4,
                 "a call without arguments",
@@ -118,7 +118,7 @@ fn reasons() -> Vec<Quirk> {
     let seen = "maple-proxy#3, async-openai#266, TGI#2296";
     let always = |word: &str| Scripted::frames([chunk(r#"{"content":"yes"}"#, word), chunk("{}", word), done()]);
     vec![
-        said(Quirk { finish: Finish::Unsaid, ..plain(5, "an empty reason for the end", seen, always("\"\"")) }),
+        said(Quirk { finish: FinishReason::Unsaid, ..plain(5, "an empty reason for the end", seen, always("\"\"")) }),
         said(plain(5, "the reason `eos`", seen, one("\"eos\""))),
         said(plain(5, "the reason `eos_token`", seen, one("\"eos_token\""))),
         said(plain(
@@ -128,7 +128,7 @@ fn reasons() -> Vec<Quirk> {
             whole(r#"{"content":"yes"}"#, "\"eos_token\"", ""),
         )),
         said(Quirk {
-            finish: Finish::Other("bored".into()),
+            finish: FinishReason::Other("bored".into()),
             ..plain(5, "a reason that nobody knows", seen, one("\"bored\""))
         }),
     ]
@@ -166,7 +166,7 @@ fn fields() -> Vec<Quirk> {
         )),
         Quirk {
             calls: CALL,
-            finish: Finish::ToolCalls,
+            finish: FinishReason::ToolCalls,
             ..plain(12, "`content: null` beside a call", "async-openai", whole(null_call, "\"tool_calls\"", ""))
         },
         said(plain(
@@ -190,7 +190,7 @@ fn streams() -> Vec<Quirk> {
         ":\n\n".into(),
         done(),
     ];
-    let failed = |quirk: Quirk| Quirk { text: "yes", finish: Finish::BrokenOff, ..quirk };
+    let failed = |quirk: Quirk| Quirk { text: "yes", finish: FinishReason::BrokenOff, ..quirk };
     let seen = "genai#159, genai PR#245";
     vec![
         Quirk {
@@ -222,7 +222,7 @@ fn streams() -> Vec<Quirk> {
         }),
         Quirk {
             error: Some("no capacity"),
-            finish: Finish::BrokenOff,
+            finish: FinishReason::BrokenOff,
             ..plain(10, "an error as the first thing", seen, Scripted::frames([event(r#"{"error":"no capacity"}"#)]))
         },
         Quirk {
@@ -231,7 +231,7 @@ fn streams() -> Vec<Quirk> {
         },
         Quirk {
             text: "yes",
-            finish: Finish::Unsaid,
+            finish: FinishReason::Unsaid,
             ..plain(
                 11,
                 "`[DONE]` and no reason for the end",

@@ -23,7 +23,7 @@ use goalmill_common::config::{LlmSettings, PlanningStrategy};
 use goalmill_common::goal::Goal;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{OnFailure, Phase, Plan, RevisionPolicy};
-use goalmill_llm::{Models, Purpose};
+use goalmill_llm::{ModelRegistry, Purpose};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -61,7 +61,7 @@ const NAME_CHARS_MAX: usize = 80;
 /// What the planners `llm` and `tools` work with.
 #[derive(Debug)]
 pub struct LlmDeps {
-    pub models: Arc<Models>,
+    pub models: Arc<ModelRegistry>,
     pub prompts: PromptStore,
     pub settings: LlmSettings,
     /// For one plan or revision, all rounds and all models.
@@ -71,7 +71,7 @@ pub struct LlmDeps {
 
 impl LlmDeps {
     /// - `timeout`: for one plan or revision; the pipeline ends it, models share it.
-    pub fn from_settings(settings: &LlmSettings, timeout: Duration, models: &Arc<Models>) -> Result<Self, PromptError> {
+    pub fn from_settings(settings: &LlmSettings, timeout: Duration, models: &Arc<ModelRegistry>) -> Result<Self, PromptError> {
         let prompts = match settings.prompts_dir.as_str() {
             "" => PromptStore::built_in(),
             dir => PromptStore::from_dir(Path::new(dir))?,

@@ -6,7 +6,7 @@ use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
-use goalmill_llm::Want;
+use goalmill_llm::ResponseFormat;
 use goalmill_plan::states::{RoutedPlan, ValidPlan};
 use goalmill_plan::validate::{Catalogue, Rules, Weight, WeightSettings};
 use serde::Serialize;
@@ -243,8 +243,8 @@ impl GenerationTask for PlanTask<'_> {
         self.evaluate_parsed(written, before, round)
     }
 
-    fn want(&self) -> Want {
-        Want::Json { name: "plan".into(), schema: schema() }
+    fn want(&self) -> ResponseFormat {
+        ResponseFormat::Json { name: "plan".into(), schema: schema() }
     }
 
     fn may_begin_anew(&self) -> bool {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use goalmill_common::config::LlmSettings;
 use goalmill_common::goal::{Budget, Goal, Usage};
 use goalmill_common::problem::Issue;
-use goalmill_llm::{Allowance, Answer, Ask, ModelError, Models, Outcome, Purpose, Purse, Stage, Usd, Want};
+use goalmill_llm::{SpendLimit, Completion, CompletionRequest, ModelError, ModelRegistry, CompletionOutcome, Purpose, SpendBudget, ModelTier, Usd, ResponseFormat};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -82,7 +82,7 @@ pub trait GenerationTask: Sync {
     ) -> DraftVerdict<Self::Output>;
 
     /// The form of the answer.
-    fn want(&self) -> Want;
+    fn want(&self) -> ResponseFormat;
 
     /// Whether another model may begin anew.
     fn may_begin_anew(&self) -> bool {
@@ -92,9 +92,9 @@ pub trait GenerationTask: Sync {
 
 /// One plan's, or one revision's, questions to models.
 pub struct RepairLoop<'a> {
-    pub models: &'a Arc<Models>,
+    pub models: &'a Arc<ModelRegistry>,
     pub settings: &'a LlmSettings,
-    pub purse: Purse,
+    pub purse: SpendBudget,
     pub provenance: Provenance,
     scope: CallScope,
     purpose: Purpose,
@@ -104,7 +104,7 @@ pub struct RepairLoop<'a> {
     /// Asked before all others.
     first: Option<String>,
     /// Of questions that are no repair.
-    stage: Stage,
+    stage: ModelTier,
 }
 
 /// Where the repair_loop about one model's draft stands.
@@ -163,7 +163,7 @@ impl<'a> RepairLoop<'a> {
         let LlmDeps { models, settings, .. } = deps;
         let tokens = budget.tokens.map_or(settings.tokens_max, |tokens| tokens.min(settings.tokens_max));
         let cost = budget.cost.map(|cost| Usd::from_dollars(cost.max(0.0)));
-        let purse = Purse::new(Allowance { tokens: Some(tokens), cost });
+        let purse = SpendBudget::new(SpendLimit { tokens: Some(tokens), cost });
         let provenance = Provenance::new();
         Self {
             models,
@@ -175,7 +175,7 @@ impl<'a> RepairLoop<'a> {
             until: Instant::now().checked_add(deps.timeout),
             without: BTreeSet::new(),
             first: None,
-            stage: Stage::Cheap,
+            stage: ModelTier::Cheap,
         }
     }
 
@@ -199,30 +199,30 @@ impl<'a> RepairLoop<'a> {
     }
 
     /// Repairs, revisions and reviews ask strong models, whoever wrote what they are about.
-    fn stage(&self, purpose: Purpose) -> Stage {
+    fn stage(&self, purpose: Purpose) -> ModelTier {
         match purpose {
-            Purpose::Repair | Purpose::Replan | Purpose::Review => Stage::Strong,
+            Purpose::Repair | Purpose::Replan | Purpose::Review => ModelTier::Strong,
             Purpose::Plan | Purpose::Embed | Purpose::Step => self.stage,
         }
     }
 
     /// The question as it is sent.
-    pub fn question(&self, prompt: &Prompt, want: Want, purpose: Purpose) -> Ask {
-        Ask {
-            stage: self.stage(purpose),
+    pub fn question(&self, prompt: &Prompt, want: ResponseFormat, purpose: Purpose) -> CompletionRequest {
+        CompletionRequest {
+            tier: self.stage(purpose),
             purpose,
-            without: self.without.clone(),
-            first: self.first.clone(),
+            excluded_models: self.without.clone(),
+            preferred_model: self.first.clone(),
             temperature: self.settings.temperature,
             output_tokens_max: Some(self.settings.output_tokens_max),
-            until: self.until,
-            purse: self.purse.clone(),
-            ..Ask::new(prompt.messages.clone(), want)
+            deadline: self.until,
+            budget: self.purse.clone(),
+            ..CompletionRequest::new(prompt.messages.clone(), want)
         }
     }
 
     /// The answer to a question: from a model, unless another scheduler had it before it ended.
-    pub async fn complete(&self, prompt: &Prompt, question: &Ask) -> Result<Answer, ModelError> {
+    pub async fn complete(&self, prompt: &Prompt, question: &CompletionRequest) -> Result<Completion, ModelError> {
         let call = match self.begin(prompt, question).await {
             CallStart::Replayed(answer) => return Ok(*answer),
             CallStart::Abandoned => return Err(ModelError::Cancelled),
@@ -234,13 +234,13 @@ impl<'a> RepairLoop<'a> {
     }
 
     /// Writes down that a question is about to be put.
-    pub async fn begin(&self, prompt: &Prompt, question: &Ask) -> CallStart {
-        let (tokens, cost) = self.models.most(question);
+    pub async fn begin(&self, prompt: &Prompt, question: &CompletionRequest) -> CallStart {
+        let (tokens, cost) = self.models.max_usage(question);
         self.scope.begin(&prompt.template, Usage { tokens, cost: cost.dollars() }).await
     }
 
     /// Writes down how it was answered.
-    pub async fn end(&self, call: u32, result: &Result<Answer, ModelError>) {
+    pub async fn end(&self, call: u32, result: &Result<Completion, ModelError>) {
         self.scope.end(call, result).await;
     }
 
@@ -289,7 +289,7 @@ impl<'a> RepairLoop<'a> {
             }
             // Whoever corrected it in vain may still write a better one.
             self.without.insert(progress.author);
-            self.stage = Stage::Strong;
+            self.stage = ModelTier::Strong;
             is_first = false;
         }
     }
@@ -316,12 +316,12 @@ impl<'a> RepairLoop<'a> {
         let mut failed = None;
         for answer in answers {
             match answer {
-                Ok(answer) => judged.push(self.evaluate(task, &prompt, question.stage, &answer, before.as_ref())),
-                Err(ModelError::BrokenOff { partial, .. }) => {
-                    judged.push(self.evaluate(task, &prompt, question.stage, &partial, before.as_ref()));
+                Ok(answer) => judged.push(self.evaluate(task, &prompt, question.tier, &answer, before.as_ref())),
+                Err(ModelError::Interrupted { partial, .. }) => {
+                    judged.push(self.evaluate(task, &prompt, question.tier, &partial, before.as_ref()));
                 }
                 Err(error) => {
-                    self.provenance.failed(&prompt, question.stage, &error);
+                    self.provenance.failed(&prompt, question.tier, &error);
                     failed = Some(error);
                 }
             }
@@ -348,12 +348,12 @@ impl<'a> RepairLoop<'a> {
         &mut self,
         task: &M,
         prompt: &Prompt,
-        stage: Stage,
-        answer: &Answer,
+        stage: ModelTier,
+        answer: &Completion,
         before: Option<&Value>,
     ) -> (DraftVerdict<M::Output>, String) {
         let mut round = Round::default();
-        let judged = task.evaluate_answer(answer.written(), answer.is_truncated(), before, &mut round);
+        let judged = task.evaluate_answer(answer.content(), answer.is_truncated(), before, &mut round);
         self.record_verdict(prompt, stage, answer, &judged, round);
         (judged, answer.model.clone())
     }
@@ -364,25 +364,25 @@ impl<'a> RepairLoop<'a> {
     pub fn record_verdict<T>(
         &mut self,
         prompt: &Prompt,
-        stage: Stage,
-        answer: &Answer,
+        stage: ModelTier,
+        answer: &Completion,
         judged: &DraftVerdict<T>,
         mut round: Round,
     ) {
         let outcome = match judged {
-            DraftVerdict::Valid(_) => Outcome::Valid,
+            DraftVerdict::Valid(_) => CompletionOutcome::Valid,
             DraftVerdict::Invalid { issues, .. } => {
                 round.issues.clone_from(issues);
-                Outcome::Invalid
+                CompletionOutcome::Invalid
             }
             DraftVerdict::Unparseable { reason } => {
                 round.verdict.clone_from(reason);
-                Outcome::Unreadable
+                CompletionOutcome::Unparseable
             }
         };
-        self.models.learn(answer, outcome);
+        self.models.record_outcome(answer, outcome);
         // A model that hangs would take its share of every round.
-        self.without.extend(answer.too_slow().map(Into::into));
+        self.without.extend(answer.timed_out_models().map(Into::into));
         self.provenance.answered(prompt, stage, self.settings.temperature, answer, &round);
     }
 }

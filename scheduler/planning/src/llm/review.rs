@@ -6,7 +6,7 @@
 use futures_util::future::join_all;
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::Issue;
-use goalmill_llm::{Answer, ModelError, Purpose, Want};
+use goalmill_llm::{Completion, ModelError, Purpose, ResponseFormat};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout};
 
@@ -124,11 +124,11 @@ async fn look(
             return Vec::new();
         }
     };
-    let want = Want::Json { name: "review".into(), schema: schema() };
+    let want = ResponseFormat::Json { name: "review".into(), schema: schema() };
     let questions: Vec<_> =
         prompts.iter().map(|prompt| repair_loop.question(prompt, want.clone(), Purpose::Review)).collect();
     let asked = prompts.iter().zip(&questions).map(|(prompt, question)| repair_loop.complete(prompt, question));
-    let answers: Vec<Result<Answer, ModelError>> = join_all(asked).await;
+    let answers: Vec<Result<Completion, ModelError>> = join_all(asked).await;
     let mut all = Vec::new();
     for ((answer, (good, _)), (prompt, question)) in answers.into_iter().zip(plans).zip(prompts.iter().zip(&questions))
     {
@@ -140,11 +140,11 @@ async fn look(
                     Ok(_) => DraftVerdict::Valid(()),
                     Err(reason) => DraftVerdict::Unparseable { reason: reason.clone() },
                 };
-                repair_loop.record_verdict(prompt, question.stage, &answer, &judged, round);
+                repair_loop.record_verdict(prompt, question.tier, &answer, &judged, round);
                 read.ok()
             }
             Err(error) => {
-                repair_loop.provenance.failed(prompt, question.stage, &error);
+                repair_loop.provenance.failed(prompt, question.tier, &error);
                 None
             }
         });
@@ -153,9 +153,9 @@ async fn look(
 }
 
 /// What an answer objects to, or why it cannot be read.
-fn read(task: &PlanTask<'_>, answer: &Answer, steps: &[Step], round: &mut Round) -> Result<Vec<Finding>, String> {
+fn read(task: &PlanTask<'_>, answer: &Completion, steps: &[Step], round: &mut Round) -> Result<Vec<Finding>, String> {
     let begun = Instant::now();
-    let written = parse_answer::value(answer.written(), &task.actions, answer.is_truncated());
+    let written = parse_answer::value(answer.content(), &task.actions, answer.is_truncated());
     task.was_read(&written, begun);
     let (value, reading) = match written {
         ParsedAnswer::Complete { value, reading, .. } => (value, reading),

@@ -5,7 +5,7 @@ use goalmill_common::json::Json;
 use goalmill_common::problem::Issue;
 use goalmill_common::revision::{Change, RevisionStrategy, Situation, StepSituation};
 use goalmill_common::status::StepStatus;
-use goalmill_llm::{Purpose, Want};
+use goalmill_llm::{Purpose, ResponseFormat};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -147,8 +147,8 @@ impl GenerationTask for RevisionTask<'_> {
         }
     }
 
-    fn want(&self) -> Want {
-        Want::Json { name: "revision".into(), schema: schema() }
+    fn want(&self) -> ResponseFormat {
+        ResponseFormat::Json { name: "revision".into(), schema: schema() }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use futures_util::StreamExt;
 use goalmill_common::plan::Step;
-use goalmill_llm::{Answer, Delta, ModelError, Purpose};
+use goalmill_llm::{Completion, CompletionDelta, ModelError, Purpose};
 use goalmill_reader::{Ended, Limits, Stream};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -27,7 +27,7 @@ pub async fn first_answer(
 ) -> Result<Option<(DraftVerdict<ValidDraft>, String)>, PlanningError> {
     let prompt = task.first(None).map_err(|error| PlanningError::new(error.to_string()))?;
     let question = repair_loop.question(&prompt, task.want(), Purpose::Plan);
-    let stage = question.stage;
+    let stage = question.tier;
     let provenance = repair_loop.provenance.clone();
     let mut arriving = Arriving::new(parts);
     let ended = match repair_loop.begin(&prompt, &question).await {
@@ -38,20 +38,20 @@ pub async fn first_answer(
             let mut ended = None;
             while let Some(delta) = deltas.next().await {
                 match delta {
-                    Delta::Begun { .. } => arriving.begin(),
-                    Delta::Ended(result) => {
+                    CompletionDelta::Started { .. } => arriving.begin(),
+                    CompletionDelta::Ended(result) => {
                         repair_loop.end(call, &result).await;
                         ended = Some(*result);
                     }
-                    other => arriving.take(other.written(), task, request, &provenance).await,
+                    other => arriving.take(other.content(), task, request, &provenance).await,
                 }
             }
             ended
         }
     };
-    let answer: Answer = match ended {
+    let answer: Completion = match ended {
         Some(Ok(answer)) => answer,
-        Some(Err(ModelError::BrokenOff { partial, .. })) => *partial,
+        Some(Err(ModelError::Interrupted { partial, .. })) => *partial,
         Some(Err(error)) => {
             repair_loop.provenance.failed(&prompt, stage, &error);
             return Err(PlanningError::new(error.to_string()));
@@ -152,13 +152,13 @@ impl Arriving {
         taken
     }
 
-    fn arrived(&mut self, answer: &Answer) -> Option<Arrived> {
+    fn arrived(&mut self, answer: &Completion) -> Option<Arrived> {
         let steps = std::mem::take(&mut self.handed);
-        (!steps.is_empty()).then(|| Arrived { bytes: answer.written().len(), steps })
+        (!steps.is_empty()).then(|| Arrived { bytes: answer.content().len(), steps })
     }
 
     /// Judges the whole answer.
-    fn finish(mut self, task: &PlanTask<'_>, answer: &Answer) -> (DraftVerdict<ValidDraft>, Round) {
+    fn finish(mut self, task: &PlanTask<'_>, answer: &Completion) -> (DraftVerdict<ValidDraft>, Round) {
         let repairs = std::mem::take(&mut self.repairs);
         let (judged, mut round) = self.judge(task, answer);
         if matches!(judged, DraftVerdict::Unparseable { .. }) {
@@ -168,12 +168,12 @@ impl Arriving {
         (judged, round)
     }
 
-    fn judge(self, task: &PlanTask<'_>, answer: &Answer) -> (DraftVerdict<ValidDraft>, Round) {
+    fn judge(self, task: &PlanTask<'_>, answer: &Completion) -> (DraftVerdict<ValidDraft>, Round) {
         let mut round = Round::default();
-        let is_same = self.stream.text() == answer.written();
+        let is_same = self.stream.text() == answer.content();
         if !is_same {
             // Servers may end with another text than they streamed; the whole answer counts.
-            let judged = task.evaluate_answer(answer.written(), answer.is_truncated(), None, &mut round);
+            let judged = task.evaluate_answer(answer.content(), answer.is_truncated(), None, &mut round);
             return (judged, round);
         }
         let ended = if answer.is_truncated() { Ended::Cut } else { Ended::Stopped };

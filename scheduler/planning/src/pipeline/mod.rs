@@ -8,7 +8,7 @@ use goalmill_common::command::Planned;
 use goalmill_common::config::PlannerSettings;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
-use goalmill_llm::Models;
+use goalmill_llm::ModelRegistry;
 use goalmill_plan::states::{RoutedPlan, ValidPlan};
 use tokio::time::Instant;
 
@@ -71,7 +71,7 @@ impl Pipeline {
     /// Sets up the planners that the settings name.
     pub fn from_settings(
         settings: &PlannerSettings,
-        models: &Arc<Models>,
+        models: &Arc<ModelRegistry>,
         route: RoutePlan,
     ) -> Result<Self, SetupError> {
         let failed = |name: &str, reason: String| SetupError { name: name.into(), reason };
@@ -406,8 +406,8 @@ mod tests {
         Pipeline::new(planners, Duration::from_millis(100), route())
     }
 
-    fn models() -> Arc<Models> {
-        let models = Models::from_settings(&[], Clock::system(), Random::seeded(1));
+    fn models() -> Arc<ModelRegistry> {
+        let models = ModelRegistry::from_settings(&[], Clock::system(), Random::seeded(1));
         Arc::new(models.expect("there is nothing to set up"))
     }
 

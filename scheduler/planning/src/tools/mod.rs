@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use goalmill_common::command::Proposal;
 use goalmill_common::json::Json;
-use goalmill_llm::{Answer, Message, ModelError, Purpose, Rung, Tool, ToolCall, ToolChoice, Want};
+use goalmill_llm::{Completion, Message, ModelError, Purpose, ResponseMode, Tool, ToolCall, ToolChoice, ResponseFormat};
 use goalmill_reader::{Catalogue, Limits, Verdict, calls, read};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -123,14 +123,14 @@ async fn turns<B: ToolTarget + Send>(
     let mut fresh = prompt;
     let mut is_reminded = false;
     for _ in 0..repair_loop.settings.turns_max {
-        let want = Want::Tools { tools: tools.clone(), choice: ToolChoice::Auto };
+        let want = ResponseFormat::Tools { tools: tools.clone(), choice: ToolChoice::Auto };
         let mut ask = repair_loop.question(&fresh, want, purpose);
         ask.messages.clone_from(&messages);
         let answer = match repair_loop.complete(&fresh, &ask).await {
             Ok(answer) => answer,
-            Err(ModelError::BrokenOff { partial, .. }) => *partial,
+            Err(ModelError::Interrupted { partial, .. }) => *partial,
             Err(error) => {
-                repair_loop.provenance.failed(&fresh, ask.stage, &error);
+                repair_loop.provenance.failed(&fresh, ask.tier, &error);
                 return Err(PlanningError::new(error.to_string()));
             }
         };
@@ -143,7 +143,7 @@ async fn turns<B: ToolTarget + Send>(
         } else {
             DraftVerdict::Valid(())
         };
-        repair_loop.record_verdict(&fresh, ask.stage, &answer, &judged, Round::default());
+        repair_loop.record_verdict(&fresh, ask.tier, &answer, &judged, Round::default());
         let before = messages.len();
         messages.push(Message::Assistant { text: answer.text.clone(), tool_calls: answer.tool_calls.clone() });
         if written.is_empty() {
@@ -175,9 +175,9 @@ async fn turns<B: ToolTarget + Send>(
             if at < CALLS_MAX {
                 note(&repair_loop.provenance, &call.name, &reply);
             }
-            messages.push(match answer.rung {
-                Rung::Text => Message::user(format!("`{}` answers: {reply}", call.name)),
-                Rung::JsonSchema | Rung::ForcedTool | Rung::JsonObject | Rung::Tools => {
+            messages.push(match answer.mode {
+                ResponseMode::Text => Message::user(format!("`{}` answers: {reply}", call.name)),
+                ResponseMode::JsonSchema | ResponseMode::ForcedTool | ResponseMode::JsonObject | ResponseMode::Tools => {
                     Message::Tool { call_id: call.id, name: call.name, text: reply.to_string() }
                 }
             });
@@ -209,8 +209,8 @@ fn not_run() -> Value {
 type Written = (ToolCall, Result<Map<String, Value>, String>);
 
 /// The calls of an answer with their arguments, or why these cannot be used. A cut call is never run.
-fn written(answer: &Answer, known: &Catalogue) -> Vec<Written> {
-    if answer.rung == Rung::Text && answer.tool_calls.is_empty() {
+fn written(answer: &Completion, known: &Catalogue) -> Vec<Written> {
+    if answer.mode == ResponseMode::Text && answer.tool_calls.is_empty() {
         let reading = calls(&answer.text, known, &Limits::default());
         let call =
             |call: goalmill_reader::Call| (ToolCall { name: call.name, ..ToolCall::default() }, Ok(call.arguments));

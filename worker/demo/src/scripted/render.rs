@@ -1,7 +1,7 @@
 //! Renders answers in the dialects of model servers, whole or streamed.
 
 use goalmill_common::config::Dialect;
-use goalmill_llm::tokens_of;
+use goalmill_llm::estimate_tokens;
 use serde_json::{Value, json};
 
 use super::script::{Scripted, ScriptedUsage};
@@ -67,10 +67,10 @@ fn finish(scripted: &Scripted, dialect: Dialect, calls: bool) -> String {
 
 fn usage(scripted: &Scripted, asked: &Asked, parts: &[Part]) -> Option<ScriptedUsage> {
     let written = parts.iter().map(|part| match part {
-        Part::Thinking(text) | Part::Text(text) => tokens_of(text),
-        Part::Call { name, arguments } => tokens_of(name) + tokens_of(arguments),
+        Part::Thinking(text) | Part::Text(text) => estimate_tokens(text),
+        Part::Call { name, arguments } => estimate_tokens(name) + estimate_tokens(arguments),
     });
-    let estimated = ScriptedUsage { input: tokens_of(&asked.prompt), output: written.sum() };
+    let estimated = ScriptedUsage { input: estimate_tokens(&asked.prompt), output: written.sum() };
     (!scripted.no_usage).then(|| scripted.usage.unwrap_or(estimated))
 }
 

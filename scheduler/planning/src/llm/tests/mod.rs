@@ -49,7 +49,7 @@ async fn hurried_world(settings: LlmSettings, timeout: Duration, scripts: Vec<Ve
         models.push(ModelSettings { retries: 0, tags: [tag].into(), ..model });
         servers.push(server);
     }
-    let models = Models::from_settings(&models, Clock::system(), Random::seeded(1)).expect("the models are valid");
+    let models = ModelRegistry::from_settings(&models, Clock::system(), Random::seeded(1)).expect("the models are valid");
     let deps =
         Arc::new(LlmDeps::from_settings(&settings, timeout, &Arc::new(models)).expect("the shipped prompts are valid"));
     let route = without_routing();
@@ -578,7 +578,7 @@ async fn world_with_one_that_hangs(settings: LlmSettings, answers: Vec<Scripted>
 async fn in_time(world: &World, planning: impl Future<Output = Result<PlannerAnswer, PlanningError>>) {
     let planned = tokio::time::timeout(HURRY, planning).await.expect("the other model is asked in time");
     assert_eq!(ids(&planned.expect("the other model's plan is valid").planned), ["flight", "room"]);
-    let standings = world.llm.deps.models.standings();
+    let standings = world.llm.deps.models.stats();
     assert!(standings[0].rates.success < 1.0 && standings[1].rates.success == 1.0, "{standings:?}");
 }
 

@@ -1,51 +1,51 @@
-//! The languages of servers: how a question is written, and how what comes back is read.
+//! Provider APIs: encoding of requests and parsing of responses.
 //!
-//! Every field of an answer is optional, words that are not known are kept, and a reader takes a streamed and a whole
-//! answer alike, whichever was asked for.
+//! Every response field is optional and unknown values are kept. A parser accepts streamed and whole responses alike,
+//! whichever was requested.
 
 use goalmill_common::config::{Dialect, ModelSettings};
 use goalmill_common::sse::ServerEvent;
 use serde_json::{Map, Value, json};
 
-use super::answer::{Delta, ServerError};
-use super::ask::{Ask, Tool, Want};
-use super::frames::Frames;
-use super::ladder::{Habits, Rung};
-use super::message::Message;
+use crate::completion::{CompletionDelta, ServerError};
+use crate::fallback_modes::{ResponseMode, ServerQuirks};
+use crate::frames::Frames;
+use crate::message::Message;
+use crate::request::{CompletionRequest, ResponseFormat, Tool};
 
 mod anthropic;
 mod ollama;
 mod openai;
 mod prompt;
 
-/// One question on its way to one model.
-pub struct Request<'a> {
+/// One request to one model.
+pub struct ProviderRequest<'a> {
     pub model: &'a ModelSettings,
-    pub ask: &'a Ask,
-    pub rung: Rung,
-    pub habits: Habits,
+    pub completion: &'a CompletionRequest,
+    pub mode: ResponseMode,
+    pub quirks: ServerQuirks,
     pub stream: bool,
 }
 
-impl Request<'_> {
+impl ProviderRequest<'_> {
     fn output_tokens_max(&self) -> u64 {
-        self.ask.output_tokens_max.unwrap_or(self.model.output_tokens_max).max(1)
+        self.completion.output_tokens_max.unwrap_or(self.model.output_tokens_max).max(1)
     }
 
     fn temperature(&self) -> Option<f64> {
-        self.ask.temperature.filter(|_| !self.habits.no_temperature)
+        self.completion.temperature.filter(|_| !self.quirks.no_temperature)
     }
 
-    /// The messages, with what the rung adds to them.
+    /// The messages with the instructions of the mode.
     fn messages(&self) -> Vec<Message> {
-        prompt::messages(self.ask, self.rung)
+        prompt::messages(self.completion, self.mode)
     }
 
-    /// The tools to offer: those that are wanted, or the one that stands in for the schema.
+    /// The tools of the request, or the tool that replaces a schema.
     fn tools(&self) -> Vec<Tool> {
-        match (&self.ask.want, self.rung) {
-            (Want::Tools { tools, .. }, Rung::Tools) => tools.clone(),
-            (Want::Json { name, schema }, Rung::ForcedTool) => {
+        match (&self.completion.format, self.mode) {
+            (ResponseFormat::Tools { tools, .. }, ResponseMode::Tools) => tools.clone(),
+            (ResponseFormat::Json { name, schema }, ResponseMode::ForcedTool) => {
                 let description = "Hands in the answer.".to_owned();
                 vec![Tool { name: name.clone(), description, parameters: schema.clone() }]
             }
@@ -54,7 +54,7 @@ impl Request<'_> {
     }
 }
 
-/// Path below the model's address.
+/// Path below `base_url`.
 pub fn path(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Openai => "/chat/completions",
@@ -63,7 +63,7 @@ pub fn path(dialect: Dialect) -> &'static str {
     }
 }
 
-/// The header that carries the key, and what stands before the key in it.
+/// The header of the key and the prefix of its value.
 pub fn key_header(dialect: Dialect) -> (&'static str, &'static str) {
     match dialect {
         Dialect::Openai | Dialect::Ollama => ("authorization", "Bearer "),
@@ -79,8 +79,8 @@ pub fn headers(dialect: Dialect) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// The body of the request.
-pub fn body(request: &Request<'_>) -> Value {
+/// The request body.
+pub fn body(request: &ProviderRequest<'_>) -> Value {
     match request.model.dialect {
         Dialect::Openai => openai::body(request),
         Dialect::Anthropic => anthropic::body(request),
@@ -88,44 +88,44 @@ pub fn body(request: &Request<'_>) -> Value {
     }
 }
 
-/// Why what came cannot be read.
+/// Why a response cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
+pub enum ResponseParseError {
     #[error(transparent)]
-    Line(#[from] super::frames::MessageTooLong),
-    #[error("a message of it is not JSON: `{0}`")]
+    Line(#[from] crate::frames::MessageTooLong),
+    #[error("a message of the response is not JSON: `{0}`")]
     NotJson(String),
 }
 
-/// Characters of a message that are shown when it cannot be read.
-const SHOWN: usize = 80;
+/// Characters of an invalid message that an error contains.
+const SHOWN_CHARS_MAX: usize = 80;
 
-/// Reads one answer.
-pub struct Reader {
+/// Parses one response.
+pub struct ResponseParser {
     dialect: Dialect,
     frames: Frames,
-    /// Nothing may follow.
+    /// The response is complete.
     is_done: bool,
 }
 
-impl Reader {
+impl ResponseParser {
     pub fn new(dialect: Dialect) -> Self {
         Self { dialect, frames: Frames::new(dialect == Dialect::Ollama), is_done: false }
     }
 
-    /// Takes the next bytes and adds the pieces of the answer that they complete, also when it then fails.
-    pub fn feed(&mut self, bytes: &[u8], deltas: &mut Vec<Delta>) -> Result<(), Unreadable> {
+    /// Parses the next bytes and adds the deltas that they complete, also those before an error.
+    pub fn feed(&mut self, bytes: &[u8], deltas: &mut Vec<CompletionDelta>) -> Result<(), ResponseParseError> {
         let mut frames = Vec::new();
         let fed = self.frames.feed(bytes, &mut frames);
-        self.read(frames, deltas)?;
+        self.parse_frames(frames, deltas)?;
         Ok(fed?)
     }
 
-    /// Adds what stands at the end without a line end behind it; says whether the server was done.
-    pub fn end(mut self, deltas: &mut Vec<Delta>) -> Result<bool, Unreadable> {
+    /// Parses an unterminated last line; returns whether the response is complete.
+    pub fn finish(mut self, deltas: &mut Vec<CompletionDelta>) -> Result<bool, ResponseParseError> {
         let frames = std::mem::replace(&mut self.frames, Frames::new(false));
         let is_whole = frames.is_one_body();
-        self.read(frames.end(), deltas)?;
+        self.parse_frames(frames.end(), deltas)?;
         Ok(self.is_done || is_whole)
     }
 
@@ -133,59 +133,59 @@ impl Reader {
         self.is_done
     }
 
-    fn read(
+    fn parse_frames(
         &mut self,
         frames: impl IntoIterator<Item = ServerEvent>,
-        deltas: &mut Vec<Delta>,
-    ) -> Result<(), Unreadable> {
+        deltas: &mut Vec<CompletionDelta>,
+    ) -> Result<(), ResponseParseError> {
         for ServerEvent { event, data } in frames {
             if data.trim_ascii() == "[DONE]" {
                 self.is_done = true;
                 continue;
             }
             let value = match serde_json::from_str::<Value>(&data) {
-                // Some servers wrap a whole answer into a list.
+                // Some servers wrap the response into a list.
                 Ok(Value::Array(mut all)) if !all.is_empty() => all.swap_remove(0),
                 Ok(value) => value,
                 Err(_) if event == "error" => Value::String(data),
                 Err(_) => {
-                    let shown = data.chars().take(SHOWN).collect();
-                    return Err(Unreadable::NotJson(shown));
+                    let shown = data.chars().take(SHOWN_CHARS_MAX).collect();
+                    return Err(ResponseParseError::NotJson(shown));
                 }
             };
-            if let Some(error) = error_in(&event, &value) {
-                deltas.push(Delta::Error(error));
+            if let Some(error) = find_error(&event, &value) {
+                deltas.push(CompletionDelta::Error(error));
                 continue;
             }
             match self.dialect {
-                // `[DONE]` says so, or the end of a whole body.
-                Dialect::Openai => openai::read(&value, deltas),
-                Dialect::Anthropic => self.is_done |= anthropic::read(&value, deltas),
-                Dialect::Ollama => self.is_done |= ollama::read(&value, deltas),
+                // Ends with `[DONE]` or with the end of the body.
+                Dialect::Openai => openai::parse(&value, deltas),
+                Dialect::Anthropic => self.is_done |= anthropic::parse(&value, deltas),
+                Dialect::Ollama => self.is_done |= ollama::parse(&value, deltas),
             }
         }
         Ok(())
     }
 }
 
-/// The failure that a message tells of, in any of the usual forms.
-fn error_in(event: &str, value: &Value) -> Option<ServerError> {
-    let told = match value.get("error") {
+/// Finds an error in a message, in any of the common forms.
+fn find_error(event: &str, value: &Value) -> Option<ServerError> {
+    let error = match value.get("error") {
         Some(Value::Null) | None => (event == "error" || text_at(value, "type") == "error").then_some(value)?,
         Some(error) => error,
     };
-    Some(server_error(told))
+    Some(parse_error(error))
 }
 
-/// What an error object, or a text, says.
-pub fn server_error(told: &Value) -> ServerError {
+/// Parses an error object or text.
+pub fn parse_error(error: &Value) -> ServerError {
     let number = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
     let status = ["status", "code", "status_code"]
         .iter()
-        .filter_map(|field| told.get(field).and_then(number))
+        .filter_map(|field| error.get(field).and_then(number))
         .find_map(|status| u16::try_from(status).ok().filter(|status| (400..600).contains(status)));
-    let word = ["code", "type"].iter().map(|field| text_at(told, field)).find(|word| !word.is_empty());
-    let message = match told {
+    let word = ["code", "type"].iter().map(|field| text_at(error, field)).find(|word| !word.is_empty());
+    let message = match error {
         Value::String(text) => text.clone(),
         other => ["message", "detail", "msg"]
             .iter()
@@ -196,26 +196,26 @@ pub fn server_error(told: &Value) -> ServerError {
     ServerError { status, code: word.unwrap_or_default().into(), message }
 }
 
-/// What the body of a refusal says about it.
-pub fn refusal(body: &[u8]) -> ServerError {
+/// Parses the body of an error response.
+pub fn parse_rejection(body: &[u8]) -> ServerError {
     let text = || String::from_utf8_lossy(body).split_whitespace().collect::<Vec<_>>().join(" ");
     match serde_json::from_slice::<Value>(body) {
-        Ok(Value::Array(mut all)) if !all.is_empty() => refusal_in(&all.swap_remove(0)),
-        Ok(value) => refusal_in(&value),
+        Ok(Value::Array(mut all)) if !all.is_empty() => find_body_error(&all.swap_remove(0)),
+        Ok(value) => find_body_error(&value),
         Err(_) => ServerError { message: text(), ..ServerError::default() },
     }
 }
 
-fn refusal_in(value: &Value) -> ServerError {
-    server_error(value.get("error").filter(|error| !error.is_null()).unwrap_or(value))
+fn find_body_error(value: &Value) -> ServerError {
+    parse_error(value.get("error").filter(|error| !error.is_null()).unwrap_or(value))
 }
 
-/// The text in a field; nothing when there is none.
+/// The text of a field; empty if there is none.
 fn text_at<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Arguments of a call, that some servers give as text and others as an object.
+/// Arguments of a tool call; some servers send a string and others an object.
 fn arguments(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
@@ -224,12 +224,12 @@ fn arguments(value: Option<&Value>) -> String {
     }
 }
 
-/// A number of tokens, if there is one.
+/// A token count, if there is one.
 fn count(value: &Value, field: &str) -> Option<u64> {
     value.get(field).and_then(Value::as_u64)
 }
 
-/// Tools as OpenAI and Ollama take them.
+/// Tools in the format of OpenAI and Ollama.
 fn functions(tools: &[Tool]) -> Value {
     let one = |tool: &Tool| {
         json!({"type": "function", "function": {
@@ -239,7 +239,7 @@ fn functions(tools: &[Tool]) -> Value {
     tools.iter().map(one).collect()
 }
 
-/// An object of the fields that there are.
+/// An object of the fields that are present.
 fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
     Value::Object(fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect::<Map<_, _>>())
 }
@@ -253,25 +253,29 @@ mod tests {
 
     const DIALECTS: [Dialect; 3] = [Dialect::Openai, Dialect::Anthropic, Dialect::Ollama];
 
-    /// The pieces, with neighbouring texts put together, and how it ended.
-    fn read(dialect: Dialect, bytes: &[u8], mut length: impl FnMut() -> usize) -> (Vec<Delta>, Result<bool, String>) {
-        let (mut reader, mut deltas, mut rest) = (Reader::new(dialect), Vec::new(), bytes);
+    /// The deltas and the result.
+    fn parse(
+        dialect: Dialect,
+        bytes: &[u8],
+        mut length: impl FnMut() -> usize,
+    ) -> (Vec<CompletionDelta>, Result<bool, String>) {
+        let (mut parser, mut deltas, mut rest) = (ResponseParser::new(dialect), Vec::new(), bytes);
         let fed = loop {
             let (piece, after) = rest.split_at(length().clamp(1, rest.len().max(1)).min(rest.len()));
             rest = after;
-            if let Err(fault) = reader.feed(piece, &mut deltas) {
-                break Err(fault);
+            if let Err(error) = parser.feed(piece, &mut deltas) {
+                break Err(error);
             }
             if rest.is_empty() {
                 break Ok(());
             }
         };
-        let ended = fed.and_then(|()| reader.end(&mut deltas)).map_err(|fault| fault.to_string());
+        let ended = fed.and_then(|()| parser.finish(&mut deltas)).map_err(|error| error.to_string());
         (deltas, ended)
     }
 
     #[test]
-    fn any_bytes_are_read_alike_however_they_are_cut_and_never_panic() {
+    fn parsing_does_not_depend_on_chunk_boundaries_and_never_panics() {
         let random = Random::seeded(3);
         for round in 0..600_usize {
             let dialect = DIALECTS[round % 3];
@@ -284,22 +288,22 @@ mod tests {
                     _ => bytes.insert(at, b"\n{}[]\":,\0\r"[random.below(10) as usize]),
                 }
             }
-            let whole = read(dialect, &bytes, || usize::MAX);
-            let cut = read(dialect, &bytes, || 1 + random.below(40) as usize);
+            let whole = parse(dialect, &bytes, || usize::MAX);
+            let cut = parse(dialect, &bytes, || 1 + random.below(40) as usize);
             assert_eq!(cut, whole, "{}", String::from_utf8_lossy(&bytes));
         }
     }
 
     #[test]
-    fn what_came_before_something_unreadable_is_kept() {
+    fn deltas_before_an_invalid_message_are_kept() {
         let bytes = b"data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {oops\n\n";
-        let (deltas, ended) = read(Dialect::Openai, bytes, || usize::MAX);
-        assert_eq!(deltas, [Delta::Text("a".into())]);
+        let (deltas, ended) = parse(Dialect::Openai, bytes, || usize::MAX);
+        assert_eq!(deltas, [CompletionDelta::Text("a".into())]);
         assert!(ended.is_err_and(|reason| reason.contains("`{oops`")));
     }
 
     #[test]
-    fn errors_are_found_in_every_usual_form() {
+    fn errors_are_found_in_every_common_form() {
         let forms = [
             (r#"{"error":{"message":"m","code":429}}"#, Some(429), "m"),
             (r#"{"error":{"message":"m","code":"rate_limit_exceeded"}}"#, None, "m"),
@@ -311,8 +315,8 @@ mod tests {
             (r#"{"error":{"code":99999}}"#, None, r#"{"code":99999}"#),
         ];
         for (body, status, message) in forms {
-            let told = refusal(body.as_bytes());
-            assert_eq!((told.status, told.message.as_str()), (status, message), "{body}");
+            let error = parse_rejection(body.as_bytes());
+            assert_eq!((error.status, error.message.as_str()), (status, message), "{body}");
         }
     }
 }

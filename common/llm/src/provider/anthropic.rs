@@ -1,15 +1,15 @@
-//! Anthropic's messages.
+//! Anthropic's messages API.
 
 use serde_json::{Value, json};
 
-use super::{Request, arguments, count, object, text_at};
-use crate::answer::{CallFragment, Delta, Finish};
-use crate::ask::{ToolChoice, Want};
-use crate::ladder::Rung;
+use super::{ProviderRequest, arguments, count, object, text_at};
+use crate::completion::{CompletionDelta, FinishReason, ToolCallFragment};
+use crate::fallback_modes::ResponseMode;
 use crate::message::{Message, ToolCall};
-use crate::usage::SaidUsage;
+use crate::request::{ResponseFormat, ToolChoice};
+use crate::usage::ReportedUsage;
 
-pub(super) fn body(request: &Request<'_>) -> Value {
+pub(super) fn body(request: &ProviderRequest<'_>) -> Value {
     let messages = request.messages();
     let system: Vec<&str> = messages
         .iter()
@@ -24,9 +24,9 @@ pub(super) fn body(request: &Request<'_>) -> Value {
         .map(|tool| json!({"name": tool.name, "description": tool.description, "input_schema": tool.parameters}))
         .collect();
     let named = |name: &str| json!({"type": "tool", "name": name});
-    let choice = match (&request.ask.want, request.rung) {
-        (Want::Json { name, .. }, Rung::ForcedTool) => Some(named(name)),
-        (Want::Tools { choice: ToolChoice::Named(name), .. }, Rung::Tools) => Some(named(name)),
+    let choice = match (&request.completion.format, request.mode) {
+        (ResponseFormat::Json { name, .. }, ResponseMode::ForcedTool) => Some(named(name)),
+        (ResponseFormat::Tools { choice: ToolChoice::Named(name), .. }, ResponseMode::Tools) => Some(named(name)),
         _ => None,
     };
     object([
@@ -41,7 +41,7 @@ pub(super) fn body(request: &Request<'_>) -> Value {
     ])
 }
 
-/// Messages without those of the system; neighbours of one role are one turn, as the server wants it.
+/// Messages without the system's; consecutive messages of one role form one turn, as the API requires.
 fn turns(messages: &[Message]) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in messages {
@@ -69,11 +69,11 @@ fn text_block(text: &str) -> Value {
 }
 
 fn call_block(call: &ToolCall) -> Value {
-    json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.input().unwrap_or_else(|_| json!({}))})
+    json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.parse_arguments().unwrap_or_else(|_| json!({}))})
 }
 
-/// Reads an event, or a whole message; says whether nothing may follow.
-pub(super) fn read(value: &Value, deltas: &mut Vec<Delta>) -> bool {
+/// Parses an event or a whole message; returns whether it is the last.
+pub(super) fn parse(value: &Value, deltas: &mut Vec<CompletionDelta>) -> bool {
     let at = value.get("index").and_then(Value::as_u64);
     match text_at(value, "type") {
         "message_start" => {
@@ -88,17 +88,18 @@ pub(super) fn read(value: &Value, deltas: &mut Vec<Delta>) -> bool {
         }
         "content_block_delta" => {
             let delta = value.get("delta").unwrap_or(&Value::Null);
-            push_text(text_at(delta, "text"), Delta::Text, deltas);
-            push_text(text_at(delta, "thinking"), Delta::Thinking, deltas);
+            push_text(text_at(delta, "text"), CompletionDelta::Text, deltas);
+            push_text(text_at(delta, "thinking"), CompletionDelta::Thinking, deltas);
             let arguments = text_at(delta, "partial_json");
             if !arguments.is_empty() {
-                let fragment = CallFragment { index: at, arguments: arguments.into(), ..CallFragment::default() };
-                deltas.push(Delta::Call(fragment));
+                let fragment =
+                    ToolCallFragment { index: at, arguments: arguments.into(), ..ToolCallFragment::default() };
+                deltas.push(CompletionDelta::ToolCall(fragment));
             }
         }
         "message_delta" => {
             let reason = text_at(value.get("delta").unwrap_or(&Value::Null), "stop_reason");
-            deltas.extend(Finish::read(reason).map(Delta::Finish));
+            deltas.extend(FinishReason::parse(reason).map(CompletionDelta::Finish));
             usage(value, deltas);
         }
         "message_stop" => return true,
@@ -111,22 +112,22 @@ pub(super) fn read(value: &Value, deltas: &mut Vec<Delta>) -> bool {
     false
 }
 
-fn whole(message: &Value, deltas: &mut Vec<Delta>) {
-    push_text(text_at(message, "model"), Delta::ServedBy, deltas);
+fn whole(message: &Value, deltas: &mut Vec<CompletionDelta>) {
+    push_text(text_at(message, "model"), CompletionDelta::ServedBy, deltas);
     for (at, content) in message.get("content").and_then(Value::as_array).into_iter().flatten().enumerate() {
         block(Some(at as u64), content, false, deltas);
     }
-    deltas.extend(Finish::read(text_at(message, "stop_reason")).map(Delta::Finish));
+    deltas.extend(FinishReason::parse(text_at(message, "stop_reason")).map(CompletionDelta::Finish));
     usage(message, deltas);
 }
 
-/// - `is_begun`: the block is only begun; the input of a call follows in pieces.
-fn block(at: Option<u64>, content: &Value, is_begun: bool, deltas: &mut Vec<Delta>) {
-    push_text(text_at(content, "text"), Delta::Text, deltas);
-    push_text(text_at(content, "thinking"), Delta::Thinking, deltas);
+/// - `is_start`: the block starts here; the input of a tool call follows in fragments.
+fn block(at: Option<u64>, content: &Value, is_start: bool, deltas: &mut Vec<CompletionDelta>) {
+    push_text(text_at(content, "text"), CompletionDelta::Text, deltas);
+    push_text(text_at(content, "thinking"), CompletionDelta::Thinking, deltas);
     if text_at(content, "type") == "tool_use" {
-        let input = content.get("input").filter(|input| !(is_begun && input.as_object().is_some_and(|o| o.is_empty())));
-        deltas.push(Delta::Call(CallFragment {
+        let input = content.get("input").filter(|input| !(is_start && input.as_object().is_some_and(|o| o.is_empty())));
+        deltas.push(CompletionDelta::ToolCall(ToolCallFragment {
             index: at,
             id: text_at(content, "id").into(),
             name: text_at(content, "name").into(),
@@ -135,16 +136,16 @@ fn block(at: Option<u64>, content: &Value, is_begun: bool, deltas: &mut Vec<Delt
     }
 }
 
-/// What was read from or written to a cache counts as input.
-fn usage(value: &Value, deltas: &mut Vec<Delta>) {
+/// Cache reads and writes count as input tokens.
+fn usage(value: &Value, deltas: &mut Vec<CompletionDelta>) {
     let Some(usage) = value.get("usage").filter(|usage| usage.is_object()) else { return };
     let cached =
         ["cache_creation_input_tokens", "cache_read_input_tokens"].iter().filter_map(|f| count(usage, f)).sum();
     let input_tokens = count(usage, "input_tokens").map(|tokens: u64| tokens.saturating_add(cached));
-    deltas.push(Delta::Usage(SaidUsage { input_tokens, output_tokens: count(usage, "output_tokens") }));
+    deltas.push(CompletionDelta::Usage(ReportedUsage { input_tokens, output_tokens: count(usage, "output_tokens") }));
 }
 
-fn push_text(text: &str, piece: fn(String) -> Delta, deltas: &mut Vec<Delta>) {
+fn push_text(text: &str, piece: fn(String) -> CompletionDelta, deltas: &mut Vec<CompletionDelta>) {
     if !text.is_empty() {
         deltas.push(piece(text.into()));
     }

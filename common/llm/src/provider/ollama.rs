@@ -1,25 +1,25 @@
-//! Ollama's own chat: lines of JSON, arguments as objects.
+//! Ollama's chat API: lines of JSON, arguments as objects.
 
 use serde_json::{Value, json};
 
-use super::{Request, arguments, count, functions, object, text_at};
-use crate::answer::{CallFragment, Delta, Finish};
-use crate::ask::Want;
-use crate::ladder::Rung;
+use super::{ProviderRequest, arguments, count, functions, object, text_at};
+use crate::completion::{CompletionDelta, FinishReason, ToolCallFragment};
+use crate::fallback_modes::ResponseMode;
 use crate::message::{Message, ToolCall};
-use crate::usage::SaidUsage;
+use crate::request::ResponseFormat;
+use crate::usage::ReportedUsage;
 
-pub(super) fn body(request: &Request<'_>) -> Value {
+pub(super) fn body(request: &ProviderRequest<'_>) -> Value {
     let messages: Vec<Value> = request.messages().iter().map(message).collect();
     let tools = request.tools();
-    let format = match (&request.ask.want, request.rung) {
-        (Want::Json { schema, .. }, Rung::JsonSchema) => Some(schema.clone()),
-        (Want::Json { .. }, Rung::JsonObject) => Some("json".into()),
+    let format = match (&request.completion.format, request.mode) {
+        (ResponseFormat::Json { schema, .. }, ResponseMode::JsonSchema) => Some(schema.clone()),
+        (ResponseFormat::Json { .. }, ResponseMode::JsonObject) => Some("json".into()),
         _ => None,
     };
     let options = object([
         ("num_predict", Some(request.output_tokens_max().into())),
-        // Its own default is a few thousand tokens, and what is longer is cut without a word.
+        // The default is a few thousand tokens; a longer prompt is truncated silently.
         ("num_ctx", Some(request.model.context_tokens.into())),
         ("temperature", request.temperature().map(Value::from)),
     ]);
@@ -29,7 +29,7 @@ pub(super) fn body(request: &Request<'_>) -> Value {
         ("tools", (!tools.is_empty()).then(|| functions(&tools))),
         ("format", format),
         ("options", Some(options)),
-        // It streams unless told not to.
+        // Streaming is the default.
         ("stream", Some(request.stream.into())),
     ])
 }
@@ -47,24 +47,24 @@ fn message(message: &Message) -> Value {
 }
 
 fn call(call: &ToolCall) -> Value {
-    json!({"function": {"name": call.name, "arguments": call.input().unwrap_or_else(|_| json!({}))}})
+    json!({"function": {"name": call.name, "arguments": call.parse_arguments().unwrap_or_else(|_| json!({}))}})
 }
 
-/// Reads a line; says whether nothing may follow.
-pub(super) fn read(value: &Value, deltas: &mut Vec<Delta>) -> bool {
-    let push = |text: &str, piece: fn(String) -> Delta, deltas: &mut Vec<Delta>| {
+/// Parses a line; returns whether it is the last.
+pub(super) fn parse(value: &Value, deltas: &mut Vec<CompletionDelta>) -> bool {
+    let push = |text: &str, piece: fn(String) -> CompletionDelta, deltas: &mut Vec<CompletionDelta>| {
         if !text.is_empty() {
             deltas.push(piece(text.into()));
         }
     };
-    push(text_at(value, "model"), Delta::ServedBy, deltas);
+    push(text_at(value, "model"), CompletionDelta::ServedBy, deltas);
     let message = value.get("message").unwrap_or(&Value::Null);
-    push(text_at(message, "thinking"), Delta::Thinking, deltas);
-    push(text_at(message, "content"), Delta::Text, deltas);
+    push(text_at(message, "thinking"), CompletionDelta::Thinking, deltas);
+    push(text_at(message, "content"), CompletionDelta::Text, deltas);
     for call in message.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
         let function = call.get("function").unwrap_or(call);
-        // Every call comes whole: without an index, each is a new one.
-        deltas.push(Delta::Call(CallFragment {
+        // Calls are never fragmented: without an index, each is a new call.
+        deltas.push(CompletionDelta::ToolCall(ToolCallFragment {
             index: None,
             id: text_at(call, "id").into(),
             name: text_at(function, "name").into(),
@@ -72,10 +72,11 @@ pub(super) fn read(value: &Value, deltas: &mut Vec<Delta>) -> bool {
         }));
     }
     let is_done = value.get("done").and_then(Value::as_bool).unwrap_or(false);
-    deltas.extend(Finish::read(text_at(value, "done_reason")).map(Delta::Finish));
-    let said = SaidUsage { input_tokens: count(value, "prompt_eval_count"), output_tokens: count(value, "eval_count") };
-    if said != SaidUsage::default() {
-        deltas.push(Delta::Usage(said));
+    deltas.extend(FinishReason::parse(text_at(value, "done_reason")).map(CompletionDelta::Finish));
+    let reported =
+        ReportedUsage { input_tokens: count(value, "prompt_eval_count"), output_tokens: count(value, "eval_count") };
+    if reported != ReportedUsage::default() {
+        deltas.push(CompletionDelta::Usage(reported));
     }
     is_done
 }

@@ -1,15 +1,15 @@
-//! What a lower rung adds to the prompt: the schema or the tools that the server does not take.
+//! Adds a schema or tools to the prompt, for servers that do not support them.
 
 use serde_json::Value;
 
-use crate::ask::{Ask, Tool, ToolChoice, Want};
-use crate::ladder::Rung;
+use crate::fallback_modes::ResponseMode;
 use crate::message::Message;
+use crate::request::{CompletionRequest, ResponseFormat, Tool, ToolChoice};
 
-/// The messages of the question, with what the rung adds: behind the last system message, or before everything.
-pub fn messages(ask: &Ask, rung: Rung) -> Vec<Message> {
-    let mut messages = ask.messages.clone();
-    let Some(addition) = addition(&ask.want, rung) else { return messages };
+/// The messages of a request with the instructions of the mode, after the last system message or at the beginning.
+pub fn messages(request: &CompletionRequest, mode: ResponseMode) -> Vec<Message> {
+    let mut messages = request.messages.clone();
+    let Some(addition) = instructions(&request.format, mode) else { return messages };
     let system = messages.iter_mut().rev().find_map(|message| match message {
         Message::System { text } => Some(text),
         Message::User { .. } | Message::Assistant { .. } | Message::Tool { .. } => None,
@@ -22,20 +22,22 @@ pub fn messages(ask: &Ask, rung: Rung) -> Vec<Message> {
     messages
 }
 
-fn addition(want: &Want, rung: Rung) -> Option<String> {
-    match (want, rung) {
-        (Want::Json { schema, .. }, Rung::JsonObject | Rung::Text) => Some(format!(
+fn instructions(format: &ResponseFormat, mode: ResponseMode) -> Option<String> {
+    match (format, mode) {
+        (ResponseFormat::Json { schema, .. }, ResponseMode::JsonObject | ResponseMode::Text) => Some(format!(
             "Answer with one JSON object and nothing else: no prose, no code fence. It must hold to this JSON Schema:\n\
              {schema}"
         )),
-        (Want::Tools { tools, choice }, Rung::Text) => Some(in_prose(tools, choice)),
-        (Want::Text | Want::Tools { .. }, _)
-        | (Want::Json { .. }, Rung::JsonSchema | Rung::ForcedTool | Rung::Tools) => None,
+        (ResponseFormat::Tools { tools, choice }, ResponseMode::Text) => Some(describe_tools(tools, choice)),
+        (ResponseFormat::Text | ResponseFormat::Tools { .. }, _)
+        | (ResponseFormat::Json { .. }, ResponseMode::JsonSchema | ResponseMode::ForcedTool | ResponseMode::Tools) => {
+            None
+        }
     }
 }
 
-/// The form that open models were trained on most.
-fn in_prose(tools: &[Tool], choice: &ToolChoice) -> String {
+/// The format that most open models were trained on.
+fn describe_tools(tools: &[Tool], choice: &ToolChoice) -> String {
     let list: Vec<String> = tools
         .iter()
         .map(|tool| {
@@ -66,22 +68,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_schema_stands_behind_the_system_message_or_before_everything() {
-        let want = Want::Json { name: "plan".into(), schema: json!({"type": "object"}) };
-        let ask = Ask::new(vec![Message::system("be brief"), Message::user("hi")], want.clone());
-        let written = messages(&ask, Rung::Text);
+    fn the_schema_follows_the_system_message_or_comes_first() {
+        let format = ResponseFormat::Json { name: "plan".into(), schema: json!({"type": "object"}) };
+        let request = CompletionRequest::new(vec![Message::system("be brief"), Message::user("hi")], format.clone());
+        let written = messages(&request, ResponseMode::Text);
         assert!(written[0].text().starts_with("be brief\n\nAnswer with one JSON object"));
         assert!(written[0].text().ends_with("{\"type\":\"object\"}"));
-        let written = messages(&Ask::new(vec![Message::user("hi")], want.clone()), Rung::JsonObject);
+        let written =
+            messages(&CompletionRequest::new(vec![Message::user("hi")], format.clone()), ResponseMode::JsonObject);
         assert_eq!((written.len(), written[1].text()), (2, "hi"));
-        assert_eq!(messages(&ask, Rung::JsonSchema), ask.messages);
+        assert_eq!(messages(&request, ResponseMode::JsonSchema), request.messages);
     }
 
     #[test]
-    fn tools_are_told_of_when_the_server_takes_none() {
+    fn tools_are_described_in_the_prompt_when_the_server_has_none() {
         let tool = Tool { name: "add_step".into(), description: "Adds.".into(), parameters: json!({}) };
-        let want = Want::Tools { tools: vec![tool], choice: ToolChoice::Named("add_step".into()) };
-        let written = messages(&Ask::new(vec![Message::user("hi")], want), Rung::Text);
+        let format = ResponseFormat::Tools { tools: vec![tool], choice: ToolChoice::Named("add_step".into()) };
+        let written = messages(&CompletionRequest::new(vec![Message::user("hi")], format), ResponseMode::Text);
         assert!(written[0].text().contains("You must call `add_step`."));
         assert!(written[0].text().ends_with("{\"name\":\"add_step\",\"description\":\"Adds.\",\"parameters\":{}}"));
     }

@@ -1,44 +1,44 @@
-//! Metrics of calls. Two names are OpenTelemetry's for generative AI, which still move: they are spelled here only.
+//! Metrics of model calls. Two names follow OpenTelemetry's conventions for generative AI, which are not yet stable.
 
 use std::time::Duration;
 
 use goalmill_common::config::ModelSettings;
 use metrics::{counter, gauge, histogram};
 
-use crate::answer::Try;
-use crate::ask::Purpose;
+use crate::completion::CallAttempt;
+use crate::request::Purpose;
 
-/// Counts one call that is over.
-pub fn called(model: &ModelSettings, purpose: Purpose, made: &Try, latency: Duration) {
+/// Records a finished call.
+pub fn record_call(model: &ModelSettings, purpose: Purpose, call: &CallAttempt, latency: Duration) {
     let provider = model.provider().to_owned();
     let labels = [
         ("gen_ai_operation_name", "chat".to_owned()),
         ("gen_ai_provider_name", provider.clone()),
         ("gen_ai_request_model", model.name.clone()),
     ];
-    let mut of_call = labels.to_vec();
-    of_call.push(("error_type", made.error.clone().unwrap_or_default()));
-    histogram!("gen_ai_client_operation_duration_seconds", &of_call).record(latency.as_secs_f64());
-    for (kind, tokens) in [("input", made.usage.input_tokens), ("output", made.usage.output_tokens)] {
+    let mut call_labels = labels.to_vec();
+    call_labels.push(("error_type", call.error.clone().unwrap_or_default()));
+    histogram!("gen_ai_client_operation_duration_seconds", &call_labels).record(latency.as_secs_f64());
+    for (kind, tokens) in [("input", call.usage.input_tokens), ("output", call.usage.output_tokens)] {
         if tokens > 0 {
-            let mut of_tokens = labels.to_vec();
-            of_tokens.push(("gen_ai_token_type", kind.to_owned()));
-            histogram!("gen_ai_client_token_usage", &of_tokens).record(tokens as f64);
+            let mut token_labels = labels.to_vec();
+            token_labels.push(("gen_ai_token_type", kind.to_owned()));
+            histogram!("gen_ai_client_token_usage", &token_labels).record(tokens as f64);
         }
     }
-    let of_cost = [("provider", provider), ("model", model.name.clone()), ("purpose", purpose.as_str().to_owned())];
-    // Counters take whole numbers only.
-    let microdollars = (made.cost.dollars() * 1e6).round() as u64;
-    counter!("goalmill_llm_cost_microdollars_total", &of_cost).increment(microdollars);
+    let cost_labels = [("provider", provider), ("model", model.name.clone()), ("purpose", purpose.as_str().to_owned())];
+    // Counters hold whole numbers only.
+    let microdollars = (call.cost.dollars() * 1e6).round() as u64;
+    counter!("goalmill_llm_cost_microdollars_total", &cost_labels).increment(microdollars);
 }
 
-/// The model asked to slow down.
-pub fn throttled(model: &ModelSettings) {
+/// Counts a rate-limited call.
+pub fn record_throttled(model: &ModelSettings) {
     counter!("goalmill_llm_throttled_total", "provider" => model.provider().to_owned()).increment(1);
 }
 
-/// The model is left alone, or no longer.
-pub fn circuit(model: &ModelSettings, is_open: bool) {
+/// Sets the gauge of the circuit breaker.
+pub fn set_circuit_open(model: &ModelSettings, is_open: bool) {
     let labels = [("provider", model.provider().to_owned()), ("model", model.name.clone())];
     gauge!("goalmill_llm_circuit_open", &labels).set(f64::from(u8::from(is_open)));
 }
@@ -48,8 +48,8 @@ mod tests {
     use metrics_exporter_prometheus::PrometheusBuilder;
 
     use super::*;
-    use crate::ladder::Rung;
-    use crate::usage::Usage;
+    use crate::fallback_modes::ResponseMode;
+    use crate::usage::TokenUsage;
     use crate::usage::Usd;
 
     #[test]
@@ -57,19 +57,19 @@ mod tests {
         let recorder = PrometheusBuilder::new().build_recorder();
         let handle = recorder.handle();
         let model = ModelSettings { name: "small".into(), model: "vendor/x-1".into(), ..ModelSettings::default() };
-        let made = Try {
+        let call = CallAttempt {
             model: "small".into(),
-            rung: Rung::Text,
+            mode: ResponseMode::Text,
             error: Some("LLM_FAILED".into()),
             latency_ms: 40,
-            usage: Usage { input_tokens: 5, output_tokens: 0, estimated: false },
+            usage: TokenUsage { input_tokens: 5, output_tokens: 0, estimated: false },
             cost: Usd::from_dollars(0.25),
         };
         metrics::with_local_recorder(&recorder, || {
-            called(&model, Purpose::Repair, &made, Duration::from_millis(40));
-            called(&model, Purpose::Repair, &made, Duration::from_millis(40));
-            throttled(&model);
-            circuit(&model, true);
+            record_call(&model, Purpose::Repair, &call, Duration::from_millis(40));
+            record_call(&model, Purpose::Repair, &call, Duration::from_millis(40));
+            record_throttled(&model);
+            set_circuit_open(&model, true);
         });
         let text = handle.render();
         for line in [

@@ -1,39 +1,39 @@
-//! OpenAI's chat completions, as a great many servers have them, each a little differently.
+//! OpenAI's chat completions API, which many servers imitate with deviations.
 
 use serde_json::{Value, json};
 
-use super::{Request, arguments, count, functions, object, text_at};
-use crate::answer::{CallFragment, Delta, Finish};
-use crate::ask::{ToolChoice, Want};
-use crate::ladder::Rung;
+use super::{ProviderRequest, arguments, count, functions, object, text_at};
+use crate::completion::{CompletionDelta, FinishReason, ToolCallFragment};
+use crate::fallback_modes::ResponseMode;
 use crate::message::{Message, ToolCall};
-use crate::usage::SaidUsage;
+use crate::request::{ResponseFormat, ToolChoice};
+use crate::usage::ReportedUsage;
 
-/// Levels of a schema that are looked at before `strict` is asked for; deeper ones go without it.
+/// Schemas nested deeper than this are sent without `strict`.
 const DEPTH_MAX: usize = 32;
 
-pub(super) fn body(request: &Request<'_>) -> Value {
+pub(super) fn body(request: &ProviderRequest<'_>) -> Value {
     let messages: Vec<Value> = request.messages().iter().map(message).collect();
     let tools = request.tools();
     let limit = Value::from(request.output_tokens_max());
     let named = |name: &str| json!({"type": "function", "function": {"name": name}});
-    let tool_choice = match (&request.ask.want, request.rung) {
-        (Want::Json { name, .. }, Rung::ForcedTool) => Some(named(name)),
-        (Want::Tools { choice: ToolChoice::Named(name), .. }, Rung::Tools) => Some(named(name)),
+    let tool_choice = match (&request.completion.format, request.mode) {
+        (ResponseFormat::Json { name, .. }, ResponseMode::ForcedTool) => Some(named(name)),
+        (ResponseFormat::Tools { choice: ToolChoice::Named(name), .. }, ResponseMode::Tools) => Some(named(name)),
         _ => None,
     };
-    let format = match (&request.ask.want, request.rung) {
-        (Want::Json { name, schema }, Rung::JsonSchema) => {
-            let strict = (!request.habits.no_strict).then(|| is_strict(schema, DEPTH_MAX).into());
+    let format = match (&request.completion.format, request.mode) {
+        (ResponseFormat::Json { name, schema }, ResponseMode::JsonSchema) => {
+            let strict = (!request.quirks.no_strict).then(|| is_strict(schema, DEPTH_MAX).into());
             let inner =
                 object([("name", Some(name.as_str().into())), ("schema", Some(schema.clone())), ("strict", strict)]);
             Some(json!({"type": "json_schema", "json_schema": inner}))
         }
-        (Want::Json { .. }, Rung::JsonObject) => Some(json!({"type": "json_object"})),
+        (ResponseFormat::Json { .. }, ResponseMode::JsonObject) => Some(json!({"type": "json_object"})),
         _ => None,
     };
-    let asks_usage = request.stream && !request.habits.no_stream_options;
-    let completion = request.habits.completion_tokens;
+    let asks_usage = request.stream && !request.quirks.no_stream_options;
+    let completion = request.quirks.completion_tokens;
     object([
         ("model", Some(request.model.wire_name().into())),
         ("messages", Some(messages.into())),
@@ -69,7 +69,7 @@ fn call(call: &ToolCall) -> Value {
     json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})
 }
 
-/// Whether a schema meets what `strict` asks for: every object closed, and every property of it required.
+/// Whether a schema meets the requirements of `strict`: every object is closed and requires all its properties.
 fn is_strict(schema: &Value, depth: usize) -> bool {
     let Some(fields) = schema.as_object() else {
         return schema.as_array().is_none_or(|all| depth > 0 && all.iter().all(|inner| is_strict(inner, depth - 1)));
@@ -92,11 +92,11 @@ fn is_strict(schema: &Value, depth: usize) -> bool {
     closed && depth > 0 && fields.values().all(|inner| is_strict(inner, depth - 1))
 }
 
-/// Reads a chunk, or a whole completion.
-pub(super) fn read(value: &Value, deltas: &mut Vec<Delta>) {
+/// Parses a chunk or a whole completion.
+pub(super) fn parse(value: &Value, deltas: &mut Vec<CompletionDelta>) {
     let model = text_at(value, "model");
     if !model.is_empty() {
-        deltas.push(Delta::ServedBy(model.into()));
+        deltas.push(CompletionDelta::ServedBy(model.into()));
     }
     let choices = value.get("choices").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let first = choices.iter().find(|choice| choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0);
@@ -104,32 +104,32 @@ pub(super) fn read(value: &Value, deltas: &mut Vec<Delta>) {
         for part in ["delta", "message"].iter().filter_map(|field| choice.get(field)) {
             content(part, deltas);
         }
-        // Completions of old, and servers that answer with them.
-        push_text(text_at(choice, "text"), Delta::Text, deltas);
-        deltas.extend(Finish::read(text_at(choice, "finish_reason")).map(Delta::Finish));
+        // The legacy completions API.
+        push_text(text_at(choice, "text"), CompletionDelta::Text, deltas);
+        deltas.extend(FinishReason::parse(text_at(choice, "finish_reason")).map(CompletionDelta::Finish));
     }
     let groq = value.get("x_groq").and_then(|own| own.get("usage"));
     if let Some(usage) = value.get("usage").filter(|usage| usage.is_object()).or(groq) {
-        let said = SaidUsage {
+        let reported = ReportedUsage {
             input_tokens: count(usage, "prompt_tokens").or_else(|| count(usage, "input_tokens")),
             output_tokens: count(usage, "completion_tokens").or_else(|| count(usage, "output_tokens")),
         };
-        deltas.push(Delta::Usage(said));
+        deltas.push(CompletionDelta::Usage(reported));
     }
 }
 
-fn content(part: &Value, deltas: &mut Vec<Delta>) {
+fn content(part: &Value, deltas: &mut Vec<CompletionDelta>) {
     let thinking = ["reasoning_content", "reasoning"].iter().map(|field| text_at(part, field)).find(|t| !t.is_empty());
-    push_text(thinking.unwrap_or_default(), Delta::Thinking, deltas);
+    push_text(thinking.unwrap_or_default(), CompletionDelta::Thinking, deltas);
     match part.get("content") {
-        Some(Value::String(text)) => push_text(text, Delta::Text, deltas),
+        Some(Value::String(text)) => push_text(text, CompletionDelta::Text, deltas),
         Some(Value::Array(pieces)) => pieces.iter().for_each(|piece| match piece {
-            Value::String(text) => push_text(text, Delta::Text, deltas),
-            other => push_text(text_at(other, "text"), Delta::Text, deltas),
+            Value::String(text) => push_text(text, CompletionDelta::Text, deltas),
+            other => push_text(text_at(other, "text"), CompletionDelta::Text, deltas),
         }),
         _ => {}
     }
-    push_text(text_at(part, "refusal"), Delta::Refusal, deltas);
+    push_text(text_at(part, "refusal"), CompletionDelta::Refusal, deltas);
     for call in part.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
         let function = call.get("function").unwrap_or(call);
         deltas.push(fragment(call.get("index").and_then(Value::as_u64), text_at(call, "id"), function));
@@ -139,8 +139,8 @@ fn content(part: &Value, deltas: &mut Vec<Delta>) {
     }
 }
 
-fn fragment(index: Option<u64>, id: &str, function: &Value) -> Delta {
-    Delta::Call(CallFragment {
+fn fragment(index: Option<u64>, id: &str, function: &Value) -> CompletionDelta {
+    CompletionDelta::ToolCall(ToolCallFragment {
         index,
         id: id.into(),
         name: text_at(function, "name").into(),
@@ -148,7 +148,7 @@ fn fragment(index: Option<u64>, id: &str, function: &Value) -> Delta {
     })
 }
 
-fn push_text(text: &str, piece: fn(String) -> Delta, deltas: &mut Vec<Delta>) {
+fn push_text(text: &str, piece: fn(String) -> CompletionDelta, deltas: &mut Vec<CompletionDelta>) {
     if !text.is_empty() {
         deltas.push(piece(text.into()));
     }
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strict_is_asked_for_only_where_it_is_taken() {
+    fn strict_is_sent_only_with_schemas_that_support_it() {
         let strict = json!({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}},
             "required": ["a"], "additionalProperties": false});
         assert!(is_strict(&strict, DEPTH_MAX));

@@ -1,47 +1,47 @@
-//! Puts the pieces of an answer together. No tool call is lost, however its pieces are marked.
+//! Assembles a completion from deltas. No tool call is lost, however servers index its fragments.
 
-use crate::answer::{CallFragment, Delta, Finish, ServerError};
+use crate::completion::{CompletionDelta, FinishReason, ServerError, ToolCallFragment};
 use crate::message::ToolCall;
-use crate::tokens;
-use crate::usage::SaidUsage;
+use crate::token_estimate::estimate_tokens;
+use crate::usage::ReportedUsage;
 
-/// What has come of an answer so far.
+/// The part of a completion that was received so far.
 #[derive(Clone, Debug, Default)]
-pub struct Collected {
+pub struct DeltaCollector {
     pub text: String,
     pub thinking: String,
     pub refusal: String,
-    pub finish: Option<Finish>,
-    pub usage: SaidUsage,
+    pub finish: Option<FinishReason>,
+    pub usage: ReportedUsage,
     pub served_by: String,
     pub error: Option<ServerError>,
     calls: Vec<(Option<u64>, ToolCall)>,
 }
 
-impl Collected {
-    pub fn take(&mut self, delta: &Delta) {
+impl DeltaCollector {
+    pub fn push(&mut self, delta: &CompletionDelta) {
         match delta {
-            Delta::Text(text) => self.text.push_str(text),
-            Delta::Thinking(text) => self.thinking.push_str(text),
-            Delta::Refusal(text) => self.refusal.push_str(text),
-            Delta::Call(fragment) => self.call(fragment),
-            Delta::Usage(said) => {
-                self.usage.input_tokens = said.input_tokens.or(self.usage.input_tokens);
-                self.usage.output_tokens = said.output_tokens.or(self.usage.output_tokens);
+            CompletionDelta::Text(text) => self.text.push_str(text),
+            CompletionDelta::Thinking(text) => self.thinking.push_str(text),
+            CompletionDelta::Refusal(text) => self.refusal.push_str(text),
+            CompletionDelta::ToolCall(fragment) => self.push_fragment(fragment),
+            CompletionDelta::Usage(reported) => {
+                self.usage.input_tokens = reported.input_tokens.or(self.usage.input_tokens);
+                self.usage.output_tokens = reported.output_tokens.or(self.usage.output_tokens);
             }
-            Delta::ServedBy(model) => self.served_by.clone_from(model),
-            Delta::Finish(finish) => self.finish = Some(finish.clone()),
-            Delta::Error(error) => self.error = Some(error.clone()),
-            Delta::Begun { .. } | Delta::Ended(_) => {}
+            CompletionDelta::ServedBy(model) => self.served_by.clone_from(model),
+            CompletionDelta::Finish(finish) => self.finish = Some(finish.clone()),
+            CompletionDelta::Error(error) => self.error = Some(error.clone()),
+            CompletionDelta::Started { .. } | CompletionDelta::Ended(_) => {}
         }
     }
 
-    /// Whether any part of the answer itself has come.
+    /// Whether any content was received.
     pub fn has_content(&self) -> bool {
         !(self.text.is_empty() && self.thinking.is_empty() && self.refusal.is_empty() && self.calls.is_empty())
     }
 
-    /// The calls in the order in which they were begun; those without an id get one of their place.
+    /// The calls in the order of their first fragments; a call without an id gets one of its position.
     pub fn tool_calls(&self) -> Vec<ToolCall> {
         let named = |(at, (_, call)): (usize, &(Option<u64>, ToolCall))| {
             let id = if call.id.is_empty() { format!("call-{at}") } else { call.id.clone() };
@@ -50,8 +50,8 @@ impl Collected {
         self.calls.iter().enumerate().map(named).collect()
     }
 
-    fn call(&mut self, fragment: &CallFragment) {
-        let at = self.place_of(fragment).unwrap_or_else(|| {
+    fn push_fragment(&mut self, fragment: &ToolCallFragment) {
+        let at = self.call_of(fragment).unwrap_or_else(|| {
             self.calls.push((fragment.index, ToolCall::default()));
             self.calls.len() - 1
         });
@@ -65,11 +65,11 @@ impl Collected {
         call.arguments.push_str(&fragment.arguments);
     }
 
-    /// The call that the fragment goes on with; `None` when it begins another one.
+    /// The position of the call that the fragment continues; `None` when it starts a new one.
     ///
-    /// Most servers count calls and name each only once; some give all calls the index 0 and tell them apart by their
-    /// ids; some give neither, and then a name begins a call.
-    fn place_of(&self, fragment: &CallFragment) -> Option<usize> {
+    /// Most servers index calls and send each name once. Some send index 0 for all calls and distinguish them by id;
+    /// some send neither, and then a name starts a call.
+    fn call_of(&self, fragment: &ToolCallFragment) -> Option<usize> {
         let is_other = |call: &ToolCall| !fragment.id.is_empty() && !call.id.is_empty() && call.id != fragment.id;
         match fragment.index {
             Some(index) => self
@@ -84,17 +84,19 @@ impl Collected {
     }
 }
 
-/// Tokens that a piece adds to the answer, estimated.
-pub fn tokens_in(delta: &Delta) -> u64 {
+/// Estimated tokens of a delta.
+pub fn delta_tokens(delta: &CompletionDelta) -> u64 {
     match delta {
-        Delta::Text(text) | Delta::Thinking(text) | Delta::Refusal(text) => tokens::of_text(text),
-        Delta::Call(fragment) => tokens::of_text(&fragment.name) + tokens::of_text(&fragment.arguments),
-        Delta::Begun { .. }
-        | Delta::Usage(_)
-        | Delta::ServedBy(_)
-        | Delta::Finish(_)
-        | Delta::Error(_)
-        | Delta::Ended(_) => 0,
+        CompletionDelta::Text(text) | CompletionDelta::Thinking(text) | CompletionDelta::Refusal(text) => {
+            estimate_tokens(text)
+        }
+        CompletionDelta::ToolCall(fragment) => estimate_tokens(&fragment.name) + estimate_tokens(&fragment.arguments),
+        CompletionDelta::Started { .. }
+        | CompletionDelta::Usage(_)
+        | CompletionDelta::ServedBy(_)
+        | CompletionDelta::Finish(_)
+        | CompletionDelta::Error(_)
+        | CompletionDelta::Ended(_) => 0,
     }
 }
 
@@ -103,10 +105,10 @@ mod tests {
     use super::*;
 
     fn collected(fragments: &[(Option<u64>, &str, &str, &str)]) -> Vec<(String, String, String)> {
-        let mut all = Collected::default();
+        let mut all = DeltaCollector::default();
         for (index, id, name, arguments) in fragments.iter().copied() {
-            let fragment = CallFragment { index, id: id.into(), name: name.into(), arguments: arguments.into() };
-            all.take(&Delta::Call(fragment));
+            let fragment = ToolCallFragment { index, id: id.into(), name: name.into(), arguments: arguments.into() };
+            all.push(&CompletionDelta::ToolCall(fragment));
         }
         all.tool_calls().into_iter().map(|call| (call.id, call.name, call.arguments)).collect()
     }
@@ -116,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_calls_find_their_call() {
+    fn fragments_are_joined_to_their_call() {
         let two = [call("a", "f", "{\"x\":1}"), call("b", "g", "{}")];
         let counted = [
             (Some(0), "a", "f", ""),
@@ -135,13 +137,13 @@ mod tests {
     }
 
     #[test]
-    fn without_index_and_id_a_name_begins_a_call() {
+    fn without_index_and_id_a_name_starts_a_call() {
         let pieces = [(None, "", "f", "{"), (None, "", "", "}"), (None, "", "f", "{}"), (None, "", "g", "")];
         assert_eq!(collected(&pieces), [call("call-0", "f", "{}"), call("call-1", "f", "{}"), call("call-2", "g", "")]);
     }
 
     #[test]
-    fn a_call_that_begins_in_its_middle_is_kept() {
+    fn a_call_without_a_first_fragment_is_kept() {
         assert_eq!(collected(&[(None, "", "", "{\"a\":1}")]), [call("call-0", "", "{\"a\":1}")]);
     }
 }

@@ -1,0 +1,214 @@
+//! Spend budgets: tokens and cost are reserved before a call and settled after it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::usage::{TokenUsage, Usd};
+
+/// Limits of a budget; `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpendLimit {
+    pub tokens: Option<u64>,
+    pub cost: Option<Usd>,
+}
+
+/// Tokens and cost of the calls so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spending {
+    /// Calls that were sent.
+    pub calls: u64,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub cost: Usd,
+    /// A part was estimated, because a server reported no usage or a call was interrupted.
+    pub estimated: bool,
+}
+
+impl Spending {
+    pub fn tokens(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    fn add(&mut self, usage: &TokenUsage, cost: Usd) {
+        self.calls = self.calls.saturating_add(1);
+        self.input_tokens = self.input_tokens.saturating_add(usage.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(usage.output_tokens);
+        self.cost += cost;
+        self.estimated |= usage.estimated;
+    }
+}
+
+/// The limit that a reservation exceeds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BudgetExceeded {
+    #[error("it may use {needed} tokens, and {left} remain; raise the budget or lower `output_tokens_max`")]
+    Tokens { needed: u64, left: u64 },
+    #[error("it may cost {needed}, and {left} remain; raise the budget or choose a cheaper model")]
+    Cost { needed: Usd, left: Usd },
+}
+
+/// A budget that concurrent calls share. Clones share the same state.
+#[derive(Clone, Debug, Default)]
+pub struct SpendBudget(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    limit: SpendLimit,
+    state: Mutex<SpendState>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct SpendState {
+    spent: Spending,
+    reserved_tokens: u64,
+    reserved_cost: Usd,
+}
+
+impl SpendBudget {
+    pub fn new(limit: SpendLimit) -> Self {
+        Self::with_spent(limit, Spending::default())
+    }
+
+    pub fn unlimited() -> Self {
+        Self::default()
+    }
+
+    /// A budget of which a part was spent before, for example by another process.
+    pub fn with_spent(limit: SpendLimit, spent: Spending) -> Self {
+        Self(Arc::new(Inner { limit, state: Mutex::new(SpendState { spent, ..SpendState::default() }) }))
+    }
+
+    /// Tokens and cost of finished calls.
+    pub fn spent(&self) -> Spending {
+        self.state().spent
+    }
+
+    /// The unspent and unreserved part.
+    pub fn remaining(&self) -> SpendLimit {
+        remaining(&self.0.limit, &self.state())
+    }
+
+    /// Records a call without a reservation, for example one that was replayed.
+    pub fn record_call(&self, usage: &TokenUsage, cost: Usd) {
+        self.state().spent.add(usage, cost);
+    }
+
+    /// Reserves the maximum usage of a call, or returns the limit that it exceeds.
+    pub fn reserve(&self, most: &TokenUsage, cost: Usd) -> Result<Reservation, BudgetExceeded> {
+        let tokens = most.total();
+        let mut state = self.state();
+        let left = remaining(&self.0.limit, &state);
+        if let Some(left) = left.tokens.filter(|left| tokens > *left) {
+            return Err(BudgetExceeded::Tokens { needed: tokens, left });
+        }
+        if let Some(left) = left.cost.filter(|left| cost > *left) {
+            return Err(BudgetExceeded::Cost { needed: cost, left });
+        }
+        state.reserved_tokens = state.reserved_tokens.saturating_add(tokens);
+        state.reserved_cost += cost;
+        drop(state);
+        Ok(Reservation { budget: self.clone(), tokens, cost, used: None })
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, SpendState> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn remaining(limit: &SpendLimit, state: &SpendState) -> SpendLimit {
+    let taken = state.spent.tokens().saturating_add(state.reserved_tokens);
+    let cost = state.spent.cost.plus(state.reserved_cost);
+    SpendLimit {
+        tokens: limit.tokens.map(|all| all.saturating_sub(taken)),
+        cost: limit.cost.map(|all| all.minus(cost)),
+    }
+}
+
+/// Tokens and cost reserved for one call. Dropping it releases the reservation and charges the usage of the last
+/// [`Reservation::update`]; without an update nothing is charged.
+#[derive(Debug)]
+pub struct Reservation {
+    budget: SpendBudget,
+    tokens: u64,
+    cost: Usd,
+    used: Option<(TokenUsage, Usd)>,
+}
+
+impl Reservation {
+    /// Sets the usage so far.
+    pub fn update(&mut self, usage: TokenUsage, cost: Usd) {
+        self.used = Some((usage, cost));
+    }
+
+    /// Charges nothing: the call was not sent.
+    pub fn cancel(&mut self) {
+        self.used = None;
+    }
+
+    /// Charges the final usage and releases the rest.
+    pub fn settle(mut self, usage: TokenUsage, cost: Usd) {
+        self.update(usage, cost);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut state = self.budget.state();
+        state.reserved_tokens = state.reserved_tokens.saturating_sub(self.tokens);
+        state.reserved_cost = state.reserved_cost.minus(self.cost);
+        if let Some((usage, cost)) = &self.used {
+            state.spent.add(usage, *cost);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(input_tokens: u64, output_tokens: u64) -> TokenUsage {
+        TokenUsage { input_tokens, output_tokens, estimated: false }
+    }
+
+    #[test]
+    fn an_excess_is_refused_and_an_unused_reservation_is_released() {
+        let budget = SpendBudget::new(SpendLimit { tokens: Some(100), cost: Some(Usd::from_dollars(1.0)) });
+        let first = budget.reserve(&usage(40, 20), Usd::from_dollars(0.5)).expect("it fits");
+        let refused = budget.reserve(&usage(40, 1), Usd::ZERO).expect_err("60 of 100 are reserved");
+        assert_eq!(refused, BudgetExceeded::Tokens { needed: 41, left: 40 });
+        let refused = budget.reserve(&usage(1, 0), Usd::from_dollars(0.6)).expect_err("half is reserved");
+        assert!(refused.to_string().contains("0.600000 USD"), "{refused}");
+        first.settle(usage(40, 5), Usd::from_dollars(0.2));
+        assert_eq!(budget.remaining().tokens, Some(55));
+        assert_eq!(
+            budget.spent(),
+            Spending { calls: 1, input_tokens: 40, output_tokens: 5, cost: Usd::from_dollars(0.2), estimated: false }
+        );
+    }
+
+    #[test]
+    fn a_dropped_call_is_charged_its_last_update() {
+        let budget = SpendBudget::new(SpendLimit { tokens: Some(100), cost: None });
+        drop(budget.reserve(&usage(10, 10), Usd::ZERO).expect("it fits"));
+        assert_eq!(budget.spent(), Spending::default());
+        let mut begun = budget.reserve(&usage(10, 10), Usd::ZERO).expect("it fits");
+        begun.update(TokenUsage { estimated: true, ..usage(10, 0) }, Usd::ZERO);
+        drop(begun);
+        assert_eq!((budget.spent().tokens(), budget.spent().estimated), (10, true));
+        assert_eq!(budget.remaining().tokens, Some(90));
+    }
+
+    #[test]
+    fn concurrent_calls_never_exceed_the_budget() {
+        let budget = SpendBudget::new(SpendLimit { tokens: Some(1_000), cost: None });
+        let granted: u64 = std::thread::scope(|scope| {
+            let one = || (0..200).filter_map(|_| budget.reserve(&usage(7, 0), Usd::ZERO).ok()).collect::<Vec<_>>();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(one)).collect();
+            let all: Vec<Reservation> =
+                threads.into_iter().flat_map(|thread| thread.join().expect("it does not panic")).collect();
+            all.len() as u64
+        });
+        assert_eq!(granted, 1_000 / 7);
+    }
+}

@@ -1,0 +1,202 @@
+//! Completions, whole and streamed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{ModelError, TIMEOUT};
+use crate::fallback_modes::ResponseMode;
+use crate::message::ToolCall;
+use crate::usage::{ReportedUsage, TokenUsage, Usd};
+
+/// A whole completion. Reasoning and raw bytes are not serialized.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Completion {
+    /// The text without tool calls, reasoning and refusal.
+    pub text: String,
+    pub tool_calls: Vec<ToolCall>,
+    /// The reasoning of the model.
+    #[serde(skip)]
+    pub thinking: String,
+    /// The model's reason for declining, from the refusal field of the response.
+    pub refusal: String,
+    pub finish: FinishReason,
+    pub usage: TokenUsage,
+    /// Cost by the prices in the settings.
+    pub cost: Usd,
+    /// Name in the settings.
+    pub model: String,
+    /// Model name that the server reported.
+    pub served_by: String,
+    /// How the response format was requested.
+    pub mode: ResponseMode,
+    #[serde(skip)]
+    pub raw: RawResponse,
+    /// From the first request to the last byte, including retries and other models, in milliseconds.
+    pub latency_ms: u64,
+    /// Every call of the request, including the last.
+    pub attempts: Vec<CallAttempt>,
+}
+
+impl Completion {
+    /// The requested content: the arguments of the tool that replaces a schema, otherwise the text.
+    pub fn content(&self) -> &str {
+        match (self.mode, self.tool_calls.first()) {
+            (ResponseMode::ForcedTool, Some(call)) => &call.arguments,
+            (ResponseMode::ForcedTool, None)
+            | (ResponseMode::JsonSchema | ResponseMode::Tools | ResponseMode::JsonObject | ResponseMode::Text, _) => {
+                &self.text
+            }
+        }
+    }
+
+    /// Whether the completion ended early. A truncated completion is never continued.
+    pub fn is_truncated(&self) -> bool {
+        matches!(self.finish, FinishReason::Length | FinishReason::BrokenOff)
+    }
+
+    /// Other models that timed out during the request.
+    pub fn timed_out_models(&self) -> impl Iterator<Item = &str> {
+        let is_late = |call: &&CallAttempt| call.error.as_deref() == Some(TIMEOUT) && call.model != self.model;
+        self.attempts.iter().filter(is_late).map(|call| call.model.as_str())
+    }
+}
+
+/// Why the model stopped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    Stop,
+    /// The token limit: the completion is truncated.
+    Length,
+    ToolCalls,
+    ContentFilter,
+    /// An unknown reason as the server wrote it.
+    Other(String),
+    /// The response ended without a finish reason: the completion is truncated.
+    BrokenOff,
+    /// The response ended normally without a finish reason.
+    #[default]
+    Unsaid,
+}
+
+impl FinishReason {
+    /// Parses the finish reason of a server; empty is `None`.
+    pub fn parse(word: &str) -> Option<Self> {
+        let known = match word.trim().to_ascii_lowercase().as_str() {
+            "" => return None,
+            "stop" | "eos" | "eos_token" | "end_turn" | "stop_sequence" | "end" | "complete" | "completed" => {
+                Self::Stop
+            }
+            "length" | "max_tokens" | "max_output_tokens" | "model_length" | "model_context_window_exceeded" => {
+                Self::Length
+            }
+            "tool_calls" | "tool_use" | "function_call" | "tool_call" => Self::ToolCalls,
+            "content_filter" | "refusal" | "safety" => Self::ContentFilter,
+            _ => Self::Other(word.trim().into()),
+        };
+        Some(known)
+    }
+}
+
+/// The bytes of a response, up to a limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RawResponse {
+    pub bytes: Vec<u8>,
+    /// Bytes received, also those over the limit.
+    pub total: u64,
+}
+
+/// Bytes that are kept of one response.
+pub const RAW_BYTES_MAX: usize = 256 << 10;
+
+impl RawResponse {
+    /// Appends bytes up to the limit.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let room = RAW_BYTES_MAX.saturating_sub(self.bytes.len()).min(bytes.len());
+        self.bytes.extend_from_slice(&bytes[..room]);
+        self.total = self.total.saturating_add(bytes.len() as u64);
+    }
+
+    /// The bytes as text; invalid UTF-8 is replaced.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+}
+
+/// One call to one model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallAttempt {
+    pub model: String,
+    pub mode: ResponseMode,
+    /// Error code; `None` for a successful call.
+    pub error: Option<String>,
+    pub latency_ms: u64,
+    pub usage: TokenUsage,
+    pub cost: Usd,
+}
+
+/// A part of a streamed completion.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CompletionDelta {
+    /// A call was started. Occurs again for each retry and fallback, but never after content.
+    Started {
+        model: String,
+        mode: ResponseMode,
+    },
+    Text(String),
+    Thinking(String),
+    Refusal(String),
+    ToolCall(ToolCallFragment),
+    Usage(ReportedUsage),
+    /// Model name that the server reported.
+    ServedBy(String),
+    Finish(FinishReason),
+    /// The server reported an error within the response.
+    Error(ServerError),
+    /// The last delta: the whole completion or the error.
+    Ended(Box<Result<Completion, ModelError>>),
+}
+
+impl CompletionDelta {
+    /// The content that this delta adds: text, or arguments of a tool call.
+    pub fn content(&self) -> &str {
+        match self {
+            Self::Text(text) => text,
+            Self::ToolCall(fragment) => &fragment.arguments,
+            Self::Started { .. }
+            | Self::Thinking(_)
+            | Self::Refusal(_)
+            | Self::Usage(_)
+            | Self::ServedBy(_)
+            | Self::Finish(_)
+            | Self::Error(_)
+            | Self::Ended(_) => "",
+        }
+    }
+
+    /// Whether it is a part of the completion, after which no retry is allowed.
+    pub fn is_content(&self) -> bool {
+        matches!(self, Self::Text(_) | Self::Thinking(_) | Self::Refusal(_) | Self::ToolCall(_))
+    }
+}
+
+/// A part of a tool call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolCallFragment {
+    /// The server's index of the call, if it sends one.
+    pub index: Option<u64>,
+    /// Usually in the first fragment only; otherwise empty.
+    pub id: String,
+    pub name: String,
+    /// Appended to the arguments of earlier fragments.
+    pub arguments: String,
+}
+
+/// An error as the server reported it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerError {
+    /// HTTP status, if the body contains one.
+    pub status: Option<u16>,
+    /// The server's error code.
+    pub code: String,
+    pub message: String,
+}

@@ -1,0 +1,316 @@
+//! One HTTP call to one model, with a timeout for each phase.
+//!
+//! A timeout of the HTTP client for the whole response would end healthy streams.
+
+use std::sync::Once;
+use std::time::Duration;
+
+use goalmill_common::clock::Clock;
+use goalmill_common::config::ModelSettings;
+use goalmill_common::trust::client_failure;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Response, Url, redirect};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+use crate::api_key::ApiKey;
+use crate::completion::{CompletionDelta, RawResponse, ServerError};
+use crate::delta_collector::{DeltaCollector, delta_tokens};
+use crate::error::WaitPhase;
+use crate::provider::{self, ProviderRequest, ResponseParser};
+use crate::usage_meter::UsageMeter;
+
+/// Limit of one response, in bytes.
+pub const RESPONSE_BYTES_MAX: usize = 16 << 20;
+/// Limit of the body of an error response, in bytes.
+const ERROR_BYTES_MAX: usize = 64 << 10;
+
+/// Receives the deltas of a streamed completion.
+pub type DeltaSender = mpsc::Sender<CompletionDelta>;
+
+/// HTTP client of one model.
+#[derive(Debug)]
+pub struct ProviderClient {
+    client: Client,
+    url: Url,
+    clock: Clock,
+}
+
+/// The error of one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallError {
+    /// Nothing was sent.
+    Unreachable(String),
+    Timeout {
+        wait: WaitPhase,
+        limit_ms: u64,
+    },
+    /// The server reported an error, by HTTP status or within the response.
+    Rejected {
+        status: u16,
+        error: ServerError,
+        retry_after_ms: Option<u64>,
+    },
+    /// The body is not a completion.
+    Malformed(String),
+    /// The connection or the response ended early.
+    Disconnected(String),
+    TooLarge,
+}
+
+/// The received part of a response, also of a failed call.
+#[derive(Debug, Default)]
+pub struct ReceivedResponse {
+    pub collected: DeltaCollector,
+    pub raw: RawResponse,
+}
+
+impl ProviderClient {
+    /// The error is a message for users.
+    pub fn new(model: &ModelSettings, key: Option<&ApiKey>, clock: Clock) -> Result<Self, String> {
+        install_tls();
+        let base = model.base_url.trim_end_matches('/');
+        let url = format!("{base}{}", provider::path(model.dialect));
+        let url: Url = url.parse().map_err(|e| format!("`base_url` is not a URL: {e}"))?;
+        let mut builder = Client::builder()
+            .default_headers(headers(model, key)?)
+            // A redirect would receive the key.
+            .redirect(redirect::Policy::none())
+            .connect_timeout(Duration::from_millis(model.connect_ms))
+            .user_agent(concat!("goalmill/", env!("CARGO_PKG_VERSION")));
+        if url.scheme() == "http" {
+            // Loading the system certificates is slow and not needed for http.
+            builder = builder.tls_certs_only([]);
+        }
+        let client = builder.build().map_err(|e| format!("cannot create the HTTP client: {}", client_failure(&e)))?;
+        Ok(Self { client, url, clock })
+    }
+
+    /// Sends the request and receives the response.
+    ///
+    /// - `share`: time limit for the model; of a stream only until the first content.
+    pub async fn call(
+        &self,
+        request: &ProviderRequest<'_>,
+        share: Option<Duration>,
+        received: &mut ReceivedResponse,
+        usage_meter: &mut UsageMeter,
+        sink: Option<&DeltaSender>,
+    ) -> Result<(), CallError> {
+        let model = request.model;
+        let started_at = Instant::now();
+        let call = Duration::from_millis(model.call_ms);
+        let mut most = share.map_or(call, |share| share.min(call));
+        let mut end = started_at + most;
+        let first = if request.stream { started_at + Duration::from_millis(model.first_byte_ms) } else { end };
+        // Reports the limit of the current phase: on a busy machine other limits may have passed as well.
+        let timeout = |at: Instant, wait: WaitPhase, most: Duration| match (at >= started_at + most, wait) {
+            (true, _) => CallError::Timeout { wait: WaitPhase::End, limit_ms: most.as_millis() as u64 },
+            (false, WaitPhase::FirstByte) => CallError::Timeout { wait, limit_ms: model.first_byte_ms },
+            (false, _) => CallError::Timeout { wait, limit_ms: model.idle_ms },
+        };
+        let body = provider::body(request).to_string();
+        let sending = self.client.post(self.url.clone()).header("content-type", "application/json").body(body).send();
+        usage_meter.record_sent();
+        let head = timeout_at(first.min(end), sending).await;
+        let mut response =
+            head.map_err(|_| timeout(first, WaitPhase::FirstByte, most))?.map_err(|e| send_error(&e, model))?;
+        if !response.status().is_success() {
+            return Err(self.rejection(response, end).await);
+        }
+        let mut parser = ResponseParser::new(model.dialect);
+        let mut limit = (first, WaitPhase::FirstByte);
+        while !parser.is_done() {
+            let bytes = match timeout_at(limit.0.min(end), response.chunk()).await {
+                Ok(Ok(Some(bytes))) => bytes,
+                Ok(Ok(None)) => break,
+                // The completion is whole; only the end of the stream is missing.
+                Ok(Err(_)) | Err(_) if received.collected.finish.is_some() => break,
+                Ok(Err(error)) => return Err(CallError::Disconnected(reason(&error))),
+                Err(_) => return Err(timeout(limit.0, limit.1, most)),
+            };
+            limit = (Instant::now() + Duration::from_millis(model.idle_ms), WaitPhase::NextByte);
+            received.raw.push(&bytes);
+            if received.raw.total > RESPONSE_BYTES_MAX as u64 {
+                return Err(CallError::TooLarge);
+            }
+            let mut deltas = Vec::new();
+            let fed = parser.feed(&bytes, &mut deltas);
+            collect_deltas(deltas, received, usage_meter, sink).await?;
+            fed.map_err(|e| CallError::Malformed(e.to_string()))?;
+            if request.stream && received.collected.has_content() {
+                (most, end) = (call, started_at + call);
+            }
+        }
+        let mut deltas = Vec::new();
+        let ended = parser.finish(&mut deltas);
+        collect_deltas(deltas, received, usage_meter, sink).await?;
+        match ended {
+            Err(_) if received.collected.finish.is_some() => Ok(()),
+            Err(error) => Err(CallError::Malformed(error.to_string())),
+            Ok(is_done) => check_complete(received, is_done),
+        }
+    }
+
+    async fn rejection(&self, mut response: Response, end: Instant) -> CallError {
+        let status = response.status().as_u16();
+        let retry_after_ms = self.retry_after_ms(response.headers());
+        let mut body = Vec::new();
+        // An unreadable body is no error: the status is enough.
+        while let Ok(Ok(Some(bytes))) = timeout_at(end, response.chunk()).await {
+            body.extend_from_slice(&bytes[..bytes.len().min(ERROR_BYTES_MAX - body.len())]);
+            if body.len() == ERROR_BYTES_MAX {
+                break;
+            }
+        }
+        CallError::Rejected { status, error: provider::parse_rejection(&body), retry_after_ms }
+    }
+
+    fn retry_after_ms(&self, headers: &HeaderMap) -> Option<u64> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let exact = text("retry-after-ms").and_then(|ms| ms.trim().parse::<f64>().ok()).filter(|ms| *ms >= 0.0);
+        exact.map(|ms| ms.ceil() as u64).or_else(|| parse_retry_after(text("retry-after")?, self.clock.now_ms()))
+    }
+}
+
+/// Collects deltas and passes them to the stream, up to the first error.
+async fn collect_deltas(
+    deltas: Vec<CompletionDelta>,
+    received: &mut ReceivedResponse,
+    usage_meter: &mut UsageMeter,
+    sink: Option<&DeltaSender>,
+) -> Result<(), CallError> {
+    for delta in deltas {
+        received.collected.push(&delta);
+        usage_meter.add_output(delta_tokens(&delta));
+        if let Some(error) = received.collected.error.take() {
+            return Err(CallError::Rejected { status: status_of(&error), error, retry_after_ms: None });
+        }
+        if let Some(sink) = sink {
+            // The receiver is dropped only together with this call.
+            sink.send(delta).await.ok();
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the completion is whole.
+fn check_complete(received: &ReceivedResponse, is_done: bool) -> Result<(), CallError> {
+    let collected = &received.collected;
+    if collected.finish.is_some() || (is_done && collected.has_content()) {
+        return Ok(());
+    }
+    if collected.has_content() {
+        return Err(CallError::Disconnected("the stream ended before the completion".into()));
+    }
+    if is_done && collected.usage.output_tokens.is_some() {
+        return Ok(());
+    }
+    let reason = if received.raw.total == 0 {
+        "the body is empty"
+    } else {
+        "the body is neither a completion nor a stream of one"
+    };
+    Err(CallError::Malformed(reason.into()))
+}
+
+/// HTTP status that corresponds to an error within a response.
+fn status_of(error: &ServerError) -> u16 {
+    error.status.unwrap_or(match error.code.as_str() {
+        "rate_limit_error" | "rate_limit_exceeded" | "too_many_requests" => 429,
+        "invalid_request_error" => 400,
+        "authentication_error" | "invalid_api_key" => 401,
+        "permission_error" => 403,
+        "not_found_error" | "model_not_found" => 404,
+        "overloaded_error" => 529,
+        _ => 500,
+    })
+}
+
+fn headers(model: &ModelSettings, key: Option<&ApiKey>) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in provider::headers(model.dialect) {
+        headers.insert(*name, HeaderValue::from_static(value));
+    }
+    let Some(key) = key else { return Ok(headers) };
+    let (own, prefix) = provider::key_header(model.dialect);
+    let (name, prefix) = match model.api_key_header.as_str() {
+        "" => (own, prefix),
+        name if name.eq_ignore_ascii_case("authorization") => (name, "Bearer "),
+        name => (name, ""),
+    };
+    let header =
+        HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("`api_key_header` `{name}` is not valid"))?;
+    let mut value = HeaderValue::from_str(&format!("{prefix}{}", key.expose()))
+        .map_err(|_| format!("the key in `{}` is not a valid header value", model.api_key_env))?;
+    value.set_sensitive(true);
+    headers.insert(header, value);
+    Ok(headers)
+}
+
+/// Converts an error before the response. The message does not contain the URL.
+fn send_error(error: &reqwest::Error, model: &ModelSettings) -> CallError {
+    match (error.is_connect(), error.is_timeout()) {
+        (true, true) => CallError::Timeout { wait: WaitPhase::Connection, limit_ms: model.connect_ms },
+        (true, false) => CallError::Unreachable(reason(error)),
+        (false, _) => CallError::Disconnected(reason(error)),
+    }
+}
+
+fn reason(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}
+
+/// Parses `Retry-After` (RFC 9110, 10.2.3): seconds, or a date.
+fn parse_retry_after(text: &str, now_ms: u64) -> Option<u64> {
+    let text = text.trim();
+    if let Ok(seconds) = text.parse::<f64>() {
+        return (seconds >= 0.0).then(|| (seconds * 1_000.0).ceil() as u64);
+    }
+    let at = jiff::fmt::rfc2822::parse(text).ok()?.timestamp().as_millisecond();
+    Some(u64::try_from(at).ok()?.saturating_sub(now_ms))
+}
+
+/// Installs the TLS provider of the process, unless one is installed.
+pub fn install_tls() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if rustls::crypto::ring::default_provider().install_default().is_err() {
+            tracing::debug!("a TLS provider is already installed");
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        assert_eq!(parse_retry_after("7", 0), Some(7_000));
+        assert_eq!(parse_retry_after(" 0.25 ", 0), Some(250));
+        assert_eq!(parse_retry_after("1e300", 0), Some(u64::MAX));
+        assert_eq!(parse_retry_after("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777_000 - 5_000), Some(5_000));
+        assert_eq!(parse_retry_after("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777_001), Some(0));
+        for garbage in ["soon", "-1", "NaN", ""] {
+            assert_eq!(parse_retry_after(garbage, 0), None, "{garbage}");
+        }
+    }
+
+    #[test]
+    fn the_key_is_sent_in_the_configured_header() {
+        let key = ApiKey::new("k1");
+        let mut model = ModelSettings::default();
+        assert_eq!(headers(&model, Some(&key)).expect("it is valid")["authorization"], "Bearer k1");
+        model.api_key_header = "api-key".into();
+        assert_eq!(headers(&model, Some(&key)).expect("it is valid")["api-key"], "k1");
+        assert!(format!("{:?}", headers(&model, Some(&key))).contains("Sensitive"));
+        model.api_key_env = "MY_KEY".into();
+        let refused = headers(&model, Some(&ApiKey::new("k\n1"))).expect_err("a line break is invalid");
+        assert!(refused.contains("`MY_KEY`"), "{refused}");
+    }
+}
