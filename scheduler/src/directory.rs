@@ -16,7 +16,7 @@ use goalmill_common::id::AgentType;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
 use goalmill_plan::validate::{Catalogue, Policy, permit_routed};
-use goalmill_router::{self as router, Routed, Router};
+use goalmill_router::{self as router, PlanRoutes, Router};
 use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -188,7 +188,7 @@ impl Directory {
     /// Routes the `auto` steps of a plan. Returns routes and warnings: agent types without a live worker, and those of the
     /// policy.
     pub(crate) fn route(&self, plan: &mut Plan, policy: &Policy) -> Result<(Vec<Route>, Vec<Issue>), Vec<Issue>> {
-        let Routed { routes, mut warnings } = router::route_plan(plan, &self.router)?;
+        let PlanRoutes { routes, mut warnings } = router::route_plan(plan, &self.router)?;
         warnings.extend(permit_routed(plan, &routes, policy)?);
         Ok((routes, warnings))
     }
@@ -217,7 +217,7 @@ impl Directory {
         self.update_refused(refused);
         if *self.agents() != agents {
             // The router indexes outside of the lock, so that dispatch does not wait.
-            self.router.update(agents.clone());
+            self.router.update_agents(agents.clone());
             self.known.write().unwrap_or_else(PoisonError::into_inner).agents = Arc::new(agents);
         }
         Ok(())
@@ -280,7 +280,7 @@ impl Directory {
             if is_due && refreshed.is_ok() {
                 read_at = Instant::now();
             }
-            self.router.prepare(&[]).await;
+            self.router.prefetch(&[]).await;
             match refreshed {
                 Ok(()) => silent = false,
                 Err(error) if !silent => {

@@ -219,10 +219,10 @@ impl ExecutionStats {
             if ended == Ended::SwitchedToFallback { &step.spec.action } else { state.action(i).unwrap_or_default() };
         let succeeded = matches!(ended, Ended::Completed | Ended::SkippedByPerson);
         if let Some(agent) = agent {
-            self.directory.router().record(agent, action, succeeded, ran_ms(&step), time_ms);
+            self.directory.router().record_outcome(agent, action, succeeded, ran_ms(&step), time_ms);
         }
         if is_routed {
-            add_sample(Sample { text: router::text(step.spec), agent: agent.cloned(), succeeded });
+            add_sample(Sample { text: router::step_text(step.spec), agent: agent.cloned(), succeeded });
         }
     }
 
@@ -307,8 +307,8 @@ pub(crate) async fn train_router(
         let learnt = tokio::task::spawn_blocking(move || {
             for sample in taken {
                 match &sample.agent {
-                    Some(agent) => directory.router().learn(&sample.text, agent, sample.succeeded),
-                    None => directory.router().learn_nobody(&sample.text),
+                    Some(agent) => directory.router().record_match(&sample.text, agent, sample.succeeded),
+                    None => directory.router().record_no_match(&sample.text),
                 }
             }
         });

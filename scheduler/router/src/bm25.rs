@@ -5,14 +5,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::words::{stems, telling};
+use crate::text_analysis::{stems, word_weight};
 
-/// How soon more of the same word stops counting.
+/// Saturation of the term frequency.
 const K1: f32 = 1.2;
-/// How much long texts are held back, 0 to 1.
+/// Strength of the length normalization, 0 to 1.
 const B: f32 = 0.5;
 
-/// The index: for each word, the documents that have it with its weight there.
+/// Inverted index: documents and weights of each word.
 #[derive(Debug, Default)]
 pub(super) struct Bm25 {
     documents: usize,
@@ -27,7 +27,7 @@ struct Posting {
 }
 
 impl Bm25 {
-    /// Reads each document as its parts, each with the weight of its words.
+    /// - `documents`: the parts of each document with their weights.
     pub(super) fn new<'a>(documents: impl Iterator<Item = Vec<(&'a str, f32)>>) -> Self {
         let mut counts: BTreeMap<String, Vec<(u32, f32)>> = BTreeMap::new();
         let mut lengths = Vec::new();
@@ -48,21 +48,21 @@ impl Bm25 {
         let documents = as_f32(lengths.len());
         let average = (lengths.iter().sum::<f32>() / documents.max(1.0)).max(1.0);
         let posting = |(word, mut weights): (String, Vec<(u32, f32)>)| {
-            let having = as_f32(weights.len());
-            let idf = (1.0 + (documents - having + 0.5) / (having + 0.5)).ln();
+            let document_count = as_f32(weights.len());
+            let idf = (1.0 + (documents - document_count + 0.5) / (document_count + 0.5)).ln();
             for (document, weight) in &mut weights {
                 let length = lengths[*document as usize];
-                let held_back = K1 * (1.0 - B + B * length / average);
-                *weight = idf * *weight * (K1 + 1.0) / (*weight + held_back);
+                let length_norm = K1 * (1.0 - B + B * length / average);
+                *weight = idf * *weight * (K1 + 1.0) / (*weight + length_norm);
             }
             (word, Posting { idf, weights })
         };
         Self { documents: lengths.len(), words: counts.into_iter().map(posting).collect() }
     }
 
-    /// For each document, its share of the score that the text could reach at most, 0 to 1.
+    /// For each document, its score as a share of the maximum score of the text, 0 to 1.
     ///
-    /// Words that no document has do not count: they tell nothing about which one is meant.
+    /// Words that no document has are ignored: they do not distinguish documents.
     pub(super) fn shares(&self, stems: &[String]) -> Vec<f32> {
         let mut scores = vec![0.0; self.documents];
         let mut reachable = 0.0;
@@ -70,10 +70,10 @@ impl Bm25 {
         query.sort_unstable();
         query.dedup();
         for (word, posting) in query.iter().filter_map(|word| Some((*word, self.words.get(*word)?))) {
-            let telling = telling(word);
-            reachable += telling * posting.idf * (K1 + 1.0);
+            let importance = word_weight(word);
+            reachable += importance * posting.idf * (K1 + 1.0);
             for (document, weight) in &posting.weights {
-                scores[*document as usize] += telling * weight;
+                scores[*document as usize] += importance * weight;
             }
         }
         if reachable > 0.0 {

@@ -1,7 +1,8 @@
-//! Who gets steps with agent type `auto`.
+//! Selects an agent type for `auto` steps.
 //!
-//! Several embedders say how well a step and each agent fit together, and outcomes say who did steps like it; from that
-//! comes the probability that anybody fits. Similarity gates, then success and price choose among the near-equals.
+//! Several scorers measure the similarity of a step and each agent, and outcomes show which agents did similar steps.
+//! Both give the probability that any agent fits. Similarity forms a gate; success rate and cost order the candidates
+//! inside it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -15,167 +16,171 @@ use goalmill_common::id::AgentType;
 use goalmill_common::random::Random;
 use goalmill_plan::validate::{Durations, Measured};
 
+mod agent_index;
+mod agent_rates;
+mod agent_text;
 mod bm25;
-mod cache;
 mod confidence;
-mod describe;
-mod index;
-mod late;
+mod embedding_endpoint;
+mod embedding_table;
+mod late_interaction;
 mod learn;
 mod ngram;
-mod pieces;
-mod plan;
+mod plan_routing;
 mod rank;
-mod rates;
-mod remote;
-mod statics;
-mod table;
-mod tokens;
-mod wide;
-mod words;
+mod static_embedder;
+mod subword_tokenizer;
+mod subwords;
+mod text_analysis;
+mod ttl_cache;
+mod vectors;
 
-pub use plan::{Routed, route_plan, text, texts};
+pub use embedding_table::{EmbeddingTable, EmbeddingTableError};
+pub use plan_routing::{PlanRoutes, auto_step_texts, route_plan, step_text};
 pub use rank::score;
-pub use table::{Table, TableError};
 
-use cache::Cache;
-use describe::Description;
-use index::{Index, Likeness, Query, remote_vector};
+use agent_index::{AgentIndex, AgentScores, StepQuery, quantize_remote};
+use agent_rates::AgentRates;
+use agent_text::AgentText;
+use embedding_endpoint::EmbeddingEndpoint;
 use learn::Learner;
-use rates::Rates;
-use remote::Endpoint;
+use ttl_cache::TtlCache;
 
-/// Candidates that an answer names at most.
+/// Limit of the candidates in a result.
 pub const CANDIDATES_MAX: usize = 5;
-/// After the embedding endpoint has failed, it is left alone for so long.
-const ENDPOINT_REST_MS: u64 = 30_000;
-/// Steps that wait for their vector at most.
-const MISSED_MAX: usize = 256;
-/// An agent type with a live worker goes before one without while it has at least this share of the best similarity.
+/// Pause after a failed request to the embedding endpoint, in milliseconds.
+const ENDPOINT_BACKOFF_MS: u64 = 30_000;
+/// Limit of step texts that wait for a remote vector.
+const PENDING_MAX: usize = 256;
+/// An agent type with a live worker ranks before one without if it has at least this share of the best similarity.
 const LIVE_SHARE: f64 = 0.7;
 
-/// Chooses agent types by what they say about themselves, and by how they did.
+/// Selects agent types by their descriptions and outcomes.
 #[derive(Debug)]
 pub struct Router {
     settings: RouterSettings,
     clock: Clock,
-    table: Option<Arc<Table>>,
-    known: RwLock<Arc<Known>>,
-    /// Agent types with live workers; none as long as nobody said which these are.
+    table: Option<Arc<EmbeddingTable>>,
+    registry: RwLock<Arc<RegistrySnapshot>>,
+    /// Agent types with live workers; `None` until the first update.
     live: RwLock<Option<Arc<BTreeSet<AgentType>>>>,
-    rates: Arc<RwLock<Rates>>,
+    rates: Arc<RwLock<AgentRates>>,
     learner: Option<RwLock<Learner>>,
-    endpoint: Option<Endpoint>,
+    endpoint: Option<EmbeddingEndpoint>,
     remote: Mutex<RemoteState>,
 }
 
-/// The rates as they are seen at one time. Each question holds the lock for itself: who counts outcomes never waits for
-/// more than one answer.
+/// The rates at one time. Each query takes the lock for itself, so that recording an outcome waits for one query at
+/// most.
 #[derive(Debug)]
-struct RatesAt {
-    rates: Arc<RwLock<Rates>>,
+struct RatesSnapshot {
+    rates: Arc<RwLock<AgentRates>>,
     now_ms: u64,
 }
 
-impl Durations for RatesAt {
+impl Durations for RatesSnapshot {
     fn measured(&self, agent_type: &AgentType, action: &str) -> Option<Measured> {
-        read(&self.rates).measured(agent_type, action, self.now_ms)
+        read_lock(&self.rates).measured(agent_type, action, self.now_ms)
     }
 }
 
-/// The registered agents, and the index over their words.
+/// The registered agents and the index over their texts.
 #[derive(Debug, Default)]
-struct Known {
+struct RegistrySnapshot {
     agents: Vec<Agent>,
-    index: Index,
-    /// Places of the agents by the names of their actions.
+    index: AgentIndex,
+    /// Positions of the agents by action name.
     actions: HashMap<String, Vec<usize>>,
 }
 
-/// What a ranking is made from.
-struct View<'a> {
-    known: &'a Known,
-    likeness: &'a Likeness,
-    /// By agent, and the most that it can be.
+/// Inputs of a ranking.
+struct RankingContext<'a> {
+    registry: &'a RegistrySnapshot,
+    scores: &'a AgentScores,
+    /// Bonus of each agent, and its maximum.
     learned: Option<&'a (Vec<f32>, f32)>,
     live: Option<&'a BTreeSet<AgentType>>,
 }
 
-impl View<'_> {
-    /// The agents that have live workers and are near enough to the best one, then the others. One group when that
-    /// makes no difference.
+impl RankingContext<'_> {
+    /// Two groups: agents with live workers that are similar enough to the best one, then the others. Empty groups are
+    /// omitted.
     fn by_worker(&self, ranked: Vec<(usize, f64)>) -> Vec<Vec<(usize, f64)>> {
         let Some(live) = self.live else { return vec![ranked] };
         let edge = ranked.iter().map(|(_, fit)| *fit).fold(0.0, f64::max) * LIVE_SHARE;
-        let is_first = |(at, fit): &(usize, f64)| *fit >= edge && live.contains(&self.known.agents[*at].agent_type);
+        let is_first = |(at, fit): &(usize, f64)| *fit >= edge && live.contains(&self.registry.agents[*at].agent_type);
         let (first, rest): (Vec<_>, Vec<_>) = ranked.into_iter().partition(is_first);
         [first, rest].into_iter().filter(|group| !group.is_empty()).collect()
     }
 }
 
-/// What came from the embedding endpoint.
+/// Vectors of the embedding endpoint.
 #[derive(Debug)]
 struct RemoteState {
-    steps: Cache<Arc<Vec<i16>>>,
-    /// The registered agents' vectors by their words.
+    steps: TtlCache<Arc<Vec<i16>>>,
+    /// Vectors of the registered agents by text.
     agents: HashMap<String, Vec<i16>>,
-    /// Steps that were routed without their vector; it is fetched for the next of their kind.
-    missed: Vec<String>,
-    asked_again_ms: u64,
+    /// Texts of steps that were routed without a vector; it is fetched for later steps with the same text.
+    pending: Vec<String>,
+    retry_at_ms: u64,
 }
 
-/// Who was chosen, and among whom.
+/// The selected agent type and its candidates.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Choice {
+pub struct RouteChoice {
     pub agent_type: AgentType,
     /// Best first, at most [`CANDIDATES_MAX`].
     pub candidates: Vec<RouteCandidate>,
-    /// How likely it is that anybody fits, 0 to 1.
+    /// Probability that any agent fits, 0 to 1.
     pub confidence: f64,
 }
 
-/// Nobody is likely enough to fit.
+/// No agent is likely enough to fit.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("no agent type fits")]
 pub struct Unroutable {
-    /// The nearest, best first, at most [`CANDIDATES_MAX`]; none when nobody is registered.
+    /// The most similar agents, best first, at most [`CANDIDATES_MAX`].
     pub candidates: Vec<RouteCandidate>,
-    /// How likely it is that anybody fits, 0 to 1.
+    /// Probability that any agent fits, 0 to 1.
     pub confidence: f64,
 }
 
-/// Every agent that has something in common with a step, best first.
+/// Every agent with some similarity to a step, best first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ranking {
     pub candidates: Vec<RouteCandidate>,
-    /// How likely it is that anybody fits, 0 to 1.
+    /// Probability that any agent fits, 0 to 1.
     pub confidence: f64,
 }
 
 impl Router {
-    /// Sets up a router; a static model that the settings name but that cannot be used is told in the log, and the
-    /// router goes on without it.
+    /// Creates a router. If the static model of the settings cannot be loaded, it logs a warning and uses the texts only.
     pub fn new(settings: RouterSettings) -> Self {
         let table = open_table(&settings)
-            .inspect_err(|error| tracing::warn!("the router goes by words alone: {error}"))
+            .inspect_err(|error| tracing::warn!("the router works without a static model: {error}"))
             .unwrap_or_default();
-        Self::with(settings, table, Clock::system(), Random::system())
+        Self::with_parts(settings, table, Clock::system(), Random::system())
     }
 
-    /// Sets up a router with a static model, a clock and chance of one's own.
-    pub fn with(settings: RouterSettings, table: Option<Arc<Table>>, clock: Clock, random: Random) -> Self {
+    /// Creates a router with the given static model, clock and random source.
+    pub fn with_parts(
+        settings: RouterSettings,
+        table: Option<Arc<EmbeddingTable>>,
+        clock: Clock,
+        random: Random,
+    ) -> Self {
         let learner = settings.learn.then(|| Learner::new(table.clone(), settings.learn_examples_max, random));
         Self {
-            known: RwLock::default(),
+            registry: RwLock::default(),
             live: RwLock::default(),
-            rates: Arc::new(RwLock::new(Rates::new(settings.half_life_ms))),
+            rates: Arc::new(RwLock::new(AgentRates::new(settings.half_life_ms))),
             learner: learner.map(RwLock::new),
-            endpoint: Endpoint::from_settings(&settings),
+            endpoint: EmbeddingEndpoint::from_settings(&settings),
             remote: Mutex::new(RemoteState {
-                steps: Cache::new(settings.cache_ms, settings.cache_entries_max),
+                steps: TtlCache::new(settings.cache_ms, settings.cache_entries_max),
                 agents: HashMap::new(),
-                missed: Vec::new(),
-                asked_again_ms: 0,
+                pending: Vec::new(),
+                retry_at_ms: 0,
             }),
             settings,
             clock,
@@ -183,186 +188,191 @@ impl Router {
         }
     }
 
-    /// Takes over the registry: builds the index once, and then answers from it.
-    pub fn update(&self, agents: Vec<Agent>) {
+    /// Replaces the registered agents and builds the index.
+    pub fn update_agents(&self, agents: Vec<Agent>) {
         let mut actions: HashMap<String, Vec<usize>> = HashMap::new();
         for (at, agent) in agents.iter().enumerate() {
             for action in &agent.actions {
-                let places = actions.entry(action.name.clone()).or_default();
-                if places.last() != Some(&at) {
-                    places.push(at);
+                let positions = actions.entry(action.name.clone()).or_default();
+                if positions.last() != Some(&at) {
+                    positions.push(at);
                 }
             }
         }
-        write(&self.rates).keep(&agents);
-        let known = Known { index: Index::new(&agents, self.table.as_ref()), agents, actions };
-        *write(&self.known) = Arc::new(known);
+        write_lock(&self.rates).retain_agents(&agents);
+        let registry = RegistrySnapshot { index: AgentIndex::new(&agents, self.table.as_ref()), agents, actions };
+        *write_lock(&self.registry) = Arc::new(registry);
     }
 
-    /// Takes over which agent types have live workers: they go before equally good ones that have none.
+    /// Replaces the agent types with live workers. They rank before equally good ones without.
     pub fn update_live(&self, live: Arc<BTreeSet<AgentType>>) {
-        *write(&self.live) = Some(live);
+        *write_lock(&self.live) = Some(live);
     }
 
     /// Whether an agent type is known to have no live worker.
     pub fn is_unserved(&self, agent_type: &AgentType) -> bool {
-        read(&self.live).as_ref().is_some_and(|live| !live.contains(agent_type))
+        read_lock(&self.live).as_ref().is_some_and(|live| !live.contains(agent_type))
     }
 
-    /// Fetches what the embedding endpoint has to say about the agents, about these steps, and about those that were
-    /// routed without it, so that [`Router::choose`] finds it.
+    /// Fetches vectors from the embedding endpoint: for the agents, for these texts, and for steps that were routed
+    /// without a vector.
     ///
-    /// Does nothing without an endpoint; when it fails, the others decide without it.
-    pub async fn prepare(&self, texts: &[String]) {
+    /// Does nothing without an endpoint. If the endpoint fails, the other scorers decide.
+    pub async fn prefetch(&self, texts: &[String]) {
         let Some(endpoint) = &self.endpoint else { return };
         let now = self.clock.now_ms();
-        if self.remote().asked_again_ms > now {
+        if self.remote().retry_at_ms > now {
             return;
         }
-        let mut wanted = std::mem::take(&mut self.remote().missed);
+        let mut wanted = std::mem::take(&mut self.remote().pending);
         wanted.extend_from_slice(texts);
         if let Err(error) = self.fetch(endpoint, &wanted, now).await {
-            tracing::warn!("the router goes on without remote vectors: {error}");
-            self.remote().asked_again_ms = now + ENDPOINT_REST_MS;
+            tracing::warn!("the router works without remote vectors: {error}");
+            self.remote().retry_at_ms = now + ENDPOINT_BACKOFF_MS;
         }
     }
 
-    /// Every agent that has something in common with `text`, best first.
+    /// Every agent with some similarity to `text`, best first.
     pub fn route(&self, text: &str) -> Vec<RouteCandidate> {
         self.rank(text, "", usize::MAX).candidates
     }
 
-    /// The best agent for `text`; nobody if that anybody fits is less likely than `router.threshold`.
-    pub fn choose(&self, text: &str) -> Result<Choice, Unroutable> {
+    /// The best agent for `text`; an error if the confidence is below `router.threshold`.
+    pub fn choose(&self, text: &str) -> Result<RouteChoice, Unroutable> {
         self.choose_for(text, "")
     }
 
-    /// As [`Router::choose`]; agents that have an action of this very name come before all others.
-    pub fn choose_for(&self, text: &str, action: &str) -> Result<Choice, Unroutable> {
+    /// Like [`Router::choose`]; agents with an action of exactly this name rank before all others.
+    pub fn choose_for(&self, text: &str, action: &str) -> Result<RouteChoice, Unroutable> {
         let Ranking { mut candidates, confidence } = self.rank(text, action, CANDIDATES_MAX);
         candidates.truncate(CANDIDATES_MAX);
         match candidates.first() {
             Some(best) if !self.abstains(confidence) => {
-                Ok(Choice { agent_type: best.agent_type.clone(), candidates, confidence })
+                Ok(RouteChoice { agent_type: best.agent_type.clone(), candidates, confidence })
             }
             _ => Err(Unroutable { candidates, confidence }),
         }
     }
 
-    /// Whether a confidence is too low to choose anybody.
+    /// Whether a confidence is below `router.threshold`.
     pub fn abstains(&self, confidence: f64) -> bool {
         confidence < self.settings.threshold
     }
 
-    /// The candidates with their factors, and the confidence; only agents with an action named `action` if there are
-    /// any.
+    /// The candidates with their factors, and the confidence. If agents have an action named `action`, only those.
     ///
-    /// - `most`: how many candidates are asked for; those inside the gate come on top of that.
+    /// - `most`: requested number of candidates; all candidates inside the gate are included.
     pub fn rank(&self, text: &str, action: &str, most: usize) -> Ranking {
-        let known = read(&self.known).clone();
-        let likeness = self.likeness(&known, text);
-        let before = confidence::log_odds(&likeness);
-        let advice = self.learner.as_ref().and_then(|learner| read(learner).advise(text, &known.agents, before));
-        let named = if action.is_empty() { None } else { known.actions.get(action) };
+        let registry = read_lock(&self.registry).clone();
+        let scores = self.score(&registry, text);
+        let before = confidence::log_odds(&scores);
+        let advice =
+            self.learner.as_ref().and_then(|learner| read_lock(learner).advise(text, &registry.agents, before));
+        let named = if action.is_empty() { None } else { registry.actions.get(action) };
         let fits = |at: usize| {
-            let total = f64::from(likeness.total[at]);
+            let total = f64::from(scores.total[at]);
             let fit = advice
                 .as_ref()
                 .map_or(total, |advice| (total + f64::from(advice.bonus[at])) / (1.0 + f64::from(advice.bonus_max)));
-            // The name counts for half; among several that have it, their words decide.
+            // The action name counts for half; the texts order the agents that have it.
             if named.is_some() { 0.5 + fit / 2.0 } else { fit }
         };
         let fitting = |at: usize| (at, fits(at).min(1.0));
         let ranked: Vec<(usize, f64)> = match named {
-            Some(places) => places.iter().copied().map(fitting).collect(),
-            None => (0..known.agents.len()).map(fitting).filter(|(_, fit)| *fit > 0.0).collect(),
+            Some(positions) => positions.iter().copied().map(fitting).collect(),
+            None => (0..registry.agents.len()).map(fitting).filter(|(_, fit)| *fit > 0.0).collect(),
         };
-        let odds = advice.as_ref().map_or(before, |advice| advice.somebody(before));
+        let odds = advice.as_ref().map_or(before, |advice| advice.match_log_odds(before));
         let confidence = match (named, ranked.is_empty()) {
             (Some(_), _) => 1.0,
             (None, true) => 0.0,
             (None, false) => confidence::probability(odds),
         };
         let learned = advice.map(|advice| (advice.bonus, advice.bonus_max));
-        let live = read(&self.live).clone();
-        let view = View { known: &known, likeness: &likeness, learned: learned.as_ref(), live: live.as_deref() };
+        let live = read_lock(&self.live).clone();
+        let view =
+            RankingContext { registry: &registry, scores: &scores, learned: learned.as_ref(), live: live.as_deref() };
         let mut candidates = Vec::new();
         for mut group in view.by_worker(ranked) {
             let more = most.saturating_sub(candidates.len());
-            rank::shorten(&mut group, self.settings.gate, more);
+            rank::apply_gate(&mut group, self.settings.gate, more);
             let mut next = self.candidates(&view, &group);
-            rank::rank(&mut next, self.settings.gate);
+            rank::sort_candidates(&mut next, self.settings.gate);
             candidates.extend(next);
         }
         Ranking { candidates, confidence }
     }
 
-    /// Counts how a step of an agent ended; what is older counts less, told in any order.
+    /// Records the outcome of a step for the success rate and latency. Older outcomes count less; the order of calls does
+    /// not matter.
     ///
-    /// - `took_ms`: how long it ran, if that is known.
-    /// - `time_ms`: when it ended, Unix milliseconds.
-    pub fn record(&self, agent: &AgentType, action: &str, ok: bool, took_ms: Option<u64>, time_ms: u64) {
-        write(&self.rates).record(agent, action, ok, took_ms, time_ms);
+    /// - `took_ms`: duration, if known.
+    /// - `time_ms`: end of the step, Unix milliseconds.
+    pub fn record_outcome(&self, agent: &AgentType, action: &str, ok: bool, took_ms: Option<u64>, time_ms: u64) {
+        write_lock(&self.rates).record(agent, action, ok, took_ms, time_ms);
     }
 
-    /// How long actions took of late, seen from now.
+    /// Recent durations of actions.
     pub fn durations(&self) -> impl Durations + use<> {
-        RatesAt { rates: self.rates.clone(), now_ms: self.clock.now_ms() }
+        RatesSnapshot { rates: self.rates.clone(), now_ms: self.clock.now_ms() }
     }
 
-    /// Learns from an outcome who does steps like this one; does nothing while `router.learn` is off.
-    pub fn learn(&self, text: &str, agent: &AgentType, success: bool) {
-        self.teach(text, Some(agent), success);
+    /// Learns from an outcome which agent does similar steps; does nothing unless `router.learn` is set.
+    pub fn record_match(&self, text: &str, agent: &AgentType, success: bool) {
+        self.train(text, Some(agent), success);
     }
 
-    /// Learns that a step like this one is for nobody; does nothing while `router.learn` is off.
-    pub fn learn_nobody(&self, text: &str) {
-        self.teach(text, None, true);
+    /// Learns that no agent does similar steps; does nothing unless `router.learn` is set.
+    pub fn record_no_match(&self, text: &str) {
+        self.train(text, None, true);
     }
 
-    /// How many outcomes are remembered.
-    pub fn learned(&self) -> usize {
-        self.learner.as_ref().map_or(0, |learner| read(learner).examples())
+    /// Number of stored examples.
+    pub fn example_count(&self) -> usize {
+        self.learner.as_ref().map_or(0, |learner| read_lock(learner).example_count())
     }
 
-    /// Whether nobody is registered.
+    /// Whether no agent is registered.
     pub fn is_empty(&self) -> bool {
-        read(&self.known).agents.is_empty()
+        read_lock(&self.registry).agents.is_empty()
     }
 
-    fn teach(&self, text: &str, agent: Option<&AgentType>, success: bool) {
+    fn train(&self, text: &str, agent: Option<&AgentType>, success: bool) {
         let Some(learner) = &self.learner else { return };
-        let known = read(&self.known).clone();
-        let before = confidence::log_odds(&self.likeness(&known, text));
-        write(learner).learn(text, agent, success, before);
+        let registry = read_lock(&self.registry).clone();
+        let before = confidence::log_odds(&self.score(&registry, text));
+        write_lock(learner).record_outcome(text, agent, success, before);
     }
 
-    fn likeness(&self, known: &Known, text: &str) -> Likeness {
-        known.index.likeness(&Query::new(text, self.remote_step(text)))
+    fn score(&self, registry: &RegistrySnapshot, text: &str) -> AgentScores {
+        registry.index.score(&StepQuery::new(text, self.remote_step(text)))
     }
 
     fn remote_step(&self, text: &str) -> Option<Arc<Vec<i16>>> {
         self.endpoint.as_ref()?;
         let mut remote = self.remote();
         let found = remote.steps.get(text, self.clock.now_ms());
-        if found.is_none() && remote.missed.len() < MISSED_MAX && !remote.missed.iter().any(|missed| missed == text) {
-            remote.missed.push(text.to_owned());
+        if found.is_none()
+            && remote.pending.len() < PENDING_MAX
+            && !remote.pending.iter().any(|pending| pending == text)
+        {
+            remote.pending.push(text.to_owned());
         }
         found
     }
 
-    /// Candidates in the order of `ranked`, the factors of the first few told.
-    fn candidates(&self, view: &View<'_>, ranked: &[(usize, f64)]) -> Vec<RouteCandidate> {
-        let View { known, likeness, learned, live } = view;
-        let rates = read(&self.rates);
+    /// Candidates in the order of `ranked`; the first few include their factors.
+    fn candidates(&self, view: &RankingContext<'_>, ranked: &[(usize, f64)]) -> Vec<RouteCandidate> {
+        let RankingContext { registry, scores, learned, live } = view;
+        let rates = read_lock(&self.rates);
         let now = self.clock.now_ms();
-        let candidate = |(place, (at, similarity)): (usize, &(usize, f64))| {
-            let agent = &known.agents[*at];
-            let rate = rates.of(agent, now);
+        let candidate = |(position, (at, similarity)): (usize, &(usize, f64))| {
+            let agent = &registry.agents[*at];
+            let rate = rates.rate(agent, now);
             let mut factors = BTreeMap::new();
-            if place < 4 * CANDIDATES_MAX {
+            if position < 4 * CANDIDATES_MAX {
                 let factor = |(name, values): &(&str, Vec<f32>)| ((*name).to_owned(), f64::from(values[*at]));
-                factors.extend(likeness.factors.iter().map(factor));
+                factors.extend(scores.factors.iter().map(factor));
                 if let Some((bonus, most)) = learned {
                     factors.insert("learned".into(), f64::from(bonus[*at] / most.max(f32::MIN_POSITIVE)));
                 }
@@ -384,22 +394,28 @@ impl Router {
         ranked.iter().enumerate().map(candidate).collect()
     }
 
-    async fn fetch(&self, endpoint: &Endpoint, texts: &[String], now: u64) -> Result<(), remote::EmbedError> {
-        let known = read(&self.known).clone();
-        if !known.index.remote.is_set() && !known.agents.is_empty() {
-            let words: Vec<String> = known.agents.iter().map(|agent| Description::of(agent).text()).collect();
+    async fn fetch(
+        &self,
+        endpoint: &EmbeddingEndpoint,
+        texts: &[String],
+        now: u64,
+    ) -> Result<(), embedding_endpoint::EmbedError> {
+        let registry = read_lock(&self.registry).clone();
+        if !registry.index.remote.is_set() && !registry.agents.is_empty() {
+            let agent_texts: Vec<String> =
+                registry.agents.iter().map(|agent| AgentText::from_agent(agent).text()).collect();
             let missing: Vec<String> = {
                 let remote = self.remote();
-                words.iter().filter(|words| !remote.agents.contains_key(*words)).cloned().collect()
+                agent_texts.iter().filter(|text| !remote.agents.contains_key(*text)).cloned().collect()
             };
             let vectors = endpoint.embed(&missing).await?;
             let mut remote = self.remote();
-            remote.agents.extend(missing.into_iter().zip(vectors.into_iter().map(remote_vector)));
-            let kept: Vec<Vec<i16>> =
-                words.iter().map(|words| remote.agents.get(words).cloned().unwrap_or_default()).collect();
-            // Agents that are gone, or that say something else of themselves, are forgotten.
-            remote.agents = words.into_iter().zip(kept.iter().cloned()).collect();
-            known.index.remote.set(kept);
+            remote.agents.extend(missing.into_iter().zip(vectors.into_iter().map(quantize_remote)));
+            let vectors_by_agent: Vec<Vec<i16>> =
+                agent_texts.iter().map(|text| remote.agents.get(text).cloned().unwrap_or_default()).collect();
+            // Drops removed agents and old texts.
+            remote.agents = agent_texts.into_iter().zip(vectors_by_agent.iter().cloned()).collect();
+            registry.index.remote.set(vectors_by_agent);
         }
         let missing: Vec<String> = {
             let remote = self.remote();
@@ -408,7 +424,7 @@ impl Router {
         let vectors = endpoint.embed(&missing).await?;
         let mut remote = self.remote();
         for (text, vector) in missing.into_iter().zip(vectors) {
-            remote.steps.put(text, Arc::new(remote_vector(vector)), now);
+            remote.steps.put(text, Arc::new(quantize_remote(vector)), now);
         }
         Ok(())
     }
@@ -418,22 +434,22 @@ impl Router {
     }
 }
 
-/// The static model that the settings name.
-pub fn open_table(settings: &RouterSettings) -> Result<Option<Arc<Table>>, TableError> {
+/// Opens the static model of the settings.
+pub fn open_table(settings: &RouterSettings) -> Result<Option<Arc<EmbeddingTable>>, EmbeddingTableError> {
     match settings.local_model.as_str() {
         "" => return Ok(None),
-        "general" => return Ok(Some(Table::general())),
+        "general" => return Ok(Some(EmbeddingTable::general())),
         _ => {}
     }
     let tokenizer = Some(settings.local_tokenizer.as_str()).filter(|path| !path.is_empty()).map(Path::new);
-    Table::open(Path::new(&settings.local_model), tokenizer).map(Arc::new).map(Some)
+    EmbeddingTable::open(Path::new(&settings.local_model), tokenizer).map(Arc::new).map(Some)
 }
 
-fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
+fn read_lock<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
+fn write_lock<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
     lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,70 +1,70 @@
-//! TF-IDF over runs of two to five letters, compared by cosine, in an inverted index.
+//! TF-IDF over character n-grams of two to five letters, compared by cosine, in an inverted index.
 //!
-//! Runs of letters see what words miss: inflections, compounds, names glued together, and typing errors.
-//! Weights: 1 + ln(count), times ln((1 + n) / (1 + having)) + 1. Source: G. Salton, C. Buckley, "Term-weighting
+//! Character n-grams match inflections, compounds, joined names and typing errors, which words do not.
+//! Weights: 1 + ln(count), times ln((1 + n) / (1 + postings)) + 1. Source: G. Salton, C. Buckley, "Term-weighting
 //! approaches in automatic text retrieval", Information Processing & Management 24(5), 1988.
 
 use std::collections::BTreeMap;
 
 use goalmill_common::hash::HashMap;
 
-use crate::words::{spelled, stands_alone, telling};
+use crate::text_analysis::{is_unspaced_script, word_weight, words};
 
-/// Runs are known by a hash of their letters: FNV-1a, 64 bit.
+/// N-grams are identified by their FNV-1a hash (64 bit).
 const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x100_0000_01b3;
 const SHORTEST: usize = 2;
 const LONGEST: usize = 5;
-/// Registries of so many agents and more leave out runs that too many of them have.
+/// Registries of this size and larger ignore common n-grams.
 const PRUNE_FROM: usize = 1_000;
-/// Share of the agents above which a run tells nothing.
+/// An n-gram in more than this share of the agents is common.
 const COMMON_SHARE: f32 = 0.05;
 
-/// The index: for each run of letters, the documents that have it with its weight there.
+/// Inverted index: documents and weights of each n-gram.
 #[derive(Debug, Default)]
 pub(super) struct Ngrams {
     documents: usize,
-    /// Hash of a run → where its documents are in `weights`.
-    runs: HashMap<u64, Span>,
-    /// Document and weight, the weights of a document being of length 1 together.
+    /// Hash of an n-gram → its range in `weights`.
+    ngrams: HashMap<u64, PostingRange>,
+    /// Document and weight; the weights of a document have length 1.
     weights: Vec<(u32, f32)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct PostingRange {
     from: u32,
     to: u32,
     idf: f32,
 }
 
 impl Ngrams {
-    /// Reads each document as its parts, each with the weight of its runs.
+    /// - `documents`: the parts of each document with their weights.
     pub(super) fn new<'a>(documents: impl Iterator<Item = Vec<(&'a str, f32)>>) -> Self {
-        let mut having: BTreeMap<u64, Vec<(u32, f32)>> = BTreeMap::new();
+        let mut postings: BTreeMap<u64, Vec<(u32, f32)>> = BTreeMap::new();
         let mut total = 0;
         for (document, parts) in (0..).zip(documents) {
             let mut here: BTreeMap<u64, f32> = BTreeMap::new();
             for (text, weight) in parts {
-                for (run, count) in weighed(text) {
-                    *here.entry(run).or_default() += count * weight;
+                for (ngram, count) in weighted_ngrams(text) {
+                    *here.entry(ngram).or_default() += count * weight;
                 }
             }
-            for (run, count) in here {
-                having.entry(run).or_default().push((document, count.ln_1p()));
+            for (ngram, count) in here {
+                postings.entry(ngram).or_default().push((document, count.ln_1p()));
             }
             total += 1;
         }
         let documents = as_f32(total);
         let idf = |count: usize| ((1.0 + documents) / (1.0 + as_f32(count))).ln() + 1.0;
         let mut squares = vec![0.0_f32; total];
-        for list in having.values() {
+        for list in postings.values() {
             let idf = idf(list.len());
             for (document, weight) in list {
                 squares[*document as usize] += (weight * idf).powi(2);
             }
         }
         let mut index = Self { documents: total, ..Self::default() };
-        for (run, list) in having {
+        for (ngram, list) in postings {
             let idf = idf(list.len());
             let is_common = total >= PRUNE_FROM && as_f32(list.len()) > COMMON_SHARE * documents;
             let from = place(index.weights.len());
@@ -74,21 +74,21 @@ impl Ngrams {
                     .weights
                     .extend(list.into_iter().map(|(document, weight)| (document, weight * idf / norm(document))));
             }
-            index.runs.insert(run, Span { from, to: place(index.weights.len()), idf });
+            index.ngrams.insert(ngram, PostingRange { from, to: place(index.weights.len()), idf });
         }
         index
     }
 
-    /// For each document, its cosine with the text, 0 to 1.
-    pub(super) fn cosines(&self, runs: &[(u64, f32)]) -> Vec<f32> {
+    /// Cosine of each document and the text, 0 to 1.
+    pub(super) fn cosines(&self, ngrams: &[(u64, f32)]) -> Vec<f32> {
         let mut cosines = vec![0.0; self.documents];
         let mut square = 0.0_f32;
-        for (run, count) in runs {
-            let Some(span) = self.runs.get(run) else { continue };
+        for (ngram, count) in ngrams {
+            let Some(span) = self.ngrams.get(ngram) else { continue };
             let weight = count.ln_1p() * span.idf;
             square += weight * weight;
-            for (document, held) in &self.weights[span.from as usize..span.to as usize] {
-                cosines[*document as usize] += weight * held;
+            for (document, document_weight) in &self.weights[span.from as usize..span.to as usize] {
+                cosines[*document as usize] += weight * document_weight;
             }
         }
         if square > 0.0 {
@@ -99,21 +99,20 @@ impl Ngrams {
     }
 }
 
-/// The runs of a text, each word counting by how much it tells.
-pub(super) fn weighed(text: &str) -> Vec<(u64, f32)> {
-    counts(spelled(text).iter().map(|word| (word.as_str(), telling(word))))
+/// The n-grams of a text, weighted by the weight of their word.
+pub(super) fn weighted_ngrams(text: &str) -> Vec<(u64, f32)> {
+    counts(words(text).iter().map(|word| (word.as_str(), word_weight(word))))
 }
 
-/// Runs of letters inside each word, a space marking its ends, by hash, sorted, each once with the sum of its words'
-/// weights.
+/// N-grams inside each word, with a space at both ends: hash and total weight, sorted by hash.
 ///
-/// In scripts without spaces, where nothing marks a word's ends, runs of one to three letters.
+/// In scripts without spaces, n-grams of one to three letters without marks.
 pub(super) fn counts<'a>(words: impl IntoIterator<Item = (&'a str, f32)>) -> Vec<(u64, f32)> {
-    let mut runs: Vec<(u64, f32)> = Vec::new();
+    let mut ngrams: Vec<(u64, f32)> = Vec::new();
     let mut letters: Vec<char> = Vec::new();
     for (word, weight) in words {
         for part in word.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()) {
-            let dense = part.chars().any(stands_alone);
+            let dense = part.chars().any(is_unspaced_script);
             letters.clear();
             letters.extend((!dense).then_some(' '));
             letters.extend(part.chars().flat_map(char::to_lowercase));
@@ -123,17 +122,17 @@ pub(super) fn counts<'a>(words: impl IntoIterator<Item = (&'a str, f32)>) -> Vec
                 let mut hash = FNV_BASIS;
                 for (length, letter) in (1..=longest).zip(&letters[from..]) {
                     hash = (hash ^ u64::from(*letter)).wrapping_mul(FNV_PRIME);
-                    runs.extend((length >= shortest).then_some((hash, weight)));
+                    ngrams.extend((length >= shortest).then_some((hash, weight)));
                 }
             }
         }
     }
-    runs.sort_unstable_by_key(|(run, _)| *run);
-    let mut counts: Vec<(u64, f32)> = Vec::with_capacity(runs.len());
-    for (run, weight) in runs {
+    ngrams.sort_unstable_by_key(|(ngram, _)| *ngram);
+    let mut counts: Vec<(u64, f32)> = Vec::with_capacity(ngrams.len());
+    for (ngram, weight) in ngrams {
         match counts.last_mut() {
-            Some((last, count)) if *last == run => *count += weight,
-            _ => counts.push((run, weight)),
+            Some((last, count)) if *last == ngram => *count += weight,
+            _ => counts.push((ngram, weight)),
         }
     }
     counts
@@ -157,7 +156,7 @@ mod tests {
     }
 
     fn cosines(index: &Ngrams, text: &str) -> Vec<f32> {
-        index.cosines(&weighed(text))
+        index.cosines(&weighted_ngrams(text))
     }
 
     #[test]
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn typing_errors_are_forgiven() {
+    fn typing_errors_still_match() {
         let cosines = cosines(&index(&["weather forecast", "currency conversion"]), "wheather forcast");
         assert!(cosines[0] > 0.3 && cosines[0] > 3.0 * cosines[1], "{cosines:?}");
     }

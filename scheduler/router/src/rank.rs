@@ -1,10 +1,10 @@
-//! Similarity gates; success and price choose among the near-equals inside the gate.
+//! Ranking: similarity forms a gate; success rate and cost order the candidates inside it.
 
 use goalmill_common::config::Gate;
 use goalmill_common::event::RouteCandidate;
 
-/// Leaves those inside the gate, and the best `most`, by similarity.
-pub(super) fn shorten(ranked: &mut Vec<(usize, f64)>, gate: Gate, most: usize) {
+/// Keeps the candidates inside the gate, at least the best `most`, ordered by similarity.
+pub(super) fn apply_gate(ranked: &mut Vec<(usize, f64)>, gate: Gate, most: usize) {
     if let Gate::Share(share) = gate {
         let edge = ranked.iter().map(|(_, similarity)| *similarity).fold(0.0, f64::max) * (1.0 - share);
         let inside = ranked.iter().filter(|(_, similarity)| *similarity >= edge).count().max(most);
@@ -16,11 +16,11 @@ pub(super) fn shorten(ranked: &mut Vec<(usize, f64)>, gate: Gate, most: usize) {
     ranked.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
 }
 
-/// Orders candidates: the near-equals by score, then the others by similarity; ties by duration, then by name.
+/// Sorts candidates: those inside the gate by score, the others by similarity; ties by latency, then by name.
 ///
 /// Applied to all candidates, the formula changes 15 to 24 % of the decisions, mostly for the worse; so only those
-/// within the gate's share of the best similarity are held against each other. Without a gate it applies to all.
-pub(super) fn rank(candidates: &mut [RouteCandidate], gate: Gate) {
+/// inside the gate are compared by score. Without a gate it applies to all.
+pub(super) fn sort_candidates(candidates: &mut [RouteCandidate], gate: Gate) {
     let best = candidates.iter().map(|candidate| candidate.similarity).fold(0.0, f64::max);
     let edge = match gate {
         Gate::Off => f64::NEG_INFINITY,
@@ -38,7 +38,7 @@ pub(super) fn rank(candidates: &mut [RouteCandidate], gate: Gate) {
     });
 }
 
-/// How good a choice an agent is among near-equals.
+/// Score of a candidate inside the gate.
 ///
 /// - `similarity`: 0 to 1.
 /// - `success_rate`: share of attempts that succeed, 0 to 1.
@@ -56,7 +56,7 @@ mod tests {
         let similarities = [0.2, 0.99, 0.5, 1.0, 0.97, 0.99];
         let ranked = |most| {
             let mut ranked: Vec<(usize, f64)> = similarities.into_iter().enumerate().collect();
-            shorten(&mut ranked, Gate::Share(0.02), most);
+            apply_gate(&mut ranked, Gate::Share(0.02), most);
             ranked.into_iter().map(|(at, _)| at).collect::<Vec<_>>()
         };
         assert_eq!((ranked(1), ranked(4)), (vec![3, 1, 5], vec![3, 1, 5, 4]));

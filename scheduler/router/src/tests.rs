@@ -5,7 +5,7 @@ use goalmill_common::plan::{Kind, Plan, Step};
 use crate::*;
 
 #[test]
-fn steps_go_to_the_agent_whose_words_fit() {
+fn steps_are_routed_to_the_most_similar_agent() {
     let router = router(RouterSettings::default());
     for (text, expected) in [
         ("Find a hotel near the Louvre", "hotel_agent"),
@@ -22,7 +22,7 @@ fn steps_go_to_the_agent_whose_words_fit() {
 }
 
 #[test]
-fn what_fits_nobody_is_refused_with_the_nearest() {
+fn a_step_without_a_match_is_refused_with_the_nearest_agents() {
     let router = router(RouterSettings { threshold: 0.3, ..RouterSettings::default() });
     let refused = router.choose("knit a sweater from hot wool").expect_err("nobody knits");
     assert!(!refused.candidates.is_empty());
@@ -33,7 +33,7 @@ fn what_fits_nobody_is_refused_with_the_nearest() {
 }
 
 #[test]
-fn success_and_cost_choose_among_near_equals_only() {
+fn success_and_cost_order_only_the_candidates_inside_the_gate() {
     let twins = |share: f64| {
         let router = Router::new(RouterSettings { gate: Gate::Share(share), ..RouterSettings::default() });
         let mut dear = agent("translate_a", "translate texts", &[], &[]);
@@ -42,7 +42,7 @@ fn success_and_cost_choose_among_near_equals_only() {
         weak.success_rate = 0.9;
         let mut far = agent("archive", "keep texts", &[], &[]);
         far.success_rate = 1.0;
-        router.update(vec![dear, weak, far]);
+        router.update_agents(vec![dear, weak, far]);
         router
     };
     assert_eq!(twins(0.3).choose("translate texts").map(|c| c.agent_type), Ok("translate_b".into()));
@@ -50,12 +50,12 @@ fn success_and_cost_choose_among_near_equals_only() {
     let router = Router::new(RouterSettings { gate: Gate::Share(0.1), ..RouterSettings::default() });
     let mut right = agent("poet", "write poems about flowers", &[], &[]);
     right.success_rate = 0.2;
-    router.update(vec![right, agent("painter", "paint pictures of flowers", &[], &[])]);
+    router.update_agents(vec![right, agent("painter", "paint pictures of flowers", &[], &[])]);
     assert_eq!(router.choose("write poems about flowers").map(|c| c.agent_type), Ok("poet".into()));
     let open = Router::new(RouterSettings { gate: Gate::Off, ..RouterSettings::default() });
     let mut right = agent("poet", "write poems about flowers", &[], &[]);
     right.success_rate = 0.01;
-    open.update(vec![right, agent("painter", "paint pictures of flowers", &[], &[])]);
+    open.update_agents(vec![right, agent("painter", "paint pictures of flowers", &[], &[])]);
     assert_eq!(open.choose("write poems about flowers").map(|c| c.agent_type), Ok("painter".into()));
 }
 
@@ -68,7 +68,7 @@ fn the_score_is_that_of_the_formula() {
 }
 
 #[test]
-fn an_action_of_the_same_name_wins_over_words() {
+fn an_action_of_the_same_name_ranks_before_similarity() {
     let router = router(RouterSettings::default());
     let choice = router.choose_for("Find a hotel near the Louvre", "search_flights").expect("the action is known");
     assert_eq!(choice.agent_type.as_str(), "flight_agent");
@@ -77,9 +77,9 @@ fn an_action_of_the_same_name_wins_over_words() {
 }
 
 #[test]
-fn among_agents_with_the_same_action_words_decide() {
+fn similarity_orders_agents_with_the_same_action() {
     let router = Router::new(RouterSettings::default());
-    router.update(vec![
+    router.update_agents(vec![
         agent("flights", "plane tickets", &[], &["search"]),
         agent("hotels", "rooms for a night", &[], &["search"]),
     ]);
@@ -88,11 +88,11 @@ fn among_agents_with_the_same_action_words_decide() {
 }
 
 #[test]
-fn an_agent_type_with_a_live_worker_goes_before_one_without() {
+fn an_agent_type_with_a_live_worker_ranks_before_one_without() {
     let router = Router::new(RouterSettings::default());
     let mut dear = agent("lodging_agent", "Finds hotels and inns for a number of nights.", &[], &["find_room"]);
     (dear.success_rate, dear.cost) = (0.5, 5.0);
-    router.update(agents().into_iter().chain([dear]).collect());
+    router.update_agents(agents().into_iter().chain([dear]).collect());
     let text = "Find a hotel near the Louvre";
     let chosen = |text: &str, action: &str| router.choose_for(text, action).expect("somebody fits");
     let live = |names: &[&str]| router.update_live(Arc::new(names.iter().map(|name| AgentType::from(*name)).collect()));
@@ -113,7 +113,7 @@ fn an_agent_type_with_a_live_worker_goes_before_one_without() {
 }
 
 #[test]
-fn a_choice_without_a_live_worker_is_told_once_for_each_agent_type() {
+fn a_missing_live_worker_gives_one_warning_per_agent_type() {
     let router = router(RouterSettings::default());
     router.update_live(Arc::new(BTreeSet::from([AgentType::from("flight_agent")])));
     let mut plan = Plan {
@@ -131,15 +131,15 @@ fn a_choice_without_a_live_worker_is_told_once_for_each_agent_type() {
 }
 
 #[test]
-fn ties_are_broken_by_name_so_that_a_choice_repeats() {
+fn ties_are_broken_by_name() {
     let router = Router::new(RouterSettings::default());
-    router.update(["c", "a", "b"].map(|name| agent(name, "do things", &[], &[])).into());
+    router.update_agents(["c", "a", "b"].map(|name| agent(name, "do things", &[], &[])).into());
     let order: Vec<String> = router.route("do things").iter().map(|c| c.agent_type.to_string()).collect();
     assert_eq!(order, ["a", "b", "c"]);
 }
 
 #[test]
-fn a_plan_is_routed_with_its_inner_plans() {
+fn nested_plans_are_routed() {
     let router = router(RouterSettings::default());
     let mut inner = step("stay", "auto", "find a hotel for three nights");
     inner.id = "inner".into();
@@ -181,14 +181,14 @@ fn a_large_registry_gives_the_same_answers() {
     let router = Router::new(RouterSettings::default());
     let noise =
         (0..500).map(|i| agent(&format!("worker_{i}"), &format!("handles requests of queue number {i}"), &[], &[]));
-    router.update(agents().into_iter().chain(noise).collect());
+    router.update_agents(agents().into_iter().chain(noise).collect());
     assert_eq!(router.choose("Find a hotel near the Louvre").map(|c| c.agent_type), Ok("hotel_agent".into()));
     assert_eq!(router.choose("requests of queue number 77").map(|c| c.agent_type), Ok("worker_77".into()));
 }
 
 fn router(settings: RouterSettings) -> Router {
     let router = Router::new(settings);
-    router.update(agents());
+    router.update_agents(agents());
     router
 }
 
@@ -221,37 +221,37 @@ fn step(id: &str, agent_type: &str, description: &str) -> Step {
 }
 
 #[test]
-fn outcomes_change_who_is_chosen() {
+fn outcomes_change_the_selected_agent() {
     let router = Router::new(RouterSettings { learn: true, ..RouterSettings::default() });
-    router.update(agents());
+    router.update_agents(agents());
     let text = "somewhere to sleep near the station";
     for _ in 0..20 {
-        router.learn("somewhere to sleep close to the airport", &"hotel_agent".into(), true);
-        router.learn("how do we get there by plane", &"flight_agent".into(), true);
+        router.record_match("somewhere to sleep close to the airport", &"hotel_agent".into(), true);
+        router.record_match("how do we get there by plane", &"flight_agent".into(), true);
     }
-    assert_eq!(router.learned(), 40);
+    assert_eq!(router.example_count(), 40);
     let choice = router.choose(text).expect("outcomes tell who does it");
     assert_eq!(choice.agent_type.as_str(), "hotel_agent");
     assert!(choice.candidates[0].factors["learned"] > 0.0);
 }
 
 #[test]
-fn nothing_is_learned_unless_it_is_switched_on() {
+fn outcomes_are_ignored_unless_learning_is_on() {
     let router = router(RouterSettings::default());
-    router.learn("find a hotel", &"hotel_agent".into(), true);
-    router.learn_nobody("say hello");
-    assert_eq!(router.learned(), 0);
+    router.record_match("find a hotel", &"hotel_agent".into(), true);
+    router.record_no_match("say hello");
+    assert_eq!(router.example_count(), 0);
 }
 
 #[test]
-fn measured_success_counts_among_near_equals() {
+fn measured_success_orders_candidates_inside_the_gate() {
     let router = Router::new(RouterSettings { local_model: String::new(), ..RouterSettings::default() });
-    router.update(["east", "west"].map(|name| agent(name, "translate texts", &[], &[])).into());
+    router.update_agents(["east", "west"].map(|name| agent(name, "translate texts", &[], &[])).into());
     assert_eq!(router.choose("translate texts").map(|c| c.agent_type), Ok("east".into()));
     let now_ms = Clock::system().now_ms();
     for _ in 0..10 {
-        router.record(&"east".into(), "", false, Some(5), now_ms);
-        router.record(&"west".into(), "", true, Some(7), now_ms);
+        router.record_outcome(&"east".into(), "", false, Some(5), now_ms);
+        router.record_outcome(&"west".into(), "", true, Some(7), now_ms);
     }
     let choice = router.choose("translate texts").expect("both fit");
     assert_eq!((choice.agent_type.as_str(), choice.candidates[0].latency_ms), ("west", Some(7)));
@@ -259,17 +259,17 @@ fn measured_success_counts_among_near_equals() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_fails_leaves_the_choice_to_the_words() {
+async fn a_failed_endpoint_does_not_prevent_routing() {
     let settings = RouterSettings { embed_url: "http://127.0.0.1:1/v1".into(), ..RouterSettings::default() };
     let router = router(settings);
-    router.prepare(&["Find a hotel near the Louvre".to_owned()]).await;
+    router.prefetch(&["Find a hotel near the Louvre".to_owned()]).await;
     let choice = router.choose("Find a hotel near the Louvre").expect("the words fit");
     assert_eq!(choice.agent_type.as_str(), "hotel_agent");
     assert!(!choice.candidates[0].factors.contains_key("remote"));
 }
 
 #[tokio::test]
-async fn vectors_of_an_endpoint_decide_together_with_the_words() {
+async fn remote_vectors_are_combined_with_other_scorers() {
     use axum::routing::post;
     use axum::{Json, Router as Routes};
     use serde_json::{Value, json};
@@ -292,7 +292,7 @@ async fn vectors_of_an_endpoint_decide_together_with_the_words() {
     let text = "a bed for one night";
     let asked = async {
         assert!(!router.rank(text, "", 1).candidates.iter().any(|c| c.factors.contains_key("remote")));
-        router.prepare(&[]).await;
+        router.prefetch(&[]).await;
         router.rank(text, "", 5)
     };
     let ranking = tokio::select! {

@@ -80,7 +80,7 @@ pub(crate) struct RouteAnswer {
 pub(crate) async fn route(State(api): State<Api>, body: Body) -> ApiResult<RouteAnswer> {
     let request: RouteRequest = response::parse_small_json(&response::body(body)?)?;
     let router = api.scheduler.directory.router();
-    router.prepare(std::slice::from_ref(&request.text)).await;
+    router.prefetch(std::slice::from_ref(&request.text)).await;
     let Ranking { candidates, confidence } = router.rank(&request.text, "", usize::MAX);
     Ok(Json(RouteAnswer { abstains: candidates.is_empty() || router.abstains(confidence), candidates, confidence }))
 }

@@ -189,7 +189,7 @@ async fn an_invalid_request_changes_no_mode() -> Result<()> {
 #[tokio::test]
 async fn parameters_that_a_server_does_not_take_are_left_out() -> Result<()> {
     let refuses = [Feature::MaxTokens, Feature::Temperature, Feature::StreamOptions].into();
-    let server = ModelServer::start(Script { refuses, ..Script::of([Scripted::text("yes")]) }).await?;
+    let server = ModelServer::start(Script { refuses, ..Script::new([Scripted::text("yes")]) }).await?;
     let question = CompletionRequest { stream: true, temperature: Some(0.2), ..request("hello", ResponseFormat::Text) };
     let answer = server.models()?.complete(&question).await?;
     assert_eq!((answer.text.as_str(), server.calls(), answer.attempts.len()), ("yes", 4, 4));

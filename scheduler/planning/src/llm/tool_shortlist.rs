@@ -109,7 +109,7 @@ fn shortlist_index(agents: &[Agent], places: &[(usize, Option<usize>)]) -> Arc<S
         Agent { capabilities, actions, ..card }
     };
     let index = Router::new(RouterSettings { local_model: String::new(), ..RouterSettings::default() });
-    index.update(places.iter().enumerate().map(card).collect());
+    index.update_agents(places.iter().enumerate().map(card).collect());
     let index_of = Arc::new(ShortlistIndex { agents: agents.to_vec(), index });
     *kept = Some(index_of.clone());
     index_of

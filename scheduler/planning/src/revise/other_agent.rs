@@ -104,7 +104,7 @@ fn nearest(step: &Step, others: Vec<Agent>) -> Option<(AgentType, String)> {
         return None;
     }
     let router = Router::new(RouterSettings { local_model: String::new(), ..RouterSettings::default() });
-    router.update(others.clone());
+    router.update_agents(others.clone());
     let text = format!("{} {}", step.description, step.action.replace(['_', '.', '-'], " "));
     let choice = router.choose_for(&text, &step.action).ok()?;
     let agent = others.iter().find(|agent| agent.agent_type == choice.agent_type)?;

@@ -1,42 +1,42 @@
-//! A text as numbers to learn from: hashed stems, pairs of stems and runs of letters, and the static vector.
+//! Features of a text: hashed stems, stem pairs and n-grams, and the static vector.
 
 use super::super::ngram;
-use super::super::words::{spelled, stems};
+use super::super::text_analysis::{stems, words};
 
-/// Places for hashed features; the static vector comes after them.
+/// Number of hashed features; the static vector follows them.
 pub(super) const HASHED: usize = 1 << 13;
-/// How long the hashed part is, the static vector being of length 1.
+/// Length of the hashed part; the static vector has length 1.
 const HASHED_LENGTH: f32 = 1.0;
 
-/// A text's features, sorted by place, each place once.
+/// Sparse features, sorted by index.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Features {
-    /// Place and weight, the hashed part being of length 1.
+    /// Index and weight.
     pub(super) hashed: Vec<(u16, f32)>,
     /// The static vector, of length 1; empty without a static model.
     pub(super) dense: Vec<f32>,
 }
 
 impl Features {
-    /// Reads a text; `dense` is its static vector, or empty.
+    /// - `dense`: the static vector, or empty.
     pub(super) fn new(text: &str, dense: Vec<f32>) -> Self {
         let mut raw: Vec<(u16, f32)> = Vec::new();
         let stems = stems(text);
         for stem in &stems {
-            raw.push(placed(hash(stem.as_bytes(), 1), 1.0));
+            raw.push(hashed_feature(hash(stem.as_bytes(), 1), 1.0));
         }
         for pair in stems.windows(2) {
-            raw.push(placed(hash(pair[1].as_bytes(), hash(pair[0].as_bytes(), 2)), 0.7));
+            raw.push(hashed_feature(hash(pair[1].as_bytes(), hash(pair[0].as_bytes(), 2)), 0.7));
         }
-        for (run, count) in ngram::counts(spelled(text).iter().map(|word| (word.as_str(), 1.0))) {
-            raw.push(placed(run, 0.3 * count.sqrt()));
+        for (ngram, count) in ngram::counts(words(text).iter().map(|word| (word.as_str(), 1.0))) {
+            raw.push(hashed_feature(ngram, 0.3 * count.sqrt()));
         }
-        raw.sort_unstable_by_key(|(place, _)| *place);
+        raw.sort_unstable_by_key(|(index, _)| *index);
         let mut hashed: Vec<(u16, f32)> = Vec::with_capacity(raw.len());
-        for (place, weight) in raw {
+        for (index, weight) in raw {
             match hashed.last_mut() {
-                Some((last, sum)) if *last == place => *sum += weight,
-                _ => hashed.push((place, weight)),
+                Some((last, sum)) if *last == index => *sum += weight,
+                _ => hashed.push((index, weight)),
             }
         }
         let length = hashed.iter().map(|(_, weight)| weight * weight).sum::<f32>().sqrt();
@@ -46,18 +46,18 @@ impl Features {
         Self { hashed, dense }
     }
 
-    /// Every place with its weight.
+    /// Index and weight of all features.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, f32)> + '_ {
-        let hashed = self.hashed.iter().map(|(place, weight)| (usize::from(*place), *weight));
+        let hashed = self.hashed.iter().map(|(index, weight)| (usize::from(*index), *weight));
         hashed.chain(self.dense.iter().enumerate().map(|(at, weight)| (HASHED + at, *weight)))
     }
 }
 
-/// The sign spreads texts that share a place by accident.
-fn placed(hash: u64, weight: f32) -> (u16, f32) {
+/// The sign makes collisions cancel out on average.
+fn hashed_feature(hash: u64, weight: f32) -> (u16, f32) {
     let mixed = (hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let place = u16::try_from((mixed >> 32) as usize % HASHED).expect("there are fewer places than a u16 can name");
-    (place, if mixed & 1 == 0 { weight } else { -weight })
+    let index = u16::try_from((mixed >> 32) as usize % HASHED).expect("the feature space is smaller than a u16");
+    (index, if mixed & 1 == 0 { weight } else { -weight })
 }
 
 /// FNV-1a, 64 bit.

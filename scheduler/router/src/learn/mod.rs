@@ -1,7 +1,7 @@
-//! What outcomes teach: which agents did steps like this one, and which steps nobody should do.
+//! Learns from outcomes which agents did similar steps and which steps no agent should do.
 //!
-//! Bounded in memory and in time: a ring of examples for each agent type, one matrix of weights, and a fixed number of
-//! old examples replayed for each new one.
+//! Memory and time are bounded: a ring of examples per agent type, one weight matrix, and a fixed number of replayed
+//! examples per outcome.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,126 +10,126 @@ use goalmill_common::agent::Agent;
 use goalmill_common::id::AgentType;
 use goalmill_common::random::Random;
 
-use super::pieces::Pieces;
-use super::statics::mean;
-use super::table::Table;
-use super::words::contents;
+use super::embedding_table::EmbeddingTable;
+use super::static_embedder::mean_vector;
+use super::subwords::Subwords;
+use super::text_analysis::content_words;
 
-mod doubt;
+mod classifier;
+mod example_store;
 mod features;
-mod linear;
-mod memory;
+mod rejection_model;
 
-use doubt::{Doubt, Evidence};
+use classifier::SoftmaxClassifier;
+use example_store::ExampleStore;
 use features::Features;
-use linear::Linear;
-use memory::Memory;
+use rejection_model::{Evidence, RejectionModel};
 
-/// Agent types that are learned at most; outcomes of others are left alone.
+/// Limit of learned agent types; outcomes of further ones are ignored.
 pub const CLASSES_MAX: usize = 1_024;
-/// Examples of steps that nobody should do, for each example that an agent type may have.
-const NOBODY_SHARE: usize = 20;
-/// Old examples that are gone through again with each new one.
+/// Limit of examples without a match, as a multiple of the limit per agent type.
+const NO_MATCH_SHARE: usize = 20;
+/// Old examples that are replayed with each new one.
 const REPLAYED: usize = 4;
-/// How far one example moves the weights.
+/// Learning rate.
 const RATE: f32 = 2.0;
-/// The same for whether anybody fits.
-const NOBODY_RATE: f32 = 1.0;
-/// A failure says little about who fits: it may have had any other cause.
+/// Learning rate of the match classifier.
+const NO_MATCH_RATE: f32 = 1.0;
+/// Learning rate for failures: low, because a failure may have other causes.
 const FAILURE_RATE: f32 = -0.1;
 
-/// What the largest bonus adds to the logarithm of the odds that somebody fits.
-const DONE_BEFORE: f64 = 4.0;
+/// What the maximum bonus adds to the log odds of a match.
+const EXPERIENCE_WEIGHT: f64 = 4.0;
 
-/// The class of steps that nobody should do.
-const NOBODY: usize = 0;
+/// The class of steps that no agent should do.
+const NO_MATCH: usize = 0;
 
-/// Learns from outcomes, and gives advice.
+/// Learns from outcomes and advises the router.
 #[derive(Debug)]
 pub(super) struct Learner {
-    table: Option<Arc<Table>>,
+    table: Option<Arc<EmbeddingTable>>,
     classes: BTreeMap<AgentType, usize>,
-    linear: Linear,
-    /// Two classes: somebody, nobody.
-    nobody: Linear,
-    memory: Memory,
-    doubt: Doubt,
+    agent_classifier: SoftmaxClassifier,
+    /// Two classes: match, no match.
+    match_classifier: SoftmaxClassifier,
+    examples: ExampleStore,
+    rejection_model: RejectionModel,
     random: Random,
 }
 
-/// What the outcomes say about a step.
+/// Adjustments for one step.
 #[derive(Debug)]
-pub(super) struct Advice {
-    /// For each agent, how much more it fits, in units of similarity; not negative.
+pub(super) struct OutcomeAdvice {
+    /// Bonus of each agent, in units of similarity; not negative.
     pub(super) bonus: Vec<f32>,
-    /// The most that a bonus can be.
+    /// Maximum bonus.
     pub(super) bonus_max: f32,
-    /// The logarithm of the odds that nobody fits; nothing until enough outcomes were seen.
-    pub(super) nobody: Option<f64>,
+    /// Log odds that no agent fits; `None` until there are enough outcomes.
+    pub(super) no_match_log_odds: Option<f64>,
 }
 
-impl Advice {
-    /// The logarithm of the odds that somebody fits.
+impl OutcomeAdvice {
+    /// Log odds that an agent fits.
     ///
-    /// As long as too few steps for nobody were seen, what somebody did before adds to what the words say.
-    pub(super) fn somebody(&self, before: f64) -> f64 {
+    /// Without enough rejections, the best bonus is added to the log odds of the texts.
+    pub(super) fn match_log_odds(&self, before: f64) -> f64 {
         let best = self.bonus.iter().copied().fold(0.0, f32::max) / self.bonus_max.max(f32::MIN_POSITIVE);
-        self.nobody.map_or(before + DONE_BEFORE * f64::from(best), |nobody| -nobody)
+        self.no_match_log_odds.map_or(before + EXPERIENCE_WEIGHT * f64::from(best), |log_odds| -log_odds)
     }
 }
 
 impl Learner {
-    /// - `examples_max`: examples that are kept for each agent type.
-    pub(super) fn new(table: Option<Arc<Table>>, examples_max: usize, random: Random) -> Self {
+    /// - `examples_max`: limit of examples per agent type.
+    pub(super) fn new(table: Option<Arc<EmbeddingTable>>, examples_max: usize, random: Random) -> Self {
         let dense = table.as_ref().map_or(0, |table| table.columns());
-        let mut nobody = Linear::new(dense);
-        nobody.widen(2);
+        let mut match_classifier = SoftmaxClassifier::new(dense);
+        match_classifier.add_classes(2);
         Self {
             table,
             classes: BTreeMap::new(),
-            linear: Linear::new(dense),
-            nobody,
-            memory: Memory::new(examples_max, NOBODY_SHARE * examples_max),
-            doubt: Doubt::default(),
+            agent_classifier: SoftmaxClassifier::new(dense),
+            match_classifier,
+            examples: ExampleStore::new(examples_max, NO_MATCH_SHARE * examples_max),
+            rejection_model: RejectionModel::default(),
             random,
         }
     }
 
-    /// Learns that `agent` did a step, or failed at it; that nobody should do it, without an agent.
+    /// Learns from an outcome; without an agent, that no agent should do the step.
     ///
-    /// - `before`: the logarithm of the odds that somebody fits, as it is without learning.
-    pub(super) fn learn(&mut self, text: &str, agent: Option<&AgentType>, success: bool, before: f64) {
+    /// - `before`: log odds of a match without learning.
+    pub(super) fn record_outcome(&mut self, text: &str, agent: Option<&AgentType>, success: bool, before: f64) {
         let Some(class) = self.class(agent) else { return };
-        let features = self.read(text);
+        let features = self.features(text);
         if success {
-            let evidence = self.evidence(&features, &self.memory.votes(&features), before);
-            self.doubt.learn(&evidence, class == NOBODY);
+            let evidence = self.evidence(&features, &self.examples.votes(&features), before);
+            self.rejection_model.train(&evidence, class == NO_MATCH);
         }
         self.train(&features, class, success);
-        self.memory.keep(features, class, success);
+        self.examples.insert(features, class, success);
         for _ in 0..REPLAYED {
-            let kept = u64::try_from(self.memory.len()).expect("the number of examples is bounded");
-            let at = usize::try_from(self.random.below(kept)).expect("it is below the number of examples");
-            let example = self.memory.example(at);
+            let count = u64::try_from(self.examples.len()).expect("the number of examples is bounded");
+            let at = usize::try_from(self.random.below(count)).expect("it is below the number of examples");
+            let example = self.examples.example(at);
             let (features, class, success) = (example.features.clone(), example.class, example.success);
             self.train(&features, class, success);
         }
     }
 
-    /// What the outcomes say about a step; nothing before the first one.
-    pub(super) fn advise(&self, text: &str, agents: &[Agent], before: f64) -> Option<Advice> {
-        if self.memory.len() == 0 {
+    /// Advice for a step; `None` before the first outcome.
+    pub(super) fn advise(&self, text: &str, agents: &[Agent], before: f64) -> Option<OutcomeAdvice> {
+        if self.examples.len() == 0 {
             return None;
         }
-        let features = self.read(text);
-        let votes = self.memory.votes(&features);
-        let likely = self.linear.log_probabilities(&features);
+        let features = self.features(text);
+        let votes = self.examples.votes(&features);
+        let likely = self.agent_classifier.log_probabilities(&features);
         let seen = self.classes.len().max(1) as f32;
-        let each = self.memory.len().saturating_sub(self.memory.count(NOBODY)) as f32 / seen;
-        // With a few examples an agent, its own words tell more than they do.
+        let each = self.examples.len().saturating_sub(self.examples.count(NO_MATCH)) as f32 / seen;
+        // With few examples per agent, texts are more reliable.
         let trust = each / (each + 20.0);
         let (linear, neighbours) = (0.04 + 0.08 * trust, 0.15 + 0.45 * trust);
-        // An agent that was never chosen is not worse than one that is out of the question.
+        // Lower bound, so that an agent without outcomes is not worse than an unsuitable one.
         let floor = (-seen.ln() - 0.5).clamp(-6.0, -2.0);
         let bonus = |agent: &Agent| {
             let Some(class) = self.classes.get(&agent.agent_type) else { return 0.0 };
@@ -138,53 +138,53 @@ impl Learner {
             (linear * (likely - floor) + neighbours * vote).max(0.0)
         };
         let evidence = self.evidence(&features, &votes, before);
-        Some(Advice {
+        Some(OutcomeAdvice {
             bonus: agents.iter().map(bonus).collect(),
             bonus_max: linear * -floor + neighbours,
-            nobody: self.doubt.is_ready().then(|| self.doubt.log_odds(&evidence)),
+            no_match_log_odds: self.rejection_model.is_ready().then(|| self.rejection_model.log_odds(&evidence)),
         })
     }
 
-    /// How many examples are kept.
-    pub(super) fn examples(&self) -> usize {
-        self.memory.len()
+    /// Number of stored examples.
+    pub(super) fn example_count(&self) -> usize {
+        self.examples.len()
     }
 
-    /// The class of an agent, a new one if there is room.
+    /// The class of an agent; adds one if the limit allows it.
     fn class(&mut self, agent: Option<&AgentType>) -> Option<usize> {
-        let Some(agent) = agent else { return Some(NOBODY) };
+        let Some(agent) = agent else { return Some(NO_MATCH) };
         if let Some(class) = self.classes.get(agent) {
             return Some(*class);
         }
         let class = self.classes.len() + 1;
         (class <= CLASSES_MAX).then(|| {
             self.classes.insert(agent.clone(), class);
-            self.linear.widen(class);
+            self.agent_classifier.add_classes(class);
             class
         })
     }
 
-    fn read(&self, text: &str) -> Features {
+    fn features(&self, text: &str) -> Features {
         let dense = self.table.as_ref().and_then(|table| {
-            let pieces = Pieces::of(table, &contents(text));
-            pieces.are_known().then(|| mean(table, pieces.all().iter().map(|(piece, _)| *piece)))
+            let subwords = Subwords::tokenize(table, &content_words(text));
+            subwords.are_mostly_known().then(|| mean_vector(table, subwords.all().iter().map(|(subword, _)| *subword)))
         });
         Features::new(text, dense.unwrap_or_default())
     }
 
     fn train(&mut self, features: &Features, class: usize, success: bool) {
-        if class != NOBODY {
-            self.linear.step(features, class - 1, if success { RATE } else { FAILURE_RATE });
+        if class != NO_MATCH {
+            self.agent_classifier.train(features, class - 1, if success { RATE } else { FAILURE_RATE });
         }
         if success {
-            self.nobody.step(features, usize::from(class == NOBODY), NOBODY_RATE);
+            self.match_classifier.train(features, usize::from(class == NO_MATCH), NO_MATCH_RATE);
         }
     }
 
     fn evidence(&self, features: &Features, votes: &BTreeMap<usize, f32>, before: f64) -> Evidence {
-        let odds = self.nobody.log_probabilities(features);
-        let against = votes.get(&NOBODY).copied().unwrap_or_default();
-        let best = votes.iter().filter(|(class, _)| **class != NOBODY).map(|(_, vote)| *vote).fold(0.0, f32::max);
+        let odds = self.match_classifier.log_probabilities(features);
+        let against = votes.get(&NO_MATCH).copied().unwrap_or_default();
+        let best = votes.iter().filter(|(class, _)| **class != NO_MATCH).map(|(_, vote)| *vote).fold(0.0, f32::max);
         [before, f64::from(odds[1] - odds[0]).clamp(-10.0, 10.0), f64::from(against), f64::from(best)]
     }
 }
@@ -200,55 +200,59 @@ mod tests {
         ("the sink is blocked again", "plumber"),
     ];
 
-    fn taught() -> (Learner, Vec<Agent>) {
+    fn trained() -> (Learner, Vec<Agent>) {
         let mut learner = Learner::new(None, 10, Random::seeded(3));
         for _ in 0..10 {
             for (text, agent) in DONE {
-                learner.learn(text, Some(&agent.into()), true, 0.0);
+                learner.record_outcome(text, Some(&agent.into()), true, 0.0);
             }
-            learner.learn("say hello to the user", None, true, 0.0);
-            learner.learn("confirm that all went well", None, true, 0.0);
+            learner.record_outcome("say hello to the user", None, true, 0.0);
+            learner.record_outcome("confirm that all went well", None, true, 0.0);
         }
         (learner, vec![Agent::named("billing".into()), Agent::named("plumber".into()), Agent::named("new".into())])
     }
 
     #[test]
-    fn who_did_the_like_gets_the_larger_bonus() {
-        let (learner, agents) = taught();
-        let advice = learner.advise("the tap is leaking", &agents, 0.0).expect("outcomes were seen");
+    fn the_agent_of_similar_steps_gets_the_largest_bonus() {
+        let (learner, agents) = trained();
+        let advice = learner.advise("the tap is leaking", &agents, 0.0).expect("there are outcomes");
         assert!(advice.bonus[1] > 2.0 * advice.bonus[0], "{advice:?}");
         assert!(advice.bonus.iter().all(|bonus| (0.0..=advice.bonus_max).contains(bonus)), "{advice:?}");
-        assert_eq!(advice.bonus[2], 0.0, "an agent without outcomes keeps what its words are worth");
+        assert_eq!(advice.bonus[2], 0.0, "an agent without outcomes has no bonus");
     }
 
     #[test]
-    fn steps_for_nobody_are_told_apart() {
-        let (learner, agents) = taught();
-        let odds =
-            |text: &str| learner.advise(text, &agents, 0.0).and_then(|advice| advice.nobody).expect("both were seen");
+    fn steps_without_a_match_are_recognized() {
+        let (learner, agents) = trained();
+        let odds = |text: &str| {
+            learner
+                .advise(text, &agents, 0.0)
+                .and_then(|advice| advice.no_match_log_odds)
+                .expect("there are outcomes of both kinds")
+        };
         assert!(odds("confirm that it went well") > 1.0, "{}", odds("confirm that it went well"));
         assert!(odds("fix the blocked sink") < -1.0, "{}", odds("fix the blocked sink"));
     }
 
     #[test]
-    fn the_memory_of_an_agent_is_bounded() {
+    fn the_examples_of_an_agent_are_bounded() {
         let mut learner = Learner::new(None, 10, Random::seeded(3));
         for n in 0..100 {
-            learner.learn(&format!("task number {n}"), Some(&"busy".into()), true, 0.0);
+            learner.record_outcome(&format!("task number {n}"), Some(&"busy".into()), true, 0.0);
         }
-        assert_eq!(learner.examples(), 10);
+        assert_eq!(learner.example_count(), 10);
         assert!(learner.advise("task", &[], 0.0).is_some_and(|advice| advice.bonus.is_empty()));
     }
 
     #[test]
-    fn failures_speak_against_an_agent() {
+    fn failures_reduce_the_bonus() {
         let mut learner = Learner::new(None, 10, Random::seeded(3));
         let agents = [Agent::named("good".into()), Agent::named("bad".into())];
         for _ in 0..10 {
-            learner.learn("paint the fence", Some(&"good".into()), true, 0.0);
-            learner.learn("paint the fence", Some(&"bad".into()), false, 0.0);
+            learner.record_outcome("paint the fence", Some(&"good".into()), true, 0.0);
+            learner.record_outcome("paint the fence", Some(&"bad".into()), false, 0.0);
         }
-        let advice = learner.advise("paint the fence", &agents, 0.0).expect("outcomes were seen");
+        let advice = learner.advise("paint the fence", &agents, 0.0).expect("there are outcomes");
         assert!(advice.bonus[0] > advice.bonus[1], "{advice:?}");
     }
 }

@@ -70,8 +70,8 @@ fn measure(arguments: &Arguments) -> Result<Report> {
     let model = arguments.local_model.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     let settings = RouterSettings { local_model: model.clone(), ..RouterSettings::default() };
     let table = open_table(&settings)?;
-    let router = Router::with(settings, table, Clock::system(), Random::seeded(arguments.seed));
-    router.update(agents.clone());
+    let router = Router::with_parts(settings, table, Clock::system(), Random::seeded(arguments.seed));
+    router.update_agents(agents.clone());
     let terms = Terms { workers: Arc::new(vec![worker(&agents)]), ..Terms::default() };
     let random = Random::seeded(arguments.seed);
     let mut sizes = Vec::new();

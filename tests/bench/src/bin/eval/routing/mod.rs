@@ -11,7 +11,7 @@ use anyhow::{Result, anyhow, ensure};
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{Gate, RouterSettings, environment};
 use goalmill_common::random::Random;
-use goalmill_router::{CANDIDATES_MAX, Ranking, Router, Table, open_table};
+use goalmill_router::{CANDIDATES_MAX, EmbeddingTable, Ranking, Router, open_table};
 use serde_json::{Map, Value, json};
 
 use crate::rows::Out;
@@ -32,7 +32,7 @@ pub fn run(dir: &Path, out: &mut Out) -> Result<Value> {
         settings.local_model = model;
     }
     let table = open_table(&settings)?;
-    let mut ways: Vec<(&str, Option<Arc<Table>>)> = vec![("words", None)];
+    let mut ways: Vec<(&str, Option<Arc<EmbeddingTable>>)> = vec![("words", None)];
     ways.extend(table.map(|table| ("static", Some(table))));
     let sets = sets::all(dir)?;
     let live = sets::live(dir)?;
@@ -57,7 +57,7 @@ pub fn run(dir: &Path, out: &mut Out) -> Result<Value> {
 }
 
 /// A router over a set, without outcomes.
-fn fresh(set: &Set, table: Option<&Arc<Table>>, way: &str, out: &mut Out) -> Result<Value> {
+fn fresh(set: &Set, table: Option<&Arc<EmbeddingTable>>, way: &str, out: &mut Out) -> Result<Value> {
     let router = router(set, table, RouterSettings::default());
     let mut tally = Tally::default();
     let mut micros = Vec::new();
@@ -78,7 +78,7 @@ fn fresh(set: &Set, table: Option<&Arc<Table>>, way: &str, out: &mut Out) -> Res
 }
 
 /// What success rates and costs drawn at random do to right decisions, inside the gate and without one.
-fn gates(set: &Set, table: Option<&Arc<Table>>) -> Value {
+fn gates(set: &Set, table: Option<&Arc<EmbeddingTable>>) -> Value {
     let random = Random::seeded(7);
     let mut agents = set.agents.clone();
     for agent in &mut agents {
@@ -88,7 +88,7 @@ fn gates(set: &Set, table: Option<&Arc<Table>>) -> Value {
     let top = |gate: Gate, drawn: bool| {
         let router = router(set, table, RouterSettings { gate, ..RouterSettings::default() });
         if drawn {
-            router.update(agents.clone());
+            router.update_agents(agents.clone());
         }
         let rows: Vec<&Row> = set.rows.iter().filter(|row| !row.gold.is_empty()).collect();
         let rows = rows.iter().step_by((rows.len() / TIMED_MAX).max(1));
@@ -112,7 +112,7 @@ fn gates(set: &Set, table: Option<&Arc<Table>>) -> Value {
 }
 
 /// Routers that have seen at most `each` outcomes of each tool, on rows they have not seen; the parts at the same time.
-fn learned(set: &Set, table: Option<&Arc<Table>>, each: usize, way: &str, out: &mut Out) -> Result<Value> {
+fn learned(set: &Set, table: Option<&Arc<EmbeddingTable>>, each: usize, way: &str, out: &mut Out) -> Result<Value> {
     let mut tally = Tally::default();
     let how = if each == usize::MAX { "learned" } else { "learned_10" };
     let parts: Vec<Vec<(&Row, Ranking)>> = std::thread::scope(|scope| {
@@ -130,7 +130,12 @@ fn learned(set: &Set, table: Option<&Arc<Table>>, each: usize, way: &str, out: &
 }
 
 /// The rows of one part, by a router that has seen outcomes of the others.
-fn predicted<'a>(set: &'a Set, table: Option<&Arc<Table>>, each: usize, part: usize) -> Vec<(&'a Row, Ranking)> {
+fn predicted<'a>(
+    set: &'a Set,
+    table: Option<&Arc<EmbeddingTable>>,
+    each: usize,
+    part: usize,
+) -> Vec<(&'a Row, Ranking)> {
     let router = router(set, table, RouterSettings { learn: true, ..RouterSettings::default() });
     let mut counts = std::collections::BTreeMap::<&str, usize>::new();
     for row in set.rows.iter().filter(|row| row.part != part) {
@@ -142,8 +147,8 @@ fn predicted<'a>(set: &'a Set, table: Option<&Arc<Table>>, each: usize, part: us
             continue;
         }
         match row.gold.first() {
-            Some(tool) => router.learn(&row.text, &tool.as_str().into(), true),
-            None => router.learn_nobody(&row.text),
+            Some(tool) => router.record_match(&row.text, &tool.as_str().into(), true),
+            None => router.record_no_match(&row.text),
         }
     }
     let here = set.rows.iter().filter(|row| row.part == part);
@@ -151,13 +156,13 @@ fn predicted<'a>(set: &'a Set, table: Option<&Arc<Table>>, each: usize, part: us
 }
 
 /// Queries that come with the few functions there are.
-fn given(rows: &[Live], table: Option<&Arc<Table>>, way: &str, out: &mut Out) -> Result<Value> {
+fn given(rows: &[Live], table: Option<&Arc<EmbeddingTable>>, way: &str, out: &mut Out) -> Result<Value> {
     let mut tally = Tally::default();
     let mut chosen = Tally::default();
     for live in rows {
         let settings = RouterSettings::default();
-        let router = Router::with(settings, table.cloned(), Clock::system(), Random::seeded(1));
-        router.update(live.agents.clone());
+        let router = Router::with_parts(settings, table.cloned(), Clock::system(), Random::seeded(1));
+        router.update_agents(live.agents.clone());
         let ranking = router.rank(&live.row.text, "", CANDIDATES_MAX);
         tally.count(&ranking, &live.row);
         if live.agents.len() > 1 && !live.row.gold.is_empty() {
@@ -170,9 +175,9 @@ fn given(rows: &[Live], table: Option<&Arc<Table>>, way: &str, out: &mut Out) ->
     Ok(figures)
 }
 
-fn router(set: &Set, table: Option<&Arc<Table>>, settings: RouterSettings) -> Router {
-    let router = Router::with(settings, table.cloned(), Clock::system(), Random::seeded(1));
-    router.update(set.agents.clone());
+fn router(set: &Set, table: Option<&Arc<EmbeddingTable>>, settings: RouterSettings) -> Router {
+    let router = Router::with_parts(settings, table.cloned(), Clock::system(), Random::seeded(1));
+    router.update_agents(set.agents.clone());
     router
 }
 

@@ -1,4 +1,4 @@
-//! Logistic regression over many classes, trained as outcomes come in.
+//! Softmax regression over many classes, trained online.
 //!
 //! Stochastic gradient descent on the softmax loss. Source: L. Bottou, "Large-Scale Machine Learning with Stochastic
 //! Gradient Descent", COMPSTAT 2010.
@@ -7,8 +7,8 @@ use super::features::{Features, HASHED};
 
 /// Weights for each feature and class.
 #[derive(Debug)]
-pub(super) struct Linear {
-    /// Columns that are there; those in use are fewer.
+pub(super) struct SoftmaxClassifier {
+    /// Allocated columns.
     stride: usize,
     classes: usize,
     inputs: usize,
@@ -17,14 +17,14 @@ pub(super) struct Linear {
     bias: Vec<f32>,
 }
 
-impl Linear {
-    /// - `dense`: how long the static vectors are.
+impl SoftmaxClassifier {
+    /// - `dense`: dimensions of the static vectors.
     pub(super) fn new(dense: usize) -> Self {
         Self { stride: 0, classes: 0, inputs: HASHED + dense, weights: Vec::new(), bias: Vec::new() }
     }
 
-    /// Makes room for so many classes.
-    pub(super) fn widen(&mut self, classes: usize) {
+    /// Extends the model to so many classes.
+    pub(super) fn add_classes(&mut self, classes: usize) {
         if classes > self.stride {
             let stride = classes.next_power_of_two().max(8);
             let mut weights = vec![0.0; self.inputs * stride];
@@ -39,13 +39,13 @@ impl Linear {
         self.classes = self.classes.max(classes);
     }
 
-    /// The logarithm of each class's probability.
+    /// Log probability of each class.
     pub(super) fn log_probabilities(&self, features: &Features) -> Vec<f32> {
         let mut sums = self.bias[..self.classes].to_vec();
-        for (place, weight) in features.iter().filter(|(place, _)| *place < self.inputs) {
-            let row = &self.weights[place * self.stride..place * self.stride + self.classes];
-            for (sum, held) in sums.iter_mut().zip(row) {
-                *sum += weight * held;
+        for (index, weight) in features.iter().filter(|(index, _)| *index < self.inputs) {
+            let row = &self.weights[index * self.stride..index * self.stride + self.classes];
+            for (sum, stored) in sums.iter_mut().zip(row) {
+                *sum += weight * stored;
             }
         }
         let most = sums.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -54,16 +54,16 @@ impl Linear {
         sums
     }
 
-    /// One step towards `class`, or away from it for a negative `rate`.
-    pub(super) fn step(&mut self, features: &Features, class: usize, rate: f32) {
+    /// One gradient step towards `class`, or away from it for a negative `rate`.
+    pub(super) fn train(&mut self, features: &Features, class: usize, rate: f32) {
         let mut slopes = self.log_probabilities(features);
         for (at, slope) in slopes.iter_mut().enumerate() {
             *slope = -rate * (slope.exp() - if at == class { 1.0 } else { 0.0 });
         }
-        for (place, weight) in features.iter().filter(|(place, _)| *place < self.inputs) {
-            let row = &mut self.weights[place * self.stride..place * self.stride + self.classes];
-            for (held, slope) in row.iter_mut().zip(&slopes) {
-                *held += weight * slope;
+        for (index, weight) in features.iter().filter(|(index, _)| *index < self.inputs) {
+            let row = &mut self.weights[index * self.stride..index * self.stride + self.classes];
+            for (stored, slope) in row.iter_mut().zip(&slopes) {
+                *stored += weight * slope;
             }
         }
         for (bias, slope) in self.bias.iter_mut().zip(&slopes) {

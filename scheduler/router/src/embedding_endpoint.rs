@@ -1,4 +1,4 @@
-//! Asks an OpenAI-compatible endpoint for the vectors of texts.
+//! Client of an OpenAI-compatible embedding endpoint.
 
 use std::time::Duration;
 
@@ -11,23 +11,23 @@ use serde_json::json;
 const BATCH: usize = 96;
 /// Characters of a text that are sent.
 const TEXT_CHARS_MAX: usize = 2_000;
-/// Bytes that an answer may have.
-const ANSWER_BYTES_MAX: u64 = 64 << 20;
+/// Limit of a response, in bytes.
+const RESPONSE_BYTES_MAX: u64 = 64 << 20;
 
-/// Why there are no vectors.
+/// Why a request for vectors failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EmbedError {
-    #[error("the embedding endpoint `{url}` cannot be asked: {source}")]
+    #[error("the embedding endpoint `{url}` is unreachable: {source}")]
     Unreachable { url: String, source: reqwest::Error },
     #[error("the embedding endpoint `{url}` answered {status}: {detail}")]
     Refused { url: String, status: u16, detail: String },
-    #[error("the embedding endpoint `{url}` answered what is no list of vectors: {why}")]
+    #[error("the embedding endpoint `{url}` sent an invalid response: {why}")]
     Malformed { url: String, why: String },
 }
 
-/// The endpoint.
+/// An embedding endpoint.
 #[derive(Debug)]
-pub(super) struct Endpoint {
+pub(super) struct EmbeddingEndpoint {
     client: reqwest::Client,
     url: String,
     model: String,
@@ -35,29 +35,29 @@ pub(super) struct Endpoint {
 }
 
 #[derive(Deserialize)]
-struct Answer {
-    data: Vec<Row>,
+struct EmbeddingResponse {
+    data: Vec<EmbeddingRow>,
 }
 
 #[derive(Deserialize)]
-struct Row {
+struct EmbeddingRow {
     #[serde(default)]
     index: Option<usize>,
     embedding: Vec<f32>,
 }
 
-impl Endpoint {
-    /// Nothing if the settings name no endpoint.
+impl EmbeddingEndpoint {
+    /// `None` if the settings have no endpoint.
     pub(super) fn from_settings(settings: &RouterSettings) -> Option<Self> {
         let base = settings.embed_url.trim_end_matches('/');
         if base.is_empty() {
             return None;
         }
         let url = if base.ends_with("/embeddings") { base.to_owned() } else { format!("{base}/embeddings") };
-        // Another part of the process may have chosen a provider already.
+        // Fails if a provider is already installed.
         drop(rustls::crypto::ring::default_provider().install_default());
         let builder = || reqwest::Client::builder().timeout(Duration::from_millis(settings.embed_timeout_ms));
-        // A redirect may lead to `https`, so certificates are taken where there are any.
+        // A redirect may lead to `https`, so the system certificates are used if there are any.
         let client = match builder().build() {
             Err(_) if url.starts_with("http://") => builder().tls_certs_only([]).build(),
             built => built,
@@ -70,16 +70,16 @@ impl Endpoint {
         Some(Self { client, url, model: settings.embed_model.clone(), key })
     }
 
-    /// The vector of each text, in their order.
+    /// The vector of each text, in order.
     pub(super) async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let mut vectors = Vec::with_capacity(texts.len());
         for batch in texts.chunks(BATCH) {
-            vectors.extend(self.batch(batch).await?);
+            vectors.extend(self.embed_batch(batch).await?);
         }
         Ok(vectors)
     }
 
-    async fn batch(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+    async fn embed_batch(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let short: Vec<String> = texts.iter().map(|text| text.chars().take(TEXT_CHARS_MAX).collect()).collect();
         let mut request = self.client.post(&self.url).json(&json!({"model": self.model, "input": short}));
         if let Some(key) = &self.key {
@@ -89,26 +89,27 @@ impl Endpoint {
             url: hide_password(&self.url),
             source: source.without_url(),
         };
-        let answer = request.send().await.map_err(unreachable)?;
-        let status = answer.status();
-        if answer.content_length().is_some_and(|bytes| bytes > ANSWER_BYTES_MAX) {
-            return Err(self.malformed(format!("it has more than {ANSWER_BYTES_MAX} bytes")));
+        let response = request.send().await.map_err(unreachable)?;
+        let status = response.status();
+        if response.content_length().is_some_and(|bytes| bytes > RESPONSE_BYTES_MAX) {
+            return Err(self.malformed(format!("it exceeds {RESPONSE_BYTES_MAX} bytes")));
         }
-        let body = answer.bytes().await.map_err(unreachable)?;
+        let body = response.bytes().await.map_err(unreachable)?;
         if !status.is_success() {
             let detail = String::from_utf8_lossy(&body).chars().take(200).collect();
             return Err(EmbedError::Refused { url: hide_password(&self.url), status: status.as_u16(), detail });
         }
-        let answer: Answer = serde_json::from_slice(&body).map_err(|error| self.malformed(error.to_string()))?;
-        let given = answer.data.len();
+        let response: EmbeddingResponse =
+            serde_json::from_slice(&body).map_err(|error| self.malformed(error.to_string()))?;
+        let count = response.data.len();
         let mut vectors = vec![Vec::new(); texts.len()];
-        for (place, row) in answer.data.into_iter().enumerate() {
+        for (place, row) in response.data.into_iter().enumerate() {
             if let Some(vector) = vectors.get_mut(row.index.unwrap_or(place)) {
                 *vector = row.embedding;
             }
         }
         if vectors.iter().any(Vec::is_empty) {
-            return Err(self.malformed(format!("{given} vectors for {} texts", texts.len())));
+            return Err(self.malformed(format!("{count} vectors for {} texts", texts.len())));
         }
         Ok(vectors)
     }

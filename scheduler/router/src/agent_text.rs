@@ -1,43 +1,43 @@
-//! What an agent says about itself, in parts that count differently.
+//! The searchable text of an agent, in parts with different weights.
 
 use goalmill_common::agent::Agent;
 use goalmill_common::json::Json;
 
-use crate::words::{contents, words_of};
+use crate::text_analysis::{content_words, split_identifier};
 
-/// Weight of a word in the name, one in the description having 1.
+/// Weight of a word in the name; a word in the description has 1.
 const NAME: f32 = 2.0;
-/// Weight of a word among the inputs' names.
+/// Weight of a word in the names of inputs.
 const INPUTS: f32 = 0.3;
-/// Names of inputs that are read of one agent.
+/// Input names that are used per action.
 const INPUTS_MAX: usize = 64;
 
-/// An agent in words.
+/// The texts of an agent.
 #[derive(Debug, Default)]
-pub(super) struct Description {
+pub(super) struct AgentText {
     pub(super) name: String,
-    /// Description, capabilities and actions.
+    /// AgentText, capabilities and actions.
     pub(super) body: String,
     /// The names of its actions' inputs.
     pub(super) inputs: String,
 }
 
-impl Description {
-    pub(super) fn of(agent: &Agent) -> Self {
-        let name = words_of(agent.agent_type.as_str());
+impl AgentText {
+    pub(super) fn from_agent(agent: &Agent) -> Self {
+        let name = split_identifier(agent.agent_type.as_str());
         let mut body: Vec<String> = vec![agent.description.clone()];
         body.extend(agent.capabilities.iter().cloned());
         let mut inputs = Vec::new();
         for action in &agent.actions {
-            let called = words_of(&action.name);
-            // Said once is enough: an action named as its agent would count twice.
-            if called != name {
-                body.push(called);
+            let action_name = split_identifier(&action.name);
+            // An action with the name of its agent would count twice.
+            if action_name != name {
+                body.push(action_name);
             }
             body.push(action.description.clone());
             let schema = action.inputs.as_ref().map(Json::value).unwrap_or_default();
             let names = schema["properties"].as_object().into_iter().flat_map(|map| map.keys());
-            inputs.extend(names.take(INPUTS_MAX).map(|name| words_of(name)));
+            inputs.extend(names.take(INPUTS_MAX).map(|name| split_identifier(name)));
         }
         body.retain(|part| !part.is_empty());
         Self { name, body: body.join(" . "), inputs: inputs.join(" ") }
@@ -47,15 +47,15 @@ impl Description {
         vec![(&self.name, NAME), (&self.body, 1.0), (&self.inputs, INPUTS)]
     }
 
-    /// Name and body, for an embedder of its own.
+    /// Name and body, for the embedding endpoint.
     pub(super) fn text(&self) -> String {
         format!("{}: {}", self.name, self.body)
     }
 
-    /// The words of name and body.
+    /// Content words of name and body.
     pub(super) fn words(&self) -> Vec<String> {
-        let mut words = contents(&self.name);
-        words.extend(contents(&self.body));
+        let mut words = content_words(&self.name);
+        words.extend(content_words(&self.body));
         words
     }
 }

@@ -1,25 +1,25 @@
-//! Values by text, for a while, and not too many.
+//! A bounded cache whose entries expire.
 
 use std::collections::{HashMap, VecDeque};
 
-/// Forgets what is older than its time, and the oldest when it is full.
+/// Evicts expired entries, and the oldest entry when it is full.
 #[derive(Debug)]
-pub(super) struct Cache<V> {
-    keep_ms: u64,
+pub(super) struct TtlCache<V> {
+    ttl_ms: u64,
     entries_max: usize,
     entries: HashMap<String, (u64, V)>,
-    /// Keys with the time they came in, oldest first.
+    /// Insertion time and key, oldest first.
     order: VecDeque<(u64, String)>,
 }
 
-impl<V: Clone> Cache<V> {
-    pub(super) fn new(keep_ms: u64, entries_max: usize) -> Self {
-        Self { keep_ms, entries_max, entries: HashMap::new(), order: VecDeque::new() }
+impl<V: Clone> TtlCache<V> {
+    pub(super) fn new(ttl_ms: u64, entries_max: usize) -> Self {
+        Self { ttl_ms, entries_max, entries: HashMap::new(), order: VecDeque::new() }
     }
 
     pub(super) fn get(&self, key: &str, now_ms: u64) -> Option<V> {
         let (since, value) = self.entries.get(key)?;
-        (now_ms.saturating_sub(*since) < self.keep_ms).then(|| value.clone())
+        (now_ms.saturating_sub(*since) < self.ttl_ms).then(|| value.clone())
     }
 
     pub(super) fn put(&mut self, key: String, value: V, now_ms: u64) {
@@ -29,11 +29,11 @@ impl<V: Clone> Cache<V> {
         self.entries.insert(key.clone(), (now_ms, value));
         self.order.push_back((now_ms, key));
         while let Some((since, key)) = self.order.front() {
-            let is_old = now_ms.saturating_sub(*since) >= self.keep_ms;
+            let is_old = now_ms.saturating_sub(*since) >= self.ttl_ms;
             if !is_old && self.order.len() <= self.entries_max {
                 break;
             }
-            // A key that was put again lives on under its later time.
+            // A key that was inserted again has a later entry.
             if self.entries.get(key).is_some_and(|(current, _)| current == since) {
                 self.entries.remove(key);
             }
@@ -47,8 +47,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_forgotten_after_their_time_and_when_there_are_too_many() {
-        let mut cache = Cache::new(100, 2);
+    fn entries_expire_and_the_oldest_is_evicted() {
+        let mut cache = TtlCache::new(100, 2);
         cache.put("a".into(), 1, 0);
         assert_eq!(cache.get("a", 99), Some(1));
         assert_eq!(cache.get("a", 100), None);

@@ -1,14 +1,14 @@
-//! Reads text as words: in lower case, with their common endings off, and letter by letter in scripts without spaces.
+//! Text analysis: splits identifiers, extracts words, removes stop words and stems.
 
 use std::sync::LazyLock;
 
 use goalmill_common::hash::HashSet;
 
-/// How much a plain word tells.
-const PLAIN_TELLS: f32 = 0.7;
+/// Weight of a generic word.
+const GENERIC_WEIGHT: f32 = 0.7;
 
-/// `flightSearch_agent` → `flight search`: what every agent is called says nothing.
-pub(crate) fn words_of(name: &str) -> String {
+/// `flightSearch_agent` → `flight Search`: splits an identifier into words and removes the suffix `agent`.
+pub(crate) fn split_identifier(name: &str) -> String {
     let mut text = String::with_capacity(name.len() + 4);
     let mut was_lower = false;
     let mut letters = name.chars().peekable();
@@ -29,83 +29,83 @@ pub(crate) fn words_of(name: &str) -> String {
     trimmed.strip_suffix(" agent").unwrap_or(trimmed).to_owned()
 }
 
-/// Whether a letter is of a script that puts no spaces between words.
-pub(super) fn stands_alone(c: char) -> bool {
+/// Whether a letter belongs to a script without spaces between words.
+pub(super) fn is_unspaced_script(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
 }
 
-/// The words that tell texts apart, as stems; of scripts without spaces each letter, and each pair of letters.
+/// The stems of a text without stop words; in scripts without spaces, each letter and each pair of letters.
 pub(super) fn stems(text: &str) -> Vec<String> {
     let mut stems = Vec::new();
     let mut word = String::new();
     let mut before: Option<char> = None;
     for c in text.chars().flat_map(char::to_lowercase).chain([' ']) {
-        let alone = stands_alone(c);
-        if c.is_alphanumeric() && !alone {
+        let unspaced = is_unspaced_script(c);
+        if c.is_alphanumeric() && !unspaced {
             word.push(c);
             before = None;
             continue;
         }
         if !word.is_empty() {
-            if STOPS.binary_search(&word.as_str()).is_err() {
+            if STOP_WORDS.binary_search(&word.as_str()).is_err() {
                 stems.push(stem(&word));
             }
             word.clear();
         }
-        if alone {
+        if unspaced {
             stems.push(c.to_string());
             if let Some(first) = before {
                 stems.push([first, c].iter().collect());
             }
         }
-        before = alone.then_some(c);
+        before = unspaced.then_some(c);
     }
     stems
 }
 
-/// The words that carry meaning; of scripts without spaces each run of letters.
-pub(super) fn spelled(text: &str) -> Vec<String> {
+/// The words of a text without stop words; in scripts without spaces, each run of letters.
+pub(super) fn words(text: &str) -> Vec<String> {
     let lower = text.to_lowercase();
-    let mut spelled = Vec::new();
+    let mut words = Vec::new();
     for part in lower.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()) {
         let mut from = 0;
-        let mut was_alone = None;
+        let mut was_unspaced = None;
         for (at, c) in part.char_indices() {
-            let alone = stands_alone(c);
-            if was_alone.is_some_and(|was| was != alone) {
-                spelled.push(part[from..at].to_owned());
+            let unspaced = is_unspaced_script(c);
+            if was_unspaced.is_some_and(|was| was != unspaced) {
+                words.push(part[from..at].to_owned());
                 from = at;
             }
-            was_alone = Some(alone);
+            was_unspaced = Some(unspaced);
         }
-        spelled.push(part[from..].to_owned());
+        words.push(part[from..].to_owned());
     }
-    spelled.retain(|word| STOPS.binary_search(&word.as_str()).is_err());
-    spelled
+    words.retain(|word| STOP_WORDS.binary_search(&word.as_str()).is_err());
+    words
 }
 
-/// The words that carry meaning, as they are spelled; of scripts without spaces each letter.
-pub(super) fn contents(text: &str) -> Vec<String> {
-    let mut contents = Vec::new();
+/// The words of a text without stop words; in scripts without spaces, each letter.
+pub(super) fn content_words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
     let mut word = String::new();
     for c in text.chars().flat_map(char::to_lowercase).chain([' ']) {
-        let alone = stands_alone(c);
-        if c.is_alphanumeric() && !alone {
+        let unspaced = is_unspaced_script(c);
+        if c.is_alphanumeric() && !unspaced {
             word.push(c);
             continue;
         }
-        if !word.is_empty() && STOPS.binary_search(&word.as_str()).is_err() {
-            contents.push(std::mem::take(&mut word));
+        if !word.is_empty() && STOP_WORDS.binary_search(&word.as_str()).is_err() {
+            words.push(std::mem::take(&mut word));
         }
         word.clear();
-        if alone {
-            contents.push(c.to_string());
+        if unspaced {
+            words.push(c.to_string());
         }
     }
-    contents
+    words
 }
 
-/// The sentences of a text: up to a mark that ends one, and white space or the end behind it.
+/// The sentences of a text; a sentence ends at a punctuation mark that is followed by white space or the end.
 pub(super) fn sentences(text: &str) -> Vec<&str> {
     let mut sentences = Vec::new();
     let mut from = 0;
@@ -126,9 +126,9 @@ pub(super) fn sentences(text: &str) -> Vec<&str> {
     sentences
 }
 
-/// A word without the commonest English endings, so that `booking`, `booked` and `books` meet in `book`.
+/// Removes common English endings, so that `booking`, `booked` and `books` become `book`.
 ///
-/// Lighter than Porter's: only inflection, as derivation (`-ation`, `-ment`) often changes what is meant.
+/// Lighter than Porter's stemmer: inflection only, because derivation (`-ation`, `-ment`) often changes the meaning.
 /// Source: D. Harman, "How effective is suffixing?", Journal of the American Society for Information Science 42(1), 1991.
 fn stem(word: &str) -> String {
     if !word.is_ascii() || word.len() < 4 {
@@ -147,17 +147,17 @@ fn stem(word: &str) -> String {
             && root.len() >= 3
             && root.bytes().any(|b| b"aeiouy".contains(&b))
         {
-            return unfinished(root);
+            return normalize_root(root);
         }
     }
     if word.ends_with('s') && !word.ends_with("ss") && !word.ends_with("us") && !word.ends_with("is") {
-        return unfinished(&word[..word.len() - 1]);
+        return normalize_root(&word[..word.len() - 1]);
     }
-    unfinished(word)
+    normalize_root(word)
 }
 
-/// `book` of `booke`, `plan` of `plann`: what stays of a word whose ending is off is the same from all its forms.
-fn unfinished(root: &str) -> String {
+/// Removes a silent `e` or a doubled consonant (`booke` → `book`, `plann` → `plan`), so that all forms are equal.
+fn normalize_root(root: &str) -> String {
     let bytes = root.as_bytes();
     let doubled = bytes.len() > 3
         && bytes[bytes.len() - 1] == bytes[bytes.len() - 2]
@@ -166,8 +166,8 @@ fn unfinished(root: &str) -> String {
     root[..bytes.len() - usize::from(doubled || silent)].to_owned()
 }
 
-/// Words that are in every sentence, sorted.
-const STOPS: &[&str] = &[
+/// Stop words, sorted.
+const STOP_WORDS: &[&str] = &[
     "a", "about", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can", "could",
     "did", "do", "does", "for", "from", "give", "had", "has", "have", "help", "her", "hi", "him", "his", "how", "i",
     "if", "in", "into", "is", "it", "its", "just", "let", "like", "may", "me", "my", "need", "of", "on", "or", "our",
@@ -176,8 +176,8 @@ const STOPS: &[&str] = &[
     "would", "you", "your",
 ];
 
-/// Words of which any request and any description may be full, sorted: they tell, but less than their rarity says.
-const PLAIN: &str = "\
+/// Words that are frequent in any request and description, sorted. They have a lower weight.
+const GENERIC_WORDS: &str = "\
     ability able access additional advice allow already another anyone around ask assist assistance assistant \
     available based best better both bring check come complete content currently day detail different discover \
     display easily easy enable ensure every everything exactly example explore fetch few find first further \
@@ -190,13 +190,14 @@ const PLAIN: &str = "\
     understand up update use useful user various very via view way well while wish without wonder work world year \
     yes";
 
-static PLAIN_STEMS: LazyLock<HashSet<String>> = LazyLock::new(|| PLAIN.split_whitespace().map(stem).collect());
+static GENERIC_STEMS: LazyLock<HashSet<String>> =
+    LazyLock::new(|| GENERIC_WORDS.split_whitespace().map(stem).collect());
 
-/// How much a word in lower case, or its stem, tells beside others as rare, 0 to 1.
+/// Weight of a lower-case word or stem, 0 to 1.
 ///
-/// A registry is too small to show how common a word is outside of it: `find` is rare where only one agent says it.
-pub(super) fn telling(word: &str) -> f32 {
-    if PLAIN_STEMS.contains(&stem(word)) { PLAIN_TELLS } else { 1.0 }
+/// A registry is too small to measure how common a word is: `find` is rare if only one agent uses it.
+pub(super) fn word_weight(word: &str) -> f32 {
+    if GENERIC_STEMS.contains(&stem(word)) { GENERIC_WEIGHT } else { 1.0 }
 }
 
 #[cfg(test)]
@@ -204,16 +205,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_as_words() {
-        assert_eq!(words_of("flight_agent"), "flight");
-        assert_eq!(words_of("flightSearch-v2"), "flight Search v2");
-        assert_eq!(words_of("getHTTPStatus"), "get HTTP Status");
-        assert_eq!(words_of("agent"), "agent");
-        assert_eq!(words_of(""), "");
+    fn identifiers_are_split_into_words() {
+        assert_eq!(split_identifier("flight_agent"), "flight");
+        assert_eq!(split_identifier("flightSearch-v2"), "flight Search v2");
+        assert_eq!(split_identifier("getHTTPStatus"), "get HTTP Status");
+        assert_eq!(split_identifier("agent"), "agent");
+        assert_eq!(split_identifier(""), "");
     }
 
     #[test]
-    fn the_forms_of_a_word_meet_in_its_stem() {
+    fn the_forms_of_a_word_have_one_stem() {
         for forms in [
             &["book", "books", "booked", "booking"][..],
             &["plan", "plans", "planned", "planning"],
@@ -231,28 +232,28 @@ mod tests {
     }
 
     #[test]
-    fn scripts_without_spaces_are_read_letter_by_letter() {
+    fn scripts_without_spaces_are_split_into_letters() {
         assert_eq!(stems("查找 the flight酒店"), ["查", "找", "查找", "flight", "酒", "店", "酒店"]);
-        assert_eq!(contents("查找 the Flights"), ["查", "找", "flights"]);
+        assert_eq!(content_words("查找 the Flights"), ["查", "找", "flights"]);
     }
 
     #[test]
-    fn sentences_end_at_marks_with_a_space_behind() {
+    fn sentences_end_at_punctuation_before_a_space() {
         assert_eq!(sentences("I am in Rome. Book 2.5 stars!  "), ["I am in Rome", " Book 2.5 stars"]);
         assert_eq!(sentences("查找酒店。预订机票"), ["查找酒店", "预订机票"]);
         assert!(sentences(" ... ").is_empty());
     }
 
     #[test]
-    fn plain_words_tell_less_in_all_their_forms() {
+    fn generic_words_weigh_less_in_all_their_forms() {
         for plain in ["find", "finding", "recommendations", "provided", "informations"] {
-            assert!(telling(plain) < 1.0, "`{plain}` tells as much as any word");
+            assert!(word_weight(plain) < 1.0, "`{plain}` has full weight");
         }
-        assert!(["hotel", "weather", "", "酒"].iter().all(|word| telling(word) == 1.0));
+        assert!(["hotel", "weather", "", "酒"].iter().all(|word| word_weight(word) == 1.0));
     }
 
     #[test]
     fn the_lists_of_words_are_sorted() {
-        assert!(STOPS.is_sorted() && PLAIN.split_whitespace().is_sorted());
+        assert!(STOP_WORDS.is_sorted() && GENERIC_WORDS.split_whitespace().is_sorted());
     }
 }
