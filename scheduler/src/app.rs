@@ -10,7 +10,7 @@ use goalmill_common::config::{ApiSettings, Settings};
 use goalmill_common::problem::Issue;
 use goalmill_common::random::Random;
 use goalmill_engine::Engine;
-use goalmill_llm::{ModelSetupError, ModelRegistry};
+use goalmill_llm::{ModelRegistry, ModelSetupError};
 use goalmill_plan::states::{RoutedPlan, ValidPlan};
 use goalmill_plan::validate::Weight;
 use goalmill_planning::calibration::ConfidenceCalibration;

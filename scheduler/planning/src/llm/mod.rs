@@ -71,7 +71,11 @@ pub struct LlmDeps {
 
 impl LlmDeps {
     /// - `timeout`: for one plan or revision; the pipeline ends it, models share it.
-    pub fn from_settings(settings: &LlmSettings, timeout: Duration, models: &Arc<ModelRegistry>) -> Result<Self, PromptError> {
+    pub fn from_settings(
+        settings: &LlmSettings,
+        timeout: Duration,
+        models: &Arc<ModelRegistry>,
+    ) -> Result<Self, PromptError> {
         let prompts = match settings.prompts_dir.as_str() {
             "" => PromptStore::built_in(),
             dir => PromptStore::from_dir(Path::new(dir))?,

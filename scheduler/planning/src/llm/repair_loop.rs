@@ -11,7 +11,10 @@ use std::time::Duration;
 use goalmill_common::config::LlmSettings;
 use goalmill_common::goal::{Budget, Goal, Usage};
 use goalmill_common::problem::Issue;
-use goalmill_llm::{SpendLimit, Completion, CompletionRequest, ModelError, ModelRegistry, CompletionOutcome, Purpose, SpendBudget, ModelTier, Usd, ResponseFormat};
+use goalmill_llm::{
+    Completion, CompletionOutcome, CompletionRequest, ModelError, ModelRegistry, ModelTier, Purpose, ResponseFormat,
+    SpendBudget, SpendLimit, Usd,
+};
 use serde_json::Value;
 use tokio::time::Instant;
 

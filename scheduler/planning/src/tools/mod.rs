@@ -5,7 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use goalmill_common::command::Proposal;
 use goalmill_common::json::Json;
-use goalmill_llm::{Completion, Message, ModelError, Purpose, ResponseMode, Tool, ToolCall, ToolChoice, ResponseFormat};
+use goalmill_llm::{
+    Completion, Message, ModelError, Purpose, ResponseFormat, ResponseMode, Tool, ToolCall, ToolChoice,
+};
 use goalmill_reader::{Catalogue, Limits, Verdict, calls, read};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -177,9 +179,10 @@ async fn turns<B: ToolTarget + Send>(
             }
             messages.push(match answer.mode {
                 ResponseMode::Text => Message::user(format!("`{}` answers: {reply}", call.name)),
-                ResponseMode::JsonSchema | ResponseMode::ForcedTool | ResponseMode::JsonObject | ResponseMode::Tools => {
-                    Message::Tool { call_id: call.id, name: call.name, text: reply.to_string() }
-                }
+                ResponseMode::JsonSchema
+                | ResponseMode::ForcedTool
+                | ResponseMode::JsonObject
+                | ResponseMode::Tools => Message::Tool { call_id: call.id, name: call.name, text: reply.to_string() },
             });
         }
         fresh = Prompt { messages: messages[before + 1..].to_vec(), ..fresh };

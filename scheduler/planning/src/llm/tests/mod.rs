@@ -49,7 +49,8 @@ async fn hurried_world(settings: LlmSettings, timeout: Duration, scripts: Vec<Ve
         models.push(ModelSettings { retries: 0, tags: [tag].into(), ..model });
         servers.push(server);
     }
-    let models = ModelRegistry::from_settings(&models, Clock::system(), Random::seeded(1)).expect("the models are valid");
+    let models =
+        ModelRegistry::from_settings(&models, Clock::system(), Random::seeded(1)).expect("the models are valid");
     let deps =
         Arc::new(LlmDeps::from_settings(&settings, timeout, &Arc::new(models)).expect("the shipped prompts are valid"));
     let route = without_routing();
