@@ -13,9 +13,9 @@ pub(crate) type ListId = usize;
 
 /// A quick hash for small keys of numbers; no defence against chosen keys is needed, each search has its own table.
 #[derive(Default)]
-pub(crate) struct Quick(u64);
+pub(crate) struct FastHasher(u64);
 
-impl Hasher for Quick {
+impl Hasher for FastHasher {
     fn finish(&self) -> u64 {
         mix(self.0)
     }
@@ -37,8 +37,8 @@ impl Hasher for Quick {
     }
 }
 
-pub(crate) type QuickMap<K, V> = HashMap<K, V, BuildHasherDefault<Quick>>;
-pub(crate) type QuickSet<K> = std::collections::HashSet<K, BuildHasherDefault<Quick>>;
+pub(crate) type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<FastHasher>>;
+pub(crate) type FastSet<K> = std::collections::HashSet<K, BuildHasherDefault<FastHasher>>;
 
 /// Spreads the bits of a number: the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 pub(crate) fn mix(n: u64) -> u64 {
@@ -67,7 +67,7 @@ pub(crate) struct Facts {
     /// Where the lists of each predicate begin: one for all its facts, then one by position and object.
     bases: Vec<ListId>,
     lists: Vec<Vec<FactId>>,
-    ids: QuickMap<Box<[u32]>, FactId>,
+    ids: FastMap<Box<[u32]>, FactId>,
     facts: Vec<Fact>,
     words: Vec<u32>,
     places: Vec<u32>,
@@ -99,7 +99,7 @@ impl Facts {
             objects,
             bases,
             lists: vec![Vec::new(); lists],
-            ids: QuickMap::default(),
+            ids: FastMap::default(),
             facts: Vec::new(),
             words: Vec::new(),
             places: Vec::new(),

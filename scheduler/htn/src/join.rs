@@ -7,7 +7,7 @@ pub(crate) const UNBOUND: Object = Object::MAX;
 
 /// Where candidates for one choice come from.
 #[derive(Clone, Copy, Debug)]
-enum Source {
+enum JoinSource {
     /// Facts of the literal with this number, from a list.
     Facts(usize, ListId),
     /// Objects of the variable's sort.
@@ -15,8 +15,8 @@ enum Source {
 }
 
 #[derive(Debug)]
-struct Level {
-    source: Source,
+struct JoinLevel {
+    source: JoinSource,
     next: u32,
     count: u32,
     /// Where the round begins, so that restarts see other choices first.
@@ -33,16 +33,16 @@ struct Level {
 #[derive(Debug)]
 pub(crate) struct Join {
     pub binding: Vec<Object>,
-    levels: Vec<Level>,
+    levels: Vec<JoinLevel>,
     bound: u128,
     /// Literals that are not yet known to hold.
     open: u128,
-    state: Stage,
+    state: JoinStage,
     seed: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum JoinStage {
     Fresh,
     Walking,
     Over,
@@ -65,12 +65,12 @@ impl Join {
             levels: Vec::new(),
             bound: 0,
             open: if method.joins.len() >= 128 { u128::MAX } else { (1 << method.joins.len()) - 1 },
-            state: Stage::Fresh,
+            state: JoinStage::Fresh,
             seed,
         };
         for (head, object) in method.head.iter().zip(args) {
             if !join.unify(view, *head, *object) {
-                join.state = Stage::Over;
+                join.state = JoinStage::Over;
             }
         }
         join
@@ -79,29 +79,29 @@ impl Join {
     /// Goes on to the next binding.
     pub fn next(&mut self, view: &View, scratch: &mut Scratch) -> bool {
         let mut sound = match self.state {
-            Stage::Over => return false,
-            Stage::Fresh => {
-                self.state = Stage::Walking;
+            JoinStage::Over => return false,
+            JoinStage::Fresh => {
+                self.state = JoinStage::Walking;
                 self.check(view, u128::MAX, scratch)
             }
-            Stage::Walking => self.advance(view, scratch),
+            JoinStage::Walking => self.advance(view, scratch),
         };
         loop {
             if !sound {
                 if self.levels.is_empty() {
-                    self.state = Stage::Over;
+                    self.state = JoinStage::Over;
                     return false;
                 }
                 sound = self.advance(view, scratch);
                 continue;
             }
             match self.choose(view, scratch) {
-                Choice::Complete => return true,
-                Choice::Impossible => sound = false,
-                Choice::From(source, count) => {
+                JoinChoice::Complete => return true,
+                JoinChoice::Impossible => sound = false,
+                JoinChoice::From(source, count) => {
                     self.seed = if self.seed == 0 { 0 } else { mix(self.seed) | 1 };
                     let offset = if count == 0 { 0 } else { (self.seed % u64::from(count)) as u32 };
-                    self.levels.push(Level { source, next: 0, count, offset, bound: 0, open: self.open });
+                    self.levels.push(JoinLevel { source, next: 0, count, offset, bound: 0, open: self.open });
                     sound = self.advance(view, scratch);
                 }
             }
@@ -128,13 +128,13 @@ impl Join {
             let source = level.source;
             let before = self.bound;
             let fits = match source {
-                Source::Facts(n, list) => {
+                JoinSource::Facts(n, list) => {
                     self.open &= !(1 << n);
                     let id = view.facts.list(list)[at];
                     let args = &view.method.joins[n].args;
                     args.iter().zip(&view.facts.key(id)[1..]).all(|(arg, object)| self.unify(view, *arg, *object))
                 }
-                Source::Sort(variable) => {
+                JoinSource::Sort(variable) => {
                     let sort = &view.sorts[view.method.sorts[variable as usize] as usize];
                     self.unify(view, Arg::Variable(variable), sort.members[at])
                 }
@@ -176,8 +176,8 @@ impl Join {
     }
 
     /// What to bind next: the literal with the fewest candidates, then variables that no literal names.
-    fn choose(&mut self, view: &View, scratch: &mut Scratch) -> Choice {
-        let mut best: Option<(usize, Source)> = None;
+    fn choose(&mut self, view: &View, scratch: &mut Scratch) -> JoinChoice {
+        let mut best: Option<(usize, JoinSource)> = None;
         let mut open = self.open;
         while open != 0 {
             let n = open.trailing_zeros() as usize;
@@ -186,27 +186,27 @@ impl Join {
             if view.method.masks[n] & !self.bound == 0 {
                 crate::compile::fill(scratch, literal, &self.binding);
                 if !view.facts.holds(scratch) {
-                    return Choice::Impossible;
+                    return JoinChoice::Impossible;
                 }
                 self.open &= !(1 << n);
                 continue;
             }
             let (count, list) = self.scarcest(view, literal);
             if count == 0 {
-                return Choice::Impossible;
+                return JoinChoice::Impossible;
             }
             if best.is_none_or(|(least, _)| count < least) {
-                best = Some((count, Source::Facts(n, list)));
+                best = Some((count, JoinSource::Facts(n, list)));
             }
         }
         if let Some((count, source)) = best {
-            return Choice::From(source, count as u32);
+            return JoinChoice::From(source, count as u32);
         }
         let unbound = (0..view.method.sorts.len() as u16).filter(|v| self.bound & (1 << v) == 0);
         let members = |v: u16| view.sorts[view.method.sorts[v as usize] as usize].members.len();
         match unbound.min_by_key(|v| (!self.is_equated(view, *v), members(*v))) {
-            Some(variable) => Choice::From(Source::Sort(variable), members(variable) as u32),
-            None => Choice::Complete,
+            Some(variable) => JoinChoice::From(JoinSource::Sort(variable), members(variable) as u32),
+            None => JoinChoice::Complete,
         }
     }
 
@@ -241,8 +241,8 @@ impl Join {
     }
 }
 
-enum Choice {
+enum JoinChoice {
     Complete,
     Impossible,
-    From(Source, u32),
+    From(JoinSource, u32),
 }

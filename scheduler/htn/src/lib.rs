@@ -14,13 +14,13 @@ mod sexpr;
 mod solution;
 mod verify;
 
-pub use check::{Flaw, check};
-pub use links::{Dependencies, Link, dependencies};
+pub use check::{PlanFlaw, check};
+pub use links::{CausalLink, Dependencies, dependencies};
 pub use model::{
-    Action, Atom, Domain, Effect, Formula, Method, Network, ParseError, Place, Predicate, Problem, Subtask, Task, Term,
-    Typed,
+    Action, Atom, Domain, Effect, Formula, Method, Network, ParseError, Predicate, Problem, SourceLocation, Subtask,
+    Task, Term, TypedName,
 };
 pub use parse::{parse_domain, parse_problem};
-pub use search::{Limits, Outcome, solve};
-pub use solution::{Decomposition, Event, Node, Solution};
-pub use verify::{Fault, PlanLine, Verdict, Verifier, read_plan};
+pub use search::{SearchLimits, SearchOutcome, solve};
+pub use solution::{Decomposition, Event, PlanNode, Solution};
+pub use verify::{PlanLine, PlanVerdict, PlanVerifier, StepFault, read_plan};

@@ -8,12 +8,12 @@ use std::fmt;
 
 /// Where something is in a file; both count from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLocation {
     pub line: u32,
     pub column: u32,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
@@ -23,12 +23,12 @@ impl fmt::Display for Place {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {detail}")]
 pub struct ParseError {
-    pub place: Place,
+    pub place: SourceLocation,
     pub detail: String,
 }
 
 impl ParseError {
-    pub(crate) fn new(place: Place, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(place: SourceLocation, detail: impl Into<String>) -> Self {
         Self { place, detail: detail.into() }
     }
 }
@@ -42,7 +42,7 @@ pub enum Term {
 
 /// A name and the types it may have; several are an `either`, none is `object`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Typed {
+pub struct TypedName {
     pub name: String,
     pub types: Vec<String>,
 }
@@ -63,8 +63,8 @@ pub enum Formula {
     And(Vec<Formula>),
     Or(Vec<Formula>),
     Imply(Box<Formula>, Box<Formula>),
-    Forall(Vec<Typed>, Box<Formula>),
-    Exists(Vec<Typed>, Box<Formula>),
+    Forall(Vec<TypedName>, Box<Formula>),
+    Exists(Vec<TypedName>, Box<Formula>),
 }
 
 impl Formula {
@@ -80,26 +80,26 @@ pub enum Effect {
     Delete(Atom),
     And(Vec<Effect>),
     When(Formula, Box<Effect>),
-    Forall(Vec<Typed>, Box<Effect>),
+    Forall(Vec<TypedName>, Box<Effect>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Predicate {
     pub name: String,
-    pub parameters: Vec<Typed>,
+    pub parameters: Vec<TypedName>,
 }
 
 /// A compound task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     pub name: String,
-    pub parameters: Vec<Typed>,
+    pub parameters: Vec<TypedName>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Action {
     pub name: String,
-    pub parameters: Vec<Typed>,
+    pub parameters: Vec<TypedName>,
     pub precondition: Formula,
     pub effect: Effect,
 }
@@ -123,7 +123,7 @@ pub struct Network {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Method {
     pub name: String,
-    pub parameters: Vec<Typed>,
+    pub parameters: Vec<TypedName>,
     pub task: String,
     pub terms: Vec<Term>,
     /// Includes the constraints.
@@ -136,17 +136,17 @@ pub struct Domain {
     pub name: String,
     /// Each type with its direct supertypes; `object` is above all and not listed.
     pub types: BTreeMap<String, Vec<String>>,
-    pub constants: Vec<Typed>,
+    pub constants: Vec<TypedName>,
     pub predicates: Vec<Predicate>,
     pub tasks: Vec<Task>,
     pub methods: Vec<Method>,
     pub actions: Vec<Action>,
     /// Lower case to the spelling of the declaration, by kind of name.
-    pub(crate) spellings: BTreeMap<(Kind, String), String>,
+    pub(crate) spellings: BTreeMap<(NameKind, String), String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum NameKind {
     Type,
     Object,
     Predicate,
@@ -158,9 +158,9 @@ pub struct Problem {
     pub name: String,
     pub domain: String,
     /// Those of the problem; the domain's constants exist as well.
-    pub objects: Vec<Typed>,
+    pub objects: Vec<TypedName>,
     /// Free variables of the initial network, to be chosen.
-    pub parameters: Vec<Typed>,
+    pub parameters: Vec<TypedName>,
     pub network: Network,
     /// Constraints on the parameters.
     pub constraint: Formula,

@@ -1,34 +1,34 @@
 //! Reads s-expressions, with the place of each; nesting and size are bounded, nothing recurses.
 
-use crate::model::{ParseError, Place};
+use crate::model::{ParseError, SourceLocation};
 
 /// Deepest nesting that is read; later passes recurse over it.
 const DEPTH_MAX: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Node {
+pub(crate) enum SexprKind {
     Word(String),
     List(Vec<Sexpr>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sexpr {
-    pub place: Place,
-    pub node: Node,
+    pub place: SourceLocation,
+    pub node: SexprKind,
 }
 
 impl Sexpr {
     pub fn word(&self) -> Option<&str> {
         match &self.node {
-            Node::Word(word) => Some(word),
-            Node::List(_) => None,
+            SexprKind::Word(word) => Some(word),
+            SexprKind::List(_) => None,
         }
     }
 
     pub fn list(&self) -> Option<&[Sexpr]> {
         match &self.node {
-            Node::Word(_) => None,
-            Node::List(items) => Some(items),
+            SexprKind::Word(_) => None,
+            SexprKind::List(items) => Some(items),
         }
     }
 
@@ -57,9 +57,9 @@ impl Sexpr {
 
 /// Reads the one expression that the text holds; `;` begins a comment.
 pub(crate) fn read(text: &str) -> Result<Sexpr, ParseError> {
-    let mut open: Vec<(Place, Vec<Sexpr>)> = Vec::new();
+    let mut open: Vec<(SourceLocation, Vec<Sexpr>)> = Vec::new();
     let mut root: Option<Sexpr> = None;
-    let mut place = Place { line: 1, column: 1 };
+    let mut place = SourceLocation { line: 1, column: 1 };
     let mut rest = text;
     while let Some(next) = rest.chars().next() {
         let here = place;
@@ -73,7 +73,7 @@ pub(crate) fn read(text: &str) -> Result<Sexpr, ParseError> {
         rest = after;
         for c in token.chars() {
             if c == '\n' {
-                place = Place { line: place.line + 1, column: 1 };
+                place = SourceLocation { line: place.line + 1, column: 1 };
             } else {
                 place.column += 1;
             }
@@ -87,13 +87,13 @@ pub(crate) fn read(text: &str) -> Result<Sexpr, ParseError> {
                 continue;
             }
             ')' => match open.pop() {
-                Some((place, items)) => Sexpr { place, node: Node::List(items) },
+                Some((place, items)) => Sexpr { place, node: SexprKind::List(items) },
                 // Some published problems end in a bracket too many.
                 None if root.is_some() => continue,
                 None => return Err(ParseError::new(here, "`)` closes nothing")),
             },
             c if c == ';' || c.is_whitespace() => continue,
-            _ => Sexpr { place: here, node: Node::Word(token.to_owned()) },
+            _ => Sexpr { place: here, node: SexprKind::Word(token.to_owned()) },
         };
         match open.last_mut() {
             Some((_, items)) => items.push(done),
@@ -116,8 +116,8 @@ mod tests {
     fn places_count_lines_and_columns_from_one() {
         let read = read("; a comment\n (a\n  (b c))").expect("the brackets match");
         let items = read.list().expect("it is a list");
-        assert_eq!(read.place, Place { line: 2, column: 2 });
-        assert_eq!(items[1].place, Place { line: 3, column: 3 });
+        assert_eq!(read.place, SourceLocation { line: 2, column: 2 });
+        assert_eq!(items[1].place, SourceLocation { line: 3, column: 3 });
         assert_eq!(items[1].list().map(<[Sexpr]>::len), Some(2));
     }
 

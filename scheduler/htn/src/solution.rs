@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A task that was done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Node {
+pub struct PlanNode {
     pub task: String,
     pub arguments: Vec<String>,
     /// How a compound task was done; none for an action.
@@ -30,7 +30,7 @@ pub type Event = usize;
 /// A plan and its decomposition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Solution {
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<PlanNode>,
     /// The tasks of the initial network, as they stand there.
     pub roots: Vec<usize>,
     /// Values of the initial network's parameters.
@@ -68,7 +68,7 @@ impl Solution {
     }
 }
 
-impl Node {
+impl PlanNode {
     pub fn words(&self) -> String {
         let words: Vec<&str> =
             std::iter::once(self.task.as_str()).chain(self.arguments.iter().map(String::as_str)).collect();

@@ -3,19 +3,19 @@
 use serde_json::{Map, Value};
 
 use crate::arithmetic;
-use crate::catalogue::{Action, Kind, Parameter};
+use crate::catalogue::{ActionParameter, CatalogueAction, ParameterKind};
 use crate::edit::{EditKind, Edits};
 use crate::number;
 use crate::span::Span;
 
 /// Arguments as written.
-pub(crate) struct Written {
+pub(crate) struct CallArguments {
     pub(crate) positional: Vec<Value>,
     pub(crate) named: Map<String, Value>,
 }
 
 /// Arguments of a call whose action is not known.
-pub(crate) fn unnamed(written: Written) -> Map<String, Value> {
+pub(crate) fn unnamed(written: CallArguments) -> Map<String, Value> {
     let mut arguments = match <[Value; 1]>::try_from(written.positional) {
         Ok([Value::Object(table)]) => table,
         Ok([value]) => Map::from_iter([("0".to_owned(), value)]),
@@ -26,7 +26,12 @@ pub(crate) fn unnamed(written: Written) -> Map<String, Value> {
 }
 
 /// Arguments by the names of the schema, and how well they fit: 6 when all required ones are there and nothing else.
-pub(crate) fn named(action: &Action, written: Written, at: Span, edits: &mut Edits) -> (Map<String, Value>, i64) {
+pub(crate) fn named(
+    action: &CatalogueAction,
+    written: CallArguments,
+    at: Span,
+    edits: &mut Edits,
+) -> (Map<String, Value>, i64) {
     let mut arguments = Map::new();
     let mut strangers = 0;
     let positional = match <[Value; 1]>::try_from(written.positional) {
@@ -67,13 +72,20 @@ pub(crate) fn named(action: &Action, written: Written, at: Span, edits: &mut Edi
 }
 
 /// `f({"a": 1})`, where `f` takes `a` and no table.
-fn is_table_of_arguments(action: &Action, table: &Map<String, Value>) -> bool {
+fn is_table_of_arguments(action: &CatalogueAction, table: &Map<String, Value>) -> bool {
     let names = table.keys().filter(|k| parameter(action, k).is_some()).count();
-    let first_is_table = action.parameters.first().is_some_and(|p| p.kind == Kind::Table);
+    let first_is_table = action.parameters.first().is_some_and(|p| p.kind == ParameterKind::Table);
     action.open || names * 2 > table.len() || table.is_empty() && !first_is_table
 }
 
-fn insert(action: &Action, to: &mut Map<String, Value>, key: String, value: Value, at: Span, edits: &mut Edits) {
+fn insert(
+    action: &CatalogueAction,
+    to: &mut Map<String, Value>,
+    key: String,
+    value: Value,
+    at: Span,
+    edits: &mut Edits,
+) {
     let Some(parameter) = parameter(action, &key) else {
         to.insert(key, value);
         return;
@@ -86,7 +98,7 @@ fn insert(action: &Action, to: &mut Map<String, Value>, key: String, value: Valu
 }
 
 /// The parameter of this name; else the only one whose letters and digits are the same.
-fn parameter<'a>(action: &'a Action, name: &str) -> Option<&'a Parameter> {
+fn parameter<'a>(action: &'a CatalogueAction, name: &str) -> Option<&'a ActionParameter> {
     action.parameter(name).or_else(|| {
         let mut same = action.parameters.iter().filter(|p| letters(&p.name).eq(letters(name)));
         same.next().filter(|_| same.next().is_none())
@@ -98,20 +110,20 @@ fn letters(name: &str) -> impl Iterator<Item = char> {
 }
 
 /// The value as the type its parameter declares, where it plainly is of that type.
-fn typed(parameter: &Parameter, value: Value, at: Span, edits: &mut Edits) -> Value {
+fn typed(parameter: &ActionParameter, value: Value, at: Span, edits: &mut Edits) -> Value {
     let taken = match (parameter.kind, &value) {
-        (Kind::Integer | Kind::Number, Value::String(text)) => {
-            let written = number::read(text.trim()).filter(|s| s.exact).map(|s| s.number);
+        (ParameterKind::Integer | ParameterKind::Number, Value::String(text)) => {
+            let written = number::parse_number(text.trim()).filter(|s| s.exact).map(|s| s.number);
             written.or_else(|| arithmetic::compute_number(text)).map(Value::Number)
         }
-        (Kind::Boolean, Value::String(text)) => match text.as_str() {
+        (ParameterKind::Boolean, Value::String(text)) => match text.as_str() {
             "true" | "True" => Some(Value::Bool(true)),
             "false" | "False" => Some(Value::Bool(false)),
             _ => None,
         },
-        (Kind::List | Kind::Table, Value::String(text)) => {
+        (ParameterKind::List | ParameterKind::Table, Value::String(text)) => {
             let parsed = serde_json::from_str::<Value>(text).ok();
-            parsed.filter(|v| if parameter.kind == Kind::List { v.is_array() } else { v.is_object() })
+            parsed.filter(|v| if parameter.kind == ParameterKind::List { v.is_array() } else { v.is_object() })
         }
         _ => None,
     };

@@ -30,7 +30,7 @@ pub(crate) fn compute_number(text: &str) -> Option<Number> {
 }
 
 fn evaluate(text: &str) -> Option<Number> {
-    let mut reader = Reader { text, at: 0, depth: 0 };
+    let mut reader = ExpressionParser { text, at: 0, depth: 0 };
     let value = reader.sum()?;
     reader.blank();
     if reader.at != text.len() {
@@ -77,13 +77,13 @@ impl Amount {
     }
 }
 
-struct Reader<'a> {
+struct ExpressionParser<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
 }
 
-impl Reader<'_> {
+impl ExpressionParser<'_> {
     fn sum(&mut self) -> Option<Amount> {
         let mut left = self.product()?;
         loop {
@@ -167,7 +167,7 @@ impl Reader<'_> {
                 !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_') || exponent)
             })
             .map_or(rest.len(), |(n, _)| n);
-        let spelled = number::read(&rest[..end])?;
+        let spelled = number::parse_number(&rest[..end])?;
         self.at += end;
         match spelled.number.as_i64() {
             Some(n) => Some(Amount::Whole(n)),

@@ -4,7 +4,7 @@
 use crate::edit::{EditKind, Edits};
 use crate::limits::{Budget, Limits, TOKEN};
 use crate::lines::ends_inside;
-use crate::node::{Kind, Node, Text};
+use crate::node::{Node, NodeKind, Text};
 use crate::scalar::{self, Scalar};
 use crate::span::Span;
 
@@ -22,8 +22,8 @@ pub(crate) struct Block {
 }
 
 /// Reads the block whose first line begins at `at`; else how far it was looked at.
-pub(crate) fn read(text: &str, at: usize, limits: &Limits, budget: &Budget) -> Result<Block, usize> {
-    let mut reader = Reader {
+pub(crate) fn parse_block(text: &str, at: usize, limits: &Limits, budget: &Budget) -> Result<Block, usize> {
+    let mut reader = BlockParser {
         text,
         line: None,
         next: at,
@@ -43,7 +43,7 @@ pub(crate) fn read(text: &str, at: usize, limits: &Limits, budget: &Budget) -> R
     let last = text.rsplit('\n').next().unwrap_or_default();
     let cut = open && !text.ends_with('\n') && (reader.cut || lacks(&node, text) || ends_inside(last.trim()));
     let mut edits = reader.edits;
-    edits.respelled(EditKind::BlockRead, node.span, node.span.of(text), "");
+    edits.respelled(EditKind::BlockRead, node.span, node.span.slice(text), "");
     Ok(Block { node, edits, open, cut })
 }
 
@@ -51,22 +51,22 @@ pub(crate) fn read(text: &str, at: usize, limits: &Limits, budget: &Budget) -> R
 pub(crate) fn cut_last(node: &mut Node) {
     node.whole = false;
     match &mut node.kind {
-        Kind::List(items) => items.last_mut().map(cut_last),
-        Kind::Map(pairs) => pairs.last_mut().map(|(_, value)| cut_last(value)),
-        Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::Call(_) => None,
+        NodeKind::List(items) => items.last_mut().map(cut_last),
+        NodeKind::Map(pairs) => pairs.last_mut().map(|(_, value)| cut_last(value)),
+        NodeKind::Null | NodeKind::Bool(_) | NodeKind::Number(_) | NodeKind::Text(_) | NodeKind::Call(_) => None,
     };
 }
 
 /// Whether the last of several tables lacks a key that all before it have.
 fn lacks(node: &Node, text: &str) -> bool {
     let last_value = match &node.kind {
-        Kind::Map(pairs) => return pairs.last().is_some_and(|(_, value)| lacks(value, text)),
-        Kind::List(items) => items.split_last(),
-        Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::Call(_) => None,
+        NodeKind::Map(pairs) => return pairs.last().is_some_and(|(_, value)| lacks(value, text)),
+        NodeKind::List(items) => items.split_last(),
+        NodeKind::Null | NodeKind::Bool(_) | NodeKind::Number(_) | NodeKind::Text(_) | NodeKind::Call(_) => None,
     };
     let Some((last, [first, rest @ ..])) = last_value else { return false };
     let has = |item: &Node, key: &str| item.get(key, text).is_some();
-    let keys = first.map().unwrap_or_default().iter().map(|(k, _)| k.of(text));
+    let keys = first.map().unwrap_or_default().iter().map(|(k, _)| k.slice(text));
     last.map().is_some() && keys.into_iter().any(|key| !has(last, key) && rest.iter().all(|item| has(item, key)))
         || lacks(last, text)
 }
@@ -75,17 +75,17 @@ fn lacks(node: &Node, text: &str) -> bool {
 const DEPTH_MAX: usize = 32;
 
 #[derive(Clone, Copy)]
-struct Line {
+struct BlockLine {
     indent: usize,
     /// Where its words begin and end, in bytes of the text.
     from: usize,
     to: usize,
 }
 
-struct Reader<'a> {
+struct BlockParser<'a> {
     text: &'a str,
     /// The line to be read; none at the end of the block.
-    line: Option<Line>,
+    line: Option<BlockLine>,
     /// Where the line behind it begins.
     next: usize,
     depth: usize,
@@ -98,7 +98,7 @@ struct Reader<'a> {
     ended: bool,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> BlockParser<'a> {
     /// Takes the next line that is not blank.
     fn advance(&mut self) {
         self.line = None;
@@ -119,12 +119,12 @@ impl<'a> Reader<'a> {
                 return;
             }
             let from = start + indent;
-            self.line = Some(Line { indent, from, to: from + words.len() });
+            self.line = Some(BlockLine { indent, from, to: from + words.len() });
             return;
         }
     }
 
-    fn words(&self, line: Line) -> &'a str {
+    fn words(&self, line: BlockLine) -> &'a str {
         &self.text[line.from..line.to]
     }
 
@@ -154,15 +154,15 @@ impl<'a> Reader<'a> {
                 break;
             }
             let blank = 1 + self.text[line.from + 1..line.to].bytes().take_while(|b| *b == b' ').count();
-            let item = Line { indent: line.indent + blank, from: line.from + blank, to: line.to };
+            let item = BlockLine { indent: line.indent + blank, from: line.from + blank, to: line.to };
             items.push(self.item(item, indent)?);
         }
         let end = items.last()?.span.end;
-        Some(Node::new(Kind::List(items), start, end))
+        Some(Node::new(NodeKind::List(items), start, end))
     }
 
     /// What stands behind a dash.
-    fn item(&mut self, item: Line, indent: usize) -> Option<Node> {
+    fn item(&mut self, item: BlockLine, indent: usize) -> Option<Node> {
         if item.from >= item.to {
             self.advance();
             return match self.line {
@@ -198,11 +198,11 @@ impl<'a> Reader<'a> {
                 return None;
             };
             let name = Text::Slice(Span::new(line.from + name.start, line.from + name.end));
-            let value = self.value(Line { from: line.from + behind, ..line }, indent)?;
+            let value = self.value(BlockLine { from: line.from + behind, ..line }, indent)?;
             pairs.push((name, value));
         }
         let end = pairs.last()?.1.span.end;
-        Some(Node::new(Kind::Map(pairs), start, end))
+        Some(Node::new(NodeKind::Map(pairs), start, end))
     }
 
     /// What is not of the block begins here.
@@ -213,7 +213,8 @@ impl<'a> Reader<'a> {
 
     /// Whether the line is the last of the text, and a word that may be a key without its colon. It is left out then.
     fn is_cut_key(&mut self) -> bool {
-        let name = |line: Line| self.words(line).bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.\"'".contains(&b));
+        let name =
+            |line: BlockLine| self.words(line).bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.\"'".contains(&b));
         let cut = self.next >= self.text.len() && !self.text.ends_with('\n') && self.line.is_some_and(name);
         if cut {
             self.cut = true;
@@ -223,14 +224,14 @@ impl<'a> Reader<'a> {
     }
 
     /// What stands behind a key: on its line, or below it.
-    fn value(&mut self, line: Line, indent: usize) -> Option<Node> {
+    fn value(&mut self, line: BlockLine, indent: usize) -> Option<Node> {
         let words = self.words(line);
         if words.is_empty() || words.starts_with('#') {
             self.advance();
             return match self.line {
                 Some(next) if next.indent > indent => self.block_or_text(next),
                 Some(next) if next.indent == indent && is_item(self.words(next)) => self.list(indent),
-                Some(_) => Some(Node::new(Kind::Null, line.from, line.from)),
+                Some(_) => Some(Node::new(NodeKind::Null, line.from, line.from)),
                 None => self.missing(line.from),
             };
         }
@@ -241,7 +242,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Below a key: a list, a table, or text on lines of its own.
-    fn block_or_text(&mut self, line: Line) -> Option<Node> {
+    fn block_or_text(&mut self, line: BlockLine) -> Option<Node> {
         let words = self.words(line);
         if is_item(words) || key(words).is_some() {
             self.block(line.indent)
@@ -253,13 +254,17 @@ impl<'a> Reader<'a> {
     /// A key or a dash with nothing behind it before the end.
     fn missing(&mut self, at: usize) -> Option<Node> {
         self.cut = !self.ended;
-        Some(Node::new(Kind::Null, at, at))
+        Some(Node::new(NodeKind::Null, at, at))
     }
 
     /// A value on one line, or plain words that go on below it.
-    fn scalar(&mut self, line: Line, indent: usize) -> Option<Node> {
-        let found =
-            scalar::read(self.text, Span::new(line.from, line.to), self.next >= self.text.len(), &mut self.edits)?;
+    fn scalar(&mut self, line: BlockLine, indent: usize) -> Option<Node> {
+        let found = scalar::parse_scalar(
+            self.text,
+            Span::new(line.from, line.to),
+            self.next >= self.text.len(),
+            &mut self.edits,
+        )?;
         self.advance();
         match found {
             Scalar::Value(node) => match self.line {
@@ -267,7 +272,7 @@ impl<'a> Reader<'a> {
                 _ => Some(node),
             },
             Scalar::Plain(span) => {
-                let mut whole = span.of(self.text).to_owned();
+                let mut whole = span.slice(self.text).to_owned();
                 let mut end = span.end;
                 while let Some(next) = self.line.filter(|l| l.indent > indent) {
                     let words = self.words(next);
@@ -282,17 +287,17 @@ impl<'a> Reader<'a> {
                 if end == span.end {
                     return scalar::plain(self.text, span, &mut self.edits);
                 }
-                Some(Node::new(Kind::Text(Text::Own(whole)), span.start, end))
+                Some(Node::new(NodeKind::Text(Text::Own(whole)), span.start, end))
             }
             Scalar::Cut => {
                 self.cut = true;
-                Some(Node::new(Kind::Null, line.to, line.to))
+                Some(Node::new(NodeKind::Null, line.to, line.to))
             }
         }
     }
 
     /// `|` and `>`: text on lines of its own, line by line or as one.
-    fn literal(&mut self, line: Line, indent: usize) -> Option<Node> {
+    fn literal(&mut self, line: BlockLine, indent: usize) -> Option<Node> {
         let words = self.words(line);
         let folds = words.starts_with('>');
         let strips = match &words[1..] {
@@ -334,7 +339,7 @@ impl<'a> Reader<'a> {
             text.push('\n');
         }
         self.advance();
-        Some(Node::new(Kind::Text(Text::Own(text)), line.from, end))
+        Some(Node::new(NodeKind::Text(Text::Own(text)), line.from, end))
     }
 }
 

@@ -1,12 +1,12 @@
 //! Reads a text as calls: names with arguments, in any of the notations models use.
 
+use crate::call_collector::CallContext;
+use crate::call_group::{CallGroup, groups};
 use crate::catalogue::Catalogue;
-use crate::find::find;
-use crate::gather::Way;
-use crate::group::{Group, groups};
 use crate::limits::{Budget, Limits};
-use crate::read::note_odd_blanks;
-use crate::reading::{CallReading, Other, Reason, Verdict};
+use crate::reading::{CallReading, Other, UnreadableReason, Verdict};
+use crate::value::note_odd_blanks;
+use crate::value_search::find;
 
 /// Reads `text` as calls of the catalogue's actions.
 ///
@@ -14,14 +14,14 @@ use crate::reading::{CallReading, Other, Reason, Verdict};
 /// plainly are of it (`"5"` for an integer), and both are edits. Only complete calls are given. Time is linear in the
 /// length of the text, which [`Limits::bytes_max`] bounds.
 #[must_use]
-pub fn calls(text: &str, catalogue: &Catalogue, limits: &Limits) -> CallReading {
+pub fn parse_calls(text: &str, catalogue: &Catalogue, limits: &Limits) -> CallReading {
     if text.trim().is_empty() {
-        return none(Reason::Empty);
+        return none(UnreadableReason::Empty);
     }
     if text.len() > limits.bytes_max {
-        return none(Reason::TooLong);
+        return none(UnreadableReason::TooLong);
     }
-    within(text, catalogue, limits, &Budget::of(text), &Budget::half_of(text))
+    within(text, catalogue, limits, &Budget::for_text(text), &Budget::half_for_text(text))
 }
 
 /// As [`calls`]: what finding, and what gathering may cost.
@@ -36,16 +36,20 @@ pub(crate) fn within(
     // Calls are run: what nothing closes is not taken for whole.
     finds.cut_open();
     let cut = finds.values.last().is_some_and(|f| !f.node.whole);
-    let way = Way { catalogue, limits, budget: gathering, nested: 0 };
+    let way = CallContext { catalogue, limits, budget: gathering, nested: 0 };
     let mut groups = groups(text, &finds.values, way);
     // Of equals, the one that stands first.
     groups.sort_by_key(|g| (std::cmp::Reverse(g.score), g.span.start));
     let mut ranked = groups.into_iter().filter(|g| !g.calls.is_empty() || g.cut);
     let Some(mut best) = ranked.next() else {
         return if cut {
-            truncated(text, Group::default())
+            truncated(text, CallGroup::default())
         } else {
-            none(if finding.left() == 0 || gathering.left() == 0 { Reason::TooCostly } else { Reason::NothingFound })
+            none(if finding.left() == 0 || gathering.left() == 0 {
+                UnreadableReason::TooCostly
+            } else {
+                UnreadableReason::NothingFound
+            })
         };
     };
     let others = ranked
@@ -64,15 +68,15 @@ pub(crate) fn within(
     reading
 }
 
-fn none(reason: Reason) -> CallReading {
+fn none(reason: UnreadableReason) -> CallReading {
     CallReading { verdict: Verdict::Unreadable { reason }, calls: Vec::new(), edits: Vec::new(), others: Vec::new() }
 }
 
-fn truncated(text: &str, group: Group) -> CallReading {
+fn truncated(text: &str, group: CallGroup) -> CallReading {
     said(Verdict::Truncated { at: text.trim_end().len() }, group)
 }
 
-fn said(verdict: Verdict, group: Group) -> CallReading {
+fn said(verdict: Verdict, group: CallGroup) -> CallReading {
     let mut edits = group.edits.list;
     edits.sort_by_key(|e| (e.at.start, e.kind));
     CallReading { verdict, calls: group.calls, edits, others: Vec::new() }

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The actions a model was offered. Empty: any name goes.
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
-    actions: Vec<Action>,
+    actions: Vec<CatalogueAction>,
     exact: BTreeMap<String, usize>,
     /// Normal form to action; `None` when several share it.
     normal: BTreeMap<String, Option<usize>>,
@@ -17,23 +17,23 @@ pub struct Catalogue {
 
 /// One action: its name, and its parameters in the order of its schema.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Action {
+pub struct CatalogueAction {
     pub name: String,
-    pub parameters: Vec<Parameter>,
+    pub parameters: Vec<ActionParameter>,
     /// Whether nothing is known about its parameters.
     pub open: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Parameter {
+pub struct ActionParameter {
     pub name: String,
-    pub kind: Kind,
+    pub kind: ParameterKind,
     pub required: bool,
 }
 
 /// What a parameter holds, as far as its schema says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ParameterKind {
     Any,
     Text,
     Integer,
@@ -45,7 +45,7 @@ pub enum Kind {
 
 impl Catalogue {
     #[must_use]
-    pub fn new(actions: Vec<Action>) -> Self {
+    pub fn new(actions: Vec<CatalogueAction>) -> Self {
         let mut exact = BTreeMap::new();
         let mut normal: BTreeMap<String, Option<usize>> = BTreeMap::new();
         let mut tails: BTreeMap<String, Option<usize>> = BTreeMap::new();
@@ -60,7 +60,7 @@ impl Catalogue {
     /// From names and the JSON Schemas of their inputs (`{"type": "object", "properties": …, "required": …}`).
     #[must_use]
     pub fn from_schemas<'a>(actions: impl IntoIterator<Item = (&'a str, Option<&'a Value>)>) -> Self {
-        Self::new(actions.into_iter().map(|(name, schema)| Action::from_schema(name, schema)).collect())
+        Self::new(actions.into_iter().map(|(name, schema)| CatalogueAction::from_schema(name, schema)).collect())
     }
 
     #[must_use]
@@ -69,21 +69,21 @@ impl Catalogue {
     }
 
     #[must_use]
-    pub fn actions(&self) -> &[Action] {
+    pub fn actions(&self) -> &[CatalogueAction] {
         &self.actions
     }
 
     /// The action of this name: as written; else with case, `.`, `_`, `-` and a leading `functions.` set aside, when
     /// that leaves only one.
     #[must_use]
-    pub fn find(&self, name: &str) -> Option<&Action> {
+    pub fn find(&self, name: &str) -> Option<&CatalogueAction> {
         let n = self.place(name)?;
         self.actions.get(n)
     }
 
     /// As [`Self::find`]; else the only action whose name ends in this one behind a dot, or differs in one letter.
     #[must_use]
-    pub fn find_like(&self, name: &str) -> Option<&Action> {
+    pub fn find_like(&self, name: &str) -> Option<&CatalogueAction> {
         if let Some(action) = self.find(name) {
             return Some(action);
         }
@@ -116,7 +116,7 @@ impl Catalogue {
     }
 }
 
-impl Action {
+impl CatalogueAction {
     #[must_use]
     pub fn from_schema(name: &str, schema: Option<&Value>) -> Self {
         let properties = schema.and_then(|s| s.get("properties")).and_then(Value::as_object);
@@ -128,9 +128,9 @@ impl Action {
         let parameters = properties
             .into_iter()
             .flatten()
-            .map(|(key, of)| Parameter {
+            .map(|(key, of)| ActionParameter {
                 name: key.clone(),
-                kind: Kind::of(of),
+                kind: ParameterKind::from_schema(of),
                 required: required.contains(&key.as_str()),
             })
             .collect();
@@ -138,13 +138,13 @@ impl Action {
     }
 
     #[must_use]
-    pub fn parameter(&self, name: &str) -> Option<&Parameter> {
+    pub fn parameter(&self, name: &str) -> Option<&ActionParameter> {
         self.parameters.iter().find(|p| p.name == name)
     }
 }
 
-impl Kind {
-    fn of(schema: &Value) -> Self {
+impl ParameterKind {
+    fn from_schema(schema: &Value) -> Self {
         match schema.get("type").and_then(Value::as_str).unwrap_or_default() {
             "string" | "str" => Self::Text,
             "integer" | "int" | "long" => Self::Integer,
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_name_is_found_in_other_spellings_unless_two_share_it() {
-        let open = |name: &str| Action::from_schema(name, None);
+        let open = |name: &str| CatalogueAction::from_schema(name, None);
         let catalogue = Catalogue::new(vec![open("math.gcd"), open("a_b"), open("a.b")]);
         assert_eq!(catalogue.find("math_gcd").map(|a| a.name.as_str()), Some("math.gcd"));
         assert_eq!(catalogue.find("functions.math_gcd").map(|a| a.name.as_str()), Some("math.gcd"));

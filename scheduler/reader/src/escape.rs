@@ -2,14 +2,14 @@
 
 /// Whose escapes a string follows. They differ in `\/` only: JSON drops the backslash, Python keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(crate) enum EscapeDialect {
     Json,
     Python,
 }
 
 /// What decoding met besides JSON's own escapes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Met {
+pub(crate) struct DecodedEscape {
     /// An escape JSON does not have, or a lone surrogate.
     pub(crate) foreign: bool,
     /// `\/`, on which the dialects differ.
@@ -17,7 +17,7 @@ pub(crate) struct Met {
 }
 
 /// Decodes what stands between the quotes.
-pub(crate) fn decode(raw: &str, dialect: Dialect, met: &mut Met) -> String {
+pub(crate) fn decode(raw: &str, dialect: EscapeDialect, met: &mut DecodedEscape) -> String {
     let mut out = String::with_capacity(raw.len());
     let mut rest = raw;
     while let Some(at) = rest.find('\\') {
@@ -37,7 +37,7 @@ pub(crate) fn decode(raw: &str, dialect: Dialect, met: &mut Met) -> String {
             'f' => out.push('\u{c}'),
             '/' => {
                 met.solidus = true;
-                if dialect == Dialect::Python {
+                if dialect == EscapeDialect::Python {
                     out.push('\\');
                 }
                 out.push('/');
@@ -70,7 +70,7 @@ pub(crate) fn decode(raw: &str, dialect: Dialect, met: &mut Met) -> String {
     out
 }
 
-fn unicode<'a>(rest: &'a str, out: &mut String, met: &mut Met) -> &'a str {
+fn unicode<'a>(rest: &'a str, out: &mut String, met: &mut DecodedEscape) -> &'a str {
     let Some(high) = digits(rest, 4) else {
         met.foreign = true;
         out.push_str("\\u");
@@ -96,7 +96,7 @@ fn unicode<'a>(rest: &'a str, out: &mut String, met: &mut Met) -> &'a str {
     after
 }
 
-fn hexadecimal<'a>(rest: &'a str, count: usize, letter: char, out: &mut String, met: &mut Met) -> &'a str {
+fn hexadecimal<'a>(rest: &'a str, count: usize, letter: char, out: &mut String, met: &mut DecodedEscape) -> &'a str {
     met.foreign = true;
     match digits(rest, count).and_then(char::from_u32) {
         Some(c) => {
@@ -123,20 +123,20 @@ fn digits(text: &str, count: usize) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn decoded(raw: &str, dialect: Dialect) -> (String, bool) {
-        let mut met = Met::default();
+    fn decoded(raw: &str, dialect: EscapeDialect) -> (String, bool) {
+        let mut met = DecodedEscape::default();
         let text = decode(raw, dialect, &mut met);
         (text, met.foreign)
     }
 
     #[test]
     fn escapes_are_decoded_as_json_has_them() {
-        assert_eq!(decoded(r#"a\"b\\\n\u00e9\ud83d\ude00\/"#, Dialect::Json), ("a\"b\\\né😀/".to_owned(), false));
+        assert_eq!(decoded(r#"a\"b\\\n\u00e9\ud83d\ude00\/"#, EscapeDialect::Json), ("a\"b\\\né😀/".to_owned(), false));
     }
 
     #[test]
     fn escapes_json_does_not_have_are_noted() {
-        assert_eq!(decoded(r"it\'s \x41 \d \ud83d", Dialect::Python), ("it's A \\d \u{fffd}".to_owned(), true));
-        assert_eq!(decoded(r"\/", Dialect::Python), ("\\/".to_owned(), false));
+        assert_eq!(decoded(r"it\'s \x41 \d \ud83d", EscapeDialect::Python), ("it's A \\d \u{fffd}".to_owned(), true));
+        assert_eq!(decoded(r"\/", EscapeDialect::Python), ("\\/".to_owned(), false));
     }
 }

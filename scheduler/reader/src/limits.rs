@@ -59,13 +59,13 @@ pub(crate) const PAIR: usize = TOKEN;
 pub(crate) const INNER: usize = 24 * TOKEN;
 
 impl Budget {
-    pub(crate) fn of(text: &str) -> Self {
+    pub(crate) fn for_text(text: &str) -> Self {
         Self { whole: (WORK_PER_BYTE * text.len() + WORK_LEAST).min(WORK_MAX), spent: Cell::new(0) }
     }
 
     /// For what is done with the values once they are found, so that those found before the work was used up count.
-    pub(crate) fn half_of(text: &str) -> Self {
-        let Self { whole, spent } = Self::of(text);
+    pub(crate) fn half_for_text(text: &str) -> Self {
+        let Self { whole, spent } = Self::for_text(text);
         Self { whole: whole / 2, spent }
     }
 

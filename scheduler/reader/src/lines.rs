@@ -4,12 +4,12 @@ use serde_json::{Map, Value};
 
 use crate::edit::{EditKind, Edits};
 use crate::limits::Limits;
-use crate::reading::{Ended, Item, Reading, Verdict};
+use crate::reading::{Item, Reading, TextEnd, Verdict};
 use crate::span::Span;
 
 /// What a line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Line<'a> {
+enum TextLine<'a> {
     Item(&'a str),
     /// A number or a dash, and nothing behind it.
     Bare,
@@ -19,7 +19,7 @@ enum Line<'a> {
 /// Reads the items of a list in prose; nothing unless there are two.
 ///
 /// Nothing closes such a list, so its last line counts only if nothing says that it was cut.
-pub(crate) fn read(text: &str, ended: Ended, limits: &Limits) -> Option<Reading> {
+pub(crate) fn parse_lines(text: &str, ended: TextEnd, limits: &Limits) -> Option<Reading> {
     let mut items = Vec::new();
     let mut at = 0;
     let mut cut = None;
@@ -28,23 +28,23 @@ pub(crate) fn read(text: &str, ended: Ended, limits: &Limits) -> Option<Reading>
         at += line.len();
         let last = at == text.len() && !line.ends_with('\n');
         match self::line(line.trim()) {
-            Line::Item(_) if items.len() >= limits.values_max => {
+            TextLine::Item(_) if items.len() >= limits.values_max => {
                 cut = Some(start);
                 break;
             }
-            Line::Item(words) => {
+            TextLine::Item(words) => {
                 let from = start + line.find(words)?;
                 let bold = line.matches("**").count() % 2 == 1;
-                if last && (ended == Ended::Cut || bold || is_cut(words, &items)) {
+                if last && (ended == TextEnd::Cut || bold || is_cut(words, &items)) {
                     cut = Some(text.trim_end().len());
                 }
                 items.push(Item { value: step(words), span: Span::new(from, from + words.len()) });
             }
-            Line::Bare if last && !items.is_empty() => cut = Some(text.trim_end().len()),
-            Line::Other if last && goes_on(line) && (ended == Ended::Cut || ends_inside(line.trim())) => {
+            TextLine::Bare if last && !items.is_empty() => cut = Some(text.trim_end().len()),
+            TextLine::Other if last && goes_on(line) && (ended == TextEnd::Cut || ends_inside(line.trim())) => {
                 cut = Some(text.trim_end().len());
             }
-            Line::Bare | Line::Other => {}
+            TextLine::Bare | TextLine::Other => {}
         }
     }
     if items.len() < 2 {
@@ -55,7 +55,7 @@ pub(crate) fn read(text: &str, ended: Ended, limits: &Limits) -> Option<Reading>
         items.pop();
     }
     let mut edits = Edits::default();
-    edits.respelled(EditKind::LinesListed, span, span.of(text), "");
+    edits.respelled(EditKind::LinesListed, span, span.slice(text), "");
     let value = Value::Array(items.iter().map(|i| i.value.clone()).collect());
     let verdict = cut.map_or(Verdict::Repaired, |at| Verdict::Truncated { at });
     Some(Reading { verdict, value: Some(value), span, items, edits: edits.list, others: Vec::new() })
@@ -79,25 +79,25 @@ fn is_open(text: &str, end: usize) -> bool {
 }
 
 /// What stands behind `1.`, `2)`, `-`, `*`, `•` or `Step 3:`.
-fn line(line: &str) -> Line<'_> {
+fn line(line: &str) -> TextLine<'_> {
     let line = line.trim_start_matches(['*', '#']).trim_start();
-    let words = |rest: &'_ str| rest.is_empty().then_some(Line::Bare);
+    let words = |rest: &'_ str| rest.is_empty().then_some(TextLine::Bare);
     if let Some(rest) = line.strip_prefix(['-', '•']) {
         let item = rest.trim();
-        return words(item).unwrap_or(if rest.starts_with(' ') { Line::Item(item) } else { Line::Other });
+        return words(item).unwrap_or(if rest.starts_with(' ') { TextLine::Item(item) } else { TextLine::Other });
     }
     let step = line.strip_prefix("Step ").or_else(|| line.strip_prefix("step "));
     let rest = step.unwrap_or(line);
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     if digits == 0 || digits > 4 {
-        return Line::Other;
+        return TextLine::Other;
     }
     if digits == rest.len() {
-        return Line::Bare;
+        return TextLine::Bare;
     }
-    let Some(rest) = rest[digits..].strip_prefix(['.', ')', ':']) else { return Line::Other };
+    let Some(rest) = rest[digits..].strip_prefix(['.', ')', ':']) else { return TextLine::Other };
     let item = rest.trim_matches(['*', ' ', ':']);
-    words(item).unwrap_or(if rest.starts_with([' ', '*']) { Line::Item(item) } else { Line::Other })
+    words(item).unwrap_or(if rest.starts_with([' ', '*']) { TextLine::Item(item) } else { TextLine::Other })
 }
 
 /// Words that are not the last of a sentence.

@@ -10,14 +10,14 @@ use crate::span::Span;
 /// A value as written.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    pub(crate) kind: Kind,
+    pub(crate) kind: NodeKind,
     pub(crate) span: Span,
     /// Whether the text held all of it. The parts of a part that are not whole are never acted on.
     pub(crate) whole: bool,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum NodeKind {
     Null,
     Bool(bool),
     Number(Number),
@@ -45,71 +45,91 @@ pub(crate) enum Text {
 }
 
 impl Text {
-    pub(crate) fn of<'a>(&'a self, source: &'a str) -> &'a str {
+    pub(crate) fn slice<'a>(&'a self, source: &'a str) -> &'a str {
         match self {
-            Self::Slice(span) | Self::Word(span) => span.of(source),
+            Self::Slice(span) | Self::Word(span) => span.slice(source),
             Self::Own(text) => text,
         }
     }
 }
 
 impl Node {
-    pub(crate) fn new(kind: Kind, start: usize, end: usize) -> Self {
+    pub(crate) fn new(kind: NodeKind, start: usize, end: usize) -> Self {
         Self { kind, span: Span::new(start, end), whole: true }
     }
 
     pub(crate) fn text<'a>(&'a self, source: &'a str) -> Option<&'a str> {
         match &self.kind {
-            Kind::Text(text) => Some(text.of(source)),
-            Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::List(_) | Kind::Map(_) | Kind::Call(_) => None,
+            NodeKind::Text(text) => Some(text.slice(source)),
+            NodeKind::Null
+            | NodeKind::Bool(_)
+            | NodeKind::Number(_)
+            | NodeKind::List(_)
+            | NodeKind::Map(_)
+            | NodeKind::Call(_) => None,
         }
     }
 
     pub(crate) fn list(&self) -> Option<&[Self]> {
         match &self.kind {
-            Kind::List(items) => Some(items),
-            Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::Map(_) | Kind::Call(_) => None,
+            NodeKind::List(items) => Some(items),
+            NodeKind::Null
+            | NodeKind::Bool(_)
+            | NodeKind::Number(_)
+            | NodeKind::Text(_)
+            | NodeKind::Map(_)
+            | NodeKind::Call(_) => None,
         }
     }
 
     pub(crate) fn map(&self) -> Option<&[(Text, Self)]> {
         match &self.kind {
-            Kind::Map(pairs) => Some(pairs),
-            Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::List(_) | Kind::Call(_) => None,
+            NodeKind::Map(pairs) => Some(pairs),
+            NodeKind::Null
+            | NodeKind::Bool(_)
+            | NodeKind::Number(_)
+            | NodeKind::Text(_)
+            | NodeKind::List(_)
+            | NodeKind::Call(_) => None,
         }
     }
 
     pub(crate) fn call(&self) -> Option<&CallNode> {
         match &self.kind {
-            Kind::Call(call) => Some(call),
-            Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::List(_) | Kind::Map(_) => None,
+            NodeKind::Call(call) => Some(call),
+            NodeKind::Null
+            | NodeKind::Bool(_)
+            | NodeKind::Number(_)
+            | NodeKind::Text(_)
+            | NodeKind::List(_)
+            | NodeKind::Map(_) => None,
         }
     }
 
     pub(crate) fn is_container(&self) -> bool {
-        matches!(self.kind, Kind::List(_) | Kind::Map(_) | Kind::Call(_))
+        matches!(self.kind, NodeKind::List(_) | NodeKind::Map(_) | NodeKind::Call(_))
     }
 
     /// The value of this key; of a key that stands twice, the last.
     pub(crate) fn get<'a>(&'a self, key: &str, source: &str) -> Option<&'a Self> {
-        self.map()?.iter().rev().find(|(k, _)| k.of(source) == key).map(|(_, v)| v)
+        self.map()?.iter().rev().find(|(k, _)| k.slice(source) == key).map(|(_, v)| v)
     }
 
     /// The complete part as a JSON value. A tree is never deeper than [`crate::Limits::depth_max`], so this recursion
     /// is bounded.
     pub(crate) fn value(&self, source: &str, edits: &mut Edits) -> Value {
         match &self.kind {
-            Kind::Null => Value::Null,
-            Kind::Bool(b) => Value::Bool(*b),
-            Kind::Number(n) => Value::Number(n.clone()),
-            Kind::Text(text) => Value::String(text.of(source).to_owned()),
-            Kind::List(items) => {
+            NodeKind::Null => Value::Null,
+            NodeKind::Bool(b) => Value::Bool(*b),
+            NodeKind::Number(n) => Value::Number(n.clone()),
+            NodeKind::Text(text) => Value::String(text.slice(source).to_owned()),
+            NodeKind::List(items) => {
                 Value::Array(items.iter().filter(|i| i.is_kept()).map(|i| i.value(source, edits)).collect())
             }
-            Kind::Map(pairs) => Value::Object(table(pairs, source, edits)),
-            Kind::Call(call) => {
+            NodeKind::Map(pairs) => Value::Object(table(pairs, source, edits)),
+            NodeKind::Call(call) => {
                 let mut map = Map::new();
-                map.insert("name".to_owned(), Value::String(call.name.of(source).to_owned()));
+                map.insert("name".to_owned(), Value::String(call.name.slice(source).to_owned()));
                 if !call.positional.is_empty() {
                     let values = call.positional.iter().filter(|i| i.is_kept()).map(|i| i.value(source, edits));
                     map.insert("positional".to_owned(), Value::Array(values.collect()));
@@ -124,9 +144,11 @@ impl Node {
     fn is_kept(&self) -> bool {
         self.whole
             || match &self.kind {
-                Kind::List(items) => !items.is_empty(),
-                Kind::Map(pairs) => pairs.last().is_some_and(|(_, v)| !v.whole && v.is_kept()),
-                Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::Call(_) => false,
+                NodeKind::List(items) => !items.is_empty(),
+                NodeKind::Map(pairs) => pairs.last().is_some_and(|(_, v)| !v.whole && v.is_kept()),
+                NodeKind::Null | NodeKind::Bool(_) | NodeKind::Number(_) | NodeKind::Text(_) | NodeKind::Call(_) => {
+                    false
+                }
             }
     }
 }
@@ -135,7 +157,7 @@ impl Node {
 pub(crate) fn table(pairs: &[(Text, Node)], source: &str, edits: &mut Edits) -> Map<String, Value> {
     let mut map = Map::with_capacity(pairs.len());
     for (key, node) in pairs.iter().filter(|(_, v)| v.is_kept()) {
-        let key = key.of(source);
+        let key = key.slice(source);
         let value = node.value(source, edits);
         if let Some(former) = map.insert(key.to_owned(), value) {
             edits.guessed(EditKind::DuplicateDropped, node.span, &beginning(key, &former), "");
@@ -146,7 +168,7 @@ pub(crate) fn table(pairs: &[(Text, Node)], source: &str, edits: &mut Edits) -> 
 
 /// A key and its value, as much of them as an edit shows: values in values would be written out again and again.
 fn beginning(key: &str, value: &Value) -> String {
-    let mut text = Beginning(String::new());
+    let mut text = TextPrefix(String::new());
     // An error says that there is enough.
     if write!(text, "`{key}`: {value}").is_err() {
         text.0.push('…');
@@ -154,9 +176,9 @@ fn beginning(key: &str, value: &Value) -> String {
     text.0
 }
 
-struct Beginning(String);
+struct TextPrefix(String);
 
-impl Write for Beginning {
+impl Write for TextPrefix {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         self.0.push_str(text);
         if self.0.len() > SHOWN_MAX { Err(fmt::Error) } else { Ok(()) }

@@ -3,14 +3,14 @@
 use serde_json::Number;
 
 /// A number, and whether it is spelled as JSON spells it, and whether it is held exactly.
-pub(crate) struct Spelled {
+pub(crate) struct ParsedNumber {
     pub(crate) number: Number,
     pub(crate) json: bool,
     pub(crate) exact: bool,
 }
 
 /// Reads a whole word as a number; `None` when it is none, or has no finite value.
-pub(crate) fn read(word: &str) -> Option<Spelled> {
+pub(crate) fn parse_number(word: &str) -> Option<ParsedNumber> {
     let bytes = word.as_bytes();
     let digits = bytes.strip_prefix(b"-").unwrap_or(bytes);
     if !digits.is_empty() && digits.len() <= 18 && digits.iter().all(u8::is_ascii_digit) {
@@ -21,10 +21,10 @@ pub(crate) fn read(word: &str) -> Option<Spelled> {
             return None;
         }
         if bytes[0] == b'-' && value == 0 {
-            return Some(Spelled { number: Number::from_f64(-0.0)?, json: true, exact: true });
+            return Some(ParsedNumber { number: Number::from_f64(-0.0)?, json: true, exact: true });
         }
         let value = if bytes[0] == b'-' { -value } else { value };
-        return Some(Spelled { number: Number::from(value), json: true, exact: true });
+        return Some(ParsedNumber { number: Number::from(value), json: true, exact: true });
     }
     if is_json(digits) { json(word) } else { python(word) }
 }
@@ -50,21 +50,21 @@ fn is_json(digits: &[u8]) -> bool {
     rest.is_empty()
 }
 
-fn json(word: &str) -> Option<Spelled> {
+fn json(word: &str) -> Option<ParsedNumber> {
     if let Ok(value) = word.parse::<i64>() {
-        return Some(Spelled { number: Number::from(value), json: true, exact: true });
+        return Some(ParsedNumber { number: Number::from(value), json: true, exact: true });
     }
     if let Ok(value) = word.parse::<u64>() {
-        return Some(Spelled { number: Number::from(value), json: true, exact: true });
+        return Some(ParsedNumber { number: Number::from(value), json: true, exact: true });
     }
     let value = word.parse::<f64>().ok().filter(|v| v.is_finite())?;
     // Digits beyond what a double tells apart are lost.
     let whole = !word.contains(['.', 'e', 'E']);
     let exact = if whole { format!("{value:.0}") == word } else { true };
-    Some(Spelled { number: Number::from_f64(value)?, json: true, exact })
+    Some(ParsedNumber { number: Number::from_f64(value)?, json: true, exact })
 }
 
-fn python(word: &str) -> Option<Spelled> {
+fn python(word: &str) -> Option<ParsedNumber> {
     let (sign, rest) = match word.as_bytes().first()? {
         b'-' => ("-", &word[1..]),
         b'+' => ("", &word[1..]),
@@ -79,7 +79,7 @@ fn python(word: &str) -> Option<Spelled> {
     let radix = [("0x", 16), ("0o", 8), ("0b", 2)].into_iter().find(|(prefix, _)| lower.starts_with(prefix));
     if let Some((prefix, radix)) = radix {
         let value = i64::from_str_radix(&format!("{sign}{}", &lower[prefix.len()..]), radix).ok()?;
-        return Some(Spelled { number: Number::from(value), json: false, exact: true });
+        return Some(ParsedNumber { number: Number::from(value), json: false, exact: true });
     }
     let mut canonical = plain;
     if canonical.starts_with('.') {
@@ -94,7 +94,7 @@ fn python(word: &str) -> Option<Spelled> {
         return None;
     }
     let spelled = json(&format!("{sign}{canonical}"))?;
-    Some(Spelled { json: false, ..spelled })
+    Some(ParsedNumber { json: false, ..spelled })
 }
 
 #[cfg(test)]
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn numbers_of_both_notations_are_read_and_told_apart() {
-        let of = |word: &str| read(word).map(|s| (s.number.to_string(), s.json, s.exact));
+        let of = |word: &str| parse_number(word).map(|s| (s.number.to_string(), s.json, s.exact));
         assert_eq!(of("12"), Some(("12".to_owned(), true, true)));
         assert_eq!(of("-1.5e3"), Some(("-1500.0".to_owned(), true, true)));
         assert_eq!(of("1_000"), Some(("1000".to_owned(), false, true)));
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn codes_dates_and_infinities_are_not_numbers() {
         for word in ["007", "2023-10-01", "1e999", "", "-", "1__0", "1_", "e5", "1.2.3", "0x", "１"] {
-            assert!(read(word).is_none(), "`{word}`");
+            assert!(parse_number(word).is_none(), "`{word}`");
         }
     }
 }

@@ -17,12 +17,12 @@ pub enum Verdict {
     /// The text ends inside the value, at this byte. Only what was complete before it was read.
     Truncated { at: usize },
     /// There is nothing to act on.
-    Unreadable { reason: Reason },
+    Unreadable { reason: UnreadableReason },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
-pub enum Reason {
+pub enum UnreadableReason {
     #[error("the text is empty")]
     Empty,
     #[error("the text is longer than `bytes_max`")]
@@ -39,7 +39,7 @@ pub enum Reason {
 
 /// How a text ended, as the model's server says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum TextEnd {
     /// The model had no more to say.
     Stopped,
     /// The answer was cut: a limit of length, or a lost connection.

@@ -2,8 +2,8 @@
 
 use crate::block::key;
 use crate::edit::{EditKind, Edits};
-use crate::escape::{Dialect, Met, decode};
-use crate::node::{Kind, Node, Text};
+use crate::escape::{DecodedEscape, EscapeDialect, decode};
+use crate::node::{Node, NodeKind, Text};
 use crate::number;
 use crate::span::Span;
 
@@ -20,8 +20,8 @@ pub(crate) enum Scalar {
 const DEPTH_MAX: usize = 16;
 
 /// Reads what stands at `at`, which ends with its line; `last` says that the text ends there too.
-pub(crate) fn read(text: &str, at: Span, last: bool, edits: &mut Edits) -> Option<Scalar> {
-    let words = at.of(text);
+pub(crate) fn parse_scalar(text: &str, at: Span, last: bool, edits: &mut Edits) -> Option<Scalar> {
+    let words = at.slice(text);
     match words.as_bytes().first()? {
         b'"' | b'\'' | b'[' | b'{' => {
             let mut line = Flow { text, at: at.start, end: at.end, edits };
@@ -43,13 +43,13 @@ pub(crate) fn read(text: &str, at: Span, last: bool, edits: &mut Edits) -> Optio
 
 /// Words without quotes: a constant, a number, or text.
 pub(crate) fn plain(text: &str, at: Span, edits: &mut Edits) -> Option<Node> {
-    let words = at.of(text);
+    let words = at.slice(text);
     let kind = match words {
-        "null" | "Null" | "NULL" | "~" => Kind::Null,
-        "true" | "True" | "TRUE" => Kind::Bool(true),
-        "false" | "False" | "FALSE" => Kind::Bool(false),
-        _ => match number::read(words) {
-            Some(spelled) if spelled.json && spelled.exact => Kind::Number(spelled.number),
+        "null" | "Null" | "NULL" | "~" => NodeKind::Null,
+        "true" | "True" | "TRUE" => NodeKind::Bool(true),
+        "false" | "False" | "FALSE" => NodeKind::Bool(false),
+        _ => match number::parse_number(words) {
+            Some(spelled) if spelled.json && spelled.exact => NodeKind::Number(spelled.number),
             Some(_) => return None,
             None => {
                 let lower = words.to_ascii_lowercase();
@@ -58,7 +58,7 @@ pub(crate) fn plain(text: &str, at: Span, edits: &mut Edits) -> Option<Node> {
                     // Readers of YAML differ on these.
                     edits.guessed(EditKind::ValueQuoted, at, words, words);
                 }
-                Kind::Text(Text::Slice(at))
+                NodeKind::Text(Text::Slice(at))
             }
         },
     };
@@ -130,7 +130,7 @@ impl Flow<'_> {
             }
         }
         self.at += 1;
-        Some(Node::new(Kind::List(items), start, self.at))
+        Some(Node::new(NodeKind::List(items), start, self.at))
     }
 
     fn table(&mut self, depth: usize) -> Option<Node> {
@@ -155,7 +155,7 @@ impl Flow<'_> {
             }
         }
         self.at += 1;
-        Some(Node::new(Kind::Map(pairs), start, self.at))
+        Some(Node::new(NodeKind::Map(pairs), start, self.at))
     }
 
     /// Whether the bracket ends here; else behind the comma that must.
@@ -193,8 +193,8 @@ impl Flow<'_> {
         let text = if quote == '\'' && inside.contains('\'') {
             Text::Own(inside.replace("''", "'"))
         } else if quote == '"' && inside.contains('\\') {
-            let mut met = Met::default();
-            let own = decode(inside, Dialect::Json, &mut met);
+            let mut met = DecodedEscape::default();
+            let own = decode(inside, EscapeDialect::Json, &mut met);
             if met.foreign {
                 return None;
             }
@@ -202,6 +202,6 @@ impl Flow<'_> {
         } else {
             Text::Slice(Span::new(body, at))
         };
-        Some(Node::new(Kind::Text(text), start, self.at))
+        Some(Node::new(NodeKind::Text(text), start, self.at))
     }
 }

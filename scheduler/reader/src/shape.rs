@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::catalogue::Catalogue;
-use crate::node::{Kind, Node};
+use crate::node::{Node, NodeKind};
 
 /// Keys under which plans keep their steps, best first.
 const LISTS: [&str; 14] = [
@@ -100,9 +100,9 @@ where
     }
     let pairs = node.map().filter(|_| depth < DEPTH_MAX)?;
     LISTS.iter().find_map(|key| {
-        let (key, value) = pairs.iter().rev().find(|(k, _)| k.of(source).eq_ignore_ascii_case(key))?;
+        let (key, value) = pairs.iter().rev().find(|(k, _)| k.slice(source).eq_ignore_ascii_case(key))?;
         let mut found = list(value, source, depth + 1).filter(|list| list.items.iter().any(Node::is_container))?;
-        found.keys.push(key.of(source));
+        found.keys.push(key.slice(source));
         Some(found)
     })
 }
@@ -110,7 +110,7 @@ where
 /// The ids of the steps of a document that holds nothing but a list of steps, each with an id of its own.
 pub(crate) fn lone_ids<'a>(node: &'a Node, source: &'a str) -> Option<BTreeSet<&'a str>> {
     let [(key, value)] = node.map()? else { return None };
-    let items = value.list().filter(|items| is_list_key(key.of(source)) && !items.is_empty())?;
+    let items = value.list().filter(|items| is_list_key(key.slice(source)) && !items.is_empty())?;
     let ids: Option<BTreeSet<&str>> = items.iter().map(|item| item.get("id", source)?.text(source)).collect();
     ids.filter(|ids| ids.len() == items.len())
 }
@@ -143,16 +143,16 @@ pub(crate) fn ends_in_step(node: &Node, source: &str) -> bool {
 /// Whether a value looks like one step or one call.
 pub(crate) fn is_step(node: &Node, source: &str) -> bool {
     match &node.kind {
-        Kind::Call(_) => true,
-        Kind::Map(pairs) => pairs.iter().any(|(k, _)| is_step_key(k.of(source))),
-        Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::List(_) => false,
+        NodeKind::Call(_) => true,
+        NodeKind::Map(pairs) => pairs.iter().any(|(k, _)| is_step_key(k.slice(source))),
+        NodeKind::Null | NodeKind::Bool(_) | NodeKind::Number(_) | NodeKind::Text(_) | NodeKind::List(_) => false,
     }
 }
 
 /// The action a step names.
 fn action<'a>(node: &'a Node, source: &'a str) -> Option<&'a str> {
     if let Some(call) = node.call() {
-        return Some(call.name.of(source));
+        return Some(call.name.slice(source));
     }
     NAMES.iter().find_map(|key| node.get(key, source)?.text(source))
 }

@@ -32,7 +32,7 @@ impl Span {
 
     /// What `text` holds there; nothing when the span is not of this text.
     #[must_use]
-    pub fn of(self, text: &str) -> &str {
+    pub fn slice(self, text: &str) -> &str {
         text.get(self.start..self.end).unwrap_or_default()
     }
 }

@@ -6,11 +6,11 @@ use crate::catalogue::Catalogue;
 use crate::edit::Edits;
 use crate::limits::{Budget, Limits, TOKEN};
 use crate::node::Node;
-use crate::parse::{Open, Parser, State, Stop};
-use crate::read::read_ended;
-use crate::reading::{Ended, Item, Reading};
+use crate::parse::{Open, Parser, ParserState, Stop};
+use crate::reading::{Item, Reading, TextEnd};
 use crate::shape;
 use crate::span::Span;
+use crate::value::parse_ended_value;
 
 /// How far back from a bracket an open text is looked for.
 const NEAR_CHARS: usize = 300;
@@ -25,7 +25,7 @@ pub struct Stream {
     text: String,
     /// The first bytes of a character whose others have not arrived.
     rest: Vec<u8>,
-    phase: Phase,
+    phase: StreamPhase,
     given: Vec<Item>,
     limits: Limits,
     /// Work done so far, in units.
@@ -33,11 +33,11 @@ pub struct Stream {
 }
 
 #[derive(Clone, Debug)]
-enum Phase {
+enum StreamPhase {
     /// Looking for a value from this byte on.
     Seeking(usize),
     /// In a value; how many of its items were looked at.
-    Inside { state: Box<State>, start: usize, seen: usize },
+    Inside { state: Box<ParserState>, start: usize, seen: usize },
     /// Nothing more is given before the end.
     Closed,
 }
@@ -57,7 +57,14 @@ pub struct Ending {
 impl Stream {
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self { text: String::new(), rest: Vec::new(), phase: Phase::Seeking(0), given: Vec::new(), limits, work: 0 }
+        Self {
+            text: String::new(),
+            rest: Vec::new(),
+            phase: StreamPhase::Seeking(0),
+            given: Vec::new(),
+            limits,
+            work: 0,
+        }
     }
 
     /// The text so far.
@@ -75,26 +82,26 @@ impl Stream {
     /// Takes the next bytes, and gives the steps that they complete.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<Item> {
         if self.text.len() + bytes.len() > self.limits.bytes_max {
-            self.phase = Phase::Closed;
+            self.phase = StreamPhase::Closed;
         }
         self.append(bytes);
         let before = self.given.len();
-        let budget = Budget::half_of(&self.text);
+        let budget = Budget::half_for_text(&self.text);
         while self.work <= budget.left() && self.given.len() < self.limits.values_max && self.advance() {}
         if self.work > budget.left() || self.given.len() >= self.limits.values_max {
-            self.phase = Phase::Closed;
+            self.phase = StreamPhase::Closed;
         }
         self.given[before..].to_vec()
     }
 
     /// Reads the whole text, and holds it against what was given.
     #[must_use]
-    pub fn finish(mut self, catalogue: &Catalogue, ended: Ended) -> Ending {
+    pub fn finish(mut self, catalogue: &Catalogue, ended: TextEnd) -> Ending {
         if !self.rest.is_empty() {
             self.rest.clear();
             self.text.push('?');
         }
-        let reading = read_ended(&self.text, ended, catalogue, &self.limits);
+        let reading = parse_ended_value(&self.text, ended, catalogue, &self.limits);
         let held: BTreeMap<Span, &Item> = reading.items.iter().map(|i| (i.span, i)).collect();
         let has = |item: &Item| held.get(&item.span).is_some_and(|i| i.value == item.value);
         let withdrawn = (0..self.given.len()).filter(|n| !has(&self.given[*n])).collect();
@@ -132,28 +139,29 @@ impl Stream {
 
     /// Takes one look at the text; whether another makes sense.
     fn advance(&mut self) -> bool {
-        match std::mem::replace(&mut self.phase, Phase::Closed) {
-            Phase::Closed => false,
-            Phase::Seeking(from) => match self.text[from..].find(['{', '[']) {
+        match std::mem::replace(&mut self.phase, StreamPhase::Closed) {
+            StreamPhase::Closed => false,
+            StreamPhase::Seeking(from) => match self.text[from..].find(['{', '[']) {
                 // What a text holds that is an argument is no plan; where it ends, the whole will tell.
                 Some(n) if is_in_argument(&self.text[..from + n]) => false,
                 Some(n) => {
                     let start = from + n;
-                    let state = Box::new(State::new(start, false, &self.limits));
-                    self.phase = Phase::Inside { state, start, seen: 0 };
+                    let state = Box::new(ParserState::new(start, false, &self.limits));
+                    self.phase = StreamPhase::Inside { state, start, seen: 0 };
                     true
                 }
                 None => {
-                    self.phase = Phase::Seeking(self.text.len());
+                    self.phase = StreamPhase::Seeking(self.text.len());
                     false
                 }
             },
-            Phase::Inside { state, start, seen } => self.continue_inside(*state, start, seen),
+            StreamPhase::Inside { state, start, seen } => self.continue_inside(*state, start, seen),
         }
     }
 
-    fn continue_inside(&mut self, state: State, start: usize, seen: usize) -> bool {
-        let (from, left) = (state.pos.max(state.scanned), Budget::half_of(&self.text).left().saturating_sub(self.work));
+    fn continue_inside(&mut self, state: ParserState, start: usize, seen: usize) -> bool {
+        let (from, left) =
+            (state.pos.max(state.scanned), Budget::half_for_text(&self.text).left().saturating_sub(self.work));
         let mut parser = Parser::new(&self.text, state.renewed().within(left));
         let stop = parser.run();
         let state = parser.into_state();
@@ -163,7 +171,7 @@ impl Stream {
                 let fresh = open_steps(&state, &self.text, seen);
                 let seen = seen + fresh.len();
                 self.given.extend(fresh.into_iter().flatten());
-                self.phase = Phase::Inside { state: Box::new(state), start, seen };
+                self.phase = StreamPhase::Inside { state: Box::new(state), start, seen };
                 false
             }
             Stop::Done => match &state.root {
@@ -177,7 +185,7 @@ impl Stream {
                 if plan {
                     return false;
                 }
-                self.phase = Phase::Seeking(start + 1);
+                self.phase = StreamPhase::Seeking(start + 1);
                 true
             }
         }
@@ -194,7 +202,7 @@ impl Stream {
         self.given.extend(items);
         if one || self.given.len() == before && seen == 0 {
             // One object a line; or something that is no plan.
-            self.phase = Phase::Seeking(root.span.end);
+            self.phase = StreamPhase::Seeking(root.span.end);
             return true;
         }
         false
@@ -225,7 +233,7 @@ fn items(nodes: &[&Node], text: &str) -> Vec<Item> {
 
 /// The closed items, from `seen` on, of the list of steps that is being read: the outermost list, or the one a plan
 /// keeps under a key of its own. `None` for what is no step.
-fn open_steps(state: &State, text: &str, seen: usize) -> Vec<Option<Item>> {
+fn open_steps(state: &ParserState, text: &str, seen: usize) -> Vec<Option<Item>> {
     let tables = state.stack.iter().take_while(|f| f.open == Open::Map && f.is_at_list(text)).count();
     let Some(frame) = state.stack.get(tables).filter(|f| matches!(f.open, Open::List(_))) else { return Vec::new() };
     let mut ignored = Edits::default();

@@ -1,7 +1,7 @@
 //! Calls in tags: `<function=f><parameter=a>1</parameter></function>` and
 //! `<invoke name="f"><parameter name="a">1</parameter></invoke>`.
 
-use crate::node::{CallNode, Kind, Node, Text};
+use crate::node::{CallNode, Node, NodeKind, Text};
 use crate::span::Span;
 
 /// The longest opening tag. Bytes.
@@ -15,7 +15,7 @@ pub(crate) struct Tagged {
 }
 
 /// Reads the call whose opening tag stands at `at`.
-pub(crate) fn read(text: &str, at: usize) -> Option<Tagged> {
+pub(crate) fn parse_tag(text: &str, at: usize) -> Option<Tagged> {
     let (name, body, kind) = opening(text, at, &["function", "invoke", "tool"])?;
     let first = text[body..].trim_start();
     if !first.starts_with("<parameter") && !first.starts_with("</") {
@@ -34,16 +34,16 @@ pub(crate) fn read(text: &str, at: usize) -> Option<Tagged> {
             whole = false;
             break;
         };
-        let stretch = Span::new(value, end).of(text);
+        let stretch = Span::new(value, end).slice(text);
         let trimmed = stretch.strip_prefix('\n').unwrap_or(stretch);
         let from = end - trimmed.len();
         let to = from + trimmed.strip_suffix('\n').unwrap_or(trimmed).len();
-        named.push((Text::Slice(key), Node::new(Kind::Text(Text::Slice(Span::new(from, to))), from, to)));
+        named.push((Text::Slice(key), Node::new(NodeKind::Text(Text::Slice(Span::new(from, to))), from, to)));
         pos = end + "</parameter>".len();
     }
     let end = close.map_or(text.len(), |c| c + closing.len());
     let call = CallNode { name: Text::Slice(name), positional: Vec::new(), named };
-    let mut node = Node::new(Kind::Call(Box::new(call)), at, end);
+    let mut node = Node::new(NodeKind::Call(Box::new(call)), at, end);
     node.whole = whole;
     Some(Tagged { node, body })
 }

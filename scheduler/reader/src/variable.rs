@@ -5,9 +5,9 @@ use std::collections::hash_map::Entry;
 
 use crate::edit::{EditKind, Edits};
 use crate::limits::{Budget, Limits, TOKEN};
-use crate::node::{Kind, Node, Text};
+use crate::node::{Node, NodeKind, Text};
 use crate::number;
-use crate::parse::{Parser, State, Stop};
+use crate::parse::{Parser, ParserState, Stop};
 
 /// Longer values are not put in the place of their names. Bytes.
 const VALUE_MAX: usize = 1024;
@@ -42,8 +42,8 @@ impl<'a> Variables<'a> {
             return;
         }
         match &mut node.kind {
-            Kind::Text(Text::Word(word)) => {
-                let Some(known) = self.0.get(word.of(text)) else { return };
+            NodeKind::Text(Text::Word(word)) => {
+                let Some(known) = self.0.get(word.slice(text)) else { return };
                 let Some(edit) = edits.list.iter_mut().find(|e| e.kind == EditKind::ValueQuoted && e.at == node.span)
                 else {
                     return;
@@ -53,19 +53,19 @@ impl<'a> Variables<'a> {
                     Some(value) => {
                         budget.spend(value.span.len());
                         edit.kind = EditKind::VariableRead;
-                        edit.became = crate::edit::shown(value.span.of(text));
+                        edit.became = crate::edit::shown(value.span.slice(text));
                         node.kind = value.kind.clone();
                     }
                     None => edit.kind = EditKind::ExpressionQuoted,
                 }
             }
-            Kind::List(items) => items.iter_mut().for_each(|i| self.resolve(i, text, edits, budget)),
-            Kind::Map(pairs) => pairs.iter_mut().for_each(|(_, v)| self.resolve(v, text, edits, budget)),
-            Kind::Call(call) => {
+            NodeKind::List(items) => items.iter_mut().for_each(|i| self.resolve(i, text, edits, budget)),
+            NodeKind::Map(pairs) => pairs.iter_mut().for_each(|(_, v)| self.resolve(v, text, edits, budget)),
+            NodeKind::Call(call) => {
                 let values = call.positional.iter_mut().chain(call.named.iter_mut().map(|(_, v)| v));
                 values.for_each(|v| self.resolve(v, text, edits, budget));
             }
-            Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) => {}
+            NodeKind::Null | NodeKind::Bool(_) | NodeKind::Number(_) | NodeKind::Text(_) => {}
         }
     }
 }
@@ -84,7 +84,7 @@ fn literal(text: &str, at: usize, limits: &Limits, budget: &Budget) -> Option<No
     let line = text[at..].split(['\n', ';', '#']).next()?.trim_end();
     let node = match text.as_bytes().get(at)? {
         b'"' | b'\'' | b'[' | b'{' => {
-            let mut parser = Parser::new(text, State::new(at, false, limits).within(budget.left()).python());
+            let mut parser = Parser::new(text, ParserState::new(at, false, limits).within(budget.left()).python());
             let stop = parser.run();
             let state = parser.into_state();
             budget.spend(state.spent(at));
@@ -92,10 +92,10 @@ fn literal(text: &str, at: usize, limits: &Limits, budget: &Budget) -> Option<No
         }
         _ => {
             let kind = match line {
-                "True" | "true" => Kind::Bool(true),
-                "False" | "false" => Kind::Bool(false),
-                "None" | "null" => Kind::Null,
-                _ => Kind::Number(number::read(line).filter(|s| s.exact)?.number),
+                "True" | "true" => NodeKind::Bool(true),
+                "False" | "false" => NodeKind::Bool(false),
+                "None" | "null" => NodeKind::Null,
+                _ => NodeKind::Number(number::parse_number(line).filter(|s| s.exact)?.number),
             };
             Node::new(kind, at, at + line.len())
         }
@@ -108,10 +108,10 @@ fn literal(text: &str, at: usize, limits: &Limits, budget: &Budget) -> Option<No
 
 fn has_call(node: &Node) -> bool {
     match &node.kind {
-        Kind::List(items) => items.iter().any(has_call),
-        Kind::Map(pairs) => pairs.iter().any(|(_, v)| has_call(v)),
-        Kind::Call(_) => true,
-        Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) => false,
+        NodeKind::List(items) => items.iter().any(has_call),
+        NodeKind::Map(pairs) => pairs.iter().any(|(_, v)| has_call(v)),
+        NodeKind::Call(_) => true,
+        NodeKind::Null | NodeKind::Bool(_) | NodeKind::Number(_) | NodeKind::Text(_) => false,
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
         let mut variables = Variables::default();
         for name in ["a =", "b =", "c = 1", "d =", "c = 2", "e =", "g=", "h ="] {
             let at = text.find(name).expect("there");
-            variables.note(text, at, at + 1, &Limits::default(), &Budget::of(text));
+            variables.note(text, at, at + 1, &Limits::default(), &Budget::for_text(text));
         }
         let mut known: Vec<(&str, bool)> = variables.0.iter().map(|(name, value)| (*name, value.is_some())).collect();
         known.sort_unstable();

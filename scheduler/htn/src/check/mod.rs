@@ -4,22 +4,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Action, Atom, Domain, Effect, Formula, Network, Problem, Term, Typed};
+use crate::model::{Action, Atom, Domain, Effect, Formula, Network, Problem, Term, TypedName};
 use crate::solution::{Decomposition, Solution};
 
 /// What is wrong with a solution, and with which of its nodes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{detail}", node.map(|n| format!("node {n}: ")).unwrap_or_default())]
-pub struct Flaw {
+pub struct PlanFlaw {
     pub node: Option<usize>,
     pub detail: String,
 }
 
 /// Holds each action's precondition, each method and each ordering against the solution, in the order of its events.
-pub fn check(domain: &Domain, problem: &Problem, solution: &Solution) -> Result<(), Flaw> {
+pub fn check(domain: &Domain, problem: &Problem, solution: &Solution) -> Result<(), PlanFlaw> {
     let mut replay = Replay::new(domain, problem, solution)?;
     for event in &solution.events {
-        replay.apply(*event).map_err(|detail| Flaw { node: Some(*event), detail })?;
+        replay.apply(*event).map_err(|detail| PlanFlaw { node: Some(*event), detail })?;
     }
     replay.end()
 }
@@ -27,7 +27,7 @@ pub fn check(domain: &Domain, problem: &Problem, solution: &Solution) -> Result<
 type Fact<'a> = (&'a str, Vec<&'a str>);
 type Binding<'a> = Vec<(&'a str, &'a str)>;
 
-struct World<'a> {
+struct CheckState<'a> {
     domain: &'a Domain,
     objects: BTreeMap<&'a str, Vec<&'a [String]>>,
     facts: BTreeSet<Fact<'a>>,
@@ -35,16 +35,16 @@ struct World<'a> {
 
 /// Where a node hangs: in which network, and as which of its subtasks.
 #[derive(Clone, Copy)]
-struct Place {
+struct NodePosition {
     parent: Option<usize>,
     position: usize,
 }
 
 struct Replay<'a> {
-    world: World<'a>,
+    world: CheckState<'a>,
     problem: &'a Problem,
     solution: &'a Solution,
-    places: Vec<Option<Place>>,
+    places: Vec<Option<NodePosition>>,
     applied: Vec<bool>,
     /// Unfinished children; an action has none.
     open: Vec<usize>,
@@ -52,13 +52,13 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(domain: &'a Domain, problem: &'a Problem, solution: &'a Solution) -> Result<Self, Flaw> {
+    fn new(domain: &'a Domain, problem: &'a Problem, solution: &'a Solution) -> Result<Self, PlanFlaw> {
         let mut objects: BTreeMap<&str, Vec<&[String]>> = BTreeMap::new();
         for object in domain.constants.iter().chain(&problem.objects) {
             objects.entry(&object.name).or_default().push(&object.types);
         }
         let facts = problem.init.iter().map(|(p, a)| (p.as_str(), a.iter().map(String::as_str).collect())).collect();
-        let world = World { domain, objects, facts };
+        let world = CheckState { domain, objects, facts };
         let count = solution.nodes.len();
         let mut replay = Self {
             world,
@@ -69,7 +69,7 @@ impl<'a> Replay<'a> {
             open: vec![0; count],
             finished: vec![false; count],
         };
-        let whole = |detail: String| Flaw { node: None, detail };
+        let whole = |detail: String| PlanFlaw { node: None, detail };
         let binding = replay.world.bind(&problem.parameters, &solution.binding).map_err(whole)?;
         if !replay.world.holds(&problem.constraint, &binding) {
             return Err(whole("the constraint on the initial network does not hold".into()));
@@ -97,7 +97,7 @@ impl<'a> Replay<'a> {
             if node.task != subtask.task || !node.arguments.iter().map(String::as_str).eq(wanted.iter().copied()) {
                 return Err(format!("node {child} is not `{} {}`", subtask.task, wanted.join(" ")));
             }
-            if self.places[*child].replace(Place { parent, position }).is_some() {
+            if self.places[*child].replace(NodePosition { parent, position }).is_some() {
                 return Err(format!("node {child} occurs twice"));
             }
         }
@@ -126,7 +126,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Whether everything that must come before is finished.
-    fn is_its_turn(&self, place: Place) -> Result<(), String> {
+    fn is_its_turn(&self, place: NodePosition) -> Result<(), String> {
         let (network, children) = match place.parent {
             None => (&self.problem.network, &self.solution.roots),
             Some(parent) => {
@@ -179,24 +179,24 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn end(&self) -> Result<(), Flaw> {
+    fn end(&self) -> Result<(), PlanFlaw> {
         if let Some(n) = self.finished.iter().position(|f| !f) {
-            return Err(Flaw { node: Some(n), detail: "is never finished".into() });
+            return Err(PlanFlaw { node: Some(n), detail: "is never finished".into() });
         }
         if !self.world.holds(&self.problem.goal, &Vec::new()) {
-            return Err(Flaw { node: None, detail: "the goal does not hold at the end".into() });
+            return Err(PlanFlaw { node: None, detail: "the goal does not hold at the end".into() });
         }
         Ok(())
     }
 }
 
-impl<'a> World<'a> {
+impl<'a> CheckState<'a> {
     fn is_of(&self, object: &str, types: &[String]) -> bool {
         let have = self.objects.get(object);
         have.is_some_and(|have| have.iter().any(|have| self.domain.fits(have, types)))
     }
 
-    fn bind(&self, parameters: &'a [Typed], values: &'a [String]) -> Result<Binding<'a>, String> {
+    fn bind(&self, parameters: &'a [TypedName], values: &'a [String]) -> Result<Binding<'a>, String> {
         if parameters.len() != values.len() {
             return Err(format!("{} values are expected, not {}", parameters.len(), values.len()));
         }
@@ -208,12 +208,12 @@ impl<'a> World<'a> {
         Ok(parameters.iter().map(|p| p.name.as_str()).zip(values.iter().map(String::as_str)).collect())
     }
 
-    fn members(&self, typed: &Typed) -> Vec<&'a str> {
+    fn members(&self, typed: &TypedName) -> Vec<&'a str> {
         self.objects.keys().copied().filter(|object| self.is_of(object, &typed.types)).collect()
     }
 
     /// All ways to bind the variables in addition to what is bound.
-    fn extensions(&self, typed: &'a [Typed], binding: &Binding<'a>) -> Vec<Binding<'a>> {
+    fn extensions(&self, typed: &'a [TypedName], binding: &Binding<'a>) -> Vec<Binding<'a>> {
         let mut all = vec![binding.clone()];
         for variable in typed {
             let members = self.members(variable);

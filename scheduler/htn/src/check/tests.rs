@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Limits, Outcome, parse_domain, parse_problem, solve};
+use crate::{SearchLimits, SearchOutcome, parse_domain, parse_problem, solve};
 
 const DOMAIN: &str = "(define (domain tea) (:types cup) (:predicates (hot) (full ?c - cup) (clean ?c - cup))
   (:task serve :parameters (?c - cup)) (:task prepare :parameters ())
@@ -64,8 +64,8 @@ fn method(solution: &mut Solution, node: usize) -> &mut Decomposition {
 fn solved() -> (Domain, Problem, Solution) {
     let domain = parse_domain(DOMAIN).expect("the domain is well formed");
     let problem = parse_problem(&domain, PROBLEM).expect("the problem is well formed");
-    match solve(&domain, &problem, Limits::default(), &mut || false) {
-        Outcome::Solved { solution, .. } => (domain, problem, solution),
+    match solve(&domain, &problem, SearchLimits::default(), &mut || false) {
+        SearchOutcome::Solved { solution, .. } => (domain, problem, solution),
         other => panic!("{other:?}"),
     }
 }

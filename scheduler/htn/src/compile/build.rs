@@ -3,24 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::facts::{Object, mix};
-use crate::model::{self, Domain, Effect, Formula, Network, Problem, Term, Typed};
+use crate::model::{self, Domain, Effect, Formula, Network, Problem, Term, TypedName};
 
 use super::{
-    Action, Arg, Change, Check, Compiled, Condition, Kind, Literal, Method, Sort, SortId, Subtask, Task, TaskId,
-    necessary,
+    Action, Arg, CompiledProblem, Condition, ConditionalEffect, Literal, Method, MethodCheck, Sort, SortId, Subtask,
+    Task, TaskId, TaskKind, necessary,
 };
 
 /// Most variables of one method; more are no error of the language but of this planner.
 const VARIABLES_MAX: usize = 128;
 
 /// Why a problem cannot be searched: a sentence.
-pub(crate) type Unfit = String;
+pub(crate) type CompileError = String;
 
 /// Resolves every name and pulls conditions up to where they can be tested first.
 ///
 /// - `line`: puts the subtasks of each network one after the other, as written for 0, else in an order that follows from
 ///   the number. What solves that solves the problem, but not the other way round.
-pub(crate) fn compile(domain: &Domain, problem: &Problem, line: Option<u64>) -> Result<Compiled, Unfit> {
+pub(crate) fn compile(domain: &Domain, problem: &Problem, line: Option<u64>) -> Result<CompiledProblem, CompileError> {
     let mut build = Build::new(domain, problem);
     build.line = line;
     let mut actions = Vec::new();
@@ -61,7 +61,7 @@ struct Variables {
 }
 
 impl Variables {
-    fn declare(&mut self, name: &str) -> Result<u16, Unfit> {
+    fn declare(&mut self, name: &str) -> Result<u16, CompileError> {
         let place = u16::try_from(self.width).map_err(|_| "a rule has too many variables".to_owned())?;
         self.places.push((name.to_owned(), place));
         self.width += 1;
@@ -128,7 +128,7 @@ impl<'a> Build<'a> {
         id
     }
 
-    fn sorts_of(&mut self, parameters: &[Typed]) -> Vec<SortId> {
+    fn sorts_of(&mut self, parameters: &[TypedName]) -> Vec<SortId> {
         parameters.iter().map(|p| self.sort(&p.types)).collect()
     }
 
@@ -146,7 +146,7 @@ impl<'a> Build<'a> {
         }
     }
 
-    fn condition(&mut self, formula: &Formula, variables: &mut Variables) -> Result<Condition, Unfit> {
+    fn condition(&mut self, formula: &Formula, variables: &mut Variables) -> Result<Condition, CompileError> {
         let all = |this: &mut Self, parts: &[Formula], variables: &mut Variables| {
             parts.iter().map(|p| this.condition(p, variables)).collect::<Result<Vec<_>, _>>()
         };
@@ -168,11 +168,11 @@ impl<'a> Build<'a> {
 
     fn quantified(
         &mut self,
-        typed: &[Typed],
+        typed: &[TypedName],
         body: &Formula,
         variables: &mut Variables,
         make: fn(u16, SortId, Box<Condition>) -> Condition,
-    ) -> Result<Condition, Unfit> {
+    ) -> Result<Condition, CompileError> {
         let known = variables.places.len();
         let mut places = Vec::new();
         for variable in typed {
@@ -183,7 +183,7 @@ impl<'a> Build<'a> {
         Ok(places.into_iter().rev().fold(body, |body, (place, sort)| make(place, sort, Box::new(body))))
     }
 
-    fn action(&mut self, action: &model::Action) -> Result<Action, Unfit> {
+    fn action(&mut self, action: &model::Action) -> Result<Action, CompileError> {
         let mut variables = Variables::default();
         for parameter in &action.parameters {
             variables.declare(&parameter.name)?;
@@ -201,8 +201,8 @@ impl<'a> Build<'a> {
         variables: &mut Variables,
         forall: &[(u16, SortId)],
         when: Option<&Condition>,
-        into: &mut Vec<Change>,
-    ) -> Result<(), Unfit> {
+        into: &mut Vec<ConditionalEffect>,
+    ) -> Result<(), CompileError> {
         match effect {
             Effect::And(parts) => {
                 for part in parts {
@@ -234,7 +234,7 @@ impl<'a> Build<'a> {
                     Some(change) => change,
                     None => {
                         let (forall, when) = (forall.to_vec(), when.cloned());
-                        into.push(Change { forall, when, adds: Vec::new(), deletes: Vec::new() });
+                        into.push(ConditionalEffect { forall, when, adds: Vec::new(), deletes: Vec::new() });
                         into.last_mut().expect("one was pushed")
                     }
                 };
@@ -247,7 +247,7 @@ impl<'a> Build<'a> {
         Ok(())
     }
 
-    fn method(&mut self, method: &model::Method) -> Result<Method, Unfit> {
+    fn method(&mut self, method: &model::Method) -> Result<Method, CompileError> {
         let mut variables = Variables::default();
         for parameter in &method.parameters {
             variables.declare(&parameter.name)?;
@@ -276,7 +276,7 @@ impl<'a> Build<'a> {
         }
     }
 
-    fn parameters(&self, task: &str) -> &'a [Typed] {
+    fn parameters(&self, task: &str) -> &'a [TypedName] {
         let action = self.domain.actions.iter().find(|a| a.name == task).map(|a| a.parameters.as_slice());
         let task = || self.domain.tasks.iter().find(|t| t.name == task).map(|t| t.parameters.as_slice());
         action.or_else(task).unwrap_or_default()
@@ -291,7 +291,7 @@ impl<'a> Build<'a> {
     }
 
     /// The initial network as a method of `root`, ending in `goal`.
-    fn top(&mut self, problem: &Problem, root: TaskId, goal: TaskId) -> Result<(Method, Action), Unfit> {
+    fn top(&mut self, problem: &Problem, root: TaskId, goal: TaskId) -> Result<(Method, Action), CompileError> {
         let mut variables = Variables::default();
         for parameter in &problem.parameters {
             variables.declare(&parameter.name)?;
@@ -325,24 +325,24 @@ impl<'a> Build<'a> {
         methods: Vec<Method>,
         root: TaskId,
         goal: TaskId,
-    ) -> Compiled {
+    ) -> CompiledProblem {
         let achieved = actions.pop().expect("the goal was pushed last");
         let mut tasks: Vec<Task> = Vec::new();
         for (action, source) in actions.into_iter().zip(&self.domain.actions) {
-            tasks.push(Task { name: source.name.clone(), kind: Kind::Primitive(action), recursive: false });
+            tasks.push(Task { name: source.name.clone(), kind: TaskKind::Primitive(action), recursive: false });
         }
         for task in &self.domain.tasks {
             let of = self.domain.methods.iter().zip(0..).filter(|(m, _)| m.task == task.name).map(|(_, id)| id);
-            tasks.push(Task { name: task.name.clone(), kind: Kind::Compound(of.collect()), recursive: false });
+            tasks.push(Task { name: task.name.clone(), kind: TaskKind::Compound(of.collect()), recursive: false });
         }
         let top = methods.len() as u32 - 1;
-        tasks.push(Task { name: String::new(), kind: Kind::Compound(vec![top]), recursive: false });
-        tasks.push(Task { name: String::new(), kind: Kind::Primitive(achieved), recursive: false });
+        tasks.push(Task { name: String::new(), kind: TaskKind::Compound(vec![top]), recursive: false });
+        tasks.push(Task { name: String::new(), kind: TaskKind::Primitive(achieved), recursive: false });
         let init = problem.init.iter().map(|(predicate, arguments)| {
             let head = std::iter::once(self.predicates[predicate.as_str()]);
             head.chain(arguments.iter().map(|a| self.objects[a.as_str()])).collect()
         });
-        let mut compiled = Compiled {
+        let mut compiled = CompiledProblem {
             init: init.collect(),
             arities: self.domain.predicates.iter().map(|p| p.parameters.len()).collect(),
             objects: names(&self.objects),
@@ -467,23 +467,23 @@ impl Method {
                     self.joins.push(literal);
                 }
             }
-            condition => self.checks.push(Check { mask: condition.mask(parameters), condition }),
+            condition => self.checks.push(MethodCheck { mask: condition.mask(parameters), condition }),
         }
     }
 }
 
 /// Finds the tasks that can occur below themselves.
-fn mark_recursive(compiled: &mut Compiled) {
+fn mark_recursive(compiled: &mut CompiledProblem) {
     let below: Vec<BTreeSet<usize>> = compiled
         .tasks
         .iter()
         .map(|task| match &task.kind {
-            Kind::Primitive(_) => BTreeSet::new(),
-            Kind::Compound(methods) => methods
+            TaskKind::Primitive(_) => BTreeSet::new(),
+            TaskKind::Compound(methods) => methods
                 .iter()
                 .flat_map(|m| &compiled.methods[*m as usize].subtasks)
                 .map(|s| s.task as usize)
-                .filter(|t| matches!(compiled.tasks[*t].kind, Kind::Compound(_)))
+                .filter(|t| matches!(compiled.tasks[*t].kind, TaskKind::Compound(_)))
                 .collect(),
         })
         .collect();

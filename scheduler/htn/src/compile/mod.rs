@@ -38,7 +38,7 @@ pub(crate) struct Literal {
 
 /// What a rule changes; variables past the parameters are those of its own `forall`.
 #[derive(Clone, Debug)]
-pub(crate) struct Change {
+pub(crate) struct ConditionalEffect {
     pub forall: Vec<(u16, SortId)>,
     pub when: Option<Condition>,
     pub adds: Vec<Literal>,
@@ -49,7 +49,7 @@ pub(crate) struct Change {
 pub(crate) struct Action {
     pub sorts: Vec<SortId>,
     pub condition: Condition,
-    pub changes: Vec<Change>,
+    pub changes: Vec<ConditionalEffect>,
     /// Length of a binding: parameters and quantified variables.
     pub width: usize,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Subtask {
 
 /// A condition that is tested as soon as its variables are bound.
 #[derive(Clone, Debug)]
-pub(crate) struct Check {
+pub(crate) struct MethodCheck {
     pub mask: u128,
     pub condition: Condition,
 }
@@ -79,7 +79,7 @@ pub(crate) struct Method {
     /// Facts that must hold; they bind variables.
     pub joins: Vec<Literal>,
     pub masks: Vec<u128>,
-    pub checks: Vec<Check>,
+    pub checks: Vec<MethodCheck>,
     /// In an order that agrees with `after`.
     pub subtasks: Vec<Subtask>,
     /// For each subtask, its position in the source.
@@ -90,7 +90,7 @@ pub(crate) struct Method {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum TaskKind {
     Primitive(Action),
     Compound(Vec<MethodId>),
 }
@@ -98,7 +98,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     pub name: String,
-    pub kind: Kind,
+    pub kind: TaskKind,
     /// Whether it can occur below itself.
     pub recursive: bool,
 }
@@ -112,7 +112,7 @@ pub(crate) struct Sort {
 
 /// A planning problem as numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Compiled {
+pub(crate) struct CompiledProblem {
     pub objects: Vec<String>,
     pub arities: Vec<usize>,
     pub sorts: Vec<Sort>,
@@ -125,10 +125,10 @@ pub(crate) struct Compiled {
     pub goal: TaskId,
 }
 
-impl Compiled {
+impl CompiledProblem {
     /// The facts that the goal asks for.
     pub fn goals(&self) -> Vec<Vec<u32>> {
-        let Kind::Primitive(goal) = &self.tasks[self.goal as usize].kind else { return Vec::new() };
+        let TaskKind::Primitive(goal) = &self.tasks[self.goal as usize].kind else { return Vec::new() };
         let mut conjuncts = Vec::new();
         goal.condition.clone().conjuncts(&mut conjuncts);
         let key = |condition: Condition| match condition {

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{Arg, Compiled, Condition, Kind, Literal, Method, Sort, SortId};
+use super::{Arg, CompiledProblem, Condition, Literal, Method, Sort, SortId, TaskKind};
 
 /// A fact that must hold, or must not.
-type Demand = (Literal, bool);
+type RequiredFact = (Literal, bool);
 
 /// An argument of what a task may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,17 +27,17 @@ type Touches = BTreeSet<(u32, Vec<Pattern>, bool)>;
 /// Patterns of one task; past that many, arguments are told by their sorts only.
 const PATTERNS_MAX: usize = 64;
 
-pub(super) fn pull_up(compiled: &mut Compiled) {
+pub(super) fn pull_up(compiled: &mut CompiledProblem) {
     let ordered = compiled.methods.iter().all(is_chain);
     let touched = touched(compiled, !ordered);
     // None: nothing is known yet, every demand is possible.
-    let mut needs: Vec<Option<BTreeSet<Demand>>> = compiled.tasks.iter().map(|_| None).collect();
+    let mut needs: Vec<Option<BTreeSet<RequiredFact>>> = compiled.tasks.iter().map(|_| None).collect();
     loop {
         let mut changed = false;
         for task in 0..compiled.tasks.len() {
             let found = match &compiled.tasks[task].kind {
-                Kind::Primitive(action) => Some(demands(&action.condition, action.sorts.len())),
-                Kind::Compound(methods) => methods
+                TaskKind::Primitive(action) => Some(demands(&action.condition, action.sorts.len())),
+                TaskKind::Compound(methods) => methods
                     .iter()
                     .map(|m| &compiled.methods[*m as usize])
                     .filter_map(|m| of_method(compiled, m, &needs, &touched, ordered).map(|found| project(m, &found)))
@@ -70,13 +70,13 @@ pub(crate) fn is_chain(method: &Method) -> bool {
     method.subtasks.iter().enumerate().all(|(n, s)| n + 1 == method.subtasks.len() || s.after == [n + 1])
 }
 
-fn demands(condition: &Condition, width: usize) -> BTreeSet<Demand> {
+fn demands(condition: &Condition, width: usize) -> BTreeSet<RequiredFact> {
     let mut conjuncts = Vec::new();
     condition.clone().conjuncts(&mut conjuncts);
     conjuncts.into_iter().filter_map(|c| demand(c, width)).collect()
 }
 
-fn demand(condition: Condition, width: usize) -> Option<Demand> {
+fn demand(condition: Condition, width: usize) -> Option<RequiredFact> {
     let (literal, holds) = match condition {
         Condition::Fact(literal) => (literal, true),
         Condition::Not(inner) => match *inner {
@@ -94,14 +94,14 @@ fn demand(condition: Condition, width: usize) -> Option<Demand> {
 
 /// What must hold when the method is taken, over its own variables; none if a subtask can never be done.
 fn of_method(
-    compiled: &Compiled,
+    compiled: &CompiledProblem,
     method: &Method,
-    needs: &[Option<BTreeSet<Demand>>],
+    needs: &[Option<BTreeSet<RequiredFact>>],
     touched: &[Touches],
     ordered: bool,
-) -> Option<BTreeSet<Demand>> {
+) -> Option<BTreeSet<RequiredFact>> {
     let width = method.sorts.len();
-    let mut found: BTreeSet<Demand> = method.joins.iter().map(|l| (l.clone(), true)).collect();
+    let mut found: BTreeSet<RequiredFact> = method.joins.iter().map(|l| (l.clone(), true)).collect();
     found.extend(method.checks.iter().filter_map(|c| demand(c.condition.clone(), width)));
     let mut before: Vec<(u32, Vec<Pattern>, bool)> = Vec::new();
     if !ordered {
@@ -133,12 +133,12 @@ fn of_method(
 }
 
 /// The demands that speak of the task's own arguments only, over its parameters.
-fn project(method: &Method, found: &BTreeSet<Demand>) -> BTreeSet<Demand> {
+fn project(method: &Method, found: &BTreeSet<RequiredFact>) -> BTreeSet<RequiredFact> {
     let place = |arg: &Arg| match arg {
         Arg::Object(o) => Some(Arg::Object(*o)),
         Arg::Variable(_) => method.head.iter().position(|h| h == arg).map(|n| Arg::Variable(n as u16)),
     };
-    let over_parameters = |(literal, holds): &Demand| {
+    let over_parameters = |(literal, holds): &RequiredFact| {
         let args = literal.args.iter().map(place).collect::<Option<Vec<_>>>()?;
         Some((Literal { predicate: literal.predicate, args }, *holds))
     };
@@ -163,7 +163,7 @@ fn loosen(args: &[Pattern]) -> Vec<Pattern> {
 }
 
 /// Whether an argument can be what the pattern stands for, both within the method.
-fn may_be(compiled: &Compiled, method: &Method, arg: Arg, pattern: Pattern) -> bool {
+fn may_be(compiled: &CompiledProblem, method: &Method, arg: Arg, pattern: Pattern) -> bool {
     let sort = |v: u16| &compiled.sorts[method.sorts[v as usize] as usize];
     let share = |a: &Sort, b: &Sort| a.members.iter().any(|o| b.has[*o as usize]);
     match (arg, pattern) {
@@ -186,10 +186,10 @@ fn are_different(method: &Method, a: Arg, b: Arg) -> bool {
     })
 }
 
-fn touched(compiled: &Compiled, loose: bool) -> Vec<Touches> {
+fn touched(compiled: &CompiledProblem, loose: bool) -> Vec<Touches> {
     let mut touched: Vec<Touches> = vec![Touches::new(); compiled.tasks.len()];
     for (task, touched) in compiled.tasks.iter().zip(&mut touched) {
-        let Kind::Primitive(action) = &task.kind else { continue };
+        let TaskKind::Primitive(action) = &task.kind else { continue };
         for change in &action.changes {
             let pattern = |arg: &Arg| match arg {
                 Arg::Object(o) => Pattern::Object(*o),
@@ -208,7 +208,7 @@ fn touched(compiled: &Compiled, loose: bool) -> Vec<Touches> {
     loop {
         let mut changed = false;
         for task in 0..touched.len() {
-            let Kind::Compound(methods) = &compiled.tasks[task].kind else { continue };
+            let TaskKind::Compound(methods) = &compiled.tasks[task].kind else { continue };
             let mut all = touched[task].clone();
             for method in methods.iter().map(|m| &compiled.methods[*m as usize]) {
                 for subtask in &method.subtasks {
@@ -239,7 +239,7 @@ fn touched(compiled: &Compiled, loose: bool) -> Vec<Touches> {
 }
 
 /// Whether something as wide is known already.
-fn covers(compiled: &Compiled, all: &Touches, predicate: u32, args: &[Pattern], holds: bool) -> bool {
+fn covers(compiled: &CompiledProblem, all: &Touches, predicate: u32, args: &[Pattern], holds: bool) -> bool {
     if all.contains(&(predicate, args.to_vec(), holds)) {
         return true;
     }

@@ -12,14 +12,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::compile::{Compiled, Condition, Kind, Scratch, compile, fill};
+use crate::compile::{CompiledProblem, Condition, Scratch, TaskKind, compile, fill};
 use crate::facts::{Facts, Object};
 use crate::model::{Domain, Problem};
 use crate::solution::Solution;
 
 /// An action makes true, or false, what a later one reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct CausalLink {
     /// Positions among the plan's actions.
     pub producer: usize,
     pub consumer: usize,
@@ -33,7 +33,7 @@ pub struct Link {
 pub struct Dependencies {
     /// For each action, positions of the actions that it waits for, ascending, without those that follow from others.
     pub before: Vec<Vec<usize>>,
-    pub links: Vec<Link>,
+    pub links: Vec<CausalLink>,
 }
 
 /// Longest plan that is freed of orderings that follow from others: that takes memory in its square.
@@ -41,7 +41,7 @@ const REDUCED_MAX: usize = 8_192;
 
 /// One action that looks at a fact or changes it.
 #[derive(Clone, Copy)]
-enum Touch {
+enum FactAccess {
     Read(usize),
     /// To this value.
     Write(usize, bool),
@@ -56,15 +56,15 @@ pub fn dependencies(domain: &Domain, problem: &Problem, solution: &Solution) -> 
     for key in &compiled.init {
         facts.set(key, true);
     }
-    let mut touches: BTreeMap<Vec<u32>, Vec<Touch>> = BTreeMap::new();
+    let mut touches: BTreeMap<Vec<u32>, Vec<FactAccess>> = BTreeMap::new();
     let mut count = 0;
     for (n, node) in solution.actions().map(|n| &solution.nodes[n]).enumerate() {
         count = n + 1;
         let task = tasks.get(node.task.as_str()).map(|t| &compiled.tasks[*t].kind);
-        let Some(Kind::Primitive(action)) = task else { continue };
+        let Some(TaskKind::Primitive(action)) = task else { continue };
         let mut binding: Vec<Object> = node.arguments.iter().filter_map(|a| objects.get(a.as_str()).copied()).collect();
         binding.resize(action.width, 0);
-        let mut watch = Watch { compiled: &compiled, facts: &facts, reads: Vec::new() };
+        let mut watch = ReadCollector { compiled: &compiled, facts: &facts, reads: Vec::new() };
         watch.read(&action.condition, &mut binding);
         let (mut adds, mut deletes) = (Vec::new(), Vec::new());
         for change in &action.changes {
@@ -72,13 +72,13 @@ pub fn dependencies(domain: &Domain, problem: &Problem, solution: &Solution) -> 
         }
         let reads: std::collections::BTreeSet<Vec<u32>> = watch.reads.into_iter().collect();
         for key in reads {
-            touches.entry(key).or_default().push(Touch::Read(n));
+            touches.entry(key).or_default().push(FactAccess::Read(n));
         }
         deletes.retain(|key| !adds.contains(key));
         for (keys, holds) in [(deletes, false), (adds, true)] {
             for key in keys {
                 facts.set(&key, holds);
-                touches.entry(key).or_default().push(Touch::Write(n, holds));
+                touches.entry(key).or_default().push(FactAccess::Write(n, holds));
             }
         }
     }
@@ -99,25 +99,32 @@ pub fn dependencies(domain: &Domain, problem: &Problem, solution: &Solution) -> 
 
 /// A run of touches over which a fact keeps its value.
 #[derive(Default)]
-struct Phase {
+struct ValuePhase {
     writers: Vec<usize>,
     readers: Vec<usize>,
 }
 
 impl Dependencies {
-    fn follow(&mut self, key: &[u32], initially: bool, touches: &[Touch], compiled: &Compiled, domain: &Domain) {
-        let (mut value, mut last, mut phase) = (initially, Phase::default(), Phase::default());
+    fn follow(
+        &mut self,
+        key: &[u32],
+        initially: bool,
+        touches: &[FactAccess],
+        compiled: &CompiledProblem,
+        domain: &Domain,
+    ) {
+        let (mut value, mut last, mut phase) = (initially, ValuePhase::default(), ValuePhase::default());
         for touch in touches {
             match *touch {
-                Touch::Read(n) => {
+                FactAccess::Read(n) => {
                     if let Some(producer) = phase.writers.first().copied().filter(|p| *p != n) {
                         self.before[n].push(producer);
                         let fact = words(key, compiled, domain);
-                        self.links.push(Link { producer, consumer: n, fact, holds: value });
+                        self.links.push(CausalLink { producer, consumer: n, fact, holds: value });
                     }
                     phase.readers.push(n);
                 }
-                Touch::Write(n, holds) => {
+                FactAccess::Write(n, holds) => {
                     if holds != value {
                         value = holds;
                         last = std::mem::take(&mut phase);
@@ -131,7 +138,7 @@ impl Dependencies {
     }
 }
 
-fn words(key: &[u32], compiled: &Compiled, domain: &Domain) -> String {
+fn words(key: &[u32], compiled: &CompiledProblem, domain: &Domain) -> String {
     let arguments = key[1..].iter().map(|o| compiled.objects[*o as usize].as_str());
     let words: Vec<&str> = std::iter::once(domain.predicates[key[0] as usize].name.as_str()).chain(arguments).collect();
     format!("({})", words.join(" "))
@@ -161,13 +168,13 @@ fn reduce(before: &mut [Vec<usize>]) {
 }
 
 /// Notes which facts are looked at.
-struct Watch<'a> {
-    compiled: &'a Compiled,
+struct ReadCollector<'a> {
+    compiled: &'a CompiledProblem,
     facts: &'a Facts,
     reads: Vec<Vec<u32>>,
 }
 
-impl Watch<'_> {
+impl ReadCollector<'_> {
     fn read(&mut self, condition: &Condition, binding: &mut [Object]) {
         match condition {
             Condition::Fact(literal) => {
@@ -189,7 +196,7 @@ impl Watch<'_> {
 
     fn change(
         &mut self,
-        change: &crate::compile::Change,
+        change: &crate::compile::ConditionalEffect,
         depth: usize,
         binding: &mut [Object],
         adds: &mut Vec<Vec<u32>>,

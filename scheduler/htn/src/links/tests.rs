@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Limits, Outcome, Verifier, parse_domain, parse_problem, solve};
+use crate::{PlanVerifier, SearchLimits, SearchOutcome, parse_domain, parse_problem, solve};
 
 /// Parcels are carried by vans that hold one each; written for this test.
 const DOMAIN: &str = "(define (domain parcels) (:requirements :typing :hierarchy)
@@ -64,7 +64,7 @@ proptest! {
             order.push(next);
         }
         let lines: Vec<String> = order.iter().map(|n| plan[*n].clone()).collect();
-        let verifier = Verifier::new(&domain, &problem).expect("the problem is small");
+        let verifier = PlanVerifier::new(&domain, &problem).expect("the problem is small");
         let verdict = verifier.verify(&crate::read_plan(&lines.join(" ")));
         prop_assert!(verdict.is_valid(), "{verdict}: {lines:?}");
     }
@@ -86,8 +86,8 @@ fn planned(goals: &[u8], vans: usize, seed: u64) -> (Domain, Problem, Solution, 
     );
     let domain = parse_domain(DOMAIN).expect("the domain is well formed");
     let problem = parse_problem(&domain, &text).expect("the problem is well formed");
-    let limits = Limits { seed, ..Limits::default() };
-    let Outcome::Solved { solution, .. } = solve(&domain, &problem, limits, &mut || false) else {
+    let limits = SearchLimits { seed, ..SearchLimits::default() };
+    let SearchOutcome::Solved { solution, .. } = solve(&domain, &problem, limits, &mut || false) else {
         panic!("there is always a way to bring a parcel")
     };
     crate::check(&domain, &problem, &solution).expect("the plan is valid");

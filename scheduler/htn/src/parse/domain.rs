@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Action, Domain, Effect, Formula, Kind, Method, ParseError, Predicate, Task, Typed};
+use crate::model::{Action, Domain, Effect, Formula, Method, NameKind, ParseError, Predicate, Task, TypedName};
 use crate::sexpr::{self, Sexpr};
 
-use super::names::{Names, declare, groups, objects, parameters};
-use super::network::Parts;
+use super::names::{NameTable, declare, groups, objects, parameters};
+use super::network::NetworkSections;
 
 const TASK: [&str; 3] = [":parameters", ":precondition", ":effect"];
 const METHOD: [&str; 11] = [
@@ -59,7 +59,7 @@ pub fn parse_domain(text: &str) -> Result<Domain, ParseError> {
         let (precondition, effect) = (Formula::always(), Effect::And(Vec::new()));
         domain.actions.push(Action { name, parameters, precondition, effect });
     }
-    let names = Names::of(&domain, &domain.spellings);
+    let names = NameTable::of(&domain, &domain.spellings);
     let mut bodies = Vec::new();
     for (section, action) in of(":action").zip(&domain.actions) {
         bodies.push(body(&names, section, action)?);
@@ -102,7 +102,7 @@ fn types(domain: &mut Domain, items: &[Sexpr]) -> Result<(), ParseError> {
         for kind in above {
             let word = kind.expect_word("a type")?;
             if !word.eq_ignore_ascii_case("object") {
-                let name = declare(&mut domain.spellings, Kind::Type, word);
+                let name = declare(&mut domain.spellings, NameKind::Type, word);
                 domain.types.entry(name.clone()).or_default();
                 supertypes.push(name);
             }
@@ -110,7 +110,7 @@ fn types(domain: &mut Domain, items: &[Sexpr]) -> Result<(), ParseError> {
         for name in names {
             let word = name.expect_word("a type")?;
             if !word.eq_ignore_ascii_case("object") {
-                let name = declare(&mut domain.spellings, Kind::Type, word);
+                let name = declare(&mut domain.spellings, NameKind::Type, word);
                 domain.types.entry(name).or_default().extend(supertypes.iter().cloned());
             }
         }
@@ -123,52 +123,52 @@ fn predicate(domain: &mut Domain, item: &Sexpr) -> Result<(), ParseError> {
         return Err(item.wrong("a predicate needs a name"));
     };
     let word = head.expect_word("a predicate's name")?;
-    if domain.spellings.contains_key(&(Kind::Predicate, word.to_ascii_lowercase())) {
+    if domain.spellings.contains_key(&(NameKind::Predicate, word.to_ascii_lowercase())) {
         return Err(head.wrong(format!("predicate `{word}` is declared twice; delete one")));
     }
-    let name = declare(&mut domain.spellings, Kind::Predicate, word);
+    let name = declare(&mut domain.spellings, NameKind::Predicate, word);
     let parameters = parameters(&domain.spellings, rest)?;
     domain.predicates.push(Predicate { name, parameters });
     Ok(())
 }
 
 /// The name and parameters of a task or an action.
-fn signature(domain: &mut Domain, section: &Sexpr, known: &[&str]) -> Result<(String, Vec<Typed>), ParseError> {
+fn signature(domain: &mut Domain, section: &Sexpr, known: &[&str]) -> Result<(String, Vec<TypedName>), ParseError> {
     let [_, name, rest @ ..] = section.expect_list("a section")? else {
         return Err(section.wrong("a name is expected"));
     };
     let word = name.expect_word("a name")?;
-    if domain.spellings.contains_key(&(Kind::Task, word.to_ascii_lowercase())) {
+    if domain.spellings.contains_key(&(NameKind::Task, word.to_ascii_lowercase())) {
         return Err(name.wrong(format!("`{word}` is declared twice; rename one")));
     }
-    let name = declare(&mut domain.spellings, Kind::Task, word);
-    let parts = Parts::read(rest, known)?;
+    let name = declare(&mut domain.spellings, NameKind::Task, word);
+    let parts = NetworkSections::read(rest, known)?;
     Ok((name, parameters_of(&domain.spellings, &parts)?))
 }
 
 pub(super) fn parameters_of(
-    spellings: &BTreeMap<(Kind, String), String>,
-    parts: &Parts,
-) -> Result<Vec<Typed>, ParseError> {
+    spellings: &BTreeMap<(NameKind, String), String>,
+    parts: &NetworkSections,
+) -> Result<Vec<TypedName>, ParseError> {
     match parts.get(":parameters") {
         None => Ok(Vec::new()),
         Some(at) => parameters(spellings, at.expect_list("a list of parameters")?),
     }
 }
 
-fn body(names: &Names, section: &Sexpr, action: &Action) -> Result<(Formula, Effect), ParseError> {
-    let parts = Parts::read(&section.expect_list("an action")?[2..], &TASK)?;
+fn body(names: &NameTable, section: &Sexpr, action: &Action) -> Result<(Formula, Effect), ParseError> {
+    let parts = NetworkSections::read(&section.expect_list("an action")?[2..], &TASK)?;
     let mut scope = action.parameters.clone();
     let precondition = parts.get(":precondition").map(|at| names.formula(at, &mut scope)).transpose()?;
     let effect = parts.get(":effect").map(|at| names.effect(at, &mut scope)).transpose()?;
     Ok((precondition.unwrap_or_else(Formula::always), effect.unwrap_or(Effect::And(Vec::new()))))
 }
 
-fn method(names: &Names, section: &Sexpr) -> Result<Method, ParseError> {
+fn method(names: &NameTable, section: &Sexpr) -> Result<Method, ParseError> {
     let [_, name, rest @ ..] = section.expect_list("a method")? else {
         return Err(section.wrong("a method needs a name"));
     };
-    let parts = Parts::read(rest, &METHOD)?;
+    let parts = NetworkSections::read(rest, &METHOD)?;
     let parameters = parameters_of(names.spellings, &parts)?;
     let mut scope = parameters.clone();
     let Some(at) = parts.get(":task") else {
@@ -178,7 +178,7 @@ fn method(names: &Names, section: &Sexpr) -> Result<Method, ParseError> {
         return Err(at.wrong("`:task` is empty; name the task"));
     };
     let word = head.expect_word("a task")?;
-    let task = names.find(Kind::Task, word).and_then(|task| Some((task, *names.tasks.get(task)?)));
+    let task = names.find(NameKind::Task, word).and_then(|task| Some((task, *names.tasks.get(task)?)));
     let Some((task, want)) = task else {
         return Err(head.wrong(format!("task `{word}` is not declared; add a `:task`")));
     };

@@ -1,11 +1,11 @@
 //! Reads conditions and effects.
 
-use crate::model::{Atom, Effect, Formula, Kind, ParseError};
+use crate::model::{Atom, Effect, Formula, NameKind, ParseError};
 use crate::sexpr::Sexpr;
 
-use super::names::{Names, Scope, parameters};
+use super::names::{NameTable, Scope, parameters};
 
-impl Names<'_> {
+impl NameTable<'_> {
     /// A condition; `()` and `(and)` hold always.
     pub fn formula(&self, at: &Sexpr, scope: &mut Scope) -> Result<Formula, ParseError> {
         let items = at.expect_list("a condition")?;
@@ -61,7 +61,7 @@ impl Names<'_> {
         let Some(head) = items.first() else { return Err(at.wrong("a fact is empty; name its predicate")) };
         let word = head.expect_word("a predicate")?;
         let declared =
-            self.find(Kind::Predicate, word).and_then(|name| self.predicates.iter().find(|p| p.name == name));
+            self.find(NameKind::Predicate, word).and_then(|name| self.predicates.iter().find(|p| p.name == name));
         let Some(declared) = declared else {
             return Err(head.wrong(format!("predicate `{word}` is not declared; add it to `:predicates`")));
         };
@@ -102,7 +102,7 @@ impl Names<'_> {
 /// Reads something within which more variables are known.
 fn within<T>(
     scope: &mut Scope,
-    variables: &[crate::model::Typed],
+    variables: &[crate::model::TypedName],
     read: impl FnOnce(&mut Scope) -> Result<T, ParseError>,
 ) -> Result<T, ParseError> {
     let before = scope.len();

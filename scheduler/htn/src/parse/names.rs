@@ -2,28 +2,28 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Domain, Kind, ParseError, Predicate, Term, Typed};
+use crate::model::{Domain, NameKind, ParseError, Predicate, Term, TypedName};
 use crate::sexpr::Sexpr;
 
 /// Everything that may be referred to, with how often arguments occur.
-pub(crate) struct Names<'a> {
-    pub spellings: &'a BTreeMap<(Kind, String), String>,
+pub(crate) struct NameTable<'a> {
+    pub spellings: &'a BTreeMap<(NameKind, String), String>,
     pub predicates: &'a [Predicate],
     /// Number of parameters by task or action.
     pub tasks: BTreeMap<String, usize>,
 }
 
 /// Variables in scope, innermost last.
-pub(crate) type Scope = Vec<Typed>;
+pub(crate) type Scope = Vec<TypedName>;
 
-impl<'a> Names<'a> {
-    pub fn of(domain: &'a Domain, spellings: &'a BTreeMap<(Kind, String), String>) -> Self {
+impl<'a> NameTable<'a> {
+    pub fn of(domain: &'a Domain, spellings: &'a BTreeMap<(NameKind, String), String>) -> Self {
         let tasks = domain.tasks.iter().map(|t| (t.name.clone(), t.parameters.len()));
         let actions = domain.actions.iter().map(|a| (a.name.clone(), a.parameters.len()));
         Self { spellings, predicates: &domain.predicates, tasks: tasks.chain(actions).collect() }
     }
 
-    pub fn find(&self, kind: Kind, word: &str) -> Option<&str> {
+    pub fn find(&self, kind: NameKind, word: &str) -> Option<&str> {
         self.spellings.get(&(kind, word.to_ascii_lowercase())).map(String::as_str)
     }
 
@@ -42,7 +42,7 @@ impl<'a> Names<'a> {
                 Err(at.wrong(format!("variable `{word}` is not declared; add it to the parameters")))
             };
         }
-        match self.find(Kind::Object, word) {
+        match self.find(NameKind::Object, word) {
             Some(name) => Ok(Term::Constant(name.to_owned())),
             None => Err(at.wrong(format!("object `{word}` is not declared; add it to the constants or objects"))),
         }
@@ -53,18 +53,18 @@ impl<'a> Names<'a> {
     }
 }
 
-pub(crate) fn type_name(spellings: &BTreeMap<(Kind, String), String>, at: &Sexpr) -> Result<String, ParseError> {
+pub(crate) fn type_name(spellings: &BTreeMap<(NameKind, String), String>, at: &Sexpr) -> Result<String, ParseError> {
     let word = at.expect_word("a type")?;
     if word.eq_ignore_ascii_case("object") {
         return Ok("object".into());
     }
     spellings
-        .get(&(Kind::Type, word.to_ascii_lowercase()))
+        .get(&(NameKind::Type, word.to_ascii_lowercase()))
         .cloned()
         .ok_or_else(|| at.wrong(format!("type `{word}` is not declared; add it to `:types`")))
 }
 
-fn types(spellings: &BTreeMap<(Kind, String), String>, at: &Sexpr) -> Result<Vec<String>, ParseError> {
+fn types(spellings: &BTreeMap<(NameKind, String), String>, at: &Sexpr) -> Result<Vec<String>, ParseError> {
     match at.list() {
         None => Ok(vec![type_name(spellings, at)?]),
         Some([head, rest @ ..])
@@ -77,10 +77,10 @@ fn types(spellings: &BTreeMap<(Kind, String), String>, at: &Sexpr) -> Result<Vec
 }
 
 /// One group of a typed list: the names, and what stands after the `-`.
-pub(crate) type Group<'a> = (Vec<&'a Sexpr>, Option<&'a Sexpr>);
+pub(crate) type TypedGroup<'a> = (Vec<&'a Sexpr>, Option<&'a Sexpr>);
 
 /// Splits `a b - t c - (either u v) d` into its groups.
-pub(crate) fn groups(items: &[Sexpr]) -> Result<Vec<Group<'_>>, ParseError> {
+pub(crate) fn groups(items: &[Sexpr]) -> Result<Vec<TypedGroup<'_>>, ParseError> {
     let mut found = Vec::new();
     let mut names = Vec::new();
     let mut items = items.iter();
@@ -101,10 +101,10 @@ pub(crate) fn groups(items: &[Sexpr]) -> Result<Vec<Group<'_>>, ParseError> {
 
 /// Parameters: variables with types.
 pub(crate) fn parameters(
-    spellings: &BTreeMap<(Kind, String), String>,
+    spellings: &BTreeMap<(NameKind, String), String>,
     items: &[Sexpr],
-) -> Result<Vec<Typed>, ParseError> {
-    let mut found: Vec<Typed> = Vec::new();
+) -> Result<Vec<TypedName>, ParseError> {
+    let mut found: Vec<TypedName> = Vec::new();
     for (names, kind) in groups(items)? {
         let types = kind.map(|k| types(spellings, k)).transpose()?.unwrap_or_else(|| vec!["object".into()]);
         for name in names {
@@ -116,7 +116,7 @@ pub(crate) fn parameters(
             if found.iter().any(|p| p.name == word) {
                 return Err(name.wrong(format!("variable `{word}` is declared twice; rename one")));
             }
-            found.push(Typed { name: word, types: types.clone() });
+            found.push(TypedName { name: word, types: types.clone() });
         }
     }
     Ok(found)
@@ -124,22 +124,22 @@ pub(crate) fn parameters(
 
 /// Objects with types, each put into the spellings; one that is declared again must not differ.
 pub(crate) fn objects(
-    spellings: &mut BTreeMap<(Kind, String), String>,
+    spellings: &mut BTreeMap<(NameKind, String), String>,
     items: &[Sexpr],
-) -> Result<Vec<Typed>, ParseError> {
+) -> Result<Vec<TypedName>, ParseError> {
     let mut found = Vec::new();
     for (names, kind) in groups(items)? {
         let types = kind.map(|k| types(spellings, k)).transpose()?.unwrap_or_else(|| vec!["object".into()]);
         for name in names {
             let word = name.expect_word("an object")?;
-            let spelling = declare(spellings, Kind::Object, word);
-            found.push(Typed { name: spelling, types: types.clone() });
+            let spelling = declare(spellings, NameKind::Object, word);
+            found.push(TypedName { name: spelling, types: types.clone() });
         }
     }
     Ok(found)
 }
 
 /// Gives the spelling of the first declaration.
-pub(crate) fn declare(spellings: &mut BTreeMap<(Kind, String), String>, kind: Kind, word: &str) -> String {
+pub(crate) fn declare(spellings: &mut BTreeMap<(NameKind, String), String>, kind: NameKind, word: &str) -> String {
     spellings.entry((kind, word.to_ascii_lowercase())).or_insert_with(|| word.to_owned()).clone()
 }

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Formula, Kind, Network, ParseError, Subtask};
+use crate::model::{Formula, NameKind, Network, ParseError, Subtask};
 use crate::sexpr::Sexpr;
 
-use super::names::{Names, Scope};
+use super::names::{NameTable, Scope};
 
 /// The parts of a method or of `:htn` that are not yet read: each keyword with what follows it.
-pub(crate) struct Parts<'a> {
+pub(crate) struct NetworkSections<'a> {
     parts: BTreeMap<String, (&'a Sexpr, Option<&'a Sexpr>)>,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> NetworkSections<'a> {
     /// - `known`: the keywords that may occur.
     pub fn read(items: &'a [Sexpr], known: &[&str]) -> Result<Self, ParseError> {
         let mut parts = BTreeMap::new();
@@ -41,8 +41,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-impl Names<'_> {
-    pub fn network(&self, parts: &Parts, scope: &Scope) -> Result<Network, ParseError> {
+impl NameTable<'_> {
+    pub fn network(&self, parts: &NetworkSections, scope: &Scope) -> Result<Network, ParseError> {
         let ordered = parts.any(&[":ordered-subtasks", ":ordered-tasks"]);
         let subtasks = ordered.or_else(|| parts.any(&[":subtasks", ":tasks"]));
         let mut network = Network::default();
@@ -91,7 +91,7 @@ impl Names<'_> {
         let items = at.expect_list("a subtask")?;
         let Some(head) = items.first() else { return Err(at.wrong("a subtask is empty; name its task")) };
         let word = head.expect_word("a task")?;
-        let found = self.find(Kind::Task, word).and_then(|name| Some((name, *self.tasks.get(name)?)));
+        let found = self.find(NameKind::Task, word).and_then(|name| Some((name, *self.tasks.get(name)?)));
         let Some((name, want)) = found else {
             return Err(head.wrong(format!("task `{word}` is not declared; add a `:task` or an `:action`")));
         };
@@ -102,7 +102,7 @@ impl Names<'_> {
     }
 
     /// `:constraints`, as a condition.
-    pub fn constraints(&self, parts: &Parts, scope: &mut Scope) -> Result<Formula, ParseError> {
+    pub fn constraints(&self, parts: &NetworkSections, scope: &mut Scope) -> Result<Formula, ParseError> {
         parts.get(":constraints").map_or(Ok(Formula::always()), |at| self.formula(at, scope))
     }
 }

@@ -4,8 +4,8 @@ use crate::model::{Domain, Formula, Network, ParseError, Problem, Term};
 use crate::sexpr::{self, Sexpr};
 
 use super::domain::{definition, parameters_of};
-use super::names::{Names, Scope, objects};
-use super::network::Parts;
+use super::names::{NameTable, Scope, objects};
+use super::network::NetworkSections;
 
 const HTN: [&str; 8] = [
     ":parameters",
@@ -38,7 +38,7 @@ pub fn parse_problem(domain: &Domain, text: &str) -> Result<Problem, ParseError>
             problem.objects.extend(objects(&mut spellings, &section.expect_list("objects")?[1..])?);
         }
     }
-    let names = Names::of(domain, &spellings);
+    let names = NameTable::of(domain, &spellings);
     for section in sections {
         let items = section.expect_list("a section")?;
         match section.head().as_deref() {
@@ -59,7 +59,7 @@ pub fn parse_problem(domain: &Domain, text: &str) -> Result<Problem, ParseError>
                 }
             }
             Some(":htn" | ":htn-tihn" | ":tihn") => {
-                let parts = Parts::read(&items[1..], &HTN)?;
+                let parts = NetworkSections::read(&items[1..], &HTN)?;
                 problem.parameters = parameters_of(&spellings, &parts)?;
                 let mut scope = problem.parameters.clone();
                 problem.network = names.network(&parts, &scope)?;
@@ -75,7 +75,7 @@ pub fn parse_problem(domain: &Domain, text: &str) -> Result<Problem, ParseError>
 }
 
 /// A fact of the initial state; what is said not to hold, and numbers, are nothing.
-fn fact(names: &Names, at: &Sexpr) -> Result<Option<(String, Vec<String>)>, ParseError> {
+fn fact(names: &NameTable, at: &Sexpr) -> Result<Option<(String, Vec<String>)>, ParseError> {
     if matches!(at.head().as_deref(), Some("not" | "=" | "at")) {
         let inner = at.list().and_then(|l| l.get(1)).and_then(Sexpr::list);
         if inner.is_some() {

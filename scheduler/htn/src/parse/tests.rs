@@ -81,8 +81,8 @@ proptest::proptest! {
         if let Ok(domain) = parse_domain(&text)
             && let Ok(problem) = parse_problem(&domain, problem)
         {
-            let limits = crate::Limits { nodes_max: 500, ..crate::Limits::default() };
-            if let crate::Outcome::Solved { solution, .. } = crate::solve(&domain, &problem, limits, &mut || false) {
+            let limits = crate::SearchLimits { nodes_max: 500, ..crate::SearchLimits::default() };
+            if let crate::SearchOutcome::Solved { solution, .. } = crate::solve(&domain, &problem, limits, &mut || false) {
                 crate::check(&domain, &problem, &solution).expect("the checker accepts what the search found");
             }
         }

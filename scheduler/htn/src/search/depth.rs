@@ -1,18 +1,18 @@
 //! Depth first through the decompositions, in one state that is changed and changed back; nothing recurses.
 
-use crate::compile::{Action, Compiled, Kind, MethodId, Scratch, Truth, fill};
-use crate::facts::{Facts, Object, QuickSet, mix};
+use crate::compile::{Action, CompiledProblem, MethodId, Scratch, TaskKind, Truth, fill};
+use crate::facts::{Facts, FastSet, Object, mix};
 use crate::join::{Join, View};
 
-use super::network::{Mark, StepId, Steps};
-use super::trace::{Move, solution};
-use super::{End, Order, Protect, Try};
+use super::network::{Checkpoint, StepId, Steps};
+use super::trace::{TraceStep, solution};
+use super::{GoalProtection, MethodOrder, SearchEnd, SearchStrategy};
 
 /// Nodes between two questions whether to stop.
 const STOP_EVERY: u64 = 1 << 10;
 
 /// A place on the path: which step is done next, and how.
-struct Frame {
+struct SearchFrame {
     /// The steps that may be done next, in `Search::fronts`.
     front: (u32, u32),
     /// Which of them is being tried; counts from 0.
@@ -24,15 +24,15 @@ struct Frame {
     join: Option<Join>,
     started: bool,
     /// What was done from here, to be undone.
-    done: Option<Done>,
+    done: Option<UndoRecord>,
     /// Unfinished steps in the network, and the sum of what they are.
     count: u64,
     sum: u64,
 }
 
-struct Done {
+struct UndoRecord {
     facts: usize,
-    steps: Mark,
+    steps: Checkpoint,
     fronts: usize,
     /// The method taken and the first of its subtasks; none for an action.
     taken: Option<(MethodId, StepId)>,
@@ -40,14 +40,14 @@ struct Done {
     finished: bool,
 }
 
-struct Search<'a> {
-    compiled: &'a Compiled,
-    how: Try,
+struct DepthFirstSearch<'a> {
+    compiled: &'a CompiledProblem,
+    how: SearchStrategy,
     facts: Facts,
     steps: Steps,
     fronts: Vec<StepId>,
-    frames: Vec<Frame>,
-    seen: QuickSet<u64>,
+    frames: Vec<SearchFrame>,
+    seen: FastSet<u64>,
     scratch: Scratch,
     nodes: u64,
     /// Something was left out that could have led to a plan.
@@ -55,23 +55,28 @@ struct Search<'a> {
 }
 
 /// Searches once; also gives the nodes that it took.
-pub(super) fn search(compiled: &Compiled, how: Try, depth_max: usize, stop: &mut dyn FnMut() -> bool) -> (End, u64) {
-    let mut search = Search::new(compiled, how);
+pub(super) fn search(
+    compiled: &CompiledProblem,
+    how: SearchStrategy,
+    depth_max: usize,
+    stop: &mut dyn FnMut() -> bool,
+) -> (SearchEnd, u64) {
+    let mut search = DepthFirstSearch::new(compiled, how);
     let end = search.run(depth_max, stop);
     (end, search.nodes)
 }
 
-impl<'a> Search<'a> {
-    fn new(compiled: &'a Compiled, how: Try) -> Self {
+impl<'a> DepthFirstSearch<'a> {
+    fn new(compiled: &'a CompiledProblem, how: SearchStrategy) -> Self {
         let mut facts = Facts::new(&compiled.arities, compiled.objects.len());
         for key in &compiled.init {
             facts.set(key, true);
         }
         for key in compiled.goals() {
             let watched = match how.protect {
-                Protect::None => false,
-                Protect::Achieved => !facts.holds(&key),
-                Protect::All => true,
+                GoalProtection::None => false,
+                GoalProtection::Achieved => !facts.holds(&key),
+                GoalProtection::All => true,
             };
             if watched {
                 facts.watch(&key);
@@ -86,7 +91,7 @@ impl<'a> Search<'a> {
             steps,
             fronts: vec![root],
             frames: Vec::new(),
-            seen: QuickSet::default(),
+            seen: FastSet::default(),
             scratch: Scratch::new(),
             nodes: 0,
             cut: false,
@@ -96,7 +101,7 @@ impl<'a> Search<'a> {
         search
     }
 
-    fn run(&mut self, depth_max: usize, stop: &mut dyn FnMut() -> bool) -> End {
+    fn run(&mut self, depth_max: usize, stop: &mut dyn FnMut() -> bool) -> SearchEnd {
         while !self.frames.is_empty() {
             self.undo();
             if !self.advance() {
@@ -105,14 +110,14 @@ impl<'a> Search<'a> {
             }
             self.nodes += 1;
             if self.nodes.is_multiple_of(STOP_EVERY) && stop() {
-                return End::Stopped;
+                return SearchEnd::Stopped;
             }
             if self.nodes >= self.how.nodes {
-                return End::Limit;
+                return SearchEnd::Limit;
             }
             let Some(front) = self.front() else { continue };
             if front.1 == 0 {
-                return End::Solved(self.solution());
+                return SearchEnd::Solved(self.solution());
             }
             if self.frames.len() >= depth_max {
                 self.cut = true;
@@ -123,11 +128,11 @@ impl<'a> Search<'a> {
                 self.push(front, count, sum);
             }
         }
-        if self.cut { End::Limit } else { End::Exhausted }
+        if self.cut { SearchEnd::Limit } else { SearchEnd::Exhausted }
     }
 
     fn push(&mut self, front: (u32, u32), count: u64, sum: u64) {
-        self.frames.push(Frame {
+        self.frames.push(SearchFrame {
             front,
             choice: 0,
             step: self.fronts[front.0 as usize],
@@ -184,8 +189,8 @@ impl<'a> Search<'a> {
             let step = self.frames[at].step;
             let task = &self.compiled.tasks[self.steps.get(step).task as usize];
             let applied = match &task.kind {
-                Kind::Primitive(action) => !self.frames[at].started && self.act(at, action),
-                Kind::Compound(methods) => self.decompose(at, methods, task.recursive),
+                TaskKind::Primitive(action) => !self.frames[at].started && self.act(at, action),
+                TaskKind::Compound(methods) => self.decompose(at, methods, task.recursive),
             };
             if applied {
                 return true;
@@ -220,8 +225,14 @@ impl<'a> Search<'a> {
         true
     }
 
-    fn begin(&self, taken: Option<(MethodId, StepId)>) -> Done {
-        Done { facts: self.facts.mark(), steps: self.steps.mark(), fronts: self.fronts.len(), taken, finished: false }
+    fn begin(&self, taken: Option<(MethodId, StepId)>) -> UndoRecord {
+        UndoRecord {
+            facts: self.facts.mark(),
+            steps: self.steps.mark(),
+            fronts: self.fronts.len(),
+            taken,
+            finished: false,
+        }
     }
 
     fn decompose(&mut self, at: usize, methods: &[MethodId], recursive: bool) -> bool {
@@ -254,7 +265,7 @@ impl<'a> Search<'a> {
             if join.next(&view, scratch) {
                 let (facts, fronts, mark) = (facts.mark(), self.fronts.len(), steps.mark());
                 let first = steps.expand(step, method, &join.binding);
-                frame.done = Some(Done { facts, steps: mark, fronts, taken: Some((id, first)), finished: false });
+                frame.done = Some(UndoRecord { facts, steps: mark, fronts, taken: Some((id, first)), finished: false });
                 return true;
             }
             frame.join = None;
@@ -264,10 +275,10 @@ impl<'a> Search<'a> {
     fn ordered(&self, methods: &[MethodId]) -> Vec<MethodId> {
         let mut ordered = methods.to_vec();
         match self.how.order {
-            Order::AsWritten => {}
-            Order::BaseCasesFirst => ordered.sort_by_key(|m| self.recursions(*m)),
-            Order::RecursiveFirst => ordered.sort_by_key(|m| std::cmp::Reverse(self.recursions(*m))),
-            Order::Random => ordered.sort_by_key(|m| mix(self.how.seed ^ self.nodes ^ (u64::from(*m) << 40))),
+            MethodOrder::AsWritten => {}
+            MethodOrder::BaseCasesFirst => ordered.sort_by_key(|m| self.recursions(*m)),
+            MethodOrder::RecursiveFirst => ordered.sort_by_key(|m| std::cmp::Reverse(self.recursions(*m))),
+            MethodOrder::Random => ordered.sort_by_key(|m| mix(self.how.seed ^ self.nodes ^ (u64::from(*m) << 40))),
         }
         ordered
     }
@@ -312,7 +323,7 @@ impl<'a> Search<'a> {
         let moves = self.frames.iter().map(|frame| {
             let taken = frame.done.as_ref().and_then(|d| d.taken);
             let binding = frame.join.as_ref().map_or(&[][..], |j| j.binding.as_slice());
-            Move { step: frame.step, taken: taken.map(|(method, first)| (method, binding, first)) }
+            TraceStep { step: frame.step, taken: taken.map(|(method, first)| (method, binding, first)) }
         });
         solution(self.compiled, &self.steps, moves)
     }
@@ -320,7 +331,7 @@ impl<'a> Search<'a> {
 
 /// Whether the arguments fit the parameters and the precondition holds.
 pub(super) fn is_applicable(
-    compiled: &Compiled,
+    compiled: &CompiledProblem,
     action: &Action,
     facts: &Facts,
     binding: &mut [Object],
@@ -332,7 +343,7 @@ pub(super) fn is_applicable(
 
 /// Changes the state: conditions are tested before anything changes, deletions come before additions.
 pub(super) fn apply(
-    compiled: &Compiled,
+    compiled: &CompiledProblem,
     action: &Action,
     facts: &mut Facts,
     binding: &mut [Object],

@@ -6,14 +6,14 @@ mod depth;
 mod network;
 mod trace;
 
-use crate::compile::{Compiled, compile, is_chain};
+use crate::compile::{CompiledProblem, compile, is_chain};
 use crate::facts::mix;
 use crate::model::{Domain, Problem};
 use crate::solution::Solution;
 
 /// How far a search may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct SearchLimits {
     /// Actions applied and methods taken, over all tries.
     pub nodes_max: u64,
     /// Longest path from the initial network: bounds the memory of one try.
@@ -22,7 +22,7 @@ pub struct Limits {
     pub seed: u64,
 }
 
-impl Default for Limits {
+impl Default for SearchLimits {
     fn default() -> Self {
         Self { nodes_max: 50_000_000, depth_max: 1_000_000, seed: 1 }
     }
@@ -30,7 +30,7 @@ impl Default for Limits {
 
 /// How a search ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum SearchOutcome {
     Solved {
         solution: Solution,
         nodes: u64,
@@ -44,42 +44,42 @@ pub enum Outcome {
         nodes: u64,
     },
     /// The problem is beyond what this planner can hold.
-    Unfit {
+    Unsupported {
         reason: String,
     },
 }
 
 /// How one try goes about it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Try {
-    pub order: Order,
+pub(crate) struct SearchStrategy {
+    pub order: MethodOrder,
     /// 0: candidates as they stand.
     pub seed: u64,
     /// Whether a task within itself, in the same state, is left out: quick, but some plans are missed.
     pub loops: bool,
     /// How often one recursive task may stand in another while nothing is done; more is left out.
     pub nest: u32,
-    pub protect: Protect,
+    pub protect: GoalProtection,
     pub nodes: u64,
 }
 
 /// Which facts of the goal must not be undone once they hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protect {
+pub(crate) enum GoalProtection {
     None,
     /// Those that do not hold at first.
     Achieved,
     All,
 }
 
-impl Try {
+impl SearchStrategy {
     /// Whether nothing is left out: if it finds nothing, there is nothing.
     fn is_complete(&self) -> bool {
-        !self.loops && self.nest == u32::MAX && self.protect == Protect::None
+        !self.loops && self.nest == u32::MAX && self.protect == GoalProtection::None
     }
 
     fn misses_loops_only(&self) -> bool {
-        self.nest == u32::MAX && self.protect == Protect::None
+        self.nest == u32::MAX && self.protect == GoalProtection::None
     }
 
     /// The tries differ in what they are good at; a round begins where the last one of its kind left off, with twice the
@@ -87,19 +87,19 @@ impl Try {
     fn of_round(round: u32, seed: u64) -> Self {
         let (cycle, kind) = (round / 6, round % 6);
         let all = Self {
-            order: Order::Random,
+            order: MethodOrder::Random,
             seed: mix(seed ^ u64::from(round)) | 1,
             loops: true,
             nest: u32::MAX,
-            protect: Protect::None,
+            protect: GoalProtection::None,
             nodes: FIRST_NODES.saturating_mul(1 << cycle.min(40)),
         };
-        let protect = if cycle % 2 == 0 { Protect::Achieved } else { Protect::All };
+        let protect = if cycle % 2 == 0 { GoalProtection::Achieved } else { GoalProtection::All };
         let first = |order| Self { order, seed: if cycle == 0 { 0 } else { all.seed }, ..all };
         match kind {
-            0 => first(Order::AsWritten),
-            1 => Self { nest: 8 << cycle.min(8), ..first(Order::BaseCasesFirst) },
-            2 => Self { protect, ..first(Order::RecursiveFirst) },
+            0 => first(MethodOrder::AsWritten),
+            1 => Self { nest: 8 << cycle.min(8), ..first(MethodOrder::BaseCasesFirst) },
+            2 => Self { protect, ..first(MethodOrder::RecursiveFirst) },
             3 => Self { protect, ..all },
             4 => Self { loops: false, ..all },
             _ => Self { nest: 4 << cycle.min(8), ..all },
@@ -109,7 +109,7 @@ impl Try {
 
 /// In which order methods are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum MethodOrder {
     AsWritten,
     BaseCasesFirst,
     RecursiveFirst,
@@ -117,7 +117,7 @@ pub(crate) enum Order {
 }
 
 /// How one try ended.
-pub(crate) enum End {
+pub(crate) enum SearchEnd {
     Solved(Solution),
     Exhausted,
     Limit,
@@ -133,10 +133,15 @@ const NODES_OF_TRY_MAX: u64 = 10_000_000;
 /// Searches for a plan.
 ///
 /// - `stop`: asked every thousand nodes; the search gives up once it says so.
-pub fn solve(domain: &Domain, problem: &Problem, limits: Limits, stop: &mut dyn FnMut() -> bool) -> Outcome {
+pub fn solve(
+    domain: &Domain,
+    problem: &Problem,
+    limits: SearchLimits,
+    stop: &mut dyn FnMut() -> bool,
+) -> SearchOutcome {
     let outcome = compile(domain, problem, None).map(|compiled| {
         let ordered = compiled.methods.iter().all(is_chain);
-        let mut rounds = Rounds { limits, nodes: 0, stop };
+        let mut rounds = SearchRounds { limits, nodes: 0, stop };
         if ordered {
             return rounds.run(|_, rounds, how| rounds.attempt(&compiled, how), |_| true);
         }
@@ -154,24 +159,28 @@ pub fn solve(domain: &Domain, problem: &Problem, limits: Limits, stop: &mut dyn 
             |round| !lined(round),
         )
     });
-    outcome.unwrap_or_else(|reason| Outcome::Unfit { reason })
+    outcome.unwrap_or_else(|reason| SearchOutcome::Unsupported { reason })
 }
 
-struct Rounds<'a> {
-    limits: Limits,
+struct SearchRounds<'a> {
+    limits: SearchLimits,
     nodes: u64,
     stop: &'a mut dyn FnMut() -> bool,
 }
 
-impl Rounds<'_> {
+impl SearchRounds<'_> {
     /// Tries again and again, each time for longer.
     ///
     /// - `proves`: whether it says something about the problem when a try without shortcuts finds nothing.
-    fn run(&mut self, attempt: impl Fn(u32, &mut Self, Try) -> End, proves: impl Fn(u32) -> bool) -> Outcome {
+    fn run(
+        &mut self,
+        attempt: impl Fn(u32, &mut Self, SearchStrategy) -> SearchEnd,
+        proves: impl Fn(u32) -> bool,
+    ) -> SearchOutcome {
         // Whether all there is without loops was seen, so that only tries with loops can find more.
         let mut seen = false;
         for round in 0u32.. {
-            let mut how = Try::of_round(round, self.limits.seed);
+            let mut how = SearchStrategy::of_round(round, self.limits.seed);
             if seen && how.loops {
                 continue;
             }
@@ -182,18 +191,20 @@ impl Rounds<'_> {
             let end = attempt(round, self, how);
             let nodes = self.nodes;
             match end {
-                End::Solved(solution) => return Outcome::Solved { solution, nodes },
-                End::Exhausted if how.is_complete() && proves(round) => return Outcome::Exhausted { nodes },
-                End::Stopped => return Outcome::GaveUp { nodes },
-                End::Exhausted | End::Limit if nodes >= self.limits.nodes_max => break,
-                End::Exhausted if proves(round) && how.misses_loops_only() => seen = true,
-                End::Exhausted | End::Limit => {}
+                SearchEnd::Solved(solution) => return SearchOutcome::Solved { solution, nodes },
+                SearchEnd::Exhausted if how.is_complete() && proves(round) => {
+                    return SearchOutcome::Exhausted { nodes };
+                }
+                SearchEnd::Stopped => return SearchOutcome::GaveUp { nodes },
+                SearchEnd::Exhausted | SearchEnd::Limit if nodes >= self.limits.nodes_max => break,
+                SearchEnd::Exhausted if proves(round) && how.misses_loops_only() => seen = true,
+                SearchEnd::Exhausted | SearchEnd::Limit => {}
             }
         }
-        Outcome::GaveUp { nodes: self.nodes }
+        SearchOutcome::GaveUp { nodes: self.nodes }
     }
 
-    fn attempt(&mut self, compiled: &Compiled, how: Try) -> End {
+    fn attempt(&mut self, compiled: &CompiledProblem, how: SearchStrategy) -> SearchEnd {
         let (end, used) = depth::search(compiled, how, self.limits.depth_max, self.stop);
         self.nodes += used.max(1);
         end
@@ -201,6 +212,6 @@ impl Rounds<'_> {
 }
 
 #[cfg(test)]
-mod meals;
+mod fixtures;
 #[cfg(test)]
 mod tests;

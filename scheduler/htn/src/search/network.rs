@@ -37,7 +37,7 @@ pub(crate) struct Steps {
 
 /// Where the arena ended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Mark {
+pub(crate) struct Checkpoint {
     steps: usize,
     args: usize,
     after: usize,
@@ -62,11 +62,11 @@ impl Steps {
         self.steps[id as usize].opened = state;
     }
 
-    pub fn mark(&self) -> Mark {
-        Mark { steps: self.steps.len(), args: self.args.len(), after: self.after.len() }
+    pub fn mark(&self) -> Checkpoint {
+        Checkpoint { steps: self.steps.len(), args: self.args.len(), after: self.after.len() }
     }
 
-    pub fn shrink(&mut self, mark: Mark) {
+    pub fn shrink(&mut self, mark: Checkpoint) {
         self.steps.truncate(mark.steps);
         self.args.truncate(mark.args);
         self.after.truncate(mark.after);

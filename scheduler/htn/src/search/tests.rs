@@ -1,4 +1,4 @@
-use super::meals::{MEALS, meals};
+use super::fixtures::{MEALS, meals};
 use super::*;
 use crate::{Solution, check, parse_domain, parse_problem};
 
@@ -56,8 +56,8 @@ fn a_problem_without_a_plan_is_proven_to_have_none() {
       (:action act :parameters (?x - x) :precondition (p ?x)))";
     let problem = "(define (problem p) (:domain loop) (:objects o - x) (:htn :subtasks (again o)) (:init (p o)))";
     let (domain, problem) = read(domain, problem);
-    let outcome = solve(&domain, &problem, Limits::default(), &mut || false);
-    assert!(matches!(outcome, Outcome::Exhausted { .. }), "{outcome:?}");
+    let outcome = solve(&domain, &problem, SearchLimits::default(), &mut || false);
+    assert!(matches!(outcome, SearchOutcome::Exhausted { .. }), "{outcome:?}");
 }
 
 #[test]
@@ -66,11 +66,11 @@ fn limits_and_the_caller_end_a_search() {
       (:method twice :parameters () :task (more) :ordered-subtasks (and (more) (tick) (more)))
       (:action tick :parameters () :precondition (never)))";
     let (domain, problem) = read(domain, "(define (problem p) (:domain count) (:htn :subtasks (more)) (:init))");
-    let limits = Limits { nodes_max: 10_000, depth_max: 1_000, ..Limits::default() };
+    let limits = SearchLimits { nodes_max: 10_000, depth_max: 1_000, ..SearchLimits::default() };
     let outcome = solve(&domain, &problem, limits, &mut || false);
-    assert!(matches!(outcome, Outcome::GaveUp { nodes } if nodes <= 10_000), "{outcome:?}");
-    let stopped = solve(&domain, &problem, Limits::default(), &mut || true);
-    assert!(matches!(stopped, Outcome::GaveUp { nodes: 0..=2_000 }), "{stopped:?}");
+    assert!(matches!(outcome, SearchOutcome::GaveUp { nodes } if nodes <= 10_000), "{outcome:?}");
+    let stopped = solve(&domain, &problem, SearchLimits::default(), &mut || true);
+    assert!(matches!(stopped, SearchOutcome::GaveUp { nodes: 0..=2_000 }), "{stopped:?}");
 }
 
 #[test]
@@ -90,7 +90,10 @@ fn types_and_constraints_narrow_what_is_tried() {
     assert_eq!(solution.plan(), ["(stroke tom rex)"]);
     assert_eq!(solution.binding, ["tom"]);
     let (domain, problem) = read(domain, &problem("dog"));
-    assert!(matches!(solve(&domain, &problem, Limits::default(), &mut || false), Outcome::Exhausted { .. }));
+    assert!(matches!(
+        solve(&domain, &problem, SearchLimits::default(), &mut || false),
+        SearchOutcome::Exhausted { .. }
+    ));
 }
 
 fn read(domain: &str, problem: &str) -> (Domain, Problem) {
@@ -101,8 +104,8 @@ fn read(domain: &str, problem: &str) -> (Domain, Problem) {
 
 fn solved(domain: &str, problem: &str) -> (Solution, u64) {
     let (domain, problem) = read(domain, problem);
-    match solve(&domain, &problem, Limits::default(), &mut || false) {
-        Outcome::Solved { solution, nodes } => {
+    match solve(&domain, &problem, SearchLimits::default(), &mut || false) {
+        SearchOutcome::Solved { solution, nodes } => {
             check(&domain, &problem, &solution).expect("the checker accepts what the search found");
             (solution, nodes)
         }

@@ -2,25 +2,29 @@
 
 use std::collections::BTreeMap;
 
-use crate::compile::{Compiled, MethodId};
+use crate::compile::{CompiledProblem, MethodId};
 use crate::facts::Object;
-use crate::solution::{Decomposition, Node, Solution};
+use crate::solution::{Decomposition, PlanNode, Solution};
 
 use super::network::{StepId, Steps};
 
 /// One thing that was done on the path.
-pub(crate) struct Move<'a> {
+pub(crate) struct TraceStep<'a> {
     pub step: StepId,
     /// The method, its binding, and the first of its subtasks.
     pub taken: Option<(MethodId, &'a [Object], StepId)>,
 }
 
 /// - `moves`: in the order in which they were made; the first one takes the initial network.
-pub(crate) fn solution<'a>(compiled: &Compiled, steps: &Steps, moves: impl Iterator<Item = Move<'a>>) -> Solution {
+pub(crate) fn solution<'a>(
+    compiled: &CompiledProblem,
+    steps: &Steps,
+    moves: impl Iterator<Item = TraceStep<'a>>,
+) -> Solution {
     let mut solution = Solution::default();
     let mut places: BTreeMap<StepId, usize> = BTreeMap::new();
     let names = |objects: &[Object]| objects.iter().map(|o| compiled.objects[*o as usize].clone()).collect::<Vec<_>>();
-    for Move { step, taken } in moves {
+    for TraceStep { step, taken } in moves {
         let task = steps.get(step).task;
         if task == compiled.goal {
             continue;
@@ -35,7 +39,7 @@ pub(crate) fn solution<'a>(compiled: &Compiled, steps: &Steps, moves: impl Itera
                 if task == compiled.goal {
                     continue;
                 }
-                let node = Node {
+                let node = PlanNode {
                     task: compiled.tasks[task as usize].name.clone(),
                     arguments: names(steps.args(child)),
                     method: None,

@@ -8,26 +8,26 @@ mod state;
 
 use std::collections::HashMap;
 
-use crate::compile::{Action, Compiled, Condition, Kind, Literal, Scratch, compile, fill};
-use crate::facts::{Object, Quick};
+use crate::compile::{Action, CompiledProblem, Condition, Literal, Scratch, TaskKind, compile, fill};
+use crate::facts::{FastHasher, Object};
 use crate::model::{Domain, Problem};
-use state::State;
+use state::VerifierState;
 
-type Words = HashMap<String, u32, std::hash::BuildHasherDefault<Quick>>;
+type NameIndex = HashMap<String, u32, std::hash::BuildHasherDefault<FastHasher>>;
 
 /// One action as it stands in a plan: its name, then its arguments.
 pub type PlanLine = Vec<String>;
 
 /// Whether a plan is good.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PlanVerdict {
     Valid,
     /// An action cannot be done, or means nothing.
     Failed {
         /// Counts from 1.
         step: usize,
         action: String,
-        fault: Fault,
+        fault: StepFault,
     },
     /// All actions can be done, but these conditions of the goal do not hold at the end.
     GoalUnmet {
@@ -37,7 +37,7 @@ pub enum Verdict {
 
 /// Why an action cannot be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum StepFault {
     UnknownAction,
     UnknownObject {
         object: String,
@@ -55,13 +55,13 @@ pub enum Fault {
     },
 }
 
-impl Verdict {
+impl PlanVerdict {
     pub fn is_valid(&self) -> bool {
         *self == Self::Valid
     }
 }
 
-impl std::fmt::Display for Verdict {
+impl std::fmt::Display for PlanVerdict {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Valid => write!(f, "the plan is valid"),
@@ -69,11 +69,11 @@ impl std::fmt::Display for Verdict {
             Self::Failed { step, action, fault } => {
                 write!(f, "step {step}, `({action})`: ")?;
                 match fault {
-                    Fault::UnknownAction => write!(f, "there is no such action"),
-                    Fault::UnknownObject { object } => write!(f, "there is no object `{object}`"),
-                    Fault::ArgumentCount { want, have } => write!(f, "it takes {want} argument(s), not {have}"),
-                    Fault::WrongType { object } => write!(f, "`{object}` is not of the right type"),
-                    Fault::Unmet { unmet } => write!(f, "{} does not hold", unmet.join(" and ")),
+                    StepFault::UnknownAction => write!(f, "there is no such action"),
+                    StepFault::UnknownObject { object } => write!(f, "there is no object `{object}`"),
+                    StepFault::ArgumentCount { want, have } => write!(f, "it takes {want} argument(s), not {have}"),
+                    StepFault::WrongType { object } => write!(f, "`{object}` is not of the right type"),
+                    StepFault::Unmet { unmet } => write!(f, "{} does not hold", unmet.join(" and ")),
                 }
             }
         }
@@ -81,21 +81,21 @@ impl std::fmt::Display for Verdict {
 }
 
 /// A problem made ready to hold many plans against it.
-pub struct Verifier {
-    compiled: Compiled,
+pub struct PlanVerifier {
+    compiled: CompiledProblem,
     predicates: Vec<String>,
-    actions: Words,
-    objects: Words,
-    init: State,
+    actions: NameIndex,
+    objects: NameIndex,
+    init: VerifierState,
 }
 
-impl Verifier {
+impl PlanVerifier {
     /// Makes a problem ready; says why it cannot be.
     pub fn new(domain: &Domain, problem: &Problem) -> Result<Self, String> {
         let compiled = compile(domain, problem, None)?;
         let actions = domain.actions.iter().zip(0..).map(|(a, n)| (a.name.to_ascii_lowercase(), n)).collect();
         let objects = compiled.objects.iter().zip(0..).map(|(o, n)| (o.to_ascii_lowercase(), n)).collect();
-        let mut init = State::new(&compiled.arities, compiled.objects.len());
+        let mut init = VerifierState::new(&compiled.arities, compiled.objects.len());
         for key in &compiled.init {
             init.set(key, true);
         }
@@ -103,7 +103,7 @@ impl Verifier {
         Ok(Self { compiled, predicates, actions, objects, init })
     }
 
-    pub fn verify(&self, plan: &[PlanLine]) -> Verdict {
+    pub fn verify(&self, plan: &[PlanLine]) -> PlanVerdict {
         let mut resolved = Vec::with_capacity(plan.len());
         for (n, line) in plan.iter().enumerate() {
             match self.resolve(line) {
@@ -120,35 +120,35 @@ impl Verifier {
             };
             if !action.condition.holds(&state, &self.compiled.sorts, &mut binding, &mut scratch) {
                 let unmet = self.unmet(&action.condition, &state, &mut binding);
-                return failed(n, &plan[n], Fault::Unmet { unmet });
+                return failed(n, &plan[n], StepFault::Unmet { unmet });
             }
             state.apply(&self.compiled.sorts, action, &mut binding, &mut scratch);
         }
-        let Kind::Primitive(goal) = &self.compiled.tasks[self.compiled.goal as usize].kind else {
-            return Verdict::Valid;
+        let TaskKind::Primitive(goal) = &self.compiled.tasks[self.compiled.goal as usize].kind else {
+            return PlanVerdict::Valid;
         };
         let mut binding = vec![0; goal.width];
         if goal.condition.holds(&state, &self.compiled.sorts, &mut binding, &mut scratch) {
-            return Verdict::Valid;
+            return PlanVerdict::Valid;
         }
-        Verdict::GoalUnmet { unmet: self.unmet(&goal.condition, &state, &mut binding) }
+        PlanVerdict::GoalUnmet { unmet: self.unmet(&goal.condition, &state, &mut binding) }
     }
 
-    fn resolve(&self, line: &[String]) -> Result<(&Action, Vec<Object>), Fault> {
-        let Some((name, arguments)) = line.split_first() else { return Err(Fault::UnknownAction) };
-        let task = find(&self.actions, name).ok_or(Fault::UnknownAction)?;
-        let Kind::Primitive(action) = &self.compiled.tasks[task as usize].kind else {
-            return Err(Fault::UnknownAction);
+    fn resolve(&self, line: &[String]) -> Result<(&Action, Vec<Object>), StepFault> {
+        let Some((name, arguments)) = line.split_first() else { return Err(StepFault::UnknownAction) };
+        let task = find(&self.actions, name).ok_or(StepFault::UnknownAction)?;
+        let TaskKind::Primitive(action) = &self.compiled.tasks[task as usize].kind else {
+            return Err(StepFault::UnknownAction);
         };
         if arguments.len() != action.sorts.len() {
-            return Err(Fault::ArgumentCount { want: action.sorts.len(), have: arguments.len() });
+            return Err(StepFault::ArgumentCount { want: action.sorts.len(), have: arguments.len() });
         }
         let mut binding = Vec::with_capacity(action.width);
         for (argument, sort) in arguments.iter().zip(&action.sorts) {
             let object = find(&self.objects, argument);
-            let object = object.ok_or_else(|| Fault::UnknownObject { object: argument.clone() })?;
+            let object = object.ok_or_else(|| StepFault::UnknownObject { object: argument.clone() })?;
             if !self.compiled.sorts[*sort as usize].has[object as usize] {
-                return Err(Fault::WrongType { object: argument.clone() });
+                return Err(StepFault::WrongType { object: argument.clone() });
             }
             binding.push(object);
         }
@@ -157,12 +157,12 @@ impl Verifier {
     }
 
     /// Without types an unknown object is only one of which nothing holds: the action fails when its turn comes.
-    fn is_met_later(&self, line: &[String], fault: &Fault) -> bool {
-        let Fault::UnknownObject { .. } = fault else { return false };
+    fn is_met_later(&self, line: &[String], fault: &StepFault) -> bool {
+        let StepFault::UnknownObject { .. } = fault else { return false };
         let task =
             line.first().and_then(|name| find(&self.actions, name)).map(|t| &self.compiled.tasks[t as usize].kind);
         match task {
-            Some(Kind::Primitive(action)) => {
+            Some(TaskKind::Primitive(action)) => {
                 action.sorts.iter().all(|s| self.compiled.sorts[*s as usize].has.iter().all(|has| *has))
             }
             _ => false,
@@ -170,7 +170,7 @@ impl Verifier {
     }
 
     /// The conjuncts that do not hold, in words.
-    fn unmet(&self, condition: &Condition, state: &State, binding: &mut [Object]) -> Vec<String> {
+    fn unmet(&self, condition: &Condition, state: &VerifierState, binding: &mut [Object]) -> Vec<String> {
         let mut conjuncts = Vec::new();
         condition.clone().conjuncts(&mut conjuncts);
         let mut scratch = Scratch::new();
@@ -201,11 +201,11 @@ impl Verifier {
     }
 }
 
-fn failed(n: usize, line: &[String], fault: Fault) -> Verdict {
-    Verdict::Failed { step: n + 1, action: line.join(" "), fault }
+fn failed(n: usize, line: &[String], fault: StepFault) -> PlanVerdict {
+    PlanVerdict::Failed { step: n + 1, action: line.join(" "), fault }
 }
 
-fn find(words: &Words, word: &str) -> Option<u32> {
+fn find(words: &NameIndex, word: &str) -> Option<u32> {
     words.get(word).or_else(|| words.get(&word.to_ascii_lowercase())).copied()
 }
 

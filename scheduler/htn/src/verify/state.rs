@@ -1,38 +1,38 @@
 //! A state that is cheap to copy and to change: one bit a fact, or a set where there are too many facts.
 
-use crate::compile::{Action, Change, Scratch, Sort, Truth, fill};
-use crate::facts::{Object, QuickSet};
+use crate::compile::{Action, ConditionalEffect, Scratch, Sort, Truth, fill};
+use crate::facts::{FastSet, Object};
 
 /// Facts that are held as bits at most.
 const BITS_MAX: usize = 1 << 16;
 
 #[derive(Clone)]
-pub(super) struct State {
+pub(super) struct VerifierState {
     objects: usize,
     /// Where the bits of each predicate begin.
     bases: Vec<usize>,
-    held: Held,
+    held: FactSet,
 }
 
 #[derive(Clone)]
-enum Held {
+enum FactSet {
     Bits(Vec<u64>),
-    Set(QuickSet<Box<[u32]>>),
+    Set(FastSet<Box<[u32]>>),
 }
 
-impl Truth for State {
+impl Truth for VerifierState {
     fn holds(&self, key: &[u32]) -> bool {
         match &self.held {
-            Held::Bits(bits) => {
+            FactSet::Bits(bits) => {
                 let bit = self.bit(key);
                 bits[bit / 64] & (1 << (bit % 64)) != 0
             }
-            Held::Set(set) => set.contains(key),
+            FactSet::Set(set) => set.contains(key),
         }
     }
 }
 
-impl State {
+impl VerifierState {
     pub fn new(arities: &[usize], objects: usize) -> Self {
         let mut bases = Vec::with_capacity(arities.len());
         let mut count = 0usize;
@@ -42,24 +42,24 @@ impl State {
             count = count.saturating_add(facts.unwrap_or(usize::MAX));
         }
         let held = match count {
-            0..=BITS_MAX => Held::Bits(vec![0; count.div_ceil(64)]),
-            _ => Held::Set(QuickSet::default()),
+            0..=BITS_MAX => FactSet::Bits(vec![0; count.div_ceil(64)]),
+            _ => FactSet::Set(FastSet::default()),
         };
         Self { objects, bases, held }
     }
 
     pub fn set(&mut self, key: &[u32], holds: bool) {
         let bit = match self.held {
-            Held::Bits(_) => self.bit(key),
-            Held::Set(_) => 0,
+            FactSet::Bits(_) => self.bit(key),
+            FactSet::Set(_) => 0,
         };
         match &mut self.held {
-            Held::Bits(bits) if holds => bits[bit / 64] |= 1 << (bit % 64),
-            Held::Bits(bits) => bits[bit / 64] &= !(1 << (bit % 64)),
-            Held::Set(set) if holds => {
+            FactSet::Bits(bits) if holds => bits[bit / 64] |= 1 << (bit % 64),
+            FactSet::Bits(bits) => bits[bit / 64] &= !(1 << (bit % 64)),
+            FactSet::Set(set) if holds => {
                 set.insert(key.into());
             }
-            Held::Set(set) => {
+            FactSet::Set(set) => {
                 set.remove(key);
             }
         }
@@ -95,7 +95,7 @@ impl State {
     /// Calls `act` for every way to bind the change's own variables under which its condition holds.
     fn each(
         &self,
-        change: &Change,
+        change: &ConditionalEffect,
         depth: usize,
         sorts: &[Sort],
         binding: &mut [Object],

@@ -38,9 +38,9 @@ fn many_facts_are_held_in_a_set_with_the_same_verdicts() {
     let more: String = (0..300).map(|n| format!("r{n} - room ")).collect();
     let problem = PROBLEM.replace("(:objects ", &format!("(:objects {more}"));
     let problem = parse_problem(&domain, &problem).expect("the problem is well formed");
-    let verifier = Verifier::new(&domain, &problem).expect("the problem is small");
+    let verifier = PlanVerifier::new(&domain, &problem).expect("the problem is small");
     let plan = read_plan("(go hall attic) (press attic) (go attic hall)");
-    assert_eq!(verifier.verify(&plan), Verdict::Valid);
+    assert_eq!(verifier.verify(&plan), PlanVerdict::Valid);
     assert!(!verifier.verify(&plan[1..]).is_valid());
 }
 
@@ -50,8 +50,8 @@ fn actions_are_taken_out_of_prose_and_fences() {
     assert_eq!(plan, [vec!["a".to_owned(), "b".into(), "c".into()], vec!["d".into()]]);
 }
 
-fn verifier() -> Verifier {
+fn verifier() -> PlanVerifier {
     let domain = parse_domain(DOMAIN).expect("the domain is well formed");
     let problem = parse_problem(&domain, PROBLEM).expect("the problem is well formed");
-    Verifier::new(&domain, &problem).expect("the problem is small")
+    PlanVerifier::new(&domain, &problem).expect("the problem is small")
 }

@@ -10,7 +10,7 @@ use goalmill_common::config::PlannerSettings;
 use goalmill_common::json::Json;
 use goalmill_common::plan::Plan;
 use goalmill_common::problem::Issue;
-use goalmill_htn::{Limits, Outcome, Solution, check, dependencies, solve};
+use goalmill_htn::{SearchLimits, SearchOutcome, Solution, check, dependencies, solve};
 use serde_json::{Map, Value, json};
 
 use super::extraction::Facts;
@@ -35,7 +35,7 @@ const TRACE_MAX: usize = 500;
 #[derive(Clone, Debug)]
 pub struct HtnPlanner {
     domains: Arc<Vec<GoalDomain>>,
-    limits: Limits,
+    limits: SearchLimits,
 }
 
 impl HtnPlanner {
@@ -45,7 +45,7 @@ impl HtnPlanner {
             "" => load::built_in(),
             dir => load::from_dir(Path::new(dir))?,
         };
-        let limits = Limits { nodes_max: settings.htn_nodes_max, seed: settings.htn_seed, ..Limits::default() };
+        let limits = SearchLimits { nodes_max: settings.htn_nodes_max, seed: settings.htn_seed, ..SearchLimits::default() };
         Ok(Self { domains: Arc::new(domains), limits })
     }
 
@@ -60,14 +60,14 @@ impl HtnPlanner {
         let broken = |reason: String| PlanningError::new(format!("domain `{}`: {reason}", domain.id));
         let posed = problem::pose(domain, &facts).map_err(broken)?;
         let (solution, nodes) = match solve(&domain.parsed, &posed.problem, self.limits, stop) {
-            Outcome::Solved { solution, nodes } => (solution, nodes),
-            Outcome::Exhausted { nodes } => {
+            SearchOutcome::Solved { solution, nodes } => (solution, nodes),
+            SearchOutcome::Exhausted { nodes } => {
                 return Err(broken(format!("there is no way to do it; {nodes} nodes were searched")));
             }
-            Outcome::GaveUp { nodes } => {
+            SearchOutcome::GaveUp { nodes } => {
                 return Err(broken(format!("no plan was found in {nodes} nodes; raise `planner.htn_nodes_max`")));
             }
-            Outcome::Unfit { reason } => return Err(broken(reason)),
+            SearchOutcome::Unsupported { reason } => return Err(broken(reason)),
         };
         check(&domain.parsed, &posed.problem, &solution)
             .map_err(|flaw| broken(format!("the plan is wrong: {flaw}")))?;

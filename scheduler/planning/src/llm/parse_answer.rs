@@ -1,7 +1,7 @@
 //! Parses a model's answer into a draft of a plan, including layouts that only models use.
 
 use goalmill_plan::validate::{plan_field, step_field};
-use goalmill_reader::{Catalogue, Limits, Reading, Verdict, read};
+use goalmill_reader::{Catalogue, Limits, Reading, Verdict, parse_value};
 use serde_json::{Map, Value, json};
 
 use crate::repair::Edit;
@@ -60,7 +60,7 @@ impl ParsedAnswer {
 ///
 /// - `is_cut`: the server says that the answer was cut, whatever it looks like.
 pub fn value(text: &str, catalogue: &Catalogue, is_cut: bool) -> ParsedAnswer {
-    of_reading(read(text, catalogue, &Limits::default()), is_cut)
+    of_reading(parse_value(text, catalogue, &Limits::default()), is_cut)
 }
 
 /// The same of a reading.
@@ -78,7 +78,7 @@ pub fn of_reading(mut reading: Reading, is_cut: bool) -> ParsedAnswer {
 
 /// Reads an answer as a draft of a plan.
 pub fn plan(text: &str, catalogue: &Catalogue, is_cut: bool) -> ParsedAnswer {
-    of_plan(read(text, catalogue, &Limits::default()), catalogue, is_cut)
+    of_plan(parse_value(text, catalogue, &Limits::default()), catalogue, is_cut)
 }
 
 /// The same of a reading.

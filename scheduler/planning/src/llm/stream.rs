@@ -3,7 +3,7 @@
 use futures_util::StreamExt;
 use goalmill_common::plan::Step;
 use goalmill_llm::{Completion, CompletionDelta, ModelError, Purpose};
-use goalmill_reader::{Ended, Limits, Stream};
+use goalmill_reader::{TextEnd, Limits, Stream};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -176,7 +176,7 @@ impl Arriving {
             let judged = task.evaluate_answer(answer.content(), answer.is_truncated(), None, &mut round);
             return (judged, round);
         }
-        let ended = if answer.is_truncated() { Ended::Cut } else { Ended::Stopped };
+        let ended = if answer.is_truncated() { TextEnd::Cut } else { TextEnd::Stopped };
         let begun = Instant::now();
         let ending = self.stream.finish(&task.actions, ended);
         let written = parse_answer::of_plan(ending.reading, &task.actions, answer.is_truncated());

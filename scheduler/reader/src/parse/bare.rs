@@ -3,7 +3,7 @@
 use super::{Open, Parser, Step, Stop, is_closer};
 use crate::arithmetic;
 use crate::edit::EditKind;
-use crate::node::{Kind, Node, Text};
+use crate::node::{Node, NodeKind, Text};
 use crate::span::Span;
 
 /// Longer values without quotes, or formulas, are no values. Bytes.
@@ -25,12 +25,12 @@ impl Parser<'_> {
         let node = |kind| Node::new(kind, span.start, span.end);
         if let "undefined" | "nil" | "NULL" | "Null" = word {
             self.s.edits.respelled(EditKind::ConstantRespelled, span, word, "null");
-            return self.put(node(Kind::Null));
+            return self.push_node(node(NodeKind::Null));
         }
         if let "TRUE" | "FALSE" = word {
             let value = word == "TRUE";
             self.s.edits.respelled(EditKind::ConstantRespelled, span, word, if value { "true" } else { "false" });
-            return self.put(node(Kind::Bool(value)));
+            return self.push_node(node(NodeKind::Bool(value)));
         }
         if word == "..." || word == "…" {
             self.s.pos = span.end;
@@ -38,14 +38,14 @@ impl Parser<'_> {
         }
         if let Some(number) = arithmetic::compute(word) {
             self.s.edits.guessed(EditKind::ExpressionComputed, span, word, &number.to_string());
-            return self.put(node(Kind::Number(number)));
+            return self.push_node(node(NodeKind::Number(number)));
         }
         let formula = word.contains(['(', '[', '*', '=']) || word.starts_with("lambda ");
         let kind = if formula { EditKind::ExpressionQuoted } else { EditKind::ValueQuoted };
         self.s.edits.guessed(kind, span, word, word);
         let text = word.strip_suffix(['"', '\'']).filter(|w| !w.contains(['"', '\''])).unwrap_or(word);
         let text = Text::Word(Span::new(span.start, span.start + text.len()));
-        self.put(node(Kind::Text(text)))
+        self.push_node(node(NodeKind::Text(text)))
     }
 
     /// Where a value without quotes ends: at a comma that begins the next entry, at the bracket that closes what is
@@ -129,14 +129,14 @@ impl Parser<'_> {
         let span = Span::new(start, start + word.len());
         if let Some(number) = arithmetic::compute(word) {
             self.s.edits.guessed(EditKind::ExpressionComputed, span, word, &number.to_string());
-            return self.put(Node::new(Kind::Number(number), span.start, span.end));
+            return self.push_node(Node::new(NodeKind::Number(number), span.start, span.end));
         }
         if let Some(text) = arithmetic::join(word) {
             self.s.edits.respelled(EditKind::StringsJoined, span, word, &text);
-            return self.put(Node::new(Kind::Text(Text::Own(text)), span.start, span.end));
+            return self.push_node(Node::new(NodeKind::Text(Text::Own(text)), span.start, span.end));
         }
         self.s.edits.guessed(EditKind::ExpressionQuoted, span, word, word);
-        self.put(Node::new(Kind::Text(Text::Slice(span)), span.start, span.end))
+        self.push_node(Node::new(NodeKind::Text(Text::Slice(span)), span.start, span.end))
     }
 
     fn formula_end(&mut self, start: usize, open: Open) -> Result<usize, Stop> {

@@ -1,6 +1,6 @@
 //! Blanks and comments between the values.
 
-use super::{Parser, Step, Stop, Want};
+use super::{ExpectedToken, Parser, Step, Stop};
 use crate::edit::EditKind;
 use crate::span::Span;
 
@@ -40,7 +40,7 @@ impl Parser<'_> {
         let at = self.s.pos;
         if self.bytes[at] == b'#' && !matches!(self.bytes.get(at + 1), None | Some(b' ' | b'\t' | b'#' | b'\n')) {
             let before = self.s.stack.last().map(|f| f.want);
-            if before != Some(Want::After) {
+            if before != Some(ExpectedToken::After) {
                 return Err(Stop::Wrong(at));
             }
         }

@@ -1,6 +1,6 @@
 //! Brackets that are missing, too many, or of another kind than the ones that are open.
 
-use super::{Open, Parser, Step, Stop, Want};
+use super::{ExpectedToken, Open, Parser, Step, Stop};
 use crate::edit::EditKind;
 use crate::span::Span;
 
@@ -9,7 +9,7 @@ impl Parser<'_> {
     pub(super) fn opener_for_key(&mut self, c: u8) -> Step {
         self.repairing()?;
         let n = self.s.stack.len();
-        let first = self.s.stack.last().is_some_and(|f| f.want == Want::First);
+        let first = self.s.stack.last().is_some_and(|f| f.want == ExpectedToken::First);
         let listed = self.s.stack[..n - 1].iter().any(|f| matches!(f.open, Open::List(_)));
         if first && c == b'{' {
             // `{{"a": 1}}`, as templates escape braces.
@@ -27,7 +27,7 @@ impl Parser<'_> {
             self.close_unclosed(top.closer())?;
         }
         if let Some(top) = self.s.stack.last_mut() {
-            top.want = Want::Item;
+            top.want = ExpectedToken::Item;
             top.commas += 1;
         }
         Ok(())
@@ -42,8 +42,8 @@ impl Parser<'_> {
         if let Some(top) = self.s.stack.last_mut() {
             if top.key.is_some() {
                 self.value_missing()?;
-            } else if top.want == Want::Item {
-                top.want = Want::After;
+            } else if top.want == ExpectedToken::Item {
+                top.want = ExpectedToken::After;
             }
         }
         let end = self.end_of_last().unwrap_or(at);
@@ -109,7 +109,7 @@ impl Parser<'_> {
 
     /// Whether `]` closes what `(` opened, or the other way round.
     fn is_other_bracket(&self, c: u8) -> bool {
-        let closer = self.s.stack.last().map(super::Frame::closer);
+        let closer = self.s.stack.last().map(super::ParserFrame::closer);
         matches!((c, closer), (b']', Some(b')')) | (b')', Some(b']')))
     }
 

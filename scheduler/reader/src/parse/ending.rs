@@ -1,6 +1,6 @@
 //! Which quote ends a string. In a broken text the quote itself does not say; what stands around it does.
 
-use super::quote::{KEY_MAX, Place, Quote};
+use super::quote::{KEY_MAX, Quote, QuotePosition};
 use super::{Open, Parser, Stop, is_closer};
 use crate::edit::EditKind;
 use crate::span::Span;
@@ -15,7 +15,7 @@ pub(crate) enum Close {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
+enum Lookahead {
     /// What follows belongs to the notation.
     Strong,
     /// It may.
@@ -29,7 +29,7 @@ const STRANGERS_MAX: usize = 8;
 
 impl Parser<'_> {
     /// The quote that ends the string, by what follows each.
-    pub(super) fn repaired_end(&mut self, quote: Quote, place: Place, body: usize) -> Result<Close, Stop> {
+    pub(super) fn repaired_end(&mut self, quote: Quote, place: QuotePosition, body: usize) -> Result<Close, Stop> {
         let mut at = body;
         let mut weak = None;
         let mut inner = Vec::new();
@@ -41,21 +41,21 @@ impl Parser<'_> {
                 continue;
             }
             let after = stop + quote.close_len(self.bytes, stop);
-            match self.look(place, after)? {
-                Look::Strong => {
+            match self.look_ahead(place, after)? {
+                Lookahead::Strong => {
                     let other = |w: &usize| {
-                        self.holds_key(*w, stop) || place == Place::Key && self.bytes[*w..stop].contains(&b',')
+                        self.holds_key(*w, stop) || place == QuotePosition::Key && self.bytes[*w..stop].contains(&b',')
                     };
                     let end = weak.filter(other).unwrap_or(stop);
                     self.note_inner(&inner, end);
                     return Ok(Close::At(end));
                 }
-                Look::Weak => {
+                Lookahead::Weak => {
                     weak = weak.or(Some(stop));
                     inner.push(stop);
                 }
-                Look::No => {
-                    if place == Place::Argument && self.bytes[..stop].ends_with(b"=") {
+                Lookahead::No => {
+                    if place == QuotePosition::Argument && self.bytes[..stop].ends_with(b"=") {
                         self.burn(stop - body)?;
                     }
                     if let Some(before) = self.missing_quote(place, body, stop) {
@@ -79,8 +79,8 @@ impl Parser<'_> {
 
     /// In a text that goes on to the end in one string, the last quote after which only brackets or little junk and
     /// brackets stand: `'…text.'>}}]`.
-    fn last_quote(&mut self, place: Place, inner: &[usize]) -> Option<Close> {
-        if place == Place::Key {
+    fn last_quote(&mut self, place: QuotePosition, inner: &[usize]) -> Option<Close> {
+        if place == QuotePosition::Key {
             return None;
         }
         let last = *inner.last()?;
@@ -119,76 +119,76 @@ impl Parser<'_> {
         between.windows(2).any(keys) || between.contains(&b'\n')
     }
 
-    fn look(&mut self, place: Place, after: usize) -> Result<Look, Stop> {
+    fn look_ahead(&mut self, place: QuotePosition, after: usize) -> Result<Lookahead, Stop> {
         let at = self.blank_end(after);
         self.burn(at - after + 1)?;
         let Some(&c) = self.bytes.get(at) else {
-            return Ok(if place == Place::Key { Look::Weak } else { Look::Strong });
+            return Ok(if place == QuotePosition::Key { Lookahead::Weak } else { Lookahead::Strong });
         };
         let newline = self.bytes[after..at].contains(&b'\n');
         if self.bytes[at..].starts_with(b"```") {
-            return Ok(Look::Strong);
+            return Ok(Lookahead::Strong);
         }
-        if place != Place::Key && c == b'+' && self.quote_at(self.blank_end(at + 1)).is_some() {
-            return Ok(Look::Strong);
+        if place != QuotePosition::Key && c == b'+' && self.quote_at(self.blank_end(at + 1)).is_some() {
+            return Ok(Lookahead::Strong);
         }
         Ok(match place {
-            Place::Key => match c {
-                b':' => Look::Strong,
-                b'=' | b'}' | b',' | b'{' | b'[' | b'"' | b'\'' | b'0'..=b'9' => Look::Weak,
-                _ => Look::No,
+            QuotePosition::Key => match c {
+                b':' => Lookahead::Strong,
+                b'=' | b'}' | b',' | b'{' | b'[' | b'"' | b'\'' | b'0'..=b'9' => Lookahead::Weak,
+                _ => Lookahead::No,
             },
-            Place::Value => match c {
+            QuotePosition::Value => match c {
                 b',' => self.look_after_comma(place, at + 1),
                 _ if is_closer(c) => self.look_along_closers(at),
-                b'"' | b'\'' if self.is_key_at(at) => Look::Strong,
-                b'/' | b'#' if newline || matches!(self.bytes.get(at + 1), Some(b'/' | b' ')) => Look::Weak,
-                _ => Look::No,
+                b'"' | b'\'' if self.is_key_at(at) => Lookahead::Strong,
+                b'/' | b'#' if newline || matches!(self.bytes.get(at + 1), Some(b'/' | b' ')) => Lookahead::Weak,
+                _ => Lookahead::No,
             },
-            Place::Item | Place::Argument => match c {
+            QuotePosition::Item | QuotePosition::Argument => match c {
                 b',' => self.look_after_comma(place, at + 1),
                 _ if is_closer(c) => self.look_along_closers(at),
-                b'"' | b'\'' | b'{' | b'[' if newline => Look::Strong,
-                b'(' if place == Place::Item => Look::Weak,
-                _ => Look::No,
+                b'"' | b'\'' | b'{' | b'[' if newline => Lookahead::Strong,
+                b'(' if place == QuotePosition::Item => Lookahead::Weak,
+                _ => Lookahead::No,
             },
         })
     }
 
-    fn look_after_comma(&self, place: Place, after: usize) -> Look {
+    fn look_after_comma(&self, place: QuotePosition, after: usize) -> Lookahead {
         let at = self.blank_end(after);
-        let Some(&c) = self.bytes.get(at) else { return Look::Strong };
+        let Some(&c) = self.bytes.get(at) else { return Lookahead::Strong };
         let quoted = self.quote_at(at).is_some();
         let name = self.name_end(at);
         let sign = self.bytes.get(self.blank_end(name)).copied();
         match place {
-            Place::Key => Look::No,
-            Place::Value => {
+            QuotePosition::Key => Lookahead::No,
+            QuotePosition::Value => {
                 if quoted && self.is_key_at(at) || is_closer(c) || name > at && sign == Some(b':') {
-                    return Look::Strong;
+                    return Lookahead::Strong;
                 }
                 if c == b'{' && self.s.stack.iter().any(|f| matches!(f.open, Open::List(_))) {
-                    return Look::Strong;
+                    return Lookahead::Strong;
                 }
-                if quoted { Look::Weak } else { Look::No }
+                if quoted { Lookahead::Weak } else { Lookahead::No }
             }
-            Place::Item => {
+            QuotePosition::Item => {
                 if quoted || is_closer(c) || matches!(c, b'{' | b'[' | b'(') || sign == Some(b'(') && name > at {
-                    return Look::Strong;
+                    return Lookahead::Strong;
                 }
-                if c.is_ascii_digit() || c == b'-' { Look::Weak } else { Look::No }
+                if c.is_ascii_digit() || c == b'-' { Lookahead::Weak } else { Lookahead::No }
             }
-            Place::Argument => {
+            QuotePosition::Argument => {
                 if name > at && sign == Some(b'=') || is_closer(c) {
-                    return Look::Strong;
+                    return Lookahead::Strong;
                 }
-                if quoted || matches!(c, b'{' | b'[') || c.is_ascii_digit() { Look::Weak } else { Look::No }
+                if quoted || matches!(c, b'{' | b'[') || c.is_ascii_digit() { Lookahead::Weak } else { Lookahead::No }
             }
         }
     }
 
     /// Follows closing brackets along the open ones, and looks at what stands behind them.
-    fn look_along_closers(&self, from: usize) -> Look {
+    fn look_along_closers(&self, from: usize) -> Lookahead {
         let mut at = from;
         let mut open = self.s.stack.as_slice();
         let mut fits = true;
@@ -198,7 +198,7 @@ impl Parser<'_> {
                 break;
             }
             if strangers > STRANGERS_MAX {
-                return Look::Weak;
+                return Lookahead::Weak;
             }
             if top.closer() == c {
                 open = rest;
@@ -207,33 +207,33 @@ impl Parser<'_> {
                 strangers += 1;
                 match open.iter().rposition(|f| f.closer() == c) {
                     Some(n) => open = &open[..n],
-                    None if at == from => return Look::No,
+                    None if at == from => return Lookahead::No,
                     None => {}
                 }
             }
             at = self.blank_end(at + 1);
         }
-        let good = if fits { Look::Strong } else { Look::Weak };
+        let good = if fits { Lookahead::Strong } else { Lookahead::Weak };
         match self.bytes.get(at) {
             None | Some(b',' | b'`' | b';') => good,
             Some(_) if open.is_empty() => {
                 if self.bytes[from..at].contains(&b'\n') || is_closer(self.bytes[at]) {
                     good
                 } else {
-                    Look::Weak
+                    Lookahead::Weak
                 }
             }
-            Some(_) => Look::Weak,
+            Some(_) => Lookahead::Weak,
         }
     }
 
     /// A quote that opens the next string although the last one never closed: `'Washington D.C., 'Atlanta'`.
-    fn missing_quote(&self, place: Place, body: usize, stop: usize) -> Option<usize> {
+    fn missing_quote(&self, place: QuotePosition, body: usize, stop: usize) -> Option<usize> {
         let before = self.bytes[body..stop].strip_suffix(b" ").unwrap_or(&self.bytes[body..stop]);
         let comma = before.len().checked_sub(1).filter(|n| before[*n] == b',').map(|n| body + n);
         match place {
-            Place::Value => comma.filter(|_| self.is_key_at(stop)),
-            Place::Item => {
+            QuotePosition::Value => comma.filter(|_| self.is_key_at(stop)),
+            QuotePosition::Item => {
                 let comma = comma?;
                 let q = self.bytes[stop];
                 let end = stop + 1 + self.bytes[stop + 1..].iter().take(KEY_MAX).position(|b| *b == q)?;
@@ -241,7 +241,7 @@ impl Parser<'_> {
                 let follows = self.bytes.get(stop + 1).is_some_and(|c| !c.is_ascii_whitespace());
                 (follows && matches!(next, b']' | b')')).then_some(comma)
             }
-            Place::Argument => {
+            QuotePosition::Argument => {
                 // An argument that opens here says that the one before it has ended.
                 let name = self.bytes[body..stop].strip_suffix(b"=")?;
                 name.last().filter(|c| c.is_ascii_alphanumeric() || **c == b'_')?;
@@ -249,7 +249,7 @@ impl Parser<'_> {
                     .find(|n| self.bytes[*n] == b',' && self.opens_argument(*n + 1))
                     .map(|n| if n > body && self.bytes[n - 1] == b')' { n - 1 } else { n })
             }
-            Place::Key => None,
+            QuotePosition::Key => None,
         }
     }
 

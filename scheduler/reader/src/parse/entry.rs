@@ -1,21 +1,21 @@
 //! Keys, colons, and the names of arguments.
 
-use super::{Open, Parser, Step, Stop, Want, quote};
+use super::{ExpectedToken, Open, Parser, Step, Stop, quote};
 use crate::edit::EditKind;
-use crate::node::{Kind, Node, Text};
+use crate::node::{Node, NodeKind, Text};
 use crate::span::Span;
 
 impl Parser<'_> {
     pub(super) fn key(&mut self, c: u8) -> Step {
         let start = self.s.pos;
         if matches!(c, b'"' | b'\'')
-            && self.s.stack.last().is_some_and(|f| f.want == Want::First)
+            && self.s.stack.last().is_some_and(|f| f.want == ExpectedToken::First)
             && self.call_in_quotes()
         {
             return Ok(());
         }
         if let Some(quote) = self.quote_at(start) {
-            let (text, end) = self.string(quote, quote::Place::Key)?;
+            let (text, end) = self.string(quote, quote::QuotePosition::Key)?;
             return self.keyed(text, Span::new(start, end));
         }
         if self.s.repair && (c == b'{' || c == b'[') {
@@ -26,7 +26,7 @@ impl Parser<'_> {
                 EditKind::KeyQuoted,
                 Span::new(start, end),
                 &self.src[start..end],
-                text.of(self.src),
+                text.slice(self.src),
             );
             return self.keyed(text, Span::new(start, end));
         }
@@ -37,7 +37,7 @@ impl Parser<'_> {
         self.s.pos = at.end;
         if let Some(top) = self.s.stack.last_mut() {
             top.key = Some((key, at));
-            top.want = Want::Colon;
+            top.want = ExpectedToken::Colon;
         }
         Ok(())
     }
@@ -46,7 +46,7 @@ impl Parser<'_> {
         if c == b':' {
             self.s.pos += 1;
             if let Some(top) = self.s.stack.last_mut() {
-                top.want = Want::Value;
+                top.want = ExpectedToken::Value;
             }
             return Ok(());
         }
@@ -65,8 +65,8 @@ impl Parser<'_> {
             && let Some((key, span)) = top.key.take()
         {
             top.open = Open::List(b'{');
-            top.want = Want::After;
-            top.items.push(Node::new(Kind::Text(key), span.start, span.end));
+            top.want = ExpectedToken::After;
+            top.items.push(Node::new(NodeKind::Text(key), span.start, span.end));
             let start = top.start;
             self.python(EditKind::ListRespelled, Span::new(start, start + 1), "[");
             return Ok(());
@@ -79,7 +79,7 @@ impl Parser<'_> {
         if let Some((text, end)) = self.argument_name()? {
             if let Some(top) = self.s.stack.last_mut() {
                 top.key = Some((text, Span::new(start, end)));
-                top.want = Want::Value;
+                top.want = ExpectedToken::Value;
             }
             return Ok(());
         }

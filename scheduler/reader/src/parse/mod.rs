@@ -14,21 +14,21 @@ mod state;
 mod string;
 mod word;
 
-pub(crate) use state::{Open, State};
+pub(crate) use state::{Open, ParserState};
 pub(crate) use word::name_end;
 
-use state::{Frame, Want};
+use state::{ExpectedToken, ParserFrame};
 
 use crate::edit::EditKind;
-use crate::escape::Dialect;
+use crate::escape::EscapeDialect;
 use crate::limits::{ARGUMENT, CALL, CONTAINER, TOKEN};
-use crate::node::{Kind, Node, Text};
+use crate::node::{Node, NodeKind, Text};
 use crate::span::Span;
 
 /// Why the parser stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// The value is closed; the node is in [`State::root`].
+    /// The value is closed; the node is in [`ParserState::root`].
     Done,
     /// The text ended inside the value.
     End,
@@ -45,13 +45,13 @@ pub(crate) enum Stop {
 pub(crate) struct Parser<'a> {
     src: &'a str,
     bytes: &'a [u8],
-    s: State,
+    s: ParserState,
 }
 
 type Step = Result<(), Stop>;
 
 impl<'a> Parser<'a> {
-    pub(crate) fn new(src: &'a str, state: State) -> Self {
+    pub(crate) fn new(src: &'a str, state: ParserState) -> Self {
         let mut parser = Self { src, bytes: src.as_bytes(), s: state };
         if parser.s.repair && parser.s.fuel == usize::MAX {
             parser.s.fuel = 4 * (src.len() - parser.s.pos.min(src.len())) + 4096;
@@ -60,7 +60,7 @@ impl<'a> Parser<'a> {
         parser
     }
 
-    pub(crate) fn into_state(self) -> State {
+    pub(crate) fn into_state(self) -> ParserState {
         self.s
     }
 
@@ -95,16 +95,19 @@ impl<'a> Parser<'a> {
             return self.value(c);
         };
         match (top.open, top.want) {
-            (_, Want::First | Want::Item) if is_closer(c) => self.close(c),
-            (_, Want::First | Want::Item) if c == b',' => self.stray_comma(),
-            (Open::List(_), Want::First | Want::Item | Want::Value | Want::Colon) => self.value(c),
-            (Open::Map, Want::First | Want::Item) => self.key(c),
-            (Open::Map, Want::Colon) => self.colon(c),
-            (Open::Call, Want::First | Want::Item) => self.argument(c),
-            (Open::Map | Open::Call, Want::Value) if is_closer(c) || c == b',' => self.value_missing(),
-            (Open::Map | Open::Call, Want::Value) => self.value(c),
-            (Open::Call, Want::Colon) => self.value(c),
-            (_, Want::After) => self.after(c),
+            (_, ExpectedToken::First | ExpectedToken::Item) if is_closer(c) => self.close(c),
+            (_, ExpectedToken::First | ExpectedToken::Item) if c == b',' => self.stray_comma(),
+            (
+                Open::List(_),
+                ExpectedToken::First | ExpectedToken::Item | ExpectedToken::Value | ExpectedToken::Colon,
+            ) => self.value(c),
+            (Open::Map, ExpectedToken::First | ExpectedToken::Item) => self.key(c),
+            (Open::Map, ExpectedToken::Colon) => self.colon(c),
+            (Open::Call, ExpectedToken::First | ExpectedToken::Item) => self.argument(c),
+            (Open::Map | Open::Call, ExpectedToken::Value) if is_closer(c) || c == b',' => self.value_missing(),
+            (Open::Map | Open::Call, ExpectedToken::Value) => self.value(c),
+            (Open::Call, ExpectedToken::Colon) => self.value(c),
+            (_, ExpectedToken::After) => self.after(c),
         }
     }
 
@@ -112,7 +115,7 @@ impl<'a> Parser<'a> {
         if c == b',' {
             self.s.pos += 1;
             if let Some(top) = self.s.stack.last_mut() {
-                top.want = Want::Item;
+                top.want = ExpectedToken::Item;
                 top.commas += 1;
             }
             return Ok(());
@@ -133,26 +136,29 @@ impl<'a> Parser<'a> {
     fn joins(&mut self, quote: quote::Quote) -> bool {
         let bytes = self.bytes;
         let is_typed = matches!(quote, quote::Quote::Plain(_) | quote::Quote::Triple(_));
-        let former = self.last_value().filter(|v| matches!(v.kind, Kind::Text(_)));
+        let former = self.last_value().filter(|v| matches!(v.kind, NodeKind::Text(_)));
         is_typed && former.is_some_and(|v| bytes[v.span.start].is_ascii())
     }
 
     /// `'a' 'b'`, which Python reads as one string.
     fn join(&mut self, quote: quote::Quote) -> Step {
         let start = self.s.pos;
-        let (text, end) = self.string(quote, quote::Place::Item)?;
+        let (text, end) = self.string(quote, quote::QuotePosition::Item)?;
         let src = self.src;
         let Some(node) = self.last_value() else { return Err(Stop::Wrong(start)) };
-        let mut joined = match std::mem::replace(&mut node.kind, Kind::Null) {
-            Kind::Text(Text::Own(own)) => own,
-            Kind::Text(former) => former.of(src).to_owned(),
-            Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::List(_) | Kind::Map(_) | Kind::Call(_) => {
-                String::new()
-            }
+        let mut joined = match std::mem::replace(&mut node.kind, NodeKind::Null) {
+            NodeKind::Text(Text::Own(own)) => own,
+            NodeKind::Text(former) => former.slice(src).to_owned(),
+            NodeKind::Null
+            | NodeKind::Bool(_)
+            | NodeKind::Number(_)
+            | NodeKind::List(_)
+            | NodeKind::Map(_)
+            | NodeKind::Call(_) => String::new(),
         };
-        joined.push_str(text.of(src));
+        joined.push_str(text.slice(src));
         let first = node.span;
-        node.kind = Kind::Text(Text::Own(joined));
+        node.kind = NodeKind::Text(Text::Own(joined));
         node.span.end = end;
         self.s.pos = end;
         self.python(EditKind::StringsJoined, Span::new(first.start, end), "");
@@ -170,7 +176,7 @@ impl<'a> Parser<'a> {
                 Some(quote) => {
                     let place = self.place_of_value();
                     let (text, end) = self.string(quote, place)?;
-                    self.put(Node::new(Kind::Text(text), start, end))
+                    self.push_node(Node::new(NodeKind::Text(text), start, end))
                 }
                 None => self.word(),
             },
@@ -184,7 +190,7 @@ impl<'a> Parser<'a> {
             return Err(Stop::Deep);
         }
         self.s.work += CONTAINER;
-        self.s.stack.push(Frame::new(open, self.s.pos));
+        self.s.stack.push(ParserFrame::new(open, self.s.pos));
         self.s.pos += 1;
         Ok(())
     }
@@ -195,7 +201,7 @@ impl<'a> Parser<'a> {
             return Err(Stop::Deep);
         }
         self.s.work += CALL;
-        let mut frame = Frame::new(Open::Call, start);
+        let mut frame = ParserFrame::new(Open::Call, start);
         frame.name = Some(name);
         self.s.stack.push(frame);
         self.s.pos = paren + 1;
@@ -204,7 +210,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Puts a finished value where it belongs.
-    fn put(&mut self, node: Node) -> Step {
+    fn push_node(&mut self, node: Node) -> Step {
         self.s.pos = node.span.end;
         let Some(top) = self.s.stack.last_mut() else {
             self.s.root = Some(node);
@@ -217,7 +223,7 @@ impl<'a> Parser<'a> {
             (Open::Map | Open::Call, Some((key, _))) => top.pairs.push((key, node)),
             (Open::List(_) | Open::Map | Open::Call, _) => top.items.push(node),
         }
-        top.want = Want::After;
+        top.want = ExpectedToken::After;
         Ok(())
     }
 
@@ -235,7 +241,7 @@ impl<'a> Parser<'a> {
     fn pop(&mut self) -> Step {
         let Some(mut frame) = self.s.stack.pop() else { return Err(Stop::Wrong(self.s.pos)) };
         let span = Span::new(frame.start, self.s.pos);
-        if frame.want == Want::Item && frame.open != Open::List(b'(') {
+        if frame.want == ExpectedToken::Item && frame.open != Open::List(b'(') {
             let at = Span::new(span.end.saturating_sub(1), span.end);
             self.s.edits.respelled(EditKind::TrailingCommaDropped, at, ",", "");
         }
@@ -245,16 +251,16 @@ impl<'a> Parser<'a> {
                 // `(x)` is `x` in brackets, not a list of one.
                 let mut node = frame.items.remove(0);
                 node.span = span;
-                return self.put(node);
+                return self.push_node(node);
             }
         }
-        self.put(Node::new(frame.into_kind(), span.start, span.end))
+        self.push_node(Node::new(frame.into_kind(), span.start, span.end))
     }
 
     /// Notes a spelling that only Python has, and reads escapes as Python does from here on.
     fn python(&mut self, kind: EditKind, at: Span, became: &str) {
-        self.s.dialect = Dialect::Python;
-        let was = at.of(self.src);
+        self.s.dialect = EscapeDialect::Python;
+        let was = at.slice(self.src);
         self.s.edits.respelled(kind, at, was, became);
     }
 
@@ -271,7 +277,7 @@ impl<'a> Parser<'a> {
     }
 
     fn last_is_text(&mut self) -> bool {
-        self.last_value().is_some_and(|v| matches!(v.kind, Kind::Text(_)))
+        self.last_value().is_some_and(|v| matches!(v.kind, NodeKind::Text(_)))
     }
 }
 

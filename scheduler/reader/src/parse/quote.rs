@@ -15,7 +15,7 @@ pub(crate) enum Quote {
 
 /// What a string is, as far as its neighbours go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum QuotePosition {
     Key,
     /// The value of a key.
     Value,
@@ -105,11 +105,11 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn place_of_value(&self) -> Place {
+    pub(super) fn place_of_value(&self) -> QuotePosition {
         match self.s.stack.last().map(|f| f.open) {
-            Some(Open::Map) => Place::Value,
-            Some(Open::Call) => Place::Argument,
-            Some(Open::List(_)) | None => Place::Item,
+            Some(Open::Map) => QuotePosition::Value,
+            Some(Open::Call) => QuotePosition::Argument,
+            Some(Open::List(_)) | None => QuotePosition::Item,
         }
     }
 

@@ -1,8 +1,8 @@
 //! What to do where neither notation knows how to go on. Each decision is a guess, and an edit.
 
-use super::{Open, Parser, Step, Stop, Want, is_closer};
+use super::{ExpectedToken, Open, Parser, Step, Stop, is_closer};
 use crate::edit::EditKind;
-use crate::node::Kind;
+use crate::node::NodeKind;
 use crate::span::Span;
 
 /// Stretches of text that fit nowhere, in one value. Bytes.
@@ -27,7 +27,7 @@ impl Parser<'_> {
         self.repairing()?;
         let pos = self.s.pos;
         let Some(top) = self.s.stack.last_mut() else { return Err(Stop::Wrong(pos)) };
-        top.want = Want::After;
+        top.want = ExpectedToken::After;
         if let Some((_, at)) = top.key.take() {
             let was = &self.src[at.start..pos];
             self.s.edits.guessed(EditKind::KeyDropped, Span::new(at.start, pos), was, "");
@@ -53,7 +53,7 @@ impl Parser<'_> {
         self.s.edits.guessed(EditKind::ColonAdded, Span::new(at, end), &self.src[at..end], ":");
         self.s.pos = end;
         if let Some(top) = self.s.stack.last_mut() {
-            top.want = Want::Value;
+            top.want = ExpectedToken::Value;
         }
         Ok(())
     }
@@ -97,7 +97,7 @@ impl Parser<'_> {
         if begins {
             self.s.edits.guessed(EditKind::CommaAdded, Span::new(at, at), "", ",");
             if let Some(top) = self.s.stack.last_mut() {
-                top.want = Want::Item;
+                top.want = ExpectedToken::Item;
                 top.commas += 1;
             }
             return Ok(());
@@ -116,7 +116,7 @@ impl Parser<'_> {
                 self.s.edits.guessed(EditKind::BracketChanged, Span::new(at, at + 1), ";", ",");
                 self.s.pos += 1;
                 if let Some(top) = self.s.stack.last_mut() {
-                    top.want = Want::Item;
+                    top.want = ExpectedToken::Item;
                     top.commas += 1;
                 }
                 Ok(())
@@ -146,7 +146,7 @@ impl Parser<'_> {
         self.s.edits.guessed(EditKind::TextDropped, Span::new(at, at + 1), &self.src[at..=at], ",");
         self.s.pos += 1;
         if let Some(top) = self.s.stack.last_mut() {
-            top.want = Want::Item;
+            top.want = ExpectedToken::Item;
             top.commas += 1;
         }
         Ok(())
@@ -203,11 +203,11 @@ impl Parser<'_> {
             return Err(Stop::Broken);
         }
         let Some(node) = top.items.pop() else { return Err(Stop::Wrong(at)) };
-        let Kind::Text(key) = node.kind else { return Err(Stop::Broken) };
+        let NodeKind::Text(key) = node.kind else { return Err(Stop::Broken) };
         let start = top.start;
         top.open = Open::Map;
         top.key = Some((key, node.span));
-        top.want = Want::Colon;
+        top.want = ExpectedToken::Colon;
         self.s.edits.guessed(EditKind::BracketChanged, Span::new(start, start + 1), "[", "{");
         Ok(())
     }
@@ -219,7 +219,7 @@ impl Parser<'_> {
         let Some(node) = (if matches!(top.open, Open::List(_)) { top.items.pop() } else { None }) else {
             return self.formula();
         };
-        let Kind::Text(name) = node.kind else { return Err(Stop::Wrong(at)) };
+        let NodeKind::Text(name) = node.kind else { return Err(Stop::Wrong(at)) };
         self.open_call(name, node.span.start, at)
     }
 
@@ -245,7 +245,7 @@ impl Parser<'_> {
 
     pub(super) fn dropped(&mut self, at: Span) -> Step {
         self.s.dropped += at.len();
-        self.s.edits.guessed(EditKind::TextDropped, at, at.of(self.src), "");
+        self.s.edits.guessed(EditKind::TextDropped, at, at.slice(self.src), "");
         if self.s.dropped > DROPPED_MAX { Err(Stop::Broken) } else { Ok(()) }
     }
 }

@@ -1,21 +1,21 @@
 //! What the parser is doing: the brackets that are open, and what was read in each.
 
 use crate::edit::Edits;
-use crate::escape::{Dialect, Met};
+use crate::escape::{DecodedEscape, EscapeDialect};
 use crate::limits::Limits;
-use crate::node::{CallNode, Kind, Node, Text};
+use crate::node::{CallNode, Node, NodeKind, Text};
 use crate::shape;
 use crate::span::Span;
 
 /// What the parser is doing; it outlives the text it was given, so that a longer one can be handed in.
 #[derive(Clone, Debug)]
-pub(crate) struct State {
+pub(crate) struct ParserState {
     pub(crate) pos: usize,
-    pub(crate) stack: Vec<Frame>,
+    pub(crate) stack: Vec<ParserFrame>,
     pub(crate) root: Option<Node>,
     pub(crate) edits: Edits,
-    pub(crate) met: Met,
-    pub(crate) dialect: Dialect,
+    pub(crate) met: DecodedEscape,
+    pub(crate) dialect: EscapeDialect,
     /// Up to where the string at `pos` is known to have no end.
     pub(crate) scanned: usize,
     pub(super) repair: bool,
@@ -32,10 +32,10 @@ pub(crate) struct State {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Frame {
+pub(crate) struct ParserFrame {
     pub(crate) open: Open,
     pub(crate) start: usize,
-    pub(crate) want: Want,
+    pub(crate) want: ExpectedToken,
     pub(crate) items: Vec<Node>,
     pub(crate) pairs: Vec<(Text, Node)>,
     pub(super) key: Option<(Text, Span)>,
@@ -54,7 +54,7 @@ pub(crate) enum Open {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Want {
+pub(crate) enum ExpectedToken {
     /// Something, or the end.
     First,
     /// Something; the end after a comma.
@@ -65,7 +65,7 @@ pub(crate) enum Want {
     After,
 }
 
-impl State {
+impl ParserState {
     /// To read the value that starts at `pos`.
     pub(crate) fn new(pos: usize, repair: bool, limits: &Limits) -> Self {
         Self {
@@ -73,8 +73,8 @@ impl State {
             stack: Vec::new(),
             root: None,
             edits: Edits::default(),
-            met: Met::default(),
-            dialect: Dialect::Json,
+            met: DecodedEscape::default(),
+            dialect: EscapeDialect::Json,
             scanned: 0,
             repair,
             depth_max: limits.depth(),
@@ -105,7 +105,7 @@ impl State {
     }
 
     pub(crate) fn python(mut self) -> Self {
-        self.dialect = Dialect::Python;
+        self.dialect = EscapeDialect::Python;
         self
     }
 
@@ -113,7 +113,7 @@ impl State {
     pub(crate) fn partial(mut self, text: &str) -> Option<Node> {
         let end = text.len();
         if let Some(top) = self.stack.last_mut()
-            && top.want == Want::After
+            && top.want == ExpectedToken::After
             && matches!(text.as_bytes().get(self.pos), Some(b'"' | b'\''))
         {
             // `'a' 'b` in Python: the text goes on in another one, which is cut.
@@ -139,12 +139,12 @@ impl State {
     }
 }
 
-impl Frame {
+impl ParserFrame {
     pub(super) fn new(open: Open, start: usize) -> Self {
         Self {
             open,
             start,
-            want: Want::First,
+            want: ExpectedToken::First,
             items: Vec::new(),
             pairs: Vec::new(),
             key: None,
@@ -156,7 +156,7 @@ impl Frame {
 
     /// Whether the value being read stands under a key where plans keep their steps.
     pub(crate) fn is_at_list(&self, source: &str) -> bool {
-        self.key.as_ref().is_some_and(|(key, _)| shape::is_list_key(key.of(source)))
+        self.key.as_ref().is_some_and(|(key, _)| shape::is_list_key(key.slice(source)))
     }
 
     /// Whether what was read last has a key; a call has values with and without.
@@ -180,11 +180,11 @@ impl Frame {
         }
     }
 
-    pub(super) fn into_kind(self) -> Kind {
+    pub(super) fn into_kind(self) -> NodeKind {
         match self.open {
-            Open::List(_) => Kind::List(self.items),
-            Open::Map => Kind::Map(self.pairs),
-            Open::Call => Kind::Call(Box::new(CallNode {
+            Open::List(_) => NodeKind::List(self.items),
+            Open::Map => NodeKind::Map(self.pairs),
+            Open::Call => NodeKind::Call(Box::new(CallNode {
                 name: self.name.unwrap_or(Text::Own(String::new())),
                 positional: self.items,
                 named: self.pairs,

@@ -1,20 +1,20 @@
 //! Strings: where they end, and what they hold.
 
 use super::ending::Close;
-use super::quote::{Place, Quote};
+use super::quote::{Quote, QuotePosition};
 use super::{Parser, Stop};
 use crate::edit::EditKind;
-use crate::escape::{Dialect, decode};
+use crate::escape::{EscapeDialect, decode};
 use crate::node::Text;
 use crate::span::Span;
 
 impl Parser<'_> {
     /// The string at `pos` and where it ends. `pos` stays.
-    pub(super) fn string(&mut self, quote: Quote, place: Place) -> Result<(Text, usize), Stop> {
+    pub(super) fn string(&mut self, quote: Quote, place: QuotePosition) -> Result<(Text, usize), Stop> {
         self.string_with(quote, place, false)
     }
 
-    pub(super) fn string_with(&mut self, quote: Quote, place: Place, raw: bool) -> Result<(Text, usize), Stop> {
+    pub(super) fn string_with(&mut self, quote: Quote, place: QuotePosition, raw: bool) -> Result<(Text, usize), Stop> {
         let start = self.s.pos;
         let body = start + quote.len();
         let end = if self.s.repair && !quote.is_triple() {
@@ -38,7 +38,7 @@ impl Parser<'_> {
         if quote.is_python() {
             self.python(EditKind::QuotesChanged, at, "\"");
         } else {
-            self.s.edits.respelled(EditKind::QuotesChanged, at, at.of(self.src), "\"");
+            self.s.edits.respelled(EditKind::QuotesChanged, at, at.slice(self.src), "\"");
         }
     }
 
@@ -92,7 +92,7 @@ impl Parser<'_> {
         self.s.met.foreign = false;
         let text = decode(slice, self.s.dialect, &mut self.s.met);
         let lost = text.contains(char::REPLACEMENT_CHARACTER);
-        if self.s.met.foreign && (self.s.dialect == Dialect::Json || lost) {
+        if self.s.met.foreign && (self.s.dialect == EscapeDialect::Json || lost) {
             self.s.edits.respelled(EditKind::EscapeRespelled, Span::new(start, end), slice, &text);
         }
         self.s.met.foreign |= before.foreign;

@@ -4,7 +4,7 @@ use serde_json::Number;
 
 use super::{Parser, Step, Stop};
 use crate::edit::EditKind;
-use crate::node::{Kind, Node, Text};
+use crate::node::{Node, NodeKind, Text};
 use crate::number;
 use crate::span::Span;
 
@@ -49,7 +49,7 @@ impl Parser<'_> {
         }
         let delimited =
             matches!(self.bytes[end], b',' | b']' | b'}' | b')' | b':' | b' ' | b'\n' | b'\r' | b'\t' | b'#' | b'/');
-        match number::read(&self.src[start..end]).filter(|_| delimited) {
+        match number::parse_number(&self.src[start..end]).filter(|_| delimited) {
             Some(spelled) => self.put_number(spelled.number, spelled.json, spelled.exact, Span::new(start, end)),
             None if self.s.repair => self.bare(),
             None => Err(Stop::Wrong(start)),
@@ -58,11 +58,11 @@ impl Parser<'_> {
 
     fn put_number(&mut self, number: Number, json: bool, exact: bool, at: Span) -> Step {
         if !exact {
-            self.s.edits.guessed(EditKind::NumberRounded, at, at.of(self.src), &number.to_string());
+            self.s.edits.guessed(EditKind::NumberRounded, at, at.slice(self.src), &number.to_string());
         } else if !json {
-            self.s.edits.respelled(EditKind::NumberRespelled, at, at.of(self.src), &number.to_string());
+            self.s.edits.respelled(EditKind::NumberRespelled, at, at.slice(self.src), &number.to_string());
         }
-        self.put(Node::new(Kind::Number(number), at.start, at.end))
+        self.push_node(Node::new(NodeKind::Number(number), at.start, at.end))
     }
 
     /// A constant, a call, or a string with a prefix; anything else only when repairing.
@@ -93,7 +93,7 @@ impl Parser<'_> {
             self.s.pos = start;
             let (text, after) = read?;
             self.python(EditKind::QuotesChanged, Span::new(start, end + 1), "\"");
-            return self.put(Node::new(Kind::Text(text), start, after));
+            return self.push_node(Node::new(NodeKind::Text(text), start, after));
         }
         let mut paren = end;
         while matches!(self.bytes.get(paren), Some(b' ' | b'\t')) {
@@ -108,24 +108,29 @@ impl Parser<'_> {
             Some(_) => {}
         }
         let (kind, json) = match word {
-            "true" => (Kind::Bool(true), true),
-            "false" => (Kind::Bool(false), true),
-            "null" => (Kind::Null, true),
-            "True" => (Kind::Bool(true), false),
-            "False" => (Kind::Bool(false), false),
-            "None" => (Kind::Null, false),
+            "true" => (NodeKind::Bool(true), true),
+            "false" => (NodeKind::Bool(false), true),
+            "null" => (NodeKind::Null, true),
+            "True" => (NodeKind::Bool(true), false),
+            "False" => (NodeKind::Bool(false), false),
+            "None" => (NodeKind::Null, false),
             _ if self.s.repair => return self.bare(),
             _ => return Err(Stop::Wrong(start)),
         };
         if !json {
             let became = match kind {
-                Kind::Bool(true) => "true",
-                Kind::Bool(false) => "false",
-                Kind::Null | Kind::Number(_) | Kind::Text(_) | Kind::List(_) | Kind::Map(_) | Kind::Call(_) => "null",
+                NodeKind::Bool(true) => "true",
+                NodeKind::Bool(false) => "false",
+                NodeKind::Null
+                | NodeKind::Number(_)
+                | NodeKind::Text(_)
+                | NodeKind::List(_)
+                | NodeKind::Map(_)
+                | NodeKind::Call(_) => "null",
             };
             self.python(EditKind::ConstantRespelled, Span::new(start, end), became);
         }
-        self.put(Node::new(kind, start, end))
+        self.push_node(Node::new(kind, start, end))
     }
 
     /// A key without quotes: a name or a whole number, with its colon behind it.

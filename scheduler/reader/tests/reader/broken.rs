@@ -1,4 +1,4 @@
-use goalmill_reader::{Catalogue, EditKind, Limits, Reading, Verdict, read};
+use goalmill_reader::{Catalogue, EditKind, Limits, Reading, Verdict, parse_value};
 use serde_json::{Value, json};
 
 #[test]
@@ -10,7 +10,7 @@ fn an_apostrophe_inside_single_quotes_is_text() {
         json!([{"step": "1. Leave at 9 o'clock, by train (hard seat)", "tool": "0"}, {"step": "2. Don't wait", "tool": "1"}])
     );
     let edit = &reading.edits.iter().find(|e| e.kind == EditKind::QuoteEscaped).expect("an edit");
-    assert_eq!(edit.at.of(text), "'");
+    assert_eq!(edit.at.slice(text), "'");
     assert_eq!(edit.at.start, text.find("'clock").expect("there"));
     assert_eq!((edit.was.as_str(), edit.became.as_str()), ("'", "\\'"));
 }
@@ -135,7 +135,7 @@ fn a_quote_that_might_have_closed_a_text_is_said_to_be_kept() {
 }
 
 fn of(text: &str) -> Reading {
-    read(text, &Catalogue::default(), &Limits::default())
+    parse_value(text, &Catalogue::default(), &Limits::default())
 }
 
 fn value(reading: &Reading) -> Value {

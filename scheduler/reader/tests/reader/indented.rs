@@ -1,4 +1,6 @@
-use goalmill_reader::{Catalogue, EditKind, Ended, Limits, Reading, Verdict, calls, read, read_ended};
+use goalmill_reader::{
+    Catalogue, EditKind, Limits, Reading, TextEnd, Verdict, parse_calls, parse_ended_value, parse_value,
+};
 use serde_json::{Value, json};
 
 const PLAN: &str = "goal: Book a trip\nsteps:\n  - id: find\n    agent: search   # the cheap one\n    inputs:\n      query: \"flights: Rome\"\n      nights: 2\n      tags: [red, 'a, b', 3]\n  - id: book\n    agent: travel\n    depends_on: [find]\n    inputs: {city: Rome, window: true}\n  - id: tell\n    agent: mail\n    depends_on:\n    - book\n    inputs:\n      text: |\n        Dear all,\n          we go.\n      subject: It's booked\n        for two\n";
@@ -23,7 +25,7 @@ fn a_plan_in_yaml_is_read_as_written() {
         assert_eq!(reading.value, Some(plan()), "{text}");
         assert_eq!(reading.verdict, Verdict::Repaired, "{text}");
         assert_eq!(reading.items.len(), 3);
-        assert!(reading.items[1].span.of(&text).starts_with("id: book"));
+        assert!(reading.items[1].span.slice(&text).starts_with("id: book"));
         assert!(reading.edits.iter().any(|e| e.kind == EditKind::BlockRead));
         assert!(reading.edits.iter().all(|e| e.kind.keeps_meaning()), "{:?}", reading.edits);
     }
@@ -82,7 +84,7 @@ fn no_cut_of_a_plan_in_yaml_has_a_step_the_whole_has_not() {
     let whole = of(PLAN);
     for cut in 1..PLAN.len() {
         let text = &PLAN[..cut];
-        let reading = read_ended(text, Ended::Cut, &Catalogue::default(), &Limits::default());
+        let reading = parse_ended_value(text, TextEnd::Cut, &Catalogue::default(), &Limits::default());
         assert!(whole.items.starts_with(&reading.items), "{text} {:?}", reading.items);
         assert!(!matches!(reading.verdict, Verdict::Exact | Verdict::Repaired), "{text}");
         let fenced = format!("```yaml\n{text}");
@@ -115,14 +117,14 @@ fn yaml_that_plainly_ends_in_the_middle_is_cut() {
 fn calls_in_yaml_are_read_when_something_closes_them() {
     let text = "- name: book_room\n  arguments:\n    city: Rome\n    nights: 2\n";
     let catalogue = Catalogue::from_schemas([("book_room", None)]);
-    let reading = calls(&format!("```yaml\n{text}```"), &catalogue, &Limits::default());
+    let reading = parse_calls(&format!("```yaml\n{text}```"), &catalogue, &Limits::default());
     assert_eq!(reading.calls.len(), 1);
     assert_eq!(Value::Object(reading.calls[0].arguments.clone()), json!({"city": "Rome", "nights": 2}));
-    let reading = calls(text, &catalogue, &Limits::default());
+    let reading = parse_calls(text, &catalogue, &Limits::default());
     assert_eq!(reading.calls, [], "the last line may be cut");
     assert!(matches!(reading.verdict, Verdict::Truncated { .. }));
 }
 
 fn of(text: &str) -> Reading {
-    read(text, &Catalogue::default(), &Limits::default())
+    parse_value(text, &Catalogue::default(), &Limits::default())
 }

@@ -1,4 +1,6 @@
-use goalmill_reader::{Catalogue, EditKind, Limits, Reading, Reason, Span, Verdict, calls, read};
+use goalmill_reader::{
+    Catalogue, EditKind, Limits, Reading, Span, UnreadableReason, Verdict, parse_calls, parse_value,
+};
 use serde_json::{Value, json};
 
 #[test]
@@ -14,7 +16,7 @@ fn strict_json_is_exact_and_has_no_edits() {
 fn items_say_where_they_stand() {
     let text = "Here: [{'step': 'é'}, {'step': 'b'}]";
     let reading = of(text);
-    let stretches: Vec<&str> = reading.items.iter().map(|i| i.span.of(text)).collect();
+    let stretches: Vec<&str> = reading.items.iter().map(|i| i.span.slice(text)).collect();
     assert_eq!(stretches, ["{'step': 'é'}", "{'step': 'b'}"]);
 }
 
@@ -102,7 +104,7 @@ fn numbered_lines_are_steps_only_when_nothing_else_is_there() {
     let reading = of(text);
     assert_eq!(reading.items.len(), 3);
     assert_eq!(reading.items[0].value, json!({"description": "Find a flight"}));
-    assert_eq!(reading.items[2].span.of(text), "Pay");
+    assert_eq!(reading.items[2].span.slice(text), "Pay");
     assert!(kinds(&reading).contains(&EditKind::LinesListed));
     assert_eq!(of("1. one\n2. two\n[{\"id\": \"a\"}]").items.len(), 1);
 }
@@ -118,7 +120,7 @@ fn a_string_of_json_is_unwrapped() {
 fn the_reading_that_names_known_actions_wins_and_the_others_are_listed() {
     let text = "Format: [{\"id\": \"…\", \"action\": \"NAME\", \"why\": \"because it is the longer one of the two\"}]\nPlan: [{\"id\": \"a\", \"action\": \"fetch\"}]";
     let catalogue = Catalogue::from_schemas([("fetch", None)]);
-    let reading = read(text, &catalogue, &Limits::default());
+    let reading = parse_value(text, &catalogue, &Limits::default());
     assert_eq!(value(&reading), json!([{"id": "a", "action": "fetch"}]));
     assert_eq!(reading.others.len(), 1);
 }
@@ -147,7 +149,7 @@ fn blanks_that_json_does_not_have_are_said() {
     }
     assert_eq!(of("\r\n\t [1] \n").verdict, Verdict::Exact);
     let call = r#"[{"name": "f", "arguments": {"a": 1}}]"#;
-    let verdict = |text: &str| calls(text, &Catalogue::default(), &Limits::default()).verdict;
+    let verdict = |text: &str| parse_calls(text, &Catalogue::default(), &Limits::default()).verdict;
     assert_eq!((verdict(call), verdict(&format!("{call}\u{2003}"))), (Verdict::Exact, Verdict::Repaired));
 }
 
@@ -157,21 +159,21 @@ fn what_holds_nothing_says_why() {
         Verdict::Unreadable { reason } => reason,
         other => panic!("`{text}` is {other:?}"),
     };
-    assert_eq!(reason("  \n"), Reason::Empty);
-    assert_eq!(reason("I cannot help with that."), Reason::NothingFound);
-    assert_eq!(reason(&"[".repeat(5000)), Reason::TooDeep);
+    assert_eq!(reason("  \n"), UnreadableReason::Empty);
+    assert_eq!(reason("I cannot help with that."), UnreadableReason::NothingFound);
+    assert_eq!(reason(&"[".repeat(5000)), UnreadableReason::TooDeep);
     let limits = Limits { bytes_max: 3, ..Limits::default() };
-    let reading = read("[1, 2]", &Catalogue::default(), &limits);
-    assert_eq!(reading.verdict, Verdict::Unreadable { reason: Reason::TooLong });
+    let reading = parse_value("[1, 2]", &Catalogue::default(), &limits);
+    assert_eq!(reading.verdict, Verdict::Unreadable { reason: UnreadableReason::TooLong });
 }
 
 #[test]
 fn a_span_outside_of_the_text_is_empty() {
-    assert_eq!(Span::new(3, 9).of("abc"), "");
+    assert_eq!(Span::new(3, 9).slice("abc"), "");
 }
 
 fn of(text: &str) -> Reading {
-    read(text, &Catalogue::default(), &Limits::default())
+    parse_value(text, &Catalogue::default(), &Limits::default())
 }
 
 fn value(reading: &Reading) -> Value {

@@ -1,4 +1,4 @@
-use goalmill_reader::{Catalogue, Ended, Limits, Reading, Stream, Verdict, calls, read};
+use goalmill_reader::{Catalogue, Limits, Reading, Stream, TextEnd, Verdict, parse_calls, parse_value};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ proptest! {
     #[test]
     fn any_text_is_read_without_panic(text in any_text()) {
         let catalogue = Catalogue::from_schemas([("f", None), ("do_it", Some(&serde_json::json!({"properties": {"a": {"type": "integer"}}})))]);
-        let reading = read(&text, &catalogue, &Limits::default());
+        let reading = parse_value(&text, &catalogue, &Limits::default());
         for edit in &reading.edits {
             prop_assert!(edit.at.end <= text.len());
             prop_assert!(text.is_char_boundary(edit.at.start) && text.is_char_boundary(edit.at.end));
@@ -20,8 +20,8 @@ proptest! {
             let strict: Result<Value, _> = serde_json::from_str(&text);
             prop_assert_eq!(strict.ok(), reading.value);
         }
-        drop(calls(&text, &catalogue, &Limits::default()));
-        drop(calls(&text, &Catalogue::default(), &Limits::default()));
+        drop(parse_calls(&text, &catalogue, &Limits::default()));
+        drop(parse_calls(&text, &Catalogue::default(), &Limits::default()));
     }
 
     #[test]
@@ -30,7 +30,7 @@ proptest! {
         for chunk in bytes.chunks(size) {
             stream.push(chunk);
         }
-        drop(stream.finish(&Catalogue::default(), Ended::Stopped));
+        drop(stream.finish(&Catalogue::default(), TextEnd::Stopped));
     }
 
     #[test]
@@ -84,7 +84,7 @@ proptest! {
         let text = if literal { python(&plan) } else { plan.to_string() };
         let mut stream = Stream::new(Limits::default());
         let given: Vec<_> = text.as_bytes().chunks(size).flat_map(|chunk| stream.push(chunk)).collect();
-        let ending = stream.finish(&Catalogue::default(), Ended::Stopped);
+        let ending = stream.finish(&Catalogue::default(), TextEnd::Stopped);
         prop_assert_eq!(&given, &ending.reading.items);
         prop_assert!(ending.withdrawn.is_empty());
     }
@@ -115,13 +115,13 @@ fn time_is_linear_in_the_worst_texts_known() {
         " '",
     ] {
         let text = unit.repeat(n / unit.len());
-        drop(read(&text, &Catalogue::default(), &Limits::default()));
-        drop(calls(&text, &Catalogue::from_schemas([("f", None), ("a", None)]), &Limits::default()));
+        drop(parse_value(&text, &Catalogue::default(), &Limits::default()));
+        drop(parse_calls(&text, &Catalogue::from_schemas([("f", None), ("a", None)]), &Limits::default()));
     }
 }
 
 fn of(text: &str) -> Reading {
-    read(text, &Catalogue::default(), &Limits::default())
+    parse_value(text, &Catalogue::default(), &Limits::default())
 }
 
 /// Text of the pieces that notations are made of, in any order.

@@ -1,4 +1,4 @@
-use goalmill_reader::{Catalogue, Ended, Ending, Item, Limits, Stream, Verdict};
+use goalmill_reader::{Catalogue, Ending, Item, Limits, Stream, TextEnd, Verdict};
 use serde_json::json;
 
 const PLAN: &str = "Here is the plan:\n```json\n{\"goal\": \"é\", \"steps\": [\n  {\"id\": \"a\", \"action\": \"find\", \"inputs\": {\"q\": \"x]}\\\"\"}},\n  {\"id\": \"b\", \"action\": \"book\"},\n  {\"id\": \"c\", \"action\": \"pay\"}\n]}\n```\n";
@@ -16,7 +16,7 @@ fn each_step_is_given_when_its_bracket_closes() {
     assert_eq!(given.len(), 3);
     assert_eq!([given[0].0, given[1].0], closes[..]);
     assert_eq!(given[0].1.value["id"], json!("a"));
-    assert!(given[0].1.span.of(PLAN).starts_with("{\"id\": \"a\""));
+    assert!(given[0].1.span.slice(PLAN).starts_with("{\"id\": \"a\""));
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_cut_stream_keeps_what_it_gave() {
 fn what_the_server_says_was_cut_is_truncated_even_when_it_looks_whole() {
     let mut stream = Stream::new(Limits::default());
     stream.push(b"[{\"id\": \"a\"}]");
-    let ending = stream.finish(&Catalogue::default(), Ended::Cut);
+    let ending = stream.finish(&Catalogue::default(), TextEnd::Cut);
     assert_eq!(ending.reading.verdict, Verdict::Truncated { at: 13 });
 }
 
@@ -59,7 +59,7 @@ fn a_step_given_from_an_example_is_withdrawn() {
     let catalogue = Catalogue::from_schemas([("find", None)]);
     let mut stream = Stream::new(Limits::default());
     stream.push(text.as_bytes());
-    let ending = stream.finish(&catalogue, Ended::Stopped);
+    let ending = stream.finish(&catalogue, TextEnd::Stopped);
     assert_eq!(ending.withdrawn, [0]);
     assert_eq!(ending.given[1..], ending.reading.items[..]);
 }
@@ -92,7 +92,7 @@ fn bytes_that_are_no_text_are_shown_as_question_marks() {
     stream.push(b"[{\"id\": \"\xff\"}");
     stream.push(b", {\"id\": \"\xc3");
     stream.push(b"\xa9\"}]\xe2\x82");
-    let ending = stream.finish(&Catalogue::default(), Ended::Stopped);
+    let ending = stream.finish(&Catalogue::default(), TextEnd::Stopped);
     assert_eq!(ending.text, "[{\"id\": \"?\"}, {\"id\": \"é\"}]?");
     assert_eq!(ending.reading.items.len(), 2);
 }
@@ -100,5 +100,5 @@ fn bytes_that_are_no_text_are_shown_as_question_marks() {
 fn fed(text: &str, size: usize) -> (Vec<Item>, Ending) {
     let mut stream = Stream::new(Limits::default());
     let given = text.as_bytes().chunks(size).flat_map(|chunk| stream.push(chunk)).collect();
-    (given, stream.finish(&Catalogue::default(), Ended::Stopped))
+    (given, stream.finish(&Catalogue::default(), TextEnd::Stopped))
 }

@@ -5,11 +5,11 @@
 #![expect(clippy::print_stdout, reason = "figures for whoever runs it")]
 
 use anyhow::{Result, anyhow, bail};
-use goalmill_htn::{Limits, Outcome, check, parse_domain, parse_problem, solve};
+use goalmill_htn::{SearchLimits, SearchOutcome, check, parse_domain, parse_problem, solve};
 use tokio::time::Instant;
 
-#[path = "../../../../scheduler/htn/src/search/meals.rs"]
-mod meals;
+#[path = "../../../../scheduler/htn/src/search/fixtures.rs"]
+mod fixtures;
 
 /// Guests when none are given.
 const GUESTS: [usize; 4] = [100, 500, 1_000, 2_000];
@@ -19,13 +19,13 @@ fn main() -> Result<()> {
     if sizes.is_empty() {
         sizes.extend(GUESTS);
     }
-    let domain = parse_domain(meals::MEALS)?;
+    let domain = parse_domain(fixtures::MEALS)?;
     for guests in sizes {
-        let problem = parse_problem(&domain, &meals::meals(guests))?;
+        let problem = parse_problem(&domain, &fixtures::meals(guests))?;
         let begun = Instant::now();
-        let outcome = solve(&domain, &problem, Limits::default(), &mut || false);
+        let outcome = solve(&domain, &problem, SearchLimits::default(), &mut || false);
         let took = begun.elapsed();
-        let Outcome::Solved { solution, nodes } = outcome else { bail!("{guests} guests: {outcome:?}") };
+        let SearchOutcome::Solved { solution, nodes } = outcome else { bail!("{guests} guests: {outcome:?}") };
         check(&domain, &problem, &solution).map_err(|flaw| anyhow!("{flaw}"))?;
         println!("{} actions in {:.1} ms, {nodes} nodes", solution.actions().count(), took.as_secs_f64() * 1e3);
     }

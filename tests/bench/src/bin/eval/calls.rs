@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use goalmill_reader::{Call, Catalogue, Limits, Verdict, calls};
+use goalmill_reader::{Call, Catalogue, Limits, Verdict, parse_calls};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -53,7 +53,7 @@ pub fn run(dir: &Path, out: &mut Out) -> Result<Value> {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        let reading = calls(&text, &catalogue, &Limits::default());
+        let reading = parse_calls(&text, &catalogue, &Limits::default());
         let right = is_right(&reading.calls, question);
         let counted = tally.entry(class(&output.bfcl_error).to_owned()).or_default();
         counted.0 += u64::from(right);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use goalmill_common::clock::unix_us;
-use goalmill_htn::{Limits, Outcome, check, dependencies, parse_domain, parse_problem, solve};
+use goalmill_htn::{SearchLimits, SearchOutcome, check, dependencies, parse_domain, parse_problem, solve};
 use serde_json::{Value, json};
 
 use crate::rows::Out;
@@ -76,14 +76,14 @@ pub fn run(dir: &Path, out: &mut Out) -> Result<Value> {
 impl Group {
     fn solve(&mut self, id: &str, domain: &goalmill_htn::Domain, problem: &goalmill_htn::Problem) -> Value {
         let start = unix_us();
-        let outcome = solve(domain, problem, Limits::default(), &mut || unix_us() - start > LIMIT_US);
+        let outcome = solve(domain, problem, SearchLimits::default(), &mut || unix_us() - start > LIMIT_US);
         let us = unix_us() - start;
         self.problems += 1;
         self.seconds += us as f64 / 1e6;
         self.slowest_seconds = self.slowest_seconds.max(us as f64 / 1e6);
         let ms = us as f64 / 1e3;
         match outcome {
-            Outcome::Solved { solution, nodes } => {
+            SearchOutcome::Solved { solution, nodes } => {
                 let verdict = check(domain, problem, &solution);
                 let links = dependencies(domain, problem, &solution);
                 let before: usize = links.before.iter().map(Vec::len).sum();
@@ -99,16 +99,16 @@ impl Group {
                     "dependencies": before, "nodes": nodes, "ms": ms,
                 })
             }
-            Outcome::Exhausted { nodes } => {
+            SearchOutcome::Exhausted { nodes } => {
                 self.no_plan += 1;
                 self.failed.push(format!("{id}: there is no plan"));
                 json!({"id": id, "solved": false, "plan": null, "proven": true, "nodes": nodes, "ms": ms})
             }
-            Outcome::GaveUp { nodes } => {
+            SearchOutcome::GaveUp { nodes } => {
                 self.failed.push(format!("{id}: gave up"));
                 json!({"id": id, "solved": false, "plan": null, "nodes": nodes, "ms": ms})
             }
-            Outcome::Unfit { reason } => {
+            SearchOutcome::Unsupported { reason } => {
                 self.failed.push(format!("{id}: {reason}"));
                 json!({"id": id, "solved": false, "plan": null, "nodes": 0, "ms": ms})
             }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use goalmill_common::clock::unix_us;
-use goalmill_htn::{Fault, PlanLine, Verdict, Verifier, parse_domain, parse_problem, read_plan};
+use goalmill_htn::{StepFault, PlanLine, PlanVerdict, PlanVerifier, parse_domain, parse_problem, read_plan};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ fn labels(dir: &Path, domains: &BTreeMap<String, String>, out: &mut Out) -> Resu
     for instance in rows::read::<Instance>(&dir.join("planbench_instances.jsonl"))? {
         problems.insert((instance.suite, instance.domain, instance.instance), instance.pddl);
     }
-    let mut verifiers: BTreeMap<(String, String, i64), Verifier> = BTreeMap::new();
+    let mut verifiers: BTreeMap<(String, String, i64), PlanVerifier> = BTreeMap::new();
     let (mut agreed, mut checked, mut us) = (0u64, 0u64, 0u64);
     let mut disagreements = Vec::new();
     for row in rows::read::<Row>(&dir.join("planbench_plans.jsonl"))? {
@@ -99,10 +99,10 @@ fn only(line: &str) -> PlanLine {
     }
 }
 
-fn verifier(domain: &str, problem: &str) -> Result<Verifier> {
+fn verifier(domain: &str, problem: &str) -> Result<PlanVerifier> {
     let domain = parse_domain(domain)?;
     let problem = parse_problem(&domain, problem)?;
-    Verifier::new(&domain, &problem).map_err(|reason| anyhow!(reason))
+    PlanVerifier::new(&domain, &problem).map_err(|reason| anyhow!(reason))
 }
 
 /// What the recorded verifier said of a plan.
@@ -137,7 +137,7 @@ fn dialogues(dir: &Path, domains: &BTreeMap<String, String>, out: &mut Out) -> R
             let plan = read_plan(answer);
             let verdict = verifier.verify(&plan);
             let ours = told(&verdict, &plan);
-            let unknown = matches!(&verdict, Verdict::Failed { fault: Fault::UnknownObject { .. }, .. });
+            let unknown = matches!(&verdict, PlanVerdict::Failed { fault: StepFault::UnknownObject { .. }, .. });
             if recorded == Critique::Other {
                 other += 1;
                 continue;
@@ -221,18 +221,18 @@ fn critique(said: &str) -> Critique {
     }
 }
 
-fn told(verdict: &Verdict, plan: &[PlanLine]) -> Critique {
+fn told(verdict: &PlanVerdict, plan: &[PlanLine]) -> Critique {
     let bare =
         |unmet: &[String]| unmet.iter().map(|u| u.trim_matches(['(', ')']).to_lowercase()).collect::<BTreeSet<_>>();
     match verdict {
-        Verdict::Valid => Critique::Other,
-        Verdict::GoalUnmet { unmet } => Critique::Goal(bare(unmet)),
-        Verdict::Failed { step, fault: Fault::Unmet { unmet }, .. } => {
+        PlanVerdict::Valid => Critique::Other,
+        PlanVerdict::GoalUnmet { unmet } => Critique::Goal(bare(unmet)),
+        PlanVerdict::Failed { step, fault: StepFault::Unmet { unmet }, .. } => {
             Critique::Step(*step, plan[step - 1].join(" ").to_lowercase(), bare(unmet))
         }
-        Verdict::Failed { step, fault: Fault::UnknownObject { .. }, .. } if plan.len() > step - 1 => {
+        PlanVerdict::Failed { step, fault: StepFault::UnknownObject { .. }, .. } if plan.len() > step - 1 => {
             Critique::Step(*step, plan[step - 1].join(" ").to_lowercase(), BTreeSet::new())
         }
-        Verdict::Failed { .. } => Critique::Senseless,
+        PlanVerdict::Failed { .. } => Critique::Senseless,
     }
 }

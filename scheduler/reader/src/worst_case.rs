@@ -2,10 +2,10 @@
 
 use crate::catalogue::Catalogue;
 use crate::limits::{Budget, Limits};
-use crate::reading::{Ended, Reason, Verdict};
+use crate::reading::{TextEnd, UnreadableReason, Verdict};
 use crate::stream::Stream;
 
-#[path = "../tests/reader/worst.rs"]
+#[path = "../tests/reader/worst_case.rs"]
 mod texts;
 
 /// Large enough that what grows faster than the text shows, and small enough for a test. Bytes.
@@ -19,16 +19,16 @@ fn no_text_costs_more_than_its_length_allows_and_what_does_is_said_to() {
     for (name, text) in texts::texts(SIZE) {
         let over = over(&text);
         for catalogue in [&Catalogue::default(), &known] {
-            let budget = Budget::of(&text);
+            let budget = Budget::for_text(&text);
             let allowed = budget.left();
-            let reading = crate::read::within(&text, Ended::Stopped, catalogue, &limits, &budget);
+            let reading = crate::value::within(&text, TextEnd::Stopped, catalogue, &limits, &budget);
             assert!(budget.spent() <= allowed + over, "reading {name} costs {} of {allowed}", budget.spent());
             assert!(budget.left() > 0 || is_said(reading.verdict), "{name} is {:?}", reading.verdict);
 
-            let (finding, gathering) = (Budget::of(&text), Budget::half_of(&text));
+            let (finding, gathering) = (Budget::for_text(&text), Budget::half_for_text(&text));
             let reading = crate::calls::within(&text, catalogue, &limits, &finding, &gathering);
             assert!(finding.spent() <= allowed + over, "finding {name} costs {} of {allowed}", finding.spent());
-            let half = Budget::half_of(&text).left();
+            let half = Budget::half_for_text(&text).left();
             assert!(gathering.spent() <= half + over, "gathering {name} costs {} of {half}", gathering.spent());
             let spent = finding.left() == 0 || gathering.left() == 0;
             assert!(!spent || is_said(reading.verdict), "{name} is {:?}", reading.verdict);
@@ -43,7 +43,7 @@ fn no_stream_costs_more_than_its_length_allows_however_small_the_pieces() {
         for piece in text.as_bytes().chunks(16) {
             stream.push(piece);
         }
-        let allowed = Budget::half_of(&text).left() + over(&text);
+        let allowed = Budget::half_for_text(&text).left() + over(&text);
         assert!(stream.work() <= allowed, "{name} costs {} of {allowed}", stream.work());
     }
 }
@@ -59,6 +59,6 @@ fn is_said(verdict: Verdict) -> bool {
     match verdict {
         Verdict::Exact | Verdict::Repaired => false,
         Verdict::Truncated { .. } => true,
-        Verdict::Unreadable { reason } => reason != Reason::NothingFound,
+        Verdict::Unreadable { reason } => reason != UnreadableReason::NothingFound,
     }
 }

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::call_collector::{CallContext, gather};
 use crate::edit::Edits;
-use crate::find::Found;
-use crate::gather::{Way, gather};
 use crate::reading::Call;
 use crate::span::Span;
+use crate::value_search::FoundValue;
 
 /// The calls of one way to read the text.
 #[derive(Debug, Default)]
-pub(crate) struct Group {
+pub(crate) struct CallGroup {
     pub(crate) calls: Vec<Call>,
     pub(crate) edits: Edits,
     pub(crate) score: i64,
@@ -21,16 +21,16 @@ pub(crate) struct Group {
 }
 
 /// Every way to put the values found together: each block of code, all that stands outside of them, and each alone.
-pub(crate) fn groups(text: &str, found: &[Found], way: Way) -> Vec<Group> {
-    let singles: Vec<Group> = found.iter().map(|f| gather(text, f, way)).collect();
+pub(crate) fn groups(text: &str, found: &[FoundValue], way: CallContext) -> Vec<CallGroup> {
+    let singles: Vec<CallGroup> = found.iter().map(|f| gather(text, f, way)).collect();
     let named = singles.iter().any(|g| !g.calls.is_empty() && !g.empty);
-    let (found, singles): (Vec<&Found>, Vec<Group>) =
+    let (found, singles): (Vec<&FoundValue>, Vec<CallGroup>) =
         found.iter().zip(singles).filter(|(_, g)| !(named && g.empty)).unzip();
-    let mut blocks: BTreeMap<usize, Vec<&Group>> = BTreeMap::new();
+    let mut blocks: BTreeMap<usize, Vec<&CallGroup>> = BTreeMap::new();
     for (found, group) in found.iter().zip(&singles) {
         blocks.entry(found.block).or_default().push(group);
     }
-    let mut groups: Vec<Group> = blocks.values().map(|block| union(text, block.iter().copied())).collect();
+    let mut groups: Vec<CallGroup> = blocks.values().map(|block| union(text, block.iter().copied())).collect();
     if blocks.len() > 1 {
         groups.push(union(text, &singles));
     }
@@ -41,8 +41,8 @@ pub(crate) fn groups(text: &str, found: &[Found], way: Way) -> Vec<Group> {
 }
 
 /// Calls of several values. A call that is said again behind some words is the same call.
-fn union<'g>(text: &str, of: impl IntoIterator<Item = &'g Group>) -> Group {
-    let mut all = Group::default();
+fn union<'g>(text: &str, of: impl IntoIterator<Item = &'g CallGroup>) -> CallGroup {
+    let mut all = CallGroup::default();
     let mut first = true;
     let mut said = BTreeSet::new();
     let mut counted = 0;
@@ -50,7 +50,7 @@ fn union<'g>(text: &str, of: impl IntoIterator<Item = &'g Group>) -> Group {
         if group.calls.is_empty() && !group.cut {
             continue;
         }
-        let between = Span::new(all.span.end, group.span.start).of(text);
+        let between = Span::new(all.span.end, group.span.start).slice(text);
         if !first && between.contains(char::is_alphabetic) {
             said.extend(all.calls[counted..].iter().map(saying));
             counted = all.calls.len();

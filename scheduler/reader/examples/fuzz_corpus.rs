@@ -1,7 +1,7 @@
-//! Hammers the reader with mutated texts, and holds every answer to what can be checked without the right one.
+//! Fuzzes the reader with mutated texts and checks properties of every result.
 //!
-//! `cargo run --release -p goalmill-reader --example hammer -- SECONDS [SEED] [FILE…]`: of a `.jsonl` file the `raw`
-//! fields are seeds, of any other the whole text. The dearest texts that are known come first. A text that breaks a rule is written to `hammered-N.txt` in the
+//! `cargo run --release -p goalmill-reader --example fuzz_corpus -- SECONDS [SEED] [FILE…]`: of a `.jsonl` file the `raw`
+//! fields are seeds, of any other the whole text. The dearest texts that are known come first. A text that breaks a rule is written to `failed-N.txt` in the
 //! folder for temporary files. It needs no nightly compiler, which the fuzz target does.
 
 use std::collections::BTreeMap;
@@ -9,11 +9,13 @@ use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use goalmill_reader::{Catalogue, Edit, Ended, Item, Limits, Reading, Stream, Verdict, calls, read, read_ended};
+use goalmill_reader::{
+    Catalogue, Edit, Item, Limits, Reading, Stream, TextEnd, Verdict, parse_calls, parse_ended_value, parse_value,
+};
 use serde_json::Value;
 
-#[path = "../tests/reader/worst.rs"]
-mod worst;
+#[path = "../tests/reader/worst_case.rs"]
+mod worst_case;
 
 /// Pieces that notations are made of, and texts that once were hard.
 const SEEDS: &[&str] = include!("../tests/reader/hostile.rs");
@@ -32,28 +34,28 @@ fn main() -> Result<(), Box<dyn Error>> {
     for file in arguments {
         seeds.extend(seeds_of(Path::new(&file))?);
     }
-    let mut hammer = Hammer {
+    let mut fuzzer = Fuzzer {
         dice: Dice(seed),
         seeds,
         catalogue: Catalogue::from_schemas([("f", None), ("get_weather", None), ("do_it", Some(&schema()))]),
         worst: BTreeMap::new(),
         broken: 0,
     };
-    for (_, text) in worst::texts(Limits::default().bytes_max) {
-        hammer.strike(&text);
+    for (_, text) in worst_case::texts(Limits::default().bytes_max) {
+        fuzzer.strike(&text);
     }
-    say(&format!("the dearest texts known: broken rules {}, worst {:?}", hammer.broken, hammer.worst));
+    say(&format!("the dearest texts known: broken rules {}, worst {:?}", fuzzer.broken, fuzzer.worst));
     let begun = wall_us();
     let mut texts = 0_u64;
     let mut bytes = 0;
     while wall_us() - begun < seconds * 1_000_000 {
-        let text = hammer.text();
+        let text = fuzzer.text();
         bytes += text.len();
         texts += 1;
-        hammer.strike(&text);
+        fuzzer.strike(&text);
     }
-    say(&format!("texts {texts}, bytes {bytes}, broken rules {}, worst {:?}", hammer.broken, hammer.worst));
-    if hammer.broken == 0 { Ok(()) } else { Err("rules were broken".into()) }
+    say(&format!("texts {texts}, bytes {bytes}, broken rules {}, worst {:?}", fuzzer.broken, fuzzer.worst));
+    if fuzzer.broken == 0 { Ok(()) } else { Err("rules were broken".into()) }
 }
 
 fn schema() -> Value {
@@ -69,7 +71,7 @@ fn seeds_of(file: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     Ok(text.lines().filter_map(raw).collect())
 }
 
-struct Hammer {
+struct Fuzzer {
     dice: Dice,
     seeds: Vec<String>,
     catalogue: Catalogue,
@@ -78,7 +80,7 @@ struct Hammer {
     broken: usize,
 }
 
-impl Hammer {
+impl Fuzzer {
     /// A text made of the seeds.
     fn text(&mut self) -> String {
         let mut text = self.piece();
@@ -180,7 +182,7 @@ impl Hammer {
             Err(_) => "panic".to_owned(),
         };
         self.broken += 1;
-        let file = std::env::temp_dir().join(format!("hammered-{}.txt", self.broken));
+        let file = std::env::temp_dir().join(format!("failed-{}.txt", self.broken));
         let kept = std::fs::write(&file, text).map_or_else(|e| e.to_string(), |()| file.display().to_string());
         say(&format!("{fault}: {} bytes, {kept}", text.len()));
     }
@@ -188,16 +190,16 @@ impl Hammer {
     fn check(&mut self, text: &str) -> Result<(), String> {
         let limits = Limits::default();
         let catalogue = self.catalogue.clone();
-        let reading = self.timed("read", || read(text, &Catalogue::default(), &limits))?;
+        let reading = self.timed("read", || parse_value(text, &Catalogue::default(), &limits))?;
         spans(text, &reading.items, &reading.edits)?;
         if reading.verdict == Verdict::Exact && serde_json::from_str::<Value>(text).ok() != reading.value {
             return Err("exact, but not the value".to_owned());
         }
-        let known = self.timed("read with a catalogue", || read(text, &catalogue, &limits))?;
+        let known = self.timed("read with a catalogue", || parse_value(text, &catalogue, &limits))?;
         spans(text, &known.items, &known.edits)?;
-        let called = self.timed("calls", || calls(text, &catalogue, &limits))?;
+        let called = self.timed("calls", || parse_calls(text, &catalogue, &limits))?;
         spans(text, &[], &called.edits)?;
-        self.timed("calls of any name", || calls(text, &Catalogue::default(), &limits))?;
+        self.timed("calls of any name", || parse_calls(text, &Catalogue::default(), &limits))?;
         self.stream(text, &reading)?;
         self.prefix(text, &reading)
     }
@@ -207,7 +209,7 @@ impl Hammer {
         let (given, ending) = self.timed("stream", || {
             let mut stream = Stream::new(Limits::default());
             let given: Vec<Item> = text.as_bytes().chunks(size.max(16)).flat_map(|c| stream.push(c)).collect();
-            (given, stream.finish(&Catalogue::default(), Ended::Stopped))
+            (given, stream.finish(&Catalogue::default(), TextEnd::Stopped))
         })?;
         if ending.reading.value != whole.value {
             return Err("the stream ends with another value".to_owned());
@@ -228,7 +230,7 @@ impl Hammer {
             return Ok(());
         }
         let at = self.place(text);
-        let cut = read_ended(&text[..at], Ended::Cut, &Catalogue::default(), &Limits::default());
+        let cut = parse_ended_value(&text[..at], TextEnd::Cut, &Catalogue::default(), &Limits::default());
         if matches!(cut.verdict, Verdict::Exact | Verdict::Repaired) && at < text.len() {
             return Err(format!("cut at {at}, it is not said to be truncated"));
         }
@@ -238,7 +240,7 @@ impl Hammer {
         if let Some((last, before)) = items.split_last() {
             // Before it is seen what follows, a text or a word may go on behind its quote or its blank.
             let is_closed =
-                last.span.of(text).ends_with(['}', ']', ')']) || last.span.end < text[..at].trim_end().len();
+                last.span.slice(text).ends_with(['}', ']', ')']) || last.span.end < text[..at].trim_end().len();
             items = if exact || is_closed { items } else { before };
         }
         if held && !whole.items.starts_with(items) {

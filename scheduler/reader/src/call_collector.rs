@@ -2,16 +2,16 @@
 
 use serde_json::{Map, Value};
 
-use crate::arguments::{self, Written};
-use crate::catalogue::{Action, Catalogue};
+use crate::arguments::{self, CallArguments};
+use crate::call_group::{CallGroup, groups};
+use crate::catalogue::{Catalogue, CatalogueAction};
 use crate::edit::{EditKind, Edits};
-use crate::find::{Found, find};
-use crate::group::{Group, groups};
 use crate::limits::{Budget, CALL, INNER, Limits, MATCH, NAME, PAIR};
-use crate::node::{CallNode, Kind, Node, Text, table};
+use crate::node::{CallNode, Node, NodeKind, Text, table};
 use crate::reading::Call;
 use crate::shape::NAMES;
 use crate::span::Span;
+use crate::value_search::{FoundValue, find};
 
 /// Keys under which the arguments of a call stand.
 const ARGUMENTS: [&str; 15] = [
@@ -35,13 +35,13 @@ const ARGUMENTS: [&str; 15] = [
 /// How often a string may hold a text that holds a string, and so on.
 const NESTED_MAX: usize = 3;
 
-pub(crate) fn gather(text: &str, found: &Found, way: Way) -> Group {
-    let Way { catalogue, .. } = way;
-    let mut gatherer = Gatherer {
+pub(crate) fn gather(text: &str, found: &FoundValue, way: CallContext) -> CallGroup {
+    let CallContext { catalogue, .. } = way;
+    let mut gatherer = CallCollector {
         text,
         catalogue,
         way,
-        group: Group { span: found.node.span, edits: found.edits.clone(), ..Group::default() },
+        group: CallGroup { span: found.node.span, edits: found.edits.clone(), ..CallGroup::default() },
     };
     gatherer.node(&found.node);
     let mut group = gatherer.group;
@@ -57,7 +57,7 @@ pub(crate) fn gather(text: &str, found: &Found, way: Way) -> Group {
 
 /// What gathering goes by.
 #[derive(Clone, Copy)]
-pub(crate) struct Way<'a> {
+pub(crate) struct CallContext<'a> {
     pub(crate) catalogue: &'a Catalogue,
     pub(crate) limits: &'a Limits,
     pub(crate) budget: &'a Budget,
@@ -65,25 +65,25 @@ pub(crate) struct Way<'a> {
     pub(crate) nested: usize,
 }
 
-struct Gatherer<'a> {
+struct CallCollector<'a> {
     text: &'a str,
     catalogue: &'a Catalogue,
-    way: Way<'a>,
-    group: Group,
+    way: CallContext<'a>,
+    group: CallGroup,
 }
 
-impl<'a> Gatherer<'a> {
+impl<'a> CallCollector<'a> {
     /// Takes the calls out of a value. Trees are at most [`Limits::depth_max`] deep.
     fn node(&mut self, node: &Node) {
         if self.is_spent() {
             return;
         }
         match &node.kind {
-            Kind::Null | Kind::Bool(_) | Kind::Number(_) => {}
-            Kind::Text(text) => self.inner(text.of(self.text), node.span),
-            Kind::Call(call) => self.call(node, call),
-            Kind::Map(pairs) => self.map(node, pairs),
-            Kind::List(items) => self.list(items),
+            NodeKind::Null | NodeKind::Bool(_) | NodeKind::Number(_) => {}
+            NodeKind::Text(text) => self.inner(text.slice(self.text), node.span),
+            NodeKind::Call(call) => self.call(node, call),
+            NodeKind::Map(pairs) => self.map(node, pairs),
+            NodeKind::List(items) => self.list(items),
         }
         if !node.whole {
             self.group.cut = true;
@@ -100,7 +100,7 @@ impl<'a> Gatherer<'a> {
     }
 
     fn call(&mut self, node: &Node, call: &CallNode) {
-        let name = call.name.of(self.text);
+        let name = call.name.slice(self.text);
         let action = self.catalogue.find_like(name);
         if action.is_none() && !self.catalogue.is_empty() {
             let before = self.group.calls.len();
@@ -118,14 +118,14 @@ impl<'a> Gatherer<'a> {
         }
     }
 
-    fn written(&mut self, call: &CallNode) -> Written {
+    fn written(&mut self, call: &CallNode) -> CallArguments {
         let edits = &mut self.group.edits;
         let mut named = Map::new();
         for (key, value) in &call.named {
-            named.insert(key.of(self.text).to_owned(), argument(value, self.text, edits));
+            named.insert(key.slice(self.text).to_owned(), argument(value, self.text, edits));
         }
         let positional = call.positional.iter().map(|v| argument(v, self.text, edits)).collect();
-        Written { positional, named }
+        CallArguments { positional, named }
     }
 
     fn map(&mut self, node: &Node, pairs: &[(Text, Node)]) {
@@ -154,9 +154,9 @@ impl<'a> Gatherer<'a> {
     }
 
     /// `{"name": "f", "arguments": {…}}`, and its relatives; also the arguments beside the name.
-    fn name_and_arguments(&mut self, pairs: &[(Text, Node)]) -> Option<(String, Option<Written>)> {
+    fn name_and_arguments(&mut self, pairs: &[(Text, Node)]) -> Option<(String, Option<CallArguments>)> {
         let get = |keys: &[&str]| {
-            keys.iter().find_map(|key| pairs.iter().rev().find(|(k, _)| k.of(self.text).eq_ignore_ascii_case(key)))
+            keys.iter().find_map(|key| pairs.iter().rev().find(|(k, _)| k.slice(self.text).eq_ignore_ascii_case(key)))
         };
         if let Some((_, inner)) = get(&["function", "function_call", "tool_call"])
             && let Some(inner_pairs) = inner.map()
@@ -173,45 +173,53 @@ impl<'a> Gatherer<'a> {
         let arguments = get(&ARGUMENTS);
         let named = match arguments {
             Some((_, node)) => match &node.kind {
-                Kind::Map(of) if node.whole => Some(table(of, self.text, &mut self.group.edits)),
-                Kind::Text(text) if node.whole => {
-                    let text = text.of(self.text).to_owned();
+                NodeKind::Map(of) if node.whole => Some(table(of, self.text, &mut self.group.edits)),
+                NodeKind::Text(text) if node.whole => {
+                    let text = text.slice(self.text).to_owned();
                     match self.table_in_string(&text, node.span) {
                         Some(named) => Some(named),
                         None => return Some((name.clone(), self.only_argument(&name, text))),
                     }
                 }
-                Kind::Null => Some(Map::new()),
-                Kind::List(items) if items.len() == 1 => match &items[0].kind {
-                    Kind::Map(of) => Some(table(of, self.text, &mut self.group.edits)),
-                    Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::List(_) | Kind::Call(_) => {
-                        None
-                    }
+                NodeKind::Null => Some(Map::new()),
+                NodeKind::List(items) if items.len() == 1 => match &items[0].kind {
+                    NodeKind::Map(of) => Some(table(of, self.text, &mut self.group.edits)),
+                    NodeKind::Null
+                    | NodeKind::Bool(_)
+                    | NodeKind::Number(_)
+                    | NodeKind::Text(_)
+                    | NodeKind::List(_)
+                    | NodeKind::Call(_) => None,
                 },
-                Kind::List(items) if items.is_empty() => Some(Map::new()),
-                Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) | Kind::List(_) | Kind::Map(_) | Kind::Call(_) => None,
+                NodeKind::List(items) if items.is_empty() => Some(Map::new()),
+                NodeKind::Bool(_)
+                | NodeKind::Number(_)
+                | NodeKind::Text(_)
+                | NodeKind::List(_)
+                | NodeKind::Map(_)
+                | NodeKind::Call(_) => None,
             },
             None => {
-                let name_key = name_key.of(self.text);
-                let rest: Vec<_> = pairs.iter().filter(|(k, _)| k.of(self.text) != name_key).cloned().collect();
+                let name_key = name_key.slice(self.text);
+                let rest: Vec<_> = pairs.iter().filter(|(k, _)| k.slice(self.text) != name_key).cloned().collect();
                 Some(table(&rest, self.text, &mut self.group.edits))
             }
         };
-        Some((name, named.map(|named| Written { positional: Vec::new(), named })))
+        Some((name, named.map(|named| CallArguments { positional: Vec::new(), named })))
     }
 
     /// A plain text in the place of the arguments: the only argument that the action can mean.
-    fn only_argument(&self, name: &str, text: String) -> Option<Written> {
+    fn only_argument(&self, name: &str, text: String) -> Option<CallArguments> {
         if text.trim_start().starts_with(['{', '[']) {
             // Arguments that cannot be read are not a text.
             return None;
         }
         let is_only = self.catalogue.find_like(name).is_none_or(|action| match action.parameters.as_slice() {
-            [only] => only.kind != crate::catalogue::Kind::Table,
+            [only] => only.kind != crate::catalogue::ParameterKind::Table,
             [first, others @ ..] => first.required && others.iter().all(|other| !other.required),
             [] => action.open,
         });
-        is_only.then(|| Written { positional: vec![Value::String(text)], named: Map::new() })
+        is_only.then(|| CallArguments { positional: vec![Value::String(text)], named: Map::new() })
     }
 
     /// Arguments as a string that holds JSON.
@@ -230,11 +238,11 @@ impl<'a> Gatherer<'a> {
         }
         let mut edits = found.edits.clone();
         let named = table(pairs, inner, &mut edits);
-        self.take(edits, span, inner);
+        self.merge(edits, span, inner);
         Some(named)
     }
 
-    fn take(&mut self, mut edits: Edits, span: Span, inner: &str) {
+    fn merge(&mut self, mut edits: Edits, span: Span, inner: &str) {
         edits.respelled(EditKind::Unwrapped, span, inner, "");
         for edit in &mut edits.list {
             edit.at = span;
@@ -246,7 +254,7 @@ impl<'a> Gatherer<'a> {
     fn by_name(&mut self, pairs: &[(Text, Node)]) -> bool {
         let named = |(key, value): &(Text, Node)| {
             let table = value.is_container() || value.text(self.text).is_some_and(|t| t.trim_start().starts_with('{'));
-            table && self.catalogue.find(key.of(self.text)).is_some()
+            table && self.catalogue.find(key.slice(self.text)).is_some()
         };
         if self.catalogue.is_empty() || pairs.is_empty() || !pairs.iter().all(named) {
             return false;
@@ -255,33 +263,33 @@ impl<'a> Gatherer<'a> {
             if self.is_spent() {
                 break;
             }
-            let name = key.of(self.text).to_owned();
+            let name = key.slice(self.text).to_owned();
             let action = self.catalogue.find_like(&name);
             let tables = match &value.kind {
-                Kind::List(items) if items.iter().any(|i| i.map().is_some()) => items.iter().collect(),
-                Kind::Null
-                | Kind::Bool(_)
-                | Kind::Number(_)
-                | Kind::Text(_)
-                | Kind::List(_)
-                | Kind::Map(_)
-                | Kind::Call(_) => vec![value],
+                NodeKind::List(items) if items.iter().any(|i| i.map().is_some()) => items.iter().collect(),
+                NodeKind::Null
+                | NodeKind::Bool(_)
+                | NodeKind::Number(_)
+                | NodeKind::Text(_)
+                | NodeKind::List(_)
+                | NodeKind::Map(_)
+                | NodeKind::Call(_) => vec![value],
             };
             for one in tables.into_iter().filter(|t| t.whole) {
                 let written = match &one.kind {
-                    Kind::Map(of) => {
-                        Written { positional: Vec::new(), named: table(of, self.text, &mut self.group.edits) }
+                    NodeKind::Map(of) => {
+                        CallArguments { positional: Vec::new(), named: table(of, self.text, &mut self.group.edits) }
                     }
-                    Kind::Text(text) => {
-                        let text = text.of(self.text).to_owned();
+                    NodeKind::Text(text) => {
+                        let text = text.slice(self.text).to_owned();
                         let Some(named) = self.table_in_string(&text, one.span) else { continue };
-                        Written { positional: Vec::new(), named }
+                        CallArguments { positional: Vec::new(), named }
                     }
-                    Kind::List(items) => {
+                    NodeKind::List(items) => {
                         let values = items.iter().map(|i| i.value(self.text, &mut self.group.edits)).collect();
-                        Written { positional: values, named: Map::new() }
+                        CallArguments { positional: values, named: Map::new() }
                     }
-                    Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Call(_) => continue,
+                    NodeKind::Null | NodeKind::Bool(_) | NodeKind::Number(_) | NodeKind::Call(_) => continue,
                 };
                 self.add(name.clone(), action, written, one.span);
             }
@@ -298,15 +306,15 @@ impl<'a> Gatherer<'a> {
         }
         let fits = !action.open
             && !pairs.is_empty()
-            && pairs.iter().all(|(k, _)| action.parameter(k.of(self.text)).is_some())
-            && action.parameters.iter().all(|p| !p.required || pairs.iter().any(|(k, _)| k.of(self.text) == p.name));
+            && pairs.iter().all(|(k, _)| action.parameter(k.slice(self.text)).is_some())
+            && action.parameters.iter().all(|p| !p.required || pairs.iter().any(|(k, _)| k.slice(self.text) == p.name));
         if !fits {
             return false;
         }
         self.group.edits.guessed(EditKind::NameMatched, node.span, "", &action.name);
         let named = table(pairs, self.text, &mut self.group.edits);
         let before = self.group.score;
-        self.add(action.name.clone(), Some(action), Written { positional: Vec::new(), named }, node.span);
+        self.add(action.name.clone(), Some(action), CallArguments { positional: Vec::new(), named }, node.span);
         // Whatever is called by its name comes first.
         self.group.score = before + 1;
         true
@@ -328,8 +336,8 @@ impl<'a> Gatherer<'a> {
                     let named = table(pairs, self.text, &mut self.group.edits);
                     let action = self.catalogue.find_like(name);
                     let span = Span::new(item.span.start, next.span.end);
-                    self.group.edits.respelled(EditKind::CallRead, span, span.of(self.text), "");
-                    self.add(name.to_owned(), action, Written { positional: Vec::new(), named }, span);
+                    self.group.edits.respelled(EditKind::CallRead, span, span.slice(self.text), "");
+                    self.add(name.to_owned(), action, CallArguments { positional: Vec::new(), named }, span);
                     n += 1;
                 }
                 _ => self.node(item),
@@ -350,7 +358,7 @@ impl<'a> Gatherer<'a> {
         if finds.unread.is_some() {
             self.group.cut = true;
         }
-        let way = Way { nested: self.way.nested + 1, ..self.way };
+        let way = CallContext { nested: self.way.nested + 1, ..self.way };
         let mut groups = groups(inner, &finds.values, way);
         groups.sort_by_key(|g| std::cmp::Reverse(g.score));
         let Some(best) = groups.into_iter().find(|g| g.calls.iter().any(|c| c.known)) else { return };
@@ -362,10 +370,10 @@ impl<'a> Gatherer<'a> {
             call.span = span;
             self.group.calls.push(call);
         }
-        self.take(best.edits, span, inner);
+        self.merge(best.edits, span, inner);
     }
 
-    fn add(&mut self, name: String, action: Option<&'a Action>, written: Written, span: Span) {
+    fn add(&mut self, name: String, action: Option<&'a CatalogueAction>, written: CallArguments, span: Span) {
         let parameters = action.map_or(0, |a| a.parameters.len());
         let arguments = written.positional.len() + written.named.len();
         self.way.budget.spend(CALL + MATCH * (arguments + 1) * (parameters + 1));
@@ -389,7 +397,7 @@ impl<'a> Gatherer<'a> {
 /// The value of an argument; a call inside is kept as written, for nothing here computes it.
 fn argument(node: &Node, text: &str, edits: &mut Edits) -> Value {
     if node.call().is_some() {
-        let written = node.span.of(text);
+        let written = node.span.slice(text);
         edits.guessed(EditKind::ExpressionQuoted, node.span, written, written);
         return Value::String(written.to_owned());
     }

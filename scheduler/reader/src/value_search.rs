@@ -3,10 +3,10 @@
 use crate::block;
 use crate::catalogue::Catalogue;
 use crate::edit::{EditKind, Edits};
-use crate::escape::Dialect;
+use crate::escape::EscapeDialect;
 use crate::limits::{Budget, Limits, NAME};
-use crate::node::{CallNode, Kind, Node, Text};
-use crate::parse::{Parser, State, Stop, name_end};
+use crate::node::{CallNode, Node, NodeKind, Text};
+use crate::parse::{Parser, ParserState, Stop, name_end};
 use crate::shape;
 use crate::span::Span;
 use crate::tag;
@@ -14,7 +14,7 @@ use crate::variable::Variables;
 
 /// A value that was found.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundValue {
     pub(crate) node: Node,
     pub(crate) edits: Edits,
     /// Which fenced block it stands in, counted from 1; 0 outside of all.
@@ -25,8 +25,8 @@ pub(crate) struct Found {
 
 /// All that was found in a text.
 #[derive(Debug, Default)]
-pub(crate) struct Finds {
-    pub(crate) values: Vec<Found>,
+pub(crate) struct SearchResult {
+    pub(crate) values: Vec<FoundValue>,
     /// Where the fences stand.
     pub(crate) fences: Vec<Span>,
     pub(crate) too_deep: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Finds {
     pub(crate) unread: Option<usize>,
 }
 
-impl Finds {
+impl SearchResult {
     /// Takes what nothing closes for cut.
     pub(crate) fn cut_open(&mut self) {
         for found in self.values.iter_mut().filter(|f| f.open) {
@@ -51,12 +51,12 @@ const START: usize = 64;
 /// The longest name behind `Action:`. Bytes.
 const NAME_MAX: usize = 256;
 
-struct Search<'a> {
+struct ValueSearch<'a> {
     text: &'a str,
     bytes: &'a [u8],
     catalogue: &'a Catalogue,
     limits: &'a Limits,
-    finds: Finds,
+    finds: SearchResult,
     block: usize,
     in_fence: bool,
     /// Whether the fence says that YAML stands in it.
@@ -72,26 +72,26 @@ struct Search<'a> {
     /// What was assigned so far.
     variables: Variables<'a>,
     /// What was read already, and from where.
-    begun: Option<(usize, Stop, State)>,
+    begun: Option<(usize, Stop, ParserState)>,
 }
 
 /// Finds every value.
-pub(crate) fn find(text: &str, catalogue: &Catalogue, limits: &Limits, budget: &Budget) -> Finds {
+pub(crate) fn find(text: &str, catalogue: &Catalogue, limits: &Limits, budget: &Budget) -> SearchResult {
     find_from(text, None, catalogue, limits, budget)
 }
 
 /// As [`find`], where one place was read plainly before.
 pub(crate) fn find_from(
     text: &str,
-    begun: Option<(usize, Stop, State)>,
+    begun: Option<(usize, Stop, ParserState)>,
     catalogue: &Catalogue,
     limits: &Limits,
     budget: &Budget,
-) -> Finds {
+) -> SearchResult {
     let bytes = text.as_bytes();
     let first = text.len() - text.trim_start().len();
-    let finds = Finds::default();
-    let mut search = Search {
+    let finds = SearchResult::default();
+    let mut search = ValueSearch {
         text,
         bytes,
         catalogue,
@@ -114,14 +114,14 @@ pub(crate) fn find_from(
             search.finds.unread = Some(at);
             break;
         }
-        at = search.look(at);
+        at = search.scan(at);
     }
     search.finds
 }
 
-impl Search<'_> {
+impl ValueSearch<'_> {
     /// Looks at what begins at `at`, and says where to look next.
-    fn look(&mut self, at: usize) -> usize {
+    fn scan(&mut self, at: usize) -> usize {
         if self.bytes[at] == b'\n' {
             return at + 1;
         }
@@ -171,14 +171,14 @@ impl Search<'_> {
         // A bracket with nothing complete behind it may have been a word's; what follows is looked at all the same, but
         // not what a string holds that the text ends in.
         let bare = !node.whole && !self.in_string && !has_substance(&node) && self.text[at..].len() > 2;
-        self.keep(node, edits);
+        self.push_value(node, edits);
         (!bare).then_some(end)
     }
 
-    fn keep(&mut self, mut node: Node, mut edits: Edits) {
+    fn push_value(&mut self, mut node: Node, mut edits: Edits) {
         self.variables.resolve(&mut node, self.text, &mut edits, self.budget);
         let block = if self.in_fence { self.block } else { 0 };
-        self.finds.values.push(Found { node, edits, block, open: false });
+        self.finds.values.push(FoundValue { node, edits, block, open: false });
     }
 
     /// Tries to read a block without brackets whose first line begins at `at`; where it ends.
@@ -190,7 +190,7 @@ impl Search<'_> {
         let words = line.trim();
         let item = words.strip_prefix("- ").map(str::trim_start);
         let (name, behind) = block::key(item.unwrap_or(words))?;
-        let name = name.of(item.unwrap_or(words));
+        let name = name.slice(item.unwrap_or(words));
         let listed = behind == words.len() && shape::is_list_key(name);
         // Prose has lines like `Note: …`; a plan begins with something that plans have.
         let begins =
@@ -198,7 +198,7 @@ impl Search<'_> {
         if !begins {
             return None;
         }
-        let block = match block::read(self.text, at, self.limits, self.budget) {
+        let block = match block::parse_block(self.text, at, self.limits, self.budget) {
             Ok(block) => block,
             Err(end) => {
                 self.blocks_from = end;
@@ -215,7 +215,7 @@ impl Search<'_> {
         if cut {
             block::cut_last(&mut node);
         }
-        self.keep(node, block.edits);
+        self.push_value(node, block.edits);
         if let Some(found) = self.finds.values.last_mut() {
             found.open = block.open;
         }
@@ -242,7 +242,7 @@ impl Search<'_> {
         let (stop, state) = match stop {
             Stop::Wrong(_) => {
                 let left = self.budget.left();
-                let mut parser = Parser::new(self.text, State::new(at, true, self.limits).within(left));
+                let mut parser = Parser::new(self.text, ParserState::new(at, true, self.limits).within(left));
                 let stop = parser.run();
                 let state = parser.into_state();
                 self.budget.spend(state.spent(at) + START);
@@ -322,12 +322,12 @@ impl Search<'_> {
     /// A call whose name was found, and whose arguments are the table at `at`.
     fn call_with(&mut self, start: usize, name: &str, at: usize) -> Option<usize> {
         let (node, mut edits) = self.parse(at)?;
-        let Kind::Map(named) = node.kind else { return None };
+        let NodeKind::Map(named) = node.kind else { return None };
         let call = CallNode { name: Text::Own(name.into()), positional: Vec::new(), named };
-        let mut made = Node::new(Kind::Call(Box::new(call)), start, node.span.end);
+        let mut made = Node::new(NodeKind::Call(Box::new(call)), start, node.span.end);
         made.whole = node.whole;
         edits.respelled(EditKind::CallRead, Span::new(start, at), &self.text[start..at], "");
-        self.keep(made, edits);
+        self.push_value(made, edits);
         Some(node.span.end)
     }
 
@@ -351,36 +351,36 @@ impl Search<'_> {
         if text.is_empty() {
             return None;
         }
-        let argument = Node::new(Kind::Text(Text::Slice(Span::new(at, at + text.len()))), at, at + text.len());
+        let argument = Node::new(NodeKind::Text(Text::Slice(Span::new(at, at + text.len()))), at, at + text.len());
         let call = CallNode { name: Text::Own(name.into()), positional: vec![argument], named: Vec::new() };
-        let mut node = Node::new(Kind::Call(Box::new(call)), start, at + text.len());
+        let mut node = Node::new(NodeKind::Call(Box::new(call)), start, at + text.len());
         node.whole = end.is_some();
         let mut edits = Edits::default();
         edits.respelled(EditKind::CallRead, Span::new(start, at), &self.text[start..at], "");
         let end = node.span.end;
-        self.keep(node, edits);
+        self.push_value(node, edits);
         Some(end)
     }
 
     fn tag(&mut self, at: usize) -> Option<usize> {
-        let call = tag::read(self.text, at)?;
+        let call = tag::parse_tag(self.text, at)?;
         let end = call.node.span.end;
         self.budget.spend(end - at + START);
         let mut edits = Edits::default();
         edits.respelled(EditKind::CallRead, Span::new(at, call.body), &self.text[at..call.body], "");
-        self.keep(call.node, edits);
+        self.push_value(call.node, edits);
         Some(end)
     }
 }
 
 /// Reads plainly; when the text turns out to be Python, with Python's escapes.
-pub(crate) fn plain(text: &str, at: usize, limits: &Limits, budget: &Budget) -> (Stop, State) {
-    let mut parser = Parser::new(text, State::new(at, false, limits).within(budget.left()));
+pub(crate) fn plain(text: &str, at: usize, limits: &Limits, budget: &Budget) -> (Stop, ParserState) {
+    let mut parser = Parser::new(text, ParserState::new(at, false, limits).within(budget.left()));
     let stop = parser.run();
     let state = parser.into_state();
     budget.spend(state.spent(at) + START);
-    if stop == Stop::Done && state.met.solidus && state.dialect == Dialect::Python {
-        let mut parser = Parser::new(text, State::new(at, false, limits).within(budget.left()).python());
+    if stop == Stop::Done && state.met.solidus && state.dialect == EscapeDialect::Python {
+        let mut parser = Parser::new(text, ParserState::new(at, false, limits).within(budget.left()).python());
         let stop = parser.run();
         let state = parser.into_state();
         budget.spend(state.spent(at) + START);
@@ -399,11 +399,11 @@ fn table_behind(bytes: &[u8], end: usize) -> Option<usize> {
 /// Whether a repaired value is more than some words between brackets.
 fn has_substance(node: &Node) -> bool {
     match &node.kind {
-        Kind::Null | Kind::Bool(_) | Kind::Number(_) | Kind::Text(_) => false,
-        Kind::Map(pairs) => !pairs.is_empty(),
-        Kind::Call(_) => true,
-        Kind::List(items) => {
-            items.iter().any(Node::is_container) || items.iter().any(|i| matches!(&i.kind, Kind::Text(_)))
+        NodeKind::Null | NodeKind::Bool(_) | NodeKind::Number(_) | NodeKind::Text(_) => false,
+        NodeKind::Map(pairs) => !pairs.is_empty(),
+        NodeKind::Call(_) => true,
+        NodeKind::List(items) => {
+            items.iter().any(Node::is_container) || items.iter().any(|i| matches!(&i.kind, NodeKind::Text(_)))
         }
     }
 }

@@ -6,17 +6,17 @@ use serde_json::Value;
 
 use crate::catalogue::Catalogue;
 use crate::edit::{EditKind, Edits};
-use crate::find::{Finds, Found, find_from, plain};
 use crate::limits::{Budget, Limits};
 use crate::lines;
 use crate::node::Node;
 use crate::parse::Stop;
-use crate::reading::{Ended, Item, Other, Reading, Reason, Verdict};
+use crate::reading::{Item, Other, Reading, TextEnd, UnreadableReason, Verdict};
 use crate::shape;
 use crate::span::Span;
+use crate::value_search::{FoundValue, SearchResult, find_from, plain};
 
 /// A way to read the text: one value, or several as a list.
-struct Candidate {
+struct ValueCandidate {
     first: usize,
     last: usize,
     score: i64,
@@ -30,31 +30,31 @@ struct Candidate {
 /// the actions of the catalogue; the best is the reading, the others are named in it. Time is linear in the length of
 /// the text, which [`Limits::bytes_max`] bounds.
 #[must_use]
-pub fn read(text: &str, catalogue: &Catalogue, limits: &Limits) -> Reading {
-    read_ended(text, Ended::Stopped, catalogue, limits)
+pub fn parse_value(text: &str, catalogue: &Catalogue, limits: &Limits) -> Reading {
+    parse_ended_value(text, TextEnd::Stopped, catalogue, limits)
 }
 
-/// As [`read`], where the model's server said how the answer ended.
+/// As [`parse_value`], where the model's server said how the answer ended.
 ///
 /// No reading of a text that was cut is better than truncated, and a last line of which nothing says that it is whole is
 /// left out.
 #[must_use]
-pub fn read_ended(text: &str, ended: Ended, catalogue: &Catalogue, limits: &Limits) -> Reading {
-    let mut reading = within(text, ended, catalogue, limits, &Budget::of(text));
-    if ended == Ended::Cut && matches!(reading.verdict, Verdict::Exact | Verdict::Repaired) {
+pub fn parse_ended_value(text: &str, ended: TextEnd, catalogue: &Catalogue, limits: &Limits) -> Reading {
+    let mut reading = within(text, ended, catalogue, limits, &Budget::for_text(text));
+    if ended == TextEnd::Cut && matches!(reading.verdict, Verdict::Exact | Verdict::Repaired) {
         reading.verdict = Verdict::Truncated { at: text.len() };
     }
     reading
 }
 
-/// As [`read_ended`], for no more work than this.
-pub(crate) fn within(text: &str, ended: Ended, catalogue: &Catalogue, limits: &Limits, budget: &Budget) -> Reading {
+/// As [`parse_ended_value`], for no more work than this.
+pub(crate) fn within(text: &str, ended: TextEnd, catalogue: &Catalogue, limits: &Limits, budget: &Budget) -> Reading {
     let trimmed = text.trim();
     if trimmed.is_empty() {
-        return unreadable(Reason::Empty);
+        return unreadable(UnreadableReason::Empty);
     }
     if text.len() > limits.bytes_max {
-        return unreadable(Reason::TooLong);
+        return unreadable(UnreadableReason::TooLong);
     }
     let mut begun = None;
     if trimmed.starts_with(['{', '[']) {
@@ -70,28 +70,28 @@ pub(crate) fn within(text: &str, ended: Ended, catalogue: &Catalogue, limits: &L
         return reading;
     }
     let mut finds = find_from(text, begun, catalogue, limits, budget);
-    if ended == Ended::Cut {
+    if ended == TextEnd::Cut {
         finds.cut_open();
     }
     if finds.values.is_empty() {
-        return lines::read(text, ended, limits).unwrap_or_else(|| unreadable(why(&finds)));
+        return lines::parse_lines(text, ended, limits).unwrap_or_else(|| unreadable(why(&finds)));
     }
     choose(text, finds, catalogue)
 }
 
-fn why(finds: &Finds) -> Reason {
+fn why(finds: &SearchResult) -> UnreadableReason {
     if finds.too_deep {
-        Reason::TooDeep
+        UnreadableReason::TooDeep
     } else if finds.too_costly {
-        Reason::TooCostly
+        UnreadableReason::TooCostly
     } else if finds.too_broken || finds.unread.is_some() {
-        Reason::TooBroken
+        UnreadableReason::TooBroken
     } else {
-        Reason::NothingFound
+        UnreadableReason::NothingFound
     }
 }
 
-pub(crate) fn unreadable(reason: Reason) -> Reading {
+pub(crate) fn unreadable(reason: UnreadableReason) -> Reading {
     Reading {
         verdict: Verdict::Unreadable { reason },
         value: None,
@@ -131,7 +131,7 @@ fn inside_string(trimmed: &str, text: &str, catalogue: &Catalogue, limits: &Limi
     }
     let start = text.len() - text.trim_start().len();
     let span = Span::new(start, start + trimmed.len());
-    let mut reading = read(&inner, catalogue, limits);
+    let mut reading = parse_value(&inner, catalogue, limits);
     let mut edits = Edits::default();
     edits.respelled(EditKind::Unwrapped, span, trimmed, &inner);
     for edit in &mut reading.edits {
@@ -150,9 +150,9 @@ fn inside_string(trimmed: &str, text: &str, catalogue: &Catalogue, limits: &Limi
     Some(reading)
 }
 
-fn choose(text: &str, finds: Finds, catalogue: &Catalogue) -> Reading {
+fn choose(text: &str, finds: SearchResult, catalogue: &Catalogue) -> Reading {
     if finds.values.len() == 1 {
-        return build(text, &finds, &Candidate { first: 0, last: 0, score: 0, guesses: 0, items: 0 });
+        return build(text, &finds, &ValueCandidate { first: 0, last: 0, score: 0, guesses: 0, items: 0 });
     }
     let mut candidates = singles(text, &finds.values, catalogue);
     candidates.extend(runs(text, &finds.values, catalogue));
@@ -160,7 +160,7 @@ fn choose(text: &str, finds: Finds, catalogue: &Catalogue) -> Reading {
     // Of equals, the one that stands first and holds most.
     candidates.sort_by_key(|c| (std::cmp::Reverse(c.score), c.first, std::cmp::Reverse(c.last)));
     let mut ranked = candidates.into_iter();
-    let Some(best) = ranked.next() else { return unreadable(Reason::NothingFound) };
+    let Some(best) = ranked.next() else { return unreadable(UnreadableReason::NothingFound) };
     let others = ranked
         .take(8)
         .map(|c| Other {
@@ -175,22 +175,22 @@ fn choose(text: &str, finds: Finds, catalogue: &Catalogue) -> Reading {
     reading
 }
 
-fn stretch(found: &[Found]) -> Span {
+fn stretch(found: &[FoundValue]) -> Span {
     let start = found.first().map_or(0, |f| f.node.span.start);
     Span::new(start, found.last().map_or(start, |f| f.node.span.end))
 }
 
-fn singles(text: &str, found: &[Found], catalogue: &Catalogue) -> Vec<Candidate> {
-    let of = |(n, f): (usize, &Found)| {
+fn singles(text: &str, found: &[FoundValue], catalogue: &Catalogue) -> Vec<ValueCandidate> {
+    let of = |(n, f): (usize, &FoundValue)| {
         let guesses = f.edits.guesses;
         let score = shape::score(&f.node, text, guesses, catalogue) - if f.node.whole { 0 } else { 3 };
-        Candidate { first: n, last: n, score, guesses, items: shape::steps(&f.node, text).len() }
+        ValueCandidate { first: n, last: n, score, guesses, items: shape::steps(&f.node, text).len() }
     };
     found.iter().enumerate().map(of).collect()
 }
 
 /// Steps that follow each other: NDJSON, one object after the other, calls line by line.
-fn runs(text: &str, found: &[Found], catalogue: &Catalogue) -> Vec<Candidate> {
+fn runs(text: &str, found: &[FoundValue], catalogue: &Catalogue) -> Vec<ValueCandidate> {
     let mut runs = Vec::new();
     let mut start = 0;
     while start < found.len() {
@@ -204,7 +204,7 @@ fn runs(text: &str, found: &[Found], catalogue: &Catalogue) -> Vec<Candidate> {
             let guesses = run.iter().map(|f| f.edits.guesses).sum();
             let each = run.iter().map(|f| shape::score(&f.node, text, f.edits.guesses, catalogue) - 100);
             let score = 100 + each.sum::<i64>();
-            runs.push(Candidate { first: start, last: end - 1, score, guesses, items: end - start });
+            runs.push(ValueCandidate { first: start, last: end - 1, score, guesses, items: end - start });
         }
         start = end.max(start + 1);
     }
@@ -214,7 +214,7 @@ fn runs(text: &str, found: &[Found], catalogue: &Catalogue) -> Vec<Candidate> {
 /// One plan in several documents that stand side by side: each has its own steps, and nothing lies between them.
 ///
 /// Where a step stands in two of them, or words lie between, they are several plans, and the best is the reading.
-fn parts(text: &str, found: &[Found], catalogue: &Catalogue) -> Vec<Candidate> {
+fn parts(text: &str, found: &[FoundValue], catalogue: &Catalogue) -> Vec<ValueCandidate> {
     let mut parts = Vec::new();
     let mut start = 0;
     while start < found.len() {
@@ -231,7 +231,7 @@ fn parts(text: &str, found: &[Found], catalogue: &Catalogue) -> Vec<Candidate> {
         if end > start + 1 {
             let each = found[start..end].iter().map(|f| shape::score(&f.node, text, f.edits.guesses, catalogue) - 100);
             let guesses = found[start..end].iter().map(|f| f.edits.guesses).sum();
-            parts.push(Candidate {
+            parts.push(ValueCandidate {
                 first: start,
                 last: end - 1,
                 score: 100 + each.sum::<i64>(),
@@ -244,7 +244,7 @@ fn parts(text: &str, found: &[Found], catalogue: &Catalogue) -> Vec<Candidate> {
     parts
 }
 
-fn build(text: &str, finds: &Finds, best: &Candidate) -> Reading {
+fn build(text: &str, finds: &SearchResult, best: &ValueCandidate) -> Reading {
     let chosen = &finds.values[best.first..=best.last];
     let span = stretch(chosen);
     let mut edits = Edits::default();
@@ -282,7 +282,7 @@ fn build(text: &str, finds: &Finds, best: &Candidate) -> Reading {
 }
 
 /// Notes what stands around and between the chosen values: fences, tags, prose.
-fn surroundings(text: &str, finds: &Finds, chosen: &[Found], edits: &mut Edits) {
+fn surroundings(text: &str, finds: &SearchResult, chosen: &[FoundValue], edits: &mut Edits) {
     let mut at = 0;
     let mut gaps = Vec::new();
     for found in chosen {
@@ -303,15 +303,15 @@ fn surroundings(text: &str, finds: &Finds, chosen: &[Found], edits: &mut Edits) 
 pub(crate) fn note_odd_blanks(text: &str, value: Span, edits: &mut Edits) {
     for gap in [Span::new(0, value.start), Span::new(value.end, text.len())] {
         let odd = trimmed(text, gap, |c| matches!(c, '\t' | '\n' | '\r' | ' '));
-        if !odd.is_empty() && odd.of(text).trim().is_empty() {
-            edits.respelled(EditKind::ProseDropped, odd, odd.of(text), "");
+        if !odd.is_empty() && odd.slice(text).trim().is_empty() {
+            edits.respelled(EditKind::ProseDropped, odd, odd.slice(text), "");
         }
     }
 }
 
 /// The gap without the blanks at its ends.
 fn trimmed(text: &str, gap: Span, is_blank: impl Fn(char) -> bool) -> Span {
-    let rest = gap.of(text).trim_start_matches(&is_blank);
+    let rest = gap.slice(text).trim_start_matches(&is_blank);
     let start = gap.end - rest.len();
     Span::new(start, start + rest.trim_end_matches(&is_blank).len())
 }
@@ -320,7 +320,7 @@ fn note_gap(text: &str, gap: Span, fences: &[Span], edits: &mut Edits) {
     let mut at = gap.start;
     for fence in fences {
         note_prose(text, Span::new(at, fence.start), edits);
-        edits.respelled(EditKind::FenceDropped, *fence, fence.of(text), "");
+        edits.respelled(EditKind::FenceDropped, *fence, fence.slice(text), "");
         at = fence.end;
     }
     note_prose(text, Span::new(at, gap.end), edits);
@@ -328,7 +328,7 @@ fn note_gap(text: &str, gap: Span, fences: &[Span], edits: &mut Edits) {
 
 fn note_prose(text: &str, gap: Span, edits: &mut Edits) {
     let span = trimmed(text, gap, char::is_whitespace);
-    let words = span.of(text);
+    let words = span.slice(text);
     if words.is_empty() {
         return;
     }
