@@ -1,6 +1,6 @@
-//! The facts that hold, with an index by predicate and by each argument, and undo.
+//! The set of true facts with undo, indexed by predicate and by each argument.
 //!
-//! Lists are restored exactly by undo, so a position in a list stays good while what was done since is undone.
+//! Undo restores lists exactly, so positions in lists stay valid.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,4 +1,4 @@
-//! Goes through the ways to bind a method's variables in a state, one at a time, the scarcest choice first.
+//! Enumerates the bindings of a method's variables in a state, most constrained variable first.
 
 use crate::compile::{Arg, Condition, Literal, Method, Scratch, Sort, Truth};
 use crate::facts::{Facts, ListId, Object, mix};

@@ -1,6 +1,6 @@
 //! Hierarchical task networks: HDDL domains and problems in, plans with real dependencies out.
 //!
-//! Pure: no clock, no chance, no I/O. The caller passes the seed, the limits and a way to stop.
+//! Pure: no clock, no randomness, no I/O. The caller passes the seed, the limits and a stop condition.
 
 mod check;
 mod compile;
@@ -23,4 +23,4 @@ pub use model::{
 pub use parse::{parse_domain, parse_problem};
 pub use search::{SearchLimits, SearchOutcome, solve};
 pub use solution::{Decomposition, Event, PlanNode, Solution};
-pub use verify::{PlanLine, PlanVerdict, PlanVerifier, StepFault, read_plan};
+pub use verify::{PlanLine, PlanVerdict, PlanVerifier, StepFault, parse_plan};

@@ -1,6 +1,6 @@
-//! Domains and problems as they are written: names, not numbers.
+//! Parsed domains and problems.
 //!
-//! Names are compared without regard to case, so the parser gives each name the spelling of its declaration.
+//! Names are case-insensitive, so the parser replaces each by the spelling of its declaration.
 //! Variables are in lower case and keep their `?`.
 
 use std::collections::BTreeMap;

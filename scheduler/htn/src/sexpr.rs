@@ -1,4 +1,4 @@
-//! Reads s-expressions, with the place of each; nesting and size are bounded, nothing recurses.
+//! Parses s-expressions with source locations, with bounded nesting and size and without recursion.
 
 use crate::model::{ParseError, SourceLocation};
 
@@ -56,7 +56,7 @@ impl Sexpr {
 }
 
 /// Reads the one expression that the text holds; `;` begins a comment.
-pub(crate) fn read(text: &str) -> Result<Sexpr, ParseError> {
+pub(crate) fn parse_sexpr(text: &str) -> Result<Sexpr, ParseError> {
     let mut open: Vec<(SourceLocation, Vec<Sexpr>)> = Vec::new();
     let mut root: Option<Sexpr> = None;
     let mut place = SourceLocation { line: 1, column: 1 };
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn places_count_lines_and_columns_from_one() {
-        let read = read("; a comment\n (a\n  (b c))").expect("the brackets match");
+        let read = parse_sexpr("; a comment\n (a\n  (b c))").expect("the brackets match");
         let items = read.list().expect("it is a list");
         assert_eq!(read.place, SourceLocation { line: 2, column: 2 });
         assert_eq!(items[1].place, SourceLocation { line: 3, column: 3 });
@@ -129,9 +129,9 @@ mod tests {
             (" )", "1:2: `)` closes nothing"),
             ("(a) b", "1:5: there is more text after the end of the definition; delete it"),
         ] {
-            assert_eq!(read(text).map_err(|e| e.to_string()), Err(told.to_owned()));
+            assert_eq!(parse_sexpr(text).map_err(|e| e.to_string()), Err(told.to_owned()));
         }
-        assert!(read(&"(".repeat(1_000)).is_err_and(|e| e.to_string().contains("nested")));
-        assert!(read("(a (é ü))").is_ok());
+        assert!(parse_sexpr(&"(".repeat(1_000)).is_err_and(|e| e.to_string().contains("nested")));
+        assert!(parse_sexpr("(a (é ü))").is_ok());
     }
 }

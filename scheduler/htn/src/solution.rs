@@ -1,13 +1,13 @@
-//! A plan with the way it came about: what was done when, and by which method.
+//! A plan with its decomposition.
 
 use serde::{Deserialize, Serialize};
 
-/// A task that was done.
+/// A task of the decomposition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanNode {
     pub task: String,
     pub arguments: Vec<String>,
-    /// How a compound task was done; none for an action.
+    /// The method of a compound task; `None` for an action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<Decomposition>,
 }
@@ -20,32 +20,32 @@ pub struct Decomposition {
     pub name: String,
     /// Values of the method's parameters.
     pub binding: Vec<String>,
-    /// Positions in `Solution::nodes`, as the subtasks stand in the method.
+    /// Positions in `Solution::nodes`, in the order of the method's subtasks.
     pub children: Vec<usize>,
 }
 
-/// A moment: the action or the method of a node was applied.
+/// The position of a node whose action or method was applied.
 pub type Event = usize;
 
 /// A plan and its decomposition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Solution {
     pub nodes: Vec<PlanNode>,
-    /// The tasks of the initial network, as they stand there.
+    /// The tasks of the initial network, in order.
     pub roots: Vec<usize>,
     /// Values of the initial network's parameters.
     pub binding: Vec<String>,
-    /// Nodes in the order in which they were applied: actions as they run, methods when they were chosen.
+    /// Nodes in the order in which they were applied.
     pub events: Vec<Event>,
 }
 
 impl Solution {
-    /// Positions of the actions' nodes, as they run.
+    /// Nodes of the actions, in order of execution.
     pub fn actions(&self) -> impl Iterator<Item = usize> {
         self.events.iter().copied().filter(|n| self.nodes[*n].method.is_none())
     }
 
-    /// One line an action: `(name argument …)`.
+    /// One line per action: `(name argument …)`.
     pub fn plan(&self) -> Vec<String> {
         self.actions().map(|n| format!("({})", self.nodes[n].words())).collect()
     }

@@ -1,4 +1,4 @@
-//! Fits what was written between the brackets of a call to the parameters of its action.
+//! Assigns the arguments of a call to the parameters of its action.
 
 use serde_json::{Map, Value};
 

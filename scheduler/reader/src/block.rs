@@ -1,5 +1,5 @@
-//! Lists and tables by indentation, as YAML has them: the part of YAML that models write plans in, and that has one
-//! meaning. Anchors, tags, tabs, several documents and keys that are no names are not read.
+//! Indented lists and tables: the unambiguous part of YAML that models use for plans. Anchors, tags, tabs, several
+//! documents and keys that are not names are not supported.
 
 use crate::edit::{EditKind, Edits};
 use crate::limits::{Budget, Limits, TOKEN};

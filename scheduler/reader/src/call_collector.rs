@@ -1,4 +1,4 @@
-//! Takes the calls out of a value, in whatever notation they stand there.
+//! Extracts the calls from a value, in any notation.
 
 use serde_json::{Map, Value};
 
@@ -55,7 +55,7 @@ pub(crate) fn gather(text: &str, found: &FoundValue, way: CallContext) -> CallGr
     group
 }
 
-/// What gathering goes by.
+/// Inputs of the extraction.
 #[derive(Clone, Copy)]
 pub(crate) struct CallContext<'a> {
     pub(crate) catalogue: &'a Catalogue,
@@ -73,7 +73,7 @@ struct CallCollector<'a> {
 }
 
 impl<'a> CallCollector<'a> {
-    /// Takes the calls out of a value. Trees are at most [`Limits::depth_max`] deep.
+    /// Extracts the calls from a value. Trees are at most [`Limits::depth_max`] deep.
     fn node(&mut self, node: &Node) {
         if self.is_spent() {
             return;

@@ -1,4 +1,4 @@
-//! Ways to put the calls of a text together: block by block, all of them, each alone.
+//! Groups the calls of a text: by block, all together, and each alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Reads a text as calls: names with arguments, in any of the notations models use.
+//! Parses a text as calls: names with arguments, in any notation that models use.
 
 use crate::call_collector::CallContext;
 use crate::call_group::{CallGroup, groups};
@@ -8,7 +8,7 @@ use crate::reading::{CallReading, Other, UnreadableReason, Verdict};
 use crate::value::note_odd_blanks;
 use crate::value_search::find;
 
-/// Reads `text` as calls of the catalogue's actions.
+/// Parses `text` as calls of the catalogue's actions.
 ///
 /// Arguments by position get the names of the schema, in its order; values are taken for the declared type where they
 /// plainly are of it (`"5"` for an integer), and both are edits. Only complete calls are given. Time is linear in the
@@ -24,7 +24,7 @@ pub fn parse_calls(text: &str, catalogue: &Catalogue, limits: &Limits) -> CallRe
     within(text, catalogue, limits, &Budget::for_text(text), &Budget::half_for_text(text))
 }
 
-/// As [`calls`]: what finding, and what gathering may cost.
+/// As [`parse_calls`]: what finding, and what gathering may cost.
 pub(crate) fn within(
     text: &str,
     catalogue: &Catalogue,

@@ -1,10 +1,10 @@
-//! The actions a text may speak of, and how their names are recognised.
+//! The actions that a text may call, and the matching of their names.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// The actions a model was offered. Empty: any name goes.
+/// The actions that were offered to a model. An empty catalogue accepts any name.
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
     actions: Vec<CatalogueAction>,
@@ -31,7 +31,7 @@ pub struct ActionParameter {
     pub required: bool,
 }
 
-/// What a parameter holds, as far as its schema says.
+/// The type of a parameter, as far as its schema declares one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ParameterKind {
     Any,

@@ -1,10 +1,10 @@
-//! What was changed to read a text, and where.
+//! Edits: the differences between a text and its parsed value.
 
 use serde::{Deserialize, Serialize};
 
 use crate::span::Span;
 
-/// One change between what was written and what was read.
+/// One difference between the text and the parsed value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edit {
     pub kind: EditKind,
@@ -12,7 +12,7 @@ pub struct Edit {
     pub at: Span,
     /// What was written there; long stretches are cut to 120 bytes, ending in `…`.
     pub was: String,
-    /// What it was read as; empty when it was dropped.
+    /// The replacement; empty if the text was dropped.
     pub became: String,
     /// In how many places. Only edits that keep the meaning are counted together.
     pub places: u32,

@@ -1,6 +1,6 @@
-//! Reads what models write: JSON, Python literals, calls, prose around them, and says what it had to repair.
+//! Tolerant parser for model output: JSON, Python literals and calls, with prose around them. It records every repair.
 //!
-//! Nothing is invented, no cut argument is completed, and no change is silent: see [`Edit`] and [`Verdict`].
+//! It adds no values, does not complete truncated arguments, and records every change: see [`Edit`] and [`Verdict`].
 
 mod arguments;
 mod arithmetic;

@@ -1,8 +1,8 @@
-//! How much a reading may cost.
+//! Limits of a parse.
 
 use std::cell::Cell;
 
-/// Bounds of one reading. Whatever is over them is refused or left unread, never read in part without saying so.
+/// Limits of one parse. Input over a limit is refused or skipped, and the result reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Longer texts are refused unread. Bytes. The default is about 96,000 tokens, more than models write at once, and
@@ -28,7 +28,7 @@ impl Limits {
     }
 }
 
-/// Work that one text and all the texts in its strings may cost. One unit is about a byte looked at, four nanoseconds.
+/// Work units for one text and all texts in its strings. One unit is about one byte, four nanoseconds.
 #[derive(Debug)]
 pub(crate) struct Budget {
     whole: usize,

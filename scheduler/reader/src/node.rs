@@ -1,4 +1,4 @@
-//! What the parser builds: a tree of spans, without copies of the text.
+//! The syntax tree: spans into the text, without copies.
 
 use std::fmt::{self, Write};
 

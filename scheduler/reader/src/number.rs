@@ -1,4 +1,4 @@
-//! Numbers as JSON, Python and people's models spell them.
+//! Numbers in the spellings of JSON, Python and models.
 
 use serde_json::Number;
 

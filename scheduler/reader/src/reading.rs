@@ -1,4 +1,4 @@
-//! What a reading says.
+//! Results of parsing.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -6,17 +6,17 @@ use serde_json::{Map, Value};
 use crate::edit::Edit;
 use crate::span::Span;
 
-/// How sure a reading is.
+/// Quality of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The text is strict JSON and nothing else.
     Exact,
-    /// The value is all there; the edits say what else the text held, or how it was spelled.
+    /// The value is complete; the edits list the differences to the text.
     Repaired,
-    /// The text ends inside the value, at this byte. Only what was complete before it was read.
+    /// The text ends inside the value, at this byte. The result has only complete parts.
     Truncated { at: usize },
-    /// There is nothing to act on.
+    /// There is no result.
     Unreadable { reason: UnreadableReason },
 }
 
@@ -37,38 +37,38 @@ pub enum UnreadableReason {
     NothingFound,
 }
 
-/// How a text ended, as the model's server says.
+/// How the server ended the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextEnd {
-    /// The model had no more to say.
+    /// The model finished.
     Stopped,
-    /// The answer was cut: a limit of length, or a lost connection.
+    /// The text was truncated by a token limit or a lost connection.
     Cut,
 }
 
-/// A value, and where it stands.
+/// A value and its position.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Item {
     pub value: Value,
     pub span: Span,
 }
 
-/// What was read from a text as a value.
+/// The result of parsing a text as a value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reading {
     pub verdict: Verdict,
-    /// The whole value; of a truncated one, what is complete.
+    /// The value; if truncated, its complete parts.
     pub value: Option<Value>,
     pub span: Span,
     /// The steps, or the elements, of the value: each complete, in order.
     pub items: Vec<Item>,
     /// Every difference between the text and the value, in the order of the text.
     pub edits: Vec<Edit>,
-    /// What else the text could have meant, best first.
+    /// Other interpretations, best first.
     pub others: Vec<Other>,
 }
 
-/// A reading that was not chosen.
+/// An interpretation that was not selected.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Other {
     pub span: Span,
@@ -80,19 +80,19 @@ pub struct Other {
 /// A call that a model wrote.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Call {
-    /// As the catalogue spells it; as written when it is not of the catalogue.
+    /// The catalogue's spelling; as written if the name is unknown.
     pub name: String,
     pub arguments: Map<String, Value>,
     pub span: Span,
-    /// Whether the catalogue has it. Always true for an empty catalogue.
+    /// Whether the catalogue contains the name. Always true for an empty catalogue.
     pub known: bool,
 }
 
-/// What was read from a text as calls.
+/// The result of parsing a text as calls.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CallReading {
     pub verdict: Verdict,
-    /// The calls, each complete, in the order of the text. A cut call is not among them.
+    /// The complete calls, in the order of the text. Truncated calls are omitted.
     pub calls: Vec<Call>,
     pub edits: Vec<Edit>,
     pub others: Vec<Other>,

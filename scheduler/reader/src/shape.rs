@@ -1,4 +1,4 @@
-//! Which of the values found is the plan: how steps look, and how well a value fits.
+//! Scores values by the shape of plans and steps.
 
 use std::collections::BTreeSet;
 

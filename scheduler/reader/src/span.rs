@@ -1,4 +1,4 @@
-//! A stretch of the text that was read.
+//! A range of the parsed text.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Reads a plan while it is being written: each step is given as soon as it is closed.
+//! Parses a plan from a stream and returns each step as soon as it is complete.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ const NEAR_CHARS: usize = 300;
 
 /// An incremental reader, fed with the bytes of an answer as they arrive.
 ///
-/// What it gives before the end is a forecast: the steps of the first list, or of the first lines, that look like a
-/// plan. [`Stream::finish`] reads the whole and says which of them the plan really has. Every step is complete when it
-/// is given; a text that breaks the rules of its notation gives no more steps until the end.
+/// Steps returned before the end are provisional: those of the first list, or of the first lines, that look like a plan.
+/// [`Stream::finish`] parses the whole text and reports which of them the plan contains. Every returned step is complete. A
+/// text with syntax errors returns no more steps until the end.
 #[derive(Clone, Debug)]
 pub struct Stream {
     text: String,
@@ -42,7 +42,7 @@ enum StreamPhase {
     Closed,
 }
 
-/// What a whole stream was.
+/// The result of a finished stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ending {
     pub reading: Reading,
@@ -79,7 +79,7 @@ impl Stream {
         self.work
     }
 
-    /// Takes the next bytes, and gives the steps that they complete.
+    /// Parses the next bytes and returns the steps that they complete.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<Item> {
         if self.text.len() + bytes.len() > self.limits.bytes_max {
             self.phase = StreamPhase::Closed;
@@ -94,7 +94,7 @@ impl Stream {
         self.given[before..].to_vec()
     }
 
-    /// Reads the whole text, and holds it against what was given.
+    /// Parses the whole text and compares it with the returned steps.
     #[must_use]
     pub fn finish(mut self, catalogue: &Catalogue, ended: TextEnd) -> Ending {
         if !self.rest.is_empty() {

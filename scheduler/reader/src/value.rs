@@ -1,4 +1,4 @@
-//! Reads a text as a value: a plan, a step, a list of steps.
+//! Parses a text as a value: a plan, a step or a list of steps.
 
 use std::collections::BTreeSet;
 
@@ -24,20 +24,19 @@ struct ValueCandidate {
     items: usize,
 }
 
-/// Reads `text` as a plan, or whatever value it holds.
+/// Parses `text` as a plan or any other value.
 ///
-/// All values in the text are found, repaired where they are broken, and held against what plans look like and against
-/// the actions of the catalogue; the best is the reading, the others are named in it. Time is linear in the length of
-/// the text, which [`Limits::bytes_max`] bounds.
+/// Finds all values in the text, repairs broken ones, and scores them by the shape of plans and by the actions of the
+/// catalogue. The best one is the result, the others are listed in it. Time is linear in the length of the text, which
+/// [`Limits::bytes_max`] bounds.
 #[must_use]
 pub fn parse_value(text: &str, catalogue: &Catalogue, limits: &Limits) -> Reading {
     parse_ended_value(text, TextEnd::Stopped, catalogue, limits)
 }
 
-/// As [`parse_value`], where the model's server said how the answer ended.
+/// Like [`parse_value`], with the way the server ended the text.
 ///
-/// No reading of a text that was cut is better than truncated, and a last line of which nothing says that it is whole is
-/// left out.
+/// A truncated text has at best the verdict `Truncated`, and its last line is omitted unless it is known to be complete.
 #[must_use]
 pub fn parse_ended_value(text: &str, ended: TextEnd, catalogue: &Catalogue, limits: &Limits) -> Reading {
     let mut reading = within(text, ended, catalogue, limits, &Budget::for_text(text));
@@ -47,7 +46,7 @@ pub fn parse_ended_value(text: &str, ended: TextEnd, catalogue: &Catalogue, limi
     reading
 }
 
-/// As [`parse_ended_value`], for no more work than this.
+/// Like [`parse_ended_value`], with a work budget.
 pub(crate) fn within(text: &str, ended: TextEnd, catalogue: &Catalogue, limits: &Limits, budget: &Budget) -> Reading {
     let trimmed = text.trim();
     if trimmed.is_empty() {

@@ -1,4 +1,4 @@
-//! Finds the values in a text: each place where a list, a table or a call begins is tried.
+//! Finds the values in a text: tries every position where a list, a table or a call may begin.
 
 use crate::block;
 use crate::catalogue::Catalogue;
@@ -120,7 +120,7 @@ pub(crate) fn find_from(
 }
 
 impl ValueSearch<'_> {
-    /// Looks at what begins at `at`, and says where to look next.
+    /// Tries the position `at`; returns the next position.
     fn scan(&mut self, at: usize) -> usize {
         if self.bytes[at] == b'\n' {
             return at + 1;

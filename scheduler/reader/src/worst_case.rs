@@ -1,4 +1,4 @@
-//! Holds the dearest texts that are known to the work they may cost, in steps and not in time.
+//! Regression tests: worst-case inputs stay within the operation budget.
 
 use crate::catalogue::Catalogue;
 use crate::limits::{Budget, Limits};

@@ -1,13 +1,13 @@
 //! Checks a plan with its decomposition against domain and problem.
 //!
-//! Written apart from the planner, over names: it shares with it the parsed files and nothing else.
+//! Independent of the planner: it shares only the parsed files and works on names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Action, Atom, Domain, Effect, Formula, Network, Problem, Term, TypedName};
 use crate::solution::{Decomposition, Solution};
 
-/// What is wrong with a solution, and with which of its nodes.
+/// An error in a solution, and the node that it concerns.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{detail}", node.map(|n| format!("node {n}: ")).unwrap_or_default())]
 pub struct PlanFlaw {
@@ -15,7 +15,7 @@ pub struct PlanFlaw {
     pub detail: String,
 }
 
-/// Holds each action's precondition, each method and each ordering against the solution, in the order of its events.
+/// Checks every precondition, method and ordering of a solution, in the order of its events.
 pub fn check(domain: &Domain, problem: &Problem, solution: &Solution) -> Result<(), PlanFlaw> {
     let mut replay = Replay::new(domain, problem, solution)?;
     for event in &solution.events {
@@ -33,7 +33,7 @@ struct CheckState<'a> {
     facts: BTreeSet<Fact<'a>>,
 }
 
-/// Where a node hangs: in which network, and as which of its subtasks.
+/// Position of a node: its parent and its index among the subtasks.
 #[derive(Clone, Copy)]
 struct NodePosition {
     parent: Option<usize>,
@@ -74,12 +74,12 @@ impl<'a> Replay<'a> {
         if !replay.world.holds(&problem.constraint, &binding) {
             return Err(whole("the constraint on the initial network does not hold".into()));
         }
-        replay.hang(None, &solution.roots, &problem.network, &binding).map_err(whole)?;
+        replay.attach_children(None, &solution.roots, &problem.network, &binding).map_err(whole)?;
         Ok(replay)
     }
 
-    /// Holds children against the network that they stand for.
-    fn hang(
+    /// Checks the children of a node against the network of its method.
+    fn attach_children(
         &mut self,
         parent: Option<usize>,
         children: &[usize],
@@ -114,7 +114,7 @@ impl<'a> Replay<'a> {
         self.is_its_turn(place)?;
         let node = &self.solution.nodes[n];
         match &node.method {
-            Some(taken) => self.take(n, taken),
+            Some(taken) => self.apply_method(n, taken),
             None => {
                 let action = self.world.domain.actions.iter().find(|a| a.name == node.task);
                 let action = action.ok_or_else(|| format!("`{}` is no action, and no method is named", node.task))?;
@@ -142,7 +142,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn take(&mut self, n: usize, taken: &'a Decomposition) -> Result<(), String> {
+    fn apply_method(&mut self, n: usize, taken: &'a Decomposition) -> Result<(), String> {
         let node = &self.solution.nodes[n];
         let method = self.world.domain.methods.get(taken.index).filter(|m| m.name == taken.name);
         let method = method.ok_or_else(|| format!("there is no method `{}`", taken.name))?;
@@ -160,7 +160,7 @@ impl<'a> Replay<'a> {
         if !self.world.holds(&method.precondition, &binding) {
             return Err(format!("the precondition of method `{}` does not hold", method.name));
         }
-        self.hang(Some(n), &taken.children, &method.network, &binding)?;
+        self.attach_children(Some(n), &taken.children, &method.network, &binding)?;
         self.open[n] = taken.children.len();
         if taken.children.is_empty() {
             self.finish(n);

@@ -1,4 +1,4 @@
-//! Makes numbers of names.
+//! Compiles a domain and a problem: replaces names by numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Conditions as numbers, and whether they hold.
+//! Compiled conditions and their evaluation.
 
 use crate::facts::Object;
 

@@ -1,4 +1,4 @@
-//! Domain and problem as numbers: what the search works on.
+//! Compiled domain and problem, the input of the search.
 
 mod build;
 mod formula;

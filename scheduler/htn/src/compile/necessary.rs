@@ -1,6 +1,6 @@
-//! Pulls conditions up: what the subtasks of a method cannot do without is asked of the method itself.
+//! Pulls conditions up: necessary conditions of subtasks become conditions of their method.
 //!
-//! A fact that a later subtask needs, and that nothing before it could make true, must hold when the method is taken.
+//! A fact that a later subtask requires, and that no earlier one can make true, must hold when the method is applied.
 //! Source: the "pull up" of M. C. Magnaguagno, F. Meneguzzi, L. de Silva, "HyperTensioN: A three-stage compiler for
 //! planning", IPC 2020; here for compound subtasks as well, as a greatest fixed point.
 

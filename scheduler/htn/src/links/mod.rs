@@ -1,10 +1,9 @@
-//! What a plan's actions owe each other: a partial order from causal links, in place of the order in which they were
-//! found.
+//! Dependencies between the actions of a plan: a partial order from causal links instead of the order of the search.
 //!
-//! An action waits for whoever makes true what it reads, and nobody may undo that in between. For each fact the plan is
-//! divided into phases in which its value stays the same: who reads waits for the first writer of its phase, and the
-//! phases of a fact follow each other. So every order that respects the result reads the same values and ends in the same
-//! state. Reads are all facts that a precondition or the condition of an effect looks at.
+//! An action depends on the producer of every fact that it reads, and no action may change that fact in between. For each
+//! fact the plan is divided into phases with a constant value: readers depend on the first writer of their phase, and the
+//! phases are ordered. Every order that respects the result reads the same values and ends in the same state. Reads are
+//! all facts in preconditions and in conditions of effects.
 //!
 //! Source: the "producer, consumer, threat" orderings of partial-order planning (D. McAllester, D. Rosenblitt,
 //! "Systematic Nonlinear Planning", AAAI 1991), read off a finished plan as in M. Veloso, A. Pérez, J. Carbonell,
@@ -17,7 +16,7 @@ use crate::facts::{Facts, Object};
 use crate::model::{Domain, Problem};
 use crate::solution::Solution;
 
-/// An action makes true, or false, what a later one reads.
+/// An action sets a fact that a later action reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CausalLink {
     /// Positions among the plan's actions.
@@ -28,18 +27,18 @@ pub struct CausalLink {
     pub holds: bool,
 }
 
-/// The order that a plan needs.
+/// The partial order of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dependencies {
-    /// For each action, positions of the actions that it waits for, ascending, without those that follow from others.
+    /// For each action, positions of its direct dependencies, ascending.
     pub before: Vec<Vec<usize>>,
     pub links: Vec<CausalLink>,
 }
 
-/// Longest plan that is freed of orderings that follow from others: that takes memory in its square.
+/// Longest plan whose transitive dependencies are removed: this takes quadratic memory.
 const REDUCED_MAX: usize = 8_192;
 
-/// One action that looks at a fact or changes it.
+/// An action reads or writes a fact.
 #[derive(Clone, Copy)]
 enum FactAccess {
     Read(usize),
@@ -47,7 +46,7 @@ enum FactAccess {
     Write(usize, bool),
 }
 
-/// Finds out what each action of a plan waits for. The plan must be one that `check` accepts.
+/// Computes the dependencies of a plan that `check` accepts.
 pub fn dependencies(domain: &Domain, problem: &Problem, solution: &Solution) -> Dependencies {
     let Ok(compiled) = compile(domain, problem, None) else { return Dependencies::default() };
     let tasks: BTreeMap<&str, usize> = compiled.tasks.iter().enumerate().map(|(n, t)| (t.name.as_str(), n)).collect();
@@ -65,7 +64,7 @@ pub fn dependencies(domain: &Domain, problem: &Problem, solution: &Solution) -> 
         let mut binding: Vec<Object> = node.arguments.iter().filter_map(|a| objects.get(a.as_str()).copied()).collect();
         binding.resize(action.width, 0);
         let mut watch = ReadCollector { compiled: &compiled, facts: &facts, reads: Vec::new() };
-        watch.read(&action.condition, &mut binding);
+        watch.collect(&action.condition, &mut binding);
         let (mut adds, mut deletes) = (Vec::new(), Vec::new());
         for change in &action.changes {
             watch.change(change, 0, &mut binding, &mut adds, &mut deletes);
@@ -175,7 +174,7 @@ struct ReadCollector<'a> {
 }
 
 impl ReadCollector<'_> {
-    fn read(&mut self, condition: &Condition, binding: &mut [Object]) {
+    fn collect(&mut self, condition: &Condition, binding: &mut [Object]) {
         match condition {
             Condition::Fact(literal) => {
                 let mut key = Vec::new();
@@ -183,12 +182,12 @@ impl ReadCollector<'_> {
                 self.reads.push(key);
             }
             Condition::Equal(..) | Condition::Sort(..) => {}
-            Condition::Not(inner) => self.read(inner, binding),
-            Condition::And(parts) | Condition::Or(parts) => parts.iter().for_each(|p| self.read(p, binding)),
+            Condition::Not(inner) => self.collect(inner, binding),
+            Condition::And(parts) | Condition::Or(parts) => parts.iter().for_each(|p| self.collect(p, binding)),
             Condition::Forall(variable, sort, body) | Condition::Exists(variable, sort, body) => {
                 for object in &self.compiled.sorts[*sort as usize].members {
                     binding[*variable as usize] = *object;
-                    self.read(body, binding);
+                    self.collect(body, binding);
                 }
             }
         }
@@ -211,7 +210,7 @@ impl ReadCollector<'_> {
         }
         let mut scratch = Scratch::new();
         let due = change.when.as_ref().is_none_or(|when| {
-            self.read(when, binding);
+            self.collect(when, binding);
             when.holds(self.facts, &self.compiled.sorts, binding, &mut scratch)
         });
         if due {

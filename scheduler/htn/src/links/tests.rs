@@ -65,7 +65,7 @@ proptest! {
         }
         let lines: Vec<String> = order.iter().map(|n| plan[*n].clone()).collect();
         let verifier = PlanVerifier::new(&domain, &problem).expect("the problem is small");
-        let verdict = verifier.verify(&crate::read_plan(&lines.join(" ")));
+        let verdict = verifier.verify(&crate::parse_plan(&lines.join(" ")));
         prop_assert!(verdict.is_valid(), "{verdict}: {lines:?}");
     }
 }

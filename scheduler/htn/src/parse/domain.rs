@@ -1,4 +1,4 @@
-//! Reads a domain: first everything that declares names, then what refers to them.
+//! Parses a domain: declarations first, then references.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ const METHOD: [&str; 11] = [
 
 /// Reads an HDDL or PDDL domain. Functions and costs are read over; derived predicates and durations are refused.
 pub fn parse_domain(text: &str) -> Result<Domain, ParseError> {
-    let root = sexpr::read(text)?;
+    let root = sexpr::parse_sexpr(text)?;
     let (name, sections) = definition(&root, "domain")?;
     let mut domain = Domain { name, ..Domain::default() };
     for section in sections {

@@ -1,4 +1,4 @@
-//! Reads conditions and effects.
+//! Parses conditions and effects.
 
 use crate::model::{Atom, Effect, Formula, NameKind, ParseError};
 use crate::sexpr::Sexpr;

@@ -1,7 +1,7 @@
-//! Reads HDDL: domains and problems, each name resolved where it stands.
+//! Parses HDDL domains and problems and resolves names.
 //!
 //! Source: D. Höller, G. Behnke, P. Bercher, S. Biundo, H. Fiorino, D. Pellier, R. Alford, "HDDL: An Extension to PDDL for
-//! Expressing Hierarchical Planning Problems", AAAI 2020. Plain PDDL (STRIPS, typing, ADL) reads the same way.
+//! Expressing Hierarchical Planning Problems", AAAI 2020. Plain PDDL (STRIPS, typing, ADL) is accepted too.
 
 mod domain;
 mod formula;

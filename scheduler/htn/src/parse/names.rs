@@ -1,4 +1,4 @@
-//! What is declared, and the reading of names and typed lists.
+//! Declared names; parses names and typed lists.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Reads task networks: subtasks, their labels, their order.
+//! Parses task networks: subtasks, labels and ordering.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Reads a problem of a domain.
+//! Parses a problem of a domain.
 
 use crate::model::{Domain, Formula, Network, ParseError, Problem, Term};
 use crate::sexpr::{self, Sexpr};
@@ -20,7 +20,7 @@ const HTN: [&str; 8] = [
 
 /// Reads an HDDL or PDDL problem. Metrics and numbers are read over.
 pub fn parse_problem(domain: &Domain, text: &str) -> Result<Problem, ParseError> {
-    let root = sexpr::read(text)?;
+    let root = sexpr::parse_sexpr(text)?;
     let (name, sections) = definition(&root, "problem")?;
     let mut spellings = domain.spellings.clone();
     let mut problem = Problem {

@@ -1,4 +1,4 @@
-//! Depth first through the decompositions, in one state that is changed and changed back; nothing recurses.
+//! Depth-first search through decompositions, on one state with undo and without recursion.
 
 use crate::compile::{Action, CompiledProblem, MethodId, Scratch, TaskKind, Truth, fill};
 use crate::facts::{Facts, FastSet, Object, mix};
@@ -8,10 +8,10 @@ use super::network::{Checkpoint, StepId, Steps};
 use super::trace::{TraceStep, solution};
 use super::{GoalProtection, MethodOrder, SearchEnd, SearchStrategy};
 
-/// Nodes between two questions whether to stop.
+/// Nodes between two checks of the stop condition.
 const STOP_EVERY: u64 = 1 << 10;
 
-/// A place on the path: which step is done next, and how.
+/// A choice point on the path.
 struct SearchFrame {
     /// The steps that may be done next, in `Search::fronts`.
     front: (u32, u32),
@@ -54,7 +54,7 @@ struct DepthFirstSearch<'a> {
     cut: bool,
 }
 
-/// Searches once; also gives the nodes that it took.
+/// Runs one search; also returns the number of nodes.
 pub(super) fn search(
     compiled: &CompiledProblem,
     how: SearchStrategy,

@@ -1,4 +1,4 @@
-//! A deep decomposition of any size: a task that asks for itself again until every guest is served.
+//! Test problem of any size with a deep decomposition: a recursive task that serves one guest after the other.
 
 /// Guests are served one after the other, five actions each.
 pub const MEALS: &str = "(define (domain meals)

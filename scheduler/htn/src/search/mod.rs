@@ -1,6 +1,6 @@
-//! Finds a plan: several ways to search, one after the other, within limits counted in nodes.
+//! Finds a plan with several search strategies in turn, within limits counted in nodes.
 //!
-//! The same problem, seed and limits always give the same answer, unless the caller stops the search.
+//! Deterministic: equal problem, seed and limits give an equal result, unless the caller stops the search.
 
 mod depth;
 mod network;
@@ -14,11 +14,11 @@ use crate::solution::Solution;
 /// How far a search may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchLimits {
-    /// Actions applied and methods taken, over all tries.
+    /// Applied actions and methods over all searches.
     pub nodes_max: u64,
-    /// Longest path from the initial network: bounds the memory of one try.
+    /// Longest path from the initial network; bounds the memory of one search.
     pub depth_max: usize,
-    /// Chooses among equals when a try is begun anew.
+    /// Seed of random choices.
     pub seed: u64,
 }
 
@@ -35,45 +35,45 @@ pub enum SearchOutcome {
         solution: Solution,
         nodes: u64,
     },
-    /// Everything was tried: there is no plan.
+    /// The search space is exhausted: there is no plan.
     Exhausted {
         nodes: u64,
     },
-    /// A limit was reached, or the caller stopped it.
+    /// A limit was reached, or the caller stopped the search.
     GaveUp {
         nodes: u64,
     },
-    /// The problem is beyond what this planner can hold.
+    /// The problem exceeds the limits of this planner.
     Unsupported {
         reason: String,
     },
 }
 
-/// How one try goes about it.
+/// Parameters of one search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SearchStrategy {
     pub order: MethodOrder,
-    /// 0: candidates as they stand.
+    /// 0: candidates in their written order.
     pub seed: u64,
-    /// Whether a task within itself, in the same state, is left out: quick, but some plans are missed.
+    /// Whether a recursive task in an unchanged state is pruned: fast, but incomplete.
     pub loops: bool,
-    /// How often one recursive task may stand in another while nothing is done; more is left out.
+    /// Nesting limit of a recursive task without progress; deeper branches are pruned.
     pub nest: u32,
     pub protect: GoalProtection,
     pub nodes: u64,
 }
 
-/// Which facts of the goal must not be undone once they hold.
+/// Which facts of the goal must not become false again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GoalProtection {
     None,
-    /// Those that do not hold at first.
+    /// Those that are false initially.
     Achieved,
     All,
 }
 
 impl SearchStrategy {
-    /// Whether nothing is left out: if it finds nothing, there is nothing.
+    /// Whether nothing is pruned, so that failure proves that there is no plan.
     fn is_complete(&self) -> bool {
         !self.loops && self.nest == u32::MAX && self.protect == GoalProtection::None
     }
@@ -82,8 +82,8 @@ impl SearchStrategy {
         self.nest == u32::MAX && self.protect == GoalProtection::None
     }
 
-    /// The tries differ in what they are good at; a round begins where the last one of its kind left off, with twice the
-    /// nodes and other choices.
+    /// Strategies have different strengths. Each round repeats an earlier kind with twice the nodes and other random
+    /// choices.
     fn of_round(round: u32, seed: u64) -> Self {
         let (cycle, kind) = (round / 6, round % 6);
         let all = Self {
@@ -107,7 +107,7 @@ impl SearchStrategy {
     }
 }
 
-/// In which order methods are tried.
+/// The order in which methods are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MethodOrder {
     AsWritten,
@@ -116,7 +116,7 @@ pub(crate) enum MethodOrder {
     Random,
 }
 
-/// How one try ended.
+/// How one search ended.
 pub(crate) enum SearchEnd {
     Solved(Solution),
     Exhausted,
@@ -124,15 +124,15 @@ pub(crate) enum SearchEnd {
     Stopped,
 }
 
-/// First budget of one try, in nodes; it grows with each round.
+/// First node limit of one search; it grows with each round.
 const FIRST_NODES: u64 = 50_000;
 
-/// Largest budget of one try: it bounds the memory for what was met before, 16 bytes a node.
+/// Largest node limit of one search; bounds the memory for visited states, 16 bytes per node.
 const NODES_OF_TRY_MAX: u64 = 10_000_000;
 
 /// Searches for a plan.
 ///
-/// - `stop`: asked every thousand nodes; the search gives up once it says so.
+/// - `stop`: called every thousand nodes; the search ends when it returns true.
 pub fn solve(
     domain: &Domain,
     problem: &Problem,

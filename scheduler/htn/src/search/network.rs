@@ -1,4 +1,4 @@
-//! The tasks still to be done: an arena that grows as methods are taken and shrinks as they are taken back.
+//! The remaining tasks: an arena that grows with applied methods and shrinks with undo.
 
 use crate::compile::{Method, TaskId};
 use crate::facts::{Object, hash_words, mix};

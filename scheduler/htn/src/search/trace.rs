@@ -1,4 +1,4 @@
-//! Tells a path through the search as a solution.
+//! Converts a search path to a solution.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! Says whether a plan of actions reaches the goal of a PDDL problem, and if not, where it fails and why.
+//! Verifies that a plan of actions reaches the goal of a PDDL problem; reports the failing step and its cause.
 //!
-//! Agrees with VAL: first the whole plan must make sense (known actions, objects, types), then it is run.
+//! Agrees with VAL: first all actions, objects and types are checked, then the plan is simulated.
 //! Source: R. Howey, D. Long, M. Fox, "VAL: Automatic Plan Validation, Continuous Effects and Mixed Initiative Planning
 //! Using PDDL", ICTAI 2004.
 
@@ -18,24 +18,24 @@ type NameIndex = HashMap<String, u32, std::hash::BuildHasherDefault<FastHasher>>
 /// One action as it stands in a plan: its name, then its arguments.
 pub type PlanLine = Vec<String>;
 
-/// Whether a plan is good.
+/// The result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanVerdict {
     Valid,
-    /// An action cannot be done, or means nothing.
+    /// An action is not applicable or not defined.
     Failed {
         /// Counts from 1.
         step: usize,
         action: String,
         fault: StepFault,
     },
-    /// All actions can be done, but these conditions of the goal do not hold at the end.
+    /// All actions are applicable, but these conditions of the goal do not hold at the end.
     GoalUnmet {
         unmet: Vec<String>,
     },
 }
 
-/// Why an action cannot be done.
+/// Why an action is not applicable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepFault {
     UnknownAction,
@@ -80,7 +80,7 @@ impl std::fmt::Display for PlanVerdict {
     }
 }
 
-/// A problem made ready to hold many plans against it.
+/// A compiled problem for the verification of many plans.
 pub struct PlanVerifier {
     compiled: CompiledProblem,
     predicates: Vec<String>,
@@ -90,7 +90,7 @@ pub struct PlanVerifier {
 }
 
 impl PlanVerifier {
-    /// Makes a problem ready; says why it cannot be.
+    /// Compiles a problem.
     pub fn new(domain: &Domain, problem: &Problem) -> Result<Self, String> {
         let compiled = compile(domain, problem, None)?;
         let actions = domain.actions.iter().zip(0..).map(|(a, n)| (a.name.to_ascii_lowercase(), n)).collect();
@@ -156,7 +156,7 @@ impl PlanVerifier {
         Ok((action, binding))
     }
 
-    /// Without types an unknown object is only one of which nothing holds: the action fails when its turn comes.
+    /// Without types, no fact holds for an unknown object: the action fails when it is simulated.
     fn is_met_later(&self, line: &[String], fault: &StepFault) -> bool {
         let StepFault::UnknownObject { .. } = fault else { return false };
         let task =
@@ -209,8 +209,8 @@ fn find(words: &NameIndex, word: &str) -> Option<u32> {
     words.get(word).or_else(|| words.get(&word.to_ascii_lowercase())).copied()
 }
 
-/// Takes the actions out of a text: whatever stands in brackets, `(name argument …)`, one after the other.
-pub fn read_plan(text: &str) -> Vec<PlanLine> {
+/// Extracts the actions `(name argument …)` of a text.
+pub fn parse_plan(text: &str) -> Vec<PlanLine> {
     let groups = text.split('(').skip(1).filter_map(|rest| rest.split_once(')'));
     let lines = groups.map(|(inside, _)| inside.split_whitespace().map(str::to_owned).collect::<PlanLine>());
     lines.filter(|line| !line.is_empty()).collect()

@@ -1,9 +1,9 @@
-//! A state that is cheap to copy and to change: one bit a fact, or a set where there are too many facts.
+//! A state that is cheap to copy and to change: a bit per fact, or a set if there are too many facts.
 
 use crate::compile::{Action, ConditionalEffect, Scratch, Sort, Truth, fill};
 use crate::facts::{FastSet, Object};
 
-/// Facts that are held as bits at most.
+/// Limit of facts that are stored as bits.
 const BITS_MAX: usize = 1 << 16;
 
 #[derive(Clone)]

@@ -28,7 +28,7 @@ fn a_plan_is_valid_or_fails_at_a_step_for_a_reason() {
         ("(go hall)", "step 1, `(go hall)`: it takes 2 argument(s), not 1"),
         ("", "the goal is not reached: (lit a) and (lit b) does not hold"),
     ] {
-        assert_eq!(verifier.verify(&read_plan(plan)).to_string(), verdict, "{plan}");
+        assert_eq!(verifier.verify(&parse_plan(plan)).to_string(), verdict, "{plan}");
     }
 }
 
@@ -39,14 +39,14 @@ fn many_facts_are_held_in_a_set_with_the_same_verdicts() {
     let problem = PROBLEM.replace("(:objects ", &format!("(:objects {more}"));
     let problem = parse_problem(&domain, &problem).expect("the problem is well formed");
     let verifier = PlanVerifier::new(&domain, &problem).expect("the problem is small");
-    let plan = read_plan("(go hall attic) (press attic) (go attic hall)");
+    let plan = parse_plan("(go hall attic) (press attic) (go attic hall)");
     assert_eq!(verifier.verify(&plan), PlanVerdict::Valid);
     assert!(!verifier.verify(&plan[1..]).is_valid());
 }
 
 #[test]
 fn actions_are_taken_out_of_prose_and_fences() {
-    let plan = read_plan("First:\n```\n(a b c)\n ( d )\n```\nthen ( ) and (unclosed");
+    let plan = parse_plan("First:\n```\n(a b c)\n ( d )\n```\nthen ( ) and (unclosed");
     assert_eq!(plan, [vec!["a".to_owned(), "b".into(), "c".into()], vec!["d".into()]]);
 }
 

@@ -1,4 +1,4 @@
-//! Which quote ends a string. In a broken text the quote itself does not say; what stands around it does.
+//! Finds the quote that ends a string. In broken texts this depends on the context of the quote.
 
 use super::quote::{KEY_MAX, Quote, QuotePosition};
 use super::{Open, Parser, Stop, is_closer};

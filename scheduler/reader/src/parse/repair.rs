@@ -1,4 +1,4 @@
-//! What to do where neither notation knows how to go on. Each decision is a guess, and an edit.
+//! Repairs of syntax errors. Each repair is a guess and recorded as an edit.
 
 use super::{ExpectedToken, Open, Parser, Step, Stop, is_closer};
 use crate::edit::EditKind;

@@ -1,4 +1,4 @@
-//! What the parser is doing: the brackets that are open, and what was read in each.
+//! Parser state: the open brackets and the parsed content of each.
 
 use crate::edit::Edits;
 use crate::escape::{DecodedEscape, EscapeDialect};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use goalmill_common::clock::unix_us;
-use goalmill_htn::{StepFault, PlanLine, PlanVerdict, PlanVerifier, parse_domain, parse_problem, read_plan};
+use goalmill_htn::{StepFault, PlanLine, PlanVerdict, PlanVerifier, parse_domain, parse_problem, parse_plan};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -92,7 +92,7 @@ fn labels(dir: &Path, domains: &BTreeMap<String, String>, out: &mut Out) -> Resu
 }
 
 fn only(line: &str) -> PlanLine {
-    let mut read = read_plan(line);
+    let mut read = parse_plan(line);
     match read.len() {
         1 if line.trim().starts_with('(') => read.remove(0),
         _ => vec![line.to_owned()],
@@ -134,7 +134,7 @@ fn dialogues(dir: &Path, domains: &BTreeMap<String, String>, out: &mut Out) -> R
                 continue;
             }
             let recorded = critique(said);
-            let plan = read_plan(answer);
+            let plan = parse_plan(answer);
             let verdict = verifier.verify(&plan);
             let ours = told(&verdict, &plan);
             let unknown = matches!(&verdict, PlanVerdict::Failed { fault: StepFault::UnknownObject { .. }, .. });
@@ -208,7 +208,7 @@ fn critique(said: &str) -> Critique {
     }
     let facts = |text: &str| {
         let upto = text.split("Provide your revised plan").next().unwrap_or_default();
-        read_plan(upto).into_iter().map(|words| words.join(" ").to_lowercase()).collect::<BTreeSet<_>>()
+        parse_plan(upto).into_iter().map(|words| words.join(" ").to_lowercase()).collect::<BTreeSet<_>>()
     };
     if let Some((_, rest)) = said.split_once("action at step ") {
         let step = rest.split_whitespace().next().and_then(|n| n.parse().ok());
