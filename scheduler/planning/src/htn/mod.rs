@@ -45,7 +45,8 @@ impl HtnPlanner {
             "" => load::built_in(),
             dir => load::from_dir(Path::new(dir))?,
         };
-        let limits = SearchLimits { nodes_max: settings.htn_nodes_max, seed: settings.htn_seed, ..SearchLimits::default() };
+        let limits =
+            SearchLimits { nodes_max: settings.htn_nodes_max, seed: settings.htn_seed, ..SearchLimits::default() };
         Ok(Self { domains: Arc::new(domains), limits })
     }
 

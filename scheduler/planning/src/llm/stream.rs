@@ -3,7 +3,7 @@
 use futures_util::StreamExt;
 use goalmill_common::plan::Step;
 use goalmill_llm::{Completion, CompletionDelta, ModelError, Purpose};
-use goalmill_reader::{TextEnd, Limits, Stream};
+use goalmill_reader::{Limits, Stream, TextEnd};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use goalmill_common::clock::unix_us;
-use goalmill_htn::{StepFault, PlanLine, PlanVerdict, PlanVerifier, parse_domain, parse_problem, parse_plan};
+use goalmill_htn::{PlanLine, PlanVerdict, PlanVerifier, StepFault, parse_domain, parse_plan, parse_problem};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
