@@ -1,16 +1,19 @@
 //! A worker embedded in a program of one's own, as docs/workers.md shows it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Result;
 use async_trait::async_trait;
+use goalmill_common::agent::{Action, Agent};
 use goalmill_common::clock::Clock;
+use goalmill_common::config::WorkerSettings;
 use goalmill_common::failure::{Failure, FailureClass::Permanent};
 use goalmill_common::random::Random;
 use goalmill_common::task::Task;
 use goalmill_tests::installation::{Installation, step};
+use goalmill_tests::wait::{SOON, until};
 use goalmill_worker::Options;
 use goalmill_worker::executor::{Executor, Kinds, Outcome, Progress};
 use serde_json::json;
@@ -48,6 +51,59 @@ async fn an_executor_of_ones_own_serves_its_agent_type() -> Result<()> {
     let answer = installation.get(&format!("/v1/plans/{id}/results")).await?;
     assert_eq!(answer["results"]["a"], json!({"shout": "HI"}), "{answer:#}");
     assert_eq!(answer["failures"]["b"]["code"], "NO_TEXT", "{answer:#}");
+    installation.stop().await;
+    Ok(())
+}
+
+/// An executor that learns new actions while it runs, as one for an MCP server does.
+#[derive(Default)]
+struct Learning(Mutex<Vec<String>>);
+
+#[async_trait]
+impl Executor for Learning {
+    async fn execute(&self, task: &Task, _: &Progress, _: &CancellationToken) -> Result<Outcome, Failure> {
+        Ok(Outcome::new(json!({"action": task.action})))
+    }
+
+    fn card(&self) -> Option<Agent> {
+        let names = self.0.lock().unwrap();
+        let action =
+            |name: &String| Action { name: name.clone(), description: String::new(), inputs: None, outputs: None };
+        Some(Agent { actions: names.iter().map(action).collect(), ..Agent::named("learning".into()) })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_action_is_known_as_soon_as_the_executors_card_has_it() -> Result<()> {
+    let mut installation = Installation::embedded().await?;
+    let executor = Arc::new(Learning(Mutex::new(vec!["first".into()])));
+    let options = Options {
+        settings: WorkerSettings { heartbeat_ms: 50, ..installation.settings.worker.clone() },
+        limits: installation.settings.limits.clone(),
+        broker: installation.broker.clone(),
+        clock: Clock::system(),
+        random: Random::system(),
+        executors: BTreeMap::from([("learning".into(), executor.clone() as Arc<dyn Executor>)]),
+        kinds: Kinds::new(),
+    };
+    installation.workers.push(goalmill_worker::start(options).await?);
+    let plan = |action: &str| {
+        let mut step = step("a", "learning", &[], json!({}));
+        step["action"] = action.into();
+        json!({"steps": [step]})
+    };
+    let is_warned = async || {
+        let (_, preview) = installation.post("/v1/plans:validate", &plan("second")).await.unwrap_or_default();
+        let warnings = preview["warnings"].as_array();
+        warnings.map(|warnings| warnings.iter().any(|issue| issue["code"] == "UNKNOWN_ACTION"))
+    };
+    until(SOON, async || is_warned().await == Some(true)).await;
+    executor.0.lock().unwrap().push("second".into());
+    until(SOON, async || is_warned().await == Some(false)).await;
+    let id = installation.submit(&plan("second")).await?;
+    installation.await_end(&id, Duration::from_mins(1)).await?;
+    let answer = installation.get(&format!("/v1/plans/{id}/results")).await?;
+    assert_eq!(answer["results"]["a"], json!({"action": "second"}), "{answer:#}");
     installation.stop().await;
     Ok(())
 }
