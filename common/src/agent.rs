@@ -1,4 +1,4 @@
-//! Who can do steps: agent types and the workers that serve them.
+//! Agent types, and the workers that serve them.
 
 use serde::{Deserialize, Serialize};
 
@@ -101,14 +101,14 @@ pub struct WorkerBeat {
     /// When the beat was sent, Unix milliseconds by the broker's clock; set by the broker.
     #[serde(default)]
     pub seen_ms: u64,
-    /// How often it beats, in milliseconds; a worker that does not say counts as one set like the scheduler.
+    /// The interval of its heartbeats in milliseconds; without it the scheduler's own setting counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat_ms: Option<u64>,
 }
 
 /// A worker that misses so many heartbeats counts as gone.
 pub const HEARTBEATS_MISSED_MAX: u64 = 4;
-/// A worker that is silent for so long counts as gone whatever it says of itself, in milliseconds.
+/// A worker without a heartbeat for so long counts as gone, whatever interval it declares, in milliseconds.
 pub const SILENCE_MS_MAX: u64 = 600_000;
 
 impl WorkerBeat {

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use crate::agent::{Agent, LATENCY_MS_MAX};
-use crate::foreign::COST_MAX;
 use crate::id::{AgentType, is_id};
+use crate::json_limits::COST_MAX;
 use crate::problem::{ERRORS_MAX, Issue};
 use crate::text::{pointer_part, shorten};
 
@@ -16,26 +16,26 @@ use crate::text::{pointer_part, shorten};
 pub const CARD_BYTES_MAX: usize = 1 << 20;
 
 /// What a field may hold: notes what is wrong at a JSON Pointer.
-type Check = fn(&mut Found, &Value, &str);
+type Check = fn(&mut CardIssues, &Value, &str);
 
 /// A field by name, whether it must be there, and what it may hold.
 type Field = (&'static str, bool, Check);
 
 const AGENT: [Field; 7] = [
-    ("agent_type", true, Found::agent_type),
-    ("description", false, Found::text),
-    ("capabilities", false, Found::texts),
-    ("actions", false, Found::actions),
-    ("success_rate", false, Found::rate),
-    ("cost", false, Found::cost),
-    ("latency_ms", false, Found::latency),
+    ("agent_type", true, CardIssues::agent_type),
+    ("description", false, CardIssues::text),
+    ("capabilities", false, CardIssues::texts),
+    ("actions", false, CardIssues::actions),
+    ("success_rate", false, CardIssues::rate),
+    ("cost", false, CardIssues::cost),
+    ("latency_ms", false, CardIssues::latency),
 ];
 
 const ACTION: [Field; 4] = [
-    ("name", true, Found::name),
-    ("description", false, Found::text),
-    ("inputs", false, Found::schema),
-    ("outputs", false, Found::schema),
+    ("name", true, CardIssues::name),
+    ("description", false, CardIssues::text),
+    ("inputs", false, CardIssues::schema),
+    ("outputs", false, CardIssues::schema),
 ];
 
 /// Reads a card; else everything that is wrong with it, each with its place and a hint.
@@ -53,7 +53,7 @@ pub fn read_card(text: &[u8]) -> Result<Agent, Vec<Issue>> {
 
 /// Everything that is wrong with a card, at most [`ERRORS_MAX`] places.
 pub fn check_card(card: &Value) -> Vec<Issue> {
-    let mut found = Found::default();
+    let mut found = CardIssues::default();
     found.fields(card, "", &AGENT);
     found.0.truncate(ERRORS_MAX);
     found.0
@@ -63,11 +63,11 @@ fn issue(code: &str, pointer: &str, detail: impl Into<String>, hint: impl Into<S
     Issue { code: code.into(), pointer: pointer.into(), detail: detail.into(), hint: hint.into() }
 }
 
-/// What is wrong so far.
+/// The issues found so far.
 #[derive(Default)]
-struct Found(Vec<Issue>);
+struct CardIssues(Vec<Issue>);
 
-impl Found {
+impl CardIssues {
     fn note(&mut self, code: &str, pointer: &str, detail: impl Into<String>, hint: impl Into<String>) {
         if self.0.len() < ERRORS_MAX {
             self.0.push(issue(code, pointer, detail, hint));

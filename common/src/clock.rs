@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Reads the time in Unix milliseconds.
 ///
-/// Cheap to clone; a test or a simulation gives its own.
+/// Cheap to clone; a test or a simulation has its own.
 #[derive(Clone)]
 pub struct Clock(std::sync::Arc<dyn Fn() -> u64 + Send + Sync>);
 

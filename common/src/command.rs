@@ -1,4 +1,4 @@
-//! What people and programs ask of a running plan.
+//! Commands to plans, from people and programs.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::json::Json;
 use crate::plan::Plan;
 pub use crate::revision::{Change, Fork, Proposal, RevisionStrategy, Situation};
 
-/// A request to a plan's shard, from whichever process took it.
+/// A request to a plan's shard, from the process that received it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     /// The plan that it is about.
@@ -37,29 +37,29 @@ impl Request {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verb {
-    /// Takes on a goal, or a plan that is ready to run.
+    /// Accepts a goal, or a plan that is ready to run.
     Submit(Box<Submit>),
-    /// Lets nothing new start until the plan is resumed.
+    /// Pauses the plan: nothing new starts until it is resumed.
     Pause {
         /// Why, for the log.
         reason: String,
     },
-    /// Goes on with a paused plan.
+    /// Resumes a paused plan.
     Resume {
         /// Why, for the log.
         reason: String,
     },
-    /// Ends the plan, and stops what is running.
+    /// Cancels the plan, and stops its running attempts.
     Cancel {
         /// Why, for the log.
         reason: String,
     },
-    /// Agrees to the plan, or to the revision that is proposed.
+    /// Approves the plan, or the proposed revision.
     Approve {
         /// Why, for the log.
         reason: String,
     },
-    /// Refuses the plan, or the revision that is proposed.
+    /// Rejects the plan, or the proposed revision.
     Reject {
         /// Why, for the log.
         reason: String,
@@ -98,7 +98,7 @@ pub enum Verb {
         /// Why, for the log.
         reason: String,
     },
-    /// Passes a step over; it counts as done for the steps that depend on it.
+    /// Skips a step; it satisfies the steps that depend on it.
     SkipStep {
         /// The step.
         step: StepId,
@@ -109,19 +109,19 @@ pub enum Verb {
     CompleteStep {
         /// The step.
         step: StepId,
-        /// What the step is said to have given.
+        /// The outputs that are recorded for the step.
         outputs: Json,
         /// Why, for the log.
         reason: String,
     },
-    /// Agrees to a step that waits for a person.
+    /// Approves a step that waits for a person.
     ApproveStep {
         /// The step.
         step: StepId,
         /// Why, for the log.
         reason: String,
     },
-    /// Refuses a step that waits for a person.
+    /// Rejects a step that waits for a person.
     RejectStep {
         /// The step.
         step: StepId,
@@ -133,7 +133,7 @@ pub enum Verb {
 /// A goal to plan, or a plan to run; already validated and routed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Submit {
-    /// What is to be reached; of a plan that came ready-made, what it says of itself.
+    /// The goal; of a submitted plan, its description of itself.
     pub goal: Goal,
     /// The plan, when it came ready-made; otherwise the planners make one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -156,9 +156,9 @@ pub struct Submit {
     pub fork: Option<Box<Fork>>,
 }
 
-/// A short word for what was sent, to tell a repeated request from another one under the same key.
+/// A fingerprint of a request's body: tells a repeated request from another one under the same key.
 ///
-/// FNV-1a, 128 bit: callers have no reason to deceive themselves.
+/// FNV-1a, 128 bit; it need not resist forgery, because callers gain nothing from a collision.
 pub fn fingerprint(kind: &str, body: &[u8]) -> String {
     let hash = kind.bytes().chain([0]).chain(body.iter().copied()).fold(crate::id::FNV_BASIS, crate::id::fnv);
     crate::id::base32(hash, 26)
@@ -174,7 +174,7 @@ impl Planned {
     }
 }
 
-/// A checked plan, as a planner or a caller gave it.
+/// A validated plan of a planner or a caller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Planned {
     /// The plan.
@@ -186,10 +186,10 @@ pub struct Planned {
     /// How it came about: template, model, prompts, repairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Json>,
-    /// What is odd but no error.
+    /// Warnings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<crate::problem::Issue>,
-    /// Who the router chose for steps that asked for it.
+    /// The router's choices for `auto` steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<crate::event::Route>,
 }

@@ -45,7 +45,7 @@ impl FailureClass {
     }
 }
 
-/// One failed attempt, as a worker or the scheduler tells it.
+/// The failure of one attempt, as a worker or the scheduler reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Failure {
     /// Whether it is worth trying again.
@@ -60,7 +60,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure that says nothing of when to try again.
+    /// A failure without a time for the next attempt.
     pub fn new(class: FailureClass, code: impl Into<String>, message: impl Into<String>) -> Self {
         Self { class, code: code.into(), message: message.into(), retry_after_ms: None }
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::foreign::COST_MAX;
+use crate::json_limits::COST_MAX;
 use crate::plan::RevisionPolicy;
 
 /// What a caller wants: words, limits, and how to know that it is reached.
@@ -69,7 +69,7 @@ impl Planning {
     }
 }
 
-/// 1 (last) to 10 (first); 5 unless told.
+/// 1 (last) to 10 (first); 5 by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct Priority(#[schemars(range(min = 1, max = 10))] pub u8);

@@ -1,15 +1,15 @@
-//! JSON that is carried, not understood: payloads stay the bytes they came as.
+//! Opaque JSON: payloads are carried as the text that they arrived as.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// Opaque JSON text. Cheap to pass on; parsed only by whoever needs to look inside.
+/// Opaque JSON text. Cheap to clone; parsed only where its content is needed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Json(Box<RawValue>);
 
 impl Json {
-    /// Checks that `text` is JSON and keeps it as it is.
+    /// Checks that `text` is JSON, and stores it unchanged.
     pub fn from_text(text: String) -> Result<Self, serde_json::Error> {
         RawValue::from_string(text).map(Self)
     }

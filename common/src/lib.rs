@@ -1,24 +1,24 @@
-//! What the scheduler and the workers say to each other.
+//! Shared vocabulary of scheduler, workers and clients.
 //!
 //! No I/O and no async here: words (ids, goals, plans, steps, statuses), messages (submissions, tasks,
-//! reports, events), where they live (keys), and the small pure functions both sides must agree on.
+//! reports, events), Redis keys, and the small pure functions on which both sides must agree.
 
 #![warn(missing_docs)]
 
 pub mod agent;
-pub mod aside;
 pub mod backoff;
+pub mod blob_ref;
 pub mod card;
 pub mod clock;
 pub mod command;
 pub mod config;
 pub mod event;
 pub mod failure;
-pub mod foreign;
 pub mod goal;
 pub mod hash;
 pub mod id;
 pub mod json;
+pub mod json_limits;
 pub mod keys;
 pub mod limits;
 pub mod load;
@@ -34,8 +34,8 @@ pub mod status;
 pub mod task;
 pub mod telemetry;
 pub mod text;
+pub mod tls_error;
 pub mod trace;
-pub mod trust;
 pub mod view;
 pub mod wire;
-mod words;
+mod word_enum;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a plan and its parts may measure.
+/// The largest sizes of a plan and its parts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {

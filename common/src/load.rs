@@ -1,4 +1,4 @@
-//! Work that a shard holds in memory: what autoscalers need to know besides what is on streams.
+//! Steps that a shard holds in memory; autoscalers count them besides the tasks on streams.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use crate::id::AgentType;
 /// Steps of one agent type that are on no stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
-    /// Steps that could run now and wait for room in their queue. Those whose plan lets no more run at once are not among
-    /// them: more workers would not help.
+    /// Steps that could run now and wait for room in their queue. Steps that wait because of their plan's own limit do not
+    /// count: more workers would not help.
     #[serde(default)]
     pub ready: u64,
     /// Steps that become ready by themselves within half a minute, such as those that are tried again.

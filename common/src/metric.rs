@@ -268,7 +268,7 @@ metrics! {
         "Deliveries of webhooks.";
 }
 
-/// Gives the recorder every help text and unit.
+/// Registers every help text and unit with the recorder.
 pub fn describe() {
     for metric in METRICS {
         match metric.kind {

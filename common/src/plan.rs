@@ -1,4 +1,4 @@
-//! A plan as data: the canonical form that validation gives, storage keeps and `export` prints.
+//! A plan as data, in its canonical form: the result of validation, as it is stored and exported.
 //!
 //! Other spellings are accepted on input by the engine's `validate`; this is the one that is written.
 
@@ -9,7 +9,7 @@ use crate::goal::{Budget, Priority};
 use crate::id::{AgentType, StepId};
 use crate::json::Json;
 
-/// How wide a plan runs.
+/// How many steps of a plan run at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Strategy {
@@ -23,7 +23,7 @@ pub enum Strategy {
     Adaptive,
 }
 
-/// What does a step.
+/// The kind of a step: what executes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -137,7 +137,7 @@ pub struct Fallback {
 pub struct Approval {
     /// How long a person has, in milliseconds.
     pub limit_ms: u64,
-    /// What counts as the answer when nobody gives one.
+    /// The default answer, when a person gives none in time.
     pub default: ApprovalDefault,
 }
 
@@ -147,7 +147,7 @@ impl Default for Approval {
     }
 }
 
-/// What counts as the answer when a person gives none in time.
+/// The default answer, when a person gives none in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalDefault {
@@ -201,7 +201,7 @@ pub enum Widen {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RevisionPolicy {
-    /// Revisions by planners; `limits.revisions_max` unless told, and never more.
+    /// Revisions by planners; `limits.revisions_max` by default, and never more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<u32>,
     /// Share of failed steps above which a revision is asked for, 0 to 1.
@@ -223,7 +223,7 @@ impl Default for RevisionPolicy {
     }
 }
 
-/// Keeps a step's outputs for other steps with the same key.
+/// Caches a step's outputs for other steps with the same key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cache {
@@ -293,7 +293,7 @@ pub struct Step {
     /// How many of its dependencies it waits for.
     #[serde(default, skip_serializing_if = "is_default")]
     pub join: Join,
-    /// Limit of one attempt, from its start, in milliseconds. 60,000 unless told; a `plan` step has as long as its plan.
+    /// Limit of one attempt, from its start, in milliseconds. 60,000 by default; a `plan` step has as long as its plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// When, and how often, it is tried again.
@@ -308,7 +308,7 @@ pub struct Step {
     /// Asks a person before it starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approve: Option<Approval>,
-    /// The plan's, unless told.
+    /// The plan's by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
     /// Steps of a plan that name the same resource exclude each other.
@@ -320,7 +320,7 @@ pub struct Step {
     /// Something to ask a person first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask: Option<Question>,
-    /// Keeps its outputs for other steps, when there is one.
+    /// Caches its outputs for other steps, if set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
     /// The plan of a `plan` step.

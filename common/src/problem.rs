@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Most single errors that one problem lists.
 pub const ERRORS_MAX: usize = 50;
 
-/// Why a request was refused, for programs and people (RFC 9457, `application/problem+json`).
+/// The reason of a refusal, for programs and people (RFC 9457, `application/problem+json`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Problem {
     /// `https://goalmill.dev/errors/<code>`.
@@ -15,7 +15,7 @@ pub struct Problem {
     pub title: String,
     /// HTTP status.
     pub status: u16,
-    /// What programs go by.
+    /// The code, for programs.
     pub code: ErrorCode,
     /// What happened in this case, for people.
     pub detail: String,
@@ -24,7 +24,7 @@ pub struct Problem {
     pub errors: Vec<Issue>,
 }
 
-/// One thing that is wrong in a document: what, where, and how to correct it.
+/// One error in a document: code, place, description, and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Issue {
     /// Stable, upper case: `PLAN_CYCLE`.

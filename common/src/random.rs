@@ -1,4 +1,4 @@
-//! The only source of chance: from the machine, or from a seed when a run must repeat.
+//! The only source of random numbers: the machine, or a seed when a run must be repeatable.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

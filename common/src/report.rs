@@ -1,4 +1,4 @@
-//! What a worker sends back.
+//! Reports of workers about attempts.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::id::{AgentType, AttemptToken, EntryId, PlanId, StepId, WorkerId};
 use crate::json::Json;
 use crate::task::Task;
 
-/// What a worker says about one attempt. Anything stale, duplicate, unknown or forged changes only a counter.
+/// A worker's report about one attempt. Anything stale, duplicate, unknown or forged changes only a counter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Report {
     /// The task's, echoed.
@@ -32,7 +32,7 @@ pub struct Report {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_ms: Option<u64>,
-    /// With `completed`: what the step gave, up to 2 MiB.
+    /// With `completed`: the step's outputs, up to 2 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Json>,
     /// With `failed`: what went wrong.
@@ -47,7 +47,7 @@ pub struct Report {
     /// US dollars.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
-    /// Tokens of language models that the attempt took.
+    /// Tokens of language models that the attempt used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
     /// New information that may call for a revision.
@@ -70,7 +70,7 @@ impl Report {
         }
     }
 
-    /// A report on no plan at all, for an entry that holds no task: shards acknowledge what they do not know.
+    /// A report without a plan, for an entry that holds no task: a shard acknowledges entries of unknown plans.
     pub fn on_none(agent_type: AgentType, entry: EntryId, worker: WorkerId, what: What) -> Self {
         Self {
             plan: "".into(),
@@ -101,13 +101,13 @@ impl Report {
 pub enum What {
     /// It runs.
     Started,
-    /// It still runs, and says how far it is.
+    /// It runs, and reports its progress.
     Progress,
     /// It is done, with `outputs`.
     Completed,
     /// It failed, with `failure`.
     Failed,
-    /// The lease ran out: said by whoever noticed, not by the worker.
+    /// The lease ran out: reported by a scheduler, not by the worker.
     Lost,
     /// Handed back without being tried; no attempt is consumed.
     Released,

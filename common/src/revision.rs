@@ -1,4 +1,4 @@
-//! Changes of a running plan: what a planner is told, what it answers, and what is recorded.
+//! Revisions of a running plan: the planner's request, its proposal, and the record.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use crate::json::Json;
 use crate::plan::{Phase, Plan, Question, Step};
 use crate::problem::Issue;
 use crate::status::StepStatus;
-use crate::words::words;
+use crate::word_enum::word_enum;
 
-words! {
+word_enum! {
     /// Why a running plan may have to change.
     Trigger {
         /// A step was given up on, and its policy is `replan`.
@@ -26,13 +26,13 @@ words! {
         ConstraintViolation = "constraint_violation",
         /// A report brought `adjustments`.
         NewInformation = "new_information",
-        /// A person wants it.
+        /// A person requested it.
         UserRequest = "user_request",
-        /// More of a budget is used up than the plan's policy likes.
+        /// More of a budget is used than the plan's policy allows.
         BudgetLow = "budget_low",
         /// A phase with a checkpoint has ended.
         PhaseCheckpoint = "phase_checkpoint",
-        /// More steps have failed than the plan's policy likes.
+        /// More steps have failed than the plan's policy allows.
         FailureRate = "failure_rate",
         /// A planner whose answer took long has a plan with more confidence than the one that runs.
         BetterPlan = "better_plan",
@@ -65,7 +65,7 @@ impl Trigger {
     }
 }
 
-words! {
+word_enum! {
     /// How a revision helps.
     RevisionStrategy {
         /// The step once more, by another agent.
@@ -76,13 +76,13 @@ words! {
         Workaround = "workaround",
         /// What remains is fitted to a constraint.
         Adjust = "adjust",
-        /// What remains is planned anew.
+        /// The remaining steps are planned again.
         ReplanRemaining = "replan_remaining",
         /// Steps that repair what went wrong come in between.
         InsertRecovery = "insert_recovery",
-        /// The step is passed over.
+        /// The step is skipped.
         SkipAndContinue = "skip_and_continue",
-        /// The plan ends; what was done is kept.
+        /// The plan ends; its results stay.
         Abort = "abort",
         /// A person is asked something first.
         AskUser = "ask_user",
@@ -203,7 +203,7 @@ pub enum Change {
 /// A planner's answer to a [`Situation`]. Untrusted: validated like a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Proposal {
-    /// How the planner goes about it; decides what it costs in confidence.
+    /// The planner's strategy; decides how much confidence the revision costs.
     pub strategy: RevisionStrategy,
     /// What changes, in this order; none when it merely goes on.
     #[serde(default)]
@@ -217,13 +217,13 @@ pub struct Proposal {
     /// `rules`, `htn`, `llm`.
     #[serde(default)]
     pub planner: String,
-    /// What the planner itself thinks of it, 0 to 1; recorded only.
+    /// The planner's own confidence in it, 0 to 1; recorded only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// How it came about: model, prompts, repairs.
+    /// Provenance: model, prompts, repairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Json>,
-    /// Who the router chose for new steps that asked for it.
+    /// The router's choices for new `auto` steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<Route>,
     /// What it may do that the plan could not do before, as far as the catalogue of actions tells: permissions,
@@ -236,7 +236,7 @@ pub struct Proposal {
 }
 
 impl Proposal {
-    /// A proposal that says nothing of itself.
+    /// A proposal without a description.
     pub fn new(strategy: RevisionStrategy, changes: Vec<Change>) -> Self {
         Self {
             strategy,
@@ -253,27 +253,27 @@ impl Proposal {
     }
 }
 
-/// What a planner is told when it is asked for a revision.
+/// The context of a request for a revision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Situation {
     /// The plan's id.
     pub plan_id: PlanId,
     /// The one that is asked for: an answer for any other is refused.
     pub revision: u32,
-    /// What is to be reached.
+    /// The goal.
     pub goal: Goal,
     /// As it stands, without the steps that were replaced.
     pub plan: Plan,
-    /// Where each step stands, by its id.
+    /// The state of each step, by its id.
     pub steps: BTreeMap<StepId, StepSituation>,
     /// See [`Trigger`].
     pub trigger: String,
     /// The step that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<StepId>,
-    /// Why it came to it, in words.
+    /// The reason, in words.
     pub reason: String,
-    /// What a person would like.
+    /// What a person requested.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hint: String,
     /// What the step's report suggested.
@@ -281,7 +281,7 @@ pub struct Situation {
     pub information: Option<Json>,
     /// The plan's confidence, 0 to 1.
     pub confidence: f64,
-    /// A revision that would leave less than this is not taken, 0 to 1.
+    /// A revision that would leave less confidence than this is refused, 0 to 1.
     pub confidence_floor: f64,
     /// What was revised before, oldest first.
     pub revisions: Vec<RevisionRecord>,
@@ -308,14 +308,14 @@ impl Situation {
     }
 }
 
-/// Where one step stands, for a planner.
+/// The state of one step, for a planner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepSituation {
-    /// Where it stands.
+    /// Its status.
     pub status: StepStatus,
     /// The last attempt; 0 as long as there was none.
     pub attempt: u32,
-    /// What it gave, once it is completed.
+    /// Its outputs, once it is completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Json>,
     /// Of the last failed attempt.
@@ -326,12 +326,12 @@ pub struct StepSituation {
     pub adjustments: Option<Json>,
 }
 
-/// A proposal that was not taken.
+/// A refused proposal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// How the planner wanted to go about it.
+    /// The planner's strategy.
     pub strategy: RevisionStrategy,
-    /// Why it was not taken.
+    /// The reason of the refusal.
     pub reason: String,
     /// Located errors, where there are any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -357,7 +357,7 @@ pub struct RevisionRecord {
     pub revision: u32,
     /// Unix milliseconds.
     pub time_ms: u64,
-    /// Who decided it, when it was not a planner alone.
+    /// The actor who decided it, when it was not a planner alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
     /// See [`Trigger`]; `edit` when a person made it.
@@ -365,9 +365,9 @@ pub struct RevisionRecord {
     /// The step that it was about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<StepId>,
-    /// Why it came to it, in words.
+    /// The reason, in words.
     pub reason: String,
-    /// How the planner went about it.
+    /// The planner's strategy.
     pub strategy: RevisionStrategy,
     /// The planner's, in one line.
     pub summary: String,
@@ -379,7 +379,7 @@ pub struct RevisionRecord {
     pub added: Vec<Step>,
     /// Steps that are gone, as they were.
     pub removed: Vec<Step>,
-    /// Steps that are no longer what they were.
+    /// Steps that were changed.
     pub modified: Vec<Modified>,
     /// Steps that count as done since then.
     pub skipped: Vec<StepId>,
@@ -412,7 +412,7 @@ pub struct Fork {
     pub step: Option<StepId>,
     /// Results that are kept.
     pub kept: BTreeMap<StepId, Json>,
-    /// What remains is planned anew before any step goes out; says why.
+    /// When set, the remaining steps are planned again before any step is dispatched; the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replan: Option<String>,
 }

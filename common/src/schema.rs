@@ -1,4 +1,4 @@
-//! JSON Schemas (draft 2020-12) of what crosses a border, made from the types.
+//! JSON Schemas (draft 2020-12) of public messages and settings, generated from the types.
 
 use schemars::schema_for;
 use serde_json::Value;

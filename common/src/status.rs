@@ -1,10 +1,10 @@
-//! Where a plan or a step stands.
+//! Statuses of plans and steps.
 
 use serde::{Deserialize, Serialize};
 
-use crate::words::words;
+use crate::word_enum::word_enum;
 
-words! {
+word_enum! {
     /// Where a plan stands; the last five are final.
     PlanStatus {
         /// A planner is at work.
@@ -23,14 +23,14 @@ words! {
         Partial = "partial",
         /// Ended with a failure that its policy does not allow, or without a plan.
         Failed = "failed",
-        /// Ended because somebody said so, or with the plan that it belongs to.
+        /// Cancelled by a person, or with the plan that it belongs to.
         Cancelled = "cancelled",
-        /// A person said no.
+        /// Rejected by a person.
         Rejected = "rejected",
     }
 }
 
-words! {
+word_enum! {
     /// Where a step stands; the last five are final.
     StepStatus {
         /// Dependencies are open.

@@ -36,7 +36,7 @@ pub fn log(level: &str, format: LogFormat) {
 /// The process-wide metrics recorder: installed by the first call, shared by the later ones; `None` when the
 /// program that embeds us has one of its own.
 ///
-/// Whoever renders it must call `run_upkeep` every few seconds, or histogram samples pile up.
+/// The caller must call `run_upkeep` every few seconds, or histogram samples pile up.
 pub fn metrics() -> Option<PrometheusHandle> {
     static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
     HANDLE.get_or_init(install).clone()

@@ -1,4 +1,4 @@
-//! Small works on text that several packages need.
+//! Text functions that several packages use.
 
 use std::borrow::Cow;
 

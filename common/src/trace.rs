@@ -14,7 +14,7 @@ pub struct TraceContext {
     pub trace_id: u128,
     /// Never 0.
     pub span_id: u64,
-    /// The sampled flag: somebody keeps the trace.
+    /// The sampled flag: the trace is recorded.
     pub is_sampled: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the API shows and the command line reads. Times are RFC 3339 in UTC.
+//! Views of plans, steps and queues: the API's answers. Times are RFC 3339 in UTC.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,17 +16,17 @@ use crate::status::{Counts, PlanStatus, StepStatus};
 pub struct PlanSummary {
     /// The plan's id.
     pub plan_id: PlanId,
-    /// Where the plan stands.
+    /// The plan's status.
     pub status: PlanStatus,
     /// The plan's name, or the goal's description.
     pub name: String,
     /// Counted from 1; 0 is the plan as it began.
     pub revision: u32,
-    /// How many of its steps stand where.
+    /// The number of its steps by status.
     pub counts: Counts,
     /// 0 to 1.
     pub progress: f64,
-    /// What it has used up.
+    /// Its usage so far.
     pub usage: Usage,
     /// When it was accepted, RFC 3339.
     pub created_at: String,
@@ -40,7 +40,7 @@ pub struct PlanSummary {
 }
 
 impl PlanSummary {
-    /// Reads the summary that the shard's owner keeps in Redis; `None` when there is none, or it is not one.
+    /// Parses the summary that the shard's owner writes to Redis; `None` when it is missing or invalid.
     pub fn from_fields(plan_id: PlanId, fields: &std::collections::BTreeMap<String, String>) -> Option<Self> {
         let text = |name: &str| fields.get(name).map(String::as_str);
         Some(Self {
@@ -65,15 +65,15 @@ pub struct PlanView {
     /// The plan in one line.
     #[serde(flatten)]
     pub summary: PlanSummary,
-    /// What is to be reached.
+    /// The goal.
     pub goal: Goal,
     /// Who made the plan: `submitted`, `rules`, `htn`, `llm`, `tools`.
     pub planner: String,
-    /// How much the plan is trusted, 0 to 1; revisions take some of it away.
+    /// The plan's confidence, 0 to 1; revisions lower it.
     pub confidence: f64,
     /// How its steps are run.
     pub strategy: Strategy,
-    /// What it failed with, if it failed.
+    /// Its failure, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
     /// Why it ended, in words; empty when it simply completed.
@@ -82,10 +82,10 @@ pub struct PlanView {
     /// The plan in which this one is a step, when it is a sub-plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<PlanId>,
-    /// A revision that a person must agree to.
+    /// A revision that a person must approve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal: Option<ProposalView>,
-    /// What a person is asked before the plan is revised.
+    /// The question to a person before the plan is revised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<QuestionView>,
     /// The plan that this one goes on from.
@@ -114,12 +114,12 @@ pub struct ModelCalls {
     pub unsettled: Usage,
 }
 
-/// A revision that a person must agree to.
+/// A revision that a person must approve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ProposalView {
     /// The revision that it would be.
     pub revision: u32,
-    /// How the planner wants to go about it.
+    /// The planner's strategy.
     pub strategy: RevisionStrategy,
     /// The planner's, in one line.
     pub summary: String,
@@ -130,13 +130,13 @@ pub struct ProposalView {
     pub widens: Vec<crate::problem::Issue>,
     /// The plan's confidence, 0 to 1.
     pub confidence_before: f64,
-    /// What would be left of it with this revision, 0 to 1.
+    /// The plan's confidence after this revision, 0 to 1.
     pub confidence_after: f64,
     /// The default answer counts from then.
     pub due_at: String,
 }
 
-/// What a person is asked.
+/// A question to a person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct QuestionView {
     /// Names the question in the answer: a step's id, or the question's own.
@@ -153,7 +153,7 @@ pub struct QuestionView {
     pub due_at: String,
 }
 
-/// A step with where it stands.
+/// A step with its state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StepView {
     /// The step's id.
@@ -163,12 +163,12 @@ pub struct StepView {
     pub description: String,
     /// What sort of step it is.
     pub kind: Kind,
-    /// Who does it; empty for kinds that need no worker.
+    /// The agent type that executes it; empty for kinds that need no worker.
     pub agent_type: AgentType,
     /// What the agent is to do.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub action: String,
-    /// Where the step stands.
+    /// The step's status.
     pub status: StepStatus,
     /// The last one; 0 as long as there was none.
     pub attempt: u32,
@@ -192,13 +192,13 @@ pub struct StepView {
     /// When it wakes up by itself: end of the backoff, of the attempt, of the wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_at: Option<String>,
-    /// How far the attempt says it is, 0 to 1.
+    /// The attempt's progress, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<f64>,
-    /// What the attempt says of itself, one line.
+    /// The attempt's progress message, one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What the step gave, once it is completed.
+    /// The step's outputs, once it is completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outputs: Option<Json>,
     /// Of the last failed attempt.
@@ -207,7 +207,7 @@ pub struct StepView {
     /// Why it was skipped, blocked or cancelled.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What a person is asked before the step goes on.
+    /// The question to a person before the step continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<QuestionView>,
 }
@@ -222,16 +222,16 @@ pub struct Page<T> {
     pub next: Option<String>,
 }
 
-/// What a plan's steps gave.
+/// The results of a plan's steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Results {
     /// The plan's id.
     pub plan_id: PlanId,
-    /// Where the plan stands: results of a running plan are those so far.
+    /// The plan's status; a running plan has the results so far.
     pub status: PlanStatus,
-    /// How many of its steps stand where.
+    /// The number of its steps by status.
     pub counts: Counts,
-    /// What it has used up.
+    /// Its usage so far.
     pub usage: Usage,
     /// Outputs by step id, of the completed steps, in the plan's order.
     pub results: serde_json::Map<String, serde_json::Value>,
@@ -244,24 +244,24 @@ pub struct Results {
 pub struct Explanation {
     /// The plan's id.
     pub plan_id: PlanId,
-    /// Where the plan stands.
+    /// The plan's status.
     pub status: PlanStatus,
     /// One sentence.
     pub summary: String,
-    /// Those that something can be said of.
+    /// The steps with a known cause.
     pub steps: Vec<StepExplanation>,
 }
 
-/// Why one step is where it is.
+/// Why one step has its status.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct StepExplanation {
     /// The step's id.
     pub step_id: StepId,
-    /// Where the step stands.
+    /// The step's status.
     pub status: StepStatus,
     /// Each line is the cause of the one before.
     pub because: Vec<String>,
-    /// What somebody can do about it.
+    /// The remedy.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub hint: String,
 }
@@ -291,8 +291,8 @@ pub struct QueueView {
 
 /// A task that was given up on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct LetterView {
-    /// Names the letter among those of its agent type.
+pub struct DeadLetterView {
+    /// The id of the dead letter among those of its agent type.
     pub entry: EntryId,
     /// The agent type whose queue it was in.
     pub agent_type: AgentType,
@@ -314,7 +314,7 @@ pub struct LetterView {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EventView {
-    /// Whose event it is, where events of several plans are listed.
+    /// The event's plan, where events of several plans are listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_id: Option<PlanId>,
     /// Counts from 1 in each plan, without gaps.
@@ -330,7 +330,7 @@ pub struct EventView {
     /// 0, or not there, for what concerns no attempt.
     #[serde(default)]
     pub attempt: u32,
-    /// Who did it, where somebody did.
+    /// The actor, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
     /// What belongs to the type.
@@ -338,14 +338,14 @@ pub struct EventView {
     pub data: Option<Json>,
 }
 
-/// What became of a submission.
+/// The answer to a submission.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Accepted {
     /// The plan's id.
     pub plan_id: PlanId,
-    /// Where the plan stands.
+    /// The plan's status.
     pub status: PlanStatus,
-    /// What is odd in the plan; it was taken all the same.
+    /// Warnings about the plan, which was accepted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<crate::problem::Issue>,
 }
@@ -353,7 +353,7 @@ pub struct Accepted {
 /// The answer to a validation or a preview.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Preview {
-    /// Whether the plan would be taken.
+    /// Whether the plan would be accepted.
     pub valid: bool,
     /// The plan as it would run; none when it is not valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -361,15 +361,15 @@ pub struct Preview {
     /// What is wrong with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub issues: Vec<crate::problem::Issue>,
-    /// What is odd but no error.
+    /// Warnings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<crate::problem::Issue>,
-    /// Who the router would choose for steps that ask for it.
+    /// The router's choices for `auto` steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<crate::event::Route>,
     /// Who made the plan: `submitted`, `rules`, `htn`, `llm`, `tools`.
     pub planner: String,
-    /// How much the plan is trusted, 0 to 1.
+    /// The plan's confidence, 0 to 1.
     pub confidence: f64,
     /// Estimated seconds on the longest path.
     pub critical_path_seconds: f64,
@@ -384,13 +384,13 @@ pub struct Preview {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct SecondsFrom {
-    /// From how long the action took of late.
+    /// From recent measurements of the action.
     pub measured: u64,
     /// From the step's own `estimates`.
     pub estimated: u64,
     /// From the `latency_ms` that the agent type declares.
     pub declared: u64,
-    /// From nowhere: they count nothing.
+    /// Unknown: they count as 0.
     pub unknown: u64,
 }
 

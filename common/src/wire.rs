@@ -1,4 +1,4 @@
-//! How messages look on the streams: flat fields, versions, sizes.
+//! The form of messages on streams: flat fields, versions, sizes.
 
 use serde::{Deserialize, Serialize};
 
@@ -137,18 +137,18 @@ impl Submission {
     }
 }
 
-/// What became of a submission or a request: the value of `goalmill:answers:<id>`.
+/// The answer to a submission or a request: the value of `goalmill:answers:<id>`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Answer {
-    /// It was taken.
+pub enum SubmissionAnswer {
+    /// It was accepted.
     Accepted {
-        /// The plan that it became, or that it is about.
+        /// The plan that it created, or that it is about.
         plan_id: crate::id::PlanId,
-        /// Where that plan stood then.
+        /// The status of that plan at that time.
         status: crate::status::PlanStatus,
     },
-    /// It was not taken, for this reason.
+    /// It was refused, for this reason.
     Refused(Problem),
 }
 
@@ -159,7 +159,7 @@ pub enum Inbox {
     Reports(Vec<Report>),
     /// From a scheduler that does not own the shard.
     Request(Box<Request>),
-    /// Neither: counted, and passed over.
+    /// Neither: counted, and ignored.
     Unreadable(String),
 }
 
@@ -174,7 +174,7 @@ impl Inbox {
         vec![("v".into(), PROTOCOL.into()), (name.into(), data.expect("a message always has a JSON text"))]
     }
 
-    /// Reads an entry: a list of reports, or a single one, as small workers write it.
+    /// Parses an entry: a list of reports, or a single one, as small workers write it.
     pub fn from_fields(fields: &Fields) -> Self {
         let field = |name: &str| fields.iter().find(|(f, _)| f == name).map(|(_, bytes)| bytes.as_slice());
         match field("v") {
@@ -206,17 +206,17 @@ impl Inbox {
     }
 }
 
-/// What a task takes besides its inputs, about.
+/// The size of a task without its inputs, about, in bytes.
 const TASK_BYTES: usize = 512;
 
-/// A task as it lies on its stream.
+/// The `data` field of a task entry.
 pub fn write_task(task: &Task) -> Vec<u8> {
     let mut data = Vec::with_capacity(TASK_BYTES + task.inputs.text().len());
     serde_json::to_writer(&mut data, task).expect("a task always has a JSON text");
     data
 }
 
-/// Reads the `data` field of a task entry.
+/// Parses the `data` field of a task entry.
 pub fn read_task(data: &[u8]) -> Result<Task, serde_json::Error> {
     serde_json::from_slice(data)
 }

@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use goalmill_broker::{Broker, BrokerError, Message, Misfit, QueueState, RefusedCard, Registry};
+use goalmill_broker::{Broker, BrokerError, KeyTypeMismatch, Message, QueueState, RefusedCard, Registry};
 use goalmill_common::agent::{Agent, HEARTBEATS_MISSED_MAX, WorkerBeat};
 use goalmill_common::config::Settings;
 use goalmill_common::event::Route;
@@ -67,7 +67,7 @@ struct Known {
     live: Option<Arc<BTreeSet<AgentType>>>,
     paused: BTreeSet<AgentType>,
     /// Queues to which nothing can be sent, because their key is no stream.
-    quarantined: BTreeMap<AgentType, Misfit>,
+    quarantined: BTreeMap<AgentType, KeyTypeMismatch>,
 }
 
 fn count_quarantined(known: &Known) {
@@ -116,10 +116,10 @@ impl Directory {
     }
 
     /// Quarantines a queue: it gets no tasks, and its steps stay ready.
-    pub(crate) fn quarantine(&self, agent_type: &AgentType, misfit: &Misfit) {
+    pub(crate) fn quarantine(&self, agent_type: &AgentType, mismatch: &KeyTypeMismatch) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.quarantined.insert(agent_type.clone(), misfit.clone()).is_none() {
-            tracing::error!("queue `{agent_type}` is in quarantine: {}", misfit.text());
+        if known.quarantined.insert(agent_type.clone(), mismatch.clone()).is_none() {
+            tracing::error!("queue `{agent_type}` is in quarantine: {}", mismatch.text());
         }
         count_quarantined(&known);
     }
@@ -137,7 +137,7 @@ impl Directory {
     }
 
     /// The queues in quarantine.
-    pub(crate) fn quarantined(&self) -> BTreeMap<AgentType, Misfit> {
+    pub(crate) fn quarantined(&self) -> BTreeMap<AgentType, KeyTypeMismatch> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).quarantined.clone()
     }
 

@@ -77,8 +77,8 @@ async fn round(scheduler: &Scheduler, rounds: &mut Rounds, trim: bool) -> Result
     let queues = scheduler.directory.queues().await?;
     let trims = if trim { rounds.trims(&queues) } else { vec![false; queues.len()] };
     for (queue, trim) in queues.iter().zip(trims) {
-        if let Some(misfit) = &queue.wrong_type {
-            scheduler.directory.quarantine(&queue.agent_type, misfit);
+        if let Some(mismatch) = &queue.wrong_type {
+            scheduler.directory.quarantine(&queue.agent_type, mismatch);
             continue;
         }
         if let Err(error) = reap_queue(scheduler, queue, trim).await {

@@ -7,7 +7,7 @@ use goalmill_common::command::{Request, Submit, Verb};
 use goalmill_common::id::{Namespace, PlanId, ShardId};
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::PlanStatus;
-use goalmill_common::wire::{Answer, Inbox};
+use goalmill_common::wire::{Inbox, SubmissionAnswer};
 use tokio::sync::mpsc::error::SendError;
 use tokio::sync::oneshot;
 
@@ -106,8 +106,8 @@ async fn poll_answer(scheduler: &Scheduler, id: &str) -> Result<(PlanId, PlanSta
         let answers = scheduler.broker.answers(&ids).await?;
         if let Some(Some(text)) = answers.first() {
             return match serde_json::from_str(text) {
-                Ok(Answer::Accepted { plan_id, status }) => Ok((plan_id, status)),
-                Ok(Answer::Refused(problem)) => Err(problem),
+                Ok(SubmissionAnswer::Accepted { plan_id, status }) => Ok((plan_id, status)),
+                Ok(SubmissionAnswer::Refused(problem)) => Err(problem),
                 Err(error) => Err(Problem::new(ErrorCode::Internal, format!("the answer cannot be read: {error}"))),
             };
         }

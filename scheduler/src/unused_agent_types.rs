@@ -35,7 +35,7 @@ impl Unused {
         let unused_ms = u64::try_from(UNUSED.as_millis()).unwrap_or(u64::MAX);
         let mut removed = 0;
         for agent_type in self.update(unused(scheduler, queues).await?) {
-            removed += usize::from(scheduler.broker.forget_agent_type(&agent_type, unused_ms).await?);
+            removed += usize::from(scheduler.broker.remove_agent_type(&agent_type, unused_ms).await?);
         }
         if removed > 0 {
             tracing::info!("{removed} agent types removed after {} minutes without use", UNUSED.as_secs() / 60);

@@ -80,7 +80,7 @@ async fn deregister(worker: &Worker) {
     if timeout(limit, ended).await.is_err() {
         tracing::debug!("a loop of worker `{}` still waits for redis", worker.id);
     }
-    match timeout(limit, worker.broker.forget_worker(&worker.id)).await {
+    match timeout(limit, worker.broker.deregister_worker(&worker.id)).await {
         Ok(Ok(())) => {}
         Ok(Err(e)) => tracing::warn!("worker `{}` could not deregister: {e}", worker.id),
         Err(_) => tracing::warn!("worker `{}` could not deregister in time", worker.id),

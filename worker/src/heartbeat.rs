@@ -59,11 +59,11 @@ async fn send_heartbeat(worker: &Arc<Worker>, session: &mut Session) -> Result<(
     check_installation(worker, &mut session.instance).await?;
     if !session.is_cleared {
         // A drain request for a former process of this id is not meant for this one.
-        worker.broker.forget_worker(&worker.id).await?;
+        worker.broker.deregister_worker(&worker.id).await?;
         session.is_cleared = true;
     }
     register_changed(worker, &mut session.registered).await?;
-    worker.broker.beat_worker(&worker.heartbeat()).await?;
+    worker.broker.record_worker_heartbeat(&worker.heartbeat()).await?;
     if !worker.draining.is_cancelled() && worker.broker.drain_requested(&worker.id).await? {
         tracing::info!("worker `{}` was asked to drain", worker.id);
         drain::begin(worker);

@@ -1,6 +1,6 @@
 //! Large payloads: outputs are stored as blobs, blob references in inputs are resolved before the execution.
 
-use goalmill_common::aside;
+use goalmill_common::blob_ref;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::task::Task;
@@ -14,7 +14,7 @@ const FIELD_BYTES_MIN: usize = 512;
 
 /// The task with its references replaced; `None` when it has none.
 pub(crate) async fn resolve_references(worker: &Worker, task: &Task) -> Result<Option<Task>, Failure> {
-    if !aside::may_be_in(&task.inputs) {
+    if !blob_ref::may_contain(&task.inputs) {
         return Ok(None);
     }
     let mut inputs = task.inputs.value();
@@ -35,7 +35,7 @@ pub(crate) async fn resolve_references(worker: &Worker, task: &Task) -> Result<O
 
 /// The first reference in a value.
 fn find_reference(value: &mut Value) -> Option<&mut Value> {
-    if aside::key(value).is_some() {
+    if blob_ref::key(value).is_some() {
         return Some(value);
     }
     match value {
@@ -46,7 +46,7 @@ fn find_reference(value: &mut Value) -> Option<&mut Value> {
 }
 
 async fn read_blob(worker: &Worker, place: &Value) -> Result<Vec<u8>, Failure> {
-    let key = aside::key(place).unwrap_or_default();
+    let key = blob_ref::key(place).unwrap_or_default();
     if !worker.broker.keys().is_blob(key) {
         let message = format!("`{key}` is not the key of a blob");
         return Err(Failure::new(FailureClass::Permanent, "BLOB_INVALID", message));
@@ -111,5 +111,5 @@ async fn store_blob(worker: &Worker, task: &Task, part: &str, value: &Json) -> J
         worker.connection.set_lost(&e.to_string());
         tokio::time::sleep(worker.backoff(failures)).await;
     }
-    aside::reference(&key, text.len())
+    blob_ref::to_json(&key, text.len())
 }

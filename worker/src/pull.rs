@@ -149,7 +149,7 @@ fn decode_or_dead_letter(worker: &Arc<Worker>, delivery: Delivery) -> Option<Ass
     let letter = dead_letter(agent_type, &data, reason);
     let worker_too = worker.clone();
     worker.tasks.spawn(async move {
-        if let Err(e) = worker_too.broker.bury(&letter).await {
+        if let Err(e) = worker_too.broker.add_dead_letter(&letter).await {
             tracing::warn!("a dead letter for queue `{}` cannot be kept: {e}", letter.agent_type);
         }
     });

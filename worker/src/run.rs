@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::foreign;
+use goalmill_common::json_limits;
 use goalmill_common::report::{Report, What};
 use tokio::time::Instant;
 
@@ -97,11 +97,14 @@ fn check_outcome(outcome: &Outcome, nesting_max: usize) -> Result<(), Failure> {
         Failure::new(FailureClass::Permanent, "ANSWER_INVALID", format!("the agent's answer is not valid {wrong}"))
     };
     for (field, json) in parts {
-        if let Some(Err(wrong)) = json.map(|json| foreign::check(json, nesting_max)) {
-            return Err(invalid(&foreign::Unreadable { pointer: format!("{field}{}", wrong.pointer), ..wrong }));
+        if let Some(Err(wrong)) = json.map(|json| json_limits::check_json(json, nesting_max)) {
+            return Err(invalid(&json_limits::JsonLimitError {
+                pointer: format!("{field}{}", wrong.pointer),
+                ..wrong
+            }));
         }
     }
-    foreign::check_spent(Some(outcome.cost), Some(outcome.tokens)).map_err(|wrong| invalid(&wrong))
+    json_limits::check_usage(Some(outcome.cost), Some(outcome.tokens)).map_err(|wrong| invalid(&wrong))
 }
 
 fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {

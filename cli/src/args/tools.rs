@@ -215,7 +215,7 @@ fn fault(text: &str) -> Result<(String, String), String> {
 
 /// Parses an amount of money: a bounded number that is not negative.
 fn dollars(text: &str) -> Result<f64, String> {
-    let most = goalmill_common::foreign::COST_MAX;
+    let most = goalmill_common::json_limits::COST_MAX;
     let cost: f64 = text.parse().map_err(|_| "give a number of US dollars, such as `2.50`".to_owned())?;
     if (0.0..=most).contains(&cost) { Ok(cost) } else { Err(format!("give a number from 0 to {most}")) }
 }

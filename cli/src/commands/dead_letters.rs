@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write};
 
 use goalmill_common::id::PlanId;
-use goalmill_common::view::{LetterView, Page};
+use goalmill_common::view::{DeadLetterView, Page};
 use serde::Serialize;
 
 use super::{cell, checked_id};
@@ -128,7 +128,7 @@ fn confirm(what: &str) -> Result<(), Failed> {
     if matches!(answer.trim(), "y" | "Y" | "yes") { Ok(()) } else { Err(refused()) }
 }
 
-fn people(page: &Page<LetterView>, screen: &Screen) -> String {
+fn people(page: &Page<DeadLetterView>, screen: &Screen) -> String {
     let mut table = Table::new(&["AGENT", "LETTER", "PLAN", "STEP", "ATTEMPT", "CODE", "REASON"]).right(&[4]);
     for letter in &page.items {
         table.row([

@@ -8,7 +8,7 @@ use goalmill_client::{Document, traceparent};
 use goalmill_common::config::RedisSettings;
 use goalmill_common::random::Random;
 use goalmill_common::view::{Accepted, Preview};
-use goalmill_common::wire::{Answer, Submission, SubmissionKind};
+use goalmill_common::wire::{Submission, SubmissionAnswer, SubmissionKind};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -205,8 +205,10 @@ async fn submit_by_stream(
     while Instant::now() < deadline {
         if let Some(Some(text)) = broker.answers(&ids).await?.into_iter().next() {
             return match serde_json::from_str(&text) {
-                Ok(Answer::Accepted { plan_id, status }) => Ok(Accepted { plan_id, status, warnings: Vec::new() }),
-                Ok(Answer::Refused(problem)) => Err(problem.into()),
+                Ok(SubmissionAnswer::Accepted { plan_id, status }) => {
+                    Ok(Accepted { plan_id, status, warnings: Vec::new() })
+                }
+                Ok(SubmissionAnswer::Refused(problem)) => Err(problem.into()),
                 Err(error) => Err(Failed::other(format!("the answer of `{key}` cannot be read: {error}"))),
             };
         }

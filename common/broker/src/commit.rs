@@ -1,11 +1,11 @@
-//! One batch of one shard: what is written together, or not at all.
+//! One batch of one shard, written as a whole or not at all.
 
 use goalmill_common::id::{AgentType, EntryId, PlanId, ShardId};
 use serde::{Deserialize, Serialize};
 
 /// Everything one turn of a shard's loop changes.
 ///
-/// It happens as a whole or not at all. It is refused when `token` is not the shard's owner any more, when
+/// It is written as a whole or not at all. It is refused when `token` is not the shard's owner any more, when
 /// `number` does not follow the owner's last commit, or when a plan's log does not end at `base_seq`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commit {
@@ -14,18 +14,17 @@ pub struct Commit {
     pub token: String,
     /// Counted from 1 since the token was taken.
     pub number: u64,
-    /// The last inbox entry this commit has dealt with; `None` when it dealt with none.
+    /// The last inbox entry that this commit handles; `None` when it handles none.
     pub cursor: Option<EntryId>,
     /// Each plan once.
     pub plans: Vec<PlanWrite>,
-    /// In the order in which workers shall see them.
+    /// In the order in which workers receive them.
     pub tasks: Vec<TaskWrite>,
-    /// Task entries whose outcome is recorded here; those that are not pending are passed over.
+    /// Task entries whose outcome is recorded here; those that are not pending are ignored.
     pub acknowledged: Vec<(AgentType, EntryId)>,
-    /// Whether to do what need not be done with every commit: to look at what kind each key is before the first
-    /// write, that no plan's log has gone, and to drop inbox entries up to the cursor. An owner's first commit is
-    /// thorough, and then one a second.
-    pub thorough: bool,
+    /// Whether to check what need not be checked with every commit: the type of each key, and that no plan's log has
+    /// gone; and to trim the inbox up to the cursor. An owner's first commit has a full check, and then one a second.
+    pub full_check: bool,
 }
 
 /// New events of one plan; or none, and only its summary changes.
@@ -34,7 +33,7 @@ pub struct PlanWrite {
     pub plan: PlanId,
     /// Number of the log's last event before this commit; 0 for a new plan.
     pub base_seq: u64,
-    /// Whether the owner's last commit of this plan ended there. Then only a thorough commit looks at the log's number:
+    /// Whether the owner's last commit of this plan ended there. Then the log's number is only compared in a full check:
     /// as long as token and commit number are right, nobody else has written since.
     #[serde(skip)]
     pub follows: bool,
@@ -54,7 +53,7 @@ pub struct PlanWrite {
 }
 
 impl PlanWrite {
-    /// Whether its numbers can be: onwards with events; without, where the log ends, which must have begun.
+    /// Whether its numbers are consistent: they increase with events; without events they stay, above 0.
     pub(crate) fn goes_on(&self) -> bool {
         if self.events.is_empty() {
             self.last_seq == self.base_seq && self.base_seq > 0
@@ -64,7 +63,7 @@ impl PlanWrite {
     }
 }
 
-/// What becomes of the plan's membership in the shard's set of active plans.
+/// The change of the plan's membership in the shard's set of active plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Activity {
     /// First events: enters the set.
@@ -83,7 +82,7 @@ pub struct TaskWrite {
     pub data: Vec<u8>,
 }
 
-/// What became of a commit.
+/// The result of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Committed {
     Applied,

@@ -25,7 +25,7 @@ pub enum BrokerError {
     InvalidAddress(String),
     /// Keys are of another type than they should be; nothing was written.
     #[error("redis holds keys of a wrong type: {}", listed(.0))]
-    WrongType(Vec<Misfit>),
+    WrongType(Vec<KeyTypeMismatch>),
     /// A key holds something else than it should; nothing was written.
     #[error("redis holds something unexpected: {0}")]
     Corrupt(String),
@@ -53,7 +53,7 @@ impl From<BrokerError> for Problem {
 
 /// A key of another type than it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Misfit {
+pub struct KeyTypeMismatch {
     pub key: String,
     /// What it is, as `TYPE` says it; `full` for a stream whose last id is the highest there can be.
     pub found: String,
@@ -61,7 +61,7 @@ pub struct Misfit {
     pub wanted: String,
 }
 
-impl Misfit {
+impl KeyTypeMismatch {
     /// What is wrong, and the fix.
     pub fn text(&self) -> String {
         let Self { key, found, wanted } = self;
@@ -69,6 +69,6 @@ impl Misfit {
     }
 }
 
-fn listed(misfits: &[Misfit]) -> String {
-    misfits.iter().map(Misfit::text).collect::<Vec<_>>().join("; ")
+fn listed(type_mismatches: &[KeyTypeMismatch]) -> String {
+    type_mismatches.iter().map(KeyTypeMismatch::text).collect::<Vec<_>>().join("; ")
 }

@@ -1,6 +1,6 @@
-//! The only package that speaks Redis, and its embedded twin: the same verbs, the same answers.
+//! The broker interface and its two back ends: Redis (no other package speaks Redis), and an embedded one.
 //!
-//! Everything above works on `Arc<dyn Broker>` and cannot tell the back ends apart.
+//! All other packages work on `Arc<dyn Broker>` and cannot tell the back ends apart.
 
 mod commit;
 mod error;
@@ -10,7 +10,7 @@ pub mod embedded;
 pub mod redis;
 
 pub use commit::{Activity, Commit, Committed, PlanWrite, TaskWrite};
-pub use error::{BrokerError, Misfit};
+pub use error::{BrokerError, KeyTypeMismatch};
 pub use verbs::{
     Broker, Claim, DeadLetter, Delivery, Entry, Health, Install, LogEntry, Message, Meta, Ownership, QueueState,
     Reader, RefusedCard, Registry, Waker,

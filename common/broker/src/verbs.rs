@@ -13,7 +13,7 @@ use goalmill_common::status::PlanStatus;
 use goalmill_common::wire::Fields;
 use serde::{Deserialize, Serialize};
 
-use crate::{BrokerError, Commit, Committed, Misfit};
+use crate::{BrokerError, Commit, Committed, KeyTypeMismatch};
 
 type Result<T> = std::result::Result<T, BrokerError>;
 
@@ -106,7 +106,7 @@ pub struct QueueState {
     pub pending: u64,
     pub dead_letters: u64,
     /// Set when the task stream's key is no stream: nothing can be sent to this queue.
-    pub wrong_type: Option<Misfit>,
+    pub wrong_type: Option<KeyTypeMismatch>,
 }
 
 /// A task that was given up on.
@@ -231,8 +231,8 @@ pub trait Broker: Send + Sync + 'static {
     async fn submit(&self, fields: &Fields) -> Result<EntryId>;
     /// Moves submissions that were not acknowledged for `idle_ms` to `consumer`, and returns them.
     async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>>;
-    /// Schedulers that have taken submissions and not acknowledged them. A back end whose [`Broker::present`] does not
-    /// know names none.
+    /// Schedulers that hold submissions which they have not acknowledged. Empty for a back end that does not know who is
+    /// present.
     async fn submission_holders(&self) -> Result<Vec<String>> {
         Ok(Vec::new())
     }
@@ -302,33 +302,33 @@ pub trait Broker: Send + Sync + 'static {
     async fn agents(&self) -> Result<Registry>;
     /// Removes an agent type and its queue, if only its name is known, no task waits or runs, it has no dead letters, and
     /// it got no task for `unused_ms`. Returns whether it was removed.
-    async fn forget_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool>;
+    async fn remove_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool>;
     /// Records a worker's heartbeat at the back end's time.
-    async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()>;
+    async fn record_worker_heartbeat(&self, beat: &WorkerBeat) -> Result<()>;
     /// Deregisters a worker and clears its drain request.
-    async fn forget_worker(&self, worker: &WorkerId) -> Result<()>;
+    async fn deregister_worker(&self, worker: &WorkerId) -> Result<()>;
     /// Asks a worker to drain; it checks with each heartbeat. The request expires after 24 h.
     async fn request_drain(&self, worker: &WorkerId) -> Result<()>;
     async fn drain_requested(&self, worker: &WorkerId) -> Result<bool>;
     /// The live workers, by [`WorkerBeat::is_live`]; one whose heartbeat has no interval is live for `within_ms`.
     async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>>;
     /// Records a scheduler's heartbeat and returns those seen in the last `within_ms`, sorted.
-    async fn beat_scheduler(&self, id: &str, within_ms: u64) -> Result<Vec<String>>;
-    async fn forget_scheduler(&self, id: &str) -> Result<()>;
+    async fn record_scheduler_heartbeat(&self, id: &str, within_ms: u64) -> Result<Vec<String>>;
+    async fn deregister_scheduler(&self, id: &str) -> Result<()>;
     /// Holds a connection open that shows other schedulers that this process lives; called with each heartbeat.
-    async fn show_presence(&self, _id: &str) -> Result<()> {
+    async fn announce_presence(&self, _id: &str) -> Result<()> {
         Ok(())
     }
     /// Whether these schedulers hold such a connection, in order: it ends with their process at once. Always `true` for a
     /// back end that does not know.
-    async fn present(&self, ids: &[String]) -> Result<Vec<bool>> {
+    async fn are_present(&self, ids: &[String]) -> Result<Vec<bool>> {
         Ok(vec![true; ids.len()])
     }
 
     // --- dead letters and blobs -------------------------------------------------------------------
 
     /// Appends a dead letter; about the last 10,000 of an agent type stay. Not idempotent.
-    async fn bury(&self, letter: &DeadLetter) -> Result<()>;
+    async fn add_dead_letter(&self, letter: &DeadLetter) -> Result<()>;
     /// The newest dead letters of an agent type.
     async fn dead_letters(&self, agent_type: &AgentType, limit: usize) -> Result<Vec<(EntryId, DeadLetter)>>;
     /// Removes a dead letter; `false` when it does not exist.
@@ -337,16 +337,16 @@ pub trait Broker: Send + Sync + 'static {
     async fn put_blob(&self, key: &str, bytes: &[u8], ttl_ms: u64) -> Result<()>;
     async fn get_blob(&self, key: &str) -> Result<Option<Vec<u8>>>;
 
-    // --- results of steps -------------------------------------------------------------------------
+    // --- the result cache --------------------------------------------------------------------------
 
-    /// Keeps a step's outputs under `word` for `ttl_ms`; the last to be kept counts. Refused when memory is short.
-    async fn keep(&self, word: &str, outputs: &str, ttl_ms: u64) -> Result<()> {
-        self.put_blob(&self.keys().cached_result(word), outputs.as_bytes(), ttl_ms).await
+    /// Stores a step's outputs under a cache key for `ttl_ms`; the last write counts. Refused when memory is short.
+    async fn cache_put(&self, cache_key: &str, outputs: &str, ttl_ms: u64) -> Result<()> {
+        self.put_blob(&self.keys().cached_result(cache_key), outputs.as_bytes(), ttl_ms).await
     }
-    /// The outputs kept under `word`, if there are any.
-    async fn recall(&self, word: &str) -> Result<Option<String>> {
-        let kept = self.get_blob(&self.keys().cached_result(word)).await?;
-        Ok(kept.and_then(|bytes| String::from_utf8(bytes).ok()))
+    /// The outputs under a cache key, if there are any.
+    async fn cache_get(&self, cache_key: &str) -> Result<Option<String>> {
+        let outputs = self.get_blob(&self.keys().cached_result(cache_key)).await?;
+        Ok(outputs.and_then(|bytes| String::from_utf8(bytes).ok()))
     }
 
     // --- waiting ----------------------------------------------------------------------------------

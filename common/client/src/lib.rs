@@ -11,10 +11,11 @@ use goalmill_common::json::Json;
 use goalmill_common::problem::Problem;
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::status::PlanStatus;
+use goalmill_common::tls_error::client_failure;
 use goalmill_common::trace::is_traceparent;
-use goalmill_common::trust::client_failure;
 use goalmill_common::view::{
-    Accepted, Explanation, LetterView, Page, PlanSummary, PlanView, Preview, QuestionView, QueueView, Results, StepView,
+    Accepted, DeadLetterView, Explanation, Page, PlanSummary, PlanView, Preview, QuestionView, QueueView, Results,
+    StepView,
 };
 use reqwest::{Method, RequestBuilder, Response};
 use serde::de::DeserializeOwned;
@@ -312,7 +313,7 @@ impl Client {
         self.get("/v1/queues").await
     }
 
-    pub async fn dead_letters(&self, agent_type: &str) -> Result<Page<LetterView>, ClientError> {
+    pub async fn dead_letters(&self, agent_type: &str) -> Result<Page<DeadLetterView>, ClientError> {
         self.get(&format!("/v1/dead-letters/{agent_type}")).await
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use goalmill_common::clock::Clock;
 use goalmill_common::config::ModelSettings;
-use goalmill_common::trust::client_failure;
+use goalmill_common::tls_error::client_failure;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, Url, redirect};
 use tokio::sync::mpsc;

@@ -1,4 +1,4 @@
-//! Settings of the hooks: who is told, or asked, when plans change.
+//! Settings of hooks: webhooks that are notified of changes of plans, or may veto them.
 
 use std::collections::BTreeSet;
 
@@ -45,7 +45,7 @@ impl HookPoint {
     }
 }
 
-/// What silence, or an answer that cannot be read, means.
+/// The default when a hook does not answer, or not readably.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HookDefault {
@@ -56,11 +56,11 @@ pub enum HookDefault {
     Refuse,
 }
 
-/// A web address that is told, or asked.
+/// A webhook that is notified, or may veto.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HookSettings {
-    /// Unique among the hooks; said in logs and refusals.
+    /// Unique among the hooks; the name in logs and refusals.
     pub name: String,
     /// Where it is called, by POST.
     pub url: String,

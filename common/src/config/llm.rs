@@ -1,4 +1,4 @@
-//! Settings of the planners that ask language models.
+//! Settings of the planners that use language models.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,11 +18,11 @@ pub struct LlmSettings {
     pub review: bool,
     /// Corrections of one model's draft.
     pub rounds_max: u32,
-    /// Answers in a row without fewer issues, after which another model writes the plan anew.
+    /// Answers in a row without fewer issues, after which another model writes the plan.
     pub stalled_max: u32,
     /// Tokens of all calls for one plan, or one revision; the goal's budget counts too.
     pub tokens_max: u64,
-    /// Tokens of one answer; set aside from the budget before each call.
+    /// Tokens of one answer; reserved from the budget before each call.
     pub output_tokens_max: u64,
     /// 0 to 2; the server's own when missing.
     pub temperature: Option<f64>,

@@ -1,4 +1,4 @@
-//! Settings of the language models that may be asked.
+//! Settings of language models.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct ModelSettings {
     /// Unique among the models; the label of metrics, and how plans tell which model made them.
     pub name: String,
-    /// What the server calls the model; `name` when empty.
+    /// The server's name of the model; `name` when empty.
     pub model: String,
     /// Address with the version: `https://api.openai.com/v1`, `https://api.anthropic.com/v1`, `http://127.0.0.1:11434`.
     pub base_url: String,
@@ -20,7 +20,7 @@ pub struct ModelSettings {
     pub api_key_env: String,
     /// Header that carries the key; the dialect's own when empty (`authorization`, `x-api-key`).
     pub api_key_header: String,
-    /// The language of the server.
+    /// The API of the server.
     pub dialect: Dialect,
     /// Label of metrics: who runs the server; the dialect when empty.
     pub provider: String,
@@ -48,13 +48,13 @@ pub struct ModelSettings {
     pub retries: u32,
     /// A server may ask us to wait up to this many milliseconds; asked for more, another model is tried.
     pub retry_after_ms_max: u64,
-    /// Failures in a row after which the model is left alone.
+    /// Failures in a row that open the model's circuit.
     pub breaker_failures: u32,
-    /// Milliseconds it is left alone, until one call tries it again.
+    /// Milliseconds that the circuit stays open, until one call tries the model again.
     pub breaker_open_ms: u64,
 }
 
-/// The languages that servers of models speak.
+/// The APIs of model servers.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -119,7 +119,7 @@ impl Default for ModelSettings {
 }
 
 impl ModelSettings {
-    /// What the server calls the model.
+    /// The server's name of the model.
     pub fn wire_name(&self) -> &str {
         if self.model.is_empty() { &self.name } else { &self.model }
     }

@@ -29,17 +29,17 @@ pub struct Settings {
     pub planner: PlannerSettings,
     /// Language models that planners may ask.
     pub models: Vec<ModelSettings>,
-    /// Who does a step that asks for `auto`.
+    /// The router, which selects an agent type for `auto` steps.
     pub router: RouterSettings,
     /// Workers and the agents that they serve.
     pub worker: WorkerSettings,
-    /// Who is told, or asked, when plans change.
+    /// Webhooks that are notified of changes of plans, or may veto them.
     pub hooks: Vec<HookSettings>,
-    /// What is refused because it is too much.
+    /// Limits of sizes and counts.
     pub limits: Limits,
 }
 
-/// Where Redis is and how it is spoken to.
+/// The address of Redis, and how to connect to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RedisSettings {
@@ -82,9 +82,9 @@ pub struct SchedulerSettings {
     pub id: String,
     /// Shards of a new installation; an existing one keeps its number.
     pub shards: u16,
-    /// A shard's owner that shows no life for so long is replaced.
+    /// A shard's owner without a renewal for so long is replaced.
     pub shard_lease_ms: u64,
-    /// How often owners and schedulers show life; at most a third of the lease.
+    /// The interval of heartbeats of owners and schedulers; at most a third of the lease.
     pub heartbeat_ms: u64,
     /// A scheduler ends, to be started again, when one decision of a shard's loop takes longer; the plan goes into quarantine.
     pub watchdog_ms: u64,
@@ -92,7 +92,7 @@ pub struct SchedulerSettings {
     pub window_min: u32,
     /// A worker's right to a task without an extension.
     pub task_lease_ms: u64,
-    /// How often expired task leases are looked for.
+    /// The interval between searches for expired task leases.
     pub reclaim_ms: u64,
     /// How often streams are trimmed.
     pub trim_ms: u64,
@@ -205,11 +205,11 @@ pub struct PlannerSettings {
     /// Milliseconds after which another planner's plan begins while a model is still asked; 0: never. See
     /// `docs/planners.md`.
     pub fallback_after_ms: u64,
-    /// Whether steps that hold by themselves may run while the planner still writes the rest.
+    /// Whether steps that are valid by themselves may run while the planner still writes the rest.
     pub stream: bool,
-    /// Plans of a planner that must have ended before they correct what it says of its next ones; 0: they never do.
+    /// Finished plans of a planner before its confidence is calibrated by their outcomes; 0: never.
     pub calibrate_plans_min: usize,
-    /// How much it weighs when a planner's plan does not fit the agents that are there.
+    /// The severity of findings when a planner's plan does not fit the registered agents.
     pub weights: WeightSettings,
     /// Which actions plans may use, whoever made them, and revisions of running plans.
     pub policy: PolicySettings,
@@ -224,7 +224,7 @@ pub struct PolicySettings {
     pub allow: Vec<String>,
     /// Never to be used, whatever `allow` says.
     pub deny: Vec<String>,
-    /// A person is asked first.
+    /// A person must approve first.
     pub approve: Vec<String>,
 }
 
@@ -247,7 +247,7 @@ impl Default for PlannerSettings {
     }
 }
 
-/// Who gets steps with agent type `auto`.
+/// The router, which selects an agent type for `auto` steps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RouterSettings {
@@ -256,7 +256,7 @@ pub struct RouterSettings {
     /// Candidates within this share of the best similarity (0 to 1) are near-equals, among which success and cost
     /// choose; `off` lets them choose among all.
     pub gate: Gate,
-    /// The registry is read again at least this often, besides whenever `goalmill:agents:changed` says so.
+    /// The registry is read again at least this often, besides after each message on `goalmill:agents:changed`.
     pub refresh_ms: u64,
     /// A static model of words: `general` for the one that is built in (English), or a `safetensors` file, or a folder
     /// with a `model.safetensors`; empty for none.
@@ -347,7 +347,7 @@ impl<'de> Deserialize<'de> for Gate {
     }
 }
 
-/// What a worker serves, and how it ends.
+/// A worker: the agents that it serves, its slots, its drain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkerSettings {
@@ -357,7 +357,7 @@ pub struct WorkerSettings {
     pub slots: u32,
     /// Address and port of `/livez`, `/readyz` and `/metrics`; empty for none.
     pub listen: String,
-    /// How often a worker shows life, 150,000 at most. Schedulers count it as gone after four of these without one.
+    /// The interval of a worker's heartbeats, 150,000 at most. Schedulers count it as gone after four missed ones.
     pub heartbeat_ms: u64,
     /// Executions that outlive this report their start and progress.
     pub flush_ms: u64,

@@ -1,16 +1,16 @@
-//! How much it weighs when a plan does not fit the agents that are there.
+//! Severity of findings when a plan does not fit the registered agents.
 
 use serde::{Deserialize, Serialize};
 
-use crate::words::words;
+use crate::word_enum::word_enum;
 
-words! {
-    /// How much a finding weighs.
+word_enum! {
+    /// The severity of a finding.
     #[derive(Default)]
     Weight {
-        /// It is not told.
+        /// Ignored.
         Ignore = "ignore",
-        /// It is told, and the plan is taken.
+        /// A warning; the plan is accepted.
         #[default]
         Warning = "warning",
         /// The plan is refused.
@@ -18,7 +18,7 @@ words! {
     }
 }
 
-/// What is refused when a plan does not fit the agents, and what is merely told. The defaults are for planners' plans.
+/// Which findings refuse a plan that does not fit the agents, and which are warnings. The defaults are for planners' plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WeightSettings {
@@ -37,7 +37,7 @@ pub struct WeightSettings {
 }
 
 impl WeightSettings {
-    /// Everything weighs the same.
+    /// The same severity for all findings.
     pub fn all(weight: Weight) -> Self {
         Self {
             unknown_agent: weight,

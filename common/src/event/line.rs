@@ -18,7 +18,7 @@ pub(super) struct Head<'a> {
     time: Option<String>,
 }
 
-/// Field by field: names and types need no escaping, and a library looks at each of their letters.
+/// Field by field, because names and types need no escaping, which a library would check letter by letter.
 pub(super) fn write_record<T: Serialize>(out: &mut Vec<u8>, head: &Head<'_>, data: Option<&T>) {
     out.extend_from_slice(br#"{"seq":"#);
     write_value(out, &head.seq);

@@ -1,4 +1,4 @@
-//! What happened to a plan: recorded once, never changed. Folding a plan's events gives its state.
+//! Events of a plan: recorded once, never changed. Folding a plan's events gives its state.
 
 use serde_json::value::RawValue;
 
@@ -95,23 +95,23 @@ macro_rules! events {
 events! {
     /// Something happened to a plan.
     PlanEvent {
-        /// The goal was taken on; always the first event.
+        /// The goal was accepted; always the first event.
         GoalAccepted(GoalAccepted) = "goal_accepted",
         /// A language model is about to be asked; written before the call goes out.
         ModelAsked(ModelAsked) = "model_asked",
-        /// What became of the call, and what it took.
+        /// The result of the call, and its usage.
         ModelAnswered(ModelAnswered) = "model_answered",
         /// No planner has a plan, or a change of one.
         PlanningFailed(PlanningFailed) = "planning_failed",
-        /// The plan is there.
+        /// The plan was created.
         PlanCreated(PlanCreated) = "plan_created",
-        /// The plan is in order.
+        /// The plan is valid.
         PlanValidated(PlanValidated) = "plan_validated",
-        /// A person must agree before it runs.
+        /// A person must approve it before it runs.
         ApprovalRequested(ApprovalRequested) = "plan_approval_requested",
-        /// Somebody agreed to it.
+        /// It was approved.
         Approved(Reason) = "plan_approved",
-        /// Somebody refused it; the plan ends.
+        /// It was rejected; the plan ends.
         Rejected(PlanRejected) = "plan_rejected",
         /// A revision adds a phase.
         PhaseAdded(PhaseAdded) = "phase_added",
@@ -121,13 +121,13 @@ events! {
         PhaseCompleted(PhaseNamed) = "phase_completed",
         /// All steps of a phase are final, and some failed.
         PhaseFailed(PhaseNamed) = "phase_failed",
-        /// A phase was passed over.
+        /// A phase was skipped.
         PhaseSkipped(PhaseNamed) = "phase_skipped",
         /// The planners are asked to change it.
         ReplanTriggered(ReplanTriggered) = "replan_triggered",
         /// A revision waits for a person.
         RevisionProposed(RevisionProposed) = "revision_proposed",
-        /// A revision was not taken.
+        /// A revision was refused.
         RevisionRefused(RevisionRefused) = "revision_refused",
         /// A person is asked something before it is changed.
         QuestionAsked(QuestionAsked) = "question_asked",
@@ -141,7 +141,7 @@ events! {
         Paused(Reason) = "plan_paused",
         /// It goes on.
         Resumed(Reason) = "plan_resumed",
-        /// Schedulers died over it: it is not worked on until somebody resumes it.
+        /// Schedulers died while they worked on it: it is in quarantine until it is resumed.
         Quarantined(Reason) = "plan_quarantined",
         /// All that had to be done is done, or as much as its policy asks for.
         Completed(PlanEnded) = "plan_completed",
@@ -165,9 +165,9 @@ events! {
         Ready = "step_ready",
         /// A dependency failed, and a decision is awaited.
         Blocked(Reason) = "step_blocked",
-        /// A person must agree before it starts.
+        /// A person must approve it before it starts.
         ApprovalRequested(ApprovalRequested) = "step_approval_requested",
-        /// Somebody agreed to it.
+        /// It was approved.
         Approved(Reason) = "step_approved",
         /// A person is asked something before the step goes on.
         QuestionAsked(StepQuestion) = "step_question_asked",
@@ -181,7 +181,7 @@ events! {
         Queued(StepQueued) = "step_queued",
         /// The attempt began.
         Started(StepStarted) = "step_started",
-        /// The attempt says how far it is.
+        /// The attempt reported its progress.
         Progress(StepProgress) = "step_progress",
         /// It is done.
         Completed(StepCompleted) = "step_completed",
@@ -191,7 +191,7 @@ events! {
         Released(StepReleased) = "step_released",
         /// It failed for good.
         Failed(StepFailed) = "step_failed",
-        /// It is passed over.
+        /// It is skipped.
         Skipped(StepSkipped) = "step_skipped",
         /// It will not be done.
         Cancelled(Reason) = "step_cancelled",

@@ -1,4 +1,4 @@
-//! What the events of a plan as a whole say.
+//! Payloads of the events of a plan as a whole.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::problem::Issue;
 use crate::revision::{Fork, Proposal, RevisionStrategy};
 use crate::status::PlanStatus;
 
-/// The goal of a plan was taken on; always the first event.
+/// The goal of a plan was accepted; always the first event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GoalAccepted {
     /// The plan's id.
     pub plan_id: PlanId,
-    /// What is to be reached.
+    /// The goal.
     pub goal: Goal,
     /// The submission's id, the caller's idempotency key.
     pub submission: String,
@@ -28,7 +28,7 @@ pub struct GoalAccepted {
     /// exported line has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub secret: String,
-    /// What the caller sent, as [`crate::command::fingerprint`] tells it: another body under the same key is refused.
+    /// The [`crate::command::fingerprint`] of the caller's body: another body under the same key is refused.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub fingerprint: String,
     /// The step that the plan stands for, when it is a plan inside another one.
@@ -65,7 +65,7 @@ pub struct Parent {
 /// Why something was done, in words.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Reason {
-    /// In one line; empty when nobody said.
+    /// In one line; empty when none was given.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Located errors, where there are any.
@@ -93,14 +93,14 @@ pub struct ModelAsked {
     pub call: u32,
     /// The prompt's template.
     pub template: String,
-    /// The most that it may take: the prompt by estimate, and the longest answer, by the dearest model.
+    /// The most that it may take: the prompt by estimate, and the longest answer, by the most expensive model.
     pub reserved: crate::goal::Usage,
     /// The same call was begun before, by a scheduler that ended before it had written down an answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeated: bool,
 }
 
-/// What became of a call of a language model.
+/// The result of a call of a language model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelAnswered {
     /// With `planner` and `call`: which [`ModelAsked`] it is about.
@@ -143,15 +143,15 @@ pub struct PlanningFailed {
     /// Located errors of the best try.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub issues: Vec<Issue>,
-    /// What the planners said, with the questions that models were asked.
+    /// The planners' outputs, with the prompts of model calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Json>,
 }
 
-/// The plan is there, made by a planner or given by whoever submitted it.
+/// The plan was created, by a planner or by its submission.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanCreated {
-    /// Shared, because the state keeps it too.
+    /// Shared with the state.
     pub plan: Arc<Plan>,
     /// `submitted`, `rules`, `htn`, `llm`.
     pub planner: String,
@@ -168,13 +168,13 @@ pub struct PlanCreated {
     pub fork: Option<Box<Fork>>,
 }
 
-/// The plan was held against agents, schemas, budgets and policy, and is in order.
+/// The plan is valid: checked against agents, schemas, budgets and policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlanValidated {
-    /// What is odd but no error.
+    /// Warnings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Issue>,
-    /// Who the router chose for steps that asked for it, and why.
+    /// The router's choices for `auto` steps, with reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<Route>,
     /// Estimated seconds on the longest path.
@@ -351,7 +351,7 @@ pub struct PlanExtended {
     /// How the plan came about: template, model, prompts, repairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Json>,
-    /// What is odd but no error.
+    /// Warnings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Issue>,
     /// Who the router chose for steps that asked for it.
@@ -373,7 +373,7 @@ pub struct PlanRevised {
     pub added: Vec<StepId>,
     /// Steps that are gone.
     pub removed: Vec<StepId>,
-    /// Steps that are no longer what they were.
+    /// Steps that were changed.
     pub modified: Vec<StepId>,
     /// `confidence_after` less `confidence_before`.
     pub confidence_delta: f64,

@@ -1,4 +1,4 @@
-//! What the events of a step say.
+//! Payloads of the events of a step.
 
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +52,7 @@ pub struct StepDecomposed {
     /// The plan in its place; the planners make one without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Box<Plan>>,
-    /// Why, as the agent said it.
+    /// The agent's reason.
     pub reason: String,
     /// US dollars the attempt cost.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -86,7 +86,7 @@ pub struct StepStarted {
     pub due_ms: u64,
 }
 
-/// An attempt tells how far it is.
+/// An attempt reports its progress.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepProgress {
     /// 0 to 1.
@@ -174,7 +174,7 @@ pub enum SkipCause {
     Condition,
     /// It failed and `on_failure` is `skip`. Satisfies dependents.
     FailurePolicy,
-    /// A person said so. Satisfies dependents.
+    /// By a person. Satisfies dependents.
     Person,
     /// A revision passes it over. Satisfies dependents.
     Revision,

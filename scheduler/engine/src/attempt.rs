@@ -4,10 +4,10 @@ use goalmill_common::event::{
     SkipCause, StepCompleted, StepEvent, StepProgress, StepQueued, StepReleased, StepStarted,
 };
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::foreign;
 use goalmill_common::goal::Usage;
 use goalmill_common::id::AgentType;
 use goalmill_common::json::Json;
+use goalmill_common::json_limits;
 use goalmill_common::report::{Report, What};
 use goalmill_common::revision::Trigger;
 use goalmill_common::status::{PlanStatus, StepStatus};
@@ -106,7 +106,7 @@ impl Turn<'_> {
     /// Turns an invalid report into a failure. Our workers check what agents answer; foreign workers may not.
     fn sanitize_report(&self, report: Report) -> Report {
         let closes = matches!(report.what, What::Completed | What::Failed);
-        let checked = foreign::check_report(&report, self.context.limits.nesting_max);
+        let checked = json_limits::check_report(&report, self.context.limits.nesting_max);
         let (true, Err(wrong)) = (closes, checked) else { return report };
         let failure =
             Failure::new(FailureClass::Permanent, "ANSWER_INVALID", format!("the report is not valid {wrong}"));

@@ -4,9 +4,9 @@ use goalmill_common::event::{
     PlanEvent, PlanRejected, QuestionAnswered, Reason, StepAnswered, StepCompleted, StepEvent, StepQuestion,
 };
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::foreign;
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
+use goalmill_common::json_limits;
 use goalmill_common::plan::{ApprovalDefault, Question};
 use goalmill_common::status::{PlanStatus, StepStatus};
 use goalmill_plan::draft::issue;
@@ -130,7 +130,7 @@ impl Turn<'_> {
         if bytes > most {
             return Some(format!("it has {bytes} bytes, more than `payload_bytes_max` ({most})"));
         }
-        if let Err(wrong) = foreign::check(answer, self.context.limits.nesting_max) {
+        if let Err(wrong) = json_limits::check_json(answer, self.context.limits.nesting_max) {
             return Some(wrong.to_string());
         }
         output_check::schema_mismatch(&mut self.state.schemas, question.schema.as_ref()?, answer)

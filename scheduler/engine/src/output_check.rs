@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use goalmill_common::aside;
+use goalmill_common::blob_ref;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::json::Json;
 use goalmill_common::limits::Limits;
@@ -64,7 +64,7 @@ pub(crate) fn check_outputs(
         return None;
     }
     let value = outputs.value();
-    if aside::key(&value).is_some() {
+    if blob_ref::key(&value).is_some() {
         // The outputs are a blob reference as a whole.
         return None;
     }
@@ -123,7 +123,7 @@ pub(crate) fn schema_mismatch(schemas: &mut SchemaCache, schema: &Json, value: &
     if validator.is_valid(&value) {
         return None;
     }
-    let error = validator.iter_errors(&value).find(|error| aside::key(error.instance()).is_none())?;
+    let error = validator.iter_errors(&value).find(|error| blob_ref::key(error.instance()).is_none())?;
     let place = error.instance_path().to_string();
     let place = if place.is_empty() { "/" } else { &place };
     Some(Mismatch::Value(clipped(&format!("at `{place}`: {error}"))))

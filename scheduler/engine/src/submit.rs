@@ -8,10 +8,10 @@ use goalmill_common::event::{
     PlanningFailed, Record,
 };
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::foreign::COST_MAX;
 use goalmill_common::goal::Budget;
 use goalmill_common::id::StepId;
 use goalmill_common::json::Json;
+use goalmill_common::json_limits::COST_MAX;
 use goalmill_common::limits::Limits;
 use goalmill_common::plan::{Approval, Plan, Step};
 use goalmill_common::problem::Issue;

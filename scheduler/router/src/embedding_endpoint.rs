@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use goalmill_common::config::{RouterSettings, environment, hide_password};
-use goalmill_common::trust::client_failure;
+use goalmill_common::tls_error::client_failure;
 use serde::Deserialize;
 use serde_json::json;
 

@@ -10,7 +10,7 @@ use goalmill_common::id::{AgentType, EntryId};
 use goalmill_common::plan::{Plan, Step};
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::task::Task;
-use goalmill_common::view::{LetterView, Page};
+use goalmill_common::view::{DeadLetterView, Page};
 use goalmill_plan::validate;
 use goalmill_planning::rules::literal;
 use serde_json::Value;
@@ -30,13 +30,13 @@ const SEARCHED_MAX: usize = 20_000;
 pub(crate) async fn list(
     State(api): State<Api>,
     Path(agent_type): Path<String>,
-) -> Result<Json<Page<LetterView>>, ApiError> {
+) -> Result<Json<Page<DeadLetterView>>, ApiError> {
     let items = views(&api, &parse_agent_type(agent_type)?, LETTERS).await?;
     Ok(Json(Page { items, next: None }))
 }
 
 /// Dead letters of all agent types, an equal number of each.
-pub(crate) async fn list_all(State(api): State<Api>) -> Result<Json<Page<LetterView>>, ApiError> {
+pub(crate) async fn list_all(State(api): State<Api>) -> Result<Json<Page<DeadLetterView>>, ApiError> {
     let mut queues = api.scheduler.broker.queues().await?;
     queues.retain(|queue| queue.dead_letters > 0);
     let each = (LETTERS / queues.len().max(1)).max(1);
@@ -47,15 +47,15 @@ pub(crate) async fn list_all(State(api): State<Api>) -> Result<Json<Page<LetterV
     Ok(Json(Page { items, next: None }))
 }
 
-async fn views(api: &Api, agent_type: &AgentType, limit: usize) -> Result<Vec<LetterView>, ApiError> {
+async fn views(api: &Api, agent_type: &AgentType, limit: usize) -> Result<Vec<DeadLetterView>, ApiError> {
     let letters = api.scheduler.broker.dead_letters(agent_type, limit).await?;
     Ok(letters.into_iter().map(|(entry, letter)| view(entry, letter)).collect())
 }
 
-fn view(entry: EntryId, letter: DeadLetter) -> LetterView {
+fn view(entry: EntryId, letter: DeadLetter) -> DeadLetterView {
     let DeadLetter { agent_type, plan, step, attempt, code, reason, task } = letter;
     let task = serde_json::from_str(&task).unwrap_or_else(|_| Value::String(task));
-    LetterView { entry, agent_type, plan_id: plan, step_id: step, attempt, code, reason, task }
+    DeadLetterView { entry, agent_type, plan_id: plan, step_id: step, attempt, code, reason, task }
 }
 
 /// `POST /v1/dead-letters/{agent_type}/{entry}:retry` and `:discard`.

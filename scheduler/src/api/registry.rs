@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use goalmill_broker::{BrokerError, Misfit};
+use goalmill_broker::{BrokerError, KeyTypeMismatch};
 use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::card::read_card;
 use goalmill_common::event::RouteCandidate;
@@ -140,7 +140,7 @@ async fn views(api: &Api) -> Result<Vec<QueueView>, BrokerError> {
             workers,
             slots,
             dead_letters: queue.dead_letters,
-            quarantined: queue.wrong_type.as_ref().map(Misfit::text),
+            quarantined: queue.wrong_type.as_ref().map(KeyTypeMismatch::text),
         }
     });
     Ok(views.collect())
@@ -175,8 +175,8 @@ pub(super) async fn explain_context(api: &Api) -> Result<ExplainContext, BrokerE
     }
     let mut quarantined = BTreeMap::new();
     for queue in api.scheduler.broker.queues().await? {
-        if let Some(misfit) = &queue.wrong_type {
-            quarantined.insert(queue.agent_type.clone(), misfit.text());
+        if let Some(mismatch) = &queue.wrong_type {
+            quarantined.insert(queue.agent_type.clone(), mismatch.text());
         }
         let serving = queues.entry(queue.agent_type).or_default();
         (serving.waiting, serving.running) = (queue.waiting, queue.pending);

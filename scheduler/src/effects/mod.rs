@@ -9,7 +9,7 @@ use goalmill_common::id::{AgentType, AttemptToken, EntryId, PlanId};
 use goalmill_common::problem::Problem;
 use goalmill_common::random::Random;
 use goalmill_common::status::PlanStatus;
-use goalmill_common::wire::Answer;
+use goalmill_common::wire::SubmissionAnswer;
 
 use crate::scheduler::Scheduler;
 
@@ -46,8 +46,8 @@ impl StoreUpdate {
 /// The text under `goalmill:answers:<id>`.
 pub(crate) fn answer_json(verdict: Result<(PlanId, PlanStatus), Problem>) -> String {
     let answer = match verdict {
-        Ok((plan_id, status)) => Answer::Accepted { plan_id, status },
-        Err(problem) => Answer::Refused(problem),
+        Ok((plan_id, status)) => SubmissionAnswer::Accepted { plan_id, status },
+        Err(problem) => SubmissionAnswer::Refused(problem),
     };
     serde_json::to_string(&answer).expect("an answer always has a JSON text")
 }
@@ -81,7 +81,7 @@ pub(crate) async fn write_updates(scheduler: Arc<Scheduler>, updates: Vec<StoreU
     };
     log_failure("answers are not written yet", settled.await);
     for letter in &letters {
-        log_failure("a dead letter could not be kept", with_retry(random, || broker.bury(letter)).await);
+        log_failure("a dead letter could not be kept", with_retry(random, || broker.add_dead_letter(letter)).await);
     }
     for (agent_type, entries) in &discarded {
         // The next scan finds the remaining ones.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use goalmill_common::clock::Clock;
 use goalmill_common::config::{HookSettings, environment};
-use goalmill_common::trust::client_failure;
+use goalmill_common::tls_error::client_failure;
 use serde::Deserialize;
 
 use super::signature::Signer;

@@ -5,7 +5,7 @@
 
 mod record;
 
-use goalmill_broker::{BrokerError, Commit, Misfit};
+use goalmill_broker::{BrokerError, Commit, KeyTypeMismatch};
 use goalmill_common::id::{AgentType, PlanId};
 use goalmill_common::keys::Keys;
 
@@ -15,24 +15,24 @@ pub(crate) use record::{DEATHS_MAX, InHand, QuarantineRecord, record_in_logs};
 
 /// Quarantines the queues and plans whose keys made a commit fail; the shard then recovers without them.
 pub(crate) fn isolate_failed_commit(scheduler: &Scheduler, commit: &Commit, error: &BrokerError) {
-    let BrokerError::WrongType(misfits) = error else { return };
+    let BrokerError::WrongType(type_mismatches) = error else { return };
     let keys = scheduler.broker.keys();
-    for misfit in misfits {
+    for mismatch in type_mismatches {
         let sent = commit.tasks.iter().map(|task| &task.agent_type);
         let acknowledged = commit.acknowledged.iter().map(|(agent_type, _)| agent_type);
-        if let Some(agent_type) = sent.chain(acknowledged).find(|agent_type| keys.steps(agent_type) == misfit.key) {
-            scheduler.directory.quarantine(agent_type, misfit);
-        } else if let Some(write) = commit.plans.iter().find(|write| is_of(keys, &write.plan, misfit)) {
-            isolate_plan(scheduler, write.plan.clone(), misfit);
+        if let Some(agent_type) = sent.chain(acknowledged).find(|agent_type| keys.steps(agent_type) == mismatch.key) {
+            scheduler.directory.quarantine(agent_type, mismatch);
+        } else if let Some(write) = commit.plans.iter().find(|write| is_of(keys, &write.plan, mismatch)) {
+            isolate_plan(scheduler, write.plan.clone(), mismatch);
         }
     }
 }
 
 /// Quarantines a queue that cannot be opened because of its key; returns whether that was the reason.
 pub(crate) fn isolate_queue(scheduler: &Scheduler, agent_type: &AgentType, error: &BrokerError) -> bool {
-    let BrokerError::WrongType(misfits) = error else { return false };
-    let Some(misfit) = misfits.first() else { return false };
-    scheduler.directory.quarantine(agent_type, misfit);
+    let BrokerError::WrongType(type_mismatches) = error else { return false };
+    let Some(mismatch) = type_mismatches.first() else { return false };
+    scheduler.directory.quarantine(agent_type, mismatch);
     true
 }
 
@@ -51,12 +51,12 @@ pub(crate) async fn isolate_unreadable(scheduler: &Scheduler, plans: &[PlanId], 
     }
 }
 
-fn isolate_plan(scheduler: &Scheduler, plan: PlanId, misfit: &Misfit) {
-    scheduler.quarantine_plan(plan, &format!("cannot be written: {}", misfit.text()));
+fn isolate_plan(scheduler: &Scheduler, plan: PlanId, mismatch: &KeyTypeMismatch) {
+    scheduler.quarantine_plan(plan, &format!("cannot be written: {}", mismatch.text()));
 }
 
-fn is_of(keys: &Keys, plan: &PlanId, misfit: &Misfit) -> bool {
-    misfit.key == keys.plan(plan) || misfit.key == keys.events(plan)
+fn is_of(keys: &Keys, plan: &PlanId, mismatch: &KeyTypeMismatch) -> bool {
+    mismatch.key == keys.plan(plan) || mismatch.key == keys.events(plan)
 }
 
 /// Removes acknowledgements on quarantined queues from a commit; their entries are gone.

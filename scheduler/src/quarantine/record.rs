@@ -100,8 +100,16 @@ pub(crate) async fn record_in_logs(
     let is_any = !plans.is_empty();
     if is_any {
         let (tasks, acknowledged) = (Vec::new(), Vec::new());
-        let commit =
-            Commit { shard, token: token.into(), number: 1, cursor: None, plans, tasks, acknowledged, thorough: true };
+        let commit = Commit {
+            shard,
+            token: token.into(),
+            number: 1,
+            cursor: None,
+            plans,
+            tasks,
+            acknowledged,
+            full_check: true,
+        };
         broker.commit(&commit).await?;
     }
     Ok(is_any)

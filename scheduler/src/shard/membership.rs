@@ -104,9 +104,9 @@ impl Membership {
             return Err(error);
         }
         let settings = &self.scheduler.settings.scheduler;
-        let mut alive = broker.beat_scheduler(&self.scheduler.id, settings.shard_lease_ms).await?;
+        let mut alive = broker.record_scheduler_heartbeat(&self.scheduler.id, settings.shard_lease_ms).await?;
         let patience = Duration::from_millis(settings.heartbeat_ms) * 5 / 4;
-        broker.show_presence(&self.scheduler.id).await?;
+        broker.announce_presence(&self.scheduler.id).await?;
         self.dead = self.presence.find_dead(broker.as_ref(), &alive, patience).await?;
         alive.retain(|id| !self.dead.contains(id));
         let place = alive.iter().position(|id| *id == self.scheduler.id).unwrap_or(0);
@@ -212,7 +212,7 @@ impl Membership {
                 tracing::error!(%shard, "the loop of shard {shard} failed: {error}");
             }
         }
-        if let Err(error) = self.scheduler.broker.forget_scheduler(&self.scheduler.id).await {
+        if let Err(error) = self.scheduler.broker.deregister_scheduler(&self.scheduler.id).await {
             tracing::debug!("the scheduler could not be deregistered: {error}");
         }
     }

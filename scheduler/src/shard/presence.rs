@@ -24,7 +24,7 @@ impl Presence {
         ids: &[String],
         patience: Duration,
     ) -> Result<BTreeSet<String>, BrokerError> {
-        let present = broker.present(ids).await?;
+        let present = broker.are_present(ids).await?;
         self.absent.retain(|id, _| ids.contains(id));
         for (id, present) in ids.iter().zip(present) {
             if present {

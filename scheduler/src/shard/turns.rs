@@ -278,13 +278,13 @@ mod tests {
         let (first, _result) = submission("p0-first");
         let outputs = turns.next(first, now, &Max(10));
         let written = commit(&outputs).expect("there are events");
-        assert_eq!((written.number, written.thorough, written.plans.len()), (1, true, 1));
+        assert_eq!((written.number, written.full_check, written.plans.len()), (1, true, 1));
         let (second, _result) = submission("p0-second");
         assert!(commit(&turns.next(second, now, &Max(10))).is_none(), "the first one is being written");
         assert!(commit(&turns.next(TurnInput::Committed, now, &Max(10))).is_none());
         let outputs = turns.next(TurnInput::Due, now, &Max(10));
         let written = commit(&outputs).expect("the second plan has events");
-        assert_eq!((written.number, written.thorough, written.tasks.len()), (2, false, 3));
+        assert_eq!((written.number, written.full_check, written.tasks.len()), (2, false, 3));
     }
 
     #[tokio::test]

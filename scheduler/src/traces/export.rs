@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use goalmill_common::config::environment;
+use goalmill_common::tls_error::client_failure;
 use goalmill_common::trace::TraceContext;
-use goalmill_common::trust::client_failure;
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};

@@ -171,7 +171,7 @@ async fn only_a_commit_moves_the_cursor(stage: Stage) {
     }
     let read = reader.inbox(S0, &EntryId::start(), 10, 0).await.unwrap();
     assert_eq!(stage.broker.cursor(S0).await.unwrap(), EntryId::start());
-    let moving = Commit { cursor: Some(read[1].id.clone()), thorough: true, ..commit("t1", 1) };
+    let moving = Commit { cursor: Some(read[1].id.clone()), full_check: true, ..commit("t1", 1) };
     assert_eq!(stage.broker.commit(&moving).await.unwrap(), Committed::Applied);
     assert_eq!(stage.broker.cursor(S0).await.unwrap(), read[1].id);
     assert_eq!(stage.broker.cursor(S1).await.unwrap(), EntryId::start());
@@ -325,7 +325,7 @@ fn full(commit: Commit) -> Commit {
         plans: vec![plan("p0-c", 0, 1, Activity::Begins)],
         tasks: vec![task("build", "x")],
         acknowledged: vec![("build".into(), "1-0".into())],
-        thorough: true,
+        full_check: true,
         ..commit
     }
 }

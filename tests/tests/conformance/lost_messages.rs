@@ -61,17 +61,17 @@ const VERBS: [(&str, Repeated); 45] = [
     ("loads", Repeated::Nothing),
     ("cancel", Repeated::Ticks),
     ("register", Repeated::Completes),
-    ("beat_worker", Repeated::Ticks),
-    ("forget_worker", Repeated::Completes),
+    ("record_worker_heartbeat", Repeated::Ticks),
+    ("deregister_worker", Repeated::Completes),
     ("request_drain", Repeated::Nothing),
     ("drain_requested", Repeated::Nothing),
-    ("beat_scheduler", Repeated::Ticks),
-    ("bury", Repeated::Again),
+    ("record_scheduler_heartbeat", Repeated::Ticks),
+    ("add_dead_letter", Repeated::Again),
     ("put_blob", Repeated::Nothing),
     ("get_blob", Repeated::Nothing),
     ("dead_letters", Repeated::Nothing),
     ("discard_dead_letter", Repeated::Nothing),
-    ("forget_scheduler", Repeated::Nothing),
+    ("deregister_scheduler", Repeated::Nothing),
     ("workers", Repeated::Nothing),
     ("agents", Repeated::Nothing),
     ("cancelled", Repeated::Nothing),
@@ -129,14 +129,14 @@ async fn act(verb: &str, broker: &dyn Broker, known: &Known) -> Result<(), Broke
         "discard_dead_letter" => broker.discard_dead_letter(&build, &known.letter).await.map(drop),
         "cancel" => broker.cancel(&["a1".into(), "a2".into()]).await,
         "register" => broker.register(&Agent::named("build".into())).await,
-        "beat_worker" => broker.beat_worker(&beat("w1")).await,
-        "forget_worker" => broker.forget_worker(&"w9".into()).await,
-        "beat_scheduler" => broker.beat_scheduler("s1", 60_000).await.map(drop),
-        "bury" => broker.bury(&letter("build", "x")).await,
+        "record_worker_heartbeat" => broker.record_worker_heartbeat(&beat("w1")).await,
+        "deregister_worker" => broker.deregister_worker(&"w9".into()).await,
+        "record_scheduler_heartbeat" => broker.record_scheduler_heartbeat("s1", 60_000).await.map(drop),
+        "add_dead_letter" => broker.add_dead_letter(&letter("build", "x")).await,
         "put_blob" => broker.put_blob(&Keys::default().blob(S0, "k1"), b"bytes", 600_000).await,
         "get_blob" => broker.get_blob(&Keys::default().blob(S0, "k1")).await.map(drop),
         "dead_letters" => broker.dead_letters(&build, 9).await.map(drop),
-        "forget_scheduler" => broker.forget_scheduler("s1").await,
+        "deregister_scheduler" => broker.deregister_scheduler("s1").await,
         "workers" => broker.workers(60_000).await.map(drop),
         "agents" => broker.agents().await.map(drop),
         "cancelled" => broker.cancelled().await.map(drop),
@@ -230,7 +230,7 @@ async fn prepare(server: &RedisServer) -> Known {
     own(&*broker, S0, "t1").await;
     broker.open_queue(&"build".into()).await.unwrap();
     broker.submit(&submission("r1")).await.unwrap();
-    broker.beat_worker(&beat("w9")).await.unwrap();
+    broker.record_worker_heartbeat(&beat("w9")).await.unwrap();
     let first = Commit {
         plans: vec![plan("p0-a", 0, 1, Activity::Begins)],
         tasks: vec![task("build", "one"), task("build", "two")],
@@ -241,7 +241,7 @@ async fn prepare(server: &RedisServer) -> Known {
     let taken = reader.submissions("s1", 9, 0).await.unwrap();
     let tasks = reader.pull(&"w1".into(), &["build".into()], 9, 0).await.unwrap();
     let tasks = tasks.iter().map(|task| lease("build", &task.entry)).collect();
-    broker.bury(&letter("build", "lost")).await.unwrap();
+    broker.add_dead_letter(&letter("build", "lost")).await.unwrap();
     let letter = broker.dead_letters(&"build".into(), 1).await.unwrap().remove(0).0;
     Known { submission: taken[0].id.clone(), tasks, letter }
 }

@@ -26,7 +26,7 @@ pub fn commit(token: &str, number: u64) -> Commit {
         plans: Vec::new(),
         tasks: Vec::new(),
         acknowledged: Vec::new(),
-        thorough: false,
+        full_check: false,
     }
 }
 

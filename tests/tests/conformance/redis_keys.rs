@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use goalmill_broker::{Activity, BrokerError, Commit, Committed, Misfit};
+use goalmill_broker::{Activity, BrokerError, Commit, Committed, KeyTypeMismatch};
 use goalmill_common::keys::Keys;
 use redis::Value;
 
@@ -34,11 +34,11 @@ async fn a_commit_over_a_key_of_another_type_writes_nothing() {
             plans: vec![plan("p0-a", 0, 1, Activity::Begins), plan("p0-b", 0, 1, Activity::Begins)],
             tasks: vec![task("build", "one"), task("test", "two")],
             acknowledged: vec![("test".into(), "1-0".into())],
-            thorough: true,
+            full_check: true,
             ..commit("t1", 1)
         };
         let refused = stage.broker.commit(&whole).await;
-        let named = |found: &[Misfit]| matches!(found, [only] if only.key == key);
+        let named = |found: &[KeyTypeMismatch]| matches!(found, [only] if only.key == key);
         assert!(matches!(&refused, Err(BrokerError::WrongType(found)) if named(found)), "`{key}`: {refused:?}");
         assert_eq!(stage.raw_keys().await, before, "`{key}`");
     }

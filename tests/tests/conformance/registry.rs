@@ -42,7 +42,7 @@ async fn an_agent_type_is_registered_changed_and_announced(mut stage: Stage) {
 
 async fn a_worker_is_seen_until_it_is_silent_or_says_good_bye(mut stage: Stage) {
     let before = stage.look().await;
-    stage.broker.beat_worker(&beat("w1", 0)).await.unwrap();
+    stage.broker.record_worker_heartbeat(&beat("w1", 0)).await.unwrap();
     stage.assert_changed(&before, &["worker w1"], &[&Keys::default().workers(), &Keys::default().worker_beats()]).await;
     let time = stage.broker.check().await.unwrap().time_ms;
     let seen = stage.broker.workers(60_000).await.unwrap();
@@ -50,8 +50,8 @@ async fn a_worker_is_seen_until_it_is_silent_or_says_good_bye(mut stage: Stage) 
     assert_eq!(seen, [WorkerBeat { seen_ms: seen[0].seen_ms, ..beat("w1", 0) }]);
 
     stage.later(30_000).await;
-    stage.broker.beat_worker(&beat("w2", 1)).await.unwrap();
-    stage.broker.beat_worker(&beat("w2", 2)).await.unwrap();
+    stage.broker.record_worker_heartbeat(&beat("w2", 1)).await.unwrap();
+    stage.broker.record_worker_heartbeat(&beat("w2", 2)).await.unwrap();
     let busy = async |stage: &Stage, within| -> Vec<(String, u32)> {
         let seen = stage.broker.workers(within).await.unwrap();
         seen.into_iter().map(|beat| (beat.worker.to_string(), beat.busy)).collect()
@@ -59,8 +59,8 @@ async fn a_worker_is_seen_until_it_is_silent_or_says_good_bye(mut stage: Stage) 
     assert_eq!(busy(&stage, 60_000).await, [("w1".into(), 0), ("w2".into(), 2)]);
     assert_eq!(busy(&stage, 15_000).await, [("w2".into(), 2)]);
     let before = stage.look().await;
-    stage.broker.forget_worker(&"w2".into()).await.unwrap();
-    stage.broker.forget_worker(&"w9".into()).await.unwrap();
+    stage.broker.deregister_worker(&"w2".into()).await.unwrap();
+    stage.broker.deregister_worker(&"w9".into()).await.unwrap();
     stage.assert_changed(&before, &["worker w2"], &[&Keys::default().workers(), &Keys::default().worker_beats()]).await;
     assert_eq!(busy(&stage, 60_000).await, [("w1".into(), 0)]);
 }
@@ -70,7 +70,7 @@ async fn a_worker_is_live_for_four_of_its_own_heartbeats(mut stage: Stage) {
     let quick = WorkerBeat { heartbeat_ms: Some(15_000), ..beat("quick", 0) };
     let silent = WorkerBeat { heartbeat_ms: Some(u64::MAX), ..beat("silent", 0) };
     for beat in [&slow, &quick, &silent, &beat("untold", 0)] {
-        stage.broker.beat_worker(beat).await.unwrap();
+        stage.broker.record_worker_heartbeat(beat).await.unwrap();
     }
     let live = async |stage: &Stage| -> Vec<String> {
         let seen = stage.broker.workers(240_000).await.unwrap();
@@ -89,15 +89,15 @@ async fn a_worker_is_live_for_four_of_its_own_heartbeats(mut stage: Stage) {
 
 async fn schedulers_see_one_another(mut stage: Stage) {
     let before = stage.look().await;
-    assert_eq!(stage.broker.beat_scheduler("two", 60_000).await.unwrap(), ["two"]);
+    assert_eq!(stage.broker.record_scheduler_heartbeat("two", 60_000).await.unwrap(), ["two"]);
     stage.assert_changed(&before, &[], &[&Keys::default().schedulers()]).await;
-    assert_eq!(stage.broker.beat_scheduler("one", 60_000).await.unwrap(), ["one", "two"]);
+    assert_eq!(stage.broker.record_scheduler_heartbeat("one", 60_000).await.unwrap(), ["one", "two"]);
     stage.later(61_000).await;
-    assert_eq!(stage.broker.beat_scheduler("three", 60_000).await.unwrap(), ["three"]);
-    assert_eq!(stage.broker.beat_scheduler("two", 60_000).await.unwrap(), ["three", "two"]);
-    stage.broker.forget_scheduler("three").await.unwrap();
-    stage.broker.forget_scheduler("four").await.unwrap();
-    assert_eq!(stage.broker.beat_scheduler("two", 60_000).await.unwrap(), ["two"]);
+    assert_eq!(stage.broker.record_scheduler_heartbeat("three", 60_000).await.unwrap(), ["three"]);
+    assert_eq!(stage.broker.record_scheduler_heartbeat("two", 60_000).await.unwrap(), ["three", "two"]);
+    stage.broker.deregister_scheduler("three").await.unwrap();
+    stage.broker.deregister_scheduler("four").await.unwrap();
+    assert_eq!(stage.broker.record_scheduler_heartbeat("two", 60_000).await.unwrap(), ["two"]);
 }
 
 async fn a_cancellation_is_said_to_all_and_remembered_for_a_day(mut stage: Stage) {
@@ -130,7 +130,7 @@ async fn a_worker_is_asked_to_drain_until_it_says_good_bye(mut stage: Stage) {
     stage.broker.request_drain(&one).await.unwrap();
     stage.assert_changed(&before, &["drain w1"], &[&Keys::default().drain_request(&one)]).await;
     assert!(stage.broker.drain_requested(&one).await.unwrap() && !stage.broker.drain_requested(&two).await.unwrap());
-    stage.broker.forget_worker(&one).await.unwrap();
+    stage.broker.deregister_worker(&one).await.unwrap();
     stage.assert_unchanged(&before).await;
     stage.broker.request_drain(&two).await.unwrap();
     stage.later(25 * 3_600_000).await;
@@ -153,7 +153,7 @@ async fn a_queue_is_paused_until_it_is_resumed(mut stage: Stage) {
 async fn a_dead_letter_is_discarded_once(mut stage: Stage) {
     let build = "build".into();
     for step in ["one", "two", "three"] {
-        stage.broker.bury(&letter("build", step)).await.unwrap();
+        stage.broker.add_dead_letter(&letter("build", step)).await.unwrap();
     }
     let two = stage.broker.dead_letters(&build, 2).await.unwrap()[1].0.clone();
     let before = stage.look().await;
@@ -170,7 +170,7 @@ async fn a_dead_letter_is_discarded_once(mut stage: Stage) {
 
 async fn dead_letters_are_listed_newest_first(stage: Stage) {
     for step in ["one", "two", "three"] {
-        stage.broker.bury(&letter("build", step)).await.unwrap();
+        stage.broker.add_dead_letter(&letter("build", step)).await.unwrap();
     }
     let build = "build".into();
     let listed = stage.broker.dead_letters(&build, 2).await.unwrap();
@@ -199,15 +199,15 @@ async fn a_blob_is_kept_for_its_time(mut stage: Stage) {
 
 async fn a_result_is_kept_under_its_word_until_its_time_is_over(mut stage: Stage) {
     let before = stage.look().await;
-    assert_eq!(stage.broker.recall("word").await.unwrap(), None);
-    stage.broker.keep("word", r#"{"x":"ü"}"#, 60_000).await.unwrap();
+    assert_eq!(stage.broker.cache_get("word").await.unwrap(), None);
+    stage.broker.cache_put("word", r#"{"x":"ü"}"#, 60_000).await.unwrap();
     stage.assert_changed(&before, &[], &["goalmill:cache:word"]).await;
-    assert_eq!(stage.broker.recall("word").await.unwrap().as_deref(), Some(r#"{"x":"ü"}"#));
-    stage.broker.keep("word", "{}", 60_000).await.unwrap();
-    assert_eq!(stage.broker.recall("word").await.unwrap().as_deref(), Some("{}"), "the last one counts");
-    assert_eq!(stage.broker.recall("other").await.unwrap(), None);
+    assert_eq!(stage.broker.cache_get("word").await.unwrap().as_deref(), Some(r#"{"x":"ü"}"#));
+    stage.broker.cache_put("word", "{}", 60_000).await.unwrap();
+    assert_eq!(stage.broker.cache_get("word").await.unwrap().as_deref(), Some("{}"), "the last one counts");
+    assert_eq!(stage.broker.cache_get("other").await.unwrap(), None);
     stage.later(61_000).await;
-    assert_eq!(stage.broker.recall("word").await.unwrap(), None);
+    assert_eq!(stage.broker.cache_get("word").await.unwrap(), None);
 }
 
 fn beat(worker: &str, busy: u32) -> WorkerBeat {
@@ -233,21 +233,21 @@ async fn an_agent_type_that_nothing_uses_can_be_removed(stage: Stage) {
     }
     let card = Agent { description: "what a person wrote".into(), ..Agent::named("described".into()) };
     broker.register(&card).await.unwrap();
-    broker.bury(&letter("buried", "poisoned")).await.unwrap();
+    broker.add_dead_letter(&letter("buried", "poisoned")).await.unwrap();
     own(&**broker, S0, "t1").await;
     dispatch(&**broker, "t1", 1, vec![task("busy", "one")]).await;
     for kept in ["described", "busy", "buried", "never_heard_of"] {
-        assert!(!broker.forget_agent_type(&kept.into(), 0).await.unwrap(), "{kept}");
+        assert!(!broker.remove_agent_type(&kept.into(), 0).await.unwrap(), "{kept}");
     }
     let mut reader = broker.reader().await.unwrap();
     let taken = reader.pull(&"w".into(), &["busy".into()], 1, 0).await.unwrap();
-    assert!(!broker.forget_agent_type(&"busy".into(), 0).await.unwrap(), "a worker has its task");
+    assert!(!broker.remove_agent_type(&"busy".into(), 0).await.unwrap(), "a worker has its task");
     let acknowledged = vec![lease("busy", &taken[0].entry)];
     let done = Commit { acknowledged, ..commit("t1", 2) };
     assert_eq!(broker.commit(&done).await.unwrap(), Committed::Applied);
-    assert!(!broker.forget_agent_type(&"busy".into(), 3_600_000).await.unwrap(), "it had a task lately");
-    assert!(broker.forget_agent_type(&"bare".into(), 3_600_000).await.unwrap());
-    assert!(!broker.forget_agent_type(&"bare".into(), 3_600_000).await.unwrap());
+    assert!(!broker.remove_agent_type(&"busy".into(), 3_600_000).await.unwrap(), "it had a task lately");
+    assert!(broker.remove_agent_type(&"bare".into(), 3_600_000).await.unwrap());
+    assert!(!broker.remove_agent_type(&"bare".into(), 3_600_000).await.unwrap());
     let queues: Vec<String> = broker.queues().await.unwrap().into_iter().map(|q| q.agent_type.to_string()).collect();
     assert_eq!(queues, ["buried", "busy", "described"]);
 }

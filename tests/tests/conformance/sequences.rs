@@ -140,7 +140,7 @@ enum Verb {
     ForgetScheduler {
         id: u8,
     },
-    Bury {
+    DeadLetter {
         agent_type: usize,
         step: u8,
     },
@@ -182,7 +182,7 @@ struct Batch {
     plans: Vec<Write>,
     tasks: Vec<usize>,
     acknowledged: Vec<usize>,
-    thorough: bool,
+    full_check: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -268,7 +268,7 @@ fn verb() -> impl Strategy<Value = Verb> {
         Just(Verb::Workers),
         (0..3_u8).prop_map(|id| Verb::BeatScheduler { id }),
         (0..3_u8).prop_map(|id| Verb::ForgetScheduler { id }),
-        (agent_type(), any::<u8>()).prop_map(|(agent_type, step)| Verb::Bury { agent_type, step }),
+        (agent_type(), any::<u8>()).prop_map(|(agent_type, step)| Verb::DeadLetter { agent_type, step }),
         (agent_type(), 0..4_usize).prop_map(|(agent_type, limit)| Verb::DeadLetters { agent_type, limit }),
         (agent_type(), 0..3_usize).prop_map(|(agent_type, place)| Verb::DiscardDeadLetter { agent_type, place }),
         (agent_type(), any::<bool>()).prop_map(|(agent_type, paused)| Verb::PauseQueue { agent_type, paused }),
@@ -305,7 +305,7 @@ fn batch() -> impl Strategy<Value = Batch> {
     let token = prop_oneof![9 => Just(0_u8), 1 => 1..3_u8];
     let tasks = vec(0..TYPES.len(), 0..5);
     (0..2_u16, token, number, cursor, once, tasks, vec(0..40_usize, 0..5), any::<bool>()).prop_map(
-        |(shard, token, number, cursor, plans, tasks, acknowledged, thorough)| Batch {
+        |(shard, token, number, cursor, plans, tasks, acknowledged, full_check)| Batch {
             shard,
             token,
             number,
@@ -313,7 +313,7 @@ fn batch() -> impl Strategy<Value = Batch> {
             plans,
             tasks,
             acknowledged,
-            thorough,
+            full_check,
         },
     )
 }
@@ -463,23 +463,23 @@ impl Run {
             }
             Verb::Agents => format!("{:?}", broker.agents().await?),
             Verb::BeatWorker { worker, busy } => {
-                format!("{:?}", broker.beat_worker(&beat(*worker, *busy)).await?)
+                format!("{:?}", broker.record_worker_heartbeat(&beat(*worker, *busy)).await?)
             }
             Verb::ForgetWorker { worker } => {
-                format!("{:?}", broker.forget_worker(&name("w", *worker).into()).await?)
+                format!("{:?}", broker.deregister_worker(&name("w", *worker).into()).await?)
             }
             Verb::Workers => {
                 let beats = broker.workers(WITHIN_MS).await?.into_iter();
                 format!("{:?}", beats.map(|beat| WorkerBeat { seen_ms: 0, ..beat }).collect::<Vec<_>>())
             }
             Verb::BeatScheduler { id } => {
-                format!("{:?}", broker.beat_scheduler(&name("s", *id), WITHIN_MS).await?)
+                format!("{:?}", broker.record_scheduler_heartbeat(&name("s", *id), WITHIN_MS).await?)
             }
             Verb::ForgetScheduler { id } => {
-                format!("{:?}", broker.forget_scheduler(&name("s", *id)).await?)
+                format!("{:?}", broker.deregister_scheduler(&name("s", *id)).await?)
             }
-            Verb::Bury { agent_type, step } => {
-                format!("{:?}", broker.bury(&letter(TYPES[*agent_type], &name("step", *step))).await?)
+            Verb::DeadLetter { agent_type, step } => {
+                format!("{:?}", broker.add_dead_letter(&letter(TYPES[*agent_type], &name("step", *step))).await?)
             }
             Verb::DeadLetters { agent_type, limit } => {
                 let letters = broker.dead_letters(&TYPES[*agent_type].into(), *limit).await?.into_iter();
@@ -535,7 +535,7 @@ impl Run {
             plans,
             tasks: tasks.map(|(n, t)| task(TYPES[*t], &format!("task {}", self.tasks + n))).collect(),
             acknowledged: chosen(&self.delivered, &batch.acknowledged),
-            thorough: batch.thorough,
+            full_check: batch.full_check,
         };
         let answer = self.stage.broker.commit(&commit).await?;
         Ok(match answer {

@@ -280,7 +280,7 @@ async fn queues_are_counted(mut stage: Stage) {
     dispatch(&*stage.broker, "t1", 1, (0..5).map(|n| task("build", &n.to_string())).collect()).await;
     let pulled = pull(&mut reader, "w1", &["build"], 2).await;
     let before = stage.look().await;
-    stage.broker.bury(&letter("build", "x")).await.unwrap();
+    stage.broker.add_dead_letter(&letter("build", "x")).await.unwrap();
     stage.assert_changed(&before, &["queue build", "dead build"], &["goalmill:dead:build"]).await;
     let state = |agent_type: &str, waiting, pending, dead_letters| QueueState {
         agent_type: agent_type.into(),

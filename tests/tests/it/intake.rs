@@ -187,7 +187,7 @@ async fn submissions_of_a_scheduler_whose_process_has_ended_do_not_wait_for_its_
     broker.open(&Install { instance: "i".into(), shards: settings.scheduler.shards }).await?;
     broker.submit(&entry("held", PLAN_TYPE, &plan().to_string())).await?;
     broker.submit(&entry("orphan", PLAN_TYPE, &plan().to_string())).await?;
-    broker.show_presence("alive").await?;
+    broker.announce_presence("alive").await?;
     for scheduler in ["alive", "dead"] {
         assert_eq!(broker.reader().await?.submissions(scheduler, 1, 0).await?.len(), 1);
     }

@@ -134,7 +134,7 @@ async fn answers_are_as_described() -> Result<()> {
     let document = it.get("/openapi.json").await?;
     let id = it.submit(&json!({"steps": [step("a", "echo", &[], json!({"x": 1}))]})).await?;
     it.await_end(&id, SOON).await?;
-    it.broker.bury(&letter()).await?;
+    it.broker.add_dead_letter(&letter()).await?;
     for (path, method, operation) in operations(&document) {
         let content = &operation["responses"]["200"]["content"]["application/json"]["schema"];
         if method != "get" || content.is_null() {
@@ -158,7 +158,7 @@ async fn lists_without_a_name_are_of_all() -> Result<()> {
     it.await_end(&plan, SOON).await?;
     for agent_type in ["nobody", "someone"] {
         it.broker.open_queue(&agent_type.into()).await?;
-        it.broker.bury(&DeadLetter { agent_type: agent_type.into(), ..letter() }).await?;
+        it.broker.add_dead_letter(&DeadLetter { agent_type: agent_type.into(), ..letter() }).await?;
     }
     let letters = it.get("/v1/dead-letters").await?;
     let of: Vec<&str> = letters["items"]

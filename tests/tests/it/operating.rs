@@ -152,7 +152,7 @@ async fn a_dead_letters_task_is_done_again_as_it_was_and_the_letter_goes() -> Re
     let inputs = json!({"text": "{{ steps.gone.outputs.x }} and {% raw %}", "n": 5});
     let text = serde_json::to_string(&task(&inputs))?;
     for letter in [letter("shout", text), letter("odd", "no task".into())] {
-        it.broker.bury(&letter).await?;
+        it.broker.add_dead_letter(&letter).await?;
     }
     let listed = it.get("/v1/dead-letters/echo").await?;
     let (odd, good) = (&listed["items"][0], &listed["items"][1]);
@@ -241,7 +241,7 @@ async fn long_log(broker: &dyn Broker, plan: &str, number: u64, events: u64) -> 
         plans: vec![write],
         tasks: Vec::new(),
         acknowledged: Vec::new(),
-        thorough: false,
+        full_check: false,
     };
     assert_eq!(broker.commit(&commit).await?, Committed::Applied);
     Ok(())

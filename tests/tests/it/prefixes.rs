@@ -35,7 +35,11 @@ async fn two_prefixes_in_one_redis_run_their_plans_and_do_not_see_each_other() -
         assert_eq!(results["results"]["c"]["x"], name, "{results}");
         assert!(it.broker.summary(other).await?.is_empty());
         assert_eq!(it.broker.workers(60_000).await?.len(), 1);
-        assert_eq!(it.broker.beat_scheduler("probe", 60_000).await?.len(), 2, "its own scheduler and this one");
+        assert_eq!(
+            it.broker.record_scheduler_heartbeat("probe", 60_000).await?.len(),
+            2,
+            "its own scheduler and this one"
+        );
     }
     let keys: Vec<String> = ::redis::cmd("KEYS").arg("*").query_async(&mut server.connection().await?).await?;
     assert!(keys.iter().all(|key| key.starts_with("one:") || key.starts_with("two:")), "{keys:?}");

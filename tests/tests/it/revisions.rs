@@ -219,7 +219,7 @@ async fn a_kept_result_saves_the_attempt() -> Result<()> {
         assert_eq!(kept["results"]["a"], json!({"x": x}), "{kept:#}");
         // What is kept is written after the commit.
         if let Some(word) = town.keyed(&id).await? {
-            until(SOON, async || matches!(town.at.broker.recall(&word).await, Ok(Some(_)))).await;
+            until(SOON, async || matches!(town.at.broker.cache_get(&word).await, Ok(Some(_)))).await;
         }
     }
     town.at.stop().await;

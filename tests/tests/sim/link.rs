@@ -289,21 +289,21 @@ impl Broker for Link {
     async fn agents(&self) -> Result<Registry> {
         through!(self, "agents", self.env.broker.agents())
     }
-    async fn forget_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
-        through!(self, "forget_agent_type", self.env.broker.forget_agent_type(agent_type, unused_ms))
+    async fn remove_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
+        through!(self, "remove_agent_type", self.env.broker.remove_agent_type(agent_type, unused_ms))
     }
-    async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {
+    async fn record_worker_heartbeat(&self, beat: &WorkerBeat) -> Result<()> {
         self.env.auditor().beat(&beat.worker, beat.slots);
         through!(
             self,
-            "beat_worker",
-            self.env.broker.beat_worker(beat),
+            "record_worker_heartbeat",
+            self.env.broker.record_worker_heartbeat(beat),
             late | link,
-            beat | link.env.broker.beat_worker(&beat)
+            beat | link.env.broker.record_worker_heartbeat(&beat)
         )
     }
-    async fn forget_worker(&self, worker: &WorkerId) -> Result<()> {
-        through!(self, "forget_worker", self.env.broker.forget_worker(worker))
+    async fn deregister_worker(&self, worker: &WorkerId) -> Result<()> {
+        through!(self, "deregister_worker", self.env.broker.deregister_worker(worker))
     }
     async fn request_drain(&self, worker: &WorkerId) -> Result<()> {
         through!(self, "request_drain", self.env.broker.request_drain(worker))
@@ -314,14 +314,20 @@ impl Broker for Link {
     async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>> {
         through!(self, "workers", self.env.broker.workers(within_ms))
     }
-    async fn beat_scheduler(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
-        through!(self, "beat_scheduler", self.env.broker.beat_scheduler(id, within_ms))
+    async fn record_scheduler_heartbeat(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
+        through!(self, "record_scheduler_heartbeat", self.env.broker.record_scheduler_heartbeat(id, within_ms))
     }
-    async fn forget_scheduler(&self, id: &str) -> Result<()> {
-        through!(self, "forget_scheduler", self.env.broker.forget_scheduler(id))
+    async fn deregister_scheduler(&self, id: &str) -> Result<()> {
+        through!(self, "deregister_scheduler", self.env.broker.deregister_scheduler(id))
     }
-    async fn bury(&self, letter: &DeadLetter) -> Result<()> {
-        through!(self, "bury", self.env.broker.bury(letter), late | link, letter | link.env.broker.bury(&letter))
+    async fn add_dead_letter(&self, letter: &DeadLetter) -> Result<()> {
+        through!(
+            self,
+            "add_dead_letter",
+            self.env.broker.add_dead_letter(letter),
+            late | link,
+            letter | link.env.broker.add_dead_letter(&letter)
+        )
     }
     async fn dead_letters(&self, agent_type: &AgentType, limit: usize) -> Result<Vec<(EntryId, DeadLetter)>> {
         through!(self, "dead_letters", self.env.broker.dead_letters(agent_type, limit))

@@ -8,7 +8,7 @@ use goalmill_common::id::PlanId;
 use goalmill_common::plan::{Kind, Plan, Step};
 use goalmill_common::problem::{ErrorCode, Problem};
 use goalmill_common::status::PlanStatus;
-use goalmill_common::wire::Answer;
+use goalmill_common::wire::SubmissionAnswer;
 use goalmill_engine::PlanState;
 
 use crate::bugs::{self, Bug};
@@ -158,8 +158,8 @@ async fn refusal(world: &World, answer: &str) -> Problem {
         let answers = world.env.broker.answers(&[answer.to_owned()]).await.expect("looking never fails");
         if let Some(Some(text)) = answers.into_iter().next() {
             match serde_json::from_str(&text).expect("an answer is JSON") {
-                Answer::Refused(problem) => return problem,
-                accepted @ Answer::Accepted { .. } => panic!("it was not refused: {accepted:?}"),
+                SubmissionAnswer::Refused(problem) => return problem,
+                accepted @ SubmissionAnswer::Accepted { .. } => panic!("it was not refused: {accepted:?}"),
             }
         }
         assert!(world.env.at_ms() < end_ms, "`{answer}` is not answered: {:?}", world.env.auditor().counts);

@@ -92,7 +92,7 @@ fn a_commit_is_judged_by_the_reader_of_its_own_token() {
         plans: Vec::new(),
         tasks: Vec::new(),
         acknowledged: Vec::new(),
-        thorough: false,
+        full_check: false,
     };
     let mut auditor = Auditor::default();
     auditor.claims("one", ShardId(0), "old");

@@ -7,7 +7,7 @@ use goalmill_broker::Broker;
 use goalmill_common::command::{Change, Request, Verb};
 use goalmill_common::id::{Namespace, PlanId, StepId};
 use goalmill_common::plan::Step;
-use goalmill_common::wire::{Answer, Inbox, Submission, SubmissionKind};
+use goalmill_common::wire::{Inbox, Submission, SubmissionAnswer, SubmissionKind};
 use serde_json::json;
 
 use crate::environment::Environment;
@@ -67,8 +67,8 @@ async fn poll(env: &Environment, id: &str, plan: &PlanId) -> Option<SubmissionRe
     let answers = env.broker.answers(&[id.to_owned()]).await.expect("looking never fails");
     let text = answers.into_iter().next().flatten()?;
     match serde_json::from_str(&text).expect("answers can be read") {
-        Answer::Refused(problem) => return Some(SubmissionResult::Refused(format!("{problem:?}"))),
-        Answer::Accepted { plan_id, .. } => assert_eq!(plan_id, *plan, "[I9] the answer names another plan"),
+        SubmissionAnswer::Refused(problem) => return Some(SubmissionResult::Refused(format!("{problem:?}"))),
+        SubmissionAnswer::Accepted { plan_id, .. } => assert_eq!(plan_id, *plan, "[I9] the answer names another plan"),
     }
     loop {
         let epoch = env.epoch();

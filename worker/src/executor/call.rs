@@ -10,8 +10,8 @@
 use std::collections::BTreeMap;
 
 use goalmill_common::failure::{Failure, FailureClass};
-use goalmill_common::foreign::COST_MAX;
 use goalmill_common::json::Json;
+use goalmill_common::json_limits::COST_MAX;
 use goalmill_common::task::Task;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -22,7 +22,7 @@ use goalmill_common::clock::Clock;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::limits::Limits;
 use goalmill_common::task::Task;
-use goalmill_common::trust::client_failure;
+use goalmill_common::tls_error::client_failure;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, Url, redirect};
 use serde::Deserialize;

@@ -214,17 +214,17 @@ impl Broker for Faulty {
         self.pass("agents").await?;
         self.inner.agents().await
     }
-    async fn forget_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
-        self.pass("forget_agent_type").await?;
-        self.inner.forget_agent_type(agent_type, unused_ms).await
+    async fn remove_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
+        self.pass("remove_agent_type").await?;
+        self.inner.remove_agent_type(agent_type, unused_ms).await
     }
-    async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {
-        self.pass("beat_worker").await?;
-        self.inner.beat_worker(beat).await
+    async fn record_worker_heartbeat(&self, beat: &WorkerBeat) -> Result<()> {
+        self.pass("record_worker_heartbeat").await?;
+        self.inner.record_worker_heartbeat(beat).await
     }
-    async fn forget_worker(&self, worker: &WorkerId) -> Result<()> {
-        self.pass("forget_worker").await?;
-        self.inner.forget_worker(worker).await
+    async fn deregister_worker(&self, worker: &WorkerId) -> Result<()> {
+        self.pass("deregister_worker").await?;
+        self.inner.deregister_worker(worker).await
     }
     async fn request_drain(&self, worker: &WorkerId) -> Result<()> {
         self.pass("request_drain").await?;
@@ -238,17 +238,17 @@ impl Broker for Faulty {
         self.pass("workers").await?;
         self.inner.workers(within_ms).await
     }
-    async fn beat_scheduler(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
-        self.pass("beat_scheduler").await?;
-        self.inner.beat_scheduler(id, within_ms).await
+    async fn record_scheduler_heartbeat(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
+        self.pass("record_scheduler_heartbeat").await?;
+        self.inner.record_scheduler_heartbeat(id, within_ms).await
     }
-    async fn forget_scheduler(&self, id: &str) -> Result<()> {
-        self.pass("forget_scheduler").await?;
-        self.inner.forget_scheduler(id).await
+    async fn deregister_scheduler(&self, id: &str) -> Result<()> {
+        self.pass("deregister_scheduler").await?;
+        self.inner.deregister_scheduler(id).await
     }
-    async fn bury(&self, letter: &DeadLetter) -> Result<()> {
-        self.pass("bury").await?;
-        self.inner.bury(letter).await
+    async fn add_dead_letter(&self, letter: &DeadLetter) -> Result<()> {
+        self.pass("add_dead_letter").await?;
+        self.inner.add_dead_letter(letter).await
     }
     async fn dead_letters(&self, agent_type: &AgentType, limit: usize) -> Result<Vec<(EntryId, DeadLetter)>> {
         self.pass("dead_letters").await?;

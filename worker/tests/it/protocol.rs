@@ -3,7 +3,7 @@
 use goalmill_common::agent::Agent;
 use goalmill_common::failure::{Failure, FailureClass};
 use goalmill_common::report::{Report, What};
-use goalmill_common::wire::{self, Answer, Inbox};
+use goalmill_common::wire::{self, Inbox, SubmissionAnswer};
 
 const PAGE: &str = include_str!("../../../docs/protocol.md");
 const PYTHON: &str = include_str!("../../../docs/examples/worker.py");
@@ -24,7 +24,7 @@ fn the_samples_of_the_page_are_valid() {
     assert_eq!((failure.class, failure.retry_after_ms), (FailureClass::RateLimited, Some(7_000)));
     let agent: Agent = serde_json::from_str(sample("agent")).expect("the registration is valid");
     assert_eq!(agent.agent_type.as_str(), "shout");
-    assert!(matches!(serde_json::from_str(sample("answer")), Ok(Answer::Accepted { .. })));
+    assert!(matches!(serde_json::from_str(sample("answer")), Ok(SubmissionAnswer::Accepted { .. })));
     assert!(serde_json::from_str::<serde_json::Value>(sample("call")).is_ok());
 }
 

@@ -33,7 +33,7 @@ async fn another_installation_gets_no_work_done() {
     let world = World::new().await;
     let fast = Scripted::taking(0);
     let _worker = world.start(world.settings(), vec![("fast", fast.clone())]).await;
-    world.until("the beat", async || world.faults.calls("beat_worker") > 0).await;
+    world.until("the beat", async || world.faults.calls("record_worker_heartbeat") > 0).await;
     world.faults.replace("two");
     world.faults.away(true);
     world.until("the loss", async || world.faults.calls("meta") > 3).await;

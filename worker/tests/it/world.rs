@@ -94,7 +94,7 @@ impl World {
             plans: Vec::new(),
             tasks,
             acknowledged: Vec::new(),
-            thorough: false,
+            full_check: false,
         };
         assert_eq!(self.inner().commit(&commit).await.expect("it commits"), Committed::Applied);
     }

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::deadlines::Expiring;
+use super::memory_store::MemoryStore;
 use super::signals::Topic;
 use super::stream::Id;
-use super::world::World;
 use crate::{Activity, Commit, Committed, LogEntry, PlanWrite};
 
-impl World {
+impl MemoryStore {
     /// Checks everything before the first write.
     pub(super) fn commit(&mut self, commit: &Commit, now: u64) -> Committed {
         if let Err(refused) = self.check_commit(commit) {
@@ -23,7 +23,7 @@ impl World {
         }
         for (agent_type, entry) in &commit.acknowledged {
             if let Some(queue) = self.queues.get_mut(agent_type) {
-                queue.group.acknowledge(Id::read(entry));
+                queue.group.acknowledge(Id::parse(entry));
             }
         }
         let shard = self.shards.entry(commit.shard).or_default();
@@ -31,9 +31,9 @@ impl World {
             shard.cursor = Some(cursor.clone());
         }
         if let Some(cursor) = &shard.cursor
-            && commit.thorough
+            && commit.full_check
         {
-            shard.inbox.drop_through(Id::read(cursor));
+            shard.inbox.drop_through(Id::parse(cursor));
         }
         shard.number = commit.number;
         if let Some(owner) = &mut shard.owner {
@@ -55,7 +55,7 @@ impl World {
         }
         let mut seen = BTreeSet::new();
         for write in &commit.plans {
-            let last_seq = self.plans.get(&write.plan).map_or(0, super::world::Plan::last_seq);
+            let last_seq = self.plans.get(&write.plan).map_or(0, super::memory_store::Plan::last_seq);
             if write.base_seq != last_seq {
                 return Err(Committed::Gap(format!("`{}` is at {last_seq}, not at {}", write.plan, write.base_seq)));
             }

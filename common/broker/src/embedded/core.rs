@@ -1,4 +1,4 @@
-//! The state behind its lock, and the order of each write: do it, keep it in the journal file, answer.
+//! The store behind its lock, and the order of each write: apply, append to the journal file, answer.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use goalmill_common::clock::Clock;
 
 use super::journal::Journal;
+use super::memory_store::MemoryStore;
 use super::record::Write;
-use super::world::World;
 use crate::BrokerError;
 
 pub(super) struct Core {
@@ -16,64 +16,64 @@ pub(super) struct Core {
 }
 
 struct State {
-    world: World,
+    store: MemoryStore,
     journal: Option<Journal>,
 }
 
 impl Core {
     pub(super) fn open(data_dir: Option<&Path>, clock: Clock) -> Result<Self, BrokerError> {
-        let (journal, world) = match data_dir {
+        let (journal, store) = match data_dir {
             Some(dir) => {
                 let now = clock.now_ms();
-                let (mut journal, mut world) = Journal::open(dir, now)?;
+                let (mut journal, mut store) = Journal::open(dir, now)?;
                 // The file is locked: no other process can have a lease.
-                if world.meta.is_some() {
-                    world.end_former_processes();
+                if store.meta.is_some() {
+                    store.end_former_processes();
                     journal.append(now, &Write::EndFormerProcesses)?;
                 }
-                (Some(journal), world)
+                (Some(journal), store)
             }
-            None => (None, World::default()),
+            None => (None, MemoryStore::default()),
         };
-        Ok(Self { state: Mutex::new(State { world, journal }), clock })
+        Ok(Self { state: Mutex::new(State { store, journal }), clock })
     }
 
-    /// What needs no journal and cannot fail.
-    pub(super) fn look<T>(&self, look: impl FnOnce(&mut World, u64) -> T) -> T {
-        let (mut state, now) = self.at_this_time();
-        look(&mut state.world, now)
+    /// Reads without a check of the journal; cannot fail.
+    pub(super) fn inspect<T>(&self, inspect: impl FnOnce(&mut MemoryStore, u64) -> T) -> T {
+        let (mut state, now) = self.lock_now();
+        inspect(&mut state.store, now)
     }
 
-    /// A read; fails once a write could not be kept, since what is in memory is then more than what was promised.
-    pub(super) fn read<T>(&self, read: impl FnOnce(&mut World, u64) -> T) -> Result<T, BrokerError> {
-        let (mut state, now) = self.at_this_time();
+    /// Reads. Fails after a write that the journal could not store: the memory is then ahead of the file.
+    pub(super) fn read<T>(&self, read: impl FnOnce(&mut MemoryStore, u64) -> T) -> Result<T, BrokerError> {
+        let (mut state, now) = self.lock_now();
         if let Some(journal) = &state.journal {
             journal.check()?;
         }
-        Ok(read(&mut state.world, now))
+        Ok(read(&mut state.store, now))
     }
 
-    /// A write, and how to keep it; `None` when it changed nothing.
+    /// Writes. `record` makes the journal's record; `None` when nothing changed.
     pub(super) fn write<'a, T>(
         &self,
-        write: impl FnOnce(&mut World, u64) -> T,
+        write: impl FnOnce(&mut MemoryStore, u64) -> T,
         record: impl FnOnce(&T) -> Option<Write<'a>>,
     ) -> Result<T, BrokerError> {
-        let (mut state, now) = self.at_this_time();
+        let (mut state, now) = self.lock_now();
         let state = &mut *state;
-        let Some(journal) = &mut state.journal else { return Ok(write(&mut state.world, now)) };
+        let Some(journal) = &mut state.journal else { return Ok(write(&mut state.store, now)) };
         journal.check()?;
-        let done = write(&mut state.world, now);
+        let done = write(&mut state.store, now);
         if let Some(record) = record(&done) {
             journal.append(now, &record)?;
         }
         Ok(done)
     }
 
-    fn at_this_time(&self) -> (MutexGuard<'_, State>, u64) {
+    fn lock_now(&self) -> (MutexGuard<'_, State>, u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now_ms();
-        state.world.expire(now);
+        state.store.expire(now);
         (state, now)
     }
 }

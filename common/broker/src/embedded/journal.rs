@@ -11,8 +11,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
+use super::memory_store::MemoryStore;
 use super::record::Write;
-use super::world::World;
 use crate::BrokerError;
 
 const NAME: &str = "journal.v1";
@@ -33,28 +33,28 @@ pub(super) struct Journal {
 
 impl Journal {
     /// Reads the file back, repairs its end, shortens it when it is long.
-    pub(super) fn open(dir: &Path, now: u64) -> Result<(Self, World), BrokerError> {
+    pub(super) fn open(dir: &Path, now: u64) -> Result<(Self, MemoryStore), BrokerError> {
         let path = dir.join(NAME);
         let failed = |e: std::io::Error| BrokerError::Unavailable(format!("`{}`: {e}", path.display()));
         std::fs::create_dir_all(dir).map_err(failed)?;
         let mut file = open_locked(&path)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
-        let (world, good) = replay(&bytes, &path)?;
+        let (store, good) = replay(&bytes, &path)?;
         if good < bytes.len() {
             let cut = bytes.len() - good;
             tracing::warn!("the last write in `{}` is incomplete; {cut} bytes were cut off", path.display());
         }
         let mut journal = Self { file, path: path.clone(), broken: None, buffer: Vec::new() };
         if good >= COMPACT_BYTES {
-            return journal.compact(now, world);
+            return journal.compact(now, store);
         }
         journal.file.set_len(good as u64).map_err(failed)?;
         journal.file.seek(SeekFrom::End(0)).map_err(failed)?;
         if good == 0 {
             journal.file.write_all(HEADER).map_err(failed)?;
         }
-        Ok((journal, world))
+        Ok((journal, store))
     }
 
     pub(super) fn check(&self) -> Result<(), BrokerError> {
@@ -79,7 +79,7 @@ impl Journal {
     }
 
     /// Puts one snapshot in the place of all records.
-    fn compact(mut self, now: u64, world: World) -> Result<(Self, World), BrokerError> {
+    fn compact(mut self, now: u64, store: MemoryStore) -> Result<(Self, MemoryStore), BrokerError> {
         let failed = |e: std::io::Error| BrokerError::Unavailable(format!("`{}`: {e}", self.path.display()));
         let new_path = self.path.with_extension("new");
         match std::fs::remove_file(&new_path) {
@@ -87,13 +87,13 @@ impl Journal {
             Ok(()) | Err(_) => {}
         }
         let mut new = open_locked(&new_path)?;
-        let snapshot = Write::Snapshot(Box::new(world));
+        let snapshot = Write::Snapshot(Box::new(store));
         let bytes = encode(Vec::new(), now, &snapshot).map_err(BrokerError::Unavailable)?;
         new.write_all(HEADER).and_then(|()| new.write_all(&bytes)).and_then(|()| new.sync_all()).map_err(failed)?;
         std::fs::rename(&new_path, &self.path).map_err(failed)?;
         self.file = new;
-        let Write::Snapshot(world) = snapshot else { unreachable!("it is the snapshot made above") };
-        Ok((self, *world))
+        let Write::Snapshot(store) = snapshot else { unreachable!("it is the snapshot made above") };
+        Ok((self, *store))
     }
 }
 
@@ -124,11 +124,11 @@ fn encode(mut buffer: Vec<u8>, now: u64, write: &Write<'_>) -> Result<Vec<u8>, S
     Ok(buffer)
 }
 
-/// Does all writes again. Returns what they make, and how many bytes are good.
-fn replay(bytes: &[u8], path: &Path) -> Result<(World, usize), BrokerError> {
-    let mut world = World::default();
+/// Replays all writes. Returns the store and how many bytes are good.
+fn replay(bytes: &[u8], path: &Path) -> Result<(MemoryStore, usize), BrokerError> {
+    let mut store = MemoryStore::default();
     if bytes.len() < HEADER.len() && HEADER.starts_with(bytes) {
-        return Ok((world, 0));
+        return Ok((store, 0));
     }
     let mut rest = bytes.strip_prefix(HEADER).ok_or_else(|| {
         let why = "is no journal of this version; move it away or give another `--data-dir`";
@@ -143,10 +143,10 @@ fn replay(bytes: &[u8], path: &Path) -> Result<(World, usize), BrokerError> {
         match split_record(rest).map_err(damaged)? {
             Split::Record(body, after) => {
                 let (now, write): (u64, Write<'_>) = postcard::from_bytes(body).map_err(|e| damaged(&e.to_string()))?;
-                write.replay(&mut world, now);
+                write.replay(&mut store, now);
                 rest = after;
             }
-            Split::End => return Ok((world, at)),
+            Split::End => return Ok((store, at)),
         }
     }
 }
@@ -192,23 +192,23 @@ mod tests {
     async fn everything_is_there_again_after_a_restart() {
         let dir = tempfile::tempdir().unwrap();
         let before = filled(dir.path()).await;
-        let seen = look(&before).await;
+        let seen = dump(&before).await;
         drop(before);
         let after = open(Some(dir.path()), Clock::system()).unwrap();
-        assert_eq!(look(&after).await, seen);
+        assert_eq!(dump(&after).await, seen);
     }
 
     #[tokio::test]
     async fn leases_of_the_process_before_have_ended() {
         let dir = tempfile::tempdir().unwrap();
         let before = filled(dir.path()).await;
-        before.beat_scheduler("h", 60_000).await.unwrap();
+        before.record_scheduler_heartbeat("h", 60_000).await.unwrap();
         drop(before);
         let (build, year_ms) = ("build".into(), 365 * 86_400_000);
         let after = open(Some(dir.path()), Clock::system()).unwrap();
         let owner = after.owner(ShardId(0)).await.unwrap().unwrap();
         assert_eq!((owner.holder.as_str(), owner.token.as_str()), ("", "t"), "it has no holder");
-        assert_eq!(after.beat_scheduler("new", year_ms).await.unwrap(), ["new"]);
+        assert_eq!(after.record_scheduler_heartbeat("new", year_ms).await.unwrap(), ["new"]);
         assert_eq!(after.reclaim_submissions("new", year_ms, 9).await.unwrap().len(), 1);
         assert_eq!(after.reclaim(&build, year_ms, 9).await.unwrap().len(), 1);
         assert_eq!(after.reclaim(&build, year_ms, 9).await.unwrap().len(), 0, "who has it now keeps it");
@@ -261,13 +261,13 @@ mod tests {
         for _ in 0..10 {
             before.put_blob("blob", &vec![7; 1 << 20], 3_600_000).await.unwrap();
         }
-        let seen = look(&before).await;
+        let seen = dump(&before).await;
         drop(before);
         let length = |()| std::fs::metadata(dir.path().join(NAME)).unwrap().len();
         assert!(length(()) > COMPACT_BYTES as u64);
         let compacted = open(Some(dir.path()), Clock::system()).unwrap();
         assert!(length(()) < 2 << 20, "{}", length(()));
-        assert_eq!(look(&compacted).await, seen);
+        assert_eq!(dump(&compacted).await, seen);
         compacted.cancel(&["late".into()]).await.unwrap();
         drop(compacted);
         let again = open(Some(dir.path()), Clock::system()).unwrap();
@@ -325,7 +325,7 @@ mod tests {
             plans: vec![plan],
             tasks: vec![TaskWrite { agent_type: build.clone(), data: b"{}".to_vec() }; 2],
             acknowledged: vec![],
-            thorough: false,
+            full_check: false,
         };
         assert_eq!(broker.commit(&commit).await.unwrap(), Committed::Applied);
         let mut reader = broker.reader().await.unwrap();
@@ -336,7 +336,7 @@ mod tests {
         broker
     }
 
-    async fn look(broker: &Arc<dyn Broker>) -> String {
+    async fn dump(broker: &Arc<dyn Broker>) -> String {
         let plan = "p0-a".into();
         let mut reader = broker.reader().await.unwrap();
         format!(

@@ -6,11 +6,11 @@ mod commit;
 mod core;
 mod deadlines;
 mod journal;
+mod memory_store;
 mod reader;
 mod record;
 mod signals;
 mod stream;
-mod world;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,9 +25,9 @@ use goalmill_common::keys::Keys;
 use goalmill_common::wire::Fields;
 
 use self::core::Core;
+use self::memory_store::MemoryStore;
 use self::reader::EmbeddedReader;
 use self::record::Write;
-use self::world::World;
 use crate::{
     Broker, BrokerError, Claim, Commit, Committed, DeadLetter, Delivery, Entry, Health, Install, LogEntry, Meta,
     Ownership, QueueState, Reader, Registry,
@@ -55,7 +55,7 @@ pub struct Embedded {
 
 /// Everything the back end held at one moment.
 #[derive(Clone)]
-pub struct Snapshot(Arc<World>);
+pub struct Snapshot(Arc<MemoryStore>);
 
 impl Embedded {
     /// An empty back end without a journal file.
@@ -64,15 +64,15 @@ impl Embedded {
     }
 
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot(Arc::new(self.core.look(|world, _| world.clone())))
+        Snapshot(Arc::new(self.core.inspect(|store, _| store.clone())))
     }
 
     /// Puts back what was held then, as a server that lost its last writes would; whoever waits goes on waiting.
     pub fn restore(&self, snapshot: &Snapshot) {
-        self.core.look(|world, _| {
-            let mut past = World::clone(&snapshot.0);
-            std::mem::swap(&mut past.signals, &mut world.signals);
-            *world = past;
+        self.core.inspect(|store, _| {
+            let mut past = MemoryStore::clone(&snapshot.0);
+            std::mem::swap(&mut past.signals, &mut store.signals);
+            *store = past;
         });
     }
 }
@@ -84,11 +84,11 @@ impl Broker for Embedded {
     }
 
     async fn open(&self, install: &Install) -> Result<Meta> {
-        self.core.write(|world, _| world.install(install), |_| Some(Write::Install(Cow::Borrowed(install))))
+        self.core.write(|store, _| store.install(install), |_| Some(Write::Install(Cow::Borrowed(install))))
     }
 
     async fn meta(&self) -> Result<Option<Meta>> {
-        self.core.read(|world, _| world.meta.clone())
+        self.core.read(|store, _| store.meta.clone())
     }
 
     async fn check(&self) -> Result<Health> {
@@ -101,198 +101,202 @@ impl Broker for Embedded {
     }
 
     async fn owner(&self, shard: ShardId) -> Result<Option<Ownership>> {
-        self.core.read(|world, _| world.shards.get(&shard).and_then(|shard| shard.owner.clone()))
+        self.core.read(|store, _| store.shards.get(&shard).and_then(|shard| shard.owner.clone()))
     }
 
     async fn acquire(&self, shard: ShardId, claim: &Claim) -> Result<bool> {
         let record = |won: &bool| won.then(|| Write::Acquire(shard, Cow::Borrowed(claim)));
-        self.core.write(|world, _| world.acquire(shard, claim), record)
+        self.core.write(|store, _| store.acquire(shard, claim), record)
     }
 
     async fn renew(&self, shard: ShardId, token: &str) -> Result<bool> {
         let record = |held: &bool| held.then(|| Write::Renew(shard, token.into()));
-        self.core.write(|world, _| world.renew(shard, token), record)
+        self.core.write(|store, _| store.renew(shard, token), record)
     }
 
     async fn release(&self, shard: ShardId, token: &str) -> Result<()> {
-        self.core.write(|world, _| world.release(shard, token), |()| Some(Write::Release(shard, token.into())))
+        self.core.write(|store, _| store.release(shard, token), |()| Some(Write::Release(shard, token.into())))
     }
 
     async fn commit(&self, commit: &Commit) -> Result<Committed> {
         let record = |done: &Committed| (*done == Committed::Applied).then_some(Write::Commit(Cow::Borrowed(commit)));
-        self.core.write(|world, now| world.commit(commit, now), record)
+        self.core.write(|store, now| store.commit(commit, now), record)
     }
 
     async fn cursor(&self, shard: ShardId) -> Result<EntryId> {
-        let cursor = self.core.read(|world, _| world.shards.get(&shard).and_then(|shard| shard.cursor.clone()))?;
+        let cursor = self.core.read(|store, _| store.shards.get(&shard).and_then(|shard| shard.cursor.clone()))?;
         Ok(cursor.unwrap_or_else(EntryId::start))
     }
 
     async fn active(&self, shard: ShardId) -> Result<Vec<PlanId>> {
-        let active = |shard: &world::Shard| shard.active.iter().cloned().collect();
-        self.core.read(|world, _| world.shards.get(&shard).map(active).unwrap_or_default())
+        let active = |shard: &memory_store::Shard| shard.active.iter().cloned().collect();
+        self.core.read(|store, _| store.shards.get(&shard).map(active).unwrap_or_default())
     }
 
     async fn log(&self, plan: &PlanId, after_seq: u64, limit: usize) -> Result<Vec<LogEntry>> {
-        self.core.read(|world, _| world.log(plan, after_seq, limit))
+        self.core.read(|store, _| store.log(plan, after_seq, limit))
     }
 
     async fn summary(&self, plan: &PlanId) -> Result<BTreeMap<String, String>> {
-        self.core.read(|world, _| world.plans.get(plan).map(|plan| plan.summary.clone()).unwrap_or_default())
+        self.core.read(|store, _| store.plans.get(plan).map(|plan| plan.summary.clone()).unwrap_or_default())
     }
 
     async fn plans(&self, shard: ShardId, before_ms: u64, limit: usize) -> Result<Vec<(PlanId, u64)>> {
-        self.core.read(|world, _| world.plans(shard, before_ms, limit))
+        self.core.read(|store, _| store.plans(shard, before_ms, limit))
     }
 
     async fn sweep_index(&self, shard: ShardId, before_ms: u64) -> Result<u64> {
         let record = |swept: &u64| (*swept > 0).then_some(Write::SweepIndex(shard, before_ms));
-        self.core.write(|world, _| world.sweep_index(shard, before_ms), record)
+        self.core.write(|store, _| store.sweep_index(shard, before_ms), record)
     }
 
     async fn submit(&self, fields: &Fields) -> Result<EntryId> {
-        self.core.write(|world, now| world.submit(fields, now), |_| Some(Write::Submit(fields.into())))
+        self.core.write(|store, now| store.submit(fields, now), |_| Some(Write::Submit(fields.into())))
     }
 
     async fn reclaim_submissions(&self, consumer: &str, idle_ms: u64, limit: usize) -> Result<Vec<Entry>> {
         let record = |taken: &Vec<Entry>| {
             (!taken.is_empty()).then(|| Write::ReclaimSubmissions(consumer.into(), idle_ms, limit))
         };
-        self.core.write(|world, now| world.reclaim_submissions(consumer, idle_ms, limit, now), record)
+        self.core.write(|store, now| store.reclaim_submissions(consumer, idle_ms, limit, now), record)
     }
 
     async fn acknowledge_submissions(&self, ids: &[EntryId]) -> Result<()> {
         let record = |(): &()| Some(Write::AcknowledgeSubmissions(ids.into()));
-        self.core.write(|world, _| world.acknowledge_submissions(ids), record)
+        self.core.write(|store, _| store.acknowledge_submissions(ids), record)
     }
 
     async fn answer(&self, answers: &[(String, String)]) -> Result<()> {
-        self.core.write(|world, now| world.answer(answers, now), |()| Some(Write::Answer(answers.into())))
+        self.core.write(|store, now| store.answer(answers, now), |()| Some(Write::Answer(answers.into())))
     }
 
     async fn answers(&self, ids: &[String]) -> Result<Vec<Option<String>>> {
-        self.core.read(|world, _| world.answers(ids))
+        self.core.read(|store, _| store.answers(ids))
     }
 
     async fn send(&self, shard: ShardId, fields: &Fields) -> Result<()> {
-        self.core.write(|world, now| world.send(shard, fields, now), |()| Some(Write::Send(shard, fields.into())))
+        self.core.write(|store, now| store.send(shard, fields, now), |()| Some(Write::Send(shard, fields.into())))
     }
 
     async fn open_queue(&self, agent_type: &AgentType) -> Result<()> {
         let record = |(): &()| Some(Write::OpenQueue(agent_type.clone()));
-        self.core.write(|world, _| world.open_queue(agent_type), record)
+        self.core.write(|store, _| store.open_queue(agent_type), record)
     }
 
     async fn extend(&self, worker: &WorkerId, leases: &[(AgentType, EntryId)]) -> Result<Vec<bool>> {
         let record = |held: &Vec<bool>| held.contains(&true).then(|| Write::Extend(worker.clone(), leases.into()));
-        self.core.write(|world, now| world.extend(worker, leases, now), record)
+        self.core.write(|store, now| store.extend(worker, leases, now), record)
     }
 
     async fn reclaim(&self, agent_type: &AgentType, idle_ms: u64, limit: usize) -> Result<Vec<Delivery>> {
         let record =
             |taken: &Vec<Delivery>| (!taken.is_empty()).then(|| Write::Reclaim(agent_type.clone(), idle_ms, limit));
-        self.core.write(|world, now| world.reclaim(agent_type, idle_ms, limit, now), record)
+        self.core.write(|store, now| store.reclaim(agent_type, idle_ms, limit, now), record)
     }
 
     async fn tasks(&self, agent_type: &AgentType, after: &EntryId, limit: usize) -> Result<Vec<Delivery>> {
-        self.core.read(|world, _| world.tasks(agent_type, after, limit))
+        self.core.read(|store, _| store.tasks(agent_type, after, limit))
     }
 
     async fn discard_tasks(&self, agent_type: &AgentType, entries: &[EntryId]) -> Result<u64> {
         let record = |removed: &u64| (*removed > 0).then(|| Write::DiscardTasks(agent_type.clone(), entries.into()));
-        self.core.write(|world, _| world.discard_tasks(agent_type, entries), record)
+        self.core.write(|store, _| store.discard_tasks(agent_type, entries), record)
     }
 
     async fn trim(&self, agent_type: &AgentType) -> Result<()> {
-        self.core.write(|world, _| world.trim(agent_type), |()| Some(Write::Trim(agent_type.clone())))
+        self.core.write(|store, _| store.trim(agent_type), |()| Some(Write::Trim(agent_type.clone())))
     }
 
     async fn queues(&self) -> Result<Vec<QueueState>> {
-        self.core.read(|world, _| world.queue_states())
+        self.core.read(|store, _| store.queue_states())
     }
 
     async fn pause_queue(&self, agent_type: &AgentType, paused: bool) -> Result<()> {
         let record = |(): &()| Some(Write::PauseQueue(agent_type.clone(), paused));
-        self.core.write(|world, _| world.pause_queue(agent_type, paused), record)
+        self.core.write(|store, _| store.pause_queue(agent_type, paused), record)
     }
 
     async fn paused_queues(&self) -> Result<BTreeSet<AgentType>> {
-        self.core.read(|world, _| world.paused_queues())
+        self.core.read(|store, _| store.paused_queues())
     }
 
     async fn cancel(&self, tokens: &[AttemptToken]) -> Result<()> {
-        self.core.write(|world, now| world.cancel(tokens, now), |()| Some(Write::Cancel(tokens.into())))
+        self.core.write(|store, now| store.cancel(tokens, now), |()| Some(Write::Cancel(tokens.into())))
     }
 
     async fn cancelled(&self) -> Result<Vec<AttemptToken>> {
-        self.core.read(|world, _| world.cancelled())
+        self.core.read(|store, _| store.cancelled())
     }
 
     async fn register(&self, agent: &Agent) -> Result<()> {
-        self.core.write(|world, _| world.register(agent), |()| Some(Write::Register(Box::new(agent.clone()))))
+        self.core.write(|store, _| store.register(agent), |()| Some(Write::Register(Box::new(agent.clone()))))
     }
 
     async fn agents(&self) -> Result<Registry> {
-        self.core.read(|world, _| world.agents()).map(|agents| Registry { agents, refused: Vec::new() })
+        self.core.read(|store, _| store.agents()).map(|agents| Registry { agents, refused: Vec::new() })
     }
 
-    async fn forget_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
-        let record = |removed: &bool| removed.then(|| Write::ForgetAgentType(agent_type.clone(), unused_ms));
-        self.core.write(|world, now| world.forget_agent_type(agent_type, unused_ms, now), record)
+    async fn remove_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
+        let record = |removed: &bool| removed.then(|| Write::RemoveAgentType(agent_type.clone(), unused_ms));
+        self.core.write(|store, now| store.remove_agent_type(agent_type, unused_ms, now), record)
     }
 
-    async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {
-        self.core.write(|world, now| world.beat_worker(beat, now), |()| Some(Write::BeatWorker(Box::new(beat.clone()))))
+    async fn record_worker_heartbeat(&self, beat: &WorkerBeat) -> Result<()> {
+        self.core.write(
+            |store, now| store.record_worker_heartbeat(beat, now),
+            |()| Some(Write::RecordWorkerHeartbeat(Box::new(beat.clone()))),
+        )
     }
 
-    async fn forget_worker(&self, worker: &WorkerId) -> Result<()> {
-        self.core.write(|world, _| world.forget_worker(worker), |()| Some(Write::ForgetWorker(worker.clone())))
+    async fn deregister_worker(&self, worker: &WorkerId) -> Result<()> {
+        self.core.write(|store, _| store.deregister_worker(worker), |()| Some(Write::DeregisterWorker(worker.clone())))
     }
 
     async fn request_drain(&self, worker: &WorkerId) -> Result<()> {
-        self.core.write(|world, now| world.request_drain(worker, now), |()| Some(Write::RequestDrain(worker.clone())))
+        self.core.write(|store, now| store.request_drain(worker, now), |()| Some(Write::RequestDrain(worker.clone())))
     }
 
     async fn drain_requested(&self, worker: &WorkerId) -> Result<bool> {
-        self.core.read(|world, _| world.drain_requested(worker))
+        self.core.read(|store, _| store.drain_requested(worker))
     }
 
     async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>> {
-        self.core.read(|world, now| world.workers(within_ms, now))
+        self.core.read(|store, now| store.workers(within_ms, now))
     }
 
-    async fn beat_scheduler(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
-        let beat = |world: &mut World, now| {
-            world.beat_scheduler(id, now);
-            world.schedulers(within_ms, now)
+    async fn record_scheduler_heartbeat(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
+        let beat = |store: &mut MemoryStore, now| {
+            store.record_scheduler_heartbeat(id, now);
+            store.schedulers(within_ms, now)
         };
-        self.core.write(beat, |_| Some(Write::BeatScheduler(id.into())))
+        self.core.write(beat, |_| Some(Write::RecordSchedulerHeartbeat(id.into())))
     }
 
-    async fn forget_scheduler(&self, id: &str) -> Result<()> {
-        self.core.write(|world, _| world.forget_scheduler(id), |()| Some(Write::ForgetScheduler(id.into())))
+    async fn deregister_scheduler(&self, id: &str) -> Result<()> {
+        self.core.write(|store, _| store.deregister_scheduler(id), |()| Some(Write::DeregisterScheduler(id.into())))
     }
 
-    async fn bury(&self, letter: &DeadLetter) -> Result<()> {
-        self.core.write(|world, now| world.bury(letter, now), |()| Some(Write::Bury(Cow::Borrowed(letter))))
+    async fn add_dead_letter(&self, letter: &DeadLetter) -> Result<()> {
+        self.core
+            .write(|store, now| store.add_dead_letter(letter, now), |()| Some(Write::DeadLetter(Cow::Borrowed(letter))))
     }
 
     async fn dead_letters(&self, agent_type: &AgentType, limit: usize) -> Result<Vec<(EntryId, DeadLetter)>> {
-        self.core.read(|world, _| world.dead_letters(agent_type, limit))
+        self.core.read(|store, _| store.dead_letters(agent_type, limit))
     }
 
     async fn discard_dead_letter(&self, agent_type: &AgentType, entry: &EntryId) -> Result<bool> {
         let record = |gone: &bool| gone.then(|| Write::DiscardDeadLetter(agent_type.clone(), entry.clone()));
-        self.core.write(|world, _| world.discard_dead_letter(agent_type, entry), record)
+        self.core.write(|store, _| store.discard_dead_letter(agent_type, entry), record)
     }
 
     async fn put_blob(&self, key: &str, bytes: &[u8], ttl_ms: u64) -> Result<()> {
         let record = |(): &()| Some(Write::PutBlob(key.into(), bytes.into(), ttl_ms));
-        self.core.write(|world, now| world.put_blob(key, bytes, ttl_ms, now), record)
+        self.core.write(|store, now| store.put_blob(key, bytes, ttl_ms, now), record)
     }
 
     async fn get_blob(&self, key: &str) -> Result<Option<Vec<u8>>> {
-        self.core.read(|world, _| world.blob(key))
+        self.core.read(|store, _| store.blob(key))
     }
 
     async fn reader(&self) -> Result<Box<dyn Reader>> {

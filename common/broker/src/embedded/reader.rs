@@ -37,7 +37,7 @@ enum History {
 
 impl EmbeddedReader {
     pub(super) fn new(core: Arc<Core>) -> Self {
-        let number = core.look(|world, _| world.signals.next_reader());
+        let number = core.inspect(|store, _| store.signals.next_reader());
         let (rung, woken) = (Arc::default(), Arc::default());
         Self { core, number, rung, woken, history: History::After(Id::default()), turn: 0 }
     }
@@ -72,7 +72,7 @@ impl EmbeddedReader {
 
 impl Drop for EmbeddedReader {
     fn drop(&mut self) {
-        self.core.look(|world, _| world.signals.unsubscribe(self.number));
+        self.core.inspect(|store, _| store.signals.unsubscribe(self.number));
     }
 }
 
@@ -85,8 +85,8 @@ impl Reader for EmbeddedReader {
         count: usize,
         block_ms: u64,
     ) -> Result<Vec<Entry>, BrokerError> {
-        let after = Id::read(after);
-        let attempt = || self.core.read(|world, _| world.inbox(shard, after, count));
+        let after = Id::parse(after);
+        let attempt = || self.core.read(|store, _| store.inbox(shard, after, count));
         self.wait(&[Topic::Inbox(shard)], block_ms, attempt).await
     }
 
@@ -96,16 +96,16 @@ impl Reader for EmbeddedReader {
             let record = |taken: &Vec<Entry>| {
                 (!taken.is_empty()).then(|| Write::RetakeSubmissions(consumer.clone(), after, count))
             };
-            let taken = self.core.write(|world, now| world.retake_submissions(&consumer, after, count, now), record)?;
+            let taken = self.core.write(|store, now| store.retake_submissions(&consumer, after, count, now), record)?;
             if let Some(last) = taken.last() {
-                self.history = History::After(Id::read(&last.id));
+                self.history = History::After(Id::parse(&last.id));
                 return Ok(taken);
             }
             self.history = History::Done;
         }
         let record =
             |taken: &Vec<Entry>| (!taken.is_empty()).then(|| Write::TakeSubmissions(consumer.clone(), taken.len()));
-        let attempt = || self.core.write(|world, now| world.take_submissions(&consumer, count, now), record);
+        let attempt = || self.core.write(|store, now| store.take_submissions(&consumer, count, now), record);
         self.wait(&[Topic::Submissions], block_ms, attempt).await
     }
 
@@ -120,9 +120,9 @@ impl Reader for EmbeddedReader {
             return Ok(Vec::new());
         }
         for agent_type in agent_types {
-            if self.core.read(|world, _| !world.queue_exists(agent_type))? {
+            if self.core.read(|store, _| !store.queue_exists(agent_type))? {
                 let record = |(): &()| Some(Write::OpenQueue(agent_type.clone()));
-                self.core.write(|world, _| world.open_queue(agent_type), record)?;
+                self.core.write(|store, _| store.open_queue(agent_type), record)?;
             }
         }
         // A full stream must not starve the others.
@@ -134,7 +134,7 @@ impl Reader for EmbeddedReader {
         let topics: Vec<Topic> = agent_types.iter().cloned().map(Topic::Tasks).collect();
         let record =
             |taken: &Vec<Delivery>| (!taken.is_empty()).then(|| Write::Pull(worker.clone(), agent_types.into(), count));
-        let attempt = || self.core.write(|world, now| world.pull(worker, agent_types, count, now), record);
+        let attempt = || self.core.write(|store, now| store.pull(worker, agent_types, count, now), record);
         self.wait(&topics, block_ms, attempt).await
     }
 
@@ -145,15 +145,15 @@ impl Reader for EmbeddedReader {
         limit: usize,
         block_ms: u64,
     ) -> Result<Vec<LogEntry>, BrokerError> {
-        let attempt = || self.core.read(|world, _| world.log(plan, after_seq, limit));
+        let attempt = || self.core.read(|store, _| store.log(plan, after_seq, limit));
         self.wait(&[Topic::Log(plan.clone())], block_ms, attempt).await
     }
 
     async fn messages(&mut self, block_ms: u64) -> Result<Vec<Message>, BrokerError> {
-        if self.core.look(|world, _| world.signals.subscribe(self.number)) {
+        if self.core.inspect(|store, _| store.signals.subscribe(self.number)) {
             return Ok(Vec::new());
         }
-        let attempt = || self.core.read(|world, _| world.signals.take_messages(self.number));
+        let attempt = || self.core.read(|store, _| store.signals.take_messages(self.number));
         self.wait(&[Topic::Messages], block_ms, attempt).await
     }
 
@@ -181,9 +181,9 @@ struct Waiting<'a> {
 
 impl<'a> Waiting<'a> {
     fn begin(reader: &'a EmbeddedReader, topics: &'a [Topic]) -> Self {
-        reader.core.look(|world, _| {
+        reader.core.inspect(|store, _| {
             for topic in topics {
-                world.signals.wait(topic, reader.number, &reader.rung);
+                store.signals.wait(topic, reader.number, &reader.rung);
             }
         });
         Self { reader, topics }
@@ -192,9 +192,9 @@ impl<'a> Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.reader.core.look(|world, _| {
+        self.reader.core.inspect(|store, _| {
             for topic in self.topics {
-                world.signals.stop_waiting(topic, self.reader.number);
+                store.signals.stop_waiting(topic, self.reader.number);
             }
         });
     }

@@ -1,4 +1,4 @@
-//! What the journal file keeps: each write with its arguments, and how it is done again.
+//! Records of the journal file: each write with its arguments, and how it is replayed.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -8,15 +8,15 @@ use goalmill_common::agent::{Agent, WorkerBeat};
 use goalmill_common::id::{AgentType, AttemptToken, EntryId, ShardId, WorkerId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::memory_store::MemoryStore;
 use super::stream::Id;
-use super::world::World;
 use crate::{Claim, Commit, DeadLetter, Install};
 
 /// One write. New kinds go to the end: the file tells them by their number.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Write<'a> {
     /// Everything so far; only the first record of a compacted file.
-    Snapshot(Box<World>),
+    Snapshot(Box<MemoryStore>),
     Install(Cow<'a, Install>),
     Acquire(ShardId, Cow<'a, Claim>),
     Renew(ShardId, Cow<'a, str>),
@@ -36,11 +36,11 @@ pub(super) enum Write<'a> {
     Trim(AgentType),
     Cancel(Cow<'a, [AttemptToken]>),
     Register(#[serde(with = "as_json")] Box<Agent>),
-    BeatWorker(#[serde(with = "as_json")] Box<WorkerBeat>),
-    ForgetWorker(WorkerId),
-    BeatScheduler(Cow<'a, str>),
-    ForgetScheduler(Cow<'a, str>),
-    Bury(Cow<'a, DeadLetter>),
+    RecordWorkerHeartbeat(#[serde(with = "as_json")] Box<WorkerBeat>),
+    DeregisterWorker(WorkerId),
+    RecordSchedulerHeartbeat(Cow<'a, str>),
+    DeregisterScheduler(Cow<'a, str>),
+    DeadLetter(Cow<'a, DeadLetter>),
     PutBlob(Cow<'a, str>, Cow<'a, [u8]>, u64),
     RetakeSubmissions(WorkerId, Id, usize),
     PauseQueue(AgentType, bool),
@@ -48,51 +48,51 @@ pub(super) enum Write<'a> {
     DiscardDeadLetter(AgentType, EntryId),
     DiscardTasks(AgentType, Cow<'a, [EntryId]>),
     EndFormerProcesses,
-    ForgetAgentType(AgentType, u64),
+    RemoveAgentType(AgentType, u64),
 }
 
 impl Write<'_> {
     /// Does the write again; what it answered then, it answers again.
-    pub(super) fn replay(self, world: &mut World, now: u64) {
-        world.expire(now);
+    pub(super) fn replay(self, store: &mut MemoryStore, now: u64) {
+        store.expire(now);
         match self {
-            Self::Snapshot(kept) => *world = *kept,
-            Self::Install(install) => drop(world.install(&install)),
-            Self::Acquire(shard, claim) => drop(world.acquire(shard, &claim)),
-            Self::Renew(shard, token) => drop(world.renew(shard, &token)),
-            Self::Release(shard, token) => world.release(shard, &token),
-            Self::Commit(commit) => drop(world.commit(&commit, now)),
-            Self::SweepIndex(shard, before_ms) => drop(world.sweep_index(shard, before_ms)),
-            Self::Submit(fields) => drop(world.submit(&fields.into_owned(), now)),
-            Self::TakeSubmissions(consumer, count) => drop(world.take_submissions(&consumer, count, now)),
+            Self::Snapshot(snapshot) => *store = *snapshot,
+            Self::Install(install) => drop(store.install(&install)),
+            Self::Acquire(shard, claim) => drop(store.acquire(shard, &claim)),
+            Self::Renew(shard, token) => drop(store.renew(shard, &token)),
+            Self::Release(shard, token) => store.release(shard, &token),
+            Self::Commit(commit) => drop(store.commit(&commit, now)),
+            Self::SweepIndex(shard, before_ms) => drop(store.sweep_index(shard, before_ms)),
+            Self::Submit(fields) => drop(store.submit(&fields.into_owned(), now)),
+            Self::TakeSubmissions(consumer, count) => drop(store.take_submissions(&consumer, count, now)),
             Self::ReclaimSubmissions(consumer, idle_ms, limit) => {
-                drop(world.reclaim_submissions(&consumer, idle_ms, limit, now));
+                drop(store.reclaim_submissions(&consumer, idle_ms, limit, now));
             }
-            Self::AcknowledgeSubmissions(ids) => world.acknowledge_submissions(&ids),
-            Self::Answer(answers) => world.answer(&answers, now),
-            Self::Send(shard, fields) => world.send(shard, &fields.into_owned(), now),
-            Self::OpenQueue(agent_type) => world.open_queue(&agent_type),
-            Self::Pull(worker, agent_types, count) => drop(world.pull(&worker, &agent_types, count, now)),
-            Self::Extend(worker, leases) => drop(world.extend(&worker, &leases, now)),
-            Self::Reclaim(agent_type, idle_ms, limit) => drop(world.reclaim(&agent_type, idle_ms, limit, now)),
-            Self::Trim(agent_type) => world.trim(&agent_type),
-            Self::Cancel(tokens) => world.cancel(&tokens, now),
-            Self::Register(agent) => world.register(&agent),
-            Self::BeatWorker(beat) => world.beat_worker(&beat, now),
-            Self::ForgetWorker(worker) => world.forget_worker(&worker),
-            Self::BeatScheduler(id) => world.beat_scheduler(&id, now),
-            Self::ForgetScheduler(id) => world.forget_scheduler(&id),
-            Self::Bury(letter) => world.bury(&letter, now),
+            Self::AcknowledgeSubmissions(ids) => store.acknowledge_submissions(&ids),
+            Self::Answer(answers) => store.answer(&answers, now),
+            Self::Send(shard, fields) => store.send(shard, &fields.into_owned(), now),
+            Self::OpenQueue(agent_type) => store.open_queue(&agent_type),
+            Self::Pull(worker, agent_types, count) => drop(store.pull(&worker, &agent_types, count, now)),
+            Self::Extend(worker, leases) => drop(store.extend(&worker, &leases, now)),
+            Self::Reclaim(agent_type, idle_ms, limit) => drop(store.reclaim(&agent_type, idle_ms, limit, now)),
+            Self::Trim(agent_type) => store.trim(&agent_type),
+            Self::Cancel(tokens) => store.cancel(&tokens, now),
+            Self::Register(agent) => store.register(&agent),
+            Self::RecordWorkerHeartbeat(beat) => store.record_worker_heartbeat(&beat, now),
+            Self::DeregisterWorker(worker) => store.deregister_worker(&worker),
+            Self::RecordSchedulerHeartbeat(id) => store.record_scheduler_heartbeat(&id, now),
+            Self::DeregisterScheduler(id) => store.deregister_scheduler(&id),
+            Self::DeadLetter(letter) => store.add_dead_letter(&letter, now),
             Self::RetakeSubmissions(consumer, after, count) => {
-                drop(world.retake_submissions(&consumer, after, count, now));
+                drop(store.retake_submissions(&consumer, after, count, now));
             }
-            Self::PauseQueue(agent_type, paused) => world.pause_queue(&agent_type, paused),
-            Self::RequestDrain(worker) => world.request_drain(&worker, now),
-            Self::DiscardDeadLetter(agent_type, entry) => drop(world.discard_dead_letter(&agent_type, &entry)),
-            Self::DiscardTasks(agent_type, entries) => drop(world.discard_tasks(&agent_type, &entries)),
-            Self::ForgetAgentType(agent_type, unused_ms) => drop(world.forget_agent_type(&agent_type, unused_ms, now)),
-            Self::EndFormerProcesses => world.end_former_processes(),
-            Self::PutBlob(key, bytes, ttl_ms) => world.put_blob(&key, &bytes, ttl_ms, now),
+            Self::PauseQueue(agent_type, paused) => store.pause_queue(&agent_type, paused),
+            Self::RequestDrain(worker) => store.request_drain(&worker, now),
+            Self::DiscardDeadLetter(agent_type, entry) => drop(store.discard_dead_letter(&agent_type, &entry)),
+            Self::DiscardTasks(agent_type, entries) => drop(store.discard_tasks(&agent_type, &entries)),
+            Self::RemoveAgentType(agent_type, unused_ms) => drop(store.remove_agent_type(&agent_type, unused_ms, now)),
+            Self::EndFormerProcesses => store.end_former_processes(),
+            Self::PutBlob(key, bytes, ttl_ms) => store.put_blob(&key, &bytes, ttl_ms, now),
         }
     }
 }

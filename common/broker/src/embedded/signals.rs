@@ -1,4 +1,4 @@
-//! Who waits for what, and what was said to all. Not part of the kept state.
+//! Waiting readers and broadcast messages. Not part of the stored state.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

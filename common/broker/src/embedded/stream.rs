@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub(super) struct Id(pub u64, pub u64);
 
 impl Id {
-    pub(super) fn read(id: &EntryId) -> Self {
+    pub(super) fn parse(id: &EntryId) -> Self {
         let (ms, n) = id.parts();
         Self(ms, n)
     }
@@ -99,14 +99,14 @@ struct Pending {
 
 /// Who has which entry of a stream, and since when.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Group {
+pub(super) struct ConsumerGroup {
     delivered: Id,
     pending: BTreeMap<Id, Pending>,
     /// The same by age, so that looking for lost entries does not read the fresh ones.
     by_age: BTreeSet<(u64, Id)>,
 }
 
-impl Group {
+impl ConsumerGroup {
     pub(super) fn delivered(&self) -> Id {
         self.delivered
     }
@@ -186,12 +186,12 @@ mod tests {
         let mut stream = Stream::default();
         let ids = [5, 5, 5, 3, 6, 1].map(|now| stream.append(now, ()));
         assert_eq!(ids, [Id(5, 0), Id(5, 1), Id(5, 2), Id(5, 3), Id(6, 0), Id(6, 1)]);
-        assert_eq!(ids.map(|id| Id::read(&id.write())), ids);
+        assert_eq!(ids.map(|id| Id::parse(&id.write())), ids);
     }
 
     #[test]
     fn trimming_stops_at_the_oldest_entry_that_somebody_has() {
-        let (mut stream, mut group) = (Stream::default(), Group::default());
+        let (mut stream, mut group) = (Stream::default(), ConsumerGroup::default());
         let ids = [1, 2, 3, 4].map(|now| stream.append(now, now));
         for id in &ids[..3] {
             group.deliver(*id, &"w".into(), 9);
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_went_back_reclaims_nothing_early() {
-        let (mut stream, mut group) = (Stream::default(), Group::default());
+        let (mut stream, mut group) = (Stream::default(), ConsumerGroup::default());
         let id = stream.append(1_000, ());
         group.deliver(id, &"w".into(), 1_000);
         assert!(group.reclaim(&"reaper".into(), 100, 9, 50).is_empty());

@@ -10,9 +10,9 @@ use redis::cmd;
 use super::Result;
 use super::connections::Connections;
 use super::functions::Function;
-use crate::{Activity, BrokerError, Commit, Committed, Misfit};
+use crate::{Activity, BrokerError, Commit, Committed, KeyTypeMismatch};
 
-/// The longest time Redis may be told to keep something, in milliseconds: ten years.
+/// The longest time Redis may keep something, in milliseconds: ten years.
 const RETENTION_MS_MAX: u64 = 10 * 365 * 24 * 3_600_000;
 
 /// The longest wait for a replica to confirm that it has a plan, in milliseconds.
@@ -20,7 +20,7 @@ const REPLICA_WAIT_MS: u64 = 1_000;
 
 impl Connections {
     pub(super) async fn commit(&self, commit: &Commit) -> Result<Committed> {
-        if let Some(gap) = gap(commit) {
+        if let Some(gap) = find_gap(commit) {
             return Ok(Committed::Gap(gap));
         }
         let keys = self.commit_keys(commit);
@@ -30,7 +30,7 @@ impl Connections {
             ("DUP", _) => Committed::Duplicate,
             ("FENCED", _) => Committed::Fenced,
             ("GAP", why) => Committed::Gap(why.to_owned()),
-            ("TYPE", found) => return Err(BrokerError::WrongType(misfits(found, &keys))),
+            ("TYPE", found) => return Err(BrokerError::WrongType(type_mismatches(found, &keys))),
             _ => return Err(BrokerError::Corrupt(format!("a commit was answered with `{answer}`"))),
         };
         let begins = commit.plans.iter().any(|plan| plan.activity == Activity::Begins);
@@ -60,12 +60,12 @@ impl Connections {
         if !self.needs_replicas.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let line = self.commits(commit.shard);
+        let connection = self.commits(commit.shard);
         if *committed == Committed::Duplicate {
             // WAIT is about the last write of this connection, and the commit may have come over another one.
-            line.call::<bool>(Function::Renew.on(&[self.keys.owner(commit.shard)]).arg(&commit.token)).await?;
+            connection.call::<bool>(Function::Renew.on(&[self.keys.owner(commit.shard)]).arg(&commit.token)).await?;
         }
-        let replicas: u64 = line.ask(cmd("WAIT").arg(1).arg(REPLICA_WAIT_MS)).await?;
+        let replicas: u64 = connection.ask(cmd("WAIT").arg(1).arg(REPLICA_WAIT_MS)).await?;
         if replicas > 0 {
             return Ok(());
         }
@@ -73,19 +73,19 @@ impl Connections {
     }
 }
 
-/// Reads `number found wanted …`; numbers count the keys from 1.
-pub(super) fn misfits(found: &str, keys: &[String]) -> Vec<Misfit> {
+/// Parses `number found wanted …`; numbers count the keys from 1.
+pub(super) fn type_mismatches(found: &str, keys: &[String]) -> Vec<KeyTypeMismatch> {
     let words: Vec<&str> = found.split(' ').collect();
     let read = |words: &[&str]| {
         let [number, found, wanted] = words else { return None };
         let key = keys.get(number.parse::<usize>().ok()?.checked_sub(1)?)?.clone();
-        Some(Misfit { key, found: (*found).to_owned(), wanted: (*wanted).to_owned() })
+        Some(KeyTypeMismatch { key, found: (*found).to_owned(), wanted: (*wanted).to_owned() })
     };
     words.chunks(3).filter_map(read).collect()
 }
 
-/// What does not follow, as far as it shows without Redis.
-fn gap(commit: &Commit) -> Option<String> {
+/// What does not follow, as far as it can be checked without Redis.
+fn find_gap(commit: &Commit) -> Option<String> {
     let mut seen = BTreeSet::new();
     if let Some(cursor) = &commit.cursor
         && !is_entry_id(cursor)
@@ -113,13 +113,13 @@ fn agent_types(commit: &Commit) -> impl Iterator<Item = &AgentType> {
 
 /// Builds the call; `functions.lua` says what goes where.
 fn call(commit: &Commit, keys: &[String]) -> redis::Cmd {
-    let streams = Streams::of(commit);
+    let streams = Streams::new(commit);
     let (count, bytes) = room(commit, keys);
     let mut call = Function::Commit.sized(keys, count, bytes);
     call.arg(&commit.token)
         .arg(commit.number)
         .arg(commit.cursor.as_ref().map_or("", EntryId::as_str))
-        .arg(u8::from(commit.thorough))
+        .arg(u8::from(commit.full_check))
         .arg(commit.plans.len())
         .arg(commit.tasks.len())
         .arg(streams.places.len());
@@ -127,7 +127,7 @@ fn call(commit: &Commit, keys: &[String]) -> redis::Cmd {
     for plan in &commit.plans {
         let flags = Flags {
             activity: plan.activity,
-            has_base: !plan.follows || commit.thorough,
+            has_base: !plan.follows || commit.full_check,
             is_indexed: plan.index_ms > 0,
             has_time: plan.time != time,
             values: 2 * plan.summary.len(),
@@ -211,7 +211,7 @@ struct Streams<'a> {
 }
 
 impl<'a> Streams<'a> {
-    fn of(commit: &'a Commit) -> Self {
+    fn new(commit: &'a Commit) -> Self {
         let types: BTreeSet<_> = agent_types(commit).collect();
         let mut acknowledged = vec![Vec::new(); types.len()];
         let places: BTreeMap<_, _> = types.into_iter().enumerate().map(|(at, t)| (t, at + 1)).collect();

@@ -11,7 +11,7 @@ use redis::{
 use tokio::sync::watch;
 
 use super::Result;
-use super::fault::fault;
+use super::error::to_broker_error;
 
 /// A connection to one primary.
 ///
@@ -106,6 +106,6 @@ pub(super) fn with_protocol(info: ConnectionInfo, protocol: ProtocolVersion) -> 
 
 /// Opens a connection to one server.
 pub(super) async fn open(info: ConnectionInfo, config: &AsyncConnectionConfig) -> Result<MultiplexedConnection> {
-    let client = Client::open(info).map_err(fault)?;
-    client.get_multiplexed_async_connection_with_config(config).await.map_err(fault)
+    let client = Client::open(info).map_err(to_broker_error)?;
+    client.get_multiplexed_async_connection_with_config(config).await.map_err(to_broker_error)
 }

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::connection::Connection;
 use super::dialer::Dialer;
-use super::fault::{fault, is_answer, is_unknown_function};
+use super::error::{is_answer, is_unknown_function, to_broker_error};
 use super::subscription::Subscription;
 use super::{Result, functions};
 use crate::BrokerError;
@@ -84,7 +84,7 @@ impl Connections {
 
     /// Sends one command over a connection of the pool.
     pub(super) async fn ask<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<T> {
-        self.try_ask(cmd).await?.map_err(fault)
+        self.try_ask(cmd).await?.map_err(to_broker_error)
     }
 
     /// Sends one command, and leaves a refusal of the server to the caller.
@@ -100,7 +100,7 @@ impl Connections {
         let mut connection = self.pool.get().await.map_err(no_connection)?;
         let reply = pipe.query_async(&mut *connection).await;
         discard_broken(connection, &reply);
-        reply.map_err(fault)
+        reply.map_err(to_broker_error)
     }
 
     /// Calls a function over the pool.
@@ -112,7 +112,7 @@ impl Connections {
             reply = cmd.query_async(&mut *connection).await;
         }
         discard_broken(connection, &reply);
-        reply.map_err(fault)
+        reply.map_err(to_broker_error)
     }
 }
 
@@ -148,7 +148,7 @@ impl SharedConnection {
         let mut connection = self.connection().await?;
         let reply = cmd.query_async(&mut connection).await;
         self.drop_broken(&reply).await;
-        reply.map_err(fault)
+        reply.map_err(to_broker_error)
     }
 
     /// Sends reads, or writes that do not depend on one another, in one go.
@@ -156,7 +156,7 @@ impl SharedConnection {
         let mut connection = self.connection().await?;
         let reply = pipe.query_async(&mut connection).await;
         self.drop_broken(&reply).await;
-        reply.map_err(fault)
+        reply.map_err(to_broker_error)
     }
 
     /// Calls a function.
@@ -168,7 +168,7 @@ impl SharedConnection {
             reply = cmd.query_async(&mut connection).await;
         }
         self.drop_broken(&reply).await;
-        reply.map_err(fault)
+        reply.map_err(to_broker_error)
     }
 
     async fn connection(&self) -> Result<Connection> {
@@ -198,6 +198,6 @@ impl Manager for ConnectionManager {
     }
 
     async fn recycle(&self, connection: &mut Connection, _metrics: &Metrics) -> RecycleResult<BrokerError> {
-        Ok(cmd("PING").query_async(connection).await.map_err(fault)?)
+        Ok(cmd("PING").query_async(connection).await.map_err(to_broker_error)?)
     }
 }

@@ -12,7 +12,7 @@ use crate::{DeadLetter, Entry};
 const DEAD_LETTERS_MAX: usize = 10_000;
 
 impl Connections {
-    pub(super) async fn bury(&self, letter: &DeadLetter) -> Result<()> {
+    pub(super) async fn add_dead_letter(&self, letter: &DeadLetter) -> Result<()> {
         let mut add = cmd("XADD");
         add.arg(self.keys.dead_letters(&letter.agent_type)).arg("MAXLEN").arg("~").arg(DEAD_LETTERS_MAX).arg("*");
         add.arg("plan").arg(letter.plan.as_str()).arg("step").arg(&letter.step).arg("attempt").arg(letter.attempt);
@@ -55,7 +55,7 @@ impl Connections {
 }
 
 fn letter(agent_type: &AgentType, mut entry: Entry) -> (EntryId, DeadLetter) {
-    let mut text = |name: &str| reply::lossy(reply::take(&mut entry.fields, name));
+    let mut text = |name: &str| reply::lossy(reply::take_field(&mut entry.fields, name));
     let letter = DeadLetter {
         agent_type: agent_type.clone(),
         plan: PlanId::from(text("plan")),

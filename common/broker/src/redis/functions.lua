@@ -56,10 +56,10 @@ end
 
 -- Looks at all that `commit` will write, before it writes; an error when a key is of another type.
 -- Returns what does not follow, if anything.
-local function check(keys, args, plans, types, thorough)
+local function check(keys, args, plans, types, full_check)
   local call = redis.call
   local streams = 5 + 2 * plans
-  local looked, ids, count, active, index, at = {}, {}, 0, thorough, thorough, 8
+  local looked, ids, count, active, index, at = {}, {}, 0, full_check, full_check, 8
   for plan = 1, plans do
     local flags = tonumber(args[at])
     local kind, values = flags % 32, math.floor(flags / 32)
@@ -92,8 +92,8 @@ local function check(keys, args, plans, types, thorough)
   end
   if active then call('SCARD', keys[2]) end
   if index then call('ZCARD', keys[3]) end
-  if thorough or args[3] ~= '' then call('STRLEN', keys[4]) end
-  if thorough then call('XLEN', keys[5]) end
+  if full_check or args[3] ~= '' then call('STRLEN', keys[4]) end
+  if full_check then call('XLEN', keys[5]) end
   local ahead = look(looked, ids)
   if ahead then return 'GAP `' .. ahead .. '` is ahead' end
   looked, ids = {}, {}
@@ -110,7 +110,7 @@ local TYPES = { 'hash', 'set', 'zset', 'string', 'stream' }
 
 -- The keys of a commit that are of another type than they should: 'TYPE', then number of the key, what it is and what it
 -- should be, for each; nil when there are none.
-local function misfits(keys, plans)
+local function type_mismatches(keys, plans)
   local found = { 'TYPE' }
   for place, key in ipairs(keys) do
     local wanted = TYPES[place] or 'stream'
@@ -124,28 +124,28 @@ end
 -- One batch of one shard, whole or not at all.
 -- KEYS[1] owner  [2] active  [3] index  [4] cursor  [5] reports
 -- KEYS[6…] log and summary of each plan, then one task stream for each agent type
--- ARGV[1] token  [2] commit number  [3] cursor or ''  [4] '1' to be thorough  [5] plans  [6] tasks  [7] agent types
+-- ARGV[1] token  [2] commit number  [3] cursor or ''  [4] '1' for a full check  [5] plans  [6] tasks  [7] agent types
 -- then for each plan: flags, last seq, events or '' for its summary alone, then what the flags name (the summary's
 -- `seq` is written with other values only):
 --   + 16 somebody else may have written it: base seq; + 1 begins, + 2 ends: retention ms; + 4 the index: index ms;
 --   + 8 another time than the plan before: time; with 1, 2 or 4: id; + 32 for each further value: field, value, …
 -- then for each task: number of its stream counted from 1, data
 -- then for each agent type: number of entries to acknowledge, ids…
--- Returns 'OK', 'DUP', 'FENCED', 'GAP …' or 'TYPE …', see `misfits`.
+-- Returns 'OK', 'DUP', 'FENCED', 'GAP …' or 'TYPE …', see `type_mismatches`.
 local function commit(keys, args)
   local call = redis.call
   local plans, tasks, types = tonumber(args[5]), tonumber(args[6]), tonumber(args[7])
   local owner = redis.pcall('HMGET', keys[1], 'token', 'commit', 'beat')
-  if owner.err then return misfits(keys, plans) or owner end
+  if owner.err then return type_mismatches(keys, plans) or owner end
   if owner[1] ~= args[1] then return 'FENCED' end
   if owner[2] == args[2] then return 'DUP' end
   if tonumber(owner[2] or 0) + 1 ~= tonumber(args[2]) then
     return 'GAP commit ' .. args[2] .. ' does not follow ' .. (owner[2] or 'none')
   end
-  local thorough = args[4] == '1'
+  local full_check = args[4] == '1'
   local streams = 5 + 2 * plans
-  local is_fit, refusal = pcall(check, keys, args, plans, types, thorough)
-  if not is_fit then return misfits(keys, plans) or error(refusal) end
+  local is_fit, refusal = pcall(check, keys, args, plans, types, full_check)
+  if not is_fit then return type_mismatches(keys, plans) or error(refusal) end
   if refusal then return refusal end
 
   local begins, ends, index, time = {}, {}, {}, nil
@@ -198,7 +198,7 @@ local function commit(keys, args)
   end
   if args[3] ~= '' then
     call('SET', keys[4], args[3])
-    if thorough then call('XTRIM', keys[5], 'MINID', '~', args[3]) end
+    if full_check then call('XTRIM', keys[5], 'MINID', '~', args[3]) end
   end
   call('HSET', keys[1], 'commit', args[2], 'beat', decimal((owner[3] or 0) + 1))
   return 'OK'
@@ -352,7 +352,7 @@ end
 -- Removes an agent type that nothing uses.
 -- KEYS[1] queues  [2] agents  [3] its task stream  [4] its dead letters.
 -- ARGV[1] agent type  [2] the card of one of which only the name is known  [3] unused ms. Returns 1 when it was removed, or 0.
-local function forget_type(keys, args)
+local function remove_type(keys, args)
   local card = redis.call('HGET', keys[2], args[1])
   if (card and card ~= args[2]) or redis.call('EXISTS', keys[4]) == 1 then return 0 end
   local kind = redis.call('TYPE', keys[3]).ok
@@ -508,7 +508,7 @@ end
 
 -- Records a worker's heartbeat at the server's time, and forgets workers of long ago.
 -- KEYS[1] workers  [2] their heartbeats. ARGV[1] worker  [2] heartbeat  [3] how long to remember, ms. Returns the time.
-local function beat_worker(keys, args)
+local function record_worker_heartbeat(keys, args)
   local time = now()
   redis.call('HSET', keys[2], args[1], args[2])
   redis.call('ZADD', keys[1], decimal(time), args[1])
@@ -522,7 +522,7 @@ end
 
 -- Records a scheduler's heartbeat at the server's time, and forgets schedulers of long ago.
 -- KEYS[1] schedulers. ARGV[1] scheduler  [2] age ms  [3] how long to remember, ms. Returns those younger than the age.
-local function beat_scheduler(keys, args)
+local function record_scheduler_heartbeat(keys, args)
   local time = now()
   redis.call('ZADD', keys[1], decimal(time), args[1])
   redis.call('ZREMRANGEBYSCORE', keys[1], '-inf', decimal(time - args[3]))
@@ -566,7 +566,7 @@ define('send', send, { 'allow-oom' })
 define('extend', extend, { 'allow-oom' })
 define('trim', trim, { 'allow-oom' })
 define('discard', discard, { 'allow-oom' })
-define('forget_type', forget_type, { 'allow-oom' })
+define('remove_type', remove_type, { 'allow-oom' })
 define('settle', settle, { 'allow-oom' })
 define('prune', prune, { 'allow-oom' })
 define('pull', pull, { 'allow-oom' })
@@ -574,5 +574,5 @@ define('queues', queues, { 'no-writes' })
 define('probe', probe, { 'allow-oom' })
 define('cancel', cancel, { 'allow-oom' })
 define('recent', recent, { 'no-writes' })
-define('beat_worker', beat_worker, { 'allow-oom' })
-define('beat_scheduler', beat_scheduler, { 'allow-oom' })
+define('record_worker_heartbeat', record_worker_heartbeat, { 'allow-oom' })
+define('record_scheduler_heartbeat', record_scheduler_heartbeat, { 'allow-oom' })

@@ -4,7 +4,7 @@ use redis::aio::ConnectionLike;
 use redis::{Cmd, Value, cmd};
 
 use super::Result;
-use super::fault::fault;
+use super::error::to_broker_error;
 
 const LIBRARY_NAME: &str = "goalmill";
 const LIBRARY: &str = include_str!("functions.lua");
@@ -21,7 +21,7 @@ pub(super) enum Function {
     Extend,
     Trim,
     Discard,
-    ForgetType,
+    RemoveType,
     Settle,
     Prune,
     Pull,
@@ -29,8 +29,8 @@ pub(super) enum Function {
     Probe,
     Cancel,
     Recent,
-    BeatWorker,
-    BeatScheduler,
+    RecordWorkerHeartbeat,
+    RecordSchedulerHeartbeat,
 }
 
 impl Function {
@@ -45,7 +45,7 @@ impl Function {
             Self::Extend => "goalmill_extend",
             Self::Trim => "goalmill_trim",
             Self::Discard => "goalmill_discard",
-            Self::ForgetType => "goalmill_forget_type",
+            Self::RemoveType => "goalmill_remove_type",
             Self::Settle => "goalmill_settle",
             Self::Prune => "goalmill_prune",
             Self::Pull => "goalmill_pull",
@@ -53,8 +53,8 @@ impl Function {
             Self::Probe => "goalmill_probe",
             Self::Cancel => "goalmill_cancel",
             Self::Recent => "goalmill_recent",
-            Self::BeatWorker => "goalmill_beat_worker",
-            Self::BeatScheduler => "goalmill_beat_scheduler",
+            Self::RecordWorkerHeartbeat => "goalmill_record_worker_heartbeat",
+            Self::RecordSchedulerHeartbeat => "goalmill_record_scheduler_heartbeat",
         }
     }
 
@@ -79,12 +79,12 @@ impl Function {
 pub(super) async fn load(line: &mut impl ConnectionLike) -> Result<()> {
     let mut list = cmd("FUNCTION");
     list.arg("LIST").arg("LIBRARYNAME").arg(LIBRARY_NAME).arg("WITHCODE");
-    let libraries: Value = list.query_async(line).await.map_err(fault)?;
+    let libraries: Value = list.query_async(line).await.map_err(to_broker_error)?;
     if library_text(&libraries).is_some_and(|text| text == LIBRARY || version(text) > version(LIBRARY)) {
         return Ok(());
     }
     let _name: String =
-        cmd("FUNCTION").arg("LOAD").arg("REPLACE").arg(LIBRARY).query_async(line).await.map_err(fault)?;
+        cmd("FUNCTION").arg("LOAD").arg("REPLACE").arg(LIBRARY).query_async(line).await.map_err(to_broker_error)?;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Looks at the groups of task streams, for `doctor`.
+//! Checks the consumer groups of task streams, for `doctor`.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use redis::{Value, cmd};
 use super::Result;
 use super::connections::Connections;
 
-/// Task streams that are looked at.
+/// Task streams that are checked at most.
 const STREAMS_MAX: usize = 1_000;
 
-/// What is wrong with the workers' group of a task stream.
+/// A problem of the workers' group of a task stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupTrouble {
     /// The stream has no such group: no worker can read it.
@@ -22,7 +22,7 @@ pub enum GroupTrouble {
     UnknownLag,
 }
 
-/// The keys of task streams whose group is in trouble. Looks at the first 1,000 task streams; reads only.
+/// The keys of task streams whose group is in trouble. Checks the first 1,000 task streams; only reads.
 ///
 /// # Errors
 /// The server cannot be asked, or refuses one of the reads.

@@ -11,10 +11,10 @@ use redis::{Value, cmd, pipe};
 use tokio::time::Instant;
 
 use super::Result;
-use super::commit::{misfits, shard_keys};
+use super::commit::{shard_keys, type_mismatches};
 use super::connections::Connections;
 use super::functions::{self, Function};
-use crate::{BrokerError, Health, Install, Meta, Misfit};
+use crate::{BrokerError, Health, Install, KeyTypeMismatch, Meta};
 
 /// Above this share of `maxmemory` new submissions are refused.
 pub(super) const MEMORY_USED_MAX: f64 = 0.8;
@@ -111,7 +111,7 @@ impl Connections {
         let answer: String = self.call(&call).await?;
         match answer.split_once(' ') {
             None => Ok(()),
-            Some(("TYPE", found)) => Err(BrokerError::WrongType(misfits(found, &touched))),
+            Some(("TYPE", found)) => Err(BrokerError::WrongType(type_mismatches(found, &touched))),
             Some((_, command)) => {
                 Err(BrokerError::Unavailable(format!("NOPERM this user may not use {command}, see docs/redis-keys.md")))
             }
@@ -148,9 +148,13 @@ impl Connections {
             Err(e) if e.code() == Some("BUSYGROUP") => Ok(()),
             Err(e) if e.code() == Some("WRONGTYPE") || e.to_string().contains("WRONGTYPE") => {
                 let found: String = self.ask(cmd("TYPE").arg(stream)).await?;
-                Err(BrokerError::WrongType(vec![Misfit { key: stream.into(), found, wanted: "stream".into() }]))
+                Err(BrokerError::WrongType(vec![KeyTypeMismatch {
+                    key: stream.into(),
+                    found,
+                    wanted: "stream".into(),
+                }]))
             }
-            Err(e) => Err(super::fault::fault(e)),
+            Err(e) => Err(super::error::to_broker_error(e)),
         }
     }
 

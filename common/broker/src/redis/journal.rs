@@ -1,4 +1,4 @@
-//! Reads what commits wrote.
+//! Reads logs, summaries and indexes.
 
 use std::collections::BTreeMap;
 

@@ -6,7 +6,7 @@ mod connection;
 mod connections;
 mod dead_letters;
 mod dialer;
-mod fault;
+mod error;
 mod functions;
 pub mod groups;
 mod install;
@@ -192,14 +192,14 @@ impl Broker for RedisBroker {
     async fn agents(&self) -> Result<Registry> {
         self.0.agents().await
     }
-    async fn forget_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
-        self.0.forget_agent_type(agent_type, unused_ms).await
+    async fn remove_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
+        self.0.remove_agent_type(agent_type, unused_ms).await
     }
-    async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {
-        self.0.beat_worker(beat).await
+    async fn record_worker_heartbeat(&self, beat: &WorkerBeat) -> Result<()> {
+        self.0.record_worker_heartbeat(beat).await
     }
-    async fn forget_worker(&self, worker: &WorkerId) -> Result<()> {
-        self.0.forget_worker(worker).await
+    async fn deregister_worker(&self, worker: &WorkerId) -> Result<()> {
+        self.0.deregister_worker(worker).await
     }
     async fn request_drain(&self, worker: &WorkerId) -> Result<()> {
         self.0.request_drain(worker).await
@@ -210,21 +210,21 @@ impl Broker for RedisBroker {
     async fn workers(&self, within_ms: u64) -> Result<Vec<WorkerBeat>> {
         self.0.workers(within_ms).await
     }
-    async fn beat_scheduler(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
-        self.0.beat_scheduler(id, within_ms).await
+    async fn record_scheduler_heartbeat(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
+        self.0.record_scheduler_heartbeat(id, within_ms).await
     }
-    async fn show_presence(&self, id: &str) -> Result<()> {
-        self.0.show_presence(id).await
+    async fn announce_presence(&self, id: &str) -> Result<()> {
+        self.0.announce_presence(id).await
     }
-    async fn present(&self, ids: &[String]) -> Result<Vec<bool>> {
-        self.0.present(ids).await
+    async fn are_present(&self, ids: &[String]) -> Result<Vec<bool>> {
+        self.0.are_present(ids).await
     }
-    async fn forget_scheduler(&self, id: &str) -> Result<()> {
-        self.0.forget_scheduler(id).await
+    async fn deregister_scheduler(&self, id: &str) -> Result<()> {
+        self.0.deregister_scheduler(id).await
     }
 
-    async fn bury(&self, letter: &DeadLetter) -> Result<()> {
-        self.0.bury(letter).await
+    async fn add_dead_letter(&self, letter: &DeadLetter) -> Result<()> {
+        self.0.add_dead_letter(letter).await
     }
     async fn dead_letters(&self, agent_type: &AgentType, limit: usize) -> Result<Vec<(EntryId, DeadLetter)>> {
         self.0.dead_letters(agent_type, limit).await

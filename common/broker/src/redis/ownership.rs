@@ -1,4 +1,4 @@
-//! Who owns a shard.
+//! Shard ownership.
 //!
 //! Redis never decides that an owner is dead, and no key expires: a claimant watches token and beat, and claims with
 //! what it saw, by its own monotonic clock. So a jump of the server's clock moves no ownership.

@@ -1,4 +1,4 @@
-//! Measures a server itself, for the benchmark to compare with.
+//! Measures a bare server, for comparison in benchmarks.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use redis::{AsyncConnectionConfig, Client};
 use tokio::time::Instant;
 
 use super::Result;
-use super::fault::fault;
+use super::error::to_broker_error;
 
 /// Commands in one pipeline.
 const DEPTH: usize = 100;
@@ -18,7 +18,7 @@ const ENTRY_BYTES: usize = 300;
 /// Rounds, of which the best counts: whatever else runs can only slow one down.
 const ROUNDS: usize = 3;
 
-/// What a server says of itself.
+/// Counters of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerStats {
     /// Commands so far, those inside functions included.
@@ -30,7 +30,8 @@ pub struct ServerStats {
 /// Reads the server's counters.
 pub async fn stats(url: &str) -> Result<ServerStats> {
     let mut connection = dial(url).await?;
-    let info: String = redis::cmd("INFO").arg("everything").query_async(&mut connection).await.map_err(fault)?;
+    let info: String =
+        redis::cmd("INFO").arg("everything").query_async(&mut connection).await.map_err(to_broker_error)?;
     let number = |name: &str| -> f64 {
         let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.and_then(|text| text.trim().parse().ok()).unwrap_or(0.0)
@@ -58,7 +59,7 @@ pub async fn raw_hop_us(url: &str, samples: usize) -> Result<f64> {
     let mut micros = Vec::with_capacity(samples);
     for _ in 0..samples {
         let begun = Instant::now();
-        redis::cmd("PING").query_async::<()>(&mut connection).await.map_err(fault)?;
+        redis::cmd("PING").query_async::<()>(&mut connection).await.map_err(to_broker_error)?;
         micros.push(begun.elapsed().as_nanos() as f64 / 1e3);
     }
     micros.sort_unstable_by(f64::total_cmp);
@@ -74,13 +75,13 @@ async fn flood(url: &str, n: usize, entries: usize) -> Result<()> {
         pipeline.cmd("XADD").arg(&key).arg("*").arg("data").arg(payload.as_slice()).ignore();
     }
     for _ in 0..entries / DEPTH {
-        pipeline.query_async::<()>(&mut connection).await.map_err(fault)?;
+        pipeline.query_async::<()>(&mut connection).await.map_err(to_broker_error)?;
     }
-    redis::cmd("UNLINK").arg(&key).query_async::<()>(&mut connection).await.map_err(fault)
+    redis::cmd("UNLINK").arg(&key).query_async::<()>(&mut connection).await.map_err(to_broker_error)
 }
 
 async fn dial(url: &str) -> Result<MultiplexedConnection> {
     let config = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(30)));
-    let client = Client::open(url).map_err(fault)?;
-    client.get_multiplexed_async_connection_with_config(&config).await.map_err(fault)
+    let client = Client::open(url).map_err(to_broker_error)?;
+    client.get_multiplexed_async_connection_with_config(&config).await.map_err(to_broker_error)
 }

@@ -7,7 +7,7 @@ use goalmill_common::keys;
 use redis::{Cmd, Value, cmd};
 use tokio::time::Instant;
 
-use super::fault::is_no_group;
+use super::error::is_no_group;
 use super::functions::Function;
 use super::reader::{RedisReader, block};
 use super::tasks::delivery;
@@ -17,8 +17,8 @@ use crate::{BrokerError, Delivery, Entry};
 /// A queue whose key is no stream is tried again after so long.
 const AVOID: Duration = Duration::from_secs(5);
 
-/// What lies on several streams.
-enum Taken {
+/// The result of a pull that does not wait.
+enum Pulled {
     Tasks(Vec<(String, Vec<Entry>)>),
     Nothing { tops: Vec<String> },
 }
@@ -104,9 +104,9 @@ impl RedisReader {
     ) -> Result<Vec<(String, Vec<Entry>)>> {
         let until = Instant::now() + Duration::from_millis(block_ms);
         loop {
-            let tops = match self.take(worker, agent_types, count).await? {
-                Taken::Tasks(tasks) => return Ok(tasks),
-                Taken::Nothing { tops } => tops,
+            let tops = match self.pull_available(worker, agent_types, count).await? {
+                Pulled::Tasks(tasks) => return Ok(tasks),
+                Pulled::Nothing { tops } => tops,
             };
             let left_ms = u64::try_from(until.duration_since(Instant::now()).as_millis()).unwrap_or(0);
             if left_ms == 0 {
@@ -121,15 +121,15 @@ impl RedisReader {
         }
     }
 
-    /// Takes at most `count` tasks that are there; or else says for each stream what its last entry is.
-    async fn take(&mut self, worker: &WorkerId, agent_types: &[AgentType], count: usize) -> Result<Taken> {
+    /// Takes at most `count` tasks without waiting; without tasks, returns the id of each stream's last entry.
+    async fn pull_available(&mut self, worker: &WorkerId, agent_types: &[AgentType], count: usize) -> Result<Pulled> {
         let mut call = Function::Pull.on(&self.streams(agent_types));
         let reply = self.read_tasks(call.arg(worker.as_str()).arg(count), agent_types, 0).await?;
         let items = reply::list(reply)?;
         if matches!(items.first(), Some(Value::Array(_))) {
-            return Ok(Taken::Tasks(reply::streams(Value::Array(items))?));
+            return Ok(Pulled::Tasks(reply::streams(Value::Array(items))?));
         }
-        Ok(Taken::Nothing { tops: items.into_iter().map(reply::text).collect::<Result<_>>()? })
+        Ok(Pulled::Nothing { tops: items.into_iter().map(reply::text).collect::<Result<_>>()? })
     }
 
     /// Waits for tasks on all streams; `each` is the most that one of them may give.
@@ -156,7 +156,7 @@ impl RedisReader {
         read.arg("COUNT").arg(1);
         block(&mut read, block_ms);
         read.arg("STREAMS").arg(self.streams(agent_types)).arg(tops);
-        Ok(self.read(&read, block_ms).await? != Value::Nil)
+        Ok(self.read_stream(&read, block_ms).await? != Value::Nil)
     }
 
     /// Sends a read of tasks. It is sent again when a queue was missing: then nothing was taken.
@@ -167,7 +167,7 @@ impl RedisReader {
             self.open_queues(agent_types).await?;
             reply = self.ask(cmd, block_ms).await?;
         }
-        self.excuse(reply).await
+        self.nil_if_unblocked(reply).await
     }
 
     /// Opens the queues that this reader has not seen, if the server is still the one we knew.

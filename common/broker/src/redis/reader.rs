@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::connection::Connection;
 use super::connections::Connections;
-use super::fault::{fault, is_answer, is_no_group, is_unblocked, is_unknown_function};
+use super::error::{is_answer, is_no_group, is_unblocked, is_unknown_function, to_broker_error};
 use super::functions;
 use super::subscription::Subscription;
 use super::wait::Wait;
@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 pub(super) struct RedisReader {
     pub(super) connections: Arc<Connections>,
-    line: Option<Connection>,
+    connection: Option<Connection>,
     messages: Option<Subscription>,
     wait: Arc<Wait>,
     /// Where among the scheduler's own pending submissions to go on; `None` when they are read.
@@ -47,7 +47,7 @@ impl RedisReader {
         let wait = Arc::new(Wait::new(connections.clone()));
         Self {
             connections,
-            line: None,
+            connection: None,
             messages: None,
             wait,
             own: Some(EntryId::start()),
@@ -72,43 +72,45 @@ impl RedisReader {
     }
 
     async fn ask_server(&mut self, cmd: &Cmd, block_ms: u64) -> Result<RedisResult<Value>> {
-        let line = match &mut self.line {
-            Some(line) => line,
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
             None => {
-                let mut line = self.connections.dialer.dial().await?;
-                self.wait.connected(redis::cmd("CLIENT").arg("ID").query_async(&mut line).await.map_err(fault)?);
-                self.line.insert(line)
+                let mut connection = self.connections.dialer.dial().await?;
+                self.wait.connected(
+                    redis::cmd("CLIENT").arg("ID").query_async(&mut connection).await.map_err(to_broker_error)?,
+                );
+                self.connection.insert(connection)
             }
         };
-        line.set_response_timeout(Duration::from_millis(block_ms) + GRACE);
-        let reply = cmd.query_async(line).await;
+        connection.set_response_timeout(Duration::from_millis(block_ms) + GRACE);
+        let reply = cmd.query_async(connection).await;
         if reply.as_ref().is_err_and(is_unknown_function) {
-            functions::load(line).await?;
-            return Ok(cmd.query_async(line).await);
+            functions::load(connection).await?;
+            return Ok(cmd.query_async(connection).await);
         }
         Ok(reply)
     }
 
     fn disconnect(&mut self) {
-        self.line = None;
+        self.connection = None;
         self.own = Some(EntryId::start());
     }
 
-    /// Sends a read; nothing when its stream went away.
-    pub(super) async fn read(&mut self, cmd: &Cmd, block_ms: u64) -> Result<Value> {
+    /// Sends a read; nil when its stream went away.
+    pub(super) async fn read_stream(&mut self, cmd: &Cmd, block_ms: u64) -> Result<Value> {
         let reply = self.ask(cmd, block_ms).await?;
-        self.excuse(reply).await
+        self.nil_if_unblocked(reply).await
     }
 
-    /// Nothing instead of an error when a stream went away under the wait, if the server is still the one we knew.
-    pub(super) async fn excuse(&self, reply: RedisResult<Value>) -> Result<Value> {
+    /// Turns the error of a stream that went away during the wait into nil, if the server still has the same installation.
+    pub(super) async fn nil_if_unblocked(&self, reply: RedisResult<Value>) -> Result<Value> {
         match reply {
             Ok(reply) => Ok(reply),
             Err(e) if is_unblocked(&e) => {
                 self.connections.recognise_server().await?;
                 Ok(Value::Nil)
             }
-            Err(e) => Err(fault(e)),
+            Err(e) => Err(to_broker_error(e)),
         }
     }
 
@@ -124,7 +126,7 @@ impl RedisReader {
             self.connections.create_group(&self.connections.keys.goals(), keys::SCHEDULERS).await?;
             reply = self.ask(&read, block_ms).await?;
         }
-        reply::only_stream(self.excuse(reply).await?)
+        reply::only_stream(self.nil_if_unblocked(reply).await?)
     }
 }
 
@@ -136,7 +138,7 @@ impl Reader for RedisReader {
         read.arg("COUNT").arg(count.max(1));
         block(&mut read, block_ms);
         read.arg("STREAMS").arg(self.connections.keys.reports(shard)).arg(after.as_str());
-        reply::only_stream(self.read(&read, block_ms).await?)
+        reply::only_stream(self.read_stream(&read, block_ms).await?)
     }
 
     async fn submissions(&mut self, consumer: &str, count: usize, block_ms: u64) -> Result<Vec<Entry>> {
@@ -173,7 +175,7 @@ impl Reader for RedisReader {
         read.arg("COUNT").arg(limit.max(1));
         block(&mut read, block_ms);
         read.arg("STREAMS").arg(self.connections.keys.events(plan)).arg(format!("{after_seq}-0"));
-        let entries = reply::only_stream(self.read(&read, block_ms).await?)?;
+        let entries = reply::only_stream(self.read_stream(&read, block_ms).await?)?;
         Ok(entries.into_iter().map(reply::log_entry).collect())
     }
 
@@ -186,11 +188,11 @@ impl Reader for RedisReader {
             self.messages = Some(Subscription::open(&self.connections.dialer, &self.connections.keys).await?);
             return Ok(Vec::new());
         };
-        let said = subscription.listen(block_ms, woken).await;
-        if said.is_err() {
+        let messages = subscription.listen(block_ms, woken).await;
+        if messages.is_err() {
             self.messages = None;
         }
-        said
+        messages
     }
 
     fn waker(&self) -> Arc<dyn Waker> {

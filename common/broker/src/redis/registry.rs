@@ -1,4 +1,4 @@
-//! Who is there: agent types, workers, schedulers; and which attempts shall stop.
+//! The registry of agent types, workers and schedulers; cancelled attempts.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ impl Connections {
         let cards: Vec<(Vec<u8>, Vec<u8>)> = self.ask(cmd("HGETALL").arg(self.keys.agents())).await?;
         let mut registry = Registry::default();
         for (name, text) in cards {
-            match read_registered(&name, &text) {
+            match parse_card(&name, &text) {
                 Ok(agent) => registry.agents.push(agent),
                 Err(issues) => {
                     registry.refused.push(RefusedCard { name: String::from_utf8_lossy(&name).into_owned(), issues });
@@ -64,20 +64,20 @@ impl Connections {
         Ok(registry)
     }
 
-    pub(super) async fn forget_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
+    pub(super) async fn remove_agent_type(&self, agent_type: &AgentType, unused_ms: u64) -> Result<bool> {
         let (steps, dead) = (self.task_stream(agent_type), self.keys.dead_letters(agent_type));
-        let mut call = Function::ForgetType.on(&[self.keys.queues(), self.keys.agents(), steps, dead]);
+        let mut call = Function::RemoveType.on(&[self.keys.queues(), self.keys.agents(), steps, dead]);
         call.arg(agent_type.as_str()).arg(json(&Agent::named(agent_type.clone()))).arg(unused_ms);
         self.call(&call).await
     }
 
-    pub(super) async fn beat_worker(&self, beat: &WorkerBeat) -> Result<()> {
-        let mut call = Function::BeatWorker.on(&[self.keys.workers(), self.keys.worker_beats()]);
+    pub(super) async fn record_worker_heartbeat(&self, beat: &WorkerBeat) -> Result<()> {
+        let mut call = Function::RecordWorkerHeartbeat.on(&[self.keys.workers(), self.keys.worker_beats()]);
         self.call::<Value>(call.arg(beat.worker.as_str()).arg(json(beat)).arg(REMEMBER_MS)).await?;
         Ok(())
     }
 
-    pub(super) async fn forget_worker(&self, worker: &WorkerId) -> Result<()> {
+    pub(super) async fn deregister_worker(&self, worker: &WorkerId) -> Result<()> {
         let mut pipe = pipe();
         pipe.cmd("ZREM").arg(self.keys.workers()).arg(worker.as_str());
         pipe.cmd("HDEL").arg(self.keys.worker_beats()).arg(worker.as_str());
@@ -108,7 +108,7 @@ impl Connections {
         let (time, texts): ((u64, u64), Vec<Option<Vec<u8>>>) = self.ask_all(&pipe).await?;
         let now_ms = time.0 * 1_000 + time.1 / 1_000;
         let beats = seen.into_iter().zip(texts).filter_map(|((_, seen_ms), text)| {
-            let beat = WorkerBeat { seen_ms, ..read(&self.keys.worker_beats(), &text?)? };
+            let beat = WorkerBeat { seen_ms, ..parse_entry(&self.keys.worker_beats(), &text?)? };
             beat.is_live(within_ms, now_ms).then_some(beat)
         });
         let mut beats: Vec<_> = beats.collect();
@@ -116,15 +116,15 @@ impl Connections {
         Ok(beats)
     }
 
-    pub(super) async fn beat_scheduler(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
-        let mut call = Function::BeatScheduler.on(&[self.keys.schedulers()]);
+    pub(super) async fn record_scheduler_heartbeat(&self, id: &str, within_ms: u64) -> Result<Vec<String>> {
+        let mut call = Function::RecordSchedulerHeartbeat.on(&[self.keys.schedulers()]);
         let mut alive: Vec<String> = self.call(call.arg(id).arg(within_ms).arg(REMEMBER_MS)).await?;
         alive.sort_unstable();
         Ok(alive)
     }
 
     /// Subscribes to the scheduler's own channel, unless it is.
-    pub(super) async fn show_presence(&self, id: &str) -> Result<()> {
+    pub(super) async fn announce_presence(&self, id: &str) -> Result<()> {
         let mut presence = self.presence.lock().await;
         if presence.get_mut(id).is_none_or(Subscription::is_broken) {
             let subscription = Subscription::open_presence(&self.dialer, &self.keys, id).await?;
@@ -133,7 +133,7 @@ impl Connections {
         Ok(())
     }
 
-    pub(super) async fn present(&self, ids: &[String]) -> Result<Vec<bool>> {
+    pub(super) async fn are_present(&self, ids: &[String]) -> Result<Vec<bool>> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
@@ -142,7 +142,7 @@ impl Connections {
         Ok(counts.into_iter().map(|(_, subscribers)| subscribers > 0).collect())
     }
 
-    pub(super) async fn forget_scheduler(&self, id: &str) -> Result<()> {
+    pub(super) async fn deregister_scheduler(&self, id: &str) -> Result<()> {
         self.ask::<Value>(cmd("ZREM").arg(self.keys.schedulers()).arg(id)).await?;
         Ok(())
     }
@@ -162,7 +162,10 @@ impl Connections {
 
     pub(super) async fn loads(&self) -> Result<BTreeMap<ShardId, Loads>> {
         let texts: Vec<(u16, Vec<u8>)> = self.ask(cmd("HGETALL").arg(self.keys.loads())).await?;
-        Ok(texts.into_iter().filter_map(|(n, text)| Some((ShardId(n), read(&self.keys.loads(), &text)?))).collect())
+        Ok(texts
+            .into_iter()
+            .filter_map(|(n, text)| Some((ShardId(n), parse_entry(&self.keys.loads(), &text)?)))
+            .collect())
     }
 
     /// Members of a ZSET of times that are younger than `within_ms`, with their times.
@@ -172,8 +175,8 @@ impl Connections {
     }
 }
 
-/// Reads a card, which must stand under its own name.
-fn read_registered(name: &[u8], text: &[u8]) -> std::result::Result<Agent, Vec<Issue>> {
+/// Parses a card, which must stand under its own name.
+fn parse_card(name: &[u8], text: &[u8]) -> std::result::Result<Agent, Vec<Issue>> {
     let agent = read_card(text)?;
     if agent.agent_type.as_str().as_bytes() == name {
         return Ok(agent);
@@ -190,7 +193,7 @@ fn json(value: &impl serde::Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("a registration always has a JSON text")
 }
 
-/// Reads what any client may have written: what cannot be read is passed over.
-fn read<T: DeserializeOwned>(key: &str, text: &[u8]) -> Option<T> {
+/// Parses an entry that any client may have written; `None` when it cannot be parsed.
+fn parse_entry<T: DeserializeOwned>(key: &str, text: &[u8]) -> Option<T> {
     serde_json::from_slice(text).inspect_err(|e| tracing::warn!("an entry of `{key}` cannot be read: {e}")).ok()
 }

@@ -1,4 +1,4 @@
-//! Reads replies without copying payloads.
+//! Parses replies without copying payloads.
 
 use goalmill_common::id::EntryId;
 use goalmill_common::wire::Fields;
@@ -76,7 +76,7 @@ pub(super) fn only_stream(value: Value) -> Result<Vec<Entry>> {
 }
 
 /// The bytes of a field, taken out; empty when there is none.
-pub(super) fn take(fields: &mut Fields, name: &str) -> Vec<u8> {
+pub(super) fn take_field(fields: &mut Fields, name: &str) -> Vec<u8> {
     fields.iter_mut().find(|(field, _)| field == name).map(|(_, bytes)| std::mem::take(bytes)).unwrap_or_default()
 }
 
@@ -84,8 +84,8 @@ pub(super) fn take(fields: &mut Fields, name: &str) -> Vec<u8> {
 pub(super) fn log_entry(mut entry: Entry) -> LogEntry {
     LogEntry {
         last_seq: entry.id.parts().0,
-        time: lossy(take(&mut entry.fields, "time")),
-        events: lossy(take(&mut entry.fields, "events")),
+        time: lossy(take_field(&mut entry.fields, "time")),
+        events: lossy(take_field(&mut entry.fields, "events")),
     }
 }
 

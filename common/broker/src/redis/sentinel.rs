@@ -1,4 +1,4 @@
-//! Finds a service's primary by sentinel_config Sentinels: for each connection that is opened, and all the time while it is used.
+//! Finds a service's primary by asking Sentinels: for each new connection, and all the time while it is used.
 //!
 //! A planned failover promotes a replica and demotes the old primary about ten seconds later. Until then the old one
 //! takes writes, which are lost. So every Sentinel is watched: it publishes the beginning and the switch, and it is asked
@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::connection::{Connection, open, with_protocol};
-use super::fault::fault;
+use super::error::to_broker_error;
 use super::{Result, reply as parse};
 use crate::BrokerError;
 
@@ -178,7 +178,7 @@ impl Sentinels {
     async fn query(&self, connection: &mut MultiplexedConnection) -> Result<SentinelReply> {
         let mut question = cmd("SENTINEL");
         question.arg("GET-MASTER-ADDR-BY-NAME").arg(&self.service);
-        let address: Option<(String, u16)> = question.query_async(connection).await.map_err(fault)?;
+        let address: Option<(String, u16)> = question.query_async(connection).await.map_err(to_broker_error)?;
         let Some((host, port)) = address else {
             return Err(BrokerError::Unavailable(format!(
                 "it knows no service `{}`; `SENTINEL MASTERS` lists those that it knows",
@@ -187,7 +187,7 @@ impl Sentinels {
         };
         let mut question = cmd("SENTINEL");
         question.arg("MASTER").arg(&self.service);
-        let state: BTreeMap<String, String> = question.query_async(connection).await.map_err(fault)?;
+        let state: BTreeMap<String, String> = question.query_async(connection).await.map_err(to_broker_error)?;
         let epoch = state.get("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
         let is_leaving = state.get("flags").is_some_and(|flags| flags.contains("failover_in_progress"))
             && state.get("ip") == Some(&host)
@@ -208,7 +208,7 @@ impl Sentinels {
         };
         let info = with_protocol(self.at(reply.host.clone(), reply.port), protocol);
         let mut connection = open(info, config).await.map_err(|error| failed(error.to_string()))?;
-        let role: Value = cmd("ROLE").query_async(&mut connection).await.map_err(fault)?;
+        let role: Value = cmd("ROLE").query_async(&mut connection).await.map_err(to_broker_error)?;
         let role = parse::list(role)?.into_iter().next().map(parse::text).transpose()?.unwrap_or_default();
         if role == "master" {
             Ok(connection)
@@ -313,7 +313,7 @@ async fn watch_connection(
     let (sender, mut pushes) = mpsc::unbounded_channel();
     let config = sentinel_config.clone().set_push_sender(sender);
     let mut connection = open(with_protocol(node.clone(), ProtocolVersion::RESP3), &config).await?;
-    connection.subscribe(&SWITCHES[..]).await.map_err(fault)?;
+    connection.subscribe(&SWITCHES[..]).await.map_err(to_broker_error)?;
     while let Some(sentinels) = service.upgrade() {
         sentinels.observe(&node.addr().to_string(), &sentinels.query(&mut connection).await?);
         drop(sentinels);

@@ -7,7 +7,7 @@ use redis::{Cmd, Value, cmd, pipe};
 
 use super::commit::is_entry_id;
 use super::connections::Connections;
-use super::fault::{fault, is_no_group};
+use super::error::{is_no_group, to_broker_error};
 use super::functions::Function;
 use super::{Result, reply};
 use crate::{BrokerError, Entry};
@@ -32,7 +32,7 @@ impl Connections {
             Ok(summary) => reply::list(summary)?,
             // Who reads first makes the group.
             Err(error) if is_no_group(&error) => return Ok(Vec::new()),
-            Err(error) => return Err(fault(error)),
+            Err(error) => return Err(to_broker_error(error)),
         };
         let holders = reply::list(summary.into_iter().nth(3).unwrap_or_default())?;
         holders.into_iter().map(|holder| reply::text(reply::pair(holder)?.0)).collect()

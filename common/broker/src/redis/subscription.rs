@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::connection::Connection;
 use super::dialer::Dialer;
-use super::fault::fault;
+use super::error::to_broker_error;
 use super::{Result, reply};
 use crate::{BrokerError, Message};
 
@@ -38,7 +38,7 @@ impl Subscription {
     async fn open_channels(dialer: &Dialer, keys: &Keys, channels: &[String]) -> Result<Self> {
         let (sender, pushes) = unbounded_channel();
         let mut connection = dialer.dial_messages(sender).await?;
-        connection.subscribe(channels).await.map_err(fault)?;
+        connection.subscribe(channels).await.map_err(to_broker_error)?;
         Ok(Self { connection, pushes, keys: keys.clone() })
     }
 

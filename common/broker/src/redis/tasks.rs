@@ -14,10 +14,10 @@ use tokio::time::Instant;
 
 use super::commit::is_entry_id;
 use super::connections::Connections;
-use super::fault::{fault, is_no_group};
+use super::error::{is_no_group, to_broker_error};
 use super::functions::Function;
 use super::{Result, reply};
-use crate::{Delivery, Entry, Misfit, QueueState};
+use crate::{Delivery, Entry, KeyTypeMismatch, QueueState};
 
 /// The consumer that holds reclaimed tasks.
 const REAPER: &str = "reaper";
@@ -165,7 +165,7 @@ impl Connections {
                     self.create_group(stream, group).await?;
                     break;
                 }
-                Err(e) => return Err(fault(e)),
+                Err(e) => return Err(to_broker_error(e)),
             };
             let mut parts = reply::list(reply)?.into_iter();
             claimed.next = reply::text(parts.next().unwrap_or_default())?;
@@ -180,8 +180,8 @@ impl Connections {
         Ok(claimed)
     }
 
-    fn no_stream(&self, agent_type: &AgentType, found: String) -> Misfit {
-        Misfit { key: self.task_stream(agent_type), found, wanted: "stream".into() }
+    fn no_stream(&self, agent_type: &AgentType, found: String) -> KeyTypeMismatch {
+        KeyTypeMismatch { key: self.task_stream(agent_type), found, wanted: "stream".into() }
     }
 
     /// Listing consumers is expensive where there were many: once a minute is enough.
@@ -197,6 +197,6 @@ impl Connections {
 
 /// An entry of a task stream as a worker gets it.
 pub(super) fn delivery(agent_type: &AgentType, mut entry: Entry) -> Delivery {
-    let data = reply::take(&mut entry.fields, "data");
+    let data = reply::take_field(&mut entry.fields, "data");
     Delivery { agent_type: agent_type.clone(), entry: entry.id, data }
 }

@@ -1,4 +1,4 @@
-//! Ends a reader's wait from elsewhere, without dropping its read.
+//! Wakes a waiting reader without dropping its read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use crate::Waker;
 const TRIES: usize = 50;
 const BETWEEN_TRIES: Duration = Duration::from_millis(2);
 
-/// What a waker knows of its reader.
+/// The state that a reader shares with its waker.
 pub(super) struct Wait {
     connections: Arc<Connections>,
     /// The reader's connection, as the server counts them; 0 for none.

@@ -1,6 +1,6 @@
 //! Commits: whole or not at all, once, by the owner, whatever the keys hold.
 
-use goalmill_broker::{Activity, BrokerError, Claim, Committed, Misfit};
+use goalmill_broker::{Activity, BrokerError, Claim, Committed, KeyTypeMismatch};
 use goalmill_common::id::{AgentType, EntryId, WorkerId};
 use goalmill_common::keys::Keys;
 use redis::{AsyncCommands, Value, cmd};
@@ -116,7 +116,7 @@ async fn plans_of_every_kind_go_into_one_commit_each_with_its_own() {
 }
 
 #[tokio::test]
-async fn a_plan_that_the_owner_wrote_last_is_looked_at_by_thorough_commits() {
+async fn a_plan_that_the_owner_wrote_last_is_looked_at_by_full_check_commits() {
     let server = Server::start(&[]).await;
     let broker = server.open().await;
     own(&*broker, "t1").await;
@@ -124,9 +124,9 @@ async fn a_plan_that_the_owner_wrote_last_is_looked_at_by_thorough_commits() {
     let _: () = server.raw().await.del(Keys::default().events(&id(1))).await.unwrap();
     let mut next = plan(1, 3, 4, Activity::Continues);
     next.follows = true;
-    let mut thorough = commit("t1", 2, std::slice::from_ref(&next));
-    thorough.thorough = true;
-    assert!(matches!(broker.commit(&thorough).await.unwrap(), Committed::Gap(_)));
+    let mut full_check = commit("t1", 2, std::slice::from_ref(&next));
+    full_check.full_check = true;
+    assert!(matches!(broker.commit(&full_check).await.unwrap(), Committed::Gap(_)));
     assert_eq!(broker.commit(&commit("t1", 2, &[next])).await.unwrap(), Committed::Applied);
 }
 
@@ -155,13 +155,13 @@ async fn an_owner_that_was_replaced_cannot_commit() {
 
 #[tokio::test]
 async fn a_key_of_another_kind_leaves_nothing_half_written() {
-    for is_thorough in [true, false] {
-        nothing_is_half_written(is_thorough).await;
+    for is_full_check in [true, false] {
+        nothing_is_half_written(is_full_check).await;
     }
 }
 
-/// - `is_thorough`: or else the owner's commits follow one another, and the inbox is not touched.
-async fn nothing_is_half_written(is_thorough: bool) {
+/// - `is_full_check`: or else the owner's commits follow one another, and the inbox is not touched.
+async fn nothing_is_half_written(is_full_check: bool) {
     let server = Server::start(&[]).await;
     let broker = server.open().await;
     own(&*broker, "t1").await;
@@ -171,8 +171,8 @@ async fn nothing_is_half_written(is_thorough: bool) {
     next.tasks = vec![task("fetch", b"x")];
     next.acknowledged = vec![("think".into(), "1-1".into())];
     next.cursor = Some("1-0".into());
-    next.thorough = is_thorough;
-    next.plans[0].follows = !is_thorough;
+    next.full_check = is_full_check;
+    next.plans[0].follows = !is_full_check;
 
     let mut victims = vec![
         Keys::default().owner(SHARD),
@@ -186,7 +186,7 @@ async fn nothing_is_half_written(is_thorough: bool) {
         Keys::default().steps(&"fetch".into()),
         Keys::default().steps(&"think".into()),
     ];
-    victims.extend(is_thorough.then(|| Keys::default().reports(SHARD)));
+    victims.extend(is_full_check.then(|| Keys::default().reports(SHARD)));
     let mut raw = server.raw().await;
     for victim in victims {
         let aside = format!("aside:{victim}");
@@ -197,7 +197,7 @@ async fn nothing_is_half_written(is_thorough: bool) {
         let _: Value = cmd("LPUSH").arg(&victim).arg("x").query_async(&mut raw).await.unwrap();
         let before = dump(&server).await;
         let refused = broker.commit(&next).await;
-        let named = |found: &[Misfit]| matches!(found, [only] if only.key == victim && only.found == "list");
+        let named = |found: &[KeyTypeMismatch]| matches!(found, [only] if only.key == victim && only.found == "list");
         assert!(matches!(&refused, Err(BrokerError::WrongType(found)) if named(found)), "`{victim}`: {refused:?}");
         assert_eq!(dump(&server).await, before, "`{victim}`");
         let _: () = raw.del(&victim).await.unwrap();
@@ -242,7 +242,8 @@ async fn a_stream_that_takes_no_more_leaves_nothing_half_written() {
     add(&mut raw, Keys::default().steps(&"full".into()), "18446744073709551615-18446744073709551615").await;
     let before = dump(&server).await;
     let refused = broker.commit(&next).await;
-    let named = |found: &[Misfit]| matches!(found, [only] if only.key == Keys::default().steps(&"full".into()));
+    let named =
+        |found: &[KeyTypeMismatch]| matches!(found, [only] if only.key == Keys::default().steps(&"full".into()));
     assert!(matches!(&refused, Err(BrokerError::WrongType(found)) if named(found)), "{refused:?}");
     assert_eq!(dump(&server).await, before);
 

@@ -126,7 +126,7 @@ async fn workers_and_schedulers_are_seen_by_the_servers_time() {
         seen_ms: 0,
         heartbeat_ms: None,
     };
-    broker.beat_worker(&beat).await.unwrap();
+    broker.record_worker_heartbeat(&beat).await.unwrap();
     let time_ms = broker.check().await.unwrap().time_ms;
     let mut raw = server.raw().await;
     let _: () = raw.hset(Keys::default().worker_beats(), "w2", "not JSON").await.unwrap();
@@ -135,13 +135,13 @@ async fn workers_and_schedulers_are_seen_by_the_servers_time() {
     assert_eq!(workers.len(), 1, "what cannot be read is passed over");
     assert!(workers[0].seen_ms.abs_diff(time_ms) < 60_000);
     assert_eq!(WorkerBeat { seen_ms: 0, ..workers[0].clone() }, beat);
-    broker.forget_worker(&"w1".into()).await.unwrap();
+    broker.deregister_worker(&"w1".into()).await.unwrap();
     assert!(broker.workers(60_000).await.unwrap().is_empty());
 
-    assert_eq!(broker.beat_scheduler("s2", 60_000).await.unwrap(), ["s2"]);
-    assert_eq!(broker.beat_scheduler("s1", 60_000).await.unwrap(), ["s1", "s2"]);
-    broker.forget_scheduler("s2").await.unwrap();
-    assert_eq!(broker.beat_scheduler("s1", 60_000).await.unwrap(), ["s1"]);
+    assert_eq!(broker.record_scheduler_heartbeat("s2", 60_000).await.unwrap(), ["s2"]);
+    assert_eq!(broker.record_scheduler_heartbeat("s1", 60_000).await.unwrap(), ["s1", "s2"]);
+    broker.deregister_scheduler("s2").await.unwrap();
+    assert_eq!(broker.record_scheduler_heartbeat("s1", 60_000).await.unwrap(), ["s1"]);
 }
 
 #[tokio::test]

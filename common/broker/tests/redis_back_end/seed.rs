@@ -21,7 +21,7 @@ pub fn commit(token: &str, number: u64, plans: &[PlanWrite]) -> Commit {
         plans: plans.to_vec(),
         tasks: Vec::new(),
         acknowledged: Vec::new(),
-        thorough: false,
+        full_check: false,
     }
 }
 

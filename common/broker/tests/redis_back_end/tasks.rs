@@ -50,7 +50,7 @@ async fn what_is_waiting_pending_and_dead_is_counted_by_agent_type() {
     more.tasks = (0..3).map(|n| task("c", &[n])).collect();
     broker.commit(&more).await.unwrap();
     broker.register(&Agent::named("b".into())).await.unwrap();
-    broker.bury(&letter("b")).await.unwrap();
+    broker.add_dead_letter(&letter("b")).await.unwrap();
     // A deletion from the middle makes Redis lose count of what is waiting.
     let mut raw = server.raw().await;
     let entries: StreamRangeReply = raw.xrange_all(Keys::default().steps(&"c".into())).await.unwrap();

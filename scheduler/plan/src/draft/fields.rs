@@ -122,7 +122,7 @@ impl<'v, 'a> Fields<'v, 'a> {
 }
 
 /// Largest amount of anything: numbers above are slips.
-const AMOUNT_MAX: f64 = goalmill_common::foreign::COST_MAX;
+const AMOUNT_MAX: f64 = goalmill_common::json_limits::COST_MAX;
 
 /// The canonical name behind one that is accepted.
 pub(crate) fn canonical(key: &str, table: &'static Table) -> Option<&'static str> {

@@ -11,7 +11,7 @@ use goalmill_common::problem::ErrorCode::{
 };
 use goalmill_common::revision::RevisionRecord;
 use goalmill_common::view::{
-    Accepted, EventView, Explanation, LetterView, Page, PlanSummary, PlanView, Preview, QuestionView, QueueView,
+    Accepted, DeadLetterView, EventView, Explanation, Page, PlanSummary, PlanView, Preview, QuestionView, QueueView,
     Results, StepView,
 };
 use serde_json::{Map, Value, json};
@@ -202,9 +202,9 @@ fn installation() -> Vec<Operation> {
             .gives::<QueueView>()
             .refuses(&[NotFound, QueueNotFound]),
         get("/v1/dead-letters", "listAllDeadLetters", "Tasks that were given up on, of all agent types; 100 at most")
-            .gives::<Page<LetterView>>(),
+            .gives::<Page<DeadLetterView>>(),
         get("/v1/dead-letters/{agent_type}", "listDeadLetters", "The same of one agent type")
-            .gives::<Page<LetterView>>()
+            .gives::<Page<DeadLetterView>>()
             .refuses(&[NotFound]),
         post(
             "/v1/dead-letters/{agent_type}/{entry}:retry",
@@ -215,7 +215,7 @@ fn installation() -> Vec<Operation> {
         .status(202)
         .refuses(&[NotFound, DeadLetterNotFound, NotAllowed]),
         post("/v1/dead-letters/{agent_type}/{entry}:discard", "discardDeadLetter", "Drops the letter")
-            .gives::<LetterView>()
+            .gives::<DeadLetterView>()
             .refuses(LETTER),
         get("/v1/scaling/{agent_type}", "getScaling", "What an autoscaler reads: always numbers")
             .gives::<registry::Scaling>()

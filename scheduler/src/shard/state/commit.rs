@@ -62,7 +62,7 @@ impl ShardState {
             plans,
             tasks: turn.tasks,
             acknowledged: turn.acknowledged,
-            thorough: full_check,
+            full_check: full_check,
         };
         (Some(commit), sealed)
     }

@@ -1,11 +1,11 @@
-//! What an error of Redis or of the line to it means to a caller.
+//! Converts errors of Redis and of connections into errors of the broker.
 
 use redis::{ErrorKind, RedisError};
 
 use crate::BrokerError;
 
 /// Sorts an error by what the caller can do about it. Its text never holds the address or a password.
-pub(super) fn fault(error: RedisError) -> BrokerError {
+pub(super) fn to_broker_error(error: RedisError) -> BrokerError {
     let text = error.to_string();
     match error.kind() {
         ErrorKind::Server(_) | ErrorKind::Extension => answered(&code(&error), text),

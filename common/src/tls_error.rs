@@ -1,8 +1,8 @@
-//! What is wrong when a client for HTTP cannot be made.
+//! Explains why a client for HTTPS cannot be built.
 
 use std::error::Error;
 
-/// What the library says when the machine has no certificates.
+/// The library's error when the machine has no certificates.
 const NO_CERTIFICATES: &str = "No CA certificates were loaded";
 const HINT: &str = "this machine has no certificates of certificate authorities, and `https` needs them: install the \
     package `ca-certificates`, or name a file with them by SSL_CERT_FILE";

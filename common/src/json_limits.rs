@@ -1,7 +1,7 @@
-//! What JSON from agents must be before it is kept: text that every reader of the log can read back.
+//! Limits on JSON from agents: every reader of the log must be able to parse it.
 //!
-//! JSON allows more than readers take: any depth, numbers of any size, halves of surrogate pairs. What they cannot read
-//! would stay in the log for good.
+//! JSON allows more than parsers accept: any depth, numbers of any size, halves of surrogate pairs. Without these checks
+//! such JSON would stay in the log for good.
 
 use crate::json::Json;
 use crate::report::Report;
@@ -12,32 +12,32 @@ pub const COST_MAX: f64 = 1e15;
 /// Most tokens that an answer or a sum may have.
 pub const TOKENS_MAX: u64 = 1_000_000_000_000_000;
 
-/// What makes JSON unreadable, and where.
+/// JSON that passes a limit, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("at `{pointer}`: {detail}")]
-pub struct Unreadable {
+pub struct JsonLimitError {
     /// JSON Pointer to the value.
     pub pointer: String,
     /// What is wrong with it.
     pub detail: String,
 }
 
-impl Unreadable {
+impl JsonLimitError {
     fn at(pointer: &str, detail: impl Into<String>) -> Self {
         Self { pointer: pointer.into(), detail: detail.into() }
     }
 }
 
 /// Checks JSON: nesting of at most `nesting_max` lists and objects, numbers that fit into 64 bits, whole characters.
-pub fn check(json: &Json, nesting_max: usize) -> Result<(), Unreadable> {
+pub fn check_json(json: &Json, nesting_max: usize) -> Result<(), JsonLimitError> {
     if is_plain(json.text(), nesting_max) {
         return Ok(());
     }
     Scan { text: json.text(), at: 0, open: Vec::new(), nesting_max }.run()
 }
 
-/// Whether a first look finds nothing that could be wrong: most answers have no escape and no long number, and are not
-/// deep. It is cheap because it keeps no places.
+/// Whether a quick check finds nothing that could be wrong: most answers have no escape and no long number, and are not
+/// deep.
 fn is_plain(text: &str, nesting_max: usize) -> bool {
     let (mut depth, mut digits, mut is_string) = (0, 0, false);
     for byte in text.bytes() {
@@ -59,23 +59,24 @@ fn is_plain(text: &str, nesting_max: usize) -> bool {
 }
 
 /// Checks everything in a report that an agent made; the pointer leads into the report.
-pub fn check_report(report: &Report, nesting_max: usize) -> Result<(), Unreadable> {
+pub fn check_report(report: &Report, nesting_max: usize) -> Result<(), JsonLimitError> {
     let parts = [("/outputs", &report.outputs), ("/adjustments", &report.adjustments), ("/sub_plan", &report.sub_plan)];
     for (field, json) in parts {
         if let Some(json) = json {
-            check(json, nesting_max).map_err(|e| Unreadable { pointer: format!("{field}{}", e.pointer), ..e })?;
+            check_json(json, nesting_max)
+                .map_err(|e| JsonLimitError { pointer: format!("{field}{}", e.pointer), ..e })?;
         }
     }
-    check_spent(report.cost, report.tokens)
+    check_usage(report.cost, report.tokens)
 }
 
-/// Checks what an attempt says it has used up.
-pub fn check_spent(cost: Option<f64>, tokens: Option<u64>) -> Result<(), Unreadable> {
+/// Checks the cost and the tokens that an attempt reports.
+pub fn check_usage(cost: Option<f64>, tokens: Option<u64>) -> Result<(), JsonLimitError> {
     if cost.is_some_and(|cost| !(0.0..=COST_MAX).contains(&cost)) {
-        return Err(Unreadable::at("/cost", format!("the cost is not in 0..={COST_MAX} US dollars")));
+        return Err(JsonLimitError::at("/cost", format!("the cost is not in 0..={COST_MAX} US dollars")));
     }
     if tokens.is_some_and(|tokens| tokens > TOKENS_MAX) {
-        return Err(Unreadable::at("/tokens", format!("more than {TOKENS_MAX} tokens")));
+        return Err(JsonLimitError::at("/tokens", format!("more than {TOKENS_MAX} tokens")));
     }
     Ok(())
 }
@@ -98,14 +99,16 @@ struct Scan<'t> {
 }
 
 impl Scan<'_> {
-    fn run(mut self) -> Result<(), Unreadable> {
+    fn run(mut self) -> Result<(), JsonLimitError> {
         let bytes = self.text.as_bytes();
         let mut awaits_key = false;
         while let Some(byte) = bytes.get(self.at) {
             match byte {
                 b'{' | b'[' => {
                     if self.open.len() >= self.nesting_max {
-                        return Err(self.odd(format!("nested deeper than {} lists and objects", self.nesting_max)));
+                        return Err(
+                            self.error_here(format!("nested deeper than {} lists and objects", self.nesting_max))
+                        );
                     }
                     awaits_key = *byte == b'{';
                     self.open.push(Open { is_object: awaits_key, index: 0, key: (0, 0) });
@@ -138,19 +141,19 @@ impl Scan<'_> {
         Ok(())
     }
 
-    fn number(&mut self) -> Result<(), Unreadable> {
+    fn number(&mut self) -> Result<(), JsonLimitError> {
         let rest = &self.text[self.at..];
         let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
         let long = rest.bytes().take_while(|byte| is_part(byte)).count();
         let number = &rest[..long];
         if (long > 18 || number.contains(['e', 'E'])) && !number.parse::<f64>().is_ok_and(f64::is_finite) {
-            return Err(self.odd("the number does not fit into 64 bits"));
+            return Err(self.error_here("the number does not fit into 64 bits"));
         }
         self.at += long;
         Ok(())
     }
 
-    fn string(&mut self) -> Result<(), Unreadable> {
+    fn string(&mut self) -> Result<(), JsonLimitError> {
         let bytes = self.text.as_bytes();
         self.at += 1;
         loop {
@@ -167,7 +170,7 @@ impl Scan<'_> {
     }
 
     /// Reads `\uXXXX`, and its second half when it is the first one of two.
-    fn unit(&mut self) -> Result<(), Unreadable> {
+    fn unit(&mut self) -> Result<(), JsonLimitError> {
         let unit = |at: usize| {
             let hex = self.text.get(at..at + 6)?.strip_prefix("\\u")?;
             u16::from_str_radix(hex, 16).ok()
@@ -175,13 +178,13 @@ impl Scan<'_> {
         let (first, second) = (unit(self.at), unit(self.at + 6));
         self.at += match (first, second) {
             (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => 12,
-            (Some(0xD800..=0xDFFF), _) => return Err(self.odd("a `\\u` escape is half of a character")),
+            (Some(0xD800..=0xDFFF), _) => return Err(self.error_here("a `\\u` escape is half of a character")),
             _ => 6,
         };
         Ok(())
     }
 
-    fn odd(&self, detail: impl Into<String>) -> Unreadable {
+    fn error_here(&self, detail: impl Into<String>) -> JsonLimitError {
         let mut pointer = String::new();
         for open in &self.open {
             pointer.push('/');
@@ -197,7 +200,7 @@ impl Scan<'_> {
                 break;
             }
         }
-        Unreadable { pointer, detail: detail.into() }
+        JsonLimitError { pointer, detail: detail.into() }
     }
 }
 
@@ -210,11 +213,11 @@ mod tests {
 
     fn found(text: &str) -> Option<String> {
         let json = Json::from_text(text.into()).expect("it is JSON");
-        check(&json, 4).err().map(|e| e.to_string())
+        check_json(&json, 4).err().map(|e| e.to_string())
     }
 
     #[test]
-    fn what_readers_take_passes() {
+    fn json_within_the_limits_passes() {
         for text in [
             r#"{"a":[1,-2.5e3,{"b":"\ud83d\ude00 \" \\u \u00e9"}],"c":null}"#,
             "1e308",
@@ -229,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_reader_takes_is_named_with_its_place() {
+    fn json_over_a_limit_is_refused_with_its_pointer() {
         for (text, place) in [
             (r#"{"a":[0,{"b/c":1e400}]}"#, "at `/a/1/b~1c`: the number does not fit"),
             (r#"{"a":"x","b":"\ud800"}"#, "at `/b`: a `\\u` escape"),
@@ -246,9 +249,9 @@ mod tests {
     #[test]
     fn an_amount_is_finite_and_bounded() {
         for cost in [f64::NAN, f64::INFINITY, -1.0, 1.7e308] {
-            assert!(check_spent(Some(cost), None).is_err(), "{cost}");
+            assert!(check_usage(Some(cost), None).is_err(), "{cost}");
         }
-        assert!(check_spent(None, Some(u64::MAX)).is_err());
-        assert_eq!(check_spent(Some(0.0), Some(0)), Ok(()));
+        assert!(check_usage(None, Some(u64::MAX)).is_err());
+        assert_eq!(check_usage(Some(0.0), Some(0)), Ok(()));
     }
 }

@@ -1,6 +1,6 @@
-//! Enums that are words: the same in JSON, Redis, metrics and on screen, and read back from there.
+//! Enums with one word for each variant: the same in JSON, Redis, metrics and on screen.
 
-macro_rules! words {
+macro_rules! word_enum {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)+ }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
@@ -16,7 +16,7 @@ macro_rules! words {
                 match self { $(Self::$variant => $text,)+ }
             }
 
-            /// Reads the word back.
+            /// Parses the word.
             pub fn parse(text: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|s| s.as_str() == text)
             }
@@ -29,4 +29,4 @@ macro_rules! words {
     };
 }
 
-pub(crate) use words;
+pub(crate) use word_enum;

@@ -1,7 +1,7 @@
-//! All that the back end holds, and what each verb does to it.
+//! The state of the back end, and the effect of each verb on it.
 //!
-//! The time is an argument and nothing here waits, so the same calls always give the same state: that is
-//! how the journal file is read back.
+//! The time is an argument and nothing here waits, so the same calls always give the same state: replaying the journal
+//! file restores it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,25 +12,25 @@ use serde::{Deserialize, Serialize};
 
 use super::deadlines::{Deadlines, Expiring};
 use super::signals::{Signals, Topic};
-use super::stream::{Group, Id, Stream};
+use super::stream::{ConsumerGroup, Id, Stream};
 use crate::verbs::CANCELLED_MS;
 use crate::{Claim, DeadLetter, Delivery, Entry, Install, LogEntry, Message, Meta, Ownership, QueueState};
 
 const DAY_MS: u64 = 24 * 3_600_000;
 /// Dead letters kept of an agent type.
 const DEAD_LETTERS_MAX: usize = 10_000;
-/// To whom a task belongs that was taken from a lost worker.
+/// The consumer that holds tasks of lost workers.
 const REAPER: &str = "reaper";
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct World {
+pub(super) struct MemoryStore {
     pub(super) meta: Option<Meta>,
     pub(super) shards: BTreeMap<ShardId, Shard>,
     pub(super) plans: BTreeMap<PlanId, Plan>,
     pub(super) queues: BTreeMap<AgentType, Queue>,
     pub(super) deadlines: Deadlines,
     submissions: Stream<Fields>,
-    schedulers_group: Group,
+    schedulers_group: ConsumerGroup,
     answers: BTreeMap<String, String>,
     cancelled: BTreeMap<AttemptToken, u64>,
     #[serde(with = "super::record::as_json")]
@@ -103,7 +103,7 @@ pub(super) struct Queue {
     /// Whether it was opened; tasks and dead letters alone open none.
     pub(super) exists: bool,
     pub(super) tasks: Stream<Vec<u8>>,
-    pub(super) group: Group,
+    pub(super) group: ConsumerGroup,
     dead: Stream<DeadLetter>,
 }
 
@@ -114,7 +114,7 @@ impl Queue {
     }
 }
 
-impl World {
+impl MemoryStore {
     /// Drops what has expired.
     pub(super) fn expire(&mut self, now: u64) {
         while let Some(thing) = self.deadlines.take_due(now) {
@@ -247,7 +247,7 @@ impl World {
 
     pub(super) fn acknowledge_submissions(&mut self, ids: &[EntryId]) {
         for id in ids {
-            self.schedulers_group.acknowledge(Id::read(id));
+            self.schedulers_group.acknowledge(Id::parse(id));
         }
         self.schedulers_group.trim(&mut self.submissions);
     }
@@ -316,7 +316,7 @@ impl World {
 
     pub(super) fn extend(&mut self, worker: &WorkerId, leases: &[(AgentType, EntryId)], now: u64) -> Vec<bool> {
         let mut extend = |agent_type, entry| {
-            self.queues.get_mut(agent_type).is_some_and(|queue| queue.group.extend(Id::read(entry), worker, now))
+            self.queues.get_mut(agent_type).is_some_and(|queue| queue.group.extend(Id::parse(entry), worker, now))
         };
         leases.iter().map(|(agent_type, entry)| extend(agent_type, entry)).collect()
     }
@@ -330,13 +330,13 @@ impl World {
     /// What lies on a task stream after `after`.
     pub(super) fn tasks(&self, agent_type: &AgentType, after: &EntryId, limit: usize) -> Vec<Delivery> {
         let Some(queue) = self.queues.get(agent_type) else { return Vec::new() };
-        queue.tasks.after(Id::read(after)).take(limit).map(|(id, _)| queue.delivery(agent_type, *id)).collect()
+        queue.tasks.after(Id::parse(after)).take(limit).map(|(id, _)| queue.delivery(agent_type, *id)).collect()
     }
 
     /// Removes entries that no worker has taken.
     pub(super) fn discard_tasks(&mut self, agent_type: &AgentType, entries: &[EntryId]) -> u64 {
         let Some(queue) = self.queues.get_mut(agent_type) else { return 0 };
-        let waiting = entries.iter().map(Id::read).filter(|id| *id > queue.group.delivered());
+        let waiting = entries.iter().map(Id::parse).filter(|id| *id > queue.group.delivered());
         waiting.filter(|id| queue.tasks.remove(*id)).count() as u64
     }
 
@@ -411,7 +411,7 @@ impl World {
         self.agents.values().cloned().collect()
     }
 
-    pub(super) fn forget_agent_type(&mut self, agent_type: &AgentType, unused_ms: u64, now: u64) -> bool {
+    pub(super) fn remove_agent_type(&mut self, agent_type: &AgentType, unused_ms: u64, now: u64) -> bool {
         let is_used = |queue: &Queue| {
             let waiting = queue.tasks.count_after(queue.group.delivered());
             let counts = [waiting, queue.group.pending_count(), queue.dead.count_after(Id::default())];
@@ -426,12 +426,12 @@ impl World {
         queue.is_some() || agent.is_some()
     }
 
-    pub(super) fn beat_worker(&mut self, beat: &WorkerBeat, now: u64) {
+    pub(super) fn record_worker_heartbeat(&mut self, beat: &WorkerBeat, now: u64) {
         self.workers.insert(beat.worker.clone(), WorkerBeat { seen_ms: now, ..beat.clone() });
         self.deadlines.set(Expiring::Worker(beat.worker.clone()), now + DAY_MS);
     }
 
-    pub(super) fn forget_worker(&mut self, worker: &WorkerId) {
+    pub(super) fn deregister_worker(&mut self, worker: &WorkerId) {
         self.workers.remove(worker);
         self.deadlines.clear(&Expiring::Worker(worker.clone()));
         self.draining.remove(worker);
@@ -451,7 +451,7 @@ impl World {
         self.workers.values().filter(|beat| beat.is_live(within_ms, now)).cloned().collect()
     }
 
-    pub(super) fn beat_scheduler(&mut self, id: &str, now: u64) {
+    pub(super) fn record_scheduler_heartbeat(&mut self, id: &str, now: u64) {
         self.schedulers.insert(id.into(), now);
         self.deadlines.set(Expiring::Scheduler(id.into()), now + DAY_MS);
     }
@@ -461,14 +461,14 @@ impl World {
         self.schedulers.iter().filter(|(_, seen_ms)| **seen_ms >= since).map(|(id, _)| id.clone()).collect()
     }
 
-    pub(super) fn forget_scheduler(&mut self, id: &str) {
+    pub(super) fn deregister_scheduler(&mut self, id: &str) {
         self.schedulers.remove(id);
         self.deadlines.clear(&Expiring::Scheduler(id.into()));
     }
 
     // --- dead letters and blobs -------------------------------------------------------------------
 
-    pub(super) fn bury(&mut self, letter: &DeadLetter, now: u64) {
+    pub(super) fn add_dead_letter(&mut self, letter: &DeadLetter, now: u64) {
         let dead = &mut self.queues.entry(letter.agent_type.clone()).or_default().dead;
         dead.append(now, letter.clone());
         dead.keep_newest(DEAD_LETTERS_MAX);
@@ -481,7 +481,7 @@ impl World {
     }
 
     pub(super) fn discard_dead_letter(&mut self, agent_type: &AgentType, entry: &EntryId) -> bool {
-        self.queues.get_mut(agent_type).is_some_and(|queue| queue.dead.remove(Id::read(entry)))
+        self.queues.get_mut(agent_type).is_some_and(|queue| queue.dead.remove(Id::parse(entry)))
     }
 
     pub(super) fn put_blob(&mut self, key: &str, bytes: &[u8], ttl_ms: u64, now: u64) {
