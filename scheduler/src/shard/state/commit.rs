@@ -62,7 +62,7 @@ impl ShardState {
             plans,
             tasks: turn.tasks,
             acknowledged: turn.acknowledged,
-            full_check: full_check,
+            full_check,
         };
         (Some(commit), sealed)
     }
